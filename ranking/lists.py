@@ -48,7 +48,7 @@ _SIDES = ("previous", "next")
 
 
 def _retrieval(candidate: LabelledCandidate) -> Retrieval | None:
-    """What the set says of the candidate's retrieval; None if it is the passage of its hit that says where it stands."""
+    """Facts of the candidate's retrieval in the set; None if it is the passage of its hit that says where it stands."""
     said = Retrieval(candidate.bm25, candidate.dense, candidate.log_rank, candidate.place)
     return None if said == Retrieval() and not _knows_neighbours(candidate) else said
 

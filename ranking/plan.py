@@ -32,7 +32,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """What one stage did with the lists of one call."""
+    """Work of one stage on the lists of one call."""
 
     stage: str
     came: int
@@ -40,9 +40,9 @@ class StageWork:
     went: int
     """Candidates that it left, for the next stage or as the plan's result."""
     microseconds: int
-    """How long the reranker took."""
+    """Time of the reranker."""
     card_microseconds: int = 0
-    """How much of that a graphics card was at work; 0 on a processor."""
+    """Part of that in which a graphics card was at work; 0 on a processor."""
     card_peak_bytes: int = 0
     """The most of the card's memory that this process had at once, its models' weights among it."""
 
@@ -57,7 +57,7 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class Reranked:
-    """What a plan made of one question's list."""
+    """Result of a plan for one question's list."""
 
     kept: RankedList
     departed: tuple[Departure, ...]
@@ -160,7 +160,7 @@ def run_stages(
                     departures += [Departure(c, None) for c in reversed(ranked.candidates)]
             current = [(to_sentences if unit == "passage" else to_passages)(ranked) for ranked in current]
 
-        _of_card()  # what others have had computed
+        _of_card()  # leaves out what callers before this one have had computed
         began = time.perf_counter()
         with naming(f"stage {stage.name}", stage.checkpoint):
             before, current = current, [_name_scores(stage, ranked) for ranked in stage.reranker.rerank(current)]

@@ -36,7 +36,7 @@ class Scored:
         return float(measure(judged, [metric])[metric].expected[kept].mean())
 
     def kept(self, protocol: Protocol) -> int:
-        """How many questions count."""
+        """Number of questions that count."""
         return int(self._judged(np.zeros(len(self.label)), np.ones(len(self.label), np.bool_)).kept(protocol).sum())
 
     def complete(self) -> Scored:

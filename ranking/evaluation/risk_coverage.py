@@ -69,7 +69,7 @@ class FirstAnswers(NamedTuple):
     """The first answer to each question, as arrays [questions]."""
 
     confidence: Floats
-    """How sure the ranker is of it; 0 where there is no answer."""
+    """Confidence of the ranker in it; 0 where there is no answer."""
     right: Floats
     """The probability that it is right; 0 where there is no answer."""
     is_answered: Bools

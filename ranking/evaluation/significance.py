@@ -83,7 +83,7 @@ def interval(values: Floats, rounds: int = 10_000, seed: int = 0, confidence: fl
 
 
 def _randomisation_p(moved: Floats, rounds: int, generator: np.random.Generator) -> float:
-    """How often |sum| is as large as here when each difference [n], none of them 0, gets a random sign.
+    """Share of draws whose |sum| is as large as here when each difference [n], none of them 0, gets a random sign.
 
     Exact if all 2^n patterns of signs are no more than `rounds`; else (count + 1) / (rounds + 1) of that many random patterns.
     SciPy's permutation_test can also draw them, but with one call of the generator per question and round: 22 seconds for

@@ -1,4 +1,5 @@
-"""What tied candidates contribute to a metric, on average over all their orders, in closed form (McSherry & Najork, ECIR 2008).
+"""Contributions of tied candidates to a metric, on average over all their orders, in closed form (McSherry & Najork, ECIR
+2008).
 
 P@k, MAP, MRR, nDCG@k and recall@k are sums over the places of a list, so a question's value is the sum over its ties of what
 `Ties` expects there. A candidate that ties with no other is a tie of one, and its contribution is the textbook's.
@@ -36,7 +37,7 @@ class Ties:
     """Sum of the gains of its candidates (nDCG)."""
 
     def places(self, cut: int) -> Ints:
-        """How many of its places are among the first `cut` ranks."""
+        """Number of its places among the first `cut` ranks."""
         return np.clip(cut - self.start, 0, self.size)
 
     def correct_within(self, cut: int) -> Floats:

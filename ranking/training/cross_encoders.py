@@ -47,14 +47,14 @@ class PairBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PairOptions:
-    """How pairs are learnt from."""
+    """Settings of learning from pairs."""
 
     tokens: int = 2_000
     """Of a batch."""
     classifier_rate: float = 1.0
     """Learning rate of the classifiers, as a multiple of the others': they are new, and a step trains but one."""
     sampling: Sampling = "uniform"
-    """Which exit a step trains (§4.3.1): at random; in turn; in the first `early_epochs`, rather an early one; or
+    """Exit that a step trains (§4.3.1): at random; in turn; in the first `early_epochs`, rather an early one; or
     all, by the mean of their losses."""
     early_epochs: int = 1
     self_distillation: float = 0.0

@@ -1,4 +1,4 @@
-"""What a builder of a training gets, and what it returns.
+"""Input of a builder of a training, and its result.
 
 A registry entry's `Training.task` names the builder: a function from `TrainingInputs` to `Built`. It makes the model, on the
 device and ready to learn, and says what cannot work by a ValueError.
@@ -23,12 +23,12 @@ Settings = TypeVar("Settings", bound=TrainingSettings, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class TrainingInputs(Generic[Settings]):
-    """What a training is built from."""
+    """Parts that a training is built from."""
 
     settings: Settings
     """The section of the training file that says what is trained."""
     recipe: Recipe
-    """How it learns; its seed is that of initial weights and batches too."""
+    """Its hyperparameters; the seed is that of initial weights and batches too."""
     learn: Sequence[Sequence[Any]]
     """By question, what it learns from: `LabelledCandidate` or `LabelledPassage`, as `Training.learns_from` says."""
     dev: Sequence[Sequence[Any]]
@@ -64,5 +64,5 @@ class Built(NamedTuple):
 
 
 def missing(counts: Mapping[str, int]) -> str:
-    """What `Reading.missing`, or `ListFeatures.missing`, counts in the data, for people."""
+    """Counts of `Reading.missing` or `ListFeatures.missing`, for people."""
     return "".join(f", {n:,} candidates {key.replace('_', ' ')}" for key, n in counts.items())

@@ -112,7 +112,7 @@ class ListTask:
 
 
 def vocabulary(questions: Sequence[Sequence[LabelledCandidate]]) -> Counter[str]:
-    """How often each word occurs in the questions and candidates."""
+    """Number of times that each word occurs in the questions and candidates."""
     words, counts = Words(), Counter[str]()
     for rows in questions:
         for text in (rows[0].question, *(row.text for row in rows)):
@@ -160,7 +160,7 @@ def build(inputs: TrainingInputs[ListModelSettings]) -> Built:
 
 
 def _missing_in_dev(settings: ListModelSettings, embeddings: Embeddings, dev: Sequence[Sequence[LabelledCandidate]]) -> str:
-    """What the dev set lacks of the features, for people; '' if it lacks nothing."""
+    """Counts of features that the dev set lacks, for people; '' if it lacks nothing."""
     if not settings.features:
         return ""
     features = ListFeatures(settings.features, embeddings.vectors, Lexicon(embeddings))

@@ -28,7 +28,7 @@ from answermill.schemas.ranked import RankedList
 
 
 class TrainingTask(Protocol):
-    """What is trained: a model, its batches and its loss."""
+    """A model in training, its batches and its loss."""
 
     @property
     def model(self) -> nn.Module: ...
@@ -62,7 +62,7 @@ class TrainingTask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a task is trained. Raises ValueError on an unknown metric."""
+    """Hyperparameters of a training. Raises ValueError on an unknown metric."""
 
     epochs: int = 3
     learning_rate: float = 2e-4
@@ -106,7 +106,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a training is, for a display. `dev`: the score of an evaluation at this step, else None."""
+    """Progress of a training, for a display. `dev`: the score of an evaluation at this step, else None."""
 
     step: int
     steps: int
@@ -116,7 +116,7 @@ class Progress:
 
 
 class Ranks(Protocol):
-    """What the dev score needs of a reranker."""
+    """A reranker as the dev score needs it."""
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]: ...
 

@@ -1,4 +1,4 @@
-"""What a training keeps on disk while it runs, so that one that is stopped goes on from its last evaluation.
+"""State of a training on disk while it runs, so that one that is stopped goes on from its last evaluation.
 
     _training/history.json          what was evaluated, and the step; written last, so that it names only whole files
     _training/STEP.safetensors      weights of the model, moments of the optimizer and fp16's factor at that step
@@ -42,7 +42,7 @@ class Evaluated:
 
 @dataclass(slots=True)
 class History:
-    """What was evaluated, and which step was best. `settings`: what the fingerprint stands for, for people."""
+    """Evaluations of a training, and the best step. `settings`: those that the fingerprint stands for, for people."""
 
     fingerprint: str
     step: int = 0

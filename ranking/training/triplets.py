@@ -57,7 +57,7 @@ class Triplets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TripletOptions:
-    """How triplets are drawn and learnt from."""
+    """Settings of drawing triplets and learning from them."""
 
     delta: float = 1e-6
     """δ, weight of the binary constraint."""

@@ -1,5 +1,5 @@
-"""What turns a text's encoding into a score: the classifier of cross-encoders, which other models may take over, and the head
-with which a sequence classifier was published."""
+"""Heads that turn a text's encoding into a score: the classifier of cross-encoders, which other models may take over, and the
+head with which a sequence classifier was published."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ HEADS: Mapping[HeadName, Callable[[int, float], ClassifierHead]] = {
     "first_gelu": FirstToken,
     "first_tanh": partial(FirstToken, activation="tanh"),
 }
-"""What a checkpoint calls a head → the head, new, of a width and dropout."""
+"""Name of a head in checkpoints → the head, new, of a width and dropout."""
 
 
 def head_name(head: ClassifierHead) -> HeadName:
-    """What a checkpoint calls it."""
+    """Name of a head in checkpoints."""
     if isinstance(head, Classifier):
         return "classifier"
     return "first_tanh" if head.activation == "tanh" else "first_gelu"

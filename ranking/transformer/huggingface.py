@@ -141,7 +141,7 @@ def translated(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
 
 
 def _prefix(family: Family) -> str:
-    """What comes before the names of a whole model's weights."""
+    """Prefix of the names of a whole model's weights."""
     return "roberta" if family in _ROBERTAS else family
 
 
@@ -149,7 +149,7 @@ Activation = Literal["tanh", "gelu"]
 
 
 def head_activation(family: Family) -> Activation:
-    """What is between the two layers of a sequence classifier's head."""
+    """Function between the two layers of a sequence classifier's head."""
     return "gelu" if family == "electra" else "tanh"
 
 

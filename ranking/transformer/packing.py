@@ -235,7 +235,7 @@ class Pairs:
         return np.asarray((after > 0) & (np.arange(after.shape[1]) < self.running[:, None]))
 
     def stretches(self, rows: Sequence[int] | Numbers) -> tuple[Numbers, Numbers]:
-        """Where `pack(rows)` has the texts that `filled` names, in its order: the first token of each, and how many."""
+        """Places in `pack(rows)` of the texts that `filled` names, in its order: the first token of each, and how many."""
         chosen = np.asarray(rows, np.int64)
         sizes, filled = self.sizes[chosen], self.filled[chosen]
         starts = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)

@@ -78,7 +78,7 @@ class PaddedModel:
         length: int,
         read: Callable[[Any, Tensor], Tensor],
     ) -> Singles:
-        """What is read of at most `rows` texts, padded to `length` tokens; rows after the last text mean nothing."""
+        """Values of at most `rows` texts, padded to `length` tokens; rows after the last text mean nothing."""
         filled = np.full((rows, length), self._pad, np.int64)
         mask = np.zeros((rows, length), np.int64)
         mask[:, 0] = 1

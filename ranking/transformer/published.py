@@ -29,14 +29,14 @@ _NO_LIMIT = 1_000_000  # what a tokenizer without a limit has as its limit is mo
 
 @dataclass(frozen=True, slots=True)
 class PublishedClassifier:
-    """What the files of a folder say, before any weight is read."""
+    """Facts in the files of a folder, before any weight is read."""
 
     folder: Path
     family: str
     classes: int
     """Of the head: 1 or 2."""
     output: Output | None
-    """What sentence-transformers' `CrossEncoder.predict` gives: the logit or its sigmoid; None if it is another function."""
+    """Output of sentence-transformers' `CrossEncoder.predict`: the logit or its sigmoid; None if it is another function."""
     limit: int
     """The most tokens of question and candidate together."""
     positions: int
@@ -119,7 +119,7 @@ def load_with_head(folder: Path, layers: int | None = None) -> tuple[LayeredEnco
 
 
 def _output(folder: Path, config: dict[str, Any], classes: int) -> Output | None:
-    """What the folder wants a logit to become. A function that is no module of torch is not used by sentence-transformers."""
+    """Form that the folder gives a logit. A function that is no module of torch is not used by sentence-transformers."""
     name = _table(folder / "config_sentence_transformers.json").get("activation_fn")
     if not isinstance(name, str) or not name.startswith("torch."):
         nested = config.get("sentence_transformers")

@@ -94,7 +94,7 @@ def load_transformer(
     build: Callable[[Mapping[str, Any], LayeredEncoder], Transformer],
     source: Callable[[str], Path] = Path,
 ) -> tuple[Transformer, Tokeniser]:
-    """What `save_transformer` wrote, in fp32 however it is stored.
+    """The model and tokeniser that `save_transformer` wrote, in fp32 however it is stored.
 
     `build` makes the model from config.json and its encoder; `source` maps a transformer's name to its folder.
 

@@ -73,7 +73,7 @@ class Cascade:
 
     @property
     def readings(self) -> tuple[Reading, ...]:
-        """What it reads of a candidate."""
+        """Reading of its model."""
         return (self._model.reading,)
 
     @property
@@ -102,7 +102,7 @@ class Cascade:
         return [ExitRows(passed.scores, passed.tokens, known) for passed, known in zip(scored, columns, strict=True)]
 
     def costs(self) -> Counter[str]:
-        """What was spent since the last call: candidates, tokens, tokens cut, layers × each of the first two, milliseconds.
+        """Costs since the last call: candidates, tokens, tokens cut, layers × each of the first two, milliseconds.
 
         `full_layer_…` is what the monolithic model of the same depth would have spent.
         """
@@ -223,7 +223,7 @@ def survivors(question: Numbers, scores: Floats, order: Numbers, alpha: float) -
 
 
 class _Passed(NamedTuple):
-    """What the exits said of one list's candidates, in the list's order."""
+    """Scores of one list's candidates at the exits, in the list's order."""
 
     scores: Floats
     """[candidates, exits]; 0 at the exits that a candidate did not come to."""

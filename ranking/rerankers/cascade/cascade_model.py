@@ -36,7 +36,7 @@ from answermill.ranking.transformer.packing import Packed, Tokeniser
 from answermill.ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
 
 SENTENCE = Reading()
-"""What a cross-encoder reads unless its checkpoint says otherwise: the sentence alone, by the mean of all tokens."""
+"""Reading of a cross-encoder unless its checkpoint says otherwise: the sentence alone, by the mean of all tokens."""
 
 
 class CascadeModel(nn.Module):
@@ -97,11 +97,11 @@ class CascadeModel(nn.Module):
         return last - first
 
     def logits(self, hidden: Tensor, tokens: Packed, exit: int) -> list[Tensor]:
-        """What `run` gives at an exit [n, d] → what each classifier there says: one logit per text, [texts]."""
+        """Encodings of `run` at an exit [n, d] → logits of each classifier there, one per text [texts]."""
         return [classified(cast(ClassifierHead, self.classifiers[exit]), hidden, tokens, self.reading.pooling)]
 
     def classify(self, hidden: Tensor, tokens: Packed, exit: int) -> Tensor:
-        """What `run` gives at an exit [n, d] → scores [texts]."""
+        """Encodings of `run` at an exit [n, d] → scores [texts]."""
         (logits,) = self.logits(hidden, tokens, exit)
         return logits
 
@@ -158,7 +158,8 @@ def load_cascade(folder: Path, source: Callable[[str], Path] = Path) -> tuple[Ca
 
 
 def load(folder: Path, name: str, source: Callable[[str], Path] = Path) -> tuple[CascadeModel, Tokeniser]:
-    """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
+    """The model and tokeniser that `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format
+    or model."""
     return load_transformer(folder, name, _build, source)
 
 

@@ -38,7 +38,7 @@ _PADDING = ("[PAD]", "<pad>")
 
 
 class Exported(NamedTuple):
-    """What was written."""
+    """Form of the exported model."""
 
     layers: int
     tokens: int

@@ -22,7 +22,7 @@ from answermill.schemas.ranked import RankedList
 
 @dataclass(frozen=True, slots=True)
 class ExitRows:
-    """What a full pass says of one list's candidates, in the list's order."""
+    """Scores of one list's candidates by a full pass, in the list's order."""
 
     scores: Floats
     """[candidates, exits]"""

@@ -45,14 +45,14 @@ class Guaranteed:
     lined_up: int
     """Schedules that could have been tested."""
     rejected: int
-    """How many of them, from the safest on, were found to have a risk of at most δ."""
+    """Number of them, from the safest on, that were found to have a risk of at most δ."""
     lost: int
     """Questions of the second half that `schedule` lost."""
     p: float | None
     """Of the test that it passed; None where it is the one that drops nothing, which needs no test."""
 
     def statement(self) -> str:
-        """What is guaranteed, in one sentence."""
+        """The guarantee in one sentence."""
         bound = f"P(an answerable question loses every correct candidate) ≤ {self.delta:g}"
         if self.p is not None:
             seen = f"{self.lost} of {self.questions} held-back questions lost, p = {self.p:.2g}"

@@ -1,4 +1,5 @@
-"""What decides who leaves at an exit: the exit's score alone, or a weighted sum of it and of scores that are known before.
+"""Scores that decide which candidates leave at an exit: the exit's score alone, or a weighted sum of it and of scores that are
+known before.
 
 Departs from the Cascade Transformer (§4.3.2), where the exit's score decides. The first exits are weak; with the stages before
 them they need not decide alone. How many leave, ⌊α · k⌋, is as in the paper.

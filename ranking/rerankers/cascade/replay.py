@@ -34,7 +34,7 @@ _DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What each of many schedules costs and is worth; arrays are [schedules]."""
+    """Costs and quality of many schedules; arrays are [schedules]."""
 
     schedules: tuple[Schedule, ...]
     cost: Floats

@@ -57,7 +57,7 @@ class Sequential:
 
     @property
     def readings(self) -> tuple[Reading, ...]:
-        """What its rankers read of a candidate."""
+        """Readings of its rankers."""
         return tuple(reading for ranker in self._rankers for reading in ranker.readings)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:

@@ -151,7 +151,7 @@ class Taps:
         return (h + self._bias).relu()
 
     def _bags(self, rows: Rows, related: Singles, lengths: npt.NDArray[np.int64]) -> tuple[Rows, Singles]:
-        """What is summed at each place of the texts: rows of the table and their weights  [words, 2 · kernel] both."""
+        """Terms of the sum at each place of the texts: rows of the table and their weights  [words, 2 · kernel] both."""
         margin, kernel = self._kernel // 2, np.arange(self._kernel)
         position = np.arange(len(rows)) + margin * np.repeat(
             np.arange(1, len(lengths) + 1), lengths

@@ -121,7 +121,7 @@ class Attention:
         return 14 if self._ask(question.detach().double().cpu().numpy()).correction is None else 7
 
     def _ask(self, u: Floats) -> _QuestionColumns:
-        """What depends on the question alone. The slopes of tanh are over b of random signs, for which W1 b is normal."""
+        """Terms that depend on the question alone. The slopes of tanh are over b of random signs, for which W1 b is normal."""
         bias = self._w2 @ u
         nodes, weights = np.polynomial.hermite_e.hermegauss(9)
         slopes = 1 - np.tanh(bias[:, None] + np.linalg.norm(self._w1, axis=1)[:, None] * nodes) ** 2  # [M, 9]

@@ -45,7 +45,7 @@ class Encoded(NamedTuple):
 
 
 Parts = tuple[str, ...]
-"""What is read of a candidate, in the order of the model's `reading`."""
+"""Texts that are read of a candidate, in the order of the model's `reading`."""
 
 
 @torch.inference_mode()
@@ -141,7 +141,7 @@ class Hashing:
         return [order_by(ranked, part, self.name) for ranked, part in zip(lists, parts, strict=True)]
 
     def costs(self) -> Counter[str]:
-        """What was spent since the last call: candidates, those without a part that the context names, answers encoded, answers
+        """Costs since the last call: candidates, those without a part that the context names, answers encoded, answers
         read from the store, tokens of questions and answers that were encoded, layers × these, tokens cut, answers cut (longer
         than L, encoded or read), milliseconds."""
         spent, self._costs = self._costs, Counter()

@@ -215,7 +215,8 @@ def save(
 
 
 def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[MultiHeadModel, Tokeniser]:
-    """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
+    """The model and tokeniser that `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format
+    or model."""
     return load_transformer(folder, MultiHead.name, _build, source)
 
 

@@ -92,10 +92,10 @@ class Extracted(NamedTuple):
 
 
 class EverySentence(NamedTuple):
-    """What EASI says of each sentence that it has read, in the order of passages, then of the text: arrays [sentences]."""
+    """Scores of all sentences that EASI has read, in the order of passages, then of the text: arrays [sentences]."""
 
     passage: Numbers
-    """Which of the passages, from 0."""
+    """Number of its passage, from 0."""
     number: Numbers
     """In its passage, from 0."""
     log_p: Floats
@@ -136,7 +136,7 @@ class PassageReader:
         return self._passage_logits(vectors, beside)
 
     def _texts(self, asked: Sequence[AskedPassage]) -> list[tuple[str, ...]]:
-        """What PR reads of each passage; what a passage lacks of it is counted."""
+        """Texts that PR reads of each passage; a part that a passage lacks is counted."""
         texts = [(p.question, *self.model.reading.arrange(p.passage, p.title)) for p in asked]
         self._costs.update(self.model.reading.missing(texts))
         return texts
@@ -225,7 +225,7 @@ class PassageReader:
         return Extracted(sentence, log_p, self._extractor.chosen(vectors, *places_on_device))
 
     def costs(self) -> Counter[str]:
-        """What was spent since the last call: texts read (predictions), tokens, tokens cut, layers × each of the first two,
+        """Costs since the last call: texts read (predictions), tokens, tokens cut, layers × each of the first two,
         milliseconds."""
         spent, self._costs = self._costs, Counter()
         return spent

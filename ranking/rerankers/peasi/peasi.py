@@ -132,8 +132,8 @@ class SentenceExtractor:
         return None if None in scores else np.array(scores, np.float64)
 
     def _scores(self, of_passages: Floats | None, log_p: Floats) -> tuple[Floats, Floats]:
-        """What is ranked by, and what a threshold is compared with, [passages] each. Raises ValueError if there is a threshold,
-        or product or odds are asked for, and the passages have no scores."""
+        """Scores to rank by, and confidences to compare with a threshold, [passages] each. Raises ValueError if there is a
+        threshold, or product or odds are asked for, and the passages have no scores."""
         if of_passages is not None:
             confidences = self._calibration(answer_logit(of_passages, log_p))
             ranked_by = {

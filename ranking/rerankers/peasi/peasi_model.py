@@ -41,7 +41,7 @@ from answermill.ranking.transformer.pooling import pool
 from answermill.ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
 
 PASSAGE = Reading(("passage",), "first")
-"""What PR reads unless its checkpoint says otherwise: the passage alone, by the first token."""
+"""Reading of PR unless its checkpoint says otherwise: the passage alone, by the first token."""
 
 Variant = Literal["pr", "easi", "mtl0", "mtl1", "joint"]
 PassageHead: TypeAlias = Literal["linear"] | HeadName
@@ -190,7 +190,8 @@ def save(
 
 
 def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[PeasiModel, Tokeniser]:
-    """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
+    """The model and tokeniser that `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format
+    or model."""
     return load_transformer(folder, NAME, _build, source)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder
 
 NATIVE, STANFORD = "MultiVectorEncoder", "HF_ColBERT"
-"""What marks such a model: `model_type` in config_sentence_transformers.json, and an architecture in config.json."""
+"""Marks of such a model: `model_type` in config_sentence_transformers.json, and an architecture in config.json."""
 SENTENCE = Reading()
 """The sentence alone."""
 

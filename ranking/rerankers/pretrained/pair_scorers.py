@@ -125,7 +125,7 @@ class PaddedScorer:
 
 
 def _in_fp32(_part: torch.nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What a part of the head reads."""
+    """Input of a part of the head."""
     return tuple(each.float() if isinstance(each, Tensor) and each.is_floating_point() else each for each in inputs)
 
 

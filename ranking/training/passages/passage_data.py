@@ -44,7 +44,7 @@ class PassageData:
 
     @classmethod
     def of(cls, questions: Questions, model: PeasiModel, tokeniser: Tokeniser) -> PassageData:
-        """What a model of this form learns from.
+        """Passages for a model of this form.
 
         Raises ValueError if there is nothing to learn from: no passage with a correct sentence or, for PR, none without, or no
         title that it is to read; for EASI, no correct sentence that is not cut off; and where a window of as many sentences as
@@ -109,7 +109,7 @@ class PassageData:
 def windows_of(
     model: PeasiModel, tokeniser: Tokeniser, sentences: Sequence[tuple[str, Sequence[str]]], texts: Sequence[tuple[str, ...]]
 ) -> PassageWindows:
-    """What EASI reads of passages; `texts`: as PR reads them, the titles among them. No windows without an EASI."""
+    """Windows of passages that EASI reads; `texts`: as PR reads them, the titles among them. No windows without an EASI."""
     titles = [text[1 + model.reading.context.index("title")] for text in texts] if model.reads_title else None
     return read_windows(tokeniser, sentences, None if model.easi is None else model.easi.window, titles)
 

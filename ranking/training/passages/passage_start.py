@@ -21,7 +21,7 @@ from answermill.ranking.transformer.encoder import LayeredEncoder
 
 
 class StartingPoints(NamedTuple):
-    """What PR and EASI begin with; one and the same unless EASI begins with `easi`."""
+    """Starting points of PR and EASI; one and the same unless EASI begins with `easi`."""
 
     pr: Start
     easi: Start
@@ -130,7 +130,7 @@ def _extractor(settings: PassageSettings, start: Start) -> ExtractorName:
 
 
 def _cross_encoder(start: Start) -> CascadeModel | None:
-    """What ranks sentences by one classifier of its whole transformer, if the training begins with that."""
+    """The model that ranks sentences by one classifier of its whole transformer, if the training begins with that."""
     model = start.model if start.format in ("pointwise", "cascade") else None
     return model if isinstance(model, CascadeModel) else None
 
@@ -144,6 +144,6 @@ def _mean_classifier(start: Start) -> Classifier | None:
 
 
 def _easi_body(start: Start) -> LayeredEncoder:
-    """What EASI begins with: the transformer that EASI has in a checkpoint of `peasi`, else the whole one."""
+    """Starting point of EASI: the transformer that EASI has in a checkpoint of `peasi`, else the whole one."""
     own = start.model.easi_encoder if isinstance(start.model, PeasiModel) else None
     return own or start.body()

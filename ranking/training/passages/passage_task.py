@@ -47,7 +47,7 @@ class PassageBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PassageOptions:
-    """How passages are learnt from."""
+    """Settings of learning from passages."""
 
     tokens: int = 2_000
     """Tokens of a batch."""
@@ -111,7 +111,7 @@ class PassageTask:
             )
 
     def _texts(self, epoch: int) -> tuple[Pairs, Pairs]:
-        """What PR and EASI read in an epoch: with `context_dropout` some without their titles."""
+        """Texts of PR and windows of EASI in an epoch: with `context_dropout` some without their titles."""
         data, reading = self._data, self.model.reading
         if not self._options.context_dropout:
             return data.passages, data.windows.pairs
@@ -159,9 +159,9 @@ class PassageTask:
 
 
 def dev_lists(model: PeasiModel, questions: Questions) -> Dev:
-    """What the dev score of a variant is measured on. PR: passages, which hold a correct sentence or not; EASI: the sentences
-    of each passage that holds a correct one; both: the sentences of all passages of a question, one of which is the answer.
-    Raises ValueError if no passage holds a correct sentence."""
+    """Lists that the dev score of a variant is measured on. PR: passages, which hold a correct sentence or not; EASI: the
+    sentences of each passage that holds a correct one; both: the sentences of all passages of a question, one of which is the
+    answer. Raises ValueError if no passage holds a correct sentence."""
     if not any(row.label for passages in questions for row in passages):
         raise ValueError(f"no passage of the {len(questions)} dev questions holds a correct sentence; nothing can be measured")
     lists, labels = [], []

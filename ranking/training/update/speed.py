@@ -1,4 +1,4 @@
-"""How fast a training learns, for people: tokens a second, the memory that a graphics card has given, and how much of what the
+"""Speed of a training, for people: tokens a second, the memory that a graphics card has given, and how much of what the
 card can multiply the training used."""
 
 from __future__ import annotations
