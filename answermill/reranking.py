@@ -15,7 +15,7 @@ from answermill.schemas.corpus import Passage, Question, Sentence
 from answermill.schemas.ranked import Candidate, Hit, RankedList
 
 if TYPE_CHECKING:
-    from answermill.ranking.plan import Outcome
+    from answermill.ranking.plan import Reranked
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -79,7 +79,7 @@ class Plan:
         lists = [_ranked_list(str(n), question, texts, split) for n, (question, texts) in enumerate(questions)]
         return [list(_answers(outcome)) for outcome in self.run(lists)]
 
-    def run(self, lists: Sequence[RankedList]) -> list[Outcome]:
+    def run(self, lists: Sequence[RankedList]) -> list[Reranked]:
         """The stages over whole ranked lists of passages: what each stage scored, kept and dropped.
 
         Raises JobError (65) if a stage with `missing_context = "refuse"` reads titles, or neighbours, and no passage has any.
@@ -137,7 +137,7 @@ def _passage(n: int, text: str, split: bool) -> Passage:
     return Passage(f"{n}#0", str(n), "", "", 0, len(text), text, sentences)
 
 
-def _answers(outcome: Outcome) -> Iterator[Answer]:
+def _answers(outcome: Reranked) -> Iterator[Answer]:
     for rank, candidate in enumerate(outcome.kept.candidates, 1):
         place = candidate.sentence or candidate.hit.passage
         yield Answer(candidate.text, rank, candidate.score, int(candidate.hit.passage.doc_id), place.start)

@@ -48,9 +48,9 @@ from answermill.indexing.shards.sentence_codes import StoredCode
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.steps.job_plan import load_plan, load_stages
 from answermill.pipelines.steps.models import passage_encoder
-from answermill.ranking.evaluation.metrics import Floats
+from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.evaluation.significance import compare
-from answermill.ranking.plan import Outcome, Stage, run_stages
+from answermill.ranking.plan import Reranked, Stage, run_stages
 from answermill.ranking.reranker import Costed
 from answermill.ranking.rerankers.baselines.similarity import Similarity
 from answermill.ranking.rerankers.blend.blend import Blend
@@ -89,14 +89,14 @@ class Row:
 
 def measured(plan: Sequence[Stage], lists: Sequence[LongList], unit: Unit = "passage") -> Row:
     """Run the plan over the lists, some at a time, and say how far it is."""
-    outcomes: list[Outcome] = []
+    outcomes: list[Reranked] = []
     for start in range(0, len(lists), AT_ONCE):
         some = lists[start : start + AT_ONCE]
         outcomes += run_stages([each.passages if unit == "passage" else each.ranked for each in some], plan, unit)
     return row_of(outcomes, lists)
 
 
-def row_of(outcomes: Sequence[Outcome], lists: Sequence[LongList]) -> Row:
+def row_of(outcomes: Sequence[Reranked], lists: Sequence[LongList]) -> Row:
     kept = [[c.candidate_id for c in outcome.kept.candidates] for outcome in outcomes]
     pairs = list(zip(kept, lists, strict=True))
     ranks = [next((n for n, key in enumerate(ids, 1) if key in each.gold), 0) for ids, each in pairs]
@@ -180,7 +180,7 @@ def layer_tokens(plan: Sequence[Stage]) -> int:
     return sum(stage.reranker.costs()["layer_tokens"] for stage in plan if isinstance(stage.reranker, Costed))
 
 
-def rank_after(stage: str, outcome: Outcome, gold: frozenset[str]) -> int | None:
+def rank_after(stage: str, outcome: Reranked, gold: frozenset[str]) -> int | None:
     """The best rank that an answer, or a passage that holds one, has in what a stage left; None if none has."""
     everyone: Sequence[Candidate] = (*outcome.kept.candidates, *(departure.candidate for departure in outcome.departed))
     ranks = [
@@ -198,12 +198,12 @@ def holds(candidate: Candidate, gold: frozenset[str]) -> bool:
     return any(sentence.sentence_id in gold for sentence in candidate.sentences)
 
 
-def is_there(outcome: Outcome, gold: frozenset[str]) -> bool:
+def is_there(outcome: Reranked, gold: frozenset[str]) -> bool:
     """Whether an answer, or a passage that holds one, is among what a plan leaves."""
     return any(c.candidate_id in gold or (c.sentence is None and holds(c, gold)) for c in outcome.kept.candidates)
 
 
-def after(outcomes: Sequence[Outcome], lists: Sequence[LongList], stage: str) -> tuple[float, float]:
+def after(outcomes: Sequence[Reranked], lists: Sequence[LongList], stage: str) -> tuple[float, float]:
     """P@1 and MRR of what a stage left, in percent."""
     ranks = [rank_after(stage, outcome, each.gold) for outcome, each in zip(outcomes, lists, strict=True)]
     first = sum(rank == 1 for rank in ranks) / len(ranks)
@@ -215,7 +215,7 @@ def stage_by_stage(plan: Sequence[Stage], lists: Sequence[LongList]) -> tuple[Ro
     """The plan's worth, and what becomes of the answers at each stage."""
     result: Result = {}
     current, unit, alive = [each.passages for each in lists], "passage", len(lists)
-    outcomes: list[Outcome] = []
+    outcomes: list[Reranked] = []
     for stage in plan:
         outcomes = []
         for start in range(0, len(current), AT_ONCE):

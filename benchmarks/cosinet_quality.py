@@ -28,8 +28,8 @@ import torch
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.data.formats import by_question, read_dataset
 from answermill.ranking.rerankers.cosinet.heads import FORMS, Form
-from answermill.ranking.training.list_models import MODELS, ListTask, vocabulary
-from answermill.ranking.training.loop import Dev, Recipe, train
+from answermill.ranking.training.list_models import MODELS, ListOptions, ListTask, vocabulary
+from answermill.ranking.training.loop import Dev, Output, Recipe, train
 from answermill.ranking.word_vectors.embeddings import Embeddings, derive
 from answermill.ranking.word_vectors.vector_files import read
 from answermill.schemas.labels import LabelledCandidate
@@ -134,10 +134,10 @@ def one(folder: Path, run: Run) -> tuple[Run, dict[str, float]]:
         _.mkdir(parents=True)
         best.update({name: value.clone() for name, value in model.state_dict().items()})
 
-    task = ListTask(run.model, run.form, embeddings, learn, keep, batch=4, seed=run.seed)
+    task = ListTask(embeddings, learn, keep, ListOptions(run.model, run.form, batch=4, seed=run.seed))
     recipe = Recipe(epochs=3, learning_rate=run.rate, precision=run.precision, seed=run.seed)
     with tempfile.TemporaryDirectory() as state:
-        history = train(task, dev, recipe, Path(state), "benchmark")
+        history = train(task, dev, recipe, Output(Path(state), "benchmark"))
     assert history.best is not None
     task.model.load_state_dict(best)
     reranker = task.reranker()

@@ -26,8 +26,8 @@ from answermill.ranking.rerankers.cosinet.cosinet import Cosinet, CosinetModel
 from answermill.ranking.rerankers.cosinet.heads import collate
 from answermill.ranking.rerankers.cosinet.list_checkpoint import load_list_model as load_model
 from answermill.ranking.rerankers.cosinet.table_lookup import LookUp
-from answermill.ranking.training.list_models import ListTask, vocabulary
-from answermill.ranking.training.loop import Dev, Recipe, train
+from answermill.ranking.training.list_models import ListOptions, ListTask, vocabulary
+from answermill.ranking.training.loop import Dev, Output, Recipe, train
 from answermill.ranking.word_vectors.embeddings import Embeddings, derive
 from answermill.ranking.word_vectors.words import Lexicon
 from answermill.schemas.ranked import RankedList
@@ -93,10 +93,10 @@ def train_seconds(data: Path, threads: int) -> float:
     embeddings = derive(vocabulary([*learn, *dev]), find_model("all-MiniLM-L6-v2"), "all-MiniLM-L6-v2")
     torch.manual_seed(0)
     began = time.perf_counter()
-    task = ListTask("cosinet", "birnn", embeddings, learn, lambda folder, *_: folder.mkdir(parents=True), batch=4)
+    task = ListTask(embeddings, learn, lambda folder, *_: folder.mkdir(parents=True), ListOptions(batch=4))
     recipe = Recipe(epochs=EPOCHS, precision="bf16", evaluate_every=EPOCHS * task.steps)
     with tempfile.TemporaryDirectory() as folder:
-        train(task, Dev(dev), recipe, Path(folder), "benchmark")
+        train(task, Dev(dev), recipe, Output(Path(folder), "benchmark"))
     return time.perf_counter() - began
 
 

@@ -16,12 +16,14 @@ from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.steps.models import dense_encoder, device_of
 from answermill.ranking.checkpoint import kind_of
 from answermill.ranking.context import Reading
-from answermill.ranking.evaluation.metrics import METRICS, Floats, Ints, Judged, measure
+from answermill.ranking.evaluation.arrays import Floats, Ints
+from answermill.ranking.evaluation.metrics import METRICS, Judged, measure
 from answermill.ranking.evaluation.significance import compare
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.rerankers.baselines.similarity import Similarity
 from answermill.ranking.rerankers.blend.fitting import LabelledColumns, fit_columns
 from answermill.ranking.rerankers.blend.score_columns import standardised
+from answermill.ranking.rerankers.blend.weights import FitOptions
 from answermill.ranking.rerankers.cascade.cascade import Cascade, survivors
 from answermill.ranking.rerankers.cascade.cascade_model import load
 from answermill.ranking.rerankers.cascade.exits import ExitScores
@@ -83,7 +85,9 @@ def beside(lists: Questions, encoder: str) -> Floats:
 def blended(dev: ExitScores, dev_columns: Floats, test: ExitScores, columns: Floats) -> tuple[Row, Floats]:
     """A weighted sum of columns [n, names], as `blend` adds them up, with weights that are fitted on dev; and the weights."""
     names = tuple(str(n) for n in range(columns.shape[1]))
-    fitted = fit_columns(LabelledColumns(names, dev_columns, dev.question, dev.label, dev.question_ids), folds=2).weights
+    fitted = fit_columns(
+        LabelledColumns(names, dev_columns, dev.question, dev.label, dev.question_ids), FitOptions(folds=2)
+    ).weights
     weights = np.array([fitted[name] for name in names])
     total = sum(weight * standardised(column, test.question) for weight, column in zip(weights, columns.T, strict=True))
     return Row(values(test.question, test.label, np.asarray(total))), weights

@@ -39,7 +39,7 @@ from answermill.pipelines.data.formats import by_question, read_dataset
 from answermill.pipelines.learn.train.train import run
 from answermill.pipelines.steps.models import dense_encoder, device_of
 from answermill.ranking.entry import SHIPPED
-from answermill.ranking.evaluation.metrics import Floats
+from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.reranker import Reranker
 from answermill.ranking.rerankers.baselines.similarity import Similarity

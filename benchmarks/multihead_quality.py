@@ -36,8 +36,8 @@ import torch
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.steps.models import device_of
 from answermill.ranking.checkpoint import kind_of
+from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.evaluation.ensemble import Scored, agreement, tuned
-from answermill.ranking.evaluation.metrics import Floats
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.rerankers.cascade.cascade import Cascade
 from answermill.ranking.rerankers.multihead.multihead import MultiHead

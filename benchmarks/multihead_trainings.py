@@ -26,7 +26,7 @@ from answermill.pipelines.config.training_file import TrainJob
 from answermill.pipelines.learn.train.train import run
 from answermill.pipelines.steps.models import device_of
 from answermill.ranking.checkpoint import kind_of
-from answermill.ranking.evaluation.metrics import Floats
+from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.rerankers.peasi.calibration import Calibration
 from answermill.ranking.rerankers.registry import load_reranker

@@ -48,7 +48,7 @@ from answermill.ranking.plan import run_stages, to_sentences
 from answermill.ranking.rerankers.cascade.cascade import Cascade
 from answermill.ranking.rerankers.cascade.cascade_model import load as load_as2
 from answermill.ranking.rerankers.peasi.calibration import UNCALIBRATED, answer_logit
-from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Extracted, Reader
+from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Extracted, PassageReader
 from answermill.ranking.rerankers.peasi.peasi_model import load
 from answermill.ranking.training.state import HISTORY
 from answermill.schemas.corpus import Document
@@ -85,7 +85,7 @@ class Said:
 
 def said(folder: Path, lists: Questions) -> Said:
     model, tokeniser = load(folder, find_model)
-    reader = Reader(model, tokeniser)
+    reader = PassageReader(model, tokeniser)
     asked = [AskedPassage.from_candidate(r, c) for r in map(ranked_passages, lists) for c in r.candidates]
     logits: npt.NDArray[np.float64] | None
     extracted: Extracted | None

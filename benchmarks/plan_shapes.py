@@ -20,7 +20,7 @@ import torch
 
 from answermill.files.atomic_files import write_text
 from answermill.pipelines.config.job_file import load
-from answermill.ranking.evaluation.metrics import Floats
+from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.evaluation.significance import compare
 from benchmarks.harness import arguments, finish, say, shrink, work_folder
 from benchmarks.long_lists import LongList, read_lists, small_lists

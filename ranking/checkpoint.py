@@ -1,4 +1,4 @@
-"""What all model folders share: `config.json` with a format and the model's name, `model.safetensors`, and their digests
+"""Common parts of all model folders: `config.json` with a format and the model's name, `model.safetensors`, and their digests
 (`files/model_files.py`). Never a pickle."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a checkpoint reads of a candidate, and which encodings its classifiers get: settings of the checkpoint.
+"""Parts of a candidate that a checkpoint reads, and the encodings that its classifiers get: settings of the checkpoint.
 
 Training, serving, tuning and export take a candidate's texts from `Reading.tuples`, so they read the same. A candidate carries
 its passage, with its title and its sentences: [CLS] question [SEP] sentence [SEP] title [SEP] previous [SEP] next [SEP].
@@ -52,14 +52,15 @@ class Reading:
 
     @classmethod
     def of(cls, config: Mapping[str, Any], default: Self) -> Self:
-        """What a checkpoint's config.json says; the default where it says nothing. Raises ValueError as the constructor."""
+        """Reading that a checkpoint's config.json states; the default where it says nothing. Raises ValueError as the
+        constructor."""
         context = config.get("context", default.context)
         if isinstance(context, str) or not isinstance(context, Sequence):
             raise ValueError(f"context = {context!r}: not a list")
         return cls(tuple(context), config.get("pooling", default.pooling))
 
     def details(self, default: Reading) -> dict[str, Any]:
-        """What config.json says of it: nothing that is as the default."""
+        """Entries of it in config.json: nothing that is as the default."""
         context = {} if self.context == default.context else {"context": list(self.context)}
         return context if self.pooling == default.pooling else context | {"pooling": self.pooling}
 
@@ -141,7 +142,7 @@ class ReadsContext(Protocol):
 
     @property
     def readings(self) -> Sequence[Reading]:
-        """What its models read of a candidate."""
+        """Readings of its models."""
         ...
 
 

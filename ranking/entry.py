@@ -1,4 +1,4 @@
-"""What the registry knows of a reranker before it is loaded: its settings, its checkpoint, its training.
+"""Facts of a reranker that the registry knows before it is loaded: its settings, its checkpoint, its training.
 
 A method's package declares its entries in its `__init__.py`, which imports neither torch nor its own model: a job file is
 checked, and `--help` answers, without them. `ranking/rerankers/registry.py` has one line per package.
@@ -77,7 +77,7 @@ class OneTextStage(ContextStage):
 
     @property
     def reading(self) -> Reading:
-        """What is read as the candidate's text."""
+        """Parts that are read as the candidate's text."""
         return Reading(tuple(self.context))
 
     @field_validator("context")
@@ -102,7 +102,7 @@ class TrainingSettings(Section):
 
     @property
     def title(self) -> str:
-        """What is trained, in a few words, for people."""
+        """Title of the training, in a few words, for people."""
         return self.reranker
 
 
@@ -121,7 +121,7 @@ def file_names(settings: Section) -> Iterator[tuple[str, bool]]:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """How a reranker's checkpoint is trained: a section of the training file, and the task that it builds.
+    """Training of a reranker's checkpoint: a section of the training file, and the task that it builds.
 
     Entries whose checkpoints have one format share it; the key `reranker` of the section is that format's name.
     """
@@ -132,7 +132,7 @@ class Training:
     task: str
     """'module:function' that builds it: from a `answermill.ranking.training.inputs.TrainingInputs` to a `Built`."""
     learns_from: Literal["candidates", "passages"] = "candidates"
-    """What the files of [data] hold: labelled candidates, or passages as `answermill passages` writes them."""
+    """Rows that the files of [data] hold: labelled candidates, or passages as `answermill passages` writes them."""
     distils: bool = False
     """Whether it learns from teachers too: the training file may have a section [distil]."""
     start: str | None = None

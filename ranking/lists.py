@@ -19,6 +19,7 @@ def ranked_list(candidates: Sequence[LabelledCandidate], neighbours: bool = True
     """
     if not candidates or len({c.question_id for c in candidates}) > 1:
         raise ValueError(f"{len(candidates)} candidates of {len({c.question_id for c in candidates})} questions; give one's")
+
     question = Question(candidates[0].question_id, candidates[0].question)
     ranked: list[Candidate] = []
     passages = groupby(candidates, key=lambda c: (c.doc_id or c.candidate_id, c.candidate_id if _knows_neighbours(c) else ""))
@@ -26,10 +27,13 @@ def ranked_list(candidates: Sequence[LabelledCandidate], neighbours: bool = True
         members = list(group)
         texts = [(candidate.candidate_id, candidate.text) for candidate in members]
         own = slice(0, len(members))
+
+        # A candidate that knows its neighbours stands between them in a passage of three sentences.
         if neighbours and _knows_neighbours(members[0]):
             ((name, _),) = texts
             before, after = ([(f"{name}:{side}", text)] if (text := getattr(members[0], side)) else [] for side in NEIGHBOURS)
             own, texts = slice(len(before), len(before) + 1), [*before, *texts, *after]
+
         sentences = _sentences(texts)
         text = "\n".join(text for _, text in texts)
         hit = _hit(question, rank, Passage(f"{doc_id}#{rank - 1}", doc_id, "", members[0].title, 0, len(text), text, sentences))

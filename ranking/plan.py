@@ -32,7 +32,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """What one stage did with the lists of one call."""
+    """Work of one stage on the lists of one call."""
 
     stage: str
     came: int
@@ -40,9 +40,9 @@ class StageWork:
     went: int
     """Candidates that it left, for the next stage or as the plan's result."""
     microseconds: int
-    """How long the reranker took."""
+    """Time of the reranker."""
     card_microseconds: int = 0
-    """How much of that a graphics card was at work; 0 on a processor."""
+    """Part of that in which a graphics card was at work; 0 on a processor."""
     card_peak_bytes: int = 0
     """The most of the card's memory that this process had at once, its models' weights among it."""
 
@@ -56,8 +56,8 @@ class Departure:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a plan made of one question's list."""
+class Reranked:
+    """Result of a plan for one question's list."""
 
     kept: RankedList
     departed: tuple[Departure, ...]
@@ -143,7 +143,7 @@ def run_stages(
     plan: Sequence[Stage],
     unit: Unit = "passage",
     tell: Callable[[StageWork], object] = lambda work: None,
-) -> list[Outcome]:
+) -> list[Reranked]:
     """Run the plan over whole lists whose candidates are of `unit`; `tell` hears what each stage did.
 
     A sentence that was grouped may come back from its passage, and ends as one row, of its last departure. One that a stage
@@ -159,11 +159,13 @@ def run_stages(
                 for departures, ranked in zip(departed, current, strict=True):
                     departures += [Departure(c, None) for c in reversed(ranked.candidates)]
             current = [(to_sentences if unit == "passage" else to_passages)(ranked) for ranked in current]
-        _of_card()  # what others have had computed
+
+        _of_card()  # leaves out what callers before this one have had computed
         began = time.perf_counter()
         with naming(f"stage {stage.name}", stage.checkpoint):
             before, current = current, [_name_scores(stage, ranked) for ranked in stage.reranker.rerank(current)]
         microseconds = round(1e6 * (time.perf_counter() - began))
+
         unit = stage.reranker.writes
         if len(current) != len(before):
             raise RuntimeError(f"stage {stage.name}: {len(before)} lists came in and {len(current)} came back")
@@ -172,7 +174,7 @@ def run_stages(
             current[n], departures = _cut(stage, incoming, returned)
             departed[n] += departures
         tell(StageWork(stage.name, _size(before), _size(current), microseconds, *_of_card()))
-    return [Outcome(ranked, _last_departures(ranked, ended)) for ranked, ended in zip(current, departed, strict=True)]
+    return [Reranked(ranked, _last_departures(ranked, ended)) for ranked, ended in zip(current, departed, strict=True)]
 
 
 def _of_card() -> tuple[int, int]:
@@ -248,14 +250,17 @@ def _check_contract(stage: Stage, before: RankedList, after: RankedList) -> None
     where = f"stage {stage.name}, question {before.question.question_id}"
     if after.question != before.question:
         raise RuntimeError(f"{where}: the list of question {after.question.question_id} came back")
+
     ids = [c.candidate_id for c in (*after.candidates, *after.left)]
     if len(set(ids)) != len(ids):
         raise RuntimeError(f"{where}: a candidate came back twice")
+
     known = {c.candidate_id for c in before.candidates}
     if stage.reranker.reads == "passage" and stage.reranker.writes == "sentence":
         known = {s.sentence_id for c in before.candidates for s in c.sentences}
     if not known.issuperset(ids):
         raise RuntimeError(f"{where}: came back with unknown candidates, e.g. {next(i for i in ids if i not in known)}")
+
     if any(c.stages[-1].rank is not None for c in after.left):
         raise RuntimeError(f"{where}: a candidate that left within the stage has a rank")
     scores = [c.stages[-1].score for c in after.candidates]

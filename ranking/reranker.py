@@ -1,4 +1,4 @@
-"""What a reranker is: the `Reranker` protocol, what it may ask for when it is loaded (`Resources`), and the order of a list."""
+"""Interface of rerankers: the `Reranker` protocol, the `Resources` that it is loaded with, and the order of a list."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class StoredCode(Protocol):
 
 
 class SentenceCodes(Protocol):
-    """What index stored of all sentences for one model."""
+    """Codes that index stored of all sentences for one model."""
 
     def find(self, texts: Sequence[tuple[str, ...]]) -> Sequence[StoredCode | None]:
         """One code per text, which is a sentence with the parts that are encoded with it; None for one that is not stored."""
@@ -96,9 +96,9 @@ class EncodedSentences(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What a reranker may ask for when it is loaded."""
+    """Parts of a job that a reranker may use when it is loaded."""
 
     settings: StageSettings
     """The stage's, of the class that the reranker's entry names."""
@@ -109,13 +109,13 @@ class Resources:
     model: Callable[[str], Path] = Path
     """A transformer's name to its folder."""
     device: str = "cpu"
-    """Where the reranker's model runs, as torch names it."""
+    """Device of the reranker's model, as torch names it."""
     before: tuple[StageBefore, ...] = ()
     """The stages before this one, in order: whose scores the candidates have."""
     codes: SentenceCodes | None = None
-    """What index stored of all sentences for the stage; None if it stored nothing."""
+    """Codes that index stored of all sentences for the stage; None if it stored nothing."""
     model_digest: str | None = None
-    """Of the checkpoint; None if nobody has looked."""
+    """Of the checkpoint; None if not computed."""
     indexes: tuple[str, ...] | None = None
     """Those that were searched for the candidates, of 'bm25' and 'dense'; None if it is not known."""
     path: Callable[[str], Path] = Path
@@ -150,7 +150,7 @@ class SentenceCoder(Protocol):
     precision: str
     """Of its arithmetic; '' where there is but one."""
     reading: Reading
-    """What it encodes as one text."""
+    """Parts that it encodes as one text."""
 
     @classmethod
     def decisive(cls, stage: StageSettings, checkpoint: Path | None) -> tuple[str, ...] | None:

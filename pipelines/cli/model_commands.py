@@ -167,7 +167,8 @@ def weights(
     another reranker or another checkpoint.
     """
     check_there(scored, labels)
-    from answermill.pipelines.learn.evaluate.blend_weights import FitOptions, fit_exits_of, fit_run
+    from answermill.pipelines.learn.evaluate.blend_weights import fit_exits_of, fit_run
+    from answermill.ranking.rerankers.blend.weights import FitOptions
 
     options = FitOptions(fit.penalty, fit.folds, fit.seed)
     if exits_of is None and checkpoint is not None:

@@ -52,17 +52,17 @@ def load_stages(
             codes = sentence_codes.stored(job, stage, run, verify=False) if run else None
             allowed = encoder if entry.uses_encoder else _no_encoder
             resources = Resources(
-                stage,
-                folder,
-                allowed,
-                partial(find_model, beside=job.folder),
-                device,
-                before,
-                codes,
-                models[stage.key],
-                indexes,
-                job.file,
-                encoder_loader(job.folder, job.workers.device),
+                settings=stage,
+                checkpoint=folder,
+                encoder=allowed,
+                model=partial(find_model, beside=job.folder),
+                device=device,
+                before=before,
+                codes=codes,
+                model_digest=models[stage.key],
+                indexes=indexes,
+                path=job.file,
+                encoder_of=encoder_loader(job.folder, job.workers.device),
             )
             plan.append(Stage(stage.key, _load(entry, resources, run if codes is not None else None), stage.keep, folder))
         except ValueError as e:

@@ -9,7 +9,8 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from answermill.ranking.evaluation.metrics import Bools, Floats, Ints, Judged, Protocol, measure
+from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
+from answermill.ranking.evaluation.metrics import Judged, Protocol, measure
 
 MOST_MODELS = 4
 """For which every combination of the grid is tried."""
@@ -35,7 +36,7 @@ class Scored:
         return float(measure(judged, [metric])[metric].expected[kept].mean())
 
     def kept(self, protocol: Protocol) -> int:
-        """How many questions count."""
+        """Number of questions that count."""
         return int(self._judged(np.zeros(len(self.label)), np.ones(len(self.label), np.bool_)).kept(protocol).sum())
 
     def complete(self) -> Scored:

@@ -17,16 +17,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
 from answermill.ranking.evaluation.ties import Ties, ideal_gain
-
-Floats: TypeAlias = npt.NDArray[np.float64]
-Ints: TypeAlias = npt.NDArray[np.int64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
 
 Protocol = Literal["raw", "answerable", "clean", "compat"]
 PROTOCOLS: tuple[Protocol, ...] = ("raw", "answerable", "clean", "compat")
@@ -144,11 +141,14 @@ class _Order:
         tied_by = {"": np.zeros_like(gain), "wrong": gain, "correct": -gain}[first]
         order = np.lexsort((tied_by, -ranked.score, ranked.question))
         question, score, gain = ranked.question[order], ranked.score[order], gain[order]
+
+        # Rows of one question and one score are a tie.
         begins = np.ones(len(order), np.bool_) if first else _differs(question) | _differs(score)
         row = np.flatnonzero(begins)  # [ties]: of the tie's first candidate
         list_row = np.searchsorted(question, question[row])  # [ties]: of its list's first candidate
         tie = np.cumsum(begins) - 1
         before = np.concatenate([[0], np.cumsum(gain > 0)])  # [i]: correct candidates before row i, of all questions
+
         self._questions, self._question = ranked.questions, question[row]
         self.ties = Ties(
             start=row - list_row,

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from answermill.ranking.evaluation.metrics import Bools, Floats, Ints, Judged, measure
+from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
+from answermill.ranking.evaluation.metrics import Judged, measure
 from answermill.ranking.evaluation.significance import EQUAL
 
 BINS = 15
@@ -68,7 +69,7 @@ class FirstAnswers(NamedTuple):
     """The first answer to each question, as arrays [questions]."""
 
     confidence: Floats
-    """How sure the ranker is of it; 0 where there is no answer."""
+    """Confidence of the ranker in it; 0 where there is no answer."""
     right: Floats
     """The probability that it is right; 0 where there is no answer."""
     is_answered: Bools

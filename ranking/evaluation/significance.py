@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from answermill.ranking.evaluation.metrics import Floats
+from answermill.ranking.evaluation.arrays import Floats
 
 EQUAL = 1e-9
 """Values nearer than this are equal: rounding errors of sums decide no win."""
@@ -48,13 +48,17 @@ def compare(a: Floats, b: Floats, rounds: int = 10_000, seed: int = 0, confidenc
         raise ValueError(f"A has {len(a)} questions and B {len(b)}; both must have the same, at least one")
     if rounds < 1:
         raise ValueError(f"rounds = {rounds}; it must be at least 1")
+
     difference = b - a
     difference[np.abs(difference) < EQUAL] = 0.0
     moved = difference[difference != 0]
+
+    # The test and the interval draw from one generator, in this order.
     generator = np.random.default_rng(seed)
     p = _randomisation_p(moved, rounds, generator)
     low, high = _interval(difference, rounds, generator, confidence)
     spearman, spearman_p = _spearman(a, b)
+
     return Comparison(
         a=float(a.mean()),
         b=float(b.mean()),
@@ -79,7 +83,7 @@ def interval(values: Floats, rounds: int = 10_000, seed: int = 0, confidence: fl
 
 
 def _randomisation_p(moved: Floats, rounds: int, generator: np.random.Generator) -> float:
-    """How often |sum| is as large as here when each difference [n], none of them 0, gets a random sign.
+    """Share of draws whose |sum| is as large as here when each difference [n], none of them 0, gets a random sign.
 
     Exact if all 2^n patterns of signs are no more than `rounds`; else (count + 1) / (rounds + 1) of that many random patterns.
     SciPy's permutation_test can also draw them, but with one call of the generator per question and round: 22 seconds for

@@ -1,4 +1,5 @@
-"""What tied candidates contribute to a metric, on average over all their orders, in closed form (McSherry & Najork, ECIR 2008).
+"""Contributions of tied candidates to a metric, on average over all their orders, in closed form (McSherry & Najork, ECIR
+2008).
 
 P@k, MAP, MRR, nDCG@k and recall@k are sums over the places of a list, so a question's value is the sum over its ties of what
 `Ties` expects there. A candidate that ties with no other is a tie of one, and its contribution is the textbook's.
@@ -9,17 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from answermill.ranking.evaluation.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
 class Ties:
     """Groups of candidates with equal scores, as arrays [ties]; a tie has the ranks start + 1 .. start + size of its list.
 
-    The methods return arrays [ties].
+    The methods return arrays [ties]. Of a correct candidate that leads, and one of three that share the next ranks:
+
+    >>> ties = Ties(np.array([0, 1]), np.array([1, 3]), np.array([1, 1]), np.array([0, 1]), np.array([1.0, 1.0]))
+    >>> ties.correct_within(2).round(2).tolist()
+    [1.0, 0.33]
     """
 
     start: Ints
@@ -34,7 +37,7 @@ class Ties:
     """Sum of the gains of its candidates (nDCG)."""
 
     def places(self, cut: int) -> Ints:
-        """How many of its places are among the first `cut` ranks."""
+        """Number of its places among the first `cut` ranks."""
         return np.clip(cut - self.start, 0, self.size)
 
     def correct_within(self, cut: int) -> Floats:
@@ -84,13 +87,21 @@ class Ties:
 
 
 def discounts(ranks: int, cut: int) -> Floats:
-    """[ranks + 1]: 1 / log2(rank + 1) for the first `cut` ranks, 0 beyond them, and 0 for rank 0."""
+    """[ranks + 1]: 1 / log2(rank + 1) for the first `cut` ranks, 0 beyond them, and 0 for rank 0.
+
+    >>> discounts(ranks=4, cut=3).round(2).tolist()
+    [0.0, 1.0, 0.63, 0.5, 0.0]
+    """
     rank = np.arange(1, ranks + 1)
     return np.concatenate([[0.0], np.where(rank <= cut, 1 / np.log2(rank + 1), 0.0)])
 
 
 def ideal_gain(question: Ints, gain: Floats | Ints, questions: int, cut: int) -> Floats:
-    """[questions]: DCG of the best order of candidates with these question numbers and gains, [n] each, in any order."""
+    """[questions]: DCG of the best order of candidates with these question numbers and gains, [n] each, in any order.
+
+    >>> ideal_gain(np.array([0, 0, 1]), np.array([1.0, 3.0, 2.0]), questions=2, cut=10).round(2).tolist()
+    [3.63, 2.0]
+    """
     order = np.lexsort((-gain, question))
     question = question[order]
     rank = np.arange(len(order)) - np.searchsorted(question, question) + 1

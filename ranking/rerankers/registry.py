@@ -73,12 +73,12 @@ def load_reranker(
     entry = find(name)
     return entry.load(
         Resources(
-            entry.stage(**settings),
-            entry.folder(checkpoint, model),
-            encoder,
-            model,
-            device,
-            tuple(before),
+            settings=entry.stage(**settings),
+            checkpoint=entry.folder(checkpoint, model),
+            encoder=encoder,
+            model=model,
+            device=device,
+            before=tuple(before),
             encoder_of=encoder_of,
         )
     )

@@ -1,4 +1,4 @@
-"""What a training of a transformer begins with: a transformer in Hugging Face's format, or a checkpoint of ours.
+"""Starting points of the training of a transformer: a transformer in Hugging Face's format, or a checkpoint of ours.
 
 A sequence classifier in Hugging Face's format, such as TANDA's, is a body and a head: it is begun with as a checkpoint of
 `pointwise` is. Which checkpoints can be begun with is said by their registry entries (`Training.start`); which of them a method
@@ -44,7 +44,7 @@ Kind = TypeVar("Kind", bound=nn.Module)
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a training begins with."""
+    """Starting point of a training."""
 
     name: str
     """As the training file writes it; of a checkpoint the folder's name."""
@@ -57,7 +57,7 @@ class Start:
     folder: Path
     """Of the tokenizer."""
     words: WordSource | None
-    """Whose word embeddings these are; None if they were trained."""
+    """Source of the word embeddings; None if they were trained."""
 
     def model_of(self, kind: type[Kind], formats: Collection[str], reranker: str) -> Kind | None:
         """The checkpoint's model if it is in one of these formats; None for a transformer in Hugging Face's format.
@@ -93,6 +93,7 @@ def begin(inputs: TrainingInputs[BodySettings], name: str, layers: int | None = 
             return Start(name, description, None, None, encoder, source, WordSource.read(name, source))
         model = published(encoder, head)
         return Start(name, f"{description}, and its head", "pointwise", model, encoder, source, WordSource.read(name, source))
+
     kind = kind_of(folder)
     training = trainings().get(kind)
     if training is None or training.start is None:
@@ -120,7 +121,8 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 def source_words(settings: BodySettings, start: Start) -> WordSource | None:
-    """Whose word embeddings the model leaves as they are; None if it trains them. Raises ValueError if it has none to leave."""
+    """Source of the word embeddings that the model leaves as they are; None if it trains them. Raises ValueError if it has none
+    to leave."""
     if settings.words != "source":
         return None
     if start.words is None:

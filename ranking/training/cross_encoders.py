@@ -47,14 +47,14 @@ class PairBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PairOptions:
-    """How pairs are learnt from."""
+    """Settings of learning from pairs."""
 
     tokens: int = 2_000
     """Of a batch."""
     classifier_rate: float = 1.0
     """Learning rate of the classifiers, as a multiple of the others': they are new, and a step trains but one."""
     sampling: Sampling = "uniform"
-    """Which exit a step trains (§4.3.1): at random; in turn; in the first `early_epochs`, rather an early one; or
+    """Exit that a step trains (§4.3.1): at random; in turn; in the first `early_epochs`, rather an early one; or
     all, by the mean of their losses."""
     early_epochs: int = 1
     self_distillation: float = 0.0
@@ -105,11 +105,14 @@ class PairTask:
         learnt: list[list[bool]] = [[True] * len(rows) for rows in questions]
         if teachers:
             learnt = [[bool(np.isfinite(row).all()) for row in of_question] for of_question in teachers]
+
         answered = [n for n, rows in enumerate(questions) if any(row.label for row in compress(rows, learnt[n]))]
         if not answered:
             raise ValueError(f"none of the {len(questions)} questions has an answer; there is nothing to learn from")
         self._teachers = torch.from_numpy(np.concatenate([teachers[n][learnt[n]] for n in answered])) if teachers else None
         self.model, self._tokeniser, self._save, self._options = model, tokeniser, save, options
+
+        # What is read of the candidates to learn from.
         lists = ((ranked_list(questions[n]), learnt[n]) for n in answered)
         texts = [text for ranked, taken in lists for text in compress(model.reading.tuples([ranked]), taken)]
         if options.needs_context:
@@ -117,9 +120,12 @@ class PairTask:
         self.missing = model.reading.missing(texts)
         self._pairs = tokeniser.pairs(texts, model.reading.turns)
         self._texts = texts if options.context_dropout else []
+
         rows = [list(compress(questions[n], learnt[n])) for n in answered]
         self._labels = torch.tensor([float(row.label) for of_question in rows for row in of_question])
         self.tokens_cut = int(self._pairs.cut.sum())
+
+        # What a step has: pairs, or groups that stay together.
         groups = list(_groups(rows, options)) if options.groups else None
         self.questions_left_out = 0 if groups is None else len(answered) - len(groups)
         """Answered, but without a wrong candidate, where the loss is over groups."""

@@ -40,7 +40,7 @@ class Lesson(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LabelLoss:
-    """What the labels teach, L_H: each pair by itself, or a right candidate against the wrong ones of its group."""
+    """Loss of the labels, L_H: each pair by itself, or a right candidate against the wrong ones of its group."""
 
     loss: Literal["bce", "softmax"] = "bce"
     bce_weight: float = 0.0
@@ -60,7 +60,7 @@ BCE = LabelLoss()
 
 @dataclass(frozen=True, slots=True)
 class Distillation:
-    """How a student learns: α, τ and λ of Eq. 1 and 4. The default is without any teacher: cross-entropy."""
+    """Settings of a student's learning: α, τ and λ of Eq. 1 and 4. The default is without any teacher: cross-entropy."""
 
     strategy: Strategy | None = None
     teachers: int = 0
@@ -69,7 +69,7 @@ class Distillation:
     weights: tuple[float, ...] = ()
     """λ of each head (mhs, single) or of each teacher (sum, round_robin); none = 1."""
     loss: Literal["kl", "margin_mse"] = "kl"
-    """What a teacher teaches: its softened probability of each pair (L_S), or its margins within a group, without τ."""
+    """Target that a teacher gives: its softened probability of each pair (L_S), or its margins within a group, without τ."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 1 or not self.tau > 0:
@@ -93,7 +93,7 @@ class Distillation:
             raise ValueError(f"{len(self.weights)} weights {list(self.weights)} where {needed} are needed")
 
     def lessons(self, outputs: int, step: int = 0) -> list[Lesson]:
-        """Which output learns from which teacher in a step (from 0), of a student with that number of outputs."""
+        """Teachers of each output in a step (from 0), of a student with that number of outputs."""
         weights = self.weights or (1.0,) * max(outputs, self.teachers)
         match self.strategy:
             case None:

@@ -84,10 +84,18 @@ class Groups:
 
 
 def cut(lengths: Numbers, order: Numbers, steps: int, random: np.random.Generator) -> list[Numbers]:
-    """Texts in `order` as `steps` batches of much the same number of tokens; within a pool of batches, the texts by length."""
+    """Texts in `order` as `steps` batches of much the same number of tokens; within a pool of batches, the texts by length.
+
+    >>> lengths = np.array([2, 3, 2, 3])
+    >>> [batch.tolist() for batch in cut(lengths, np.arange(4), 2, np.random.default_rng(0))]
+    [[0, 2], [1, 3]]
+    """
+    # Which pool of batches each text is in.
     ends = np.cumsum(lengths[order])
     per_batch = ends[-1] / steps
-    pool = np.minimum(ends // (POOL * per_batch), (steps - 1) // POOL)  # which pool each text is in
+    pool = np.minimum(ends // (POOL * per_batch), (steps - 1) // POOL)
+
+    # Within a pool texts of like length meet.
     by_length = order[np.lexsort((lengths[order], pool))]
     edges = np.searchsorted(np.cumsum(lengths[by_length]), per_batch * np.arange(1, steps))
     batches = np.split(by_length, edges)
@@ -98,6 +106,10 @@ def softmax_loss(logits: Tensor, labels: Tensor, groups: Tensor) -> Tensor:
     """-log of a right candidate's share of the softmax over it and its group's wrong ones, mean over the right ones.
 
     All are [texts]: logits, labels, and the number of each one's group. In every group there must be a wrong one.
+
+    >>> labels, groups = torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0, 0, 0])
+    >>> round(softmax_loss(torch.tensor([2.0, 1.0, 0.0]), labels, groups).item(), 4)  # -log(e² / (e² + e + 1))
+    0.4076
     """
     right, against = _against(labels, groups)
     wrong = logits.expand(len(right), -1).masked_fill(~against, -torch.inf).logsumexp(1)  # [right]
@@ -105,7 +117,12 @@ def softmax_loss(logits: Tensor, labels: Tensor, groups: Tensor) -> Tensor:
 
 
 def margin_mse(logits: Tensor, teacher: Tensor, labels: Tensor, groups: Tensor) -> Tensor:
-    """((z⁺ - z⁻) - (t⁺ - t⁻))², mean over all pairs of a right and a wrong candidate of one group; all are [texts]."""
+    """((z⁺ - z⁻) - (t⁺ - t⁻))², mean over all pairs of a right and a wrong candidate of one group; all are [texts].
+
+    >>> logits, teacher = torch.tensor([2.0, 1.0, 0.0]), torch.tensor([5.0, 1.0, 1.0])
+    >>> margin_mse(logits, teacher, torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0, 0, 0])).item()  # (3² + 2²) / 2
+    6.5
+    """
     right, against = _against(labels, groups)
     further = logits - teacher
     difference = further[right][:, None] - further

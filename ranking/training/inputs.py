@@ -1,4 +1,4 @@
-"""What a builder of a training gets, and what it returns.
+"""Input of a builder of a training, and its result.
 
 A registry entry's `Training.task` names the builder: a function from `TrainingInputs` to `Built`. It makes the model, on the
 device and ready to learn, and says what cannot work by a ValueError.
@@ -16,19 +16,19 @@ import numpy.typing as npt
 
 from answermill.ranking.entry import TrainingSettings
 from answermill.ranking.training.distillation import NO_TEACHER, Distillation
-from answermill.ranking.training.loop import Dev, Recipe, Task
+from answermill.ranking.training.loop import Dev, Recipe, TrainingTask
 
 Settings = TypeVar("Settings", bound=TrainingSettings, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingInputs(Generic[Settings]):
-    """What a training is built from."""
+    """Parts that a training is built from."""
 
     settings: Settings
     """The section of the training file that says what is trained."""
     recipe: Recipe
-    """How it learns; its seed is that of initial weights and batches too."""
+    """Its hyperparameters; the seed is that of initial weights and batches too."""
     learn: Sequence[Sequence[Any]]
     """By question, what it learns from: `LabelledCandidate` or `LabelledPassage`, as `Training.learns_from` says."""
     dev: Sequence[Sequence[Any]]
@@ -55,7 +55,7 @@ class TrainingInputs(Generic[Settings]):
 class Built(NamedTuple):
     """A training, ready to begin."""
 
-    task: Task
+    task: TrainingTask
     dev: Dev
     description: str
     """A line for people: what it begins with, and what was left out of the texts."""
@@ -64,5 +64,5 @@ class Built(NamedTuple):
 
 
 def missing(counts: Mapping[str, int]) -> str:
-    """What `Reading.missing`, or `ListFeatures.missing`, counts in the data, for people."""
+    """Counts of `Reading.missing` or `ListFeatures.missing`, for people."""
     return "".join(f", {n:,} candidates {key.replace('_', ' ')}" for key, n in counts.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,29 +40,40 @@ MODELS: Mapping[str, Kind] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """The model that learns, and how lists are learnt from."""
+
+    reranker: str = "cosinet"
+    """Name of the model in MODELS."""
+    form: Form = "birnn"
+    filters: int = 300
+    features: Sequence[Feature] = ()
+    batch: int = 1
+    """Lists of a step."""
+    seed: int = 0
+    device: str = "cpu"
+
+
 class ListTask:
     """Whole lists in random order, `batch` of them a step; questions without an answer are left out (§5.1)."""
 
     def __init__(
         self,
-        name: str,
-        form: Form,
         embeddings: Embeddings,
         questions: Sequence[Sequence[LabelledCandidate]],
         save: Callable[[Path, WordVectorModel, Embeddings], None],
-        *,
-        batch: int = 1,
-        filters: int = 300,
-        seed: int = 0,
-        device: str = "cpu",
-        features: Sequence[Feature] = (),
+        options: ListOptions = ListOptions(),
     ) -> None:
         """Raises ValueError if no question has an answer."""
-        self._reranker = MODELS[name].reranker
+        self._embeddings, self._save, self._options = embeddings, save, options
+        kind, features = MODELS[options.reranker], options.features
+        self._reranker = kind.reranker
         more: dict[str, Any] = {"features": features} if features else {}
-        self.model: WordVectorModel = MODELS[name].model(embeddings.vectors, form, filters, **more).to(device)
-        self._device = device
-        self._embeddings, self._save, self._batch, self._seed = embeddings, save, batch, seed
+        model = kind.model(embeddings.vectors, options.form, options.filters, **more)
+        self.model: WordVectorModel = model.to(options.device)
+
+        # A question's list: rows of its words, of its candidates' words, and labels.
         lexicon = Lexicon(embeddings)
         self._lists = []
         features_of = ListFeatures(features, embeddings.vectors, lexicon) if features else None
@@ -76,18 +88,18 @@ class ListTask:
         """'without_<feature>' → candidates of the questions to learn from that have none."""
         if not self._lists:
             raise ValueError(f"none of the {len(questions)} questions has an answer; there is nothing to learn from")
-        self.steps = -(-len(self._lists) // batch)
+        self.steps = -(-len(self._lists) // options.batch)
 
     @property
     def rates(self) -> list[tuple[float, list[nn.Parameter]]]:
         return [(1.0, list(self.model.parameters()))]
 
     def batches(self, epoch: int) -> Iterator[Batch]:
-        order = np.random.default_rng([self._seed, epoch]).permutation(len(self._lists))
-        for first in range(0, len(order), self._batch):
-            chosen = order[first : first + self._batch]
+        order = np.random.default_rng([self._options.seed, epoch]).permutation(len(self._lists))
+        for first in range(0, len(order), self._options.batch):
+            chosen = order[first : first + self._options.batch]
             features = None if self._features is None else [self._features[n] for n in chosen]
-            yield collate([self._lists[n] for n in chosen], features).to(self._device)
+            yield collate([self._lists[n] for n in chosen], features).to(self._options.device)
 
     def loss(self, batch: Batch) -> Tensor:
         return self.model.loss(batch)
@@ -100,7 +112,7 @@ class ListTask:
 
 
 def vocabulary(questions: Sequence[Sequence[LabelledCandidate]]) -> Counter[str]:
-    """How often each word occurs in the questions and candidates."""
+    """Number of times that each word occurs in the questions and candidates."""
     words, counts = Words(), Counter[str]()
     for rows in questions:
         for text in (rows[0].question, *(row.text for row in rows)):
@@ -134,23 +146,21 @@ def build(inputs: TrainingInputs[ListModelSettings]) -> Built:
     def write(folder: Path, model: WordVectorModel, embeddings: Embeddings) -> None:
         save_list_model(folder, model, embeddings, settings.store, stored)
 
-    task = ListTask(
-        settings.reranker,
-        settings.form,
-        embeddings,
-        inputs.learn,
-        write,
-        batch=inputs.batch or 1,
+    options = ListOptions(
+        reranker=settings.reranker,
+        form=settings.form,
         filters=settings.filters,
+        features=settings.features or (),
+        batch=inputs.batch or 1,
         seed=inputs.recipe.seed,
         device=inputs.device,
-        features=settings.features or (),
     )
+    task = ListTask(embeddings, inputs.learn, write, options)
     return Built(task, Dev(inputs.dev), description + missing(task.missing) + _missing_in_dev(settings, embeddings, inputs.dev))
 
 
 def _missing_in_dev(settings: ListModelSettings, embeddings: Embeddings, dev: Sequence[Sequence[LabelledCandidate]]) -> str:
-    """What the dev set lacks of the features, for people; '' if it lacks nothing."""
+    """Counts of features that the dev set lacks, for people; '' if it lacks nothing."""
     if not settings.features:
         return ""
     features = ListFeatures(settings.features, embeddings.vectors, Lexicon(embeddings))

@@ -27,8 +27,8 @@ from answermill.schemas.labels import LabelledCandidate
 from answermill.schemas.ranked import RankedList
 
 
-class Task(Protocol):
-    """What is trained: a model, its batches and its loss."""
+class TrainingTask(Protocol):
+    """A model in training, its batches and its loss."""
 
     @property
     def model(self) -> nn.Module: ...
@@ -62,7 +62,7 @@ class Task(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a task is trained. Raises ValueError on an unknown metric."""
+    """Hyperparameters of a training. Raises ValueError on an unknown metric."""
 
     epochs: int = 3
     learning_rate: float = 2e-4
@@ -106,7 +106,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a training is, for a display. `dev`: the score of an evaluation at this step, else None."""
+    """Progress of a training, for a display. `dev`: the score of an evaluation at this step, else None."""
 
     step: int
     steps: int
@@ -116,7 +116,7 @@ class Progress:
 
 
 class Ranks(Protocol):
-    """What the dev score needs of a reranker."""
+    """A reranker as the dev score needs it."""
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]: ...
 
@@ -157,23 +157,31 @@ class Dev:
         return {metric: float(values.expected[kept].mean()) for metric, values in measures.measure(judged, metrics).items()}
 
 
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The folder that a training writes."""
+
+    folder: Path
+    fingerprint: str
+    """Identifies settings and data; a state with another one is refused."""
+    settings: Mapping[str, Any] | None = None
+    """Kept with the fingerprint, to show what differs."""
+    describe: Callable[[History], object] = lambda _: None
+    """Writes what else belongs into the folder, before the history says that it is complete."""
+
+
 def train(
-    task: Task,
+    task: TrainingTask,
     dev: Dev,
     recipe: Recipe,
-    folder: Path,
-    fingerprint: str,
+    output: Output,
     report: Callable[[Progress], None] = lambda _: None,
-    settings: Mapping[str, Any] | None = None,
     processes: Processes = ALONE,
-    describe: Callable[[History], object] = lambda _: None,
 ) -> History:
-    """Train, and leave the best checkpoint in `folder`, with the history in `training.json` written last.
+    """Train, and leave the best checkpoint in the output's folder, with the history in `training.json` written last.
 
-    `fingerprint` identifies the settings and data; a state with another one is refused. `settings` are kept with it, so
-    that people can be told what differs. `report` is called after each step and each evaluation. Of several `processes` the
-    first alone evaluates and writes; all need to see the folder. `describe` writes what else belongs into the folder, before
-    the history says that it is complete. Raises ValueError if the folder holds another training, no
+    `report` is called after each step and each evaluation. Of several `processes` the first alone evaluates and writes; all
+    need to see the folder. Raises ValueError if the folder holds another training, no
     dev score can be computed, or the loss is no number (with the step); ScoreNotFinite if a dev score is none (with the
     step, the question and the candidate).
     """
@@ -182,6 +190,7 @@ def train(
     of_epoch, device = recipe.steps(task.steps), next(task.model.parameters()).device
     total = of_epoch * recipe.epochs
     every = recipe.evaluate_every or of_epoch
+
     multiples, groups = zip(*task.rates, strict=True)
     optimizer = torch.optim.AdamW([{"params": group} for group in groups], weight_decay=recipe.weight_decay, fused=True)
     updates = Updates(
@@ -192,13 +201,17 @@ def train(
         processes=processes,
         seed=recipe.seed,
     )
-    state = folder / STATE
-    history = resume(state, task.model, optimizer, fingerprint, settings, updates.scaler)
+
+    # Begin, or go on where a training with this fingerprint was interrupted.
+    state = output.folder / STATE
+    history = resume(state, task.model, optimizer, output.fingerprint, output.settings, updates.scaler)
     losses: list[float] = []
     while history.step < total and (recipe.patience is None or history.waited() < recipe.patience):
         torch.manual_seed(recipe.seed * 1_000_003 + history.step)  # dropout after a resume is what it would have been
         epoch, done = divmod(history.step, of_epoch)
         task.model.train()
+
+        # Steps up to the next evaluation.
         for batches in updates.of_epoch(task.batches(epoch), done):
             for group, multiple in zip(optimizer.param_groups, multiples, strict=True):
                 group["lr"] = multiple * recipe.rate(history.step, total)
@@ -208,13 +221,16 @@ def train(
             report(Progress(history.step, total, losses[-1], None, best.dev if best else None))
             if history.step % every == 0 or history.step == total:
                 break
+
+        # Evaluation: the first process measures, and all learn its score, by which they stop together.
         if history.step % every == 0 or history.step == total:
             task.model.eval()
             score = math.nan
             if processes.rank == 0:
-                with naming(f"dev evaluation after step {history.step}", folder):
+                with naming(f"dev evaluation after step {history.step}", output.folder):
                     score = dev.score(task.reranker(), recipe.metric, recipe.protocol)
             score = processes.from_first(score, device)
+
             mean = sum(losses) / max(1, len(losses))
             history.evaluations.append(Evaluated(history.step, history.step / of_epoch, mean, score))
             losses = []
@@ -222,9 +238,10 @@ def train(
                 keep(state, task.save, task.model, optimizer, history, updates.scaler)
             assert history.best is not None
             report(Progress(history.step, total, mean, score, history.best.dev))
+
     if processes.rank == 0:
-        describe(history)
-        publish(state, folder, history)
+        output.describe(history)
+        publish(state, output.folder, history)
     return history
 
 

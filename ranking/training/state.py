@@ -1,4 +1,4 @@
-"""What a training keeps on disk while it runs, so that one that is stopped goes on from its last evaluation.
+"""State of a training on disk while it runs, so that one that is stopped goes on from its last evaluation.
 
     _training/history.json          what was evaluated, and the step; written last, so that it names only whole files
     _training/STEP.safetensors      weights of the model, moments of the optimizer and fp16's factor at that step
@@ -42,7 +42,7 @@ class Evaluated:
 
 @dataclass(slots=True)
 class History:
-    """What was evaluated, and which step was best. `settings`: what the fingerprint stands for, for people."""
+    """Evaluations of a training, and the best step. `settings`: those that the fingerprint stands for, for people."""
 
     fingerprint: str
     step: int = 0
@@ -86,12 +86,16 @@ def keep(
     assert best is not None
     if best is now:
         write_folder(state / f"best-{now.step}", save)
+
+    # One file has the model, the optimizer's moments and the scaler's factors.
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
     for number, values in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
     for name, number in (scaler.state_dict() if scaler is not None else {}).items():
         tensors[f"scaler.{name}"] = torch.tensor(number, dtype=torch.float64)
     on_cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+
+    # The history names the file of weights; the ones of before go once it is written.
     weights = f"{now.step}.safetensors"
     with replacing(state / weights) as path:
         save_file(on_cpu, path)
@@ -118,6 +122,7 @@ def resume(
         return History(fingerprint, settings=settings or {})
     if history.fingerprint != fingerprint:
         raise ValueError(f"{state.parent} holds a training with other settings or data; give another folder, or delete it")
+
     tensors = load_file(state / f"{history.step}.safetensors")
     model.load_state_dict({name.removeprefix("model."): v for name, v in tensors.items() if name.startswith("model.")})
     moments: dict[int, dict[str, Tensor]] = {}
@@ -126,6 +131,7 @@ def resume(
             _, number, moment = name.split(".")
             moments.setdefault(int(number), {})[moment] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
+
     factors = {name.removeprefix("scaler."): v.item() for name, v in tensors.items() if name.startswith("scaler.")}
     if scaler is not None and factors:
         steps = ("growth_interval", "_growth_tracker")  # whole numbers

@@ -57,7 +57,7 @@ class Triplets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TripletOptions:
-    """How triplets are drawn and learnt from."""
+    """Settings of drawing triplets and learning from them."""
 
     delta: float = 1e-6
     """δ, weight of the binary constraint."""
@@ -90,6 +90,8 @@ class HashTask:
         self.model, self._options = model, options
         self._tokeniser, self._save = tokeniser, save
         self._drawn = options.drawn if options.negatives == "hard" else 1
+
+        # Every different text has a number; a right answer of a question is a triplet without its wrong answer.
         numbers: dict[str, int] = {}
         self._question: list[int] = []  # of each triplet
         self._right: list[int] = []
@@ -97,6 +99,7 @@ class HashTask:
         self._wrong: list[Numbers] = []  # wrong ones of its list; all answers where empty
         answers: set[int] = set()
         read: list[tuple[str, ...]] = []  # (question, parts of an answer)
+
         for rows in questions:
             tuples = model.reading.tuples([ranked_list(rows)])
             texts = [model.reading.one_text(parts) for _, *parts in tuples]
@@ -111,21 +114,26 @@ class HashTask:
                 self._right.append(n)
                 self._rights.append(set(right))
                 self._wrong.append(own)
+
         if not self._right:
             raise ValueError(f"none of the {len(questions)} questions has an answer; there is nothing to learn from")
         if options.needs_context:
             model.reading.check_data(read)
         self.missing = model.reading.missing(read)
+
         self._answers = np.array(sorted(answers), np.int64)
         for rights, wrong_ones in zip(self._rights, self._wrong, strict=True):
             if not len(wrong_ones) and len(rights) == len(self._answers):
                 raise ValueError(f"all {len(rights)} answers are right for one question; there is no wrong one to learn from")
+
+        # Wrong answers are drawn later, so a triplet counts with their mean length.
         self._texts = tokeniser.pairs([(text,) for text in numbers])
         self.tokens_cut = int(self._texts.cut.sum())
         lengths = self._texts.lengths
         of_all = lengths[self._answers].mean()
         wrong_length = [lengths[own].mean() if len(own) else of_all for own in self._wrong]
         self._lengths = lengths[self._question] + lengths[self._right] + np.ceil(wrong_length).astype(np.int64)
+
         longest = int(self._lengths.max())
         if options.tokens < 2 * longest:
             raise ValueError(

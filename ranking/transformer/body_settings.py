@@ -13,7 +13,7 @@ from answermill.schemas.section import Count
 
 
 class BodySettings(TrainingSettings):
-    """What trainings of transformers have in common."""
+    """Keys that trainings of transformers have in common."""
 
     encoder: Annotated[str, FileName()] = Field(
         "all-MiniLM-L6-v2",
@@ -68,7 +68,7 @@ class ReadingSettings(BodySettings):
         return context
 
     def reading(self, begun: Reading) -> Reading:
-        """What the model is to read; `begun`: what it reads so far. Raises ValueError if there is nothing to drop at random."""
+        """Reading of the new model; `begun`: its reading so far. Raises ValueError if there is nothing to drop at random."""
         context: list[Part] | None = getattr(self, "context", None)
         reading = Reading(begun.context if context is None else tuple(context), self.pooling or begun.pooling)
         if self.context_dropout and not reading.around:

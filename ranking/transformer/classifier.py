@@ -1,5 +1,5 @@
-"""What turns a text's encoding into a score: the classifier of cross-encoders, which other models may take over, and the head
-with which a sequence classifier was published."""
+"""Heads that turn a text's encoding into a score: the classifier of cross-encoders, which other models may take over, and the
+head with which a sequence classifier was published."""
 
 from __future__ import annotations
 
@@ -53,24 +53,24 @@ class FirstToken(nn.Module):
         return scores.squeeze(1)
 
 
-Head: TypeAlias = Classifier | FirstToken
+ClassifierHead: TypeAlias = Classifier | FirstToken
 HeadName = Literal["classifier", "first_gelu", "first_tanh"]
-HEADS: Mapping[HeadName, Callable[[int, float], Head]] = {
+HEADS: Mapping[HeadName, Callable[[int, float], ClassifierHead]] = {
     "classifier": Classifier,
     "first_gelu": FirstToken,
     "first_tanh": partial(FirstToken, activation="tanh"),
 }
-"""What a checkpoint calls a head → the head, new, of a width and dropout."""
+"""Name of a head in checkpoints → the head, new, of a width and dropout."""
 
 
-def head_name(head: Head) -> HeadName:
-    """What a checkpoint calls it."""
+def head_name(head: ClassifierHead) -> HeadName:
+    """Name of a head in checkpoints."""
     if isinstance(head, Classifier):
         return "classifier"
     return "first_tanh" if head.activation == "tanh" else "first_gelu"
 
 
-def classified(classifier: Head, hidden: Tensor, tokens: Packed, pooling: Pooling | None) -> Tensor:
+def classified(classifier: ClassifierHead, hidden: Tensor, tokens: Packed, pooling: Pooling | None) -> Tensor:
     """Encodings [n, d] → logits [texts], in the classifier's own precision, never under autocast.
 
     `pooling` None: the encodings are one for each text already [texts, d].
@@ -80,7 +80,7 @@ def classified(classifier: Head, hidden: Tensor, tokens: Packed, pooling: Poolin
     return classified_pooled(classifier, pooled)
 
 
-def classified_pooled(classifier: Head, pooled: Tensor) -> Tensor:
+def classified_pooled(classifier: ClassifierHead, pooled: Tensor) -> Tensor:
     """One encoding of each text [texts, d] → logits [texts], as `classified`."""
     with torch.autocast(pooled.device.type, enabled=False):
         logits: Tensor = classifier(pooled.to(classifier.score.weight.dtype))

@@ -1,5 +1,5 @@
-"""What a processor or a graphics card computes natively, which decides the arithmetic of models that are served; and how a card
-is kept busy.
+"""Arithmetic that a processor or a graphics card has natively, which decides the arithmetic of models that are served; and how
+a card is kept busy.
 
 A card is known by the major number of its compute capability: Volta and Turing have 7, Ampere has 8. It computes what it was
 asked to in turn, while the host goes on and asks for more, until something makes the host wait. `sent` and `Arriving` copy
@@ -67,7 +67,8 @@ def peak_flops(device: torch.device | str, dtype: torch.dtype, rows: int = 8_192
 
 
 def texts_at_once(device: str, tokens: int) -> int:
-    """How many texts of at most that many tokens a model on the device is best given in one call: a multiple of TEXTS["cpu"].
+    """Number of texts of at most that many tokens that a model on the device is best given in one call: a multiple of
+    TEXTS["cpu"].
 
     On a card 16 batches of the longest texts, but no more than TEXTS."""
     if device == "cpu":
@@ -99,7 +100,7 @@ class Arriving:
 
 
 def in_turns(works: Iterable[Generator[None, None, T]], in_flight: int) -> Iterator[T]:
-    """What each work returns, in their order. A work yields, at least once and as often as the others, where it is about to
+    """Results of the works, in their order. A work yields, at least once and as often as the others, where it is about to
     wait for the card; up to `in_flight` of them are begun, and go on in turns."""
     begun: deque[Generator[None, None, T]] = deque()
 
@@ -131,7 +132,7 @@ class Memory(Protocol):
         ...
 
     def free(self) -> int:
-        """What this process could take now."""
+        """Memory that this process could take now."""
         ...
 
 
@@ -155,7 +156,7 @@ class CardMemory:
 
 
 class TokenBudget:
-    """How many tokens are computed at once. No result depends on it.
+    """Number of tokens that are computed at once. No result depends on it.
 
     On a card the first batch of at least half of TRIAL_TOKENS is a trial: by what it takes, as many as fit into FREE_SHARE of
     the free memory are computed at once from there on, but never more than `most`.
@@ -206,7 +207,7 @@ class Mark(Protocol):
 
 
 class BusyTime:
-    """How long cards were at models' layers for this process, by their own clocks: from where they begin a batch's to where
+    """Time of cards at models' layers for this process, by their own clocks: from where they begin a batch's to where
     they have computed them. While the host is late with what comes next within a batch, a card counts as busy."""
 
     def __init__(self, mark: Callable[[torch.device], Mark]) -> None:

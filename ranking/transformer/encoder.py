@@ -54,6 +54,7 @@ class LayeredEncoder(nn.Module):
         self._budget: TokenBudget | None = None  # of the device on which it first serves
         self.recomputes = False
         """Whether learning computes each layer a second time for its gradient, and keeps of the first time only its input."""
+
         if self.words.weight.is_meta:
             return
         for module in self.modules():
@@ -109,8 +110,7 @@ class LayeredEncoder(nn.Module):
     def run(self, hidden: Tensor, tokens: Packed, first: int, last: int) -> Tensor:
         """Layers first + 1 to last over h of depth `first`: h of depth `last` [n, d].
 
-        In inference some texts at a time: as many as the device has memory for; once that runs out, half as many, with a
-        warning.
+        In inference some texts at a time: as many as the device has memory for; where that runs out, half, with a warning.
         """
         return self.run_through(self._between(first, last), hidden, tokens)
 
@@ -123,14 +123,15 @@ class LayeredEncoder(nn.Module):
             return _run(layers, hidden, tokens, first_only, self.recomputes and self.training)
         after, text = hidden.new_empty(len(tokens.lengths) if first_only else len(hidden), hidden.shape[1]), 0
         budget = self._budget = self._budget or TokenBudget.of(hidden.device, BATCH_TOKENS[hidden.device.type])
+
         while text < len(tokens.lengths):
             rows, some = tokens.part(text, budget.tokens)
             next_text = text + len(some.lengths)
             try:
                 with BUSY.span(hidden.device), budget.spending(len(some.ids)):
-                    went = _run(layers, filled_up(hidden[rows], self.shape), some, first_only)
+                    encoded = _run(layers, filled_up(hidden[rows], self.shape), some, first_only)
                     place = slice(text, next_text) if first_only else rows
-                    after[place] = went[: place.stop - place.start]
+                    after[place] = encoded[: place.stop - place.start]
                 text = next_text
             except torch.OutOfMemoryError:
                 if len(some.lengths) == 1:
@@ -227,8 +228,7 @@ def by_rows(function: Callable[..., Tensor], shape: Shape, *inputs: Tensor) -> T
     outputs = []
     for start, size in _windows_of(inputs[0], shape):
         rows = [x[start : start + size] for x in inputs]
-        missing = size - len(rows[0])
-        if missing:
+        if missing := size - len(rows[0]):
             rows = [F.pad(x, (0, 0, 0, missing)) for x in rows]
         outputs.append(function(*rows)[: size - missing])
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)

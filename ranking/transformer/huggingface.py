@@ -60,6 +60,7 @@ class Shape:
             raise ValueError(
                 "its config.json names Python code (auto_map), which is never run here; give a model without auto_map"
             )
+
         family = config.get("model_type")
         if family == "dpr":  # a BERT under another name
             family = "bert"
@@ -70,10 +71,13 @@ class Shape:
             )
         if family not in _FAMILIES:
             raise ValueError(f"it holds a model of type {family!r}; give one of {', '.join(_FAMILIES)}")
+
+        # What would change the numbers without an error.
         computed = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
         for key, value in computed.items():
             if config.get(key, value) != value:
                 raise ValueError(f"{key} is {config[key]!r}; only {value!r} is computed here, give another model")
+
         offset = int(config.get("pad_token_id", 1)) + 1 if family in _ROBERTAS else 0
         width = int(config["hidden_size"])
         embedded = int(config.get("embedding_size") or width)
@@ -137,7 +141,7 @@ def translated(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
 
 
 def _prefix(family: Family) -> str:
-    """What comes before the names of a whole model's weights."""
+    """Prefix of the names of a whole model's weights."""
     return "roberta" if family in _ROBERTAS else family
 
 
@@ -145,7 +149,7 @@ Activation = Literal["tanh", "gelu"]
 
 
 def head_activation(family: Family) -> Activation:
-    """What is between the two layers of a sequence classifier's head."""
+    """Function between the two layers of a sequence classifier's head."""
     return "gelu" if family == "electra" else "tanh"
 
 

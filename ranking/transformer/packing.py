@@ -8,8 +8,8 @@ token type. Texts beside the candidate, such as its title, follow it (`ranking/c
 A tuple of more than `limit` tokens is cut, never silently: `Pairs.cut` counts the tokens left out. The texts after the first
 lose theirs from the end; the first one loses some too if it has more than half of the room and the others need it. For a pair
 this is what tokenizers call longest first. With `turns`, question and candidate share the room as if they were a pair, and the
-other texts get what is left, each in its turn. With `end_to_end` nothing stands between the texts after the first: they are one
-running text, of which it is known which tokens are whose. A title may follow it, behind special tokens.
+other texts get what is left, each in its turn. A `Layout` can make the texts after the first one running text, of which it is
+known which tokens are whose; a title may follow it, behind special tokens.
 """
 
 from __future__ import annotations
@@ -56,13 +56,10 @@ class Packed:
         return sent(torch.from_numpy(ranges(first, self.lengths)), self.ids.device)
 
     def by_length(self, rows: Tensor) -> list[Tensor]:
-        """[n, …] → [texts, length, …] of each run of texts of one length.
-
-        By one split: of slices each would have a gradient of all n rows.
-        """
+        """[n, …] → [texts, length, …] of each run of texts of one length."""
+        # By one split: of slices each would have a gradient of all n rows.
         parts = torch.split(rows, [texts * length for _, texts, length in self.groups])
-        groups = zip(parts, self.groups, strict=True)
-        return [part.reshape(texts, length, *part.shape[1:]) for part, (_, texts, length) in groups]
+        return [p.reshape(texts, length, *p.shape[1:]) for p, (_, texts, length) in zip(parts, self.groups, strict=True)]
 
     def to(self, device: torch.device | str) -> Packed:
         tensors = (self.ids, self.types, self.positions, self.own, self.starts)
@@ -88,6 +85,14 @@ class Packed:
         return Packed(self.ids[rows], self.types[rows], self.positions[rows], self.own[rows], starts, lengths), rows
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Separators between the texts of a tuple: after each, unless it says otherwise."""
+
+    end_to_end: bool = False  # none between the texts after the first, which are one running text
+    titled: bool = False  # the last text is a title, which stands apart from a running text
+
+
 class Tokeniser:
     """A model's tokenizer, from its folder's tokenizer.json, or as transformers has loaded it. `limit`: the most tokens of a
     tuple, special ones included."""
@@ -106,6 +111,8 @@ class Tokeniser:
             raise ValueError(f"{path}: no tokenizer ({e}); copy the model's folder again") from e
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
+
+        # The special tokens around and between two texts.
         frame = self._tokenizer.encode("a", "a")
         places = frame.sequence_ids
         if not {0, 1} <= set(places) or {places[0], places[-1]} != {None}:
@@ -139,53 +146,54 @@ class Tokeniser:
         size = dict(zip(different, map(len, encoded), strict=True))
         return np.fromiter((size[text] for text in texts), np.int64, len(texts))
 
-    def pairs(
-        self, tuples: Sequence[tuple[str, ...]], turns: Sequence[int] = (), end_to_end: bool = False, titled: bool = False
-    ) -> Pairs:
+    def pairs(self, tuples: Sequence[tuple[str, ...]], turns: Sequence[int] = (), layout: Layout = Layout()) -> Pairs:
         """Tokenise and cut; each tuple has one text or more. Raises ValueError if not even the special tokens fit.
 
         `turns`: the places of all texts but the first, from 1, in the order in which they get room, where all tuples have as
-        many; the first of them is the candidate. Without it that is the second text, or the only one. `end_to_end`: without
-        special tokens between the texts after the first. `titled`: the last text of each is a title, which stands apart.
+        many; the first of them is the candidate. Without it that is the second text, or the only one.
+
+        >>> tokeniser.pairs([("who", "he is", "title")]).pack().ids.tolist()  # 101 is [CLS], 102 is [SEP]
+        [101, 2040, 102, 2002, 2003, 102, 2516, 102]
+        >>> tokeniser.pairs([("who", "he", "is", "title")], layout=Layout(end_to_end=True, titled=True)).pack().ids.tolist()
+        [101, 2040, 102, 2002, 2003, 102, 2516, 102]
         """
-        numbers: dict[str, int] = {}
-        for text in chain.from_iterable(tuples):
-            numbers.setdefault(text, len(numbers))
+        # 1. Every different text once: a piece of one table of ids, whose pieces 0 to 2 are the special tokens.
+        numbers = {text: n for n, text in enumerate(dict.fromkeys(chain.from_iterable(tuples)), 3)}
         encoded = [e.ids for e in self._tokenizer.encode_batch_fast(list(numbers), add_special_tokens=False)]
-        # The special tokens are pieces of the same table as the texts, and a tuple is a row of pieces.
-        before, between, after = self._frame
-        table = np.fromiter(chain(before, between, after, *encoded), np.int64)
+        table = np.fromiter(chain(*self._frame, *encoded), np.int64)
         sizes = np.fromiter(map(len, chain(self._frame, encoded)), np.int64)  # [3 + different texts]
         starts = np.cumsum(sizes) - sizes
 
+        # 2. Which text stands where: a tuple is a row of texts, and short rows end early.
         counts = np.fromiter(map(len, tuples), np.int64, len(tuples))  # [tuples]
         if len(counts) and counts.min() < 1:
             raise ValueError(f"tuple {int(counts.argmin())} has no text")
-        there = np.arange(counts.max(initial=1)) < counts[:, None]  # [tuples, most texts]
-        texts = np.zeros(there.shape, np.int64)
-        texts[there] = [3 + numbers[text] for text in chain.from_iterable(tuples)]
-        last = np.arange(there.shape[1]) == counts[:, None] - 1
-        closers = np.where(last, 2, 1)
-        closing = sizes[closers] * there  # [tuples, most texts]: special tokens behind each text
-        running = counts - 1 - titled  # [tuples]: texts after the first, without the title
-        if end_to_end:
-            ends = last | (np.arange(there.shape[1]) == running[:, None])
-            closing[:, 1:] *= ends[:, 1:]
+        place = np.arange(counts.max(initial=1))
+        present = place < counts[:, None]  # [tuples, most texts]
+        texts = np.zeros(present.shape, np.int64)
+        texts[present] = [numbers[text] for text in chain.from_iterable(tuples)]
 
-        room = self.limit - len(before) - closing.sum(1)  # [tuples]
+        # 3. Room: texts share what the special tokens, one piece before them all and one behind each, leave of the limit.
+        last = place == counts[:, None] - 1
+        closers = np.where(last, 2, 1)
+        closing = sizes[closers] * present  # [tuples, most texts]
+        running = counts - 1 - layout.titled  # [tuples]: texts after the first, without the title
+        if layout.end_to_end:
+            closing[:, 1:] *= (last | (place == running[:, None]))[:, 1:]
+        room = self.limit - sizes[0] - closing.sum(1)  # [tuples]
         if len(room) and room.min() < 2:
             raise ValueError(f"{int(counts[room.argmin()])} texts do not fit into {self.limit} tokens; raise the limit")
-        whole = sizes[texts] * there
+        whole = sizes[texts] * present
         kept = _cut_in_turn(whole, room, turns) if turns and len(tuples) else _cut(whole, room)
 
-        pieces = np.zeros((len(counts), 1 + 2 * there.shape[1]), np.int64)  # before, text, between, text, …, after
+        # 4. Pieces of each tuple: before, text, between, text, …, after. Its own text is the candidate.
+        pieces = np.zeros((len(counts), 1 + 2 * len(place)), np.int64)
         pieces[:, 1::2], pieces[:, 2::2] = texts, closers
-        lengths = np.full(pieces.shape, len(before), np.int64)
+        lengths = np.full(pieces.shape, sizes[0], np.int64)
         lengths[:, 1::2], lengths[:, 2::2] = kept, closing
         types = np.full(pieces.shape[1], self._types[1], np.int64)
         types[:3] = self._types[0]
-        candidate = turns[0] if turns else 1
-        own = np.arange(pieces.shape[1]) == 1 + 2 * min(candidate, there.shape[1] - 1)
+        own = np.arange(pieces.shape[1]) == 1 + 2 * min(turns[0] if turns else 1, len(place) - 1)
         return Pairs(table, starts[pieces], lengths, types, own, (whole - kept).sum(1), running)
 
 
@@ -227,16 +235,15 @@ class Pairs:
         return np.asarray((after > 0) & (np.arange(after.shape[1]) < self.running[:, None]))
 
     def stretches(self, rows: Sequence[int] | Numbers) -> tuple[Numbers, Numbers]:
-        """Where `pack(rows)` has the texts that `filled` names, in its order: the first token of each, and how many."""
-        sizes = self.sizes[np.asarray(rows, np.int64)]
+        """Places in `pack(rows)` of the texts that `filled` names, in its order: the first token of each, and how many."""
+        chosen = np.asarray(rows, np.int64)
+        sizes, filled = self.sizes[chosen], self.filled[chosen]
         starts = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)
-        there = self.filled[np.asarray(rows, np.int64)]
-        return starts[:, 3::2][there], sizes[:, 3::2][there]
+        return starts[:, 3::2][filled], sizes[:, 3::2][filled]
 
     def batches(self, tokens: int, order: Numbers | None = None) -> Iterator[Numbers]:
-        """All tuples' numbers, the longest first, in batches of at most `tokens` tokens, or of one tuple that has more.
-
-        `order`: only these, in this order."""
+        """All tuples' numbers, the longest first (or those of `order`, in this order), in batches of at most `tokens` tokens,
+        or of one tuple that has more."""
         if order is None:
             order = np.argsort(-self.lengths, kind="stable")
         ends = np.cumsum(self.lengths[order])
@@ -249,29 +256,43 @@ class Pairs:
 
 
 def _cut(lengths: Numbers, room: Numbers) -> Numbers:
-    """Tokens that each text keeps [tuples, texts], at most `room` [tuples] in all."""
+    """Tokens that each text keeps [tuples, texts], at most `room` [tuples] in all.
+
+    >>> _cut(np.array([[9, 4, 3], [2, 9, 3]]), np.array([10, 10])).tolist()
+    [[5, 4, 1], [2, 8, 0]]
+    """
+    # The first text keeps half of the room, or more where the others leave it.
     first, rest = lengths[:, 0], lengths[:, 1:]
     needed = rest.sum(1)
     half = (room + (first > needed)) // 2
     first = np.minimum(first, np.maximum(half, room - needed))
+
     remaining = (room - first)[:, None] - (np.cumsum(rest, 1) - rest)  # [tuples, texts - 1]: room when a text's turn comes
     return np.concatenate((first[:, None], np.clip(remaining, 0, rest)), 1)
 
 
 def _cut_in_turn(lengths: Numbers, room: Numbers, turns: Sequence[int]) -> Numbers:
-    """As `_cut`: the first text and the one at turns[0] as if they were alone, then each other text what is left."""
-    kept = np.zeros_like(lengths)
-    pair = [0, turns[0]]
+    """As `_cut`: the first text and the one at turns[0] as if they were alone, then each other text what is left.
+
+    >>> _cut_in_turn(np.array([[2, 3, 9]]), np.array([10]), [2, 1]).tolist()
+    [[2, 0, 8]]
+    """
+    kept, pair = np.zeros_like(lengths), [0, turns[0]]
     kept[:, pair] = _cut(lengths[:, pair], room)
     for turn in turns[1:]:
         kept[:, turn] = np.minimum(lengths[:, turn], room - kept.sum(1))
     return kept
 
 
-def ranges(starts: Numbers, lengths: Numbers) -> Numbers:
-    """start, start + 1, …, start + length - 1 of each, end to end."""
-    ends = np.cumsum(lengths)
-    return np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)
+def ranges(starts: npt.ArrayLike, lengths: npt.ArrayLike) -> Numbers:
+    """Consecutive numbers from each start, end to end.
+
+    >>> ranges([5, 9], [2, 3]).tolist()
+    [5, 6, 9, 10, 11]
+    """
+    sizes = np.asarray(lengths, np.int64)
+    before = np.cumsum(sizes) - sizes  # [starts]: numbers before those of each
+    return np.repeat(np.asarray(starts) - before, sizes) + np.arange(sizes.sum())
 
 
 def _starts(lengths: Numbers) -> Tensor:

@@ -22,7 +22,7 @@ from torch import Tensor
 from answermill.files.model_files import load_pretrained
 from answermill.ranking.transformer.devices import BUSY, TokenBudget, texts_at_once
 
-Floats = npt.NDArray[np.float32]
+Singles = npt.NDArray[np.float32]
 
 _CLASS = 16  # tokens
 _BATCH_TOKENS = {"cpu": 1_024, "cuda": 32_768}  # rows of a batch = this over the class: small, since empty rows cost time
@@ -42,13 +42,14 @@ class PaddedModel:
         ids: Sequence[Sequence[int]],
         types: Sequence[Sequence[int]] | None,
         read: Callable[[Any, Tensor], Tensor],
-    ) -> Floats:
+    ) -> Singles:
         """[texts, …], in the order of the texts: what `read` makes of the model's output for a batch, and the batch's mask
         [rows, length], a row a text."""
         by_class: dict[int, list[int]] = {}
         for number, text in enumerate(ids):
             by_class.setdefault(min(-(-len(text) // _CLASS) * _CLASS, self._longest), []).append(number)
-        values: Floats | None = None
+
+        values: Singles | None = None
         for length, numbers in sorted(by_class.items()):
             start = 0
             while start < len(numbers):
@@ -62,6 +63,7 @@ class PaddedModel:
                         raise
                     self._budget.run_out(rows * length)
                     continue
+
                 if values is None:
                     values = np.empty((len(ids), *of_batch.shape[1:]), np.float32)
                 values[batch] = of_batch[: len(batch)]
@@ -75,8 +77,8 @@ class PaddedModel:
         rows: int,
         length: int,
         read: Callable[[Any, Tensor], Tensor],
-    ) -> Floats:
-        """What is read of at most `rows` texts, padded to `length` tokens; rows after the last text mean nothing."""
+    ) -> Singles:
+        """Values of at most `rows` texts, padded to `length` tokens; rows after the last text mean nothing."""
         filled = np.full((rows, length), self._pad, np.int64)
         mask = np.zeros((rows, length), np.int64)
         mask[:, 0] = 1
@@ -90,7 +92,7 @@ class PaddedModel:
         on_device = {name: torch.from_numpy(values).to(self._device) for name, values in inputs.items()}
         with torch.inference_mode(), BUSY.span(torch.device(self._device)):
             read_of_batch = read(self._model(**on_device), on_device["attention_mask"]).float()
-        values: Floats = read_of_batch.cpu().numpy()
+        values: Singles = read_of_batch.cpu().numpy()
         return values
 
 
@@ -108,7 +110,7 @@ class PaddedTransformer:
         model = load_pretrained(kind, folder, use_safetensors=True, dtype=dtype)
         self._model = PaddedModel(model, self._tokenizer.pad_token_id or 0, device, limit)
 
-    def encode(self, texts: Sequence[tuple[str, ...]], pooling: Literal["mean", "cls"]) -> Floats:
+    def encode(self, texts: Sequence[tuple[str, ...]], pooling: Literal["mean", "cls"]) -> Singles:
         """[texts, d], in the order of the texts; all of them have one part, or all have two."""
         second = [parts[1] for parts in texts] if len(texts[0]) == 2 else None
         tokens = self._tokenizer([parts[0] for parts in texts], second, truncation=True, max_length=self._limit)

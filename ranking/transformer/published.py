@@ -29,14 +29,14 @@ _NO_LIMIT = 1_000_000  # what a tokenizer without a limit has as its limit is mo
 
 @dataclass(frozen=True, slots=True)
 class PublishedClassifier:
-    """What the files of a folder say, before any weight is read."""
+    """Facts in the files of a folder, before any weight is read."""
 
     folder: Path
     family: str
     classes: int
     """Of the head: 1 or 2."""
     output: Output | None
-    """What sentence-transformers' `CrossEncoder.predict` gives: the logit or its sigmoid; None if it is another function."""
+    """Output of sentence-transformers' `CrossEncoder.predict`: the logit or its sigmoid; None if it is another function."""
     limit: int
     """The most tokens of question and candidate together."""
     positions: int
@@ -53,6 +53,7 @@ class PublishedClassifier:
                 f"{folder}: it holds a {kind}, which has no head that scores a pair; give a CrossEncoder, or another model "
                 "whose architecture ends in ForSequenceClassification"
             )
+
         classes = len(config["id2label"]) if config.get("id2label") else int(config.get("num_labels") or 2)
         if classes not in (1, 2):
             raise ValueError(
@@ -62,6 +63,8 @@ class PublishedClassifier:
             raise ValueError(
                 f"{folder}: it wants a prompt before each pair ({name!r}), which is not supported; give another model"
             )
+
+        # The stated limit, unless it is a placeholder for none, or more than there are positions.
         positions = int(config.get("max_position_embeddings") or 512) - _OFFSETS.get(family, 0)
         stated = _table(folder / "sentence_bert_config.json").get("max_seq_length")
         stated = stated or _table(folder / "tokenizer_config.json").get("model_max_length")
@@ -91,9 +94,11 @@ def load_published(classifier: PublishedClassifier) -> tuple[LayeredEncoder, Fir
                 weights |= {f"{ours}.{name}": file.get_tensor(f"{theirs}.{name}").float() for name in ("weight", "bias")}
     except SafetensorError as e:
         raise ValueError(f"{folder}: its weights lack the head that config.json names ({e}); give another model") from e
+
     check_weights(weights, folder / "model.safetensors")
     if classifier.classes == 2:
         weights |= {f"score.{name}": weights[f"score.{name}"].diff(dim=0) for name in ("weight", "bias")}
+
     with torch.device("meta"):
         head = FirstToken(shape.width, shape.dropout, head_activation(shape.family))
     try:
@@ -114,7 +119,7 @@ def load_with_head(folder: Path, layers: int | None = None) -> tuple[LayeredEnco
 
 
 def _output(folder: Path, config: dict[str, Any], classes: int) -> Output | None:
-    """What the folder wants a logit to become. A function that is no module of torch is not used by sentence-transformers."""
+    """Form that the folder gives a logit. A function that is no module of torch is not used by sentence-transformers."""
     name = _table(folder / "config_sentence_transformers.json").get("activation_fn")
     if not isinstance(name, str) or not name.startswith("torch."):
         nested = config.get("sentence_transformers")

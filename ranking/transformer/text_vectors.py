@@ -44,6 +44,8 @@ class PackedTransformer:
         tokenised = self._tokeniser.pairs(texts)
         arriving = []
         batches = deque(tokenised.batches(self._budget.tokens))
+
+        # Where memory runs out, the rest is cut into batches half as large.
         with torch.inference_mode():
             while batches:
                 rows = batches.popleft()
@@ -54,6 +56,8 @@ class PackedTransformer:
                         raise
                     self._budget.run_out(int(tokenised.lengths[rows].sum()))
                     batches = deque(tokenised.batches(self._budget.tokens, np.concatenate([rows, *batches])))
+
+        # Copies from a card arrive while it computes the next batch.
         for rows, values in arriving:
             vectors[rows] = values.numpy()
         return vectors

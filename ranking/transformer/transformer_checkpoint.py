@@ -76,10 +76,12 @@ def save_transformer(
         names.append("tokenizer.json")
         with replacing(folder / "tokenizer.json") as path:
             shutil.copyfile(tokeniser.path, path)
+
     if store == "fp16":
         kept = {key: weight.half() for key, weight in kept.items()}
     with replacing(folder / WEIGHTS) as path:
         save_file(kept, path)
+
     config = {"format": FORMAT, "model": name, **details, "limit": tokeniser.limit, "shape": asdict(model.encoder.shape)}
     config["words"] = None if words is None else asdict(words)
     write_text(folder / CONFIG, json.dumps(config, indent=2) + "\n")
@@ -92,7 +94,7 @@ def load_transformer(
     build: Callable[[Mapping[str, Any], LayeredEncoder], Transformer],
     source: Callable[[str], Path] = Path,
 ) -> tuple[Transformer, Tokeniser]:
-    """What `save_transformer` wrote, in fp32 however it is stored.
+    """The model and tokeniser that `save_transformer` wrote, in fp32 however it is stored.
 
     `build` makes the model from config.json and its encoder; `source` maps a transformer's name to its folder.
 
@@ -119,6 +121,7 @@ def load_transformer(
             weights |= {key: shared.clone() for key in model.state_dict() if key.endswith(_WORDS)}
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as e:
         raise ValueError(f"{folder} is no checkpoint of {name}: {e}") from e
+
     try:
         model.load_state_dict(weights, assign=True)
     except RuntimeError as e:

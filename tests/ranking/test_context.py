@@ -21,7 +21,8 @@ from answermill.ranking.rerankers.peasi.passage_settings import PassageSettings
 from answermill.ranking.rerankers.peasi.peasi import PassageReranker
 from answermill.ranking.rerankers.peasi.peasi_model import PASSAGE, PeasiModel
 from answermill.ranking.training.cross_encoders import PairOptions, PairTask
-from answermill.ranking.training.passages import PassageTask
+from answermill.ranking.training.passages.passage_data import PassageData
+from answermill.ranking.training.passages.passage_task import PassageTask
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Packed
 from answermill.ranking.transformer.pooling import pool
@@ -311,7 +312,7 @@ def test_training_on_data_without_any_title_is_refused() -> None:
     pr = PeasiModel(LayeredEncoder(SHAPE), "pr", 2)
     pr.reading = Reading(("passage", "title"), "mean")
     with pytest.raises(ValueError, match="none of 2 candidates has a title"):
-        PassageTask(pr, tokeniser(), [passages("")], [passages("")], lambda folder, trained: None)
+        PassageData.of([passages("")], pr, tokeniser())
 
 
 def test_passages_without_what_is_read_are_refused_or_not() -> None:
@@ -332,13 +333,14 @@ def test_peasi_trains_and_serves_with_titles(pooling: Pooling) -> None:
     torch.manual_seed(0)
     reranker = enlarged(PeasiModel(LayeredEncoder(SHAPE), "pr", 2)).eval()
     reranker.reading = Reading(("passage", "title"), pooling)
-    learning = PassageTask(reranker, tokeniser(), [passages()], [passages()], lambda folder, trained: None)
+    data = PassageData.of([passages()], reranker, tokeniser())
+    learning = PassageTask(data, reranker, [passages()], lambda folder, trained: None)
     (batch,) = learning.batches(0)
-    assert batch.passages is not None
+    assert batch.passages is not None and reranker.pr is not None
     served = PassageReranker(reranker, tokeniser())
     (ranked,) = served.rerank([ranked_passages(passages())])
     with torch.no_grad():
-        scores = reranker.passage_scores(reranker.passage_embedding(batch.passages)).tolist()
+        scores = reranker.pr.logits(reranker.passage_vectors(batch.passages)).tolist()
     assert [c.score for c in ranked.candidates] == pytest.approx(sorted(scores, reverse=True), abs=2e-2)
     assert all("[SEP] opera [SEP]" in words(batch.passages, n) for n in range(2))
     (other,) = served.rerank([ranked_passages(passages("Ballet"))])

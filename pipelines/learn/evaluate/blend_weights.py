@@ -28,22 +28,13 @@ from answermill.pipelines.steps.models import device_of, folder_digest
 from answermill.ranking.reranker import Resources
 from answermill.ranking.rerankers.blend.fitting import METRICS, LabelledColumns, fit_columns
 from answermill.ranking.rerankers.blend.score_columns import EXIT, RETRIEVAL
-from answermill.ranking.rerankers.blend.weights import FOLDS, PENALTY, Figure, Fit, WeightsFile
+from answermill.ranking.rerankers.blend.weights import USUAL_FIT, Figure, Fit, FitOptions, WeightsFile
 from answermill.ranking.rerankers.cascade import ExitStage
 from answermill.ranking.rerankers.cascade.cascade import Cascade, fit_prior
 from answermill.ranking.rerankers.cascade.exits import ExitModel
 from answermill.ranking.rerankers.registry import find, no_encoder
 from answermill.schemas.corpus import Passage, Question
 from answermill.schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate, answer_unit
-
-
-@dataclass(frozen=True, slots=True)
-class FitOptions:
-    """How weights are fitted."""
-
-    penalty: float = PENALTY
-    folds: int = FOLDS
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +68,7 @@ class Fitted:
         yield f"{f'blend - {fit.best}':<{width}}{_cells(fit.gain)}".rstrip()
 
 
-def fit_run(scored: Path, labels: Path, names: Sequence[str], options: FitOptions = FitOptions()) -> Fitted:
+def fit_run(scored: Path, labels: Path, names: Sequence[str], options: FitOptions = USUAL_FIT) -> Fitted:
     """Fit weights of the named scores of a run. The lists are the candidates that all named stages have scored, of the unit
     in which the plan ends; one that nobody has judged counts as wrong.
 
@@ -94,7 +85,7 @@ def fit_run(scored: Path, labels: Path, names: Sequence[str], options: FitOption
     except ValueError as e:
         raise JobError(f"{scored}: {e}", USAGE) from e
     try:
-        fit = fit_columns(columns, penalty=options.penalty, folds=options.folds, seed=options.seed)
+        fit = fit_columns(columns, options)
     except ValueError as e:
         raise JobError(f"{scored} against {labels}: {e}", BAD_DATA) from e
     models = stage_models(plan, folder.manifest.inputs)
@@ -106,7 +97,7 @@ def fit_exits_of(
     labels: Path,
     key: str,
     names: Sequence[str],
-    options: FitOptions = FitOptions(),
+    options: FitOptions = USUAL_FIT,
     checkpoint: Path | None = None,
 ) -> Fitted:
     """Fit a table for each exit but the last of stage `key` of a run: of the exit's score and the named ones, which the
@@ -135,7 +126,7 @@ def fit_exits_of(
     lists, left_out = _lists_read_by(key, before, folder)
     try:
         judged = _judged(scored, lists, labels)
-        fits = fit_prior(model, *judged, others, drop, penalty=options.penalty, folds=options.folds, seed=options.seed)
+        fits = fit_prior(model, *judged, others, drop, options)
     except ValueError as e:
         raise JobError(f"{scored} against {labels}: {e}", BAD_DATA) from e
     plan = {name: str(stage["reranker"]) for name, stage in stages.items()}
@@ -175,7 +166,15 @@ def _model_of(
     if folder_digest(where) != digest:
         raise JobError(f"{where}: not the checkpoint that {key} had in {folder.path} ({digest}); give that one", BAD_DATA)
     try:
-        model = entry.load(Resources(settings, where, no_encoder, find_model, device_of("auto"), model_digest=digest))
+        resources = Resources(
+            settings=settings,
+            checkpoint=where,
+            encoder=no_encoder,
+            model=find_model,
+            device=device_of("auto"),
+            model_digest=digest,
+        )
+        model = entry.load(resources)
     except ValueError as e:
         raise JobError(f"--exits-of {key}: {e}", BAD_DATA) from e
     if not isinstance(model, Cascade) or len(model.exits) < 2:

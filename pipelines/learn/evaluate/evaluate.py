@@ -26,11 +26,11 @@ from answermill.pipelines.learn.evaluate.rank import DEFAULTS, RankOptions, is_r
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
 from answermill.pipelines.learn.evaluate.scores import FINAL, read_scores
 from answermill.pipelines.runs.watch.progress import progress
+from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.evaluation.metrics import (
     METRICS,
     PROTOCOLS,
     UNJUDGED,
-    Floats,
     Judged,
     Protocol,
     Values,

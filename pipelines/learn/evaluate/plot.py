@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from answermill.ranking.evaluation.metrics import Floats
+from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.evaluation.risk_coverage import RiskCoverage
 
 FORMS = (".svg", ".png")

@@ -32,7 +32,7 @@ from answermill.pipelines.steps.models import device_of, emulates, use_threads
 from answermill.ranking.entry import file_keys, file_names, resolve
 from answermill.ranking.training.distillation import NO_TEACHER, Distillation
 from answermill.ranking.training.inputs import Built, TrainingInputs
-from answermill.ranking.training.loop import Progress, Recipe, train
+from answermill.ranking.training.loop import Output, Progress, Recipe, train
 from answermill.ranking.training.state import HISTORY, STATE, History, begun, finished
 from answermill.ranking.training.update.processes import NoCard, Processes, together
 from answermill.ranking.training.update.speed import Speed, share_of_peak
@@ -192,11 +192,10 @@ def _watched(
             print_line(json.dumps(line | ({"tokens_per_s": speed.tokens_per_s} if speed.tokens_per_s else {})))
 
     if not first:
-        return train(task, built.dev, recipe, out, new.fingerprint, processes=processes)
+        return train(task, built.dev, recipe, Output(out, new.fingerprint), processes=processes)
     with progress("train", recipe.steps(task.steps) * recipe.epochs, lambda: now.step, what="steps"):
-        return train(
-            task, built.dev, recipe, out, new.fingerprint, report, new.settings, processes, lambda h: describe(h, speed)
-        )
+        output = Output(out, new.fingerprint, new.settings, lambda history: describe(history, speed))
+        return train(task, built.dev, recipe, output, report, processes)
 
 
 def _questions(job: TrainJob, name: str) -> list[list[Any]]:

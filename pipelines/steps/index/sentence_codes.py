@@ -97,9 +97,13 @@ class Coder:
         device = device_of(job.workers.device)
         self._stage, self._folder = stage.key, checkpoint_folder(job, stage)
         encoder = partial(passage_encoder, job) if entry.uses_encoder else _no_encoder
-        encoder_of = encoder_loader(job.folder, job.workers.device)
         resources = Resources(
-            stage, self._folder, encoder, partial(find_model, beside=job.folder), device, encoder_of=encoder_of
+            settings=stage,
+            checkpoint=self._folder,
+            encoder=encoder,
+            model=partial(find_model, beside=job.folder),
+            device=device,
+            encoder_of=encoder_loader(job.folder, job.workers.device),
         )
         self._coder = entry.coder.load(resources)
         self.model, self.width = digest, self._coder.width

@@ -61,7 +61,7 @@ def blank_words() -> Words:
 
 
 WORDS: Mapping[str, Callable[[], Words]] = {"cosinet": cosinet_words, "blanks": blank_words}
-"""What can count as a word for the rule baselines."""
+"""Tokens that can count as a word for the rule baselines."""
 
 
 @cache

@@ -20,18 +20,18 @@ from answermill.ranking.entry import StageSettings
 from answermill.ranking.reranker import Resources, SentenceEncoder
 from answermill.ranking.rerankers.baselines import SimilarityStage
 
-Form = Literal["fp16", "int8"]
+StoredForm = Literal["fp16", "int8"]
 Bytes = npt.NDArray[np.uint8]
 Vectors = npt.NDArray[np.float32]
 _STEPS = 127  # from 0 to the largest number of a vector
 
 
-def row_bytes(form: Form, dimension: int) -> int:
+def row_bytes(form: StoredForm, dimension: int) -> int:
     """Bytes that hold a vector of `dimension` numbers."""
     return 2 * dimension if form == "fp16" else 4 + dimension
 
 
-def pack(vectors: Vectors, form: Form) -> Bytes:
+def pack(vectors: Vectors, form: StoredForm) -> Bytes:
     """Unit vectors [n, d] as rows [n, `row_bytes`]."""
     if form == "fp16":
         return np.ascontiguousarray(vectors.astype("<f2")).view(np.uint8)
@@ -40,7 +40,7 @@ def pack(vectors: Vectors, form: Form) -> Bytes:
     return np.concatenate([scale.view(np.uint8), steps.view(np.uint8)], axis=1)
 
 
-def unpack(rows: Bytes, form: Form) -> Vectors:
+def unpack(rows: Bytes, form: StoredForm) -> Vectors:
     """The vectors [n, d] that rows stand for; each number within half a step of what was packed."""
     if form == "fp16":
         return np.ascontiguousarray(rows).view("<f2").astype(np.float32)
@@ -75,7 +75,7 @@ class StoredVectors(NamedTuple):
 class VectorCoder:
     """Encodes all sentences as vectors when they are indexed."""
 
-    def __init__(self, encoder: SentenceEncoder, reading: Reading, form: Form) -> None:
+    def __init__(self, encoder: SentenceEncoder, reading: Reading, form: StoredForm) -> None:
         self._encoder, self._form = encoder, form
         self.reading = reading
         self.form: str = form

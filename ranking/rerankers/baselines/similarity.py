@@ -16,7 +16,7 @@ import numpy as np
 from answermill.ranking.context import Reading
 from answermill.ranking.reranker import Resources, SentenceCodes, SentenceEncoder, order_by
 from answermill.ranking.rerankers.baselines import SimilarityStage
-from answermill.ranking.rerankers.baselines.sentence_vectors import Form, Vectors, encode, pack, unit, unpack
+from answermill.ranking.rerankers.baselines.sentence_vectors import StoredForm, Vectors, encode, pack, unit, unpack
 from answermill.schemas.ranked import RankedList, Unit
 
 SENTENCE = Reading()
@@ -34,7 +34,7 @@ class Similarity:
         self,
         encoder: SentenceEncoder,
         reading: Reading = SENTENCE,
-        form: Form | None = None,
+        form: StoredForm | None = None,
         store: SentenceCodes | None = None,
     ) -> None:
         """`form`: that of the vectors in `store`, and of those that it does not hold; without it nothing is rounded or read."""
@@ -51,12 +51,14 @@ class Similarity:
         (reading,) = self.readings
         texts = [list(reading.texts(ranked)) for ranked in lists]
         self._costs.update(reading.missing(reading.tuples(lists)) if reading.around else {})
+
         number: dict[tuple[str, ...], int] = {}  # each different text is encoded once
         for of_list in texts:
             for text in of_list:
                 number.setdefault(text, len(number))
         if not number:
             return list(lists)
+
         questions = unit(self._encoder.encode_questions([ranked.question.text for ranked in lists]))  # [lists, d]
         sentences = self._vectors(list(number), self._form)  # [different texts, d]
         reranked = []
@@ -66,7 +68,7 @@ class Similarity:
             reranked.append(order_by(ranked, scores, self.name))
         return reranked
 
-    def _vectors(self, texts: Sequence[tuple[str, ...]], form: Form | None) -> Vectors:
+    def _vectors(self, texts: Sequence[tuple[str, ...]], form: StoredForm | None) -> Vectors:
         """[texts, d], of length 1: read, or encoded where nothing is stored."""
         (reading,) = self.readings
         if form is None:

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from answermill.ranking.evaluation.metrics import Bools, Judged, measure
+from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
+from answermill.ranking.evaluation.metrics import Judged, measure
 from answermill.ranking.evaluation.significance import interval
-from answermill.ranking.rerankers.blend.score_columns import Floats, Ints, WeightedSum, standardised
-from answermill.ranking.rerankers.blend.weights import FOLDS, PENALTY, Figure, Fit
+from answermill.ranking.rerankers.blend.score_columns import WeightedSum, standardised
+from answermill.ranking.rerankers.blend.weights import USUAL_FIT, Figure, Fit, FitOptions
 from answermill.schemas.ranked import RankedList
 
 METRICS = ("P@1", "MRR")
@@ -51,6 +52,7 @@ class LabelledColumns:
                 raise ValueError(
                     f"question {ranked.question.question_id}: {len(of_list)} labels for {len(ranked.candidates)} candidates"
                 )
+
         columns = WeightedSum.of(dict.fromkeys(names, 0.0))
         sizes = [len(ranked.candidates) for ranked in lists]
         return cls(
@@ -74,34 +76,33 @@ def fit(
     lists: Sequence[RankedList],
     labels: Sequence[Sequence[int]],
     names: Sequence[str],
-    *,
-    penalty: float = PENALTY,
-    folds: int = FOLDS,
-    seed: int = 0,
+    options: FitOptions = USUAL_FIT,
 ) -> Fit:
     """Weights of the scores `names` for the lists that come to a blend. Raises ValueError as `LabelledColumns.of` and
     `fit_columns`."""
-    return fit_columns(LabelledColumns.of(lists, labels, names), penalty=penalty, folds=folds, seed=seed)
+    return fit_columns(LabelledColumns.of(lists, labels, names), options)
 
 
-def fit_columns(labelled: LabelledColumns, *, penalty: float = PENALTY, folds: int = FOLDS, seed: int = 0) -> Fit:
+def fit_columns(labelled: LabelledColumns, options: FitOptions = USUAL_FIT) -> Fit:
     """Weights of the columns. Questions without a correct candidate teach nothing; they are left out and counted.
 
-    Raises ValueError if `penalty` is negative, or if fewer questions than `folds`, or `folds` below 2, are there.
+    Raises ValueError if the penalty is negative, or if fewer questions than folds, or fewer folds than 2, are there.
     """
-    lists = _AnswerableLists.of(labelled, penalty, folds)
+    lists = _AnswerableLists.of(labelled, options)
     ids, question, z, label = lists.ids, lists.question, lists.z, lists.label
-    weights = _minimum(z, question, label > 0, penalty)
+    weights = _minimum(z, question, label > 0, options.penalty)
+
     alone = {name: _metrics(len(ids), question, z[:, n], label) for n, name in enumerate(labelled.names)}
-    blend = lists.held_out(penalty, folds, seed)
+    blend = lists.held_out(options)
     best = max(labelled.names, key=lambda name: (alone[name]["MRR"].mean(), name))
+
     return Fit(
         weights={name: round(float(weight), _DECIMALS) for name, weight in zip(labelled.names, weights, strict=True)},
         questions=len(ids),
         without_answer=len(labelled.question_ids) - len(ids),
         candidates=len(question),
-        penalty=penalty,
-        folds=folds,
+        penalty=options.penalty,
+        folds=options.folds,
         alone={name: _figures(values) for name, values in alone.items()},
         blend=_figures(blend),
         best=best,
@@ -113,18 +114,15 @@ def held_out(
     lists: Sequence[RankedList],
     labels: Sequence[Sequence[int]],
     names: Sequence[str],
-    *,
-    penalty: float = PENALTY,
-    folds: int = FOLDS,
-    seed: int = 0,
+    options: FitOptions = USUAL_FIT,
 ) -> dict[str, dict[str, float]]:
     """Metric → id of a question → its value when weights order its list that were fitted without it.
 
     `Fit.blend` is the mean of them; they are for comparisons question by question. A question without a correct candidate has
     none. Raises ValueError as `fit`.
     """
-    answerable = _AnswerableLists.of(LabelledColumns.of(lists, labels, names), penalty, folds)
-    values = answerable.held_out(penalty, folds, seed)
+    answerable = _AnswerableLists.of(LabelledColumns.of(lists, labels, names), options)
+    values = answerable.held_out(options)
     return {metric: dict(zip(answerable.ids, each.tolist(), strict=True)) for metric, each in values.items()}
 
 
@@ -140,28 +138,29 @@ class _AnswerableLists:
     label: Ints
 
     @classmethod
-    def of(cls, labelled: LabelledColumns, penalty: float, folds: int) -> _AnswerableLists:
+    def of(cls, labelled: LabelledColumns, options: FitOptions) -> _AnswerableLists:
         answerable = labelled.answerable()
         number = np.cumsum(answerable) - 1
         kept = labelled.pick(answerable[labelled.question])
         ids = [name for name, here in zip(labelled.question_ids, answerable, strict=True) if here]
-        if penalty < 0:
-            raise ValueError(f"penalty = {penalty}; it must be at least 0")
-        if not 2 <= folds <= len(ids):
+        if options.penalty < 0:
+            raise ValueError(f"penalty = {options.penalty}; it must be at least 0")
+        if not 2 <= options.folds <= len(ids):
             raise ValueError(
-                f"{folds} folds of {len(ids)} questions with a correct candidate; give 2 folds or more, and a question each"
+                f"{options.folds} folds of {len(ids)} questions with a correct candidate; "
+                "give 2 folds or more, and a question each"
             )
         question = number[kept.question]
         z = np.stack([standardised(values, question) for values in kept.values.T], axis=1)
         return cls(ids, question, z, kept.label)
 
-    def held_out(self, penalty: float, folds: int, seed: int) -> dict[str, Floats]:
+    def held_out(self, options: FitOptions) -> dict[str, Floats]:
         """Each of METRICS per question, whose list is ordered by weights that were fitted without its fold."""
-        fold = _folds(self.ids, folds, seed)[self.question]
+        fold = _folds(self.ids, options.folds, options.seed)[self.question]
         scores = np.zeros(len(self.question))
-        for n in range(folds):
+        for n in range(options.folds):
             others, own = fold != n, fold == n
-            weights = _minimum(self.z[others], self.question[others], self.label[others] > 0, penalty)
+            weights = _minimum(self.z[others], self.question[others], self.label[others] > 0, options.penalty)
             scores[own] = self.z[own] @ weights
         return _metrics(len(self.ids), self.question, scores, self.label)
 

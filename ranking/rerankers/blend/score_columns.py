@@ -12,16 +12,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from math import log
 from types import MappingProxyType
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from answermill.ranking.evaluation.arrays import Floats, Ints
 from answermill.ranking.reranker import rounded
 from answermill.schemas.ranked import Candidate, Hit, RankedList
-
-Floats: TypeAlias = npt.NDArray[np.float64]
-Ints: TypeAlias = npt.NDArray[np.int64]
 
 EXIT = "exit"
 """The score of a model's exit, where it decides who leaves there."""
@@ -92,7 +88,11 @@ def column(ranked: RankedList, name: str) -> Floats:
 
 
 def standardised(values: Floats, question: Ints) -> Floats:
-    """[candidates]: z of each value over the candidates of its question (numbered from 0); 0 where they are all equal."""
+    """[candidates]: z of each value over the candidates of its question (numbered from 0); 0 where they are all equal.
+
+    >>> standardised(np.array([1.0, 3.0, 7.0, 7.0]), np.array([0, 0, 1, 1])).tolist()
+    [-1.0, 1.0, 0.0, 0.0]
+    """
     lists = int(question.max(initial=-1)) + 1
     lowest = np.full(lists, np.inf)
     np.minimum.at(lowest, question, values)

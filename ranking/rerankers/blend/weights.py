@@ -8,6 +8,7 @@ the scores mean something else, and the weights nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -20,9 +21,19 @@ from answermill.ranking.rerankers.blend import WeighedStage, WeightTable
 from answermill.ranking.rerankers.blend.score_columns import EXIT, RETRIEVAL, known_names
 from answermill.schemas.section import Section
 
-PENALTY = 0.005
-FOLDS = 5
-"""By which weights are fitted, unless others are asked for."""
+
+@dataclass(frozen=True, slots=True)
+class FitOptions:
+    """Regularisation of a fit, and its cross-validation."""
+
+    penalty: float = 0.005
+    """Weight of the squares of the weights in the loss."""
+    folds: int = 5
+    seed: int = 0
+    """Seed of the folds."""
+
+
+USUAL_FIT = FitOptions()
 
 
 class Figure(Section):
@@ -120,10 +131,12 @@ def load_weights(resources: Resources, exits: bool = False) -> list[Mapping[str,
         where = f"weights_file {file}"
     else:
         content, tables, where = None, [settings.weights] if settings.weights is not None else [], "weights"
+
     before = {stage.key: stage for stage in resources.before}
     known = known_names(list(before), resources.indexes)
     for table in tables:
         _check_names(table, known, where, exits)
+
     if content is not None:
         itself = StageBefore(settings.key, settings.reranker, resources.model_digest)
         _check_plan(content, before | ({EXIT: itself} if exits else {}), where)

@@ -17,8 +17,9 @@ import numpy.typing as npt
 import torch
 
 from answermill.ranking.context import Reading
+from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.reranker import Resources, check_finite, left_at, order_by, rounded
-from answermill.ranking.rerankers.blend.weights import FOLDS, PENALTY, Fit, load_weights
+from answermill.ranking.rerankers.blend.weights import USUAL_FIT, Fit, FitOptions, load_weights
 from answermill.ranking.rerankers.cascade import ExitStage
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load
 from answermill.ranking.rerankers.cascade.exits import ExitModel, ExitRows
@@ -27,9 +28,6 @@ from answermill.ranking.rerankers.cascade.schedule import check, dropped
 from answermill.ranking.transformer.devices import IN_FLIGHT, Arriving, in_turns
 from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser
 from answermill.schemas.ranked import RankedList, Unit
-
-Floats = npt.NDArray[np.float64]
-
 
 TOKENISED = 8_192  # candidates at once
 GROUP_TOKENS = 1 << 18  # of the lists in flight: 0.4 GB of encodings of 384 numbers in float32
@@ -75,7 +73,7 @@ class Cascade:
 
     @property
     def readings(self) -> tuple[Reading, ...]:
-        """What it reads of a candidate."""
+        """Reading of its model."""
         return (self._model.reading,)
 
     @property
@@ -104,7 +102,7 @@ class Cascade:
         return [ExitRows(passed.scores, passed.tokens, known) for passed, known in zip(scored, columns, strict=True)]
 
     def costs(self) -> Counter[str]:
-        """What was spent since the last call: candidates, tokens, tokens cut, layers × each of the first two, milliseconds.
+        """Costs since the last call: candidates, tokens, tokens cut, layers × each of the first two, milliseconds.
 
         `full_layer_…` is what the monolithic model of the same depth would have spent.
         """
@@ -138,6 +136,8 @@ class Cascade:
         numbers, question = np.arange(*group.rows), np.repeat(np.arange(len(group.sizes)), group.sizes)
         known = np.concatenate([self.prior.columns(ranked) for ranked in lists]) if self.prior else None
         scores, exits = np.zeros((len(numbers), len(self.exits))), np.zeros(len(numbers), np.int64)
+
+        # All candidates before the first layer.
         remaining = np.argsort(-pairs.lengths[numbers], kind="stable")  # candidates not dropped so far, the longest first
         tokens = pairs.pack(numbers[remaining]).to(self._device)
         hidden, depth = self._model.encoder.embed(tokens), 0
@@ -145,6 +145,8 @@ class Cascade:
         self._costs["tokens"] += len(hidden)
         self._costs["full_layer_candidates"] += self.depth * len(remaining)
         self._costs["full_layer_tokens"] += self.depth * len(hidden)
+
+        # Up to each exit; while a card computes its scores, other groups have their turn.
         for exit, (last, alpha) in enumerate(zip(self.exits, (*drops, 0.0), strict=True)):
             hidden = self._model.run(hidden, tokens, depth, last)
             arriving = Arriving(self._model.classify(hidden, tokens, exit))
@@ -155,6 +157,8 @@ class Cascade:
             self._costs["layer_candidates"] += layers * len(remaining)
             self._costs["layer_tokens"] += layers * len(hidden)
             depth = last
+
+            # Drops by the exit's scores, or by their sum with those known before.
             if alpha:
                 decisive = scores[:, exit]
                 if self.prior is not None and known is not None:
@@ -165,6 +169,7 @@ class Cascade:
                 stay = survivors(question[remaining], decisive[remaining], remaining, alpha)
                 tokens, rows = tokens.select(np.flatnonzero(stay))
                 hidden, remaining = hidden[rows], remaining[stay]
+
         edges = np.cumsum(group.sizes)[:-1]
         of_lists = zip(*(np.split(column, edges) for column in (scores, exits, pairs.lengths[numbers])), strict=True)
         return [(ranked, _Passed(*columns)) for ranked, columns in zip(lists, of_lists, strict=True)]
@@ -192,10 +197,7 @@ def fit_prior(
     labels: Sequence[Sequence[int]],
     names: Sequence[str],
     drop: Sequence[float],
-    *,
-    penalty: float = PENALTY,
-    folds: int = FOLDS,
-    seed: int = 0,
+    options: FitOptions = USUAL_FIT,
 ) -> list[Fit]:
     """Weights for each exit but the last, of the exit's score and the known scores `names`: the model scores all candidates
     of the lists that it would read at all its exits, and they leave as `drop`, α at each or one for all, says.
@@ -204,7 +206,7 @@ def fit_prior(
     """
     scores = [rows.scores for rows in model.exit_scores(lists)]
     drops = alpha_per_exit(drop, len(model.exits) - 1)
-    return fit_exits(lists, labels, scores, names, drops, penalty=penalty, folds=folds, seed=seed)
+    return fit_exits(lists, labels, scores, names, drops, options)
 
 
 def survivors(question: Numbers, scores: Floats, order: Numbers, alpha: float) -> npt.NDArray[np.bool_]:
@@ -221,7 +223,7 @@ def survivors(question: Numbers, scores: Floats, order: Numbers, alpha: float) -
 
 
 class _Passed(NamedTuple):
-    """What the exits said of one list's candidates, in the list's order."""
+    """Scores of one list's candidates at the exits, in the list's order."""
 
     scores: Floats
     """[candidates, exits]; 0 at the exits that a candidate did not come to."""

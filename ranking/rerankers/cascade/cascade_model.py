@@ -22,13 +22,21 @@ from torch import Tensor, nn
 
 from answermill.ranking.context import Reading
 from answermill.ranking.rerankers.cascade.schedule import check
-from answermill.ranking.transformer.classifier import HEADS, Classifier, FirstToken, Head, HeadName, classified, head_name
+from answermill.ranking.transformer.classifier import (
+    HEADS,
+    Classifier,
+    ClassifierHead,
+    FirstToken,
+    HeadName,
+    classified,
+    head_name,
+)
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Packed, Tokeniser
 from answermill.ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
 
 SENTENCE = Reading()
-"""What a cross-encoder reads unless its checkpoint says otherwise: the sentence alone, by the mean of all tokens."""
+"""Reading of a cross-encoder unless its checkpoint says otherwise: the sentence alone, by the mean of all tokens."""
 
 
 class CascadeModel(nn.Module):
@@ -89,11 +97,11 @@ class CascadeModel(nn.Module):
         return last - first
 
     def logits(self, hidden: Tensor, tokens: Packed, exit: int) -> list[Tensor]:
-        """What `run` gives at an exit [n, d] → what each classifier there says: one logit per text, [texts]."""
-        return [classified(cast(Head, self.classifiers[exit]), hidden, tokens, self.reading.pooling)]
+        """Encodings of `run` at an exit [n, d] → logits of each classifier there, one per text [texts]."""
+        return [classified(cast(ClassifierHead, self.classifiers[exit]), hidden, tokens, self.reading.pooling)]
 
     def classify(self, hidden: Tensor, tokens: Packed, exit: int) -> Tensor:
-        """What `run` gives at an exit [n, d] → scores [texts]."""
+        """Encodings of `run` at an exit [n, d] → scores [texts]."""
         (logits,) = self.logits(hidden, tokens, exit)
         return logits
 
@@ -134,7 +142,7 @@ def save(
     words: WordSource | None = None,
 ) -> None:
     """Write the model folder of `name`: 'cascade', or 'pointwise' with a single exit. See `save_transformer`."""
-    head = head_name(cast(Head, model.classifiers[-1]))
+    head = head_name(cast(ClassifierHead, model.classifiers[-1]))
     details = {"exits": model.exits, **model.reading.details(SENTENCE)} | ({} if head == "classifier" else {"head": head})
     save_transformer(folder, name, details, model, tokeniser, store, words)
 
@@ -150,7 +158,8 @@ def load_cascade(folder: Path, source: Callable[[str], Path] = Path) -> tuple[Ca
 
 
 def load(folder: Path, name: str, source: Callable[[str], Path] = Path) -> tuple[CascadeModel, Tokeniser]:
-    """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
+    """The model and tokeniser that `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format
+    or model."""
     return load_transformer(folder, name, _build, source)
 
 

@@ -29,7 +29,7 @@ from transformers import PreTrainedTokenizerFast
 from answermill.files.atomic_files import replace_folder
 from answermill.files.model_files import write_sums
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load
-from answermill.ranking.transformer.classifier import FirstToken, Head
+from answermill.ranking.transformer.classifier import ClassifierHead, FirstToken
 from answermill.ranking.transformer.packing import Tokeniser
 
 EXPORTED = ("cascade", "pointwise")
@@ -38,7 +38,7 @@ _PADDING = ("[PAD]", "<pad>")
 
 
 class Exported(NamedTuple):
-    """What was written."""
+    """Form of the exported model."""
 
     layers: int
     tokens: int
@@ -60,6 +60,7 @@ def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callabl
             f"exit {exit}: {checkpoint} has {len(model.exits)}, after layers {', '.join(map(str, model.exits))}; "
             f"give 1 to {len(model.exits)}"
         )
+
     if model.reading.pooling == "candidate":
         raise ValueError(
             f"{checkpoint} reads the mean of the candidate's own tokens (pooling = 'candidate'), which sentence-transformers' "
@@ -67,26 +68,30 @@ def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callabl
         )
     if out.exists() and any(out.iterdir()):
         raise FileExistsError(f"{out} has files; give another folder, or remove it")
+
+    # The exported folder appears complete or not at all.
     layers = model.exits[exit - 1]
     with tempfile.TemporaryDirectory() as folder:  # loaded weights are a map of their file, which must not be written over
         model.encoder.save(Path(folder), layers)
         _tokenizer(tokeniser, model).save_pretrained(folder)
         modules = [
             Transformer(folder, config_kwargs=_NO_CODE, model_kwargs=_NO_CODE, processor_kwargs=_NO_CODE),
-            *_head(cast(Head, model.classifiers[exit - 1]), "cls" if model.reading.pooling == "first" else "mean"),
+            *_head(cast(ClassifierHead, model.classifiers[exit - 1]), "cls" if model.reading.pooling == "first" else "mean"),
         ]
         exported = CrossEncoder(modules=modules, device="cpu", activation_fn=nn.Identity(), trust_remote_code=False)
+
         unfinished = out.with_name(f".{out.name}.tmp")
         shutil.rmtree(unfinished, ignore_errors=True)
         exported.save_pretrained(str(unfinished), create_model_card=False)
         files = [str(path.relative_to(unfinished)) for path in unfinished.rglob("*") if path.is_file()]
         write_sums(unfinished, files)
         replace_folder(unfinished, out)
+
     parts = (f"{{{part}}}" for part in model.reading.context)
     return Exported(layers, tokeniser.limit, tokeniser.separator.join(parts))
 
 
-def _head(classifier: Head, pooling: Literal["cls", "mean"]) -> list[nn.Module]:
+def _head(classifier: ClassifierHead, pooling: Literal["cls", "mean"]) -> list[nn.Module]:
     """The pooling, then the classifier; a cross-encoder reads its score under the name 'scores'."""
     width = classifier.first.in_features
     activation: nn.Module = nn.GELU() if isinstance(classifier, FirstToken) and classifier.activation == "gelu" else nn.Tanh()

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from answermill.ranking.evaluation.metrics import Bools, Floats, Ints
+from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
 from answermill.ranking.reranker import rounded
 from answermill.ranking.rerankers.cascade.prior import Prior
 from answermill.ranking.rerankers.cascade.schedule import check
@@ -22,7 +22,7 @@ from answermill.schemas.ranked import RankedList
 
 @dataclass(frozen=True, slots=True)
 class ExitRows:
-    """What a full pass says of one list's candidates, in the list's order."""
+    """Scores of one list's candidates by a full pass, in the list's order."""
 
     scores: Floats
     """[candidates, exits]"""
@@ -76,6 +76,7 @@ class ExitScores:
         check(self.exits, (0.0,) * (len(self.exits) - 1))
         if self.exits[-1] > self.depth:
             raise ValueError(f"exits = {list(self.exits)} go beyond the model's {self.depth} layers")
+
         n = len(self.question)
         if {len(self.label), len(self.position), len(self.tokens)} != {n} or self.scores.shape != (n, len(self.exits)):
             raise ValueError(f"scores of shape {self.scores.shape} for {n} candidates and {len(self.exits)} exits")
@@ -83,6 +84,7 @@ class ExitScores:
             raise ValueError(
                 f"a prior of {', '.join(self.prior.sums[0].names)}, and columns that are not those of {n} candidates"
             )
+
         if (np.diff(self.question) < 0).any():
             raise ValueError("the candidates of a question must stand together, questions in ascending order")
         if not np.isfinite(self.scores).all():
@@ -107,6 +109,7 @@ class ExitScores:
                 raise ValueError(
                     f"question {name}: scores of shape {row.scores.shape} for {count} candidates, {len(exits)} exits"
                 )
+
         scores = np.concatenate([np.empty((0, len(exits))), *(row.scores for row in rows)])
         return cls(
             tuple(exits),

@@ -45,14 +45,14 @@ class Guaranteed:
     lined_up: int
     """Schedules that could have been tested."""
     rejected: int
-    """How many of them, from the safest on, were found to have a risk of at most δ."""
+    """Number of them, from the safest on, that were found to have a risk of at most δ."""
     lost: int
     """Questions of the second half that `schedule` lost."""
     p: float | None
     """Of the test that it passed; None where it is the one that drops nothing, which needs no test."""
 
     def statement(self) -> str:
-        """What is guaranteed, in one sentence."""
+        """The guarantee in one sentence."""
         bound = f"P(an answerable question loses every correct candidate) ≤ {self.delta:g}"
         if self.p is not None:
             seen = f"{self.lost} of {self.questions} held-back questions lost, p = {self.p:.2g}"
@@ -78,17 +78,21 @@ def guarantee(
     for name, value in (("delta", delta), ("epsilon", epsilon)):
         if not 0 < value < 1:
             raise ValueError(f"{name} = {value}; give a probability above 0 and below 1")
+
     first, second = table.halves(seed)
     nothing = (0.0,) * (len(table.exits) - 1)
     drops = [schedule for schedule in dict.fromkeys(schedules) if schedule != nothing]
     questions = second.answerable()
     if not drops or not first.answerable() or questions < questions_needed(delta, epsilon):
         return Guaranteed(nothing, delta, epsilon, questions, len(drops), 0, 0, None)
+
+    # The first half orders the schedules, and the second tests them in this order.
     order = line_up(replay(first, drops))
     lost = [int(n) for n in replay(second, order).lost]
     rejected = fixed_sequence(lost, questions, delta, epsilon)
     if not rejected:
         return Guaranteed(nothing, delta, epsilon, questions, len(order), 0, 0, None)
+
     last = rejected - 1
     p = binomial_tail(lost[last], questions, delta)
     return Guaranteed(order[last], delta, epsilon, questions, len(order), rejected, lost[last], p)

@@ -1,4 +1,5 @@
-"""What decides who leaves at an exit: the exit's score alone, or a weighted sum of it and of scores that are known before.
+"""Scores that decide which candidates leave at an exit: the exit's score alone, or a weighted sum of it and of scores that are
+known before.
 
 Departs from the Cascade Transformer (§4.3.2), where the exit's score decides. The first exits are weak; with the stages before
 them they need not decide alone. How many leave, ⌊α · k⌋, is as in the paper.
@@ -13,10 +14,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from answermill.ranking.evaluation.metrics import Bools, Floats, Ints
+from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
 from answermill.ranking.reranker import rounded
 from answermill.ranking.rerankers.blend.score_columns import EXIT, WeightedSum
-from answermill.ranking.rerankers.blend.weights import FOLDS, PENALTY, Fit
+from answermill.ranking.rerankers.blend.weights import USUAL_FIT, Fit, FitOptions
 from answermill.ranking.rerankers.cascade.schedule import dropped
 from answermill.schemas.ranked import RankedList
 
@@ -62,10 +63,7 @@ def fit_exits(
     exit_scores: Sequence[Floats],
     names: Sequence[str],
     drops: Sequence[float] = (),
-    *,
-    penalty: float = PENALTY,
-    folds: int = FOLDS,
-    seed: int = 0,
+    options: FitOptions = USUAL_FIT,
 ) -> list[Fit]:
     """Weights of the known scores `names` and of the exit's own, for each exit but the last.
 
@@ -94,7 +92,7 @@ def fit_exits(
         values = table.values.copy()
         values[:, own] = rounded(scores[:, exit])
         here = replace(table, values=values).pick(remaining)
-        fits.append(fit_columns(here, penalty=penalty, folds=folds, seed=seed))
+        fits.append(fit_columns(here, options))
         if alpha:
             total = WeightedSum.of(fits[-1].weights).total(here.values, here.question)
             remaining[remaining] = _stay(total, here.question, alpha)

@@ -21,7 +21,8 @@ from typing import Literal
 
 import numpy as np
 
-from answermill.ranking.evaluation.metrics import METRICS, Bools, Floats, Ints
+from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
+from answermill.ranking.evaluation.metrics import METRICS
 from answermill.ranking.evaluation.ties import Ties, ideal_gain
 from answermill.ranking.reranker import rounded
 from answermill.ranking.rerankers.cascade.exits import ExitScores
@@ -33,7 +34,7 @@ _DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What each of many schedules costs and is worth; arrays are [schedules]."""
+    """Costs and quality of many schedules; arrays are [schedules]."""
 
     schedules: tuple[Schedule, ...]
     cost: Floats
@@ -134,10 +135,13 @@ class _Walk:
         if exit_ == len(self._orders):
             yield numbers, alive, cost, tokens
             return
+
         order = self._order(exit_, alive)
         entering = alive[order]
         place = np.concatenate([[0], np.cumsum(entering)])  # [i]: survivors before row i
         before, after = place[self._bounds[:-1]], place[self._bounds[1:]]
+
+        # Schedules that drop the same share here are one branch.
         branches: dict[float, list[int]] = {}
         for number in numbers:
             branches.setdefault(self._schedules[number][exit_], []).append(number)
@@ -172,6 +176,8 @@ class _Survivors:
         question, gain = table.question[order], np.maximum(table.label[order], 0)
         score = table.scores[order, -1]
         questions = len(table.question_ids)
+
+        # Questions that the protocol keeps.
         correct = np.bincount(question[gain > 0], minlength=questions)
         counted = correct > 0
         if protocol == "clean":
@@ -179,12 +185,16 @@ class _Survivors:
         kept = questions if protocol == "raw" else int(counted.sum())
         if not kept:
             raise ValueError(f"protocol {protocol} keeps none of {questions} questions")
+
+        # Ties of the final order that have an answer.
         begins = np.concatenate([[True], (question[1:] != question[:-1]) | (score[1:] != score[:-1])])[: len(order)]
         edges = np.append(np.flatnonzero(begins), len(order))
         self._answers = np.flatnonzero(gain > 0)  # [answers]: rows
         self._gain = gain[self._answers]  # [answers]
         ties, self._tie = np.unique((np.cumsum(begins) - 1)[self._answers], return_inverse=True)  # [ties]; [answers]
         self._tie_start, self._tie_end = edges[ties], edges[ties + 1]  # [ties]: rows
+
+        # Questions with an answer, and where their ties and rows are.
         answerable = np.flatnonzero(correct)
         self._start, self._end = bounds[:-1][answerable], bounds[1:][answerable]  # [answerable]: rows of its list
         self._weight = np.where(counted[answerable], 1 / kept, 0.0)  # [answerable]: of its metrics in the mean
@@ -203,6 +213,7 @@ class _Survivors:
         gain = np.bincount(self._tie, np.where(stays, self._gain, 0), len(self._tie_start))
         surviving = np.bincount(self._question, correct, len(self._start)).astype(np.int64)  # correct ones, [answerable]
         running = np.concatenate([[0], np.cumsum(correct)])
+
         survivors = place[self._end] - place[self._start]  # [answerable]
         pairs = [  # the survivors' ties, then one tie per question of its departed candidates
             (self._question, np.arange(len(self._start))),
@@ -212,6 +223,8 @@ class _Survivors:
             (running[:-1] - running[self._first_tie][self._question], surviving),
             (gain, self._gains - np.bincount(self._question, gain, len(self._start))),
         ]
+
+        # A tie without a correct candidate adds nothing to a metric.
         columns = [np.concatenate(pair) for pair in pairs]
         counts = columns[3] > 0
         question, *of_ties = (column[counts] for column in columns)

@@ -57,7 +57,7 @@ class Sequential:
 
     @property
     def readings(self) -> tuple[Reading, ...]:
-        """What its rankers read of a candidate."""
+        """Readings of its rankers."""
         return tuple(reading for ranker in self._rankers for reading in ranker.readings)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
@@ -67,6 +67,8 @@ class Sequential:
             scores = [rows.scores[:, -1] for rows in ranker.exit_scores(remaining)]
             if ranker is self._rankers[-1]:
                 break
+
+            # The worst candidates of each list leave, the lowest score first.
             for n, ranked in enumerate(remaining):
                 size = len(ranked.candidates)
                 stay = survivors(np.zeros(size, np.int64), scores[n], np.arange(size), alpha)
@@ -74,6 +76,7 @@ class Sequential:
                 for i in leaving[np.lexsort((-leaving, np.array(rounded(scores[n][leaving]))))].tolist():
                     left[n].append(left_at(ranked.candidates[i], scores[n][i], self.name, number))
                 remaining[n] = RankedList(ranked.question, tuple(compress(ranked.candidates, stay)))
+
         last = len(self._rankers) if len(self._rankers) > 1 else None
         ordered = (order_by(ranked, values, self.name, last) for ranked, values in zip(remaining, scores, strict=True))
         return [replace(ranked, left=tuple(gone)) for ranked, gone in zip(ordered, left, strict=True)]

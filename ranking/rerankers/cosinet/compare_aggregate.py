@@ -110,13 +110,18 @@ def _aggregate(convs: nn.ModuleList, compared: Tensor, real: Tensor) -> Tensor:
     """
     gap, device = max(WINDOWS) // 2, compared.device
     sizes = real.sum(1)
+
+    # All texts in one column, with a gap of zeros that no window reaches across.
     position = torch.arange(int(sizes.sum()), device=device)  # [words]: the place of each
     position = position + gap * (1 + torch.repeat_interleave(torch.arange(len(sizes), device=device), sizes))
     places = len(position) + gap * (len(sizes) + 1)
     x = compared.new_zeros(places + -places % 64, compared.shape[2])  # products of few shapes, whose kernels are made once
     x = x.index_copy(0, position, compared[real])
+
+    # One product gives what each word adds to each place of each window.
     weights = torch.cat([conv.weight.permute(2, 0, 1).flatten(0, 1) for conv in cast(list[nn.Conv1d], convs)])
     taps = iter(F.linear(x, weights).chunk(sum(WINDOWS), 1))  # [places, filters] each
+
     pooled = []
     for window, conv in zip(WINDOWS, cast(list[nn.Conv1d], convs), strict=True):
         h = torch.zeros_like(x)

@@ -24,11 +24,11 @@ from answermill.ranking.reranker import order_by
 from answermill.ranking.word_vectors.words import Lexicon
 from answermill.schemas.ranked import RankedList
 
+Floats = npt.NDArray[np.float64]
 Form = Literal["pointwise", "list", "rnn", "birnn", "lstm", "bilstm"]
 FORMS: tuple[Form, ...] = get_args(Form)
 """The rows of Table 4: pointwise (BCE), list-wise (KL), and list-wise with a recurrent layer over the candidates."""
 
-Floats = npt.NDArray[np.float64]
 Text = Sequence[int]
 """A text as rows of the embedding table; a row past its end is an unknown word."""
 NumberedList = tuple[Text, Sequence[Text]]

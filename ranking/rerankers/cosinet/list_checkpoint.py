@@ -64,7 +64,7 @@ def save_list_model(
 
 
 def load_list_model(folder: Path, model: type[Model], source: Callable[[str], Path] = Path) -> tuple[Model, Embeddings]:
-    """What `save_list_model` wrote, in fp32 however it is stored. `source`: a transformer's name to its folder.
+    """The model that `save_list_model` wrote, in fp32 however it is stored. `source`: a transformer's name to its folder.
 
     Raises ValueError where the folder is incomplete, broken, or of another format or model; ModelMissing where its word
     vectors' transformer cannot be had; ModelDamaged where a file is not the one that was written, or holds no numbers.

@@ -1,5 +1,5 @@
-"""What a Cosinet may read beside a pair: what retrieval and the page say of a sentence. The paper has only the original order,
-"half of the signal" (§2.1.2), and lists of one document; ours have many, and retrieval has scored them.
+"""Features that a Cosinet may read beside a pair: what retrieval and the page say of a sentence. The paper has only the
+original order, "half of the signal" (§2.1.2), and lists of one document; ours have many, and retrieval has scored them.
 
 `bm25`, `dense`, `log_rank`: as `blend` weighs them, standardised within the list (`blend/score_columns.py`), which is
 the list as it comes to the stage. `position`: -log(1 + n), n sentences before it in its passage; of a whole passage 0. `title`:
@@ -18,17 +18,17 @@ import numpy as np
 import numpy.typing as npt
 
 from answermill.ranking.rerankers.blend.score_columns import RETRIEVED, retrieval_columns
+from answermill.ranking.rerankers.cosinet.heads import Floats
 from answermill.ranking.rerankers.cosinet.list_settings import FEATURES, Feature
 from answermill.ranking.rerankers.cosinet.table_lookup import Relatedness
 from answermill.ranking.word_vectors.words import Lexicon
 from answermill.schemas.ranked import Candidate, RankedList
 
-Floats: TypeAlias = npt.NDArray[np.float64]
 Column: TypeAlias = Sequence[float | None]
 
 
 def known_features(names: object) -> tuple[Feature, ...]:
-    """What a checkpoint's config.json says. Raises ValueError if it is no list of features."""
+    """Features that a checkpoint's config.json states. Raises ValueError if it is no list of features."""
     listed = names if isinstance(names, list) else [names]
     if unknown := [name for name in listed if name not in FEATURES]:
         raise ValueError(f"unknown feature {unknown[0]!r}; known: {', '.join(FEATURES)}")

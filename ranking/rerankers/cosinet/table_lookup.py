@@ -23,8 +23,8 @@ from torch import Tensor, nn
 
 from answermill.ranking.rerankers.cosinet.heads import Head, NumberedList, score
 
-Ints = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float32]
+Rows = npt.NDArray[np.int32]
+Singles = npt.NDArray[np.float32]
 
 BAG_PLACES = 768  # of a convolution at once: with 300 filters they stay in a core's cache
 TABLE_WORDS = 65_536  # 0.4 GB with 300 filters
@@ -55,6 +55,7 @@ class LookUp:
         texts = [text or (0,) for _, candidates in block for text in candidates]  # no words: one place without a word
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         rows = np.fromiter(chain.from_iterable(texts), np.int32, lengths.sum())
+
         questions, question_lengths, related_q, related_c, pair, word = [], [], [], [], 0, 0
         for text, candidates in block:
             question = np.array(text or (0,), np.int32)
@@ -65,6 +66,7 @@ class LookUp:
             related_q.append(r_q.ravel())
             related_c.append(r_c)
             pair, word = pair + len(candidates), word + mine.sum()
+
         q = self._question.encode(np.concatenate(questions), np.concatenate(related_q), np.concatenate(question_lengths))
         c = self._candidate.encode(rows, np.concatenate(related_c), lengths)
         return torch.cat([q * c, q - c], 1)
@@ -73,12 +75,12 @@ class LookUp:
 class Relatedness:
     """r_i = max_j cos(w_i, w_j) of one question and its candidates, in both directions  (§4.1.1); 1 where rows match."""
 
-    def __init__(self, table: Floats) -> None:
+    def __init__(self, table: Singles) -> None:
         self._table = table
         self._lengths = np.maximum(np.linalg.norm(table, axis=1), np.float32(1e-12))
         self._last = np.zeros(len(table), np.int64)  # row → the last place at which it was met
 
-    def __call__(self, question: Ints, rows: Ints, lengths: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
+    def __call__(self, question: Rows, rows: Rows, lengths: npt.NDArray[np.int64]) -> tuple[Singles, Singles]:
         """Candidates laid end to end → of the question's words [candidates, question words], of the candidates' [words]."""
         words, number = self._distinct(rows)
         cos = self._cosines(words, question)  # [different words, question words]
@@ -86,7 +88,7 @@ class Relatedness:
         r_q = np.maximum.reduceat(cos[number], lengths.cumsum() - lengths)
         return r_q, cos.max(1)[number]
 
-    def _distinct(self, rows: Ints) -> tuple[Ints, npt.NDArray[np.int64]]:
+    def _distinct(self, rows: Rows) -> tuple[Rows, npt.NDArray[np.int64]]:
         """The different rows, and which of them stands at each place; `np.unique` without its sorting."""
         if (most := int(rows.max())) >= len(self._last):
             self._last = np.zeros(2 * most, np.int64)
@@ -96,7 +98,7 @@ class Relatedness:
         chosen = last == places
         return rows[chosen], (chosen.cumsum() - 1)[last]
 
-    def _cosines(self, words: Ints, question: Ints) -> Floats:
+    def _cosines(self, words: Rows, question: Rows) -> Singles:
         """Products of a fixed number of words, filled up with no word."""
         filled = np.zeros(-len(words) // PRODUCT_WORDS * -PRODUCT_WORDS, np.int32)
         filled[: len(words)] = words
@@ -104,7 +106,7 @@ class Relatedness:
         known = np.where(question < len(self._table), question, 0)
         asked_vectors = torch.from_numpy(self._table[known] / self._lengths[known, None])
         vectors = torch.from_numpy(self._table.take(filled, axis=0).reshape(-1, PRODUCT_WORDS, self._table.shape[1]))
-        cos: Floats = (vectors @ asked_vectors.T).view(len(filled), len(question)).numpy() / self._lengths[filled, None]
+        cos: Singles = (vectors @ asked_vectors.T).view(len(filled), len(question)).numpy() / self._lengths[filled, None]
         return cos[: len(words)]
 
 
@@ -114,7 +116,7 @@ class Taps:
     Place 0 is no word, place 1 the relatedness channel; a full table starts again.
     """
 
-    def __init__(self, conv: nn.Conv1d, table: Floats, limit: int = TABLE_WORDS) -> None:
+    def __init__(self, conv: nn.Conv1d, table: Singles, limit: int = TABLE_WORDS) -> None:
         weight = conv.weight.detach().permute(2, 1, 0)  # [taps, d + 1, filters]
         self._kernel, self._filters = weight.shape[0], weight.shape[2]
         self._weight = weight[:, :-1].transpose(0, 1).flatten(1)  # [d, taps · filters]
@@ -130,7 +132,7 @@ class Taps:
         self._used = 2
 
     @torch.inference_mode()
-    def encode(self, rows: Ints, related: Floats, lengths: npt.NDArray[np.int64]) -> Tensor:
+    def encode(self, rows: Rows, related: Singles, lengths: npt.NDArray[np.int64]) -> Tensor:
         """Texts laid end to end, and the relatedness of each word → [texts, filters]."""
         index, weights = self._bags(rows, related, lengths)
         table, device = self._taps.view(-1, self._filters), self._taps.device
@@ -148,8 +150,8 @@ class Taps:
             h[torch.from_numpy(texts).to(device)] = places.amax(1)
         return (h + self._bias).relu()
 
-    def _bags(self, rows: Ints, related: Floats, lengths: npt.NDArray[np.int64]) -> tuple[Ints, Floats]:
-        """What is summed at each place of the texts: rows of the table and their weights  [words, 2 · kernel] both."""
+    def _bags(self, rows: Rows, related: Singles, lengths: npt.NDArray[np.int64]) -> tuple[Rows, Singles]:
+        """Terms of the sum at each place of the texts: rows of the table and their weights  [words, 2 · kernel] both."""
         margin, kernel = self._kernel // 2, np.arange(self._kernel)
         position = np.arange(len(rows)) + margin * np.repeat(
             np.arange(1, len(lengths) + 1), lengths
@@ -164,7 +166,7 @@ class Taps:
         weights[:, 1] = relate[window]
         return index.reshape(len(rows), -1), weights.reshape(len(rows), -1)
 
-    def _places(self, rows: Ints) -> Ints:
+    def _places(self, rows: Rows) -> Rows:
         rows = np.where(rows < len(self._place), rows, 0)
         new = np.unique(rows[(self._place[rows] == 0) & (rows > 0)])
         if self._used + len(new) > len(self._taps):
@@ -173,7 +175,7 @@ class Taps:
         self._enter(new)
         return self._place[rows]
 
-    def _enter(self, rows: Ints) -> None:
+    def _enter(self, rows: Rows) -> None:
         first, self._used = self._used, self._used + len(rows)
         for start in range(0, len(rows), ENTER_WORDS):  # in products of a fixed shape, filled up with no word
             words = np.zeros(ENTER_WORDS, np.int64)

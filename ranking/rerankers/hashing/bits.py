@@ -24,9 +24,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from answermill.ranking.transformer.packing import Numbers
+
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
-Numbers = npt.NDArray[np.int64]
 
 BLOCK_TOKENS = {"cpu": 1_024, "cuda": 4_096}
 """Tokens that are unpacked together, or those of one answer that has more."""
@@ -64,14 +65,22 @@ def sizes(answers: int, length: int, width: int) -> Sizes:
 
 
 def pack(values: Tensor) -> Bytes:
-    """sgn of [tokens, D] → [tokens, D / 8]; 0 counts as +1. Raises ValueError where D is no multiple of 8."""
+    """sgn of [tokens, D] → [tokens, D / 8]; 0 counts as +1. Raises ValueError where D is no multiple of 8.
+
+    >>> pack(torch.tensor([[0.5, -1.0, 2.0, -1.0, -1.0, -1.0, -1.0, 0.0]])).tolist()  # the bits 0, 2 and 7
+    [[133]]
+    """
     if values.shape[1] % 8:
         raise ValueError(f"{values.shape[1]} numbers a token; bits are kept in whole bytes, so give a multiple of 8")
     return np.packbits((values >= 0).cpu().numpy(), axis=1, bitorder="little")
 
 
 def unpack(bits: Bytes) -> Tensor:
-    """[tokens, D / 8] → ±1 [tokens, D] in float32."""
+    """[tokens, D / 8] → ±1 [tokens, D] in float32.
+
+    >>> unpack(np.array([[133]], np.uint8)).tolist()
+    [[1.0, -1.0, 1.0, -1.0, -1.0, -1.0, -1.0, 1.0]]
+    """
     return torch.from_numpy(np.unpackbits(bits, axis=1, bitorder="little").astype(np.float32) * 2 - 1)
 
 
@@ -112,7 +121,7 @@ class Attention:
         return 14 if self._ask(question.detach().double().cpu().numpy()).correction is None else 7
 
     def _ask(self, u: Floats) -> _QuestionColumns:
-        """What depends on the question alone. The slopes of tanh are over b of random signs, for which W1 b is normal."""
+        """Terms that depend on the question alone. The slopes of tanh are over b of random signs, for which W1 b is normal."""
         bias = self._w2 @ u
         nodes, weights = np.polynomial.hermite_e.hermegauss(9)
         slopes = 1 - np.tanh(bias[:, None] + np.linalg.norm(self._w1, axis=1)[:, None] * nodes) ** 2  # [M, 9]
@@ -192,7 +201,11 @@ def _composed(logits: Floats, signs: Tensor, lengths: Numbers) -> Floats:
 
 
 def _split(whole: Floats) -> tuple[Floats, Floats]:
-    """(high, low) of a byte each: 127 high + low."""
+    """(high, low) of a byte each: 127 high + low.
+
+    >>> [part.tolist() for part in _split(np.array([3.0, 130.0, 250.0]))]
+    [[0.0, 1.0, 2.0], [3.0, 3.0, -4.0]]
+    """
     high = np.rint(whole / _LEVELS)
     return high, whole - _LEVELS * high
 
@@ -225,7 +238,11 @@ def _signs(bits: Bytes, device: torch.device) -> Tensor:
 
 
 def _blocks(lengths: Numbers, tokens: int) -> Iterator[tuple[slice, slice]]:
-    """(answers, their tokens) of runs of at most `tokens` tokens, or of one answer that has more."""
+    """(answers, their tokens) of runs of at most `tokens` tokens, or of one answer that has more.
+
+    >>> list(_blocks(np.array([2, 3, 9, 1]), 5))
+    [(slice(0, 2, None), slice(0, 5, None)), (slice(2, 3, None), slice(5, 14, None)), (slice(3, 4, None), slice(14, 15, None))]
+    """
     ends = np.cumsum(lengths)
     first = 0
     while first < len(lengths):

@@ -20,13 +20,10 @@ from torch import Tensor
 from answermill.ranking.entry import StageSettings
 from answermill.ranking.reranker import Resources, ScoreNotFinite, SentenceCodes, order_by
 from answermill.ranking.rerankers.hashing import HashingStage
-from answermill.ranking.rerankers.hashing.bits import Attention, Bytes, Codes, pack
+from answermill.ranking.rerankers.hashing.bits import Attention, Bytes, Codes, Floats, pack
 from answermill.ranking.rerankers.hashing.hashing_model import NAME, HashingModel, load, variant_of
 from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser
 from answermill.schemas.ranked import RankedList, Unit
-
-Floats = npt.NDArray[np.float64]
-
 
 BATCH_TOKENS = 1 << 16  # of the answers whose matrices are in memory together: 0.1 GB of 384 numbers in float32
 
@@ -48,7 +45,7 @@ class Encoded(NamedTuple):
 
 
 Parts = tuple[str, ...]
-"""What is read of a candidate, in the order of the model's `reading`."""
+"""Texts that are read of a candidate, in the order of the model's `reading`."""
 
 
 @torch.inference_mode()
@@ -144,7 +141,7 @@ class Hashing:
         return [order_by(ranked, part, self.name) for ranked, part in zip(lists, parts, strict=True)]
 
     def costs(self) -> Counter[str]:
-        """What was spent since the last call: candidates, those without a part that the context names, answers encoded, answers
+        """Costs since the last call: candidates, those without a part that the context names, answers encoded, answers
         read from the store, tokens of questions and answers that were encoded, layers × these, tokens cut, answers cut (longer
         than L, encoded or read), milliseconds."""
         spent, self._costs = self._costs, Counter()
@@ -159,10 +156,13 @@ class Hashing:
         vectors = self._questions(questions)
         if self._attention is not None:
             return self._from_bits(self._attention, vectors, answers, question_of, answer_of)
+
+        # Each answer is encoded once, for all pairs that it is in.
         pairs = self._tokenised([self._model.reading.one_text(answer) for answer in answers])
         self._costs.update(answers=len(answers), answers_cut=int(np.count_nonzero(pairs.cut)))
         by_answer = np.argsort(answer_of, kind="stable")
         ends = np.cumsum(np.bincount(answer_of, minlength=len(answers)))
+
         for rows in pairs.batches(BATCH_TOKENS):
             tokens = pairs.pack(rows).to(vectors.device)
             pairs_of_answer = [

@@ -98,7 +98,7 @@ class HashingModel(nn.Module):
         return (self.beta * encoded).tanh() if self.variant == "has" else encoded
 
     def kept(self, tokens: Packed) -> Tensor:
-        """What serves of answers, and is worth storing [tokens, D]: B̄_a in {-1, +1}; without hashing V_a."""
+        """Matrices of answers that serve, and are worth storing [tokens, D]: B̄_a in {-1, +1}; without hashing V_a."""
         encoded = self.encoded(tokens)  # tanh keeps the sign
         return sign(encoded) if self.variant == "has" else encoded
 
@@ -191,7 +191,8 @@ def save(
 
 
 def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[HashingModel, Tokeniser]:
-    """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
+    """The model and tokeniser that `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format
+    or model."""
     return load_transformer(folder, NAME, _build, source)
 
 

@@ -30,7 +30,7 @@ from answermill.ranking.reranker import Resources
 from answermill.ranking.rerankers.cascade.cascade import Cascade, exit_settings
 from answermill.ranking.rerankers.cascade.cascade_model import SENTENCE, CascadeModel
 from answermill.ranking.rerankers.cascade.schedule import check
-from answermill.ranking.transformer.classifier import HEADS, Classifier, Head, HeadName, classified, head_name
+from answermill.ranking.transformer.classifier import HEADS, Classifier, ClassifierHead, HeadName, classified, head_name
 from answermill.ranking.transformer.devices import fast
 from answermill.ranking.transformer.encoder import Layer, LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
@@ -179,7 +179,7 @@ def split_model(
     if not exits:
         exits = [layer for layer in own if layer <= whole.depth - head_layers]
     student = split(whole.encoder, heads, head_layers, exits, average)
-    last = cast(Head, whole.classifiers[-1])
+    last = cast(ClassifierHead, whole.classifiers[-1])
     student.form = next(form for form, name in _HEADS.items() if name == head_name(last))
     student.reading = whole.reading
     for head in cast(Sequence[StudentHead], student.heads):
@@ -215,7 +215,8 @@ def save(
 
 
 def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[MultiHeadModel, Tokeniser]:
-    """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
+    """The model and tokeniser that `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format
+    or model."""
     return load_transformer(folder, MultiHead.name, _build, source)
 
 

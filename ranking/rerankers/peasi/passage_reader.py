@@ -1,5 +1,9 @@
 """Reading passages with a PEASI model: PR's logits, and the sentence that EASI extracts from each passage (§2.1, §2.2).
 
+With k = 2 slots, a passage p of three sentences is read in two windows, (q, p0, p1) and (q, p2). From the logits [1, 3] and
+[2, ·] sentence 1 is extracted, with the first window's embedding and log p = 3 − log(e¹ + e³ + e²). If an earlier stage has
+dropped sentence 1, then sentence 2, with log p = 2 − log(e¹ + e³ + e²).
+
 Our choices. A passage of more than k sentences is read in windows (`windows.py`); its sentences' softmax goes over all windows,
 so the best window wins, and the windows read are counted. Sentences without text have no slot. A text
 that is too long for the model loses tokens from its end, which is counted; a sentence that has lost all of them cannot be
@@ -20,16 +24,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from answermill.ranking.context import Pooling
+from answermill.ranking.evaluation.arrays import Floats
+from answermill.ranking.rerankers.peasi.extractor import Extractor, VectorReading, WholeText
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, encoded
-from answermill.ranking.rerankers.peasi.windows import Windows, read_windows
+from answermill.ranking.rerankers.peasi.windows import PassageWindows, read_windows
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser, ranges
-from answermill.ranking.transformer.pooling import pool, pool_stretches
 from answermill.schemas.ranked import Candidate, RankedList
-
-Floats = npt.NDArray[np.float64]
-
 
 BATCH_TOKENS = 1 << 16  # of the texts whose encodings are in memory together: 0.1 GB of 384 numbers in float32
 
@@ -63,13 +64,13 @@ class _Sentences(NamedTuple):
     passage: Numbers
     number: Numbers
     """In its passage, from 0."""
-    embedding: Numbers
-    """Which of all embeddings is its window's; with `span`, its own."""
+    row: Numbers
+    """Number of the vector that speaks for it: `Extractor.rows`."""
     logit: Floats
 
     def select(self, rows: npt.NDArray[Any]) -> _Sentences:
         """Those of a mask [sentences], or of row numbers."""
-        return _Sentences(self.passage[rows], self.number[rows], self.embedding[rows], self.logit[rows])
+        return _Sentences(self.passage[rows], self.number[rows], self.row[rows], self.logit[rows])
 
     def best(self) -> _Sentences:
         """The sentence of the highest logit of each passage that has one; of equal ones the first."""
@@ -87,21 +88,21 @@ class Extracted(NamedTuple):
     log_p: Floats
     """[passages]: its log p(s | p); 0 if there is none."""
     embedding: Tensor
-    """[passages, d]: E of its window, of 'span' its own vector; E of the passage's first window, or 0, if there is none."""
+    """[passages, d]: what PR ⊕ EASI reads beside the passage: `Extractor.chosen`."""
 
 
 class EverySentence(NamedTuple):
-    """What EASI says of each sentence that it has read, in the order of passages, then of the text: arrays [sentences]."""
+    """Scores of all sentences that EASI has read, in the order of passages, then of the text: arrays [sentences]."""
 
     passage: Numbers
-    """Which of the passages, from 0."""
+    """Number of its passage, from 0."""
     number: Numbers
     """In its passage, from 0."""
     log_p: Floats
     """log p(s | p)."""
 
 
-class Reader:
+class PassageReader:
     """Reads passages with a model, and counts what that costs."""
 
     def __init__(
@@ -123,18 +124,20 @@ class Reader:
         texts = self._texts(asked)
         if self.model.at_once:
             windows = self._windows(asked)
-            (of_windows,) = self._read(self.model.encoder, windows.pairs, [reading.pooling], began)
-            return self._of_first_windows(windows, of_windows, len(asked))
-        whole = [each._replace(eligible=None) for each in asked]
-        of_sentences = self.sentences(whole).embedding if self.model.variant == "joint" else None
+            (vectors,) = self._read(self.model.encoder, windows.pairs, [WholeText(reading.pooling)], began)
+            return self._first_windows_logits(windows, vectors, len(asked))
+
+        # PR ⊕ EASI reads the best sentence of all, whatever an earlier stage has dropped.
+        whole = [passage._replace(eligible=None) for passage in asked]
+        beside = self.sentences(whole).embedding if self.model.variant == "joint" else None
         began = time.perf_counter()
         pairs = self._tokeniser.pairs(texts, reading.turns)
-        (of_passage,) = self._read(self.model.encoder, pairs, [reading.pooling], began)
-        return _array(self.model.passage_scores(of_passage, of_sentences))
+        (vectors,) = self._read(self.model.encoder, pairs, [WholeText(reading.pooling)], began)
+        return self._passage_logits(vectors, beside)
 
     def _texts(self, asked: Sequence[AskedPassage]) -> list[tuple[str, ...]]:
-        """What PR reads of each passage; what a passage lacks of it is counted."""
-        texts = [(each.question, *self.model.reading.arrange(each.passage, each.title)) for each in asked]
+        """Texts that PR reads of each passage; a part that a passage lacks is counted."""
+        texts = [(p.question, *self.model.reading.arrange(p.passage, p.title)) for p in asked]
         self._costs.update(self.model.reading.missing(texts))
         return texts
 
@@ -146,12 +149,7 @@ class Reader:
         return logits, self._extracted(asked, windows, embedding)
 
     def sentences(self, asked: Sequence[AskedPassage]) -> Extracted:
-        """EASI: the best sentence of each passage.
-
-        With k = 2 slots, a passage p of three sentences is read in two windows, (q, p0, p1) and (q, p2). From the logits
-        [1, 3] and [2, ·] sentence 1 is extracted, with the first window's embedding and log p = 3 − log(e¹ + e³ + e²). If an
-        earlier stage has dropped sentence 1, then sentence 2, with log p = 2 − log(e¹ + e³ + e²).
-        """
+        """EASI: the best sentence of each passage."""
         return self._extracted(asked, *self._easi(asked))
 
     def every_sentence(self, asked: Sequence[AskedPassage]) -> tuple[Floats, EverySentence]:
@@ -163,87 +161,99 @@ class Reader:
         scored, log_total = self._scored(len(asked), windows, embedding)
         return logits, EverySentence(scored.passage, scored.number, scored.logit - log_total[scored.passage])
 
-    def _at_once(self, asked: Sequence[AskedPassage]) -> tuple[Floats, Windows, Tensor]:
-        """PR's logits [passages], and what `_easi` returns, by one pass."""
+    def _at_once(self, asked: Sequence[AskedPassage]) -> tuple[Floats, PassageWindows, Tensor]:
+        """PR's logits [passages], and the windows and vectors of `_easi`, by one pass."""
         self._texts(asked)
         began, windows = time.perf_counter(), self._windows(asked)
-        kinds: list[Pooling | None] = [self.model.reading.pooling, None]
-        of_windows, of_sentences = self._read(self.model.encoder, windows.pairs, kinds, began)
-        return self._of_first_windows(windows, of_windows, len(asked)), windows, of_sentences
+        readings: list[VectorReading] = [WholeText(self.model.reading.pooling), self._extractor]
+        of_windows, vectors = self._read(self.model.encoder, windows.pairs, readings, began)
+        return self._first_windows_logits(windows, of_windows, len(asked)), windows, vectors
 
-    def _easi(self, asked: Sequence[AskedPassage]) -> tuple[Windows, Tensor]:
-        """What EASI reads, and E of each window [windows, d]; of 'span' of each sentence that has tokens."""
+    def _easi(self, asked: Sequence[AskedPassage]) -> tuple[PassageWindows, Tensor]:
+        """The windows that EASI reads, and its vectors of them (`Extractor.vectors`)."""
         began, windows = time.perf_counter(), self._windows(asked)
-        kind: Pooling | None = None if self.model.extractor == "span" else "first"
-        (embedding,) = self._read(self.model.easi_encoder or self.model.encoder, windows.pairs, [kind], began)
-        return windows, embedding
+        (vectors,) = self._read(self.model.easi_encoder or self.model.encoder, windows.pairs, [self._extractor], began)
+        return windows, vectors
 
-    def _windows(self, asked: Sequence[AskedPassage]) -> Windows:
-        titles = [each.title for each in asked] if self.model.reads_title else None
-        return read_windows(self._tokeniser, [(e.question, e.sentences) for e in asked], self.model.window, titles)
+    @property
+    def _extractor(self) -> Extractor:
+        assert self.model.easi is not None
+        return self.model.easi
 
-    def _of_first_windows(self, windows: Windows, of_windows: Tensor, passages: int) -> Floats:
+    def _windows(self, asked: Sequence[AskedPassage]) -> PassageWindows:
+        titles = [passage.title for passage in asked] if self.model.reads_title else None
+        return read_windows(self._tokeniser, [(p.question, p.sentences) for p in asked], self._extractor.window, titles)
+
+    def _passage_logits(self, passages: Tensor, beside: Tensor | None = None) -> Floats:
+        assert self.model.pr is not None
+        return _array(self.model.pr.logits(passages, beside))
+
+    def _first_windows_logits(self, windows: PassageWindows, vectors: Tensor, passages: int) -> Floats:
         """PR's logits from the encodings of all windows: a passage that is too long for one is judged by its first."""
         first = torch.from_numpy(np.searchsorted(windows.passage, np.arange(passages)))
-        return _array(self.model.passage_scores(of_windows[first.to(of_windows.device)]))
+        return self._passage_logits(vectors[first.to(vectors.device)])
 
-    def _scored(self, passages: int, windows: Windows, embedding: Tensor) -> tuple[_Sentences, Floats]:
-        """The sentences that have tokens, with their logits, and log Σ exp(logit) over all of each passage [passages].
-        `embedding`: that of `_easi`."""
-        (passage, numbers, pairs), whole = windows, self.model.extractor == "span"
-        logits = _array(self.model.sentence_scores(embedding))  # [windows, k], or [sentences]
-        window, slot = np.nonzero(pairs.filled)
-        number = np.array([numbers[w][s] for w, s in zip(window.tolist(), slot.tolist(), strict=True)], np.int64)
-        row = np.arange(len(window)) if whole else window
-        scored = _Sentences(passage[window], number, row, logits if whole else logits[window, slot])
+    def _scored(self, passages: int, windows: PassageWindows, vectors: Tensor) -> tuple[_Sentences, Floats]:
+        """The sentences that have tokens, with their logits, and log Σ exp(logit) over all of each passage [passages]."""
+        filled = torch.from_numpy(windows.pairs.filled)
+        logits = _array(self._extractor.logits(vectors, filled.to(vectors.device)))  # [windows, k or more]
+        rows = self._extractor.rows(filled).numpy()
+
+        window, slot = np.nonzero(windows.pairs.filled)
+        places = zip(window.tolist(), slot.tolist(), strict=True)
+        number = np.array([windows.numbers[w][s] for w, s in places], np.int64)
+        scored = _Sentences(windows.passage[window], number, rows[window, slot], logits[window, slot])
+
         log_total = np.full(passages, -np.inf)
         with np.errstate(invalid="ignore"):  # a logit that is no number stops the stage, which names the candidate
             np.logaddexp.at(log_total, scored.passage, scored.logit)
         return scored, log_total
 
-    def _extracted(self, asked: Sequence[AskedPassage], windows: Windows, embedding: Tensor) -> Extracted:
-        """The best eligible sentence of each passage. `embedding`: that of `_easi`."""
-        scored, log_total = self._scored(len(asked), windows, embedding)
-        pairs_of = zip(scored.passage, scored.number, strict=True)
-        best = scored.select(np.array([asked[n].may_answer(i) for n, i in pairs_of], bool)).best()
+    def _extracted(self, asked: Sequence[AskedPassage], windows: PassageWindows, vectors: Tensor) -> Extracted:
+        """The best eligible sentence of each passage, from the windows and vectors of `_easi`."""
+        scored, log_total = self._scored(len(asked), windows, vectors)
+        places = zip(scored.passage, scored.number, strict=True)
+        best = scored.select(np.array([asked[n].may_answer(i) for n, i in places], bool)).best()
 
         sentence, log_p = np.full(len(asked), -1), np.zeros(len(asked))
         sentence[best.passage] = best.number
         log_p[best.passage] = best.logit - log_total[best.passage]
-        if self.model.extractor == "span":
-            embedding = torch.cat([embedding, embedding.new_zeros(1, embedding.shape[1])])  # a passage's without sentences
-            chosen = np.full(len(asked), len(embedding) - 1)
-        else:
-            chosen = np.searchsorted(windows.passage, np.arange(len(asked)))  # the first window, unless another has the best
-        chosen[best.passage] = best.embedding
-        return Extracted(sentence, log_p, embedding[torch.from_numpy(chosen).to(embedding.device)])
+
+        row, first = np.zeros(len(asked), np.int64), np.searchsorted(windows.passage, np.arange(len(asked)))
+        row[best.passage] = best.row
+        places_on_device = (torch.from_numpy(x).to(vectors.device) for x in (row, sentence >= 0, first))
+        return Extracted(sentence, log_p, self._extractor.chosen(vectors, *places_on_device))
 
     def costs(self) -> Counter[str]:
-        """What was spent since the last call: texts read (predictions), tokens, tokens cut, layers × each of the first two,
+        """Costs since the last call: texts read (predictions), tokens, tokens cut, layers × each of the first two,
         milliseconds."""
         spent, self._costs = self._costs, Counter()
         return spent
 
     @torch.inference_mode()
-    def _read(self, encoder: LayeredEncoder, pairs: Pairs, kinds: Sequence[Pooling | None], began: float) -> tuple[Tensor, ...]:
-        """One pass over the texts: for each of `kinds` E of each text [texts, d] in float64, for None a vector of each sentence
-        that has tokens [sentences, d]. `began`: when tokenising did."""
+    def _read(
+        self, encoder: LayeredEncoder, pairs: Pairs, readings: Sequence[VectorReading], began: float
+    ) -> tuple[Tensor, ...]:
+        """By one pass over the texts the vectors of each reading [vectors, d], in float64. `began`: when tokenising did."""
         device = encoder.words.weight.device
-        counts = [pairs.filled.sum(1) if kind is None else np.ones(len(pairs.sizes), np.int64) for kind in kinds]
-        firsts = [np.cumsum(of_kind) - of_kind for of_kind in counts]
-        rows_of = [int(of_kind.sum()) for of_kind in counts]
-        embeddings = tuple(torch.zeros(n, encoder.shape.width, dtype=torch.float64, device=device) for n in rows_of)
+        counts = [reading.counts(pairs.filled) for reading in readings]
+        firsts = [np.cumsum(count) - count for count in counts]
+        sizes = [(int(count.sum()), encoder.shape.width) for count in counts]
+        every = tuple(torch.zeros(size, dtype=torch.float64, device=device) for size in sizes)
+
+        # Batches are of texts of like length, so their vectors are put where their texts stand.
         for rows in pairs.batches(BATCH_TOKENS):
             packed = pairs.pack(rows).to(device)
-            hidden = encoded(encoder, packed)
-            for kind, first, count, embedding in zip(kinds, firsts, counts, embeddings, strict=True):
-                of_texts = pool_stretches(hidden, *pairs.stretches(rows)) if kind is None else pool(hidden, packed, kind)
-                embedding[torch.from_numpy(ranges(first[rows], count[rows])).to(device)] = of_texts.double()
+            hidden, stretches = encoded(encoder, packed), pairs.stretches(rows)
+            for reading, first, count, vectors in zip(readings, firsts, counts, every, strict=True):
+                places = torch.from_numpy(ranges(first[rows], count[rows])).to(device)
+                vectors[places] = reading.vectors(hidden, packed, stretches).double()
+
         texts_read, tokens, layers = len(pairs.sizes), int(pairs.lengths.sum()), encoder.shape.layers
         self._costs.update(predictions=texts_read, tokens=tokens, tokens_cut=int(pairs.cut.sum()))
         self._costs.update(layer_predictions=layers * texts_read, layer_tokens=layers * tokens)
         self._costs.update(milliseconds=round(1000 * (time.perf_counter() - began)))
-        return embeddings
+        return every
 
 
 def per_list(lists: Sequence[RankedList], values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:

@@ -57,7 +57,7 @@ class PassageSettings(ReadingSettings):
 TRAINING = Training(
     "peasi",
     PassageSettings,
-    "answermill.ranking.training.passages:build",
+    "answermill.ranking.training.passages.passage_start:build",
     learns_from="passages",
     start="answermill.ranking.rerankers.peasi.peasi_model:load",
 )

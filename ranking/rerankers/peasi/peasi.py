@@ -15,12 +15,13 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.lists import ranked_passages
 from answermill.ranking.plan import to_passages, to_sentences
 from answermill.ranking.reranker import Resources, check_finite, order_by
 from answermill.ranking.rerankers.peasi import EXTRACTOR, IN_PLACE, PASSAGE_RERANKER, ExtractorStage, Score
 from answermill.ranking.rerankers.peasi.calibration import UNCALIBRATED, Calibration, answer_logit
-from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Floats, Reader, per_list
+from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, PassageReader, per_list
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, load
 from answermill.ranking.transformer.packing import Numbers, Tokeniser
 from answermill.schemas.labels import LabelledPassage
@@ -36,9 +37,9 @@ class PassageReranker:
 
     def __init__(self, model: PeasiModel, tokeniser: Tokeniser, device: str | None = None) -> None:
         """`device`: where it runs; the model's if None. Raises ValueError if the model has no PR."""
-        if not model.reads_passages:
+        if model.pr is None:
             raise ValueError("the checkpoint is of variant 'easi', which has no passage reranker")
-        self._reader = Reader(model, tokeniser, sentences=False, device=device)
+        self._reader = PassageReader(model, tokeniser, sentences=False, device=device)
         self.readings, self.costs = (model.reading,), self._reader.costs
 
     @classmethod
@@ -71,10 +72,10 @@ class SentenceExtractor:
         """`threshold`: least confidence of what is returned. `scored_by`: the stage of `peasi.pr` whose scores the passages
         have; None: there was none. `device`: where it runs; the model's if None. `score`: what is ranked by. Raises ValueError
         if the model has no EASI."""
-        if not model.reads_sentences:
+        if model.easi is None:
             raise ValueError("the checkpoint is of variant 'pr', which extracts no sentence")
         self._scores_passages = scored_by is None and model.at_once
-        self._reader = Reader(model, tokeniser, passages=self._scores_passages, device=device)
+        self._reader = PassageReader(model, tokeniser, passages=self._scores_passages, device=device)
         self._calibration = model.calibration or UNCALIBRATED
         self._threshold, self._scored_by, self._score = threshold, scored_by, score
         self.costs = self._reader.costs
@@ -109,6 +110,7 @@ class SentenceExtractor:
         scores, confidences = self._scores(
             self._stage_scores(passages) if of_passages is None else of_passages[answered], log_p[answered]
         )
+
         positions = {c.candidate_id: c.position for c in to_sentences(ranked).candidates}
         best: dict[str, tuple[Candidate, float]] = {}  # sentence id → candidate and score
         for n, score, confidence in zip(answered, scores.tolist(), confidences.tolist(), strict=True):
@@ -120,6 +122,7 @@ class SentenceExtractor:
                     replace(ranked.candidates[n], sentence=chosen, position=position, eligible=None),
                     score,
                 )
+
         answers = RankedList(ranked.question, tuple(candidate for candidate, _ in best.values()))
         return order_by(answers, [score for _, score in best.values()], self.name)
 
@@ -129,8 +132,8 @@ class SentenceExtractor:
         return None if None in scores else np.array(scores, np.float64)
 
     def _scores(self, of_passages: Floats | None, log_p: Floats) -> tuple[Floats, Floats]:
-        """What is ranked by, and what a threshold is compared with, [passages] each. Raises ValueError if there is a threshold,
-        or product or odds are asked for, and the passages have no scores."""
+        """Scores to rank by, and confidences to compare with a threshold, [passages] each. Raises ValueError if there is a
+        threshold, or product or odds are asked for, and the passages have no scores."""
         if of_passages is not None:
             confidences = self._calibration(answer_logit(of_passages, log_p))
             ranked_by = {
@@ -139,6 +142,8 @@ class SentenceExtractor:
                 "log_odds": log_p + of_passages,
             }
             return ranked_by[self._score], confidences
+
+        # Without PR's scores there is p(s | p) alone.
         if self._score != "confidence":
             raise ValueError(
                 f"`score` = {self._score!r} needs the passages' scores of {PassageReranker.name}; "
@@ -171,9 +176,9 @@ class InPlace:
 
     def __init__(self, model: PeasiModel, tokeniser: Tokeniser, device: str | None = None) -> None:
         """`device`: where it runs; the model's if None. Raises ValueError if the model lacks PR or EASI."""
-        if not (model.reads_passages and model.reads_sentences):
+        if model.pr is None or model.easi is None:
             raise ValueError(f"the checkpoint is of variant {model.variant!r}; both PR and EASI are needed")
-        self._reader = Reader(model, tokeniser, device=device)
+        self._reader = PassageReader(model, tokeniser, device=device)
         self.readings, self.costs = (model.reading,), self._reader.costs
 
     @classmethod
@@ -186,12 +191,15 @@ class InPlace:
         log_p: list[dict[int, float]] = [{} for _ in passages]
         for n, number, of_sentence in zip(read.passage.tolist(), read.number.tolist(), read.log_p.tolist(), strict=True):
             log_p[n][number] = of_sentence
+
+        # A sentence that was not read has the least of its passage.
         scores: dict[tuple[str, str, str], float] = {}  # of question, passage and sentence
         for (ranked, candidate), of_passage, known in zip(passages, logits, log_p, strict=True):
             passage, least = candidate.hit.passage, min(known.values(), default=0.0)
             for number, sentence in enumerate(passage.sentences):
                 key = ranked.question.question_id, passage.passage_id, sentence.sentence_id
                 scores[key] = float(of_passage) + known.get(number, least)
+
         return [
             order_by(
                 ranked,
@@ -213,7 +221,7 @@ class TopPassage:
         return self._easi.rerank(best)
 
 
-def calibrated(reader: Reader, questions: Sequence[Sequence[LabelledPassage]]) -> Calibration | None:
+def calibrated(reader: PassageReader, questions: Sequence[Sequence[LabelledPassage]]) -> Calibration | None:
     """The confidence of each question's answer, the sentence of PR's best passage, from p(q, p) and p(s | p).
 
     None if all answers are right, all are wrong, or there are none; and if the surer ones are no more often right.

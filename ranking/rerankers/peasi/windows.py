@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser
+from answermill.ranking.transformer.packing import Layout, Numbers, Pairs, Tokeniser
 
 
-class Windows(NamedTuple):
+class PassageWindows(NamedTuple):
     """Windows of passages, passage by passage."""
 
     passage: Numbers
@@ -52,7 +52,7 @@ def read_windows(
     asked: Sequence[tuple[str, Sequence[str]]],
     slots: int | None,
     titles: Sequence[str] | None = None,
-) -> Windows:
+) -> PassageWindows:
     """Questions, each with the sentences of a passage. `slots`: sentences of a window; None: as many as fit, end to end.
     `titles`: what follows a window [passages], with separators around; None: nothing."""
     if slots is None:
@@ -62,8 +62,8 @@ def read_windows(
         split = [(n, numbers) for n, (_, sentences) in enumerate(asked) for numbers in windows(sentences, slots)]
     texts = [(asked[n][0], *(asked[n][1][i] for i in numbers), *(titles[n : n + 1] if titles else ())) for n, numbers in split]
     passage = np.fromiter((n for n, _ in split), np.int64, len(split))
-    pairs = tokeniser.pairs(texts, end_to_end=slots is None, titled=titles is not None)
-    return Windows(passage, [numbers for _, numbers in split], pairs)
+    pairs = tokeniser.pairs(texts, layout=Layout(end_to_end=slots is None, titled=titles is not None))
+    return PassageWindows(passage, [numbers for _, numbers in split], pairs)
 
 
 def _whole(tokeniser: Tokeniser, asked: Sequence[tuple[str, Sequence[str]]], room: int) -> Iterator[tuple[int, Numbers]]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder
 
 NATIVE, STANFORD = "MultiVectorEncoder", "HF_ColBERT"
-"""What marks such a model: `model_type` in config_sentence_transformers.json, and an architecture in config.json."""
+"""Marks of such a model: `model_type` in config_sentence_transformers.json, and an architecture in config.json."""
 SENTENCE = Reading()
 """The sentence alone."""
 
@@ -54,6 +54,7 @@ class LateInteraction:
         tuples = list(reading.tuples(lists))
         candidates = iter([reading.one_text(texts[1:]) for texts in tuples])
         vectors: dict[str, Tensor] = {}  # each different text is encoded once
+
         reranked = []
         for ranked in lists:
             question = self._encode("query", ranked.question.text)
@@ -63,6 +64,7 @@ class LateInteraction:
                     vectors[text] = self._encode("document", text)
             scores = [float(self._encoder.similarity_pairwise([question], [vectors[text]])) for text in of_list]
             reranked.append(order_by(ranked, scores, self.name))
+
         self._costs.update(reading.missing(tuples) if reading.around else {})
         self._costs.update(candidates=len(tuples), milliseconds=round(1000 * (time.perf_counter() - began)))
         return reranked

@@ -99,6 +99,7 @@ class PaddedScorer:
         if not tokenizer.is_fast:
             raise ValueError(f"{folder}: no fast tokenizer (tokenizer.json), which alone is used here; give another model")
         self._tokeniser = Tokeniser(folder, limit, tokenizer.backend_tokenizer)
+
         model, names = load_pretrained(
             "AutoModelForSequenceClassification", folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True
         )
@@ -107,6 +108,8 @@ class PaddedScorer:
         if len(tokenizer) > model.config.vocab_size:
             sizes = f"its tokenizer has {len(tokenizer):,} tokens, its weights {model.config.vocab_size:,}"
             raise ValueError(f"{folder}: {sizes}; copy both from one model")
+
+        # The body computes in the precision asked for, the head in fp32.
         model.base_model.to(precision)
         for part in model.children():
             if part is not model.base_model:
@@ -122,7 +125,7 @@ class PaddedScorer:
 
 
 def _in_fp32(_part: torch.nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What a part of the head reads."""
+    """Input of a part of the head."""
     return tuple(each.float() if isinstance(each, Tensor) and each.is_floating_point() else each for each in inputs)
 
 

@@ -59,6 +59,7 @@ class CrossEncoder:
         pairs = [(question, reading.one_text(parts)) for question, *parts in tuples]
         number: dict[tuple[str, str], int] = {}  # each different pair is scored once
         rows = [number.setdefault(pair, len(number)) for pair in pairs]
+
         scored = self._scorer.score(list(number))
         self._costs.update(reading.missing(tuples))
         self._costs.update(
@@ -67,6 +68,7 @@ class CrossEncoder:
             tokens_cut=int(scored.cut.sum()),
             milliseconds=round(1000 * (time.perf_counter() - began)),
         )
+
         scores, start, reranked = self._scores(scored.logits)[rows], 0, []
         for ranked in lists:
             reranked.append(order_by(ranked, scores[start : start + len(ranked.candidates)], self.name))

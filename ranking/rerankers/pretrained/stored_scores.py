@@ -83,6 +83,7 @@ class ScoreTable:
             if not known:
                 raise ValueError(f"{path}: no column candidate_id or text that says whose scores they are")
             self._key: Callable[[Candidate], str] = _text if known[0] == "text" else _id
+
             for row, question, candidate, score in _rows(file, ["question_id", known[0], column]):
                 if not isinstance(question, str) or not isinstance(candidate, str) or not _is_number(score):
                     raise ScoresWrong(

@@ -1,1 +1,1 @@
-"""How a step of a training is computed: of several batches, in half precision, by several processes."""
+"""Computation of a step of a training: of several batches, in half precision, by several processes."""

@@ -1,4 +1,4 @@
-"""How fast a training learns, for people: tokens a second, the memory that a graphics card has given, and how much of what the
+"""Speed of a training, for people: tokens a second, the memory that a graphics card has given, and how much of what the
 card can multiply the training used."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from itertools import islice
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from answermill.ranking.training.loop import Progress, Task
+from answermill.ranking.training.loop import Progress, TrainingTask
 from answermill.ranking.training.update.update import TYPES, Precision, mixed
 from answermill.ranking.transformer.devices import peak_flops
 
@@ -18,7 +18,7 @@ TRIED = 8
 """Batches whose operations are counted: a step may train one exit of several."""
 
 
-def share_of_peak(task: Task, tokens: float, precision: Precision, peak: float | None = None) -> float:
+def share_of_peak(task: TrainingTask, tokens: float, precision: Precision, peak: float | None = None) -> float:
     """The share of the task's device that is busy where it learns from one token a second: what PyTorch counts of matrix
     products and attention, forward and backward, over what the device does of them a second in large square matrices.
 

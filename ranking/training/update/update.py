@@ -66,6 +66,7 @@ class Updates:
         """
         self._optimizer.zero_grad(set_to_none=True)
         total, processes = 0.0, self._processes
+
         for n in range(processes.rank, len(batches), processes.count):
             if self.batches > 1:  # what dropout draws for a batch does not depend on who computes it
                 torch.manual_seed(self._seed * 1_000_003 + number * self.batches + n)
@@ -75,6 +76,7 @@ class Updates:
             total += loss.item()  # after it: a card computes the gradient while the host waits for the loss
             if not math.isfinite(total):
                 raise ValueError(f"step {number}: the loss is {total}; try a lower learning_rate")
+
         mean = processes.add_up(self._parameters, total)
         self.scaler.unscale_(self._optimizer)
         if self._clip is not None:

@@ -111,8 +111,10 @@ def test_the_scores_of_a_renamed_stage_are_found_by_its_reranker(tmp_path: Path)
     plan = plan_settings(job(tmp_path, text)).stages
     first, second = StageBefore("first", "peasi.pr"), StageBefore("second", "peasi.pr")
     assert stages_before(plan) == [(), (first,), (first, second)]
-    resources = Resources(plan[2], None, lambda: pytest.fail("no encoder is needed"), before=(first, second))
+    resources = Resources(
+        settings=plan[2], checkpoint=None, encoder=lambda: pytest.fail("no encoder is needed"), before=(first, second)
+    )
     assert resources.scored_by("peasi.pr") == "second"
     named_alike = '[[rerank.stages]]\nreranker = "overlap"\nname = "peasi.pr"\n'
     before = stages_before(plan_settings(job(tmp_path, named_alike + EASI)).stages)
-    assert Resources(plan[2], None, lambda: None, before=before[1]).scored_by("peasi.pr") is None
+    assert Resources(settings=plan[2], checkpoint=None, encoder=lambda: None, before=before[1]).scored_by("peasi.pr") is None

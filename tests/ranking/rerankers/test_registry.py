@@ -55,7 +55,7 @@ def test_the_registry_imports_no_model_before_one_is_used() -> None:
 
 
 def test_two_rerankers_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"ranking\.baselines declares 'complete', which another package has declared"):
+    with pytest.raises(ValueError, match=r"rerankers\.baselines declares 'complete', which another package has declared"):
         entries((*PACKAGES, "answermill.ranking.rerankers.baselines"))
 
 
@@ -72,7 +72,9 @@ def test_an_entry_refuses_settings_of_another_reranker() -> None:
     from answermill.ranking.reranker import Resources
     from answermill.ranking.rerankers.peasi import ExtractorStage
 
-    resources = Resources(find("cascade").stage(), None, lambda: pytest.fail("no encoder is needed"), Path)
+    resources = Resources(
+        settings=find("cascade").stage(), checkpoint=None, encoder=lambda: pytest.fail("no encoder is needed"), model=Path
+    )
     with pytest.raises(TypeError, match="ExtractorStage expected, but the stage's settings are ExitStage"):
         resources.stage(ExtractorStage)
     with pytest.raises(ValueError, match="cascade needs a checkpoint"):

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from answermill.ranking.reranker import ScoreNotFinite, order_by
-from answermill.ranking.training.loop import Dev, Progress, Recipe, slanted_triangular, train
+from answermill.ranking.training.loop import Dev, Output, Progress, Recipe, slanted_triangular, train
 from answermill.ranking.training.state import STATE, finished
 from answermill.schemas.labels import LabelledCandidate
 
@@ -74,7 +74,7 @@ def weights(folder: Path) -> dict[str, Tensor]:
 
 
 def test_it_learns_and_leaves_the_best_checkpoint_with_its_history(tmp_path):
-    history = train(task(), Dev(QUESTIONS), RECIPE, tmp_path, "f")
+    history = train(task(), Dev(QUESTIONS), RECIPE, Output(tmp_path, "f"))
     assert [e.step for e in history.evaluations] == [4, 8, 12, 16, 20, 24]
     assert history.best is not None and history.best.dev == 1
     assert {path.name for path in tmp_path.iterdir()} == {"model.safetensors", "training.json"}
@@ -85,7 +85,7 @@ def test_it_learns_and_leaves_the_best_checkpoint_with_its_history(tmp_path):
 @pytest.mark.parametrize(("more", "steep"), [({}, 1.0), ({"accumulate": 3, "epochs": 12}, 1.0), ({"precision": "fp16"}, 1e4)])
 def test_one_that_is_stopped_anywhere_ends_with_the_same_weights(tmp_path, more, steep):
     recipe = replace(RECIPE, evaluate_every=3, **more)
-    train(task(steep=steep), Dev(QUESTIONS), recipe, tmp_path / "whole", "f")
+    train(task(steep=steep), Dev(QUESTIONS), recipe, Output(tmp_path / "whole", "f"))
     for stop in (1, 5, 9, 23):
 
         def until(state: Progress, stop: int = stop) -> None:
@@ -93,9 +93,9 @@ def test_one_that_is_stopped_anywhere_ends_with_the_same_weights(tmp_path, more,
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            train(task(steep=steep), Dev(QUESTIONS), recipe, tmp_path / str(stop), "f", until)
+            train(task(steep=steep), Dev(QUESTIONS), recipe, Output(tmp_path / str(stop), "f"), until)
         torch.manual_seed(99)  # what came between changes nothing
-        history = train(task(steep=steep), Dev(QUESTIONS), recipe, tmp_path / str(stop), "f")
+        history = train(task(steep=steep), Dev(QUESTIONS), recipe, Output(tmp_path / str(stop), "f"))
         whole = finished(tmp_path / "whole")
         assert whole is not None and [replace(e, loss=0) for e in history.evaluations] == [
             replace(e, loss=0) for e in whole.evaluations
@@ -116,7 +116,7 @@ def test_a_step_of_several_batches_takes_the_mean_of_their_gradients(tmp_path):
             optimizer.zero_grad()
             torch.stack([by_hand.loss(batch) for batch in step]).mean().backward()
             optimizer.step()
-    history = train(trained, Dev(QUESTIONS), replace(RECIPE, accumulate=3), tmp_path, "f")
+    history = train(trained, Dev(QUESTIONS), replace(RECIPE, accumulate=3), Output(tmp_path, "f"))
     assert history.step == 6 * 2 and [e.epoch for e in history.evaluations] == [1, 2, 3, 4, 5, 6]
     for name, weight in by_hand.model.state_dict().items():
         torch.testing.assert_close(trained.model.state_dict()[name], weight, rtol=0, atol=1e-6)
@@ -130,7 +130,7 @@ def test_fp16_leaves_the_weights_where_a_gradient_is_infinite_and_multiplies_by_
         if state.dev is not None:
             states.append(load_file(tmp_path / STATE / f"{state.step}.safetensors"))
 
-    train(task(steep=1e4), Dev(QUESTIONS), recipe, tmp_path, "f", look)
+    train(task(steep=1e4), Dev(QUESTIONS), recipe, Output(tmp_path, "f"), look)
     factors = [state["scaler.scale"].item() for state in states]
     assert factors[0] == 65536 / 2 > factors[-1]
     new = task().model.state_dict()
@@ -138,13 +138,13 @@ def test_fp16_leaves_the_weights_where_a_gradient_is_infinite_and_multiplies_by_
 
 
 def test_it_stops_when_the_dev_score_no_longer_rises(tmp_path):
-    history = train(task(), Dev(QUESTIONS), replace(RECIPE, epochs=50, patience=2), tmp_path, "f")
+    history = train(task(), Dev(QUESTIONS), replace(RECIPE, epochs=50, patience=2), Output(tmp_path, "f"))
     assert history.waited() == 2 and history.step < 50 * 4
     assert history.best is history.evaluations[-3]
 
 
 def test_the_first_of_equal_dev_scores_is_the_best(tmp_path):
-    history = train(task(), Dev(QUESTIONS), replace(RECIPE, learning_rate=1e-12), tmp_path, "f")
+    history = train(task(), Dev(QUESTIONS), replace(RECIPE, learning_rate=1e-12), Output(tmp_path, "f"))
     assert len({e.dev for e in history.evaluations}) == 1 and history.best is history.evaluations[0]
 
 
@@ -154,10 +154,10 @@ def test_a_state_of_another_training_is_refused(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(task(), Dev(QUESTIONS), RECIPE, tmp_path, "f", stop)
+        train(task(), Dev(QUESTIONS), RECIPE, Output(tmp_path, "f"), stop)
     assert (tmp_path / STATE / "history.json").is_file()
     with pytest.raises(ValueError, match="holds a training with other settings or data"):
-        train(task(), Dev(QUESTIONS), RECIPE, tmp_path, "g")
+        train(task(), Dev(QUESTIONS), RECIPE, Output(tmp_path, "g"))
 
 
 @pytest.mark.parametrize(
@@ -167,13 +167,13 @@ def test_a_dev_score_that_cannot_be_is_refused_before_the_first_step(tmp_path, l
     questions = [[replace(row, label=row.label * label) for row in rows] for rows in QUESTIONS]
     steps: list[Progress] = []
     with pytest.raises(ValueError, match=says):
-        train(task(), Dev(questions), replace(RECIPE, metric=metric), tmp_path, "f", steps.append)
+        train(task(), Dev(questions), replace(RECIPE, metric=metric), Output(tmp_path, "f"), steps.append)
     assert not steps
 
 
 def test_a_loss_that_is_no_number_is_an_error_with_its_step(tmp_path):
     with pytest.raises(ValueError, match="step 2: the loss is nan; try a lower learning_rate"):
-        train(task(poison_at=3), Dev(QUESTIONS), RECIPE, tmp_path, "f")
+        train(task(poison_at=3), Dev(QUESTIONS), RECIPE, Output(tmp_path, "f"))
 
 
 def test_a_dev_score_that_is_no_number_is_an_error_with_its_step_and_candidate(tmp_path):
@@ -183,7 +183,7 @@ def test_a_dev_score_that_is_no_number_is_an_error_with_its_step_and_candidate(t
             return self
 
     with pytest.raises(ScoreNotFinite, match=r"dev evaluation after step 4, checkpoint .*: words: score nan for candidate"):
-        train(Broken(), Dev(QUESTIONS), RECIPE, tmp_path, "f")
+        train(Broken(), Dev(QUESTIONS), RECIPE, Output(tmp_path, "f"))
 
 
 def test_the_dev_score_is_the_metric_of_the_reranked_lists():
@@ -203,6 +203,6 @@ def test_schedules():
 
 
 def test_the_history_is_plain_json(tmp_path):
-    train(task(), Dev(QUESTIONS), replace(RECIPE, epochs=1), tmp_path, "f")
+    train(task(), Dev(QUESTIONS), replace(RECIPE, epochs=1), Output(tmp_path, "f"))
     values = json.loads((tmp_path / "training.json").read_text())
     assert values["fingerprint"] == "f" and values["evaluations"][0]["step"] == 4

@@ -21,11 +21,14 @@ from answermill.ranking.plan import to_sentences
 from answermill.ranking.reranker import order_by
 from answermill.ranking.rerankers.peasi import peasi_model
 from answermill.ranking.rerankers.peasi.calibration import Calibration
-from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Reader
+from answermill.ranking.rerankers.peasi.passage_ranker import LinearRanker
+from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, PassageReader
 from answermill.ranking.rerankers.peasi.peasi import calibrated
-from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, Variant, encoding
-from answermill.ranking.training.loop import Progress, Recipe, train
-from answermill.ranking.training.passages import PassageTask, dev_lists
+from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, Variant, encoded
+from answermill.ranking.rerankers.peasi.slots import Slots
+from answermill.ranking.training.loop import Output, Progress, Recipe, train
+from answermill.ranking.training.passages.passage_data import PassageData
+from answermill.ranking.training.passages.passage_task import PassageOptions, PassageTask, dev_lists
 from answermill.ranking.training.state import finished
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
@@ -73,7 +76,8 @@ FLAT = [row for rows in QUESTIONS for row in rows]
 def task(peasi: PeasiModel, questions: Sequence[Rows] = QUESTIONS, limit: int = 64, **settings) -> PassageTask:
     with_tokeniser = tokeniser(limit)
     keep = partial(save, with_tokeniser)
-    return PassageTask(peasi, with_tokeniser, questions, questions, keep, **{"tokens": 100_000, **settings})
+    data = PassageData.of(questions, peasi, with_tokeniser)
+    return PassageTask(data, peasi, questions, keep, PassageOptions(**{"tokens": 100_000, **settings}))
 
 
 def save(with_tokeniser: Tokeniser, folder: Path, peasi: PeasiModel) -> None:
@@ -81,26 +85,26 @@ def save(with_tokeniser: Tokeniser, folder: Path, peasi: PeasiModel) -> None:
 
 
 def embedding(encoder: LayeredEncoder, *texts: str) -> Tensor:
-    return encoding(encoder, tokeniser().pairs([texts]).pack())[0]
+    return encoded(encoder, tokeniser().pairs([texts]).pack())[0]
 
 
 def pr_loss(peasi: PeasiModel, beside: Callable[[LabelledPassage], list[Tensor]] = lambda row: []) -> float:
-    assert peasi.passage is not None
+    assert isinstance(peasi.pr, LinearRanker)
     losses = []
     for row in FLAT:
         read = torch.cat([embedding(peasi.encoder, row.question, row.text), *beside(row)]).tanh()
-        p = 1 / (1 + math.exp(-float(peasi.passage.weight[0] @ read + peasi.passage.bias)))
+        p = 1 / (1 + math.exp(-float(peasi.pr.weight[0] @ read + peasi.pr.bias)))
         losses.append(-math.log(p if row.label else 1 - p))
     return float(np.mean(losses))
 
 
 def windows_of(peasi: PeasiModel, row: LabelledPassage) -> list[tuple[Tensor, list[float]]]:
     """Of windows of three sentences at most, the embedding and the sentences' logits."""
-    assert peasi.sentence is not None
+    assert isinstance(peasi.easi, Slots)
     scored_windows = []
     for numbers in ([0, 1, 2], [3, 4]) if len(row.sentences) == 5 else (range(len(row.sentences)),):
         read = embedding(peasi.easi_encoder or peasi.encoder, row.question, *(row.sentences[n].text for n in numbers))
-        scored_windows.append((read, (peasi.sentence.weight @ read)[: len(numbers)].tolist()))
+        scored_windows.append((read, (peasi.easi.weight @ read)[: len(numbers)].tolist()))
     return scored_windows
 
 
@@ -166,7 +170,7 @@ def test_a_correct_sentence_that_is_cut_off_is_not_learnt() -> None:
     (batch,) = learning.batches(0)
     assert batch.right.tolist() == [[True, False, False]] == batch.filled.tolist()
     pr, easi = 1 + 4 + 1 + 63 + 1, 1 + 4 + 1 + 60 + 1 + 3 + 1
-    assert learning.tokens_cut == 2 * (pr - 64) + (easi - 64)
+    assert PassageData.of(rows, model("mtl1"), tokeniser()).tokens_cut == 2 * (pr - 64) + (easi - 64)
 
 
 # What a loss reaches.
@@ -270,7 +274,7 @@ def test_a_limit_that_a_window_of_k_sentences_would_not_fit_into_is_refused() ->
     with pytest.raises(ValueError, match="13 texts do not fit into 15 tokens; raise the limit"):
         task(model("mtl1", 12), rows, limit=15)
     long = [[passage("q", 0, *["Yes."] * 12, right=[0]), WRONG]]
-    assert task(model("mtl1", 12), long, limit=16).tokens_cut > 0
+    assert PassageData.of(long, model("mtl1", 12), tokeniser(16)).tokens_cut > 0
     assert task(model("pr", 12), long, limit=8).steps == 1  # which reads no sentences
 
 
@@ -289,7 +293,7 @@ RECIPE = Recipe(epochs=8, learning_rate=3e-3, schedule="constant", metric="MRR",
 def test_it_learns(variant: Variant, tmp_path: Path) -> None:
     peasi = model(variant, 3, replace(SHAPE, width=8))
     recipe = replace(RECIPE, epochs=40, evaluate_every=10)
-    history = train(task(peasi), dev_lists(peasi, QUESTIONS), recipe, tmp_path, "f")
+    history = train(task(peasi), dev_lists(peasi, QUESTIONS), recipe, Output(tmp_path, "f"))
     assert history.evaluations[-1].loss < 0.5 * history.evaluations[0].loss
     assert history.best is not None and history.best.dev > 0.9
 
@@ -298,7 +302,7 @@ def test_it_learns(variant: Variant, tmp_path: Path) -> None:
 def test_one_that_is_stopped_ends_with_the_same_weights(variant: Variant, tmp_path: Path) -> None:
     def begun(name: str, tell: Callable[[Progress], None] = lambda _: None) -> None:
         peasi = model(variant, 3, replace(SHAPE, width=8, dropout=0.2))
-        train(task(peasi, tokens=150), dev_lists(peasi, QUESTIONS), RECIPE, tmp_path / name, "f", tell)
+        train(task(peasi, tokens=150), dev_lists(peasi, QUESTIONS), RECIPE, Output(tmp_path / name, "f"), tell)
 
     def stop(state: Progress) -> None:
         if state.step == 5 and state.dev is None:
@@ -374,8 +378,8 @@ def test_dev_questions_that_nothing_answers_measure_nothing(variant: Variant) ->
 def firsts(variant: Variant = "mtl1") -> PeasiModel:
     """Takes the first sentence of a passage."""
     peasi = model(variant)
-    assert peasi.sentence is not None
-    peasi.sentence.weight.data.zero_()
+    assert isinstance(peasi.easi, Slots)
+    peasi.easi.weight.data.zero_()
     return peasi
 
 
@@ -389,7 +393,7 @@ def test_the_calibration_is_fitted_on_the_first_answer_of_each_question(seed: in
     rng = np.random.default_rng(seed)
     dev = answered(*(bool(yes) for yes in rng.random(12) < 0.5))
     dev = [[*rows, replace(passage(f"q{n}", 1), text=f"An engine of {n} rivers.")] for n, rows in enumerate(dev)]
-    reader = Reader(firsts(), tokeniser())
+    reader = PassageReader(firsts(), tokeniser())
     features, right = [], []
     for rows in dev:
         scores = reader.passages([AskedPassage(row.question, row.text, tuple(s.text for s in row.sentences)) for row in rows])
@@ -410,11 +414,13 @@ def test_the_calibration_is_fitted_on_the_first_answer_of_each_question(seed: in
 def test_it_is_written_with_the_model(variant: Variant, tmp_path: Path) -> None:
     peasi = firsts(variant)
     either = answered(True, False, True, False), answered(False, True, False, True)
-    (rows,) = (rows for rows in either if calibrated(Reader(peasi, tokeniser()), rows))  # in the other the surer ones are wrong
-    learning = PassageTask(peasi, tokeniser(), QUESTIONS, rows, partial(save, tokeniser()))
+    (rows,) = (
+        rows for rows in either if calibrated(PassageReader(peasi, tokeniser()), rows)
+    )  # in the other the surer ones are wrong
+    learning = PassageTask(PassageData.of(QUESTIONS, peasi, tokeniser()), peasi, rows, partial(save, tokeniser()))
     learning.save(tmp_path)
     values = json.loads((tmp_path / "config.json").read_text())["calibration"]
-    expected = calibrated(Reader(peasi, tokeniser()), rows)
+    expected = calibrated(PassageReader(peasi, tokeniser()), rows)
     assert expected is not None and values == {"weights": list(expected.weights), "bias": expected.bias}
     assert peasi_model.load(tmp_path)[0].calibration == expected
 
@@ -425,7 +431,8 @@ def test_it_is_written_with_the_model(variant: Variant, tmp_path: Path) -> None:
 def test_where_there_is_nothing_to_calibrate_on_the_model_is_saved_without(dev: list[Rows], tmp_path: Path) -> None:
     peasi = firsts()
     peasi.calibration = Calibration((1.0,), 3.0)  # of an evaluation before
-    PassageTask(peasi, tokeniser(), QUESTIONS, dev, partial(save, tokeniser())).save(tmp_path)
+    data = PassageData.of(QUESTIONS, peasi, tokeniser())
+    PassageTask(data, peasi, dev, partial(save, tokeniser())).save(tmp_path)
     assert json.loads((tmp_path / "config.json").read_text())["calibration"] is None
 
 

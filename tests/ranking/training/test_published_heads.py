@@ -31,7 +31,7 @@ from answermill.ranking.training.cross_encoders import PairTask
 from answermill.ranking.training.inputs import Built, TrainingInputs
 from answermill.ranking.training.loop import Recipe
 from answermill.ranking.training.pair_builders import build_cascade, build_multihead, build_pointwise
-from answermill.ranking.training.passages import build
+from answermill.ranking.training.passages.passage_start import build
 from answermill.ranking.transformer.packing import Tokeniser
 from answermill.ranking.transformer.published import PublishedClassifier
 from answermill.schemas.labels import LabelledCandidate, LabelledPassage, LabelledSentence

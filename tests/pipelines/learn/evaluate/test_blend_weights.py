@@ -11,14 +11,14 @@ import pytest
 
 from answermill.__main__ import main
 from answermill.pipelines.config.job_file import load
-from answermill.pipelines.learn.evaluate.blend_weights import FitOptions, fit_exits_of, fit_run
+from answermill.pipelines.learn.evaluate.blend_weights import fit_exits_of, fit_run
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.job_plan import load_plan
 from answermill.pipelines.steps.rerank.question_groups import ranked_lists
 from answermill.ranking.plan import run_stages
-from answermill.ranking.rerankers.blend.weights import WeightsFile
+from answermill.ranking.rerankers.blend.weights import FitOptions, WeightsFile
 from answermill.ranking.rerankers.cascade.cascade import Cascade, fit_prior
 from tests.tiny import checkpoint
 
@@ -171,7 +171,7 @@ def test_the_lists_are_those_that_came_to_the_stage_and_left_it_at_any_exit(rank
     pairs = zip(values.question_id.to_pylist(), values.candidate_id.to_pylist(), values.value > 0, strict=True)
     gold = {(question, candidate) for question, candidate, is_correct in pairs if is_correct}
     correct = [[int((each.question.question_id, c.candidate_id) in gold) for c in each.candidates] for each in lists]
-    expected = fit_prior(cascade.reranker, lists, correct, EXIT_NAMES[1:], (0.5,), penalty=0.01, folds=3)
+    expected = fit_prior(cascade.reranker, lists, correct, EXIT_NAMES[1:], (0.5,), FitOptions(penalty=0.01, folds=3))
     assert [fit.weights for fit in fitted.file.fits] == [fit.weights for fit in expected] and fitted.left_out == 0
 
 

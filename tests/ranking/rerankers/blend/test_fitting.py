@@ -10,6 +10,7 @@ import pytest
 
 from answermill.ranking.rerankers.blend.blend import Blend
 from answermill.ranking.rerankers.blend.fitting import LabelledColumns, fit, fit_columns, held_out
+from answermill.ranking.rerankers.blend.weights import FitOptions
 from answermill.schemas.corpus import Passage, Question
 from answermill.schemas.ranked import Candidate, Hit, RankedList, StageScore
 
@@ -47,7 +48,7 @@ def loss(columns: LabelledColumns, weights: np.ndarray, penalty: float) -> float
 def test_no_weights_nearby_have_a_smaller_loss() -> None:
     lists, labels = drawn()
     labels[3][0] = labels[3][1] = 1  # several correct ones
-    fitted = fit(lists, labels, ["a", "b", "noise"], penalty=0.01)
+    fitted = fit(lists, labels, ["a", "b", "noise"], FitOptions(penalty=0.01))
     columns = LabelledColumns.of(lists, labels, ["a", "b", "noise"])
     weights = np.array([fitted.weights[name] for name in columns.names])
     least = loss(columns, weights, 0.01)
@@ -93,7 +94,7 @@ def test_the_same_whatever_the_order_of_names_and_of_folds_by_id() -> None:
     turned = fit(lists[::-1], labels[::-1], ["a", "b"])
     assert turned.weights == pytest.approx(fitted.weights, abs=1e-5)
     assert turned.blend["P@1"].value == pytest.approx(fitted.blend["P@1"].value)  # no question changes its fold
-    assert fit(lists, labels, ["a", "b"], seed=1).weights == fitted.weights
+    assert fit(lists, labels, ["a", "b"], FitOptions(seed=1)).weights == fitted.weights
 
 
 def test_questions_that_teach_nothing_are_counted() -> None:
@@ -121,7 +122,7 @@ def test_questions_that_teach_nothing_are_counted() -> None:
 def test_what_cannot_be_fitted_is_refused(names, options, says) -> None:
     lists, labels = drawn(6)
     with pytest.raises(ValueError, match=says):
-        fit(lists, labels, names, **options)
+        fit(lists, labels, names, FitOptions(**options))
 
 
 def test_labels_that_are_not_one_per_candidate_are_refused() -> None:

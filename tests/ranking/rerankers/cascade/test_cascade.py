@@ -29,7 +29,7 @@ from answermill.ranking.rerankers.cascade.replay import replay
 from answermill.ranking.rerankers.cascade.schedule import sizes
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.ranking.training.cross_encoders import PairOptions, PairTask
-from answermill.ranking.training.loop import Dev, Recipe, train
+from answermill.ranking.training.loop import Dev, Output, Recipe, train
 from answermill.ranking.transformer.classifier import Classifier
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
@@ -436,7 +436,7 @@ def test_classifiers_learn_at_their_own_multiple_of_the_rate(tmp_path: Path) -> 
     for multiple in (1.0, 10.0):
         learning = task(classifier_rate=multiple)
         before = {name: value.detach().clone() for name, value in learning.model.named_parameters()}
-        train(learning, Dev([question("d", 3)]), Recipe(1, 1e-6, "constant"), tmp_path / str(multiple), "a test's")
+        train(learning, Dev([question("d", 3)]), Recipe(1, 1e-6, "constant"), Output(tmp_path / str(multiple), "a test's"))
         far = {name: float((value.detach() - before[name]).abs().max()) for name, value in learning.model.named_parameters()}
         body = [d for name, d in far.items() if name.startswith("encoder.") and d]
         heads = [d for name, d in far.items() if name.startswith("classifiers.")]

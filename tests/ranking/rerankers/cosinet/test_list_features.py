@@ -23,7 +23,7 @@ from answermill.ranking.rerankers.cosinet.list_checkpoint import load_list_model
 from answermill.ranking.rerankers.cosinet.list_features import ListFeatures
 from answermill.ranking.rerankers.cosinet.list_settings import FEATURES, ListModelSettings
 from answermill.ranking.training.inputs import TrainingInputs
-from answermill.ranking.training.list_models import ListTask, build
+from answermill.ranking.training.list_models import ListOptions, ListTask, build
 from answermill.ranking.training.loop import Recipe
 from answermill.ranking.word_vectors.embeddings import Embeddings
 from answermill.ranking.word_vectors.words import Lexicon
@@ -130,7 +130,7 @@ def test_scores_are_the_model_s_and_depend_neither_on_the_order_nor_on_other_lis
         (alone,) = reranker.rerank([RankedList(ranked.question, ranked.candidates[::-1])])
         assert scores(alone) == scores(among)
     names = ("log_rank",)
-    learns = ListTask("cosinet", form, EMBEDDINGS, [rows_of(lists[0])], lambda *_: None, filters=8, features=names)
+    learns = ListTask(EMBEDDINGS, [rows_of(lists[0])], lambda *_: None, ListOptions(form=form, filters=8, features=names))
     (batch,) = learns.batches(0)
     (served,) = learns.reranker().rerank([lists[0]])
     expected = learns.model(batch).tolist()
@@ -188,7 +188,7 @@ def test_a_model_learns_where_only_the_rank_tells_the_answer(form: Form) -> None
     right = {}
     for names in ((), ("log_rank",)):
         torch.manual_seed(0)
-        task = ListTask("cosinet", form, EMBEDDINGS, lists, lambda *_: None, filters=8, features=names)
+        task = ListTask(EMBEDDINGS, lists, lambda *_: None, ListOptions(form=form, filters=8, features=names))
         optimizer = torch.optim.Adam(task.model.parameters(), lr=0.02)
         for epoch in range(3):
             for batch in task.batches(epoch):

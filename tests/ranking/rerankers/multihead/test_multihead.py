@@ -33,7 +33,7 @@ from answermill.ranking.rerankers.multihead.multihead import (
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.ranking.training.cross_encoders import PairOptions, PairTask
 from answermill.ranking.training.distillation import Distillation
-from answermill.ranking.training.loop import Dev, Recipe, train
+from answermill.ranking.training.loop import Dev, Output, Recipe, train
 from answermill.ranking.transformer.classifier import FirstToken
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
@@ -298,7 +298,7 @@ def test_every_family_learns_a_step_with_exits_and_heads_and_serves(family: str,
     student = split(encoder(FAMILIES[family]), 3, 1, (1, 3))
     before = {name: value.detach().clone() for name, value in student.named_parameters()}
     learning = task(student, Distillation("mhs", 3, 0.5, 3.0), table(learnt()), sampling="round_robin", drops=(0.3, 0.3))
-    history = train(learning, Dev(learnt()), Recipe(3, 1e-3, "constant"), tmp_path, "a test's")
+    history = train(learning, Dev(learnt()), Recipe(3, 1e-3, "constant"), Output(tmp_path, "a test's"))
     assert history.step == 3 * learning.steps >= 3
     assert all(parameter.requires_grad for parameter in student.parameters())
     moved = {name for name, value in student.named_parameters() if not torch.equal(value, before[name])}

@@ -14,12 +14,13 @@ from answermill.indexing.shards.dense import find_model
 from answermill.ranking.context import Reading
 from answermill.ranking.rerankers.peasi import peasi_model
 from answermill.ranking.rerankers.peasi.calibration import UNCALIBRATED, answer_logit
-from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Reader
+from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, PassageReader
 from answermill.ranking.rerankers.peasi.peasi import PassageReranker, SentenceExtractor
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, Variant
 from answermill.ranking.rerankers.peasi.windows import read_windows
 from answermill.ranking.rerankers.registry import load_reranker
-from answermill.ranking.training.passages import PassageTask
+from answermill.ranking.training.passages.passage_data import PassageData
+from answermill.ranking.training.passages.passage_task import PassageOptions, PassageTask
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.schemas.labels import LabelledPassage, LabelledSentence
 from answermill.schemas.ranked import RankedList
@@ -69,7 +70,7 @@ def test_a_title_gets_the_room_that_the_sentences_leave() -> None:
 
 
 def test_one_pass_gives_what_two_give_and_costs_half() -> None:
-    reader, together = Reader(model(), tokeniser()), [asked(n, sentences=n % 7) for n in range(12)]
+    reader, together = PassageReader(model(), tokeniser()), [asked(n, sentences=n % 7) for n in range(12)]
     apart, extracted = reader.passages(together), reader.sentences(together)
     twice = reader.costs()
     logits, by_one = reader.both(together)
@@ -84,12 +85,12 @@ def test_it_ranks_passages_as_pr_alone_with_the_same_weights() -> None:
     both, alone = model(), model("pr")
     alone.load_state_dict({name: w for name, w in both.state_dict().items() if not name.startswith("span.")})
     together = [asked(n) for n in range(8)]
-    expected = Reader(alone, tokeniser()).passages(together)
-    assert Reader(both, tokeniser()).passages(together) == pytest.approx(expected, abs=1e-6)
+    expected = PassageReader(alone, tokeniser()).passages(together)
+    assert PassageReader(both, tokeniser()).passages(together) == pytest.approx(expected, abs=1e-6)
 
 
 def test_both_read_the_title() -> None:
-    reader = Reader(model(), tokeniser())
+    reader = PassageReader(model(), tokeniser())
     logits, extracted = reader.both([asked(1), asked(1, title="")])
     assert logits[0] != logits[1] and extracted.log_p[0] != extracted.log_p[1]
 
@@ -101,7 +102,7 @@ def test_only_one_text_for_both_can_be_read_at_once() -> None:
         peasi.reading = reading
         assert not peasi.at_once
         with pytest.raises(ValueError, match="does not read passages and sentences at once"):
-            Reader(peasi, tokeniser()).both([asked(1)])
+            PassageReader(peasi, tokeniser()).both([asked(1)])
 
 
 def test_the_extractor_alone_ranks_by_the_confidence_that_it_has_behind_the_reranker(tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ def test_the_extractor_alone_ranks_by_the_confidence_that_it_has_behind_the_rera
         {c.candidate_id: c.score for c in r.candidates} for r in behind
     ]
     asked_of = [AskedPassage.from_candidate(came[0], c) for c in came[0].candidates]
-    logits, extracted = Reader(model(), tokeniser()).both(asked_of)
+    logits, extracted = PassageReader(model(), tokeniser()).both(asked_of)
     there = extracted.sentence >= 0
     confidence = UNCALIBRATED(answer_logit(logits[there], extracted.log_p[there]))
     assert alone[0].candidates[0].score == pytest.approx(confidence.max(), abs=1e-5)
@@ -128,10 +129,11 @@ def test_the_loss_is_the_one_that_the_served_probabilities_have() -> None:
         cut = tuple(LabelledSentence(f"{n}@{i}", text, int(n < 3 and i == n)) for i, text in enumerate(of_passage))
         rows.append(LabelledPassage("q", QUESTION, str(n), "d", TITLE, " ".join(of_passage), int(n < 3), "window", cut))
     peasi = model()
-    task = PassageTask(peasi, tokeniser(), [rows], [rows], lambda folder, trained: None, tokens=100_000)
+    data = PassageData.of([rows], peasi, tokeniser())
+    task = PassageTask(data, peasi, [rows], lambda folder, trained: None, PassageOptions(tokens=100_000))
     (batch,) = task.batches(0)
     assert batch.passages is None
-    reader = Reader(peasi, tokeniser())
+    reader = PassageReader(peasi, tokeniser())
     of_rows = [AskedPassage(QUESTION, row.text, tuple(s.text for s in row.sentences), title=TITLE) for row in rows]
     by_pr = torch.from_numpy(reader.passages(of_rows))
     loss = float(F.binary_cross_entropy_with_logits(by_pr, torch.tensor([float(row.label) for row in rows]).double()))
@@ -142,7 +144,7 @@ def test_the_loss_is_the_one_that_the_served_probabilities_have() -> None:
 
 def test_a_passage_without_a_title_is_counted_where_one_pass_reads_all() -> None:
     (ranked,) = titled(random_lists(5), title="")
-    reader = Reader(model(), tokeniser())
+    reader = PassageReader(model(), tokeniser())
     asked_passages = [AskedPassage.from_candidate(ranked, c) for c in ranked.candidates]
     for read in (reader.passages, reader.both, reader.every_sentence):
         read(asked_passages)

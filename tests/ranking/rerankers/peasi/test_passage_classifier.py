@@ -16,13 +16,14 @@ from answermill.ranking.plan import to_sentences
 from answermill.ranking.rerankers.cascade import cascade_model
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
 from answermill.ranking.rerankers.peasi import peasi_model
+from answermill.ranking.rerankers.peasi.passage_ranker import ClassifierRanker
 from answermill.ranking.rerankers.peasi.passage_settings import PassageSettings
 from answermill.ranking.rerankers.peasi.peasi import PassageReranker
 from answermill.ranking.rerankers.peasi.peasi_model import PASSAGE, PeasiModel, Variant
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.ranking.training.inputs import Built, TrainingInputs
 from answermill.ranking.training.loop import Recipe
-from answermill.ranking.training.passages import build
+from answermill.ranking.training.passages.passage_start import build
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.schemas.labels import LabelledPassage, LabelledSentence
 from answermill.schemas.ranked import RankedList
@@ -112,12 +113,13 @@ def test_a_checkpoint_with_a_classifier_comes_back_and_a_joint_model_begins_with
     joint = peasi(built(str(tmp_path / "pr"), "joint", None))
     assert joint.reading == Reading(("passage",), "mean")
     assert PassageReranker(joint, tokeniser()).rerank(passages()) == expected
-    assert joint.beside is not None and not joint.beside.weight.any()
-    joint.beside.weight.data += 0.5
+    beside = joint.state_dict()["beside.weight"]
+    assert not beside.any()
+    beside += 0.5
     assert PassageReranker(joint, tokeniser()).rerank(passages()) != expected
     joint_again = PeasiModel(LayeredEncoder(SHAPE), "joint", 3, "classifier")
     joint_again.take_passage_head(joint)
-    assert joint_again.beside is not None and torch.equal(joint_again.beside.weight, joint.beside.weight)
+    assert torch.equal(joint_again.state_dict()["beside.weight"], beside)
 
 
 def test_all_of_it_learns_and_the_classifier_at_its_own_rate(tmp_path: Path) -> None:
@@ -126,8 +128,8 @@ def test_all_of_it_learns_and_the_classifier_at_its_own_rate(tmp_path: Path) -> 
     begun.task.loss(next(begun.task.batches(0))).backward()
     (_, body), (_, heads) = begun.task.rates
     assert {id(p) for p in (*body, *heads)} == {id(p) for p in model.parameters()}
-    assert model.classifier is not None and model.beside is not None
-    for head in (model.classifier, model.beside):
+    assert isinstance(model.pr, ClassifierRanker) and model.pr.beside is not None
+    for head in (model.pr.classifier, model.pr.beside):
         assert all(p.grad is not None and p.grad.any() for p in head.parameters())
         assert {id(p) for p in head.parameters()} <= {id(p) for p in heads}
 

@@ -27,9 +27,11 @@ from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
 from answermill.ranking.rerankers.cascade.cascade_model import save as save_cascade
 from answermill.ranking.rerankers.peasi import ExtractorStage, Score, passage_reader
 from answermill.ranking.rerankers.peasi.calibration import UNCALIBRATED, Calibration, answer_logit
-from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Reader
+from answermill.ranking.rerankers.peasi.passage_ranker import LinearRanker
+from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, PassageReader
 from answermill.ranking.rerankers.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, Variant, load, save
+from answermill.ranking.rerankers.peasi.slots import Slots
 from answermill.ranking.rerankers.peasi.windows import windows
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.ranking.transformer.encoder import LayeredEncoder
@@ -103,19 +105,17 @@ def first_token(encoder: LayeredEncoder, *members: str, limit: int = 64) -> Tens
 
 
 def easi_logits(peasi: PeasiModel, *window: str) -> list[float]:
-    assert peasi.sentence is not None
+    assert isinstance(peasi.easi, Slots)
     embedding = first_token(peasi.easi_encoder or peasi.encoder, QUESTION, *window)
-    return (peasi.sentence.weight.double() @ embedding)[: len(window)].tolist()
+    return (peasi.easi.weight.double() @ embedding)[: len(window)].tolist()
 
 
 def aim(peasi: PeasiModel, logits: Sequence[float], *window: str, limit: int = 64) -> None:
     """Make EASI give these logits to the sentences of this window."""
-    assert peasi.sentence is not None
+    assert isinstance(peasi.easi, Slots)
     serving = peasi.for_inference("cpu")
     embedding = first_token(serving.easi_encoder or serving.encoder, QUESTION, *window, limit=limit)
-    peasi.sentence.weight.data[: len(logits)] = torch.outer(
-        torch.tensor(logits), (embedding / embedding.square().sum()).float()
-    )
+    peasi.easi.weight.data[: len(logits)] = torch.outer(torch.tensor(logits), (embedding / embedding.square().sum()).float())
 
 
 # Windows.
@@ -156,7 +156,7 @@ def test_windows_hold_each_sentence_with_text_once_in_order(sentences: list[str]
 
 @pytest.mark.parametrize("variant", ["easi", "mtl0", "mtl1", "joint"])
 def test_easi_is_the_softmax_of_w_times_the_first_token(variant: Variant) -> None:
-    reader = Reader(model(variant), tokeniser())
+    reader = PassageReader(model(variant), tokeniser())
     sentences = ("apple river", "comet", "the violin of a glacier")
     logits = easi_logits(reader.model, *sentences)
     extracted = reader.sentences([AskedPassage(QUESTION, "", sentences)])
@@ -167,7 +167,7 @@ def test_easi_is_the_softmax_of_w_times_the_first_token(variant: Variant) -> Non
 
 
 def test_the_softmax_goes_over_all_windows_and_the_best_window_wins() -> None:
-    reader = Reader(model("easi"), tokeniser())
+    reader = PassageReader(model("easi"), tokeniser())
     winners = set()
     for seed in range(8):
         sentences = texts(7, seed)
@@ -185,9 +185,7 @@ def test_the_softmax_goes_over_all_windows_and_the_best_window_wins() -> None:
 
 @given(st.lists(st.sampled_from(["", " ", *NOUNS, "a glacier in the river", "\u200b"]), max_size=9), st.integers(1, 4))
 def test_whatever_the_sentences_one_that_has_tokens_is_extracted(sentences: list[str], slots: int) -> None:
-    easi = model("easi", 4)
-    reader = Reader(easi, tokeniser())
-    reader.model.slots = slots
+    reader = PassageReader(model("easi", slots), tokeniser())
     extracted = reader.sentences([AskedPassage(QUESTION, "", tuple(sentences)), AskedPassage(QUESTION, "", ("comet",))])
     spoken = [n for n, text in enumerate(sentences) if text.strip() and text != "\u200b"]
     if spoken:
@@ -201,9 +199,11 @@ def test_whatever_the_sentences_one_that_has_tokens_is_extracted(sentences: list
 
 def test_of_equal_sentences_the_first_is_extracted() -> None:
     easi = model("easi")
-    assert easi.sentence is not None
-    easi.sentence.weight.data.zero_()
-    extracted = Reader(easi, tokeniser()).sentences([AskedPassage(QUESTION, "", ("", "apple", "river", "comet", "violin"))])
+    assert isinstance(easi.easi, Slots)
+    easi.easi.weight.data.zero_()
+    extracted = PassageReader(easi, tokeniser()).sentences(
+        [AskedPassage(QUESTION, "", ("", "apple", "river", "comet", "violin"))]
+    )
     assert extracted.sentence.tolist() == [1]
     assert extracted.log_p.tolist() == pytest.approx([-math.log(4)])
 
@@ -214,13 +214,13 @@ def test_a_sentence_that_lost_all_its_tokens_is_never_extracted() -> None:
     for limit, best, cut in ((64, 2, 0), (whole, 2, 0), (whole - 1, 1, 1), (whole - 2, 0, 2), (whole - 20, 0, 20)):
         easi = model("easi")
         aim(easi, (0.0, 1.0, 5.0), *sentences, limit=limit)  # the later the better
-        reader = Reader(easi, tokeniser(limit))
+        reader = PassageReader(easi, tokeniser(limit))
         assert reader.sentences([AskedPassage(QUESTION, "", sentences)]).sentence.tolist() == [best]
         assert reader.costs()["tokens_cut"] == cut
 
 
 def test_passages_of_any_length_are_read_and_what_is_cut_is_counted() -> None:
-    reader = Reader(model("easi", 6), tokeniser())
+    reader = PassageReader(model("easi", 6), tokeniser())
     long = "comet " * 1_000
     passages = [(), ("",), ("comet",), tuple(texts(60)), (long,), (long, "apple"), ("", "apple", " ")]
     extracted = reader.sentences([AskedPassage(QUESTION, "", each) for each in passages])
@@ -239,7 +239,7 @@ def test_passages_of_any_length_are_read_and_what_is_cut_is_counted() -> None:
 
 
 def test_embeddings_of_passages_without_sentences_are_of_the_question_alone() -> None:
-    reader = Reader(model(), tokeniser())
+    reader = PassageReader(model(), tokeniser())
     extracted = reader.sentences([AskedPassage(QUESTION, "", ("comet",)), AskedPassage(QUESTION, "", ())])
     assert reader.model.easi_encoder is not None
     assert extracted.embedding[1].tolist() == pytest.approx(first_token(reader.model.easi_encoder, QUESTION).tolist())
@@ -251,12 +251,12 @@ def test_embeddings_of_passages_without_sentences_are_of_the_question_alone() ->
 def test_pr_is_w_times_tanh_of_the_first_token() -> None:
     reranker = PassageReranker(model("pr"), tokeniser())
     serving = model("pr").for_inference("cpu")
-    assert serving.passage is not None
+    assert isinstance(serving.pr, LinearRanker)
     came = ranked(*(passage(f"p{n}", *texts(2, n)) for n in range(5)))
     (left,) = reranker.rerank([came])
     for candidate in left.candidates:
         read = first_token(serving.encoder, QUESTION, candidate.text).tanh()
-        logit = float(serving.passage.weight[0] @ read + serving.passage.bias[0])
+        logit = float(serving.pr.weight[0] @ read + serving.pr.bias[0])
         assert candidate.score == pytest.approx(logit, abs=1e-6)
     assert len(set(scores(left).values())) == 5
 
@@ -264,7 +264,7 @@ def test_pr_is_w_times_tanh_of_the_first_token() -> None:
 def test_the_joint_score_reads_the_embedding_of_the_window_with_the_best_sentence_too() -> None:
     joint = model("joint", 2)
     serving = joint.for_inference("cpu")
-    assert serving.passage is not None and serving.easi_encoder is not None
+    assert isinstance(serving.pr, LinearRanker) and serving.easi_encoder is not None
     chosen = set()
     for seed in range(6):
         sentences = texts(4, seed)
@@ -273,7 +273,7 @@ def test_the_joint_score_reads_the_embedding_of_the_window_with_the_best_sentenc
         logits = [max(easi_logits(serving, *window)) for window in split]
         window = split[int(np.argmax(logits))]
         read = first_token(serving.encoder, QUESTION, " ".join(sentences)), first_token(serving.easi_encoder, QUESTION, *window)
-        logit = float(serving.passage.weight[0] @ torch.cat(read).tanh() + serving.passage.bias[0])
+        logit = float(serving.pr.weight[0] @ torch.cat(read).tanh() + serving.pr.bias[0])
         assert left.candidates[0].score == pytest.approx(logit, abs=1e-6)
         chosen.add(int(np.argmax(logits)))
     assert chosen == {0, 1}
@@ -334,10 +334,11 @@ def test_pr_takes_from_a_joint_head_the_part_that_reads_passages() -> None:
     alone, joint, other = model("pr"), model("joint", seed=1), model("joint", seed=2)
     alone.take_passage_head(joint)
     other.take_passage_head(joint)
-    assert alone.passage is not None and joint.passage is not None and other.passage is not None
-    assert torch.equal(alone.passage.weight, joint.passage.weight[:, :16])
-    assert torch.equal(alone.passage.bias, joint.passage.bias)
-    assert torch.equal(other.passage.weight, joint.passage.weight)
+    assert all(isinstance(peasi.pr, LinearRanker) for peasi in (alone, joint, other))
+    of_alone, of_joint, of_other = (peasi.state_dict() for peasi in (alone, joint, other))
+    assert torch.equal(of_alone["passage.weight"], of_joint["passage.weight"][:, :16])
+    assert torch.equal(of_alone["passage.bias"], of_joint["passage.bias"])
+    assert torch.equal(of_other["passage.weight"], of_joint["passage.weight"])
 
 
 def test_an_easi_goes_on_with_the_first_slots_of_another_that_has_enough() -> None:
@@ -345,8 +346,7 @@ def test_an_easi_goes_on_with_the_first_slots_of_another_that_has_enough() -> No
         model("joint", 5).take_sentence_head(model("easi", 3))
     joint, easi = model("joint", 3), model("easi", 5, seed=1)
     joint.take_sentence_head(easi)
-    assert joint.sentence is not None and easi.sentence is not None
-    assert torch.equal(joint.sentence.weight, easi.sentence.weight[:3])
+    assert torch.equal(joint.state_dict()["sentence.weight"], easi.state_dict()["sentence.weight"][:3])
     model("pr").take_sentence_head(easi)  # has none to take it
 
 
@@ -365,7 +365,7 @@ def test_a_checkpoint_comes_back_as_it_was(variant: Variant, tmp_path: Path) -> 
     assert all(torch.equal(value, peasi.state_dict()[name]) for name, value in back.state_dict().items())
     came = random_lists(6)
     for kind in (PassageReranker, SentenceExtractor):
-        if (kind is PassageReranker and peasi.reads_passages) or (kind is SentenceExtractor and peasi.reads_sentences):
+        if (kind is PassageReranker and peasi.pr is not None) or (kind is SentenceExtractor and peasi.easi is not None):
             assert load_reranker(kind.name, tmp_path, model=find_model).rerank(came) == kind(peasi, tokeniser()).rerank(came)
 
 
@@ -422,7 +422,7 @@ def test_the_score_is_the_confidence_where_pr_has_scored_and_p_of_the_sentence_e
     (by_pr,) = PassageReranker(peasi, tokeniser()).rerank([came])
     (unsure,) = SentenceExtractor(peasi, tokeniser()).rerank([came])
     (left,) = SentenceExtractor(peasi, tokeniser()).rerank([by_pr])
-    extracted = Reader(peasi, tokeniser()).sentences([AskedPassage.from_candidate(by_pr, c) for c in by_pr.candidates])
+    extracted = PassageReader(peasi, tokeniser()).sentences([AskedPassage.from_candidate(by_pr, c) for c in by_pr.candidates])
     (weight,), bias = ((1.0,), 0.0) if calibration is None else (calibration.weights, calibration.bias)
     for candidate, sentence, log_p in zip(by_pr.candidates, extracted.sentence, extracted.log_p, strict=True):
         sentence_id = f"{candidate.candidate_id}@{sentence}"
@@ -482,7 +482,7 @@ def test_the_log_product_is_the_score_where_it_is_asked_for_and_the_threshold_is
     (by_pr,) = PassageReranker(peasi, tokeniser()).rerank([ranked(*(passage(f"p{n}", *texts(4, n)) for n in range(6)))])
     (by_confidence,) = SentenceExtractor(peasi, tokeniser()).rerank([by_pr])
     (left,) = SentenceExtractor(peasi, tokeniser(), score="log_product").rerank([by_pr])
-    extracted = Reader(peasi, tokeniser()).sentences([AskedPassage.from_candidate(by_pr, c) for c in by_pr.candidates])
+    extracted = PassageReader(peasi, tokeniser()).sentences([AskedPassage.from_candidate(by_pr, c) for c in by_pr.candidates])
     for candidate, sentence, log_p in zip(by_pr.candidates, extracted.sentence, extracted.log_p, strict=True):
         expected = log_p - math.log(1 + math.exp(-candidate.score))
         assert scores(left)[f"{candidate.candidate_id}@{sentence}"] == pytest.approx(expected, abs=1e-6)
@@ -553,8 +553,8 @@ def test_a_sentence_that_is_the_best_of_two_passages_comes_once_from_where_it_sc
 def test_a_stage_holds_only_the_transformers_that_it_reads(variant: Variant, for_passages: int, for_sentences: int) -> None:
     peasi, came = model(variant), random_lists(4)
     asked = [AskedPassage.from_candidate(came[0], c) for c in came[0].candidates]
-    whole = Reader(peasi, tokeniser())
-    pr, easi = Reader(peasi, tokeniser(), sentences=False), Reader(peasi, tokeniser(), passages=False)
+    whole = PassageReader(peasi, tokeniser())
+    pr, easi = PassageReader(peasi, tokeniser(), sentences=False), PassageReader(peasi, tokeniser(), passages=False)
     for reader, held in ((pr, for_passages), (easi, for_sentences)):
         assert sum(isinstance(module, LayeredEncoder) for module in reader.model.modules()) == held
     assert np.array_equal(pr.passages(asked), whole.passages(asked))
@@ -590,8 +590,8 @@ def test_positions_are_those_that_the_sentences_of_the_list_have() -> None:
 
 def test_in_a_plan_each_candidate_ends_as_one_row_of_where_it_was_last() -> None:
     peasi = model("mtl1")
-    assert peasi.sentence is not None
-    peasi.sentence.weight.data.zero_()  # the first sentence of each passage
+    assert isinstance(peasi.easi, Slots)
+    peasi.easi.weight.data.zero_()  # the first sentence of each passage
     came = ranked(
         passage("p", "An apple.", "A comet it is.", "Which river?"),
         passage("q", "Which comet?", "A senate."),
@@ -659,15 +659,15 @@ def test_a_sentence_that_has_no_number_stops_the_extractor_and_is_not_below_its_
 ) -> None:
     peasi = model("mtl1")
     came = PassageReranker(peasi, tokeniser()).rerank([ranked(passage("p", "comet", "apple"), passage("r", "river"))])
-    assert peasi.sentence is not None
-    peasi.sentence.weight.data[1] = wrong  # of the second slot: r has no second sentence
+    assert isinstance(peasi.easi, Slots)
+    peasi.easi.weight.data[1] = wrong  # of the second slot: r has no second sentence
     with pytest.raises(ScoreNotFinite, match=r"peasi\.easi: score .* for candidate p of question q"):
         SentenceExtractor(peasi, tokeniser(), threshold).rerank(came)
 
 
 def test_a_passage_that_has_no_number_stops_pr() -> None:
     pr = model("pr")
-    assert pr.passage is not None
-    pr.passage.bias.data[:] = torch.nan
+    assert isinstance(pr.pr, LinearRanker)
+    pr.pr.bias.data[:] = torch.nan
     with pytest.raises(ScoreNotFinite, match=r"peasi\.pr: score nan for candidate p of question q"):
         PassageReranker(pr, tokeniser()).rerank([ranked(passage("p", "comet"))])

@@ -20,15 +20,18 @@ from answermill.ranking.context import Pooling, Reading
 from answermill.ranking.rerankers.cascade import cascade_model
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
 from answermill.ranking.rerankers.peasi import passage_reader, peasi_model
-from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Reader
+from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, PassageReader
 from answermill.ranking.rerankers.peasi.passage_settings import PassageSettings
 from answermill.ranking.rerankers.peasi.peasi import PassageReranker, SentenceExtractor
-from answermill.ranking.rerankers.peasi.peasi_model import Head, PeasiModel, Variant
+from answermill.ranking.rerankers.peasi.peasi_model import PassageHead, PeasiModel, Variant
+from answermill.ranking.rerankers.peasi.span import Span
 from answermill.ranking.rerankers.peasi.windows import read_windows, whole_windows
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.ranking.training.inputs import Built, TrainingInputs
-from answermill.ranking.training.loop import Recipe, train
-from answermill.ranking.training.passages import PassageTask, build, dev_lists
+from answermill.ranking.training.loop import Output, Recipe, train
+from answermill.ranking.training.passages.passage_data import PassageData
+from answermill.ranking.training.passages.passage_start import build
+from answermill.ranking.training.passages.passage_task import PassageOptions, PassageTask, dev_lists
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.schemas.corpus import Passage, Question, Sentence
 from answermill.schemas.labels import LabelledPassage, LabelledSentence
@@ -38,11 +41,11 @@ from tests.tiny import SHAPE, enlarged, tokeniser
 QUESTION = "Which comet is it?"
 NOUNS = ("comet", "river of ice", "violin", "old senate", "lantern", "harvest moon", "engine")
 WITH_EASI: tuple[Variant, ...] = ("easi", "mtl0", "mtl1", "joint")
-EVERY_FORM: list[tuple[Variant, Head]] = [(variant, "linear") for variant in WITH_EASI]
+EVERY_FORM: list[tuple[Variant, PassageHead]] = [(variant, "linear") for variant in WITH_EASI]
 EVERY_FORM += [("mtl0", "classifier"), ("joint", "classifier")]
 
 
-def model(variant: Variant = "easi", head: Head = "linear", seed: int = 0) -> PeasiModel:
+def model(variant: Variant = "easi", head: PassageHead = "linear", seed: int = 0) -> PeasiModel:
     torch.manual_seed(seed)
     return enlarged(PeasiModel(LayeredEncoder(SHAPE), variant, 1, head, "span")).eval()
 
@@ -83,9 +86,9 @@ def vectors(peasi: PeasiModel, question: str, *sentences: str) -> list[Tensor]:
 
 @torch.no_grad()
 def logits(peasi: PeasiModel, question: str, *sentences: str) -> list[float]:
-    assert peasi.span is not None
+    assert isinstance(peasi.easi, Span)
     return [
-        float(peasi.span(vector[None].to(peasi.span.score.weight.dtype))) for vector in vectors(peasi, question, *sentences)
+        float(peasi.easi(vector[None].to(peasi.easi.score.weight.dtype))) for vector in vectors(peasi, question, *sentences)
     ]
 
 
@@ -132,7 +135,7 @@ def test_a_passage_that_fits_is_one_text_without_separators_between_its_sentence
 @pytest.mark.parametrize("variant", WITH_EASI)
 def test_a_sentence_is_scored_by_the_mean_of_its_own_tokens_and_the_softmax_goes_over_the_passage(variant: Variant) -> None:
     peasi = model(variant)
-    reader, winners = Reader(peasi, tokeniser()), set()
+    reader, winners = PassageReader(peasi, tokeniser()), set()
     for seed in range(6):
         sentences = texts(5, seed)
         expected = logits(reader.model, QUESTION, *sentences)
@@ -148,7 +151,7 @@ def test_a_sentence_is_scored_by_the_mean_of_its_own_tokens_and_the_softmax_goes
 
 def test_the_softmax_goes_over_all_windows_of_a_passage_that_is_too_long() -> None:
     peasi, sentences = model(), texts(30)
-    reader = Reader(peasi, tokeniser())
+    reader = PassageReader(peasi, tokeniser())
     _, numbers, _ = read_windows(tokeniser(), [(QUESTION, sentences)], None)
     assert len(numbers) > 2
     expected = [logit for window in numbers for logit in logits(reader.model, QUESTION, *(sentences[n] for n in window))]
@@ -164,7 +167,7 @@ def test_the_softmax_goes_over_all_windows_of_a_passage_that_is_too_long() -> No
 
 @pytest.mark.parametrize(("variant", "head"), EVERY_FORM)
 def test_scores_depend_neither_on_the_other_lists_nor_on_the_batch(
-    variant: Variant, head: Head, monkeypatch: pytest.MonkeyPatch
+    variant: Variant, head: PassageHead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     peasi, came = model(variant, head), random_lists(12, 1, 0, 7, 25)
     for kind in (PassageReranker, SentenceExtractor) if variant != "easi" else (SentenceExtractor,):
@@ -179,7 +182,7 @@ def test_scores_depend_neither_on_the_other_lists_nor_on_the_batch(
 
 
 def test_vectors_are_the_same_bits_in_every_batch() -> None:
-    reader = Reader(model(), tokeniser())
+    reader = PassageReader(model(), tokeniser())
     asked = [AskedPassage(QUESTION, "", tuple(texts(n % 9, n))) for n in range(40)]
     together = reader.sentences(asked)
     for n, each in enumerate(asked):
@@ -189,7 +192,7 @@ def test_vectors_are_the_same_bits_in_every_batch() -> None:
 
 
 @pytest.mark.parametrize(("variant", "head"), EVERY_FORM)
-def test_a_checkpoint_comes_back_as_it_was(variant: Variant, head: Head, tmp_path: Path) -> None:
+def test_a_checkpoint_comes_back_as_it_was(variant: Variant, head: PassageHead, tmp_path: Path) -> None:
     peasi = model(variant, head)
     peasi_model.save(tmp_path, peasi, tokeniser())
     assert json.loads((tmp_path / "config.json").read_text())["extractor"] == "span"
@@ -226,7 +229,8 @@ def task(peasi: PeasiModel, **settings: int) -> PassageTask:
     def save(folder: Path, trained: PeasiModel) -> None:
         peasi_model.save(folder, trained, tokeniser())
 
-    return PassageTask(peasi, tokeniser(), QUESTIONS, QUESTIONS, save, **{"tokens": 100_000, **settings})
+    options = PassageOptions(**{"tokens": 100_000, **settings})
+    return PassageTask(PassageData.of(QUESTIONS, peasi, tokeniser()), peasi, QUESTIONS, save, options)
 
 
 def log_probabilities(peasi: PeasiModel, row: LabelledPassage) -> Tensor:
@@ -239,7 +243,7 @@ def log_probabilities(peasi: PeasiModel, row: LabelledPassage) -> Tensor:
 
 @torch.no_grad()
 @pytest.mark.parametrize(("variant", "head"), EVERY_FORM)
-def test_the_loss_is_the_one_that_the_served_probabilities_have(variant: Variant, head: Head) -> None:
+def test_the_loss_is_the_one_that_the_served_probabilities_have(variant: Variant, head: PassageHead) -> None:
     peasi = model(variant, head)
     learning = task(peasi)
     (batch,) = learning.batches(0)
@@ -252,17 +256,17 @@ def test_the_loss_is_the_one_that_the_served_probabilities_have(variant: Variant
     assert len(expected) == 4
     if variant != "easi":
         asked = [AskedPassage(row.question, row.text, tuple(s.text for s in row.sentences)) for row in FLAT]
-        by_pr = torch.from_numpy(Reader(peasi, tokeniser()).passages(asked))
+        by_pr = torch.from_numpy(PassageReader(peasi, tokeniser()).passages(asked))
         loss += float(F.binary_cross_entropy_with_logits(by_pr, torch.tensor([float(row.label) for row in FLAT]).double()))
     assert float(learning.loss(batch)) == pytest.approx(loss, rel=1e-2 if variant != "easi" else 1e-4)
 
 
 @pytest.mark.parametrize(("variant", "head"), EVERY_FORM)
-def test_it_learns(variant: Variant, head: Head, tmp_path: Path) -> None:
+def test_it_learns(variant: Variant, head: PassageHead, tmp_path: Path) -> None:
     torch.manual_seed(0)
     peasi = enlarged(PeasiModel(LayeredEncoder(SHAPE), variant, 1, head, "span"))
     recipe = Recipe(epochs=40, learning_rate=3e-3, schedule="constant", metric="MRR", evaluate_every=10)
-    history = train(task(peasi), dev_lists(peasi, QUESTIONS), recipe, tmp_path, "f")
+    history = train(task(peasi), dev_lists(peasi, QUESTIONS), recipe, Output(tmp_path, "f"))
     assert history.evaluations[-1].loss < 0.6 * history.evaluations[0].loss
     assert history.best is not None and history.best.dev > 0.9
 
@@ -289,9 +293,9 @@ def test_it_begins_with_the_classifier_of_the_cross_encoder(variant: Variant, tm
     begun = built(encoder=str(tmp_path / "as2"), variant=variant, extractor="span")
     assert "begun with as2, EASI with its classifier;" in begun.description
     peasi = begun.task.model
-    assert isinstance(peasi, PeasiModel) and peasi.span is not None
+    assert isinstance(peasi, PeasiModel) and isinstance(peasi.easi, Span)
     known = reranker.classifiers[-1].state_dict()
-    assert all(torch.equal(weight, known[name]) for name, weight in peasi.span.state_dict().items())
+    assert all(torch.equal(weight, known[name]) for name, weight in peasi.easi.state_dict().items())
     if variant != "easi":
         both = built(encoder=str(tmp_path / "as2"), variant=variant, extractor="span", pooling="mean")
         assert "begun with as2, PR and EASI with its classifier" in both.description
@@ -307,10 +311,10 @@ def test_a_training_goes_on_with_the_extractor_of_its_checkpoint(tmp_path: Path)
     built(encoder=str(tmp_path / "as2"), variant="easi", extractor="span").task.save(tmp_path / "easi")
     built(encoder=str(tmp_path / "as2"), variant="pr", pooling="mean").task.save(tmp_path / "pr")
     joint = built(encoder=str(tmp_path / "pr"), variant="joint", easi=str(tmp_path / "easi")).task.model
-    assert isinstance(joint, PeasiModel) and (joint.extractor, joint.head) == ("span", "classifier")
+    assert isinstance(joint, PeasiModel) and isinstance(joint.easi, Span) and joint.head == "classifier"
     easi, _ = peasi_model.load(tmp_path / "easi")
-    assert joint.span is not None and easi.span is not None and joint.easi_encoder is not None
-    assert torch.equal(joint.span.score.weight, easi.span.score.weight)
+    assert isinstance(easi.easi, Span) and joint.easi_encoder is not None
+    assert torch.equal(joint.easi.score.weight, easi.easi.score.weight)
     assert torch.equal(joint.easi_encoder.words.weight, easi.encoder.words.weight)
     came = random_lists(9)
     assert SentenceExtractor(joint, tokeniser()).rerank(came) == SentenceExtractor(easi, tokeniser()).rerank(came)
