@@ -18,11 +18,11 @@ import pytest
 
 from answermill.pipelines.errors import UNAVAILABLE
 from answermill.pipelines.revision import revision
-from answermill.pipelines.runs.manifests.reports import Reports
 from answermill.pipelines.runs.step import work_folders
 from benchmarks.engines import ROOT, EngineMissing, Flink, digests, flink, other_revision
 from benchmarks.machines import children
 from tests.engines.small_job import call, command, up_to_answers
+from tests.made_steps import reports_of
 
 LATER = ("questions", "questions_rejects", "retrieved", "scored", "scored_rejects", "answers*")
 
@@ -68,7 +68,7 @@ def killed_in_the_middle(arguments: Sequence[str], run: Path, victim: Callable[[
     """Run, and kill -9 the process that `victim` names once the first unit has reported; exit code and stderr."""
 
     def done() -> int:
-        return sum(Reports(work).count() for work in work_folders(run, "rerank"))
+        return sum(reports_of(work).count() for work in work_folders(run, "rerank"))
 
     before = done()
     child = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

@@ -20,8 +20,8 @@ from answermill.pipelines.engine.protocol import Units
 from answermill.pipelines.engine.runner import configure_logging, open_engine
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.errors import UNAVAILABLE, USAGE, JobError
-from answermill.pipelines.runs.manifests.reports import Reports
 from answermill.pipelines.runs.step import MARK
+from tests.made_steps import reports_of
 from tests.pipelines.engine.test_local_engine import listening
 
 
@@ -63,7 +63,7 @@ def test_any_other_runner_is_beam_s_own():
 def test_a_graph_of_a_million_units_is_no_larger_than_one_of_ten(tmp_path):
     def graph_bytes(units: int) -> int:
         root = new_pipeline(())
-        BeamEngine(root).each("Work", Units.first(units, but=Reports(tmp_path)), NoteProcess("rerank", tmp_path))
+        BeamEngine(root).each("Work", Units.first(units, but=reports_of(tmp_path)), NoteProcess("rerank", tmp_path))
         return len(root.to_runner_api().SerializeToString())
 
     few, many = graph_bytes(10), graph_bytes(1_000_000)

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,10 @@ from answermill.pipelines.engine.runner import open_engine
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.engine.worker_pool import CARDS, card_of
 from answermill.pipelines.errors import BAD_DATA, UNEXPECTED, JobError
+from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.step import MARK
+from tests.made_steps import Rows, report, reports_of
 
 ROOT = Path(__file__).parents[3]
 LISTENING = "0A"
@@ -120,9 +123,9 @@ class Dies(UnitDoFn):
 
     def work(self, unit: int) -> None:
         if unit != 1:
-            Reports(self._work_folder).write(Report(unit))
+            reports_of(self._work_folder).write(report(unit))
             return
-        while Reports(self._work_folder).read_one(0) is None:
+        while reports_of(self._work_folder).read_one(0) is None:
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -131,7 +134,7 @@ def test_a_worker_that_dies_ends_the_job_with_a_sentence_that_names_its_unit(beg
     with pytest.raises(JobError, match=r"^rerank, unit 1: a worker process ended with -9, perhaps for lack of memory") as e:
         do(Dies("rerank", begun), begun, units=2)
     assert e.value.code == UNEXPECTED
-    assert Reports(begun).numbers() == {0}
+    assert reports_of(begun).numbers() == {0}
 
 
 @pytest.mark.parametrize("end", ["closed", "killed"])
@@ -221,13 +224,22 @@ class Divisors(UnitDoFn):
         yield from ((divisor, unit) for divisor in range(1, 5) if unit % divisor == 0)
 
 
+@dataclass(frozen=True)
+class Sizes(StepCounts):
+    """Counts of values and their sums."""
+
+    values: int = 0
+    sum: int = 0
+    again: int = 0
+
+
 class Sums(UnitDoFn):
     """Writes how many values there are, their sum, and the sum once more."""
 
     def work(self, unit: int, members: Iterable[int]) -> None:
         again = list(members), list(members)
-        counts = {"values": len(again[0]), "sum": sum(again[0]), "again": sum(again[1])}
-        Reports(self._work_folder).write(Report(unit, {}, counts))
+        counts = Sizes(values=len(again[0]), sum=sum(again[0]), again=sum(again[1]))
+        Reports(self._work_folder, Sizes).write(Report(unit, {}, counts))
 
 
 def doubles(key: int, members: Iterable[int]) -> Iterator[tuple[int, int]]:
@@ -239,11 +251,12 @@ def test_values_of_a_key_meet_whatever_carries_them(begun: Path, options: Sequen
     with open_engine(options, processes, 12, begun) as engine:
         numbers = engine.each("Divisors", Units.first(12), Divisors("ingest", begun))
         more = engine.group("Doubles", [numbers], doubles)
-        engine.group("Sums", [numbers, more], Sums("ingest", begun), every=Units.first(6))
-    seen = {unit: (report.counts["values"], report.counts["sum"]) for unit, report in Reports(begun).read().items()}
+        engine.group("Sums", [numbers, more], Sums("ingest", begun, Sizes), every=Units.first(6))
+    reports = Reports(begun, Sizes).read()
+    seen = {unit: (report.counts.values, report.counts.sum) for unit, report in reports.items()}
     whole = {key: [n for n in range(12) if n % key == 0] for key in range(1, 5)}
     assert seen == {0: (0, 0), 5: (0, 0)} | {key: (2 * len(each), 3 * sum(each)) for key, each in whole.items()}
-    assert all(report.counts["again"] == report.counts["sum"] for report in Reports(begun).each())
+    assert all(report.counts.again == report.counts.sum for report in reports.values())
     assert not (begun / "values").exists()
 
 
@@ -251,11 +264,11 @@ class Follows(UnitDoFn):
     """Notes how many units of the first folder were done before it."""
 
     def __init__(self, work: Path, first: Path) -> None:
-        super().__init__("retrieve", work)
+        super().__init__("retrieve", work, Rows)
         self._first = first
 
     def work(self, unit: int) -> None:
-        Reports(self._work_folder).write(Report(unit, {}, {"before": Reports(self._first).count()}))
+        reports_of(self._work_folder).write(report(unit, rows=reports_of(self._first).count()))
 
 
 @pytest.mark.parametrize(("options", "processes"), ENGINES)
@@ -268,8 +281,8 @@ def test_what_comes_after_other_work_begins_when_that_is_done(
         (folder / MARK).touch()
     with open_engine(options, processes, 6, begun) as engine:
         done = engine.each("First", Units.first(6), Follows(first, first))
-        engine.each("Second", Units.first(3, but=Reports(second)), Follows(second, first), after=done)
-    assert Counter(report.counts["before"] for report in Reports(second).each()) == {6: 3}
+        engine.each("Second", Units.first(3, but=reports_of(second)), Follows(second, first), after=done)
+    assert Counter(report.counts.rows for report in reports_of(second).each()) == {6: 3}
 
 
 def test_the_sample_is_ingested_without_beam(tmp_path: Path) -> None:

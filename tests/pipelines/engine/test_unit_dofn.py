@@ -9,6 +9,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Barrier, get_ident
 from typing import ClassVar
@@ -19,6 +20,8 @@ from answermill.indexing.shards.dense import ModelMissing
 from answermill.indexing.shards.shard_files import ShardDamaged
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.errors import BAD_DATA, IO, JobError
+from answermill.pipelines.runs.counts import Peak, StepCounts
+from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.step import MARK
 from answermill.ranking.reranker import ScoreNotFinite
 from tests.made_steps import report, reports_of
@@ -180,19 +183,27 @@ class Measured:
         self.values[name] = value
 
 
-class Counts(UnitDoFn):
+@dataclass(frozen=True)
+class Found(StepCounts):
+    """Counts of a step that has a sum and a largest number."""
+
+    hits: int = 0
+    peak_bytes: Peak = 0
+
+
+class Finds(UnitDoFn):
     def work(self, unit: int) -> None:
         if unit > 1:
             raise KeyError("colour")
-        reports_of(self._work_folder).write(report(unit, {}, {"hits": 3, "card_peak_bytes": 8 + unit}))
+        Reports(self._work_folder, Found).write(Report(unit, {}, Found(hits=3, peak_bytes=8 + unit)))
 
 
 def test_metrics_are_the_counts_of_the_units_that_were_done_now(begun: Path) -> None:
-    measured, work = Measured(), Counts("rerank", begun)
+    measured, work = Measured(), Finds("rerank", begun, Found)
     for unit in (0, 1, 1, 2):
         work.process((unit,), measured)
     assert measured.counts == {"hits": 6, "failed_units": 1}
-    assert set(measured.values) == {"unit_milliseconds", "card_peak_bytes"} and measured.values["card_peak_bytes"] == 9
+    assert set(measured.values) == {"unit_milliseconds", "peak_bytes"} and measured.values["peak_bytes"] == 9
 
 
 class FullDisk(UnitDoFn):
