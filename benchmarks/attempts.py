@@ -14,7 +14,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ from answermill.indexing.labels.given_labels import GivenLabels
 from answermill.pipelines.config.job_file import Ingest, Job, load
 from answermill.pipelines.data.inputs.labels import LabelSource
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.runs.counts import C, StepCounts
 from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.ingest import PASSAGES
@@ -92,18 +92,18 @@ def read_job(path: Path) -> Job:
     return load(path)
 
 
-def parse(job: Job, step: Step) -> Callable[[], object]:
+def parse(job: Job, step: Step[Any]) -> Callable[[], object]:
     settings = ingest_settings(job)
     FileList.write(find_files(job, settings), step.work)
     return lambda: do(ingest.ParsePages(settings, step.work), (0,))
 
 
-def cut(job: Job, step: Step) -> Callable[[], object]:
+def cut(job: Job, step: Step[Any]) -> Callable[[], object]:
     """The second file, when both are parsed and the duplicates are known."""
     settings = ingest_settings(job)
     files = find_files(job, settings)
     FileList.write(files, step.work)
-    buckets: dict[parse_and_cut.Bucket, list[parse_and_cut.FileKeys]] = {}
+    buckets: dict[verdicts.Bucket, list[verdicts.FileKeys]] = {}
     for file in files:
         for bucket, keys in do(ingest.ParsePages(settings, step.work), (file.number,)):
             buckets.setdefault(bucket, []).append(keys)
@@ -117,12 +117,12 @@ def ingest_settings(job: Job) -> Ingest:
     return job.ingest
 
 
-def build(job: Job, step: Step) -> Callable[[], object]:
+def build(job: Job, step: Step[Any]) -> Callable[[], object]:
     passages = PASSAGES.open(step.run)
     return lambda: do(index.BuildShard(job, passages, step), (0,))
 
 
-def search(job: Job, step: Step) -> Callable[[], object]:
+def search(job: Job, step: Step[Any]) -> Callable[[], object]:
     """All passes, in which each attempt does each unit."""
     settings, questions = settings_of(job), retrieve.choose_questions(job).questions
     asked = ask(questions, [0], len(questions), step, job)
@@ -139,22 +139,22 @@ def search(job: Job, step: Step) -> Callable[[], object]:
     return work
 
 
-def score(job: Job, step: Step) -> Callable[[], object]:
+def score(job: Job, step: Step[Any]) -> Callable[[], object]:
     retrieved = RETRIEVED.open(step.run)
     return lambda: do(rerank.RunStages(job, questions_of(step.run, retrieved), retrieved, step), (0,))
 
 
-def choose(job: Job, step: Step) -> Callable[[], object]:
+def choose(job: Job, step: Step[Any]) -> Callable[[], object]:
     scored = SCORED.open(step.run)
     retrieved = RETRIEVED.open(step.run)
     return lambda: do(annotate.TaskPart(job, scored, retrieved, step), (0,))
 
 
-def label(job: Job, step: Step) -> Callable[[], object]:
+def label(job: Job, step: Step[Any]) -> Callable[[], object]:
     """Both passes over a part of passages/."""
     assert job.propagate is not None
     parts, settings, labels = PassageParts.of(step.run, windows=True), job.propagate, GivenLabels(step.work / "labels")
-    spreading = replace(step, run=step.work, name="propagate/found", outputs={})
+    spreading = step.within("found", {}, StepCounts, {})
     if not spreading.work.is_dir():  # else the command, which does this before its workers begin, has done it
         LabelSource.of(job, step.run).write(labels.folder)
         spreading.begin()
@@ -179,8 +179,8 @@ def do(work: UnitDoFn, element: tuple[Any, ...], *side_inputs: Any) -> list[Any]
 class Tried(NamedTuple):
     """A step that is tried: its Step, what prepares a unit of it, and the folders that it reads."""
 
-    step_of: Callable[[Job, Path], Step]
-    prepare: Callable[[Job, Step], Callable[[], object]]
+    step_of: Callable[[Job, Path], Step[Any]]
+    prepare: Callable[[Job, Step[Any]], Callable[[], object]]
     inputs: tuple[str, ...]
 
 
@@ -216,7 +216,7 @@ def reporting_together(place: Path, number: int) -> Iterator[None]:
     """In the block, a report with parts is written when as many have one to write, or have left the block."""
     write = Reports.write
 
-    def together(reports: Reports, report: Report) -> Report:
+    def together(reports: Reports[C], report: Report[C]) -> Report[C]:
         if report.parts:
             meet(place, number)
         return write(reports, report)
@@ -229,7 +229,7 @@ def reporting_together(place: Path, number: int) -> Iterator[None]:
         meet(place, 0)
 
 
-def contents(run: Path, step: Step, inputs: tuple[str, ...]) -> Contents:
+def contents(run: Path, step: Step[Any], inputs: tuple[str, ...]) -> Contents:
     """The files that a step's unit left in a run, with the digests of those whose bytes the job decides."""
     reports = parse_and_cut.parsed_files(step.work) if (step.work / "parsed").is_dir() else step.reports
     for each in (reports, step.reports):

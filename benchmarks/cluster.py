@@ -22,7 +22,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,15 +32,19 @@ from typing import Any
 import apache_beam as beam
 import faiss
 import numpy as np
-from answermill.pipelines.config.outputs import RETRIEVE
 
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.data.sample import copy_to
 from answermill.pipelines.engine import beam_engine, unit_dofn
 from answermill.pipelines.look.estimate.sample_runs import processor_seconds
-from answermill.pipelines.runs.manifests.manifest import Part, read_manifest
+from answermill.pipelines.runs.manifests.manifest import Part
 from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.index import SHARDS as SHARD_FOLDER
+from answermill.pipelines.specs.ingest import INGEST
+from answermill.pipelines.specs.rerank import RERANK
+from answermill.pipelines.specs.retrieve import RETRIEVE
+from answermill.pipelines.specs.run import Run
 from answermill.pipelines.steps.chain import run_steps
 from answermill.pipelines.steps.index.shard_ranges import ranges
 from answermill.pipelines.steps.rerank.question_groups import PASSAGES as KEPT_PASSAGES
@@ -48,7 +52,6 @@ from answermill.pipelines.steps.retrieve.asked_questions import QUESTIONS_PER_EN
 from answermill.pipelines.steps.retrieve.block_order import PARTS_PER_MERGE
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.pipelines.steps.retrieve.search_plan import plan
-from answermill.schemas.corpus import Passage
 from benchmarks.harness import arguments, finish, say, shrink
 from benchmarks.sample import write_small_job
 from benchmarks.simulation import Elapsed, Floats, Workers, simulate
@@ -147,12 +150,9 @@ def model_costs(smoke: bool) -> dict[str, float]:
             write_small_job(folder)
         job = load(copy_to(folder))
         taken = unit_seconds(job, folder / "run", STEPS)
-        counts = Counter[str]()
-        for each in ("passages", "scored"):
-            manifest = read_manifest(folder / "run" / each)
-            assert manifest is not None  # the steps have just written it
-            counts |= Counter(manifest.counts)
-        pages, passages, questions = counts["pages"], counts["passages"], counts["questions"]
+        run = Run.open(folder / "run")
+        pages, passages = run.counts(INGEST).pages, run.counts(INGEST).passages
+        questions = run.counts(RERANK).questions
         for n in range(COPIES):  # whose pages are parsed again, and then refused
             shutil.copy(folder / "web.warc.gz", folder / f"copy-{n}.warc.gz")
         copies = load(folder / "job.toml", ["ingest.input=['*.warc.gz']", "ingest.max_reject_share=1"])
@@ -244,8 +244,8 @@ def schedule(passages: int, questions: int, per_shard: int, costs: Costs, job: J
     batch = encoding * max(1, QUESTIONS_PER_SEARCH // (encoding * block))
     nowhere = Path("nowhere")
     asked = AskedQuestions(nowhere, Part("asked", questions, 0, ""), block, encoding, batch)
-    nothing = Folder(nowhere, Passage, "index")
-    step = Step(nowhere, "retrieve", RETRIEVE, {}, {})
+    nothing = Folder(nowhere, SHARD_FOLDER)
+    step = Step(nowhere, RETRIEVE, {}, {})
     for turn in plan(asked, questions, RunShards(job, nothing, len(shards)), job.retrieve, step):
         yield Stage("retrieve", np.array(turn.sizes, float) * costs.of_pass(turn.label, passages / len(shards)))
     blocks = np.array([min(block, questions - first) for first in range(0, questions, block)], float)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from answermill.files import web
-from answermill.pipelines.specs.ingest import DOCUMENTS, REJECTS
+from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST, REJECTS, IngestCounts
 from benchmarks.harness import arguments, finish, run_command, say, shrink
 from benchmarks.storage import temporary_files
 from tests.crawl_index import write_crawl
@@ -93,7 +93,7 @@ def main() -> None:
                 run = run_of(folder, fault)
                 seconds[fault] = time.monotonic() - began
                 sums += measured(run, server, local)
-                say(f"{fault}: {seconds[fault]:.1f} s, {server.count('GET')} requests, {dict(counts_of(run))}")
+                say(f"{fault}: {seconds[fault]:.1f} s, {server.count('GET')} requests, {counts_of(run).to_json()}")
             if KILLS:
                 sums += killed(folder, server, local)
     clean = seconds["none"]
@@ -140,8 +140,8 @@ def documents(run: Path, below: str) -> dict[tuple[str, int], tuple[str, str]]:
     return {(row.source_file.partition(below)[2], row.source_offset): (row.doc_id, row.text) for row in read}
 
 
-def counts_of(run: Path) -> Counter[str]:
-    return Counter(DOCUMENTS.open(run).manifest.counts)
+def counts_of(run: Path) -> IngestCounts:
+    return INGEST.counts_of(DOCUMENTS.manifest(run))
 
 
 def mismatches(run: Path, local: dict[tuple[str, int], tuple[str, str]]) -> int:
@@ -149,7 +149,7 @@ def mismatches(run: Path, local: dict[tuple[str, int], tuple[str, str]]) -> int:
     the local run is a duplicate there, and may be none where the other was not wanted."""
     counts, rows = counts_of(run), documents(run, "crawl-data")
     rejects = sum(1 for _ in REJECTS.open(run).read())
-    adds_up = counts["records"] == counts["records_read"] + counts["records_failed"] == len(rows) + rejects == WANTED
+    adds_up = counts.records == counts.records_read + counts.records_failed == len(rows) + rejects == WANTED
     others = [place for place, row in rows.items() if place in local and local[place] != row]
     texts = {text for _, text in local.values()}
     return len(others) + sum(place not in local and row[1] not in texts for place, row in rows.items()) + (not adds_up)
@@ -158,9 +158,9 @@ def mismatches(run: Path, local: dict[tuple[str, int], tuple[str, str]]) -> int:
 def measured(run: Path, server: WebServer, local: dict[tuple[str, int], tuple[str, str]]) -> Counter[str]:
     counts = counts_of(run)
     asked = [request for request in server.requests if request.path.endswith(".warc.gz")]
-    sums = Counter({name: counts[name] for name in ("records", "records_read", "records_failed", "record_bytes")})
+    sums = Counter({name: getattr(counts, name) for name in ("records", "records_read", "records_failed", "record_bytes")})
     sums["mismatches"] = mismatches(run, local)
-    sums["requests"], sums["repeated"], sums["sent"] = len(asked), len(asked) - counts["requests"], server.sent_pages
+    sums["requests"], sums["repeated"], sums["sent"] = len(asked), len(asked) - counts.requests, server.sent_pages
     if run.name == "none":
         sums["open_most_none"] = server.open_most
     return sums
@@ -182,7 +182,7 @@ def killed(folder: Path, server: WebServer, local: dict[tuple[str, int], tuple[s
     server.fault = of_pages(FAULTS["none"])
     run_command(*command)
     sums["mismatches"] = mismatches(folder / "killed", local)
-    sums["killed_sent"], sums["killed_wanted"] = server.sent_pages, counts_of(folder / "killed")["record_bytes"]
+    sums["killed_sent"], sums["killed_wanted"] = server.sent_pages, counts_of(folder / "killed").record_bytes
     return sums
 
 

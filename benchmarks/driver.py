@@ -10,11 +10,9 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
-
-from answermill.pipelines.config.outputs import ANNOTATE, INDEX, INGEST, PROPAGATE, RERANK, RETRIEVE
 
 from answermill.indexing.labels.given_labels import GivenLabels
 from answermill.pipelines.config.job_file import Job, load
@@ -25,10 +23,14 @@ from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.runs.manifests.manifest import Part
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
+from answermill.pipelines.runs.spec import StepSpec
 from answermill.pipelines.runs.step import Step
-from answermill.pipelines.specs.ingest import PASSAGES
-from answermill.pipelines.specs.rerank import SCORED
-from answermill.pipelines.specs.retrieve import RETRIEVED
+from answermill.pipelines.specs.annotate import ANNOTATE
+from answermill.pipelines.specs.index import INDEX
+from answermill.pipelines.specs.ingest import INGEST, PASSAGES, IngestCounts
+from answermill.pipelines.specs.propagate import PROPAGATE
+from answermill.pipelines.specs.rerank import RERANK, SCORED
+from answermill.pipelines.specs.retrieve import RETRIEVE, RETRIEVED
 from answermill.pipelines.steps.annotate.annotate import TaskPart
 from answermill.pipelines.steps.index.index import BuildShard
 from answermill.pipelines.steps.ingest import ingest
@@ -40,7 +42,6 @@ from answermill.pipelines.steps.retrieve import passes
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.pipelines.steps.retrieve.search_plan import plan
-from answermill.schemas.record import Record
 from benchmarks.harness import arguments, finish, peak_gb, processes, say, shrink
 from benchmarks.smoke_data import small_encoder
 
@@ -66,15 +67,15 @@ windows = "all"
 """
 
 
-def step_of_files(run: Path) -> Step:
+def step_of_files(run: Path) -> Step[IngestCounts]:
     """The ingest step of as many files."""
-    return Step(run, "ingest", INGEST, {"min_words": 30}, {f"crawl/{n:06d}.warc.gz": f"{n} bytes" for n in range(UNITS)}, 1)
+    return Step(run, INGEST, {"min_words": 30}, {f"crawl/{n:06d}.warc.gz": f"{n} bytes" for n in range(UNITS)})
 
 
-def report_of(unit: int, part: Callable[[str], Part]) -> Report:
-    counts = {"pages": 35_000, "documents": 30_000, "rejects": 5_000, "rejected.too_short": 5_000, "passages": 150_000}
+def report_of(unit: int, part: Callable[[str], Part]) -> Report[IngestCounts]:
+    counts = IngestCounts(pages=35_000, documents=30_000, rejected={"too_short": 5_000}, passages=150_000)
     digest = hashlib.sha256(str(unit).encode()).hexdigest()
-    return Report(unit, {name: (part(name),) for name in INGEST}, counts, {f"crawl/{unit:06d}.warc.gz": digest})
+    return Report(unit, {folder.name: (part(folder.name),) for folder in INGEST}, counts, {f"crawl/{unit:06d}.warc.gz": digest})
 
 
 def write_reports(run: Path) -> None:
@@ -82,8 +83,8 @@ def write_reports(run: Path) -> None:
     step, content = step_of_files(run), b"part"
     step.begin()
     digest = hashlib.sha256(content).hexdigest()
-    for name in INGEST:
-        (run / name).mkdir(parents=True)
+    for folder in INGEST:
+        (run / folder.name).mkdir(parents=True)
 
     def part_of(unit: int) -> Callable[[str], Part]:
         def write(name: str) -> Part:
@@ -110,21 +111,22 @@ def commit(run: Path) -> tuple[float, float, float]:
     step = step_of_files(run)
     step.begin()
     outcome = step.reported(UNITS)
-    step.finish(outcome, outcome.counts)
+    step.finish(outcome)
     assert step.is_complete()
     passages = PASSAGES.open(run)
     assert (len(passages.parts), passages.rows, len(passages.digest())) == (UNITS, UNITS * 150_000, 32)
     return peak_gb(), time.perf_counter() - began, time.process_time() - of_a_core
 
 
-def committed(run: Path, step: str, folders: Mapping[str, type[Record]], parts: int) -> None:
-    """Folders that are there by their manifests alone."""
-    outcome = Outcome()
+def commit_nothing(run: Path, spec: StepSpec[Any], parts: int) -> None:
+    """The step's folders are there by their manifests alone."""
+    outcome = Outcome(spec.counts())
     for unit in range(parts):
-        outcome.add(Report(unit, {name: (Part(f"part-{unit:05d}.parquet", 64, 9, f"{unit:064x}"),) for name in folders}))
-    this = Step(run, step, folders, {}, {})
-    this.begin()
-    this.finish(outcome, {})
+        part = Part(f"part-{unit:05d}.parquet", 64, 9, f"{unit:064x}")
+        outcome.add(Report(unit, {folder.name: (part,) for folder in spec}, spec.counts()))
+    step = Step(run, spec, {}, {})
+    step.begin()
+    step.finish(outcome)
 
 
 def graph_mb(build: Callable[[Engine], object]) -> float:
@@ -137,17 +139,16 @@ def graphs_of_questions(job: Job, run: Path) -> Iterable[tuple[str, float]]:
     """Of the steps whose units are blocks of questions."""
     blocks = -(-QUESTIONS // BLOCK)
     assert job.retrieve is not None
-    committed(run, "index", {"shards": INDEX["shards"]}, SHARDS)
+    commit_nothing(run, INDEX, SHARDS)
     asked = AskedQuestions(run / "asked", Part("part-00000.parquet", QUESTIONS, 9, "0" * 64), BLOCK, 16, 768)
-    turns = plan(asked, QUESTIONS, RunShards.of(job, run), job.retrieve, Step(run, "retrieve", RETRIEVE, {}, {}))
+    turns = plan(asked, QUESTIONS, RunShards.of(job, run), job.retrieve, Step(run, RETRIEVE, {}, {}))
     yield "retrieve", graph_mb(lambda engine: passes.define(engine, turns))
-    committed(run, "retrieve", {name: RETRIEVE[name] for name in ("questions", "retrieved")}, blocks)
-    committed(run, "rerank", {"scored": RERANK["scored"]}, blocks)
+    commit_nothing(run, RETRIEVE, blocks)
+    commit_nothing(run, RERANK, blocks)
     retrieved, scored = RETRIEVED.open(run), SCORED.open(run)
-    step = Step(run, "rerank", RERANK, {}, {})
-    yield "rerank", of_units(step, blocks, RunStages(job, questions_of(run, retrieved), retrieved, step))
-    step = Step(run, "annotate", ANNOTATE, {}, {})
-    yield "annotate", of_units(step, blocks, TaskPart(job, scored, retrieved, step))
+    rerank, annotate = Step(run, RERANK, {}, {}), Step(run, ANNOTATE, {}, {})
+    yield "rerank", of_units(rerank, blocks, RunStages(job, questions_of(run, retrieved), retrieved, rerank))
+    yield "annotate", of_units(annotate, blocks, TaskPart(job, scored, retrieved, annotate))
 
 
 def graphs_of_files(job: Job, run: Path) -> Iterable[tuple[str, float]]:
@@ -156,15 +157,14 @@ def graphs_of_files(job: Job, run: Path) -> Iterable[tuple[str, float]]:
     assert job.ingest is not None and job.propagate is not None
     settings = job.ingest
     yield "ingest", graph_mb(lambda engine: ingest.define(engine, UNITS, settings, step))
-    committed(run, "ingest", {name: INGEST[name] for name in ("documents", "passages")}, UNITS)
-    step = Step(run, "index", INDEX, {}, {})
-    yield "index", of_units(step, UNITS, BuildShard(job, PASSAGES.open(run), step))
-    step = Step(run, "propagate", PROPAGATE, {}, {})
-    label = LabelPart(PassageParts.of(run, windows=True), GivenLabels(step.work / "labels"), job.propagate, step)
-    yield "propagate", of_units(step, UNITS, label)
+    commit_nothing(run, INGEST, UNITS)
+    index, propagate = Step(run, INDEX, {}, {}), Step(run, PROPAGATE, {}, {})
+    yield "index", of_units(index, UNITS, BuildShard(job, PASSAGES.open(run), index))
+    label = LabelPart(PassageParts.of(run, windows=True), GivenLabels(propagate.work / "labels"), job.propagate, propagate)
+    yield "propagate", of_units(propagate, UNITS, label)
 
 
-def of_units(step: Step, units: int, work: UnitDoFn) -> float:
+def of_units(step: Step[Any], units: int, work: UnitDoFn) -> float:
     return graph_mb(lambda engine: define(engine, step, units, work))
 
 

@@ -17,7 +17,7 @@ import gzip
 import json
 import statistics
 import tempfile
-from collections import Counter, defaultdict
+from collections import defaultdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from answermill.indexing.documents.main_text import Extractor
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.engine.runner import configure_logging
 from answermill.pipelines.runs.manifests.outcome import Outcome
+from answermill.pipelines.specs.ingest import IngestCounts
 from answermill.pipelines.steps.ingest import ingest, parse_and_cut
 from answermill.pipelines.steps.ingest.crawl_files import find_files
 from answermill.pipelines.steps.ingest.repeated import verdicts
@@ -36,7 +37,7 @@ PAGES = 100_000
 FOLDERS, CRAWL_FILES = ("warc", "web-html"), "*.warc*"
 
 
-def ingest_without_beam(job: Job, run: Path) -> Counter[str]:
+def ingest_without_beam(job: Job, run: Path) -> IngestCounts:
     """The step's functions, called one after the other; returns the step's counts."""
     settings = job.ingest
     assert settings is not None
@@ -56,8 +57,8 @@ def ingest_without_beam(job: Job, run: Path) -> Counter[str]:
     splitter = parse_and_cut.splitter(settings)
     for file in files:
         parse_and_cut.cut_file(file, duplicates[file.number], splitter, settings.min_words, step)
-    outcome = Outcome.of(step.reports.each())
-    step.finish(outcome, outcome.counts)
+    outcome = Outcome.of(IngestCounts(), step.reports.each())
+    step.finish(outcome)
     return outcome.counts
 
 
@@ -102,9 +103,9 @@ def main() -> None:
     if not missing:
         times["trafilatura"] = []
     with tempfile.TemporaryDirectory() as folder:
-        counts: Counter[str] = Counter()
+        counts = IngestCounts()
         of_web = ingest_without_beam(web_job, Path(folder) / "warm-up")
-        copies = -(-int(options.pages or PAGES) // of_web["pages"])
+        copies = -(-int(options.pages or PAGES) // of_web.pages)
         for n in range(options.rounds):
             with seconds(times["plain"]):
                 counts = ingest_without_beam(job, Path(folder) / f"plain-{n}")
@@ -120,23 +121,24 @@ def main() -> None:
         peaks += [peak_of_crawl(files, Path(folder) / name, n, options.smoke) for name, n in (("web", 1), ("long", copies))]
     wall = statistics.median(times["beam"])
     result: dict[str, float | int | str] = {
-        "mb_per_s": counts["bytes"] / 1e6 / wall,
-        "plain_mb_per_s": counts["bytes"] / 1e6 / statistics.median(times["plain"]),
-        "web_mb_per_s": counts["bytes"] / 1e6 / statistics.median(times["web"]),
+        "mb_per_s": counts.bytes / 1e6 / wall,
+        "plain_mb_per_s": counts.bytes / 1e6 / statistics.median(times["plain"]),
+        "web_mb_per_s": counts.bytes / 1e6 / statistics.median(times["web"]),
         "beam_overhead": statistics.median(b / p for p, b in zip(times["plain"], times["beam"], strict=True)) - 1,
-        "mb": counts["bytes"] / 1e6,
-        "pages": counts["pages"],
-        "documents": counts["documents"],
-        "rejects": counts["rejects"],
-        "passages": counts["passages"],
-        "sentences": counts["sentences"],
+        "mb": counts.bytes / 1e6,
+        "pages": counts.pages,
+        "documents": counts.documents,
+        "rejects": counts.rejects,
+        "passages": counts.passages,
+        "sentences": counts.sentences,
         "peak_gb": peaks[0],
         "peak_gb_4x": peaks[1],
-        "pages_long": copies * of_web["pages"],
+        "pages_long": copies * of_web.pages,
         "peak_gb_web": peaks[2],
         "peak_gb_long": peaks[3],
+        "parse_mb_per_s": of_web.bytes / 1e3 / of_web.parse_ms,
+        "cut_mb_per_s": of_web.bytes / 1e3 / of_web.cut_ms,
     }
-    result |= {f"{part}_mb_per_s": of_web["bytes"] / 1e3 / of_web[f"{part}_ms"] for part in ("parse", "cut")}
     if missing:
         result["not_installed"] = ", ".join(missing)
     else:
@@ -146,7 +148,7 @@ def main() -> None:
             "over_trafilatura_pipeline_low": min(ratios),
             "over_trafilatura_pipeline_high": max(ratios),
         }
-    result |= {key.replace(".", "_"): n for key, n in sorted(counts.items()) if key.startswith(("rejected.", "skipped."))}
+    result |= {key.replace(".", "_"): n for key, n in sorted(counts.flat()) if key.startswith(("rejected.", "skipped."))}
     finish("ingest", result, options.save)
 
 

@@ -85,12 +85,13 @@ def differs(run: Path, undisturbed: Path) -> str:
 
 
 def measure(folder: Path, kills: int) -> dict[str, float | int]:
+    from answermill.pipelines.config.step_code import code_of
+    from answermill.pipelines.specs.registry import job_steps
+
     for library in LIBRARIES:
         import_module(library)
-    from answermill.pipelines.config.step_registry import STEPS
-
-    for step in STEPS.values():
-        step.load()
+    for spec in job_steps().values():
+        code_of(spec)
     dice, undisturbed = random.Random(SEED), folder / "undisturbed"
     job = tiny_job.write(folder / "job", small_encoder())
     began = time.monotonic()

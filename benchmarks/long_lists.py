@@ -32,7 +32,6 @@ from answermill.files.atomic_files import sha256, write_text
 from answermill.indexing.shards.dense import DEFAULT
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.engine.runner import configure_logging
-from answermill.pipelines.runs.manifests.manifest import read_manifest
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps import chain
 from answermill.pipelines.steps.rerank.question_groups import ranked_lists
@@ -119,7 +118,7 @@ def retrieve(data: Path, work: Path) -> Path:
     if not is_same(folder / "questions.jsonl", "\n".join(lines) + "\n"):
         write_text(folder / "questions.jsonl", "\n".join(lines) + "\n")
     run, job = folder / "run", job_in(folder)
-    before = read_manifest(run / "retrieved", "retrieve")
+    before = RETRIEVED.manifest(run)
     if before is None or before.inputs["questions"] != sha256(folder / "questions.jsonl"):
         carry_out(job, run, ["ingest", "index"])
         carry_out(job, run, ["retrieve"], None if before is None else "retrieve")

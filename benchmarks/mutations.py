@@ -18,7 +18,8 @@ from typing import NamedTuple
 from benchmarks.harness import arguments, finish, say
 
 ROOT = Path(__file__).parents[1]
-TREES = ("schemas", "indexing", "ranking", "pipelines", "tests")
+MODULES = ("schemas", "files", "indexing", "ranking", "pipelines")
+TREES = (*MODULES, "answermill", "tests")
 LEFT_OUT = shutil.ignore_patterns("__pycache__", ".*", "results")
 
 
@@ -41,7 +42,7 @@ FAULTS = (
         "part_checksum_skipped",
         "wrong = wrong or damage_of(folder, part, checksums=True)",
         "wrong = wrong or damage_of(folder, part)",
-        "pipelines/execution/test_parquet_folder.py",
+        "pipelines/runs/test_parquet_folder.py",
     ),
     Fault("k1_and_b_swapped", "self.k1, self.b = k1, b", "self.k1, self.b = b, k1", "indexing/shards/test_bm25.py"),
     Fault("fold_removed", '" ".join(text.casefold().split())', "text", "indexing/passages/test_text.py"),
@@ -52,9 +53,9 @@ FAULTS = (
         "report_ignored",
         "self.skips_reported and Reports",
         "False and Reports",
-        "pipelines/execution/test_unit_dofn.py",
+        "pipelines/engine/test_unit_dofn.py",
     ),
-    Fault("inputs_not_in_fingerprint", '"inputs": self.inputs,', '"inputs": {},', "pipelines/execution/test_step.py"),
+    Fault("inputs_not_in_fingerprint", '"inputs": self.inputs,', '"inputs": {},', "pipelines/runs/test_step.py"),
     Fault("softmax_without_mask", ".masked_fill(~filled, -torch.inf)", "", "ranking/training/test_passages.py"),
     Fault("window_of_others", "if run[1] > labelled]", "if run[1] >= labelled]", "indexing/labels/test_windows.py"),
     Fault("labels_of_all", "maximum.reduceat(self.label", "minimum.reduceat(self.label", "indexing/labels/test_propagation.py"),
@@ -65,7 +66,7 @@ FAULTS = (
 
 def module_with(tree: Path, text: str) -> Path:
     """The module that has the text, once. Raises ValueError if there is none, or several."""
-    modules = [path for name in TREES[:-1] for path in (tree / name).rglob("*.py")]
+    modules = [path for name in MODULES for path in (tree / name).rglob("*.py")]
     places = [path for path in modules for _ in range(path.read_text(encoding="utf-8").count(text))]
     if len(places) != 1:
         where = ", ".join(str(path.relative_to(tree)) for path in places)
@@ -100,7 +101,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
         for name in TREES:
-            shutil.copytree(ROOT / name, tree / name, ignore=LEFT_OUT)
+            shutil.copytree(ROOT / name, tree / name, symlinks=True, ignore=LEFT_OUT)
         shutil.copy(ROOT / "pyproject.toml", tree)
         modules = [module_with(tree, fault.old) for fault in FAULTS]
         if not passes(tree, *sorted({fault.tests for fault in FAULTS})):

@@ -27,8 +27,7 @@ from answermill.indexing.documents.parse import decode
 from answermill.indexing.documents.quality import PRESETS, PageText, refusal
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.engine.runner import configure_logging
-from answermill.pipelines.runs.manifests.manifest import read_manifest
-from answermill.pipelines.specs.ingest import DOCUMENTS
+from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST
 from answermill.pipelines.steps.ingest.ingest import ingest
 from answermill.schemas.corpus import Document
 from benchmarks.harness import arguments, finish, say, shrink
@@ -97,15 +96,14 @@ def main() -> None:
         for name, more in (("plain", {}), ("boilerplate", {"boilerplate": SHARE})):
             say(ingest(Job.model_validate({"ingest": settings | more}), Path(folder) / name))
         plain, less = (list(DOCUMENTS.open(Path(folder) / name).read()) for name in ("plain", "boilerplate"))
-        manifest = read_manifest(Path(folder) / "boilerplate/documents")
-    assert manifest is not None
+        counts = INGEST.counts_of(DOCUMENTS.manifest(Path(folder) / "boilerplate"))
     result |= refused(plain)
     left = {document.doc_id: document.text for document in less}
     result |= {
         "boilerplate_documents": sum(left.get(document.doc_id, "") != document.text for document in plain),
-        "boilerplate_paragraphs": manifest.counts.get("boilerplate_paragraphs", 0),
-        "boilerplate_characters": manifest.counts.get("boilerplate_characters", 0),
-        "boilerplate_share": manifest.counts.get("boilerplate_characters", 0) / sum(len(each.text) for each in plain),
+        "boilerplate_paragraphs": counts.boilerplate_paragraphs,
+        "boilerplate_characters": counts.boilerplate_characters,
+        "boilerplate_share": counts.boilerplate_characters / sum(len(each.text) for each in plain),
     }
     finish("page_filters", result, options.save)
 

@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -32,7 +33,9 @@ from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
-from answermill.pipelines.specs.propagate import SENTENCE_LABELS
+from answermill.pipelines.specs.ingest import INGEST, IngestCounts
+from answermill.pipelines.specs.ingest import PASSAGES as PASSAGE_FOLDER
+from answermill.pipelines.specs.propagate import PROPAGATE, SENTENCE_LABELS
 from answermill.schemas.corpus import Passage, Sentence
 from benchmarks.harness import arguments, finish, say, shrink
 from benchmarks.label_join import ENGINES
@@ -45,20 +48,20 @@ WORDS = "the of and a in to was is for on as with by he that at from his it an w
 
 def write_passages(run: Path, passages: int) -> tuple[pa.Array, pa.Array]:
     """Write passages/; the ids and texts of all their sentences."""
-    step = Step(run, "ingest", {"passages": Passage}, {}, {})
+    step = Step(run, replace(INGEST, folders=(PASSAGE_FOLDER,)), {}, {})
     step.begin()
     random = np.random.default_rng(0)
     words = WORDS.split()
     pool = pa.array([" ".join(random.choice(words, random.integers(8, 30))) for _ in range(20_000)])
-    outcome, ids, texts = Outcome(), [], []
+    outcome, ids, texts = Outcome(IngestCounts()), [], []
     for unit in range(PARTS):
         with PartWriter(run / "passages", Passage, unit) as writer:
             table, sentence_id, text = make_passages(random, pool, passages // PARTS)
             writer.write_table(table)
         ids.append(sentence_id)
         texts.append(text)
-        outcome.add(Report(unit, {"passages": writer.parts}))
-    step.finish(outcome, {})
+        outcome.add(Report(unit, {"passages": writer.parts}, IngestCounts()))
+    step.finish(outcome)
     return pa.concat_arrays(ids), pa.concat_arrays(texts)
 
 
@@ -141,7 +144,7 @@ def measure_step(run: Path, labels: Path) -> tuple[float, float]:
     """Seconds and peak memory in GB of `answermill propagate`."""
     job = labels.with_suffix(".toml")
     job.write_text(f'[propagate]\nlabels = "{labels.name}"\n[workers]\nprocesses = {PROCESSES}\n', encoding="utf-8")
-    wall, peak, output = watch(["pipelines", "propagate", job, "--out", run])
+    wall, peak, output = watch(["answermill", "propagate", job, "--out", run])
     say(output.strip())
     return wall, peak
 
@@ -192,9 +195,9 @@ def main() -> None:
         del ids, texts
         for name, path in files.items():
             wall, peak = measure_step(run, path)
-            counts = SENTENCE_LABELS.open(run).manifest.counts
-            say(f"{name}: {wall:.1f} s, {peak:.2f} GB; {dict(counts)}")
-            result |= {f"seconds_{name}": wall, f"peak_gb_{name}": peak, f"used_{name}": counts["used"]}
+            counts = PROPAGATE.counts_of(SENTENCE_LABELS.manifest(run))
+            say(f"{name}: {wall:.1f} s, {peak:.2f} GB; {counts.to_json()}")
+            result |= {f"seconds_{name}": wall, f"peak_gb_{name}": peak, f"used_{name}": counts.used}
             shutil.rmtree(run / "labels")
         result |= measure_joins(run, files, options.rounds)
     finish("propagation", result, options.save)

@@ -11,18 +11,20 @@ import json
 import os
 import tempfile
 import time
-from collections import Counter
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from answermill.pipelines.config.outputs import RERANK, RETRIEVE
 
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Part, PartWriter
+from answermill.pipelines.runs.spec import AnyCounts
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.rerank import RERANK, RerankCounts, StageCounts
+from answermill.pipelines.specs.retrieve import RETRIEVE, RetrieveCounts
 from answermill.schemas.corpus import Passage, Question, Sentence
 from answermill.schemas.ranked import Answer, Hit, ScoredCandidate, StageScore
 from answermill.schemas.record import Record
@@ -87,23 +89,49 @@ def _doc_id(number: int, passage: int) -> str:
 def write_run(run: Path, questions: int) -> None:
     """questions/, retrieved/, scored/ and answers/, as retrieve and rerank write them."""
     plan = [{"reranker": "overlap", "name": stage, "keep": keep} for stage, keep in STAGES.items()]
-    retrieve = Step(run, "retrieve", RETRIEVE, {}, {}, if_failed="questions_rejects")
-    rerank = Step(run, "rerank", RERANK, {"stages": plan}, {}, units_stand_alone=True, if_failed="scored_rejects")
-    tables, counts = first_part(min(questions, PER_PART))
-    for step in (retrieve, rerank):
+    tables = first_part(min(questions, PER_PART))
+
+    def carry_out(step: Step[AnyCounts], counts_of: Callable[[int], AnyCounts]) -> None:
         step.begin()
         units = -(-questions // PER_PART)
         for unit in range(units):
             size = min(PER_PART, questions - unit * PER_PART)
             parts = {
-                name: _write(run / name, tables[name], record, unit, size)
-                for name, record in step.outputs.items()
-                if name in tables
+                folder.name: _write(run / folder.name, tables[folder.name], folder.record, unit, size)
+                for folder in step.spec
+                if folder.name in tables
             }
-            shares = {name: count * size // min(questions, PER_PART) for name, count in counts[step.name].items()}
-            step.reports.write(Report(unit, parts, shares))
-        outcome = step.reported(units)
-        step.finish(outcome, outcome.counts)
+            step.reports.write(Report(unit, parts, counts_of(size)))
+        step.finish(step.reported(units))
+
+    carry_out(Step(run, RETRIEVE, {}, {}), retrieve_counts)
+    carry_out(Step(run, RERANK, {"stages": plan}, {}), rerank_counts)
+
+
+def passages() -> int:
+    """Passages of a question."""
+    return -(-CANDIDATES // SENTENCES)
+
+
+def retrieve_counts(questions: int) -> RetrieveCounts:
+    return RetrieveCounts(questions_given=questions, questions=questions, hits=questions * passages())
+
+
+def rerank_counts(questions: int) -> RerankCounts:
+    """Each stage reads what the one before it leaves, 50 µs a candidate."""
+    stages, alive = {}, questions * CANDIDATES
+    for stage, keep in STAGES.items():
+        stages[stage] = StageCounts(incoming=alive, outgoing=questions * keep, microseconds=50 * alive)
+        alive = questions * keep
+    candidates = questions * CANDIDATES
+    return RerankCounts(
+        questions=questions,
+        passages=questions * passages(),
+        candidates=candidates,
+        kept=alive,
+        dropped=candidates - alive,
+        stages=stages,
+    )
 
 
 def _write(folder: Path, table: pa.Table, record: type[Record], unit: int, size: int) -> tuple[Part, ...]:
@@ -121,32 +149,28 @@ def _numbers(table: pa.Table) -> np.ndarray:
     return np.array([int(name.partition("-")[2]) for name in table.column("question_id").to_pylist()])
 
 
-def first_part(questions: int) -> tuple[dict[str, pa.Table], dict[str, Counter[str]]]:
-    """(folder → the rows of the first part; step → its counts)."""
+def first_part(questions: int) -> dict[str, pa.Table]:
+    """Folder → the rows of the first part."""
     generator = np.random.default_rng(0)
-    counts = {"retrieve": Counter[str](), "rerank": Counter[str]()}
     asked, hits, rows, answers = list[Question](), list[Hit](), list[ScoredCandidate](), list[Answer]()
     for n in range(questions):
         name, text = question_id(0, n), f"What does page {n} say of the matter that was asked about?"
         asked.append(Question(name, text))
-        for p in range(-(-CANDIDATES // SENTENCES)):
+        for p in range(passages()):
             hits.append(Hit(name, text, p + 1, 1 / (61 + p), 9.0, p + 1, 0.5, p + 1, _passage(n, p)))
-        of_question = _candidates(name, text, n, generator, counts["rerank"])
+        of_question = _candidates(name, text, n, generator)
         rows += of_question
         first = of_question[0]
         answers.append(Answer(name, text, first.text, "sentence", 1.0, first.title, first.url, first.candidate_id))
-    counts["retrieve"].update({"questions": questions, "hits": len(hits)})
-    counts["rerank"].update({"questions": questions, "passages": len(hits)})
-    tables = {
+    return {
         "questions": Question.table(asked),
         "retrieved": Hit.table(hits),
         "scored": ScoredCandidate.table(rows),
         "answers": Answer.table(answers),
     }
-    return tables, counts
 
 
-def _candidates(name: str, text: str, n: int, generator: np.random.Generator, counts: Counter[str]) -> list[ScoredCandidate]:
+def _candidates(name: str, text: str, n: int, generator: np.random.Generator) -> list[ScoredCandidate]:
     """The rows of a question: each stage orders what it reads anew, and keeps its first ones."""
     alive = list(range(CANDIDATES))
     scores: dict[int, list[StageScore]] = {place: [] for place in alive}
@@ -156,10 +180,8 @@ def _candidates(name: str, text: str, n: int, generator: np.random.Generator, co
         ranked = sorted(alive, key=lambda place: -values[place])
         for rank, place in enumerate(ranked, 1):
             scores[place].append(StageScore(stage, values[place], rank))
-        counts.update({f"{stage}_in": len(alive), f"{stage}_out": keep, f"{stage}_microseconds": 50 * len(alive)})
         dropped = [*((place, stage) for place in ranked[keep:]), *dropped]
         alive = ranked[:keep]
-    counts.update({"candidates": CANDIDATES, "kept": len(alive), "grouped": 0, "dropped": len(dropped)})
     kept = [_row(name, text, n, place, rank, None, scores[place]) for rank, place in enumerate(alive, 1)]
     return kept + [_row(name, text, n, place, None, stage, scores[place]) for place, stage in dropped]
 

@@ -28,7 +28,7 @@ from answermill.indexing.shards.dense import DEFAULT
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.engine.runner import configure_logging
 from answermill.pipelines.runs.parquet_folder import read_batches
-from answermill.pipelines.specs.index import SHARDS
+from answermill.pipelines.specs.index import INDEX, SHARDS
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps import chain
@@ -148,16 +148,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         taken = corpus_run(data, folder, texts)
-        counts = SHARDS.open(folder / "run").manifest.counts
+        counts = INDEX.counts_of(SHARDS.manifest(folder / "run"))
         result: dict[str, float | int | str] = {
             **recalls(folder, gold),
             **answers(folder, gold),
             "questions": len(gold),
-            "passages": counts["passages"],
+            "passages": counts.passages,
             "keep": KEEP,
             "questions_per_s": len(gold) / taken["retrieve"],
-            "bm25_index_passages_per_s": counts["passages"] / (counts["bm25_ms"] / 1000),
-            "dense_index_passages_per_s": counts["passages"] / (counts["dense_ms"] / 1000),
+            "bm25_index_passages_per_s": counts.passages / (counts.bm25_ms / 1000),
+            "dense_index_passages_per_s": counts.passages / (counts.dense_ms / 1000),
             **{f"{step}_s": seconds for step, seconds in taken.items()},
         }
         jvm.start(jvm.find_java())

@@ -16,7 +16,7 @@ from typing import Literal
 
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.data import sample
-from answermill.pipelines.specs.index import SHARDS
+from answermill.pipelines.specs.index import INDEX, SHARDS
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.chain import run_steps
 from answermill.pipelines.steps.job_plan import load_plan
@@ -68,8 +68,7 @@ def main() -> None:
         job, run = load(write_job(Path(folder), options.smoke)), Path(folder) / "run"
         for line in run_steps(job, run, ["ingest", "index", "retrieve"], ()):
             say(str(line))
-        counts = SHARDS.open(run).manifest.counts
-        sentences = counts["sentence_vectors"] // 2  # in each of the two forms
+        sentences = INDEX.counts_of(SHARDS.manifest(run)).sentence_vectors // 2  # in each of the two forms
         lists = list(ranked_lists(RETRIEVED.open(run).read()))
         plan = dict(zip(FORMS, load_plan(job, run), strict=True))
         scored = {form: scores(lists, stage) for form, stage in plan.items()}

@@ -16,6 +16,7 @@ from answermill.pipelines.data.sample import copy_to
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, USAGE
 from answermill.pipelines.runs.manifests.manifest import Manifest
 from answermill.pipelines.runs.parquet_folder import PartWriter
+from answermill.pipelines.specs.retrieve import QUESTIONS
 from answermill.schemas.corpus import Question
 from benchmarks.harness import arguments, finish, say, seconds
 
@@ -29,7 +30,7 @@ def write_run(run: Path) -> None:
     with PartWriter(run / "questions", Question, 0) as writer:
         writer.write([Question("q0", "Which number is 0?")])
     Manifest(
-        step="retrieve",
+        maker=QUESTIONS.maker,
         record="Question",
         schema=Question.fingerprint(),
         fingerprint="f",

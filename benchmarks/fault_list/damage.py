@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from answermill.pipelines.runs.manifests.manifest import MANIFEST
+from answermill.pipelines.runs.step import MARK, WORK
 from benchmarks.fault_list.fault import Harm, Place
 
 
@@ -83,6 +85,19 @@ def removed(*patterns: str) -> Harm:
         for pattern in patterns:
             path = place.file(pattern)
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return harm
+
+
+def interrupted(step: str, folder: str, report: str) -> Harm:
+    """The step was stopped: its folder has no manifest, and its first unit has a report of this content."""
+
+    def harm(place: Place) -> None:
+        manifest = place.run / folder / MANIFEST
+        fingerprint = json.loads(manifest.read_text(encoding="utf-8"))["fingerprint"]
+        manifest.unlink()
+        for name, content in ((MARK, fingerprint), ("unit-00000.json", report)):
+            written(f"run/{WORK}/{step}-{fingerprint[:8]}/{name}", content)(place)
 
     return harm
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.fault_list.fault import Ended, Place, faults_of
+from benchmarks.fault_list.damage import interrupted, written
+from benchmarks.fault_list.fault import Ended, Harm, Place, faults_of
 
 VALUES = (
     "null",
@@ -54,8 +55,11 @@ learning_rate = 5e-5
 seed = 1
 """
 REPORT = '{"unit": 0, "parts": {}, "counts": {"questions": 1}, "digests": {}}'
-OWN_FILES = {"train.toml": TRAINING, "run/_work/rerank/unit-00000.json": REPORT}
-"""Files that the small job's folder does not have."""
+OWN_FILES: dict[str, Harm] = {
+    "train.toml": written("train.toml", TRAINING),
+    "run/_work/rerank-*/unit-00000.json": interrupted("rerank", "scored", REPORT),
+}
+"""Files that the small job's folder does not have → what writes them."""
 
 STATUS, RUN = "status RUN", "run JOB --out RUN"
 TARGETS = (
@@ -75,7 +79,7 @@ TARGETS = (
     Target("run/scored/_manifest.json", RUN, works=True),
     Target("run/documents/_manifest.json", RUN, works=True),
     Target("run/shards/00001*/shard.json", RUN, works=True),
-    Target("run/_work/rerank/unit-00000.json", RUN, works=True),
+    Target("run/_work/rerank-*/unit-00000.json", RUN, works=True),
 )
 
 
@@ -96,11 +100,7 @@ def throw_one(sound: Place, folder: Path, target: Target, seed: int) -> tuple[En
         shutil.copy2(source, place.folder / first)
     place.work.mkdir()
     if (own := OWN_FILES.get(target.file)) is not None:
-        path = place.folder / target.file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(own, encoding="utf-8")
-        if first == "run":
-            (place.run / "scored/_manifest.json").unlink()
+        own(place)
     path = place.file(target.file)
     path.write_bytes(mutated(path.read_bytes(), random.Random(seed)))
     ended = place.call(target.command)

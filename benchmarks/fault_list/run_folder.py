@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.fault_list.damage import all_of, cut, emptied, flipped, overwritten, removed, replaced, written
+from answermill.pipelines.runs.manifests.manifest import FORMAT
+from benchmarks.fault_list.damage import all_of, cut, emptied, flipped, interrupted, overwritten, removed, replaced, written
 from benchmarks.fault_list.fault import Fault, Harm, Place, documents, nothing, same_rows_in
 
 RUN = "run JOB --out RUN"
@@ -62,7 +63,12 @@ def _shards() -> list[Fault]:
 
 
 def _manifests() -> list[Fault]:
-    contents = {"emptied": "", "another format": '{"format": 1}', "a list": "[]", "of nulls": '{"format": 2, "parts": null}'}
+    contents = {
+        "emptied": "",
+        "another format": '{"format": 1}',
+        "a list": "[]",
+        "of nulls": f'{{"format": {FORMAT}, "parts": null}}',
+    }
     faults = []
     for folder in ("passages", "shards", "retrieved", "scored", "labels/passages"):
         for name, content in contents.items():
@@ -72,16 +78,11 @@ def _manifests() -> list[Fault]:
     return faults
 
 
-def _interrupted(step: str, folder: str, report: str) -> Harm:
-    """The step was stopped: no manifest, and a report of this content."""
-    return all_of(removed(f"run/{folder}/_manifest.json"), written(f"run/_work/{step}/unit-00000.json", report))
-
-
 def _reports() -> list[Fault]:
     steps = {"ingest": "documents", "index": "shards", "retrieve": "retrieved", "rerank": "scored"}
     contents = {"emptied": "", "of another shape": '{"unit": 0}', "a list": "[]", "no JSON": '{"unit":'}
     return [
-        Fault(f"{step}: report {name}", _interrupted(step, folder, content), RUN, 0, "")
+        Fault(f"{step}: report {name}", interrupted(step, folder, content), RUN, 0, "makes it again")
         for step, folder in steps.items()
         for name, content in contents.items()
     ]
@@ -104,7 +105,7 @@ FAULTS = (
     ),
     Fault(
         "scored lost in an interrupted step",
-        all_of(removed("run/scored"), written("run/_work/rerank/unit-00000.json", "{}")),
+        all_of(interrupted("rerank", "scored", "{}"), removed("run/scored")),
         RUN,
         0,
         "",
