@@ -99,7 +99,7 @@ class Fitting:
 
     def file(self, stage: WeighedStage, fits: list[Fit]) -> WeightsFile:
         rerankers = {each.key: each.reranker for each in self._plan.stages}
-        models = stage_models(rerankers, model_inputs(self._job))
+        models = stage_models(rerankers, model_inputs(self._job, self._plan.stages))
         exit_of = stage.key if isinstance(stage, ExitStage) else None
         return WeightsFile.of(fits, rerankers, models, code_version(), exit_of=exit_of)
 

@@ -58,7 +58,8 @@ def results() -> Iterator[tuple[Path, str]]:
 def readme() -> tuple[Path, str]:
     """README.md, whose figures are saved ones too."""
     template = DOCS / "templates" / "README.md"
-    return DOCS.parent / "README.md", rendered(template.read_text(encoding="utf-8"))
+    note = NOTE.format(source=template.relative_to(DOCS.parent).as_posix()).rstrip() + "\n"
+    return DOCS.parent / "README.md", note + rendered(template.read_text(encoding="utf-8"))
 
 
 def reference() -> Iterator[tuple[Path, str]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from answermill.pipelines.cli.command_line import command_line
 from answermill.pipelines.config.job_file import keys
 from answermill.pipelines.config.training_file import keys as keys_of_training
-from answermill.pipelines.steps.chain import folders
+from answermill.pipelines.specs.registry import folders
 
 
 def job_keys() -> str:
@@ -24,12 +24,10 @@ def training_keys() -> str:
 def data_dictionary() -> str:
     """Every column of every folder, as `answermill columns` prints them."""
     lines = ["# Data dictionary", "", "**For** readers of a run's Parquet files. The meanings are stored in the files too.", ""]
-    for step, outputs in folders().items():
-        for folder, record in outputs.items():
-            lines += [f"## {folder}/", "", f"Written by `{step}`. {' '.join((record.__doc__ or '').split())}", ""]
-            lines += _table(
-                ("column", "type", "meaning"), ((f"`{name}`", kind, what) for name, kind, what in record.describe())
-            )
+    for step, folder in folders():
+        record = folder.record
+        lines += [f"## {folder.name}/", "", f"Written by `{step.name}`. {' '.join((record.__doc__ or '').split())}", ""]
+        lines += _table(("column", "type", "meaning"), ((f"`{name}`", kind, what) for name, kind, what in record.describe()))
     return "\n".join([*lines, "**Next:** [quickstart](../quickstart.md).", ""])
 
 

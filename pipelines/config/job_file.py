@@ -110,7 +110,7 @@ class Annotate(Section):
         description="share of the tasks, chosen by hash, that all `annotators` judge; other tasks get one",
     )
     tools: Annotated[list[str], Field(min_length=1)] | None = Field(
-        None, description="annotation tools to write packs for, such as 'label_studio' or 'csv'; all that are known if absent"
+        None, description="annotation tools to write packs for, such as 'label-studio' or 'csv'; all that are known if absent"
     )
     predictions: bool = Field(
         True, description="packs hold the model's score, as a prediction 'correct', which tools may show or choose beforehand"

@@ -25,7 +25,7 @@ class StepCode:
     foresee: Callable[[Job], str] | None = None
     """A line for people on what the step will read, and will ask of stores and servers; for `run --dry-run`."""
     refuses_first: bool = False
-    """Whether `run` itself begins with the check; then it is not called for the first step that runs."""
+    """Whether `run` itself begins with the check; then it is not called for the first of the steps that run now."""
 
 
 def code_of(spec: StepSpec[Any]) -> StepCode:

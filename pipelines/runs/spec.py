@@ -118,7 +118,7 @@ class FolderSpec(Generic[R]):
         """Its manifest; None if it has none. Raises JobError (65) if it is not one that this version wrote."""
         from answermill.pipelines.runs.manifests.manifest import read_manifest
 
-        return read_manifest(run / self.name, self.maker)
+        return read_manifest(run / self.name, self.maker, run)
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,10 @@ def _code(name: str) -> StepCode:
     return code_of(SPECS[name])
 
 
-def check(job: Job, run: Path, steps: Sequence[str]) -> None:
+def check(job: Job, run: Path, steps: Sequence[str], run_now: bool = False) -> None:
     """Refuse what would fail later: input missing, tables unreadable, a reranker unknown, no Java, no model, output in the way.
+
+    `run_now`: the steps run next, so that a first one which begins with its own check is not asked twice.
 
     Raises JobError, JavaMissing or ModelMissing, with what to type.
     """
@@ -58,7 +60,7 @@ def check(job: Job, run: Path, steps: Sequence[str]) -> None:
     for place, name in enumerate(steps):
         _check_steps_before(job, run, name, steps[:place])
         code = _code(name)
-        if place or not code.refuses_first:
+        if place or not (run_now and code.refuses_first):
             code.check(job, run)
 
 
@@ -117,7 +119,7 @@ def run_steps(
             raise JobError(f"--{option} {step}: the steps are {', '.join(job_steps())}", USAGE)
     if redo or verify:
         steps = [name for name in job_steps() if name in {*steps, redo, verify}]
-    check(job, run, steps)
+    check(job, run, steps, run_now=True)
     with claimed(run), Live(run) as live:
         for folder in SPECS[verify] if verify is not None else ():
             manifest = folder.manifest(run)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.index import sentence_codes
 from answermill.pipelines.steps.models import device_of, encoder_inputs, encoder_loader, passage_encoder, shared
-from answermill.ranking.entry import Entry, file_keys, file_names
+from answermill.ranking.entry import Entry, StageSettings, file_keys, file_names
 from answermill.ranking.plan import Stage, check_plan, stages_before
 from answermill.ranking.reranker import Reranker, Resources
 from answermill.ranking.rerankers.registry import find
@@ -33,6 +34,47 @@ def plan_settings(job: Job) -> Rerank:
     return job.rerank
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedPlan:
+    """The plan of a job, its settings checked and its models and files read through, each once."""
+
+    settings: Rerank
+    models: Mapping[str, str]
+    """As `model_inputs`."""
+    files: Mapping[str, str]
+    """'KEY of STAGE' → SHA-256 of each file that a stage names, such as one of weights."""
+
+    @classmethod
+    def of(cls, job: Job) -> CheckedPlan:
+        """Raises as `plan_settings` and `model_inputs`."""
+        settings = plan_settings(job)
+        files = {
+            f"{key} of {stage.key}": sha256(job.path(written))
+            for stage in settings.stages
+            for key in file_keys(type(stage))
+            if (written := getattr(stage, key)) is not None
+        }
+        return cls(settings, model_inputs(job, settings.stages), files)
+
+    @property
+    def stages(self) -> Sequence[StageSettings]:
+        return self.settings.stages
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """What the step's fingerprint holds of the models and the files."""
+        return {**self.models, **self.files}
+
+    @property
+    def uses_encoder(self) -> bool:
+        return any(find(stage.reranker).uses_encoder for stage in self.stages)
+
+    @property
+    def model_of_stage(self) -> dict[str, str | None]:
+        """As `stage_models`."""
+        return stage_models({stage.key: stage.reranker for stage in self.stages}, self.models)
+
+
 def load_stages(
     job: Job, encoder: Callable[[], Any], run: Path | None = None, indexes: tuple[str, ...] | None = None
 ) -> list[Stage]:
@@ -43,7 +85,7 @@ def load_stages(
     Raises JobError (78) with the stage if a checkpoint is missing or unusable."""
     stages = plan_settings(job).stages
     device = device_of(job.workers.device)
-    models = stage_models({stage.key: stage.reranker for stage in stages}, model_inputs(job))
+    models = stage_models({stage.key: stage.reranker for stage in stages}, model_inputs(job, stages))
     indexes = indexes or searched(job, run)
     plan = []
     for n, (stage, before) in enumerate(zip(stages, stages_before(stages, models), strict=True)):
@@ -104,27 +146,21 @@ def check_stages(job: Job, run: Path | None = None) -> list[Stage]:
     return load_stages(job, look, indexes=searched(job, run))
 
 
-def checkpoint_digests(job: Job) -> dict[str, str]:
-    """Stage → digest of its checkpoint's content, for the stages that have one: trained again, it is another input.
-
-    Raises JobError (78) as `load_stages`.
-    """
-    digests = {}
-    for n, stage in enumerate(plan_settings(job).stages):
-        try:
-            digests[f"checkpoint of {stage.key}"] = sentence_codes.checkpoint_digest(job, stage)
-        except ValueError as e:
-            raise JobError(f"rerank.stages.{n}: {e}", SETTINGS) from e
-    return {key: digest for key, digest in digests.items() if digest is not None}
-
-
-def model_inputs(job: Job) -> dict[str, str]:
-    """What the step's fingerprint holds of the plan's models: digests of checkpoints, and of the encoder if a stage uses it.
+def model_inputs(job: Job, stages: Sequence[StageSettings]) -> dict[str, str]:
+    """'checkpoint of STAGE' → digest of its checkpoint's content, for the stages that have one: trained again, it is another
+    input; and the encoder's digests if a stage uses it.
 
     Raises JobError (78) as `load_stages`, ModelMissing if the encoder cannot be had.
     """
-    uses_encoder = any(find(stage.reranker).uses_encoder for stage in plan_settings(job).stages)
-    return checkpoint_digests(job) | (encoder_inputs(job) if uses_encoder else {})
+    digests = {}
+    for n, stage in enumerate(stages):
+        try:
+            digest = sentence_codes.checkpoint_digest(job, stage)
+        except ValueError as e:
+            raise JobError(f"rerank.stages.{n}: {e}", SETTINGS) from e
+        if digest is not None:
+            digests[f"checkpoint of {stage.key}"] = digest
+    return digests | (encoder_inputs(job) if any(find(stage.reranker).uses_encoder for stage in stages) else {})
 
 
 def stage_models(rerankers: Mapping[str, str], inputs: Mapping[str, str]) -> dict[str, str | None]:
@@ -144,16 +180,6 @@ def searched(job: Job, run: Path | None) -> tuple[str, ...] | None:
     manifest = RETRIEVED.manifest(run) if run is not None else None
     sources = manifest.settings.get("sources") if manifest is not None else None
     return None if sources is None else tuple(sources)
-
-
-def file_digests(job: Job) -> dict[str, str]:
-    """'KEY of STAGE' → SHA-256 of each file that a stage names, such as one of weights."""
-    return {
-        f"{key} of {stage.key}": sha256(job.path(written))
-        for stage in plan_settings(job).stages
-        for key in file_keys(type(stage))
-        if (written := getattr(stage, key)) is not None
-    }
 
 
 def load_plan(job: Job, run: Path | None = None) -> list[Stage]:

@@ -166,7 +166,7 @@ def tensors_in(held: object) -> Iterator[torch.Tensor]:
     elif isinstance(held, list | tuple):
         for item in held:
             yield from tensors_in(item)
-    elif type(held).__module__.startswith("ranking."):
+    elif type(held).__module__.startswith("answermill.ranking."):
         for item in vars(held).values() if hasattr(held, "__dict__") else ():
             yield from tensors_in(item)
 

@@ -17,7 +17,7 @@ from answermill.pipelines.errors import INPUT_MISSING, JobError
 from answermill.pipelines.specs.index import SHARDS
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.specs.retrieve import RETRIEVED
-from answermill.pipelines.steps.job_plan import file_digests, model_inputs
+from answermill.pipelines.steps.job_plan import CheckedPlan
 from answermill.pipelines.steps.models import encoder_inputs
 from answermill.pipelines.steps.retrieve.asked_questions import settings_of
 from answermill.ranking.entry import file_keys
@@ -75,7 +75,7 @@ def _is_as_it_was(job: Job, inputs: dict[str, str]) -> bool:
     """Whether the files that the plan names are those of the run, of which `inputs` has the digests."""
     try:
         encoder = encoder_inputs(job) if "dense" in settings_of(job).sources else {}
-        present = encoder | model_inputs(job) | file_digests(job)
+        present = encoder | CheckedPlan.of(job).inputs
     except (JobError, ModelMissing, OSError):
         return False
     return all(present.get(name) == digest for name, digest in inputs.items())

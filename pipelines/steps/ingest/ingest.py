@@ -60,13 +60,21 @@ from answermill.schemas.corpus import Document
 
 
 def step_of(job: Job, run: Path) -> IngestStep:
-    """The ingest step of a run. Raises JobError if the job has no [ingest] or its input is missing."""
+    """The ingest step of a run. Raises as `step_and_files`."""
+    step, _ = step_and_files(job, run)
+    return step
+
+
+def step_and_files(job: Job, run: Path) -> tuple[IngestStep, list[InputFile]]:
+    """The ingest step of a run and the files that it reads, which are listed once and, of this machine, opened once.
+
+    Raises JobError if the job has no [ingest] or its input is missing."""
     if job.ingest is None:
         raise JobError("the job has no [ingest] section; add one with `input`", SETTINGS)
     if job.ingest.extractor == "trafilatura" and find_spec("trafilatura") is None:
         raise JobError("ingest.extractor = 'trafilatura' needs Trafilatura: pip install 'answermill[trafilatura]'", UNAVAILABLE)
-    inputs = {}
-    for file in find_files(job, job.ingest):
+    inputs, files = {}, find_files(job, job.ingest)
+    for file in files:
         if store_of(file.path).is_local:  # of a store, the worker that reads the file does so
             file.pages(file.path, Counter())
         inputs[file.name] = f"{file.size} bytes"  # and the SHA-256 is in the manifest (input_digests.py)
@@ -83,15 +91,14 @@ def step_of(job: Job, run: Path) -> IngestStep:
     if job.ingest.crawl_index is not None:
         settings["crawl_index"] = job.ingest.crawl_index.model_dump(exclude={"files"})
         settings["paths_root"] = job.ingest.paths_root
-    return Step(run, INGEST, settings, inputs)
+    return Step(run, INGEST, settings, inputs), files
 
 
 def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     """Run the step, unless it is complete; returns its summary line."""
-    step = step_of(job, run)
+    step, files = step_and_files(job, run)
     settings = job.ingest
-    assert settings is not None  # `step_of` has refused a job without it
-    files = find_files(job, settings)
+    assert settings is not None  # else it was refused
     if step.is_complete():
         confirm(files, DOCUMENTS.open(run).manifest.digests, run)
         return summary(run) + " (complete)"
@@ -238,4 +245,4 @@ def _reasons(counts: IngestCounts) -> str:
     return counts_by_reason(counts.rejected) or "none refused"
 
 
-STEP = StepCode(ingest, check=step_of, foresee=foresee)
+STEP = StepCode(ingest, check=step_of, foresee=foresee, refuses_first=True)

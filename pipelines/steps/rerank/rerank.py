@@ -24,7 +24,7 @@ from answermill.pipelines.runs.watch.progress import print_line
 from answermill.pipelines.specs.rerank import ANSWERS_FILE, RERANK, SCORED, RerankCounts, StageCounts
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.index import sentence_codes
-from answermill.pipelines.steps.job_plan import check_stages, file_digests, load_plan, model_inputs, plan_settings, stage_models
+from answermill.pipelines.steps.job_plan import CheckedPlan, check_stages, load_plan, stage_models
 from answermill.pipelines.steps.models import device_of, encoder_settings
 from answermill.pipelines.steps.rerank.answers import best_of, questions_of, write_jsonl
 from answermill.pipelines.steps.rerank.missing_context import check_context
@@ -33,33 +33,36 @@ from answermill.pipelines.steps.rerank.question_groups import KeptGroups, groups
 from answermill.pipelines.steps.since.earlier_scores import Former, StepPlan, same_stages, taking_over
 from answermill.pipelines.steps.since.former_run import former_run
 from answermill.ranking.plan import Stage
-from answermill.ranking.rerankers.registry import find
 from answermill.schemas.corpus import Question, Rejected
 from answermill.schemas.ranked import Answer, Hit, ScoredCandidate
 
 
 def step_of(job: Job, run: Path) -> Step[RerankCounts]:
     """The rerank step of a run. Raises JobError if retrieved/ is missing, ModelMissing if its encoder cannot be had."""
+    return _step(job, run, CheckedPlan.of(job))
+
+
+def _step(job: Job, run: Path, plan: CheckedPlan) -> Step[RerankCounts]:
     retrieved = RETRIEVED.open(run)
-    plan = plan_settings(job)
-    settings = plan.model_dump(exclude={"allow_empty", "since"})  # which decide no row
-    inputs = {"retrieved": retrieved.digest(), **model_inputs(job), **file_digests(job)}
-    if any(find(stage.reranker).uses_encoder for stage in plan.stages):
+    settings = plan.settings.model_dump(exclude={"allow_empty", "since"})  # which decide no row
+    inputs = {"retrieved": retrieved.digest(), **plan.inputs}
+    if plan.uses_encoder:
         settings["encoder"] = encoder_settings(job)
     return Step(run, RERANK, settings, inputs)
 
 
 def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     """Run the step, unless it is complete; returns its summary line. Raises JobError (65) if nothing at all is kept."""
-    step = step_of(job, run)
+    plan = CheckedPlan.of(job)
+    step = _step(job, run, plan)
     if step.is_complete():
         return summary(run) + " (complete)"
     retrieved = RETRIEVED.open(run)
     questions = questions_of(run, retrieved)
     step.begin(job.workers)
     sentence_codes.check(job, run)
-    check_context(plan_settings(job).stages, lambda: check_stages(job, run), lambda: (hit.passage for hit in retrieved.read()))
-    work, sizes = RunStages(job, questions, retrieved, step, _former(job, run)), [part.rows for part in retrieved.parts]
+    check_context(plan.stages, lambda: check_stages(job, run), lambda: (hit.passage for hit in retrieved.read()))
+    work, sizes = RunStages(job, questions, retrieved, step, _former(job, run, plan)), [part.rows for part in retrieved.parts]
 
     def reject(failure: Failure) -> Report[RerankCounts]:
         return reject_part(questions, retrieved, failure, step)
@@ -68,7 +71,7 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     counts = outcome.counts
     if sum(sizes) != counts.passages + counts.rejected_passages:
         raise RuntimeError(f"{sum(sizes)} passages came in: {counts}")
-    if counts.candidates and not counts.kept and not plan_settings(job).allow_empty:
+    if counts.candidates and not counts.kept and not plan.settings.allow_empty:
         raise JobError(
             f"rerank kept none of {counts.candidates:,} candidates of {counts.questions:,} questions; look at `drop`, "
             "`threshold` and the checkpoints of the stages, or, if that may be, set rerank.allow_empty = true",
@@ -90,14 +93,12 @@ def _former_scores(job: Job, run: Path) -> Folder[ScoredCandidate] | None:
     return None if earlier is None else SCORED.open(earlier)
 
 
-def _former(job: Job, run: Path) -> Former | None:
+def _former(job: Job, run: Path, plan: CheckedPlan) -> Former | None:
     """The earlier run whose scores are taken over; None if there is none, or no stage of it is one of the plan's."""
     scored = _former_scores(job, run)
     if scored is None:
         return None
-    stages, inputs = plan_settings(job).stages, model_inputs(job)
-    models = stage_models({stage.key: stage.reranker for stage in stages}, inputs)
-    same = same_stages(StepPlan(stages, models, stage_models, encoder_settings(job), RERANK.revision), scored)
+    same = same_stages(StepPlan(plan.stages, plan.model_of_stage, stage_models, encoder_settings(job), RERANK.revision), scored)
     if not same:
         print_line(f"rerank.since: no stage of {scored.path.parent} has scores for this plan, so none are taken over")
         return None

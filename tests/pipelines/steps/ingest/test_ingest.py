@@ -15,6 +15,7 @@ from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.parquet_folder import read_part
 from answermill.pipelines.runs.step import WORK
 from answermill.pipelines.runs.watch.meter import Meter
+from answermill.pipelines.specs.ingest import IngestCounts
 from answermill.pipelines.specs.registry import folder_specs
 from answermill.pipelines.steps.ingest import crawl_files, ingest, parse_and_cut
 from answermill.pipelines.steps.ingest.crawl_files import find_files
@@ -67,7 +68,7 @@ def ingest_without_beam(job, run, then=lambda files, step, extractor: None):
         then(files, step, extractor)
     for file in files:
         parse_and_cut.cut_file(file, duplicates[file.number], parse_and_cut.splitter(job.ingest), job.ingest.min_words, step)
-    step.finish(Outcome.of(step.reports.each()), {})
+    step.finish(Outcome.of(IngestCounts(), step.reports.each()))
 
 
 def test_beam_gives_what_the_functions_give(tmp_path):

@@ -16,7 +16,7 @@ from answermill.files.sealed_json import sealed
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.errors import JobError
 from answermill.pipelines.specs.rerank import SCORED
-from answermill.pipelines.steps.job_plan import check_stages, load_plan, model_inputs, stage_models
+from answermill.pipelines.steps.job_plan import CheckedPlan, check_stages, load_plan, model_inputs
 from answermill.ranking.rerankers.blend.blend import Blend
 from answermill.ranking.rerankers.blend.weights import WeightsFile
 from answermill.ranking.rerankers.cascade.prior import Prior
@@ -164,7 +164,7 @@ def test_weights_of_another_checkpoint_or_encoder_are_refused(tmp_path) -> None:
     checkpoint("pointwise", tmp_path / "pointwise")
     stages = ('reranker = "similarity"', 'reranker = "pointwise"\ncheckpoint = "pointwise"')
     job = load(job_file(tmp_path, *stages))
-    models = stage_models({stage.key: stage.reranker for stage in job.rerank.stages}, model_inputs(job))
+    models = CheckedPlan.of(job).model_of_stage
     assert None not in models.values() and len(set(models.values())) == 2
     fitted = {key: {"reranker": key, "model": model} for key, model in models.items()}
     check_stages(load(job_file(tmp_path, *stages, weights_file(tmp_path, fitted, {"similarity": 1.0, "pointwise": 1.0}))))
@@ -198,7 +198,8 @@ def test_a_cascade_s_exits_take_weights_and_refuse_those_of_another_plan(tmp_pat
     ):
         assert says in refused(tmp_path, OVERLAP, f"{stage}drop = [0.5]\nweights = {wrong}")
     named = (OVERLAP, f'{stage}drop = [0.5]\nweights_file = "weights.json"')
-    digest = str(stage_models({"cascade": "cascade"}, model_inputs(load(job_file(tmp_path, *named))))["cascade"])
+    job = load(job_file(tmp_path, *named))
+    digest = model_inputs(job, job.rerank.stages)["checkpoint of cascade"]
     exits_file(tmp_path, digest, {"exit": 1.0, "words": 0.5})
     written = WeightsFile.read(tmp_path / "weights.json")
     plan = {"words": "overlap", "cascade": "cascade"}, {"words": None, "cascade": digest}
