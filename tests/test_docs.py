@@ -21,7 +21,7 @@ from answermill.pipelines.cli.command_line import command_line
 from answermill.pipelines.config.job_file import Job, keys
 from answermill.pipelines.config.training_file import TrainJob
 from answermill.pipelines.data.sample.best_answers import best_answers
-from answermill.pipelines.steps.chain import folders
+from answermill.pipelines.specs.registry import folder_specs
 from answermill.ranking.rerankers.registry import RERANKERS
 from docs import generate
 
@@ -178,7 +178,7 @@ def test_json_in_the_pages_is_valid():
 
 
 def test_every_folder_and_reranker_is_explained():
-    for folder in {name.partition("/")[0] for outputs in folders().values() for name in outputs}:
+    for folder in {name.partition("/")[0] for name in folder_specs()}:
         assert f"`{folder}/`" in README
     for name in RERANKERS:
         assert f"`{name}`" in README and f"| [`{name}`]" in PAGES[ROOT / "docs" / "rerankers.md"]
@@ -227,3 +227,17 @@ def test_a_figure_is_the_saved_one_and_an_unknown_one_an_error():
         generate.rendered("[[retrieval.no_such_key .2]]")
     with pytest.raises(ValueError, match="not understood"):
         generate.rendered("[[retrieval.cacm_map two]]")
+
+
+def test_what_the_two_walks_name_exists():
+    walks = PAGES[ROOT / "docs/design.md"].partition("## Two walks")[2].partition("\n## ")[0]
+    files = [path for room in ("pipelines", "ranking", "indexing", "files", "schemas") for path in (ROOT / room).rglob("*.py")]
+    known = {name for path in files for name in re.findall(r"^ *(?:def|class) (\w+)", path.read_text(encoding="utf-8"), re.M)}
+    known |= {path.stem for path in files} | {path.parent.name for path in files} | set(folder_specs())
+
+    paths = set(re.findall(r"`([\w/]+\.py)`", walks))
+    named = set(re.findall(r"`([\w./]+)`", walks)) - paths
+    names = {part for name in named for part in re.split(r"[./]", name) if part}
+    assert len(paths) > 3 and len(names) > 30
+    assert [path for path in paths if not any(file.as_posix().endswith(f"/{path}") for file in files)] == []
+    assert names - known == set()

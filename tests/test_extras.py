@@ -64,11 +64,12 @@ def test_commands_that_need_no_extra_load_none() -> None:
     optional = "matplotlib sentence_transformers optuna trafilatura pyterrier s3fs"
     code = (
         "import sys\n"
-        "from answermill.pipelines.steps import chain\n"
+        "from answermill.pipelines.config.step_code import code_of\n"
+        "from answermill.pipelines.specs.registry import job_steps\n"
         "from answermill.ranking.rerankers.registry import RERANKERS\n"
         "import answermill.pipelines.learn.evaluate.evaluate, answermill.pipelines.learn.evaluate.ensemble\n"
         "import answermill.pipelines.learn.train.train\n"
-        "[step.load() for step in chain.STEPS.values()]; [entry.reranker for entry in RERANKERS.values()]\n"
+        "[code_of(step) for step in job_steps().values()]; [entry.reranker for entry in RERANKERS.values()]\n"
         f"print([name for name in {optional!r}.split() if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

@@ -16,8 +16,8 @@ from answermill.pipelines.runs.spec import StepSpec
 def named(step: str, units: Sequence[int]) -> str:
     """Some units of a step.
 
-    >>> named("rerank", [3, 4])
-    'units 3, 4 of rerank'
+    >>> named("sorting", [3, 4])
+    'units 3, 4 of sorting'
     """
     shown = ", ".join(map(str, units[:10])) + (f" and {len(units) - 10} more" if len(units) > 10 else "")
     return f"unit{'s' if len(units) > 1 else ''} {shown} of {step}"

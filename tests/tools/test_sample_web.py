@@ -74,7 +74,7 @@ def test_the_web_has_at_least_40_html_pages(responses: dict[str, tuple[str, byte
 
 
 def test_the_questions_are_of_all_kinds() -> None:
-    lines = (SOURCES / "questions.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (SAMPLE / "questions.jsonl").read_text(encoding="utf-8").splitlines()
     kinds = Counter(json.loads(line)["kind"] for line in lines)
     assert set(kinds) == set(KINDS)
     assert kinds["unanswerable"] >= 3

@@ -87,7 +87,7 @@ def test_a_new_tool_is_known_by_name_wherever_tools_and_forms_are_named(
     job, export = tmp_path / "job.toml", tmp_path / "export.jsonl"
     capsys.readouterr()
     assert call("annotate", job, "--out", run, "--set", "annotate.tools=['toyy']") == SETTINGS
-    assert "no annotation tool is named 'toyy'; known: label-studio, argilla, prodigy, csv, toy" in capsys.readouterr().err
+    assert "annotate.tools: no tool is named 'toyy'; known: label-studio, argilla, prodigy, csv, toy" in capsys.readouterr().err
     assert call("annotate", job, "--out", run) == 0
     export.write_text('{"toy": "x", "verdict": 1}\n')
     assert call("collect", run, export, "--form", "toyy") == USAGE

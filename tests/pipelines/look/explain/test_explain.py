@@ -213,7 +213,7 @@ def test_a_run_in_an_object_store_is_explained_alike(small_run: Path, s3: Object
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     folder: Remote = s3.folder("explained")
-    for name in ("questions", "retrieved", "scored", "labels/sentences"):
+    for name in ("questions", "retrieved", "scored", "labels/sentences", "labels/passages", "labels/documents"):
         for file in (small_run / name).iterdir():
             shutil.copy(file, tmp_path / "copy")
             put(tmp_path / "copy", folder / name / file.name)

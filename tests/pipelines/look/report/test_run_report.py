@@ -21,7 +21,7 @@ from answermill.pipelines.look.report.run_report import read_report, write_repor
 from answermill.pipelines.runs.manifests.manifest import read_manifest
 from answermill.pipelines.specs.ingest import PASSAGES
 from answermill.pipelines.specs.propagate import PROPAGATE, PropagateCounts
-from answermill.pipelines.specs.rerank import ANSWERS, SCORED
+from answermill.pipelines.specs.rerank import ANSWERS, SCORED, StageCounts
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.schemas.labels import PassageLabel, SentenceLabel
 from answermill.schemas.ranked import ScoredCandidate
@@ -229,7 +229,7 @@ def test_questions_that_were_not_reranked_count_with_nothing_from_the_beginning(
 
 def test_the_share_of_a_stage_in_which_a_graphics_card_was_at_work_is_told(tmp_path: Path) -> None:
     page = passage("Because.")
-    more = {"last_card_microseconds": 500_000, "last_card_peak_bytes": 2_340_000_000}  # of two seconds
+    more = {"last": StageCounts(card_microseconds=500_000, card_peak_bytes=2_340_000_000)}  # of two seconds
     on_card = write_run(tmp_path / "card", "Why?", page, more=more)
     assert [stage.card_share for stage in read_report(on_card).stages] == [None, 0.25]
     assert [stage.card_peak_bytes for stage in read_report(on_card).stages] == [None, 2_340_000_000]
@@ -265,7 +265,7 @@ def flip(run: Path) -> None:
     [
         (shutil.rmtree, INPUT_MISSING, "no folder"),
         (lambda run: [shutil.rmtree(path) for path in run.iterdir() if path.is_dir()], INPUT_MISSING, "no run in"),
-        (lambda run: edit(run, '"format": 4', '"format": 2'), BAD_DATA, "format 2, this version reads 4"),
+        (lambda run: edit(run, '"format": 5', '"format": 2'), BAD_DATA, "format 2, this version reads 5"),
         (lambda run: of_another_version(run / "scored"), BAD_DATA, "this version reads ScoredCandidate"),
         (flip, BAD_DATA, "was changed since it was written"),
     ],

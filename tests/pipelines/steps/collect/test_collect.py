@@ -135,7 +135,7 @@ def test_the_majority_gives_labels_a_tie_stays_open_and_controls_have_none(run: 
 
 def test_fewer_votes_than_wanted_give_no_label(run: Path, tmp_path: Path) -> None:
     list(collect(run, [sheet(tmp_path, "x.csv", THREE)], ResolutionRules(min_votes=3)))
-    assert labels(run) == {"a": 1, "b": 0} and figures(run)["counts"]["tasks_too_few_votes"] == 2
+    assert labels(run) == {"a": 1, "b": 0} and figures(run)["counts"]["fates"]["too_few_votes"] == 2
 
 
 def test_a_label_of_a_task_of_known_label_is_what_people_said_unless_it_is_only_a_control(tmp_path: Path) -> None:
