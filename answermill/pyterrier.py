@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pandas as pd
-import pyterrier as pt
 
+from answermill.files.extras import need
 from answermill.ranking.entry import StageSettings
 from answermill.reranking import Device, Plan
+
+need("pyterrier", "pyterrier", "PyTerrierReranker")
+import pyterrier as pt  # noqa: E402  after `need`, whose message says what to type
 
 
 class PyTerrierReranker(pt.Transformer):

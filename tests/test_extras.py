@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import answermill as am
 from answermill.__main__ import main
 from answermill.files.extras import ExtraMissing, need
 from answermill.ranking.rerankers.registry import load_reranker
@@ -48,6 +49,13 @@ def test_a_stage_whose_extra_is_not_installed_says_what_to_type(monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(ExtraMissing, match=r"late_interaction needs .*: pip install 'answermill\[sentence-transformers\]'"):
         load_reranker("late_interaction", tmp_path)
+
+
+def test_a_class_whose_extra_is_not_installed_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyterrier", None)
+    monkeypatch.delitem(sys.modules, "answermill.pyterrier", raising=False)
+    with pytest.raises(ExtraMissing, match=r"PyTerrierReranker needs pyterrier: pip install 'answermill\[pyterrier\]'"):
+        am.PyTerrierReranker  # noqa: B018
 
 
 def test_what_is_installed_is_not_missing() -> None:
