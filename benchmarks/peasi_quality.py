@@ -92,8 +92,8 @@ def said(folder: Path, lists: Questions) -> Said:
     if model.at_once:
         logits, extracted = reader.both(asked)
     else:
-        logits = reader.passages(asked) if model.reads_passages else None
-        extracted = reader.sentences(asked) if model.reads_sentences else None
+        logits = reader.passages(asked) if model.pr is not None else None
+        extracted = reader.sentences(asked) if model.easi is not None else None
     passages: Scores = [{} for _ in lists]
     sentences: list[dict[str, tuple[str, float]]] = [{} for _ in lists]
     rows = [(n, row) for n, of_question in enumerate(lists) for row in of_question]
