@@ -17,6 +17,7 @@ from answermill.pipelines.runs.step import WORK
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.ingest import IngestCounts
 from answermill.pipelines.specs.registry import folder_specs
+from answermill.pipelines.steps.chain import run_steps
 from answermill.pipelines.steps.ingest import crawl_files, ingest, parse_and_cut
 from answermill.pipelines.steps.ingest.crawl_files import find_files
 from answermill.pipelines.steps.ingest.repeated import verdicts
@@ -78,6 +79,13 @@ def test_beam_gives_what_the_functions_give(tmp_path):
     tables = rows(tmp_path / "beam")
     assert tables == rows(tmp_path / "plain")
     assert len(tables["documents"]) == 31
+
+
+def test_a_run_lists_its_input_once(tmp_path, monkeypatch):
+    lists = []
+    monkeypatch.setattr(ingest, "find_files", lambda *arguments: lists.append(find_files(*arguments)) or lists[-1])
+    list(run_steps(make_job(tmp_path, DOCUMENTS), tmp_path / "run", ["ingest"], ()))
+    assert [[file.name for file in files] for files in lists] == [sorted(DOCUMENTS)]
 
 
 def test_parts_have_bounded_rows_and_whole_documents(tmp_path, monkeypatch):
