@@ -172,6 +172,12 @@ def test_no_module_is_loaded_under_two_names() -> None:
     assert {name for name in loaded if name.split(".")[0] in set(TOP) - {PACKAGE}} == set()
 
 
+def test_pickles_are_messages_between_a_command_and_its_workers_alone() -> None:
+    """Nothing on a disk is one: a pickle runs code when it is opened."""
+    imports = {name for name, path in MODULES.items() if "\nimport pickle" in path.read_text(encoding="utf-8")}
+    assert imports == {f"pipelines.engine.{name}" for name in ("unit_dofn", "worker_pool", "worker_process")}
+
+
 @pytest.mark.parametrize("folder", TOP)
 def test_no_name_of_a_module_is_twice_in_a_top_folder(folder: str) -> None:
     """But for the descriptions of steps, which bear the names of the steps."""

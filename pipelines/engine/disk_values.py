@@ -1,12 +1,15 @@
 """Values that workers emit, on the disk until those of one key are asked for together.
 
-Each process writes its own file, one pickle after the other. The command holds 16 bytes for each value, the place where it
-begins; the values of a key are read one at a time.
+Each process writes its own file, one MessagePack after the other. The command holds 24 bytes for each value: file, begin and
+length; the values of a key are read one at a time.
+
+A value is made of numbers, texts, lists, dictionaries, tuples, arrays, and named tuples. A file can hold nothing else, so that
+reading one, whoever wrote it, runs no code.
 """
 
 from __future__ import annotations
 
-import pickle
+import sys
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -15,12 +18,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
+import msgpack
+import numpy as np
+
 from answermill.pipelines.engine.protocol import Key
 
-Written: TypeAlias = list[tuple[Key, int]]
-"""(key, where its value begins in the file) of each pair that was written."""
+Written: TypeAlias = list[tuple[Key, int, int]]
+"""(key, where its value begins in the file, its length in bytes) of each pair that was written."""
 Places: TypeAlias = "defaultdict[Key, array[int]]"
-"""Key → for each of its values the number of a file, and where the value begins in it, one after the other."""
+"""Key → for each of its values the number of a file, where the value begins in it, and its length, one after the other."""
+_TUPLE, _NAMED_TUPLE, _ARRAY = range(3)
+"""MessagePack's extension types of a file."""
 
 
 def no_places() -> Places:
@@ -41,8 +49,7 @@ class ValueWriter:
             if self._file is None:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 self._file = (self._folder / str(self._number)).open("wb")
-            written.append((key, self._file.tell()))
-            pickle.dump(value, self._file, pickle.HIGHEST_PROTOCOL)
+            written.append((key, self._file.tell(), self._file.write(packed(value))))
         if self._file is not None:
             self._file.flush()
         return written
@@ -62,8 +69,51 @@ class Values:
         files: dict[int, BinaryIO] = {}
         with ExitStack() as opened:
             flat = iter(self._places)
-            for number, start in zip(flat, flat, strict=True):
+            for number, start, length in zip(flat, flat, flat, strict=True):
                 if number not in files:
                     files[number] = opened.enter_context((self._folder / str(number)).open("rb"))
                 files[number].seek(start)
-                yield pickle.load(files[number])
+                yield unpacked(files[number].read(length))
+
+
+def packed(value: Any) -> bytes:
+    """A value as MessagePack. Raises TypeError for one of another class.
+
+    >>> unpacked(packed([(1, "a"), {"b": np.arange(2)}]))
+    [(1, 'a'), {'b': array([0, 1])}]
+    """
+    return bytes(msgpack.packb(value, default=_extension, strict_types=True))
+
+
+def unpacked(packed_value: bytes) -> Any:
+    """The value; its arrays cannot be written to. Raises ValueError if it names a class that is no named tuple."""
+    return msgpack.unpackb(packed_value, ext_hook=_of_extension, strict_map_key=False)
+
+
+def _extension(value: Any) -> msgpack.ExtType:
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return msgpack.ExtType(_ARRAY, packed([value.dtype.str, list(value.shape), value.tobytes()]))
+    if type(value) is tuple:
+        return msgpack.ExtType(_TUPLE, packed(list(value)))
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return msgpack.ExtType(_NAMED_TUPLE, packed([type(value).__module__, type(value).__qualname__, *value]))
+    raise TypeError(f"{type(value).__name__} is no class of which an emitted value may be made")
+
+
+def _of_extension(code: int, content: bytes) -> Any:
+    fields = unpacked(content)
+    if code == _TUPLE:
+        return tuple(fields)
+    if code == _ARRAY:
+        kind, shape, numbers = fields
+        return np.frombuffer(numbers, np.dtype(kind)).reshape(shape)
+    module, name, *values = fields
+    return _named_tuple(module, name)(*values)
+
+
+def _named_tuple(module: str, name: str) -> Any:
+    """A class of a module that the work has imported, since it asks for the value."""
+    kind = getattr(sys.modules.get(module), name, None)
+    if not (isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")):
+        raise ValueError(f"{module}.{name} is no named tuple")
+    return kind

@@ -41,8 +41,8 @@ class LocalEngine:
         """Raises Stopped, when the tasks at work are done, if the command is to stop."""
         emitted = no_places()
         for number, written in self._workers.do(work, takewhile(lambda _: not is_asked(), tasks)):
-            for key, start in written:
-                emitted[key].extend((number, start))
+            for key, start, length in written:
+                emitted[key].extend((number, start, length))
         if is_asked():
             raise Stopped("between two units")
         return emitted
