@@ -103,7 +103,7 @@ def cut(job: Job, step: Step[Any]) -> Callable[[], object]:
     settings = ingest_settings(job)
     files = find_files(job, settings)
     FileList.write(files, step.work)
-    buckets: dict[verdicts.Bucket, list[verdicts.FileKeys]] = {}
+    buckets: dict[verdicts.KeyBucket, list[verdicts.FileKeys]] = {}
     for file in files:
         for bucket, keys in do(ingest.ParsePages(settings, step.work), (file.number,)):
             buckets.setdefault(bucket, []).append(keys)

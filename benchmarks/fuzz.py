@@ -23,7 +23,7 @@ from answermill.indexing.crawl.http_response import page
 from answermill.indexing.crawl.input_formats import read_pages
 from answermill.indexing.crawl.raw_page import Place, RawPage
 from answermill.indexing.crawl.records import WantedRecord, record_pages
-from answermill.indexing.documents.main_text import Extractor
+from answermill.indexing.documents.main_text import TextExtractor
 from answermill.indexing.documents.parse import DocumentRules, parse
 from answermill.schemas.corpus import Document, Rejected
 from benchmarks.fault_list.fuzz import mutated
@@ -173,8 +173,8 @@ def _pages() -> tuple[RawPage, ...]:
 
 
 @cache
-def _extractor() -> Extractor:
-    return Extractor(deadline_s=2.0)
+def _extractor() -> TextExtractor:
+    return TextExtractor(deadline_s=2.0)
 
 
 def _read(file: Path, content: bytes) -> RawPage | Rejected | None:

@@ -22,7 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from answermill.indexing.documents.main_text import Extractor
+from answermill.indexing.documents.main_text import TextExtractor
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.engine.runner import configure_logging
 from answermill.pipelines.runs.manifests.outcome import Outcome
@@ -46,7 +46,7 @@ def ingest_without_beam(job: Job, run: Path) -> IngestCounts:
     files = find_files(job, settings)
     buckets: dict[tuple[str, int], list[Any]] = defaultdict(list)
     duplicates: dict[int, list[Any]] = defaultdict(list)
-    with Extractor(settings.page_seconds) as extractor:
+    with TextExtractor(settings.page_seconds) as extractor:
         for file in files:
             report = parse_and_cut.parse_file(file, parse_and_cut.document_rules(settings), extractor, step.work)
             for bucket, keys in verdicts.document_keys(report, step.work):

@@ -18,7 +18,7 @@ from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.data.sample import copy_to
 from answermill.pipelines.look.estimate import plan, sample_runs
 from answermill.pipelines.look.estimate.actual import actual, compared
-from answermill.pipelines.look.estimate.plan_file import Plan
+from answermill.pipelines.look.estimate.plan_file import RunEstimate
 from answermill.pipelines.look.estimate.sample_runs import take
 from benchmarks.harness import Inline, arguments, finish, processes, say, shrink
 from benchmarks.question_sets import sources
@@ -36,7 +36,7 @@ ENCODER: dict[str, str] = {}
 """Of the real pages; the default's where it is empty."""
 
 
-def predict(job: Job, pages: int, questions: int, step_s: float) -> Plan:
+def predict(job: Job, pages: int, questions: int, step_s: float) -> RunEstimate:
     """The plan of a job, from this number of pages and questions at the most."""
     former = plan.PAGES, plan.QUESTIONS, sample_runs.STEP_S
     plan.PAGES, plan.QUESTIONS, sample_runs.STEP_S = pages, questions, step_s

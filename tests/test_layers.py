@@ -186,6 +186,19 @@ def test_no_name_of_a_module_is_twice_in_a_top_folder(folder: str) -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
+def test_a_class_or_alias_of_the_pipelines_has_a_name_of_its_own() -> None:
+    """One word for one thing. `cli.parameters` has parameters of commands, which are named after what they say."""
+    names, everywhere = Counter[str](), Counter[str]()
+    for path in FILES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            is_alias = isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias"
+            name = node.name if isinstance(node, ast.ClassDef) else ast.unparse(node.target) if is_alias else "_"
+            everywhere[name] += 1
+            names[name] += path.is_relative_to(ROOT / "pipelines") and path.name != "parameters.py"
+    assert {name for name, count in names.items() if count > 1 and not name.startswith("_")} == set()
+    assert {name: everywhere[name] for name in ("Outcome", "Block", "Plan", "Unit") if everywhere[name] > 1} == {}
+
+
 def test_no_folder_has_more_than_twelve_entries() -> None:
     """Files and folders, but the file that makes it a package, and what Python leaves behind."""
     folders = {path.parent for path in FILES}

@@ -38,7 +38,7 @@ class ExtractionFailed(Exception):
         self.detail = detail
 
 
-class Extractor:
+class TextExtractor:
     """The supervised child; it starts with the first page, and again after a page that it did not survive."""
 
     def __init__(

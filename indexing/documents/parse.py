@@ -18,7 +18,7 @@ from answermill.indexing.documents.block_list import BlockList
 from answermill.indexing.documents.domains import domain_of
 from answermill.indexing.documents.exact_duplicates import text_hash
 from answermill.indexing.documents.language import language_of
-from answermill.indexing.documents.main_text import ExtractionFailed, Extractor
+from answermill.indexing.documents.main_text import ExtractionFailed, TextExtractor
 from answermill.indexing.documents.personal_data import MaskName, masked
 from answermill.indexing.documents.quality import PageText, PresetName, refusal
 from answermill.indexing.passages.text import normalise, one_line, visible
@@ -50,7 +50,7 @@ class DocumentRules:
     domains: Set[str] | None = None  # pages of other registered domains are refused; None keeps every domain
 
 
-def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document | Rejected:
+def parse(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> Document | Rejected:
     """The document that a page holds, or why it is refused; a page of another domain is refused before it is decoded."""
     page = replace(page, url=visible(page.url), doc_id=visible(page.doc_id), source_record=visible(page.source_record))
 

@@ -59,7 +59,7 @@ class ValueWriter:
             self._file.close()
 
 
-class Values:
+class KeyValues:
     """The values of a key, as often as they are iterated."""
 
     def __init__(self, folder: Path, places: array[int]) -> None:

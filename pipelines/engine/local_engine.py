@@ -14,7 +14,7 @@ from answermill.pipelines.engine.disk_values import Places, Written, no_places
 from answermill.pipelines.engine.protocol import GroupFunction, Units, as_work
 from answermill.pipelines.engine.unit_dofn import UnitDoFn, Work
 from answermill.pipelines.engine.worker_pool import WorkerPool
-from answermill.pipelines.engine.worker_process import Task, Worker
+from answermill.pipelines.engine.worker_process import KeyTask, Worker
 from answermill.pipelines.errors import Stopped
 from answermill.pipelines.runs.watch.stopping import is_asked
 
@@ -37,7 +37,7 @@ class LocalEngine:
                 places[key].extend(of_key)
         return self._do(as_work(label, work), places.items())
 
-    def _do(self, work: Work, tasks: Iterable[Task]) -> Places:
+    def _do(self, work: Work, tasks: Iterable[KeyTask]) -> Places:
         """Raises Stopped, when the tasks at work are done, if the command is to stop."""
         emitted = no_places()
         for number, written in self._workers.do(work, takewhile(lambda _: not is_asked(), tasks)):
@@ -57,7 +57,7 @@ class Here:
     def __init__(self, folder: Path) -> None:
         self._worker = Worker(folder)
 
-    def do(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[int, Written]]:
+    def do(self, work: Work, tasks: Iterable[KeyTask]) -> Iterator[tuple[int, Written]]:
         return ((0, self._worker.do(work, task)) for task in tasks)
 
     def close(self) -> None:

@@ -19,12 +19,12 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeAlias
 
-from answermill.pipelines.engine.disk_values import Values, ValueWriter, Written
+from answermill.pipelines.engine.disk_values import KeyValues, ValueWriter, Written
 from answermill.pipelines.engine.protocol import Key
 from answermill.pipelines.engine.unit_dofn import Work
 from answermill.pipelines.runs.watch.stopping import follow
 
-Task: TypeAlias = tuple[Key, "array[int] | None"]
+KeyTask: TypeAlias = tuple[Key, "array[int] | None"]
 """A unit; or a key, and where its values are."""
 
 
@@ -38,14 +38,14 @@ class Worker:
         self._folder, self._writer = folder, ValueWriter(folder, number)
         self._work: Work | None = None
 
-    def do(self, work: Work, task: Task) -> Written:
+    def do(self, work: Work, task: KeyTask) -> Written:
         """Do a task, and write what it emits; the first one of other work ends the former work."""
         if work is not self._work:
             self._end()
             work.setup()
             self._work = work
         key, places = task
-        element = (key,) if places is None else (key, Values(self._folder, places))
+        element = (key,) if places is None else (key, KeyValues(self._folder, places))
         return self._writer.write(work.process(element))
 
     def _end(self) -> None:

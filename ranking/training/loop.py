@@ -105,7 +105,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TrainingProgress:
     """Progress of a training, for a display. `dev`: the score of an evaluation at this step, else None."""
 
     step: int
@@ -175,7 +175,7 @@ def train(
     dev: Dev,
     recipe: Recipe,
     output: Output,
-    report: Callable[[Progress], None] = lambda _: None,
+    report: Callable[[TrainingProgress], None] = lambda _: None,
     processes: Processes = ALONE,
 ) -> History:
     """Train, and leave the best checkpoint in the output's folder, with the history in `training.json` written last.
@@ -218,7 +218,7 @@ def train(
             losses.append(updates.step(history.step, batches, task.loss))
             history.step += 1
             best = history.best
-            report(Progress(history.step, total, losses[-1], None, best.dev if best else None))
+            report(TrainingProgress(history.step, total, losses[-1], None, best.dev if best else None))
             if history.step % every == 0 or history.step == total:
                 break
 
@@ -237,7 +237,7 @@ def train(
             if processes.rank == 0:
                 keep(state, task.save, task.model, optimizer, history, updates.scaler)
             assert history.best is not None
-            report(Progress(history.step, total, mean, score, history.best.dev))
+            report(TrainingProgress(history.step, total, mean, score, history.best.dev))
 
     if processes.rank == 0:
         output.describe(history)

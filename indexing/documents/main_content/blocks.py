@@ -32,7 +32,7 @@ _HINTS = 20_000  # attributes whose hints are remembered
 
 
 @dataclass(slots=True)
-class Block:
+class TextBlock:
     """A run of text without a block-level element in it: a paragraph, heading, list item, or row of a table."""
 
     element: int
@@ -59,7 +59,7 @@ class Elements:
 class Cursor:
     """A place in a page that is being read: the elements and blocks before it, and the block at it."""
 
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[TextBlock] = field(default_factory=list)
     elements: Elements = field(default_factory=lambda: Elements([-1], ["page"], [Hint.NONE]))
     path: list[int] = field(default_factory=lambda: [0])
     """Numbers of the elements that are open, the innermost last."""
@@ -110,7 +110,7 @@ class Cursor:
             text = " ".join(text.split())
 
         if text:
-            self.blocks.append(Block(self.path[-1], text, _bytes(text), self.linked))
+            self.blocks.append(TextBlock(self.path[-1], text, _bytes(text), self.linked))
         self.pieces, self.linked = [], 0
 
 
@@ -120,7 +120,7 @@ class BlockReader:
     def __init__(self) -> None:
         self._hints: dict[str, Hint] = {}
 
-    def read(self, tree: Any) -> tuple[list[Block], Elements]:
+    def read(self, tree: Any) -> tuple[list[TextBlock], Elements]:
         """The blocks of a Resiliparse tree, in their order, and its elements; the tree loses scripts, buttons and the like."""
         cursor = Cursor()
         if (body := tree.body) is None:

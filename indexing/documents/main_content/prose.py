@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from itertools import groupby
 
-from answermill.indexing.documents.main_content.blocks import Block, Elements
+from answermill.indexing.documents.main_content.blocks import Elements, TextBlock
 from answermill.indexing.documents.main_content.hints import Hint
 
 _PROSE = 80  # bytes beside links, from which a block is prose
@@ -39,7 +39,7 @@ _PARTS = {"li", "dd", "table", "tbody", "thead", "tfoot", "tr", "ul", "ol", "dl"
 """Elements that are never the main one: the text around a list or table belongs to it. A cell may hold a page's layout."""
 
 
-def main_text(blocks: Sequence[Block], elements: Elements, comments: bool) -> str:
+def main_text(blocks: Sequence[TextBlock], elements: Elements, comments: bool) -> str:
     """The main text, a line for each block or <br>; `comments`: with those of readers, wherever they stand on the page."""
     hints, wanted = _wanted(blocks, elements, comments)
     article = [block for block in wanted if hints[block.element] == Hint.NONE]
@@ -49,7 +49,7 @@ def main_text(blocks: Sequence[Block], elements: Elements, comments: bool) -> st
     return "\n".join(block.text for block in _without_links(chosen, elements))
 
 
-def _wanted(blocks: Sequence[Block], elements: Elements, comments: bool) -> tuple[list[Hint], list[Block]]:
+def _wanted(blocks: Sequence[TextBlock], elements: Elements, comments: bool) -> tuple[list[Hint], list[TextBlock]]:
     """(the hint that is followed of each element, the blocks that those leave).
 
     Hints that would leave nothing, or no prose where the page has some, are not followed; those of comments always are.
@@ -65,18 +65,18 @@ def _wanted(blocks: Sequence[Block], elements: Elements, comments: bool) -> tupl
     return next((reading for reading in readings if reading[1]), readings[0])
 
 
-def _has_prose(blocks: Sequence[Block], elements: Elements) -> bool:
+def _has_prose(blocks: Sequence[TextBlock], elements: Elements) -> bool:
     return any(_prose(block, elements) for block in blocks)
 
 
-def _prose(block: Block, elements: Elements) -> int:
+def _prose(block: TextBlock, elements: Elements) -> int:
     """Bytes of a block's prose; 0 if it is none."""
     own = block.size - block.linked
     least = _LONG_HEADING if elements.names[block.element] in _HEADINGS else _PROSE
     return own if own >= least and 2 * block.linked < block.size else 0
 
 
-def _shares(blocks: Sequence[Block], elements: Elements) -> list[float]:
+def _shares(blocks: Sequence[TextBlock], elements: Elements) -> list[float]:
     """Weight of the prose in each element."""
     parents, names = elements.parents, elements.names
     weights = [0.0] * len(parents)
@@ -104,7 +104,7 @@ def _followed(elements: Elements, shares: Sequence[float], ignored: Container[Hi
     return followed
 
 
-def _main_element(blocks: Sequence[Block], elements: Elements) -> list[bool]:
+def _main_element(blocks: Sequence[TextBlock], elements: Elements) -> list[bool]:
     """Whether each element is the one of the main text or in it: all are, if there is no prose."""
     parents, names = elements.parents, elements.names
     shares = _shares(blocks, elements)
@@ -127,7 +127,7 @@ def _main_element(blocks: Sequence[Block], elements: Elements) -> list[bool]:
     return inside
 
 
-def _lead(blocks: Sequence[Block], inside: Sequence[bool], elements: Elements) -> set[int]:
+def _lead(blocks: Sequence[TextBlock], inside: Sequence[bool], elements: Elements) -> set[int]:
     """`id` of the blocks of prose between the last <h1> before the main text and its first block."""
     first = next((n for n, block in enumerate(blocks) if inside[block.element]), 0)
     for n in range(first - 1, max(first - 1 - _LEAD, -1), -1):
@@ -136,12 +136,12 @@ def _lead(blocks: Sequence[Block], inside: Sequence[bool], elements: Elements) -
     return set()
 
 
-def _without_links(blocks: Sequence[Block], elements: Elements) -> list[Block]:
+def _without_links(blocks: Sequence[TextBlock], elements: Elements) -> list[TextBlock]:
     """Blocks without those that are nothing but links; fewer than _RUN of them between prose stay."""
     links = [block.linked > _LINKS * block.size and block.size - block.linked < _PROSE for block in blocks]
     prose = [n for n, block in enumerate(blocks) if _prose(block, elements)]
     first, last = (prose[0], prose[-1]) if prose else (0, 0)
-    kept: list[Block] = []
+    kept: list[TextBlock] = []
     for is_links, run in groupby(range(len(blocks)), key=links.__getitem__):
         numbers = list(run)
         if not is_links or (len(numbers) < _RUN and first < numbers[0] < last):

@@ -20,7 +20,7 @@ Kept = Literal["all", "answerable", "clean"]
 
 
 @dataclass
-class Tally:
+class Totals:
     """Sums over some questions, and what follows from them."""
 
     questions: int = 0
@@ -30,8 +30,8 @@ class Tally:
     question_tokens: int = 0
     candidate_tokens: int = 0
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def answered(self) -> float:
@@ -68,8 +68,8 @@ class DatasetStatistics:
 
     def __init__(self, tokens: Tokens = "spacy") -> None:
         self._length = _length_by(tokens)
-        self._closed: dict[Kept, Tally] = {kept: Tally() for kept in get_args(Kept)}
-        self._question = Tally()  # the one whose candidates come now
+        self._closed: dict[Kept, Totals] = {kept: Totals() for kept in get_args(Kept)}
+        self._question = Totals()  # the one whose candidates come now
         self._question_id: str | None = None
 
     def add(self, candidates: Iterable[LabelledCandidate]) -> Self:
@@ -77,7 +77,7 @@ class DatasetStatistics:
         for candidate in candidates:
             if candidate.question_id != self._question_id:
                 self._closed = {kept: self.over(kept) for kept in self._closed}
-                self._question = Tally(questions=1, question_tokens=self._length(candidate.question))
+                self._question = Totals(questions=1, question_tokens=self._length(candidate.question))
                 self._question_id = candidate.question_id
 
             question = self._question
@@ -87,7 +87,7 @@ class DatasetStatistics:
             question.candidate_tokens += self._length(candidate.text)
         return self
 
-    def over(self, kept: Kept) -> Tally:
+    def over(self, kept: Kept) -> Totals:
         """The sums over these questions so far."""
         question = self._question
         if not {"all": True, "answerable": question.positives, "clean": 0 < question.positives < question.candidates}[kept]:
@@ -163,7 +163,7 @@ _COLUMNS = {
 
 def table(statistics: DatasetStatistics, published: Sequence[Published] = ()) -> list[str]:
     """A table, a line each: all, answerable and clean questions, then what is published of them ('-' if it is not)."""
-    named: list[tuple[str, Tally | Published]] = [(kept, statistics.over(kept)) for kept in get_args(Kept)]
+    named: list[tuple[str, Totals | Published]] = [(kept, statistics.over(kept)) for kept in get_args(Kept)]
     named += [(f"{row.source} ({row.kept})", row) for row in published]
     lines = [["", *_COLUMNS.values()]]
     lines += [[name, *(_number(getattr(row, column)) for column in _COLUMNS)] for name, row in named]

@@ -22,12 +22,12 @@ from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.runs.parquet_folder import whole_file
 from answermill.schemas.labels import LabelledCandidate, LabelledPassage
 
-Rows: TypeAlias = Sequence[LabelledPassage]
+QuestionRows: TypeAlias = Sequence[LabelledPassage]
 """Rows of one question: its windows, then what was only retrieved."""
-Take: TypeAlias = Callable[[Split, Rows], None]
+Take: TypeAlias = Callable[[Split, QuestionRows], None]
 
 
-def sentences(rows: Rows) -> list[LabelledCandidate]:
+def sentences(rows: QuestionRows) -> list[LabelledCandidate]:
     """The sentences of a question's passages, each once, in the order in which they come first, with the sentences before and
     after it in that passage."""
     first: dict[str, LabelledCandidate] = {}
@@ -40,12 +40,12 @@ def sentences(rows: Rows) -> list[LabelledCandidate]:
     return list(first.values())
 
 
-def judged(rows: Rows) -> list[LabelledPassage]:
+def judged(rows: QuestionRows) -> list[LabelledPassage]:
     """The windows: each holds a sentence that was judged."""
     return [row for row in rows if row.source == "window"]
 
 
-def asnq_classes(rows: Rows) -> list[tuple[LabelledCandidate, int]]:
+def asnq_classes(rows: QuestionRows) -> list[tuple[LabelledCandidate, int]]:
     """The sentences with ASNQ's classes, where its long answer is a positive passage and its short answer a correct text.
 
     4: correct. 3: another sentence of a positive passage. 2: in no positive passage, but with the text of a correct sentence.
@@ -72,7 +72,7 @@ def parquet(out: Path, name: str) -> Iterator[Take]:
             each: files.enter_context(whole_file(out / f"sentences/{each}.parquet", LabelledCandidate)) for each in SPLITS
         }
 
-        def take(split: Split, rows: Rows) -> None:
+        def take(split: Split, rows: QuestionRows) -> None:
             passages[split](rows)
             candidates[split](sentences(rows))
 
@@ -85,7 +85,7 @@ def dpr(out: Path, name: str) -> Iterator[Take]:
     with ExitStack() as files:
         writers = {each: files.enter_context(_array(out / f"dpr/{each}.json")) for each in SPLITS}
 
-        def take(split: Split, rows: Rows) -> None:
+        def take(split: Split, rows: QuestionRows) -> None:
             writers[split](
                 {
                     "dataset": name,
@@ -131,7 +131,7 @@ def beir(out: Path, name: str) -> Iterator[Take]:
             write("query-id\tcorpus-id\tscore\n")
         written: set[str] = set()
 
-        def take(split: Split, rows: Rows) -> None:
+        def take(split: Split, rows: QuestionRows) -> None:
             queries(json.dumps({"_id": _plain(rows[0].question_id), "text": rows[0].question}, ensure_ascii=False) + "\n")
             for row in rows:
                 if row.passage_id not in written:
@@ -149,7 +149,7 @@ def asnq(out: Path, name: str) -> Iterator[Take]:
     with ExitStack() as files:
         writers = {each: files.enter_context(whole_text(out / f"asnq/{each}.tsv")) for each in SPLITS}
 
-        def take(split: Split, rows: Rows) -> None:
+        def take(split: Split, rows: QuestionRows) -> None:
             lines = (f"{_line(each.question)}\t{_line(each.text)}\t{number}\n" for each, number in asnq_classes(rows))
             writers[split]("".join(lines))
 
@@ -163,7 +163,7 @@ def trec(out: Path, name: str) -> Iterator[Take]:
     with ExitStack() as files:
         writers = {(s, kind): files.enter_context(whole_text(out / f"trec/{s}.{kind}")) for s in SPLITS for kind in kinds}
 
-        def take(split: Split, rows: Rows) -> None:
+        def take(split: Split, rows: QuestionRows) -> None:
             question = _plain(rows[0].question_id)
             writers[split, "topics.tsv"](f"{question}\t{_line(rows[0].question)}\n")
             passages = ((row.passage_id, row.label) for row in judged(rows))

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from answermill.files.atomic_files import WrongShape, read_json, recover_folder, sha256, write_text
 from answermill.indexing.passages.text import fold
 from answermill.pipelines.data.publish.card import Card, Origin, SplitCounts
-from answermill.pipelines.data.publish.formats import FORMS, Rows, judged, sentences
+from answermill.pipelines.data.publish.formats import FORMS, QuestionRows, judged, sentences
 from answermill.pipelines.data.publish.training_passages import SUMMARY
 from answermill.pipelines.data.splits import SPLITS, Split
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
@@ -48,7 +48,7 @@ class Counting:
     _documents: dict[Split, set[str]] = field(default_factory=lambda: {name: set() for name in SPLITS})
     _text: tuple[Split | None, str] = (None, "")
 
-    def take(self, split: Split, rows: Rows) -> None:
+    def take(self, split: Split, rows: QuestionRows) -> None:
         """Raises JobError (65) if a question comes again."""
         question = rows[0].question_id
         if question in self.split_of:

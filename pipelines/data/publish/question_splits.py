@@ -19,7 +19,7 @@ from answermill.pipelines.data.splits import CLAIMS, Split, near_duplicates, own
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.schemas.labels import SentenceLabel
 
-Key: TypeAlias = tuple[str, str]
+SharedKey: TypeAlias = tuple[str, str]
 """Something that two questions can share: ('document', doc_id) or ('question', the first of those that are nearly the same)."""
 
 
@@ -92,7 +92,7 @@ class QuestionSplits:
     """question_id → the first of the questions that are nearly the same; only questions with labels and a split."""
     split_of: Mapping[str, Split]
     documents_apart: bool
-    owner: dict[Key, Split]
+    owner: dict[SharedKey, Split]
     """The split that alone may have the labels of a document, or of questions that are nearly the same."""
     right: Mapping[str, RightSentences]
     """The first of questions that are nearly the same → what is right for one of them, labels that are left out too."""
@@ -161,9 +161,9 @@ class QuestionSplits:
 
 def _links(
     labels: Iterable[SentenceLabel], near: Mapping[str, str], by_document: Callable[[SentenceLabel], bool]
-) -> dict[str, set[Key]]:
+) -> dict[str, set[SharedKey]]:
     """question_id → its text, or one near it, and the documents of those of its labels that `by_document` selects."""
-    links: dict[str, set[Key]] = {}
+    links: dict[str, set[SharedKey]] = {}
     for label in labels:
         keys = links.setdefault(label.question_id, {("question", near[label.question_id])})
         if by_document(label):

@@ -28,7 +28,7 @@ from answermill.pipelines.steps.models import device_of, folder_digest
 from answermill.ranking.reranker import Resources
 from answermill.ranking.rerankers.blend.fitting import METRICS, LabelledColumns, fit_columns
 from answermill.ranking.rerankers.blend.score_columns import EXIT, RETRIEVAL
-from answermill.ranking.rerankers.blend.weights import USUAL_FIT, Figure, Fit, FitOptions, WeightsFile
+from answermill.ranking.rerankers.blend.weights import USUAL_FIT, Fit, FitOptions, Interval, WeightsFile
 from answermill.ranking.rerankers.cascade import ExitStage
 from answermill.ranking.rerankers.cascade.cascade import Cascade, fit_prior
 from answermill.ranking.rerankers.cascade.exits import ExitModel
@@ -253,6 +253,6 @@ def _judged(scored: Path, lists: Sequence[RankedList], labels: Path) -> tuple[li
     return [ranked for ranked, _ in pairs], [of_list for _, of_list in pairs]
 
 
-def _cells(figures: dict[str, Figure]) -> str:
+def _cells(figures: dict[str, Interval]) -> str:
     cells = (figures[metric] for metric in METRICS)
     return "".join(f"{100 * f.value:>6.2f}  {f'{100 * f.low:.2f} .. {100 * f.high:.2f}':<16}" for f in cells)

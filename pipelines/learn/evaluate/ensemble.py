@@ -145,7 +145,7 @@ def _sampled(
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class HeadAgreement:
     """Of each head's correct answers, the share that each teacher gives too."""
 
     heads: tuple[str, ...]
@@ -170,7 +170,7 @@ class Agreement:
             plot_agreement(plots, self.matrix, self.heads, self.teachers)
 
 
-def agree(scores: Path, labels: Path, heads: Sequence[str], teachers: Sequence[str]) -> Agreement:
+def agree(scores: Path, labels: Path, heads: Sequence[str], teachers: Sequence[str]) -> HeadAgreement:
     """Fig. 3 of stages of one table. Raises JobError as `side_by_side` does."""
     if not heads or not teachers:
         raise JobError("give --heads and --teachers", USAGE)
@@ -179,4 +179,4 @@ def agree(scores: Path, labels: Path, heads: Sequence[str], teachers: Sequence[s
     places = ([stages.index(name) for name in names] for names in (heads, teachers))
     complete = scored.complete()
     ours, theirs = (Scored(complete.question, complete.label, complete.scores[:, place]) for place in places)
-    return Agreement(tuple(heads), tuple(teachers), agreement(ours, theirs))
+    return HeadAgreement(tuple(heads), tuple(teachers), agreement(ours, theirs))

@@ -26,7 +26,7 @@ _CURVES = ("#1f4e79", "#c05621", "#2e7d32", "#7b3fa0", "#b00020", "#5f6b7a")
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class PlotMark:
     """A schedule that is named in the legend, by its number; `shape` is matplotlib's."""
 
     number: int
@@ -35,7 +35,9 @@ class Mark:
     colour: str = _COLOURS["mark"]
 
 
-def plot(files: Sequence[Path], cost: Floats, value: Floats, metric: str, front: Sequence[int], marks: Sequence[Mark]) -> None:
+def plot(
+    files: Sequence[Path], cost: Floats, value: Floats, metric: str, front: Sequence[int], marks: Sequence[PlotMark]
+) -> None:
     """One point per schedule: `cost` relative to the monolithic model and `value` of the metric, [schedules], both 0 to 1.
 
     The file names' ends say the form. Schedules at the same place are one point.

@@ -19,7 +19,7 @@ from answermill.files.atomic_files import write_text
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.data.formats import by_question, read_dataset
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, USAGE, JobError
-from answermill.pipelines.learn.evaluate.plot import Mark, plot
+from answermill.pipelines.learn.evaluate.plot import PlotMark, plot
 from answermill.pipelines.runs.watch.progress import progress
 from answermill.pipelines.steps.models import device_of
 from answermill.ranking.evaluation.metrics import METRICS
@@ -152,12 +152,14 @@ class Tuned:
         _parquet(out / "exit_scores.parquet", ExitScore, self._exit_scores())
         _parquet(out / "schedules.parquet", ScheduleScore, self._schedule_scores())
         values = self.replayed.metrics[self.aims.metric]
-        marks = [Mark(self.number("none"), "nothing dropped", "o", "#1f4e79")]
-        marks += [Mark(self.number(f"uniform_{share}"), f"α = {share} everywhere", shape) for share, shape in UNIFORM.items()]
+        marks = [PlotMark(self.number("none"), "nothing dropped", "o", "#1f4e79")]
+        marks += [
+            PlotMark(self.number(f"uniform_{share}"), f"α = {share} everywhere", shape) for share, shape in UNIFORM.items()
+        ]
         aim = f"best at cost ≤ {100 * self.aims.budget:g} %"
-        marks.append(Mark(self.number("budget"), f"{aim}: {_written(self.chosen['budget'])}", "*", "#b00020"))
+        marks.append(PlotMark(self.number("budget"), f"{aim}: {_written(self.chosen['budget'])}", "*", "#b00020"))
         aim = f"loses all with P ≤ {self.aims.delta:g}" if self.guaranteed.p is not None else "no guarantee"
-        marks.append(Mark(self.number("guarantee"), f"{aim}: {_written(self.chosen['guarantee'])}", "P", "#2e7d32"))
+        marks.append(PlotMark(self.number("guarantee"), f"{aim}: {_written(self.chosen['guarantee'])}", "P", "#2e7d32"))
         files = [out / "cost.svg", out / "cost.png"]
         plot(files, self.replayed.cost, values, self.aims.metric, self.replayed.front(values), marks)
         write_text(out / "schedules.json", json.dumps(self.summary(), indent=1, ensure_ascii=False) + "\n")

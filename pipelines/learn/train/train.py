@@ -32,7 +32,7 @@ from answermill.pipelines.steps.models import device_of, emulates, use_threads
 from answermill.ranking.entry import file_keys, file_names, resolve
 from answermill.ranking.training.distillation import NO_TEACHER, Distillation
 from answermill.ranking.training.inputs import Built, TrainingInputs
-from answermill.ranking.training.loop import Output, Progress, Recipe, train
+from answermill.ranking.training.loop import Output, Recipe, TrainingProgress, train
 from answermill.ranking.training.state import HISTORY, STATE, History, begun, finished
 from answermill.ranking.training.update.processes import NoCard, Processes, together
 from answermill.ranking.training.update.speed import Speed, share_of_peak
@@ -180,9 +180,9 @@ def _watched(
     if built.tokens and first and next(task.model.parameters()).device.type == "cuda":
         share = share_of_peak(task, built.tokens, recipe.precision) / processes.count
     speed = Speed(built.tokens * recipe.accumulate, share)
-    now = Progress(0, 1, 0.0, None, None)
+    now = TrainingProgress(0, 1, 0.0, None, None)
 
-    def report(state: Progress) -> None:
+    def report(state: TrainingProgress) -> None:
         nonlocal now
         now = state
         speed.hear(state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from answermill.pipelines.look.estimate.plan_file import Plan
+from answermill.pipelines.look.estimate.plan_file import RunEstimate
 from answermill.pipelines.look.estimate.prediction import counts_of
 from answermill.pipelines.specs.registry import job_steps
 from answermill.pipelines.specs.run import Run
@@ -12,11 +12,11 @@ from answermill.pipelines.specs.run import Run
 
 def predicted_and_actual(run: Path) -> dict[str, tuple[float, float]]:
     """Name → (predicted, actual) of what a run's plan said and its complete steps have; empty if it has no plan."""
-    plan = Plan.read(run)
+    plan = RunEstimate.read(run)
     return {} if plan is None else compared(plan, actual(run))
 
 
-def compared(plan: Plan, values: dict[str, float]) -> dict[str, tuple[float, float]]:
+def compared(plan: RunEstimate, values: dict[str, float]) -> dict[str, tuple[float, float]]:
     """Name → (predicted, actual) of what both have: counts by their names, 'bytes of FOLDER' and 'seconds of STEP'."""
     predicted: dict[str, float] = dict(plan.counts)
     predicted |= {f"bytes of {folder}": size for folder, size in plan.bytes.items()}

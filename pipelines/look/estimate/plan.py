@@ -8,7 +8,7 @@ from pathlib import Path
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError
 from answermill.pipelines.look.estimate.input_sample import draw
-from answermill.pipelines.look.estimate.plan_file import Plan
+from answermill.pipelines.look.estimate.plan_file import RunEstimate
 from answermill.pipelines.look.estimate.prediction import predict
 from answermill.pipelines.look.estimate.rates import Rates
 from answermill.pipelines.look.estimate.record_sample import draw_records
@@ -20,7 +20,7 @@ PAGES, RECORDS, QUESTIONS = 1_000, 200, 64
 """Numbers drawn at the most; a record of a crawl's index is fetched from far away."""
 
 
-def plan_of(job: Job, rates_file: Path | None = None, price_per_hour: float | None = None) -> tuple[Plan, Rates]:
+def plan_of(job: Job, rates_file: Path | None = None, price_per_hour: float | None = None) -> tuple[RunEstimate, Rates]:
     """What a run of the job will take, and the rates of this machine. `rates_file`: of another machine, in place of these.
 
     Raises JobError: 78 if the job does not begin with pages, 65 or 66 as the steps do.

@@ -14,7 +14,7 @@ PLAN = "plan.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunEstimate:
     """What a run will take. Seconds are of the processor, of one core; hours are those of the clock, on `workers` of them."""
 
     counts: dict[str, int]
@@ -65,7 +65,7 @@ class Plan:
         write_text(run / PLAN, json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
-    def read(cls, run: Path) -> Plan | None:
+    def read(cls, run: Path) -> RunEstimate | None:
         """The plan of a run; None if it has none. Raises JobError (65) if the file is none that `save` wrote."""
         try:
             return read_json(run / PLAN, cls)

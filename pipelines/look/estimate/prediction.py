@@ -6,7 +6,7 @@ import os
 
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.look.estimate.input_sample import InputSample
-from answermill.pipelines.look.estimate.plan_file import Plan
+from answermill.pipelines.look.estimate.plan_file import RunEstimate
 from answermill.pipelines.look.estimate.rates import Rates, line
 from answermill.pipelines.look.estimate.sample_runs import Sample, items, sample_depth
 from answermill.pipelines.specs.index import INDEX, SHARDS
@@ -27,7 +27,7 @@ ASSUMED = (
 
 def predict(
     job: Job, source: InputSample, questions: int, sample: Sample, rates: Rates, price_per_hour: float | None = None
-) -> Plan:
+) -> RunEstimate:
     """The plan of a job: `source` is its input, `questions` is how many it asks."""
     workers = job.workers.processes or os.cpu_count() or 1
     counts, seconds, hours, sizes, stages = dict[str, int](), dict[str, float](), dict[str, float](), dict[str, int](), {}
@@ -76,7 +76,7 @@ def predict(
             each, of_part = line(_size(sample.small.run, folder), _size(run, folder))
             sizes[folder] = round(each * row_counts[folder] + of_part * blocks)
 
-    return Plan(
+    return RunEstimate(
         counts=counts,
         seconds=seconds,
         hours=hours,

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from answermill.pipelines.look.report.scored_blocks import Block, Bools, Floats, Ints
+from answermill.pipelines.look.report.scored_blocks import Bools, Floats, Ints, ScoredBlock
 
 RETRIEVAL = "retrieval's order"
 LEAST = 3
@@ -35,7 +35,7 @@ class Agreements:
         self._pairs = list(combinations(range(len(self._names)), 2))
         self._sums = np.zeros((len(self._pairs), 4))  # questions, same first, questions with a correlation, their sum
 
-    def add(self, block: Block) -> None:
+    def add(self, block: ScoredBlock) -> None:
         """Add the questions of a block."""
         questions = len(block.question_ids)
         orders = [block.position + 1, *block.stage_rank.T]

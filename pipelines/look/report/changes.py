@@ -26,7 +26,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangedAnswer:
     """A question whose first answer is another text."""
 
     question_id: str
@@ -66,4 +66,4 @@ class TwoRuns:
     labelled: int
     metrics: Mapping[str, Comparison]
     """P@1 and MRR of B less those of A, over the questions that have labels in both; empty if there are none."""
-    shown: tuple[Changed, ...]
+    shown: tuple[ChangedAnswer, ...]

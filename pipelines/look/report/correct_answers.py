@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
 from answermill.pipelines.look.report.agreement import RETRIEVAL
-from answermill.pipelines.look.report.scored_blocks import Block, Bools, Floats, Ints
+from answermill.pipelines.look.report.scored_blocks import Bools, Floats, Ints, ScoredBlock
 from answermill.ranking.evaluation.metrics import Judged, measure
 
 PLAN = "the plan's result"
@@ -41,7 +41,7 @@ class OrderQuality:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Fates:
     """How many questions' correct candidates ended in this way; `stage` is the one that dropped the last of them, else ''."""
 
     fate: Fate
@@ -58,7 +58,7 @@ class Quality:
     """With a correct candidate in the labels."""
     orders: tuple[OrderQuality, ...]
     """Retrieval's, each stage's, and the plan's."""
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Fates, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class QuestionValues:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class LostAnswer:
     """A question whose first answer is wrong, though a correct candidate was retrieved."""
 
     fate: Fate
@@ -96,7 +96,7 @@ class CorrectAnswers:
         zeros = dict.fromkeys(self._questions.to_pylist(), 0.0)
         self.values = QuestionValues(zeros, dict(zeros))
 
-    def add(self, block: Block) -> dict[int, Loss]:
+    def add(self, block: ScoredBlock) -> dict[int, LostAnswer]:
         """Add the questions of a block; returns its losses by the question's number in it."""
         ids = pa.array(block.question_ids, pa.string())
         has_label = pc.is_in(ids, value_set=self._questions).to_numpy(zero_copy_only=False)
@@ -120,7 +120,7 @@ class CorrectAnswers:
         self._outcomes["first", ""] += int(has_label.sum()) - len(losses) - int((has_label & (furthest < 0)).sum())
         return losses
 
-    def _losses(self, block: Block, correct: Bools, departure: Ints) -> dict[int, Loss]:
+    def _losses(self, block: ScoredBlock, correct: Bools, departure: Ints) -> dict[int, LostAnswer]:
         rows = np.flatnonzero(correct)
         best = rows[np.lexsort((rows, block.rank[rows], -departure[rows], block.question[rows]))]
         losses = {}
@@ -130,7 +130,7 @@ class CorrectAnswers:
                 continue
             fate: Fate = "not first" if block.rank[row] else "grouped" if block.is_grouped[row] else "dropped"
             stage = self._stages[block.dropped_by[row]] if fate == "dropped" else ""
-            losses[int(number)] = Loss(fate, stage, block.first_row + row)
+            losses[int(number)] = LostAnswer(fate, stage, block.first_row + row)
         return losses
 
     @property
@@ -156,10 +156,10 @@ class CorrectAnswers:
         ends += [("dropped", stage, counts["dropped", stage]) for stage in self._stages]
         others: tuple[Fate, ...] = ("grouped", "not first", "first")
         ends += [(fate, "", counts[fate, ""]) for fate in others]
-        return Quality(self._name, len(self._questions), orders, tuple(Outcome(*end) for end in ends))
+        return Quality(self._name, len(self._questions), orders, tuple(Fates(*end) for end in ends))
 
 
-def _departure(block: Block) -> Ints:
+def _departure(block: ScoredBlock) -> Ints:
     """[n]: how many stages the candidate has passed, plus 1 if it was kept to the end."""
     stages = block.score.shape[1]
     passed = np.where(block.dropped_by >= 0, block.dropped_by, stages + 1)
@@ -168,7 +168,7 @@ def _departure(block: Block) -> Ints:
     return np.where(block.is_grouped, last, passed).astype(np.int64)
 
 
-def _values(block: Block, ranks: Ints, correct: Bools, has_label: Bools) -> tuple[Floats, Floats]:
+def _values(block: ScoredBlock, ranks: Ints, correct: Bools, has_label: Bools) -> tuple[Floats, Floats]:
     """[questions] each: P@1 and MRR of an order; what has rank 0 is not in it."""
     ranked = (ranks > 0) & block.is_answer_unit & has_label[block.question]
     judged = Judged(

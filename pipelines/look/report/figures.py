@@ -59,7 +59,7 @@ class Rejects:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class StepCost:
     """How long the workers took for something, added up over them, and how much it was."""
 
     what: str
@@ -185,7 +185,7 @@ class RunReport:
     rejects: tuple[Rejects, ...]
     failed_units: Mapping[str, int]
     """Step → units that failed, whose content is among the rejects."""
-    work: tuple[Work, ...]
+    work: tuple[StepCost, ...]
     price_per_hour: float | None
     predictions: tuple[Predicted, ...]
     """Of what the complete steps have; empty if `answermill plan` wrote no plan into the run."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from answermill.pipelines.errors import counted
-from answermill.pipelines.look.report.figures import Amount, Missing, Rejects, StepFigures, UnitFigures, Work
+from answermill.pipelines.look.report.figures import Amount, Missing, Rejects, StepCost, StepFigures, UnitFigures
 from answermill.pipelines.runs.manifests.manifest import Manifest
 from answermill.pipelines.runs.parquet_folder import read_batches
 from answermill.pipelines.runs.step import work_folders
@@ -110,12 +110,12 @@ def failed_units(run: Run) -> dict[str, int]:
     return {spec.name: n for spec, _ in complete_steps(run) if (n := run.counts(spec).failed_units)}
 
 
-def step_work(run: Run, price_per_hour: float | None) -> Iterator[Work]:
+def step_work(run: Run, price_per_hour: float | None) -> Iterator[StepCost]:
     """The time that each step counted; the plan's stages are figures of their own."""
     for spec, _ in complete_steps(run):
         for time, seconds, items in run.counts(spec).times():
             item = time.item.replace("_", " ")
-            yield Work(f"{spec.name}: {time.work}", items, item, seconds, dollars(seconds, price_per_hour))
+            yield StepCost(f"{spec.name}: {time.work}", items, item, seconds, dollars(seconds, price_per_hour))
 
 
 def dollars(seconds: float | None, price_per_hour: float | None) -> float | None:

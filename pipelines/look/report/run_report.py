@@ -25,7 +25,7 @@ from answermill.pipelines.look.report.figures import AnswerFigures, Predicted, R
 from answermill.pipelines.look.report.histogram import Histogram
 from answermill.pipelines.look.report.manifest_figures import dollars
 from answermill.pipelines.look.report.pages.run_page import run_page
-from answermill.pipelines.look.report.scored_blocks import Block, blocks
+from answermill.pipelines.look.report.scored_blocks import ScoredBlock, blocks
 from answermill.pipelines.look.report.shown_questions import Choices, Reader
 from answermill.pipelines.runs.manifests.manifest import Manifest
 from answermill.pipelines.runs.parquet_folder import read_batches
@@ -159,7 +159,7 @@ class _Pass:
             self.agreements.add(block)
             self.choices.add(block, self.correct.add(block) if self.correct is not None else {})
 
-    def _add(self, block: Block) -> None:
+    def _add(self, block: ScoredBlock) -> None:
         dropped = block.dropped_by[block.dropped_by >= 0]
         self._dropped += np.bincount(dropped, minlength=len(self._stages))
         for n, histogram in enumerate(self._histograms):

@@ -34,7 +34,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ScoredBlock:
     """The candidates of some questions, [n] each, in the order of the rows: a list's kept ones best first, then those that
     left, the last one first. Numbers are 0 where a column is null."""
 
@@ -66,7 +66,7 @@ class Block:
         return len(self.question)
 
 
-def blocks(scored: Folder[ScoredCandidate], stages: Sequence[str]) -> Iterator[Block]:
+def blocks(scored: Folder[ScoredCandidate], stages: Sequence[str]) -> Iterator[ScoredBlock]:
     """The blocks of a folder, part by part; `stages` are the names of its plan's."""
     for part in scored.parts:
         row, waiting = 0, list[pa.RecordBatch]()
@@ -88,7 +88,7 @@ def _last_begin(question_id: pa.ChunkedArray) -> int:
     return int(other[-1]) + 1 if len(other) else 0
 
 
-def _block(part: Part, first_row: int, table: pa.Table, stages: Sequence[str]) -> Block:
+def _block(part: Part, first_row: int, table: pa.Table, stages: Sequence[str]) -> ScoredBlock:
     columns = {name: table.column(name).combine_chunks() for name in COLUMNS}
     ids = columns["question_id"]
     begins = np.concatenate([[0], 1 + np.flatnonzero(pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False))])
@@ -97,7 +97,7 @@ def _block(part: Part, first_row: int, table: pa.Table, stages: Sequence[str]) -
     is_kept = columns["rank"].is_valid().to_numpy(zero_copy_only=False)  # a list's first row, where any is
     ends_in_sentences = (is_sentence | ~is_kept)[begins]  # as `answer_unit`
     score, stage_rank = _stage_columns(columns["stages"], stages)
-    return Block(
+    return ScoredBlock(
         part=part,
         first_row=first_row,
         question_ids=ids.take(pa.array(begins)).to_pylist(),

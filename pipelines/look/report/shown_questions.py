@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from answermill.pipelines.look.report.correct_answers import Loss
+from answermill.pipelines.look.report.correct_answers import LostAnswer
 from answermill.pipelines.look.report.figures import ShownAnswer, ShownLoss, ShownQuestion
-from answermill.pipelines.look.report.scored_blocks import Block
+from answermill.pipelines.look.report.scored_blocks import ScoredBlock
 from answermill.pipelines.runs.parquet_folder import Folder, Part, read_batches, read_rows
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.schemas.ranked import Hit, ScoredCandidate
@@ -41,9 +41,9 @@ class Choices:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self.questions: list[Choice] = []
-        self.losses: list[tuple[Choice, Loss]] = []
+        self.losses: list[tuple[Choice, LostAnswer]] = []
 
-    def add(self, block: Block, losses: dict[int, Loss]) -> None:
+    def add(self, block: ScoredBlock, losses: dict[int, LostAnswer]) -> None:
         """Consider the questions of a block."""
         kept = np.bincount(block.question[block.rank > 0], minlength=len(block.question_ids))
         chosen = [
@@ -78,7 +78,7 @@ class Reader:
             answers = tuple(self._answer(row, self._parts[choice.part]) for row in rows if row.rank is not None)
             yield ShownQuestion(choice.question_id, rows[0].question, answers)
 
-    def losses(self, choices: Iterable[tuple[Choice, Loss]]) -> Iterator[ShownLoss]:
+    def losses(self, choices: Iterable[tuple[Choice, LostAnswer]]) -> Iterator[ShownLoss]:
         """In the same order."""
         for choice, loss in sorted(choices, key=lambda pair: _place(pair[0])):
             part = self._parts[choice.part]

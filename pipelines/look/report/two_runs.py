@@ -17,7 +17,7 @@ import numpy as np
 from answermill.files.atomic_files import whole_text, write_text
 from answermill.files.remote import as_path
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError, counted
-from answermill.pipelines.look.report.changes import KINDS, Amounts, Changed, Kind, Side, TwoRuns
+from answermill.pipelines.look.report.changes import KINDS, Amounts, ChangedAnswer, Kind, Side, TwoRuns
 from answermill.pipelines.look.report.correct_answers import QuestionValues
 from answermill.pipelines.look.report.figures import RunReport
 from answermill.pipelines.look.report.pages.two_runs_page import two_runs_page
@@ -94,7 +94,7 @@ class _Pairs:
         self.questions = self.only_b = 0
         self.changed: Counter[Kind] = Counter()
 
-    def compare_with(self, b: Folder[Answer], show: int) -> Iterator[Changed]:
+    def compare_with(self, b: Folder[Answer], show: int) -> Iterator[ChangedAnswer]:
         """Compare all answers, first; yields the first `show` changed ones of each kind, in the order of B's questions."""
         chosen: dict[Kind, list[Answer]] = {kind: [] for kind in KINDS}
         for answer in b.read():
@@ -111,7 +111,7 @@ class _Pairs:
         ids = {answer.question_id for answers in chosen.values() for answer in answers}
         of_a = {answer.question_id: answer for answer in self._a.where("question_id", ids)} if ids else {}
         return (
-            Changed(answer.question_id, answer.question, kind, _side(of_a[answer.question_id]), _side(answer))
+            ChangedAnswer(answer.question_id, answer.question, kind, _side(of_a[answer.question_id]), _side(answer))
             for kind, answers in chosen.items()
             for answer in answers
         )

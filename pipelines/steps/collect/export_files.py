@@ -22,7 +22,7 @@ from answermill.pipelines.data.annotation_tools.tool import FileKind
 from answermill.pipelines.data.inputs.text_lines import bad, refuse_half_pairs
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 
-Row: TypeAlias = tuple[int, Mapping[str, Any]]
+NumberedRow: TypeAlias = tuple[int, Mapping[str, Any]]
 """Where it stands, and its values: the line of JSON lines and CSV, the number of the record in a JSON list; from 1."""
 AGAIN = "export it again, whole"
 CHUNK = 1 << 16
@@ -47,7 +47,7 @@ class ExportFile:
                 first = chunk.lstrip()[:1]
         self.kind: FileKind = "list" if first == "[" else "lines" if first == "{" else "csv"
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[NumberedRow]:
         """All rows. Raises JobError (65) with the place where one is broken or the file is cut off."""
         rows = {"list": self._list, "lines": self._lines, "csv": self._csv}[self.kind]
         self._where, self._unit = 0, "record" if self.kind == "list" else "line"
@@ -82,7 +82,7 @@ class ExportFile:
     def _at(self, where: int) -> None:
         self._where, self.position = where, self._raw.tell()
 
-    def _lines(self, text: IO[str]) -> Iterator[Row]:
+    def _lines(self, text: IO[str]) -> Iterator[NumberedRow]:
         for line, each in enumerate(text, 1):
             if each.strip():
                 try:
@@ -93,7 +93,7 @@ class ExportFile:
                 yield line, self._object(row)
             self._at(line)
 
-    def _list(self, text: IO[str]) -> Iterator[Row]:
+    def _list(self, text: IO[str]) -> Iterator[NumberedRow]:
         characters = _Utf8(text)
         try:
             events = self._shallow(ijson.basic_parse(characters, buf_size=CHUNK))
@@ -123,7 +123,7 @@ class ExportFile:
             raise self._bad(f"not a JSON object: {str(row)[:60]}; no export that is known")
         return row
 
-    def _csv(self, text: IO[str]) -> Iterator[Row]:
+    def _csv(self, text: IO[str]) -> Iterator[NumberedRow]:
         lines = _Lines(text)
         names, delimiter = self._header(next(lines, ""))
         reader = csv.reader(lines, delimiter=delimiter, strict=True)

@@ -39,7 +39,7 @@ KEPT = "domains-kept.txt"
 """In the step's work folder: the domains, a line each, for the workers that parse."""
 _BUCKETS = 64
 
-Counts: TypeAlias = Mapping[str, int]
+DomainPages: TypeAlias = Mapping[str, int]
 """Domain → its pages."""
 
 
@@ -120,7 +120,7 @@ class CountDomains(UnitDoFn):
     def load(self) -> None:
         self._files = FileList(self._work)
 
-    def work(self, unit: int) -> Iterator[tuple[int, Counts]]:
+    def work(self, unit: int) -> Iterator[tuple[int, DomainPages]]:
         report = reports(self._work).read_one(unit)
         if report is None:
             file = self._files[unit]
@@ -132,7 +132,7 @@ class CountDomains(UnitDoFn):
         yield from buckets.items()
 
 
-def most_popular(_bucket: int, members: Iterable[Counts], most: int) -> Iterator[tuple[int, Counts]]:
+def most_popular(_bucket: int, members: Iterable[DomainPages], most: int) -> Iterator[tuple[int, DomainPages]]:
     """The `most` domains with the most pages over all members."""
     pages: Counter[str] = Counter()
     for member in members:
@@ -140,7 +140,7 @@ def most_popular(_bucket: int, members: Iterable[Counts], most: int) -> Iterator
     yield 0, dict(nsmallest(most, pages.items(), key=popularity))
 
 
-def write_chosen(_all: int, members: Iterable[Counts], most: int, path: Path) -> Iterator[tuple[int, Counts]]:
+def write_chosen(_all: int, members: Iterable[DomainPages], most: int, path: Path) -> Iterator[tuple[int, DomainPages]]:
     """Write the most popular of those of all buckets."""
     for _, domains in most_popular(0, members, most):
         write_text(path, table(domains))

@@ -49,9 +49,9 @@ from answermill.pipelines.steps.ingest.parse_and_cut import (
 from answermill.pipelines.steps.ingest.repeated import boilerplate, near_duplicates
 from answermill.pipelines.steps.ingest.repeated.verdicts import (
     Boilerplate,
-    Bucket,
     Duplicates,
     FileKeys,
+    KeyBucket,
     document_keys,
     find_duplicates,
 )
@@ -177,7 +177,7 @@ class ParsePages(UnitDoFn):
     def teardown(self) -> None:
         self._extractor.close()
 
-    def work(self, unit: int) -> Iterator[tuple[Bucket, FileKeys]]:
+    def work(self, unit: int) -> Iterator[tuple[KeyBucket, FileKeys]]:
         report = parsed_files(self._work).read_one(unit) or parse_file(
             self._files[unit], self._rules, self._extractor, self._work
         )

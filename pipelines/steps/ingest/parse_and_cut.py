@@ -15,7 +15,7 @@ from answermill.indexing.crawl.records import FAILURES
 from answermill.indexing.documents import boilerplate
 from answermill.indexing.documents.block_list import BlockList
 from answermill.indexing.documents.domains import domain_of
-from answermill.indexing.documents.main_text import Extractor
+from answermill.indexing.documents.main_text import TextExtractor
 from answermill.indexing.documents.parse import DocumentRules, parse
 from answermill.indexing.passages.passages import Splitter
 from answermill.pipelines.config.job_file import Ingest
@@ -54,15 +54,15 @@ def document_rules(settings: Ingest, domains: Set[str] | None = None, blocked: B
     )
 
 
-def extractor_of(settings: Ingest) -> Extractor:
-    return Extractor(settings.page_seconds, by=settings.extractor, comments=settings.comments)
+def extractor_of(settings: Ingest) -> TextExtractor:
+    return TextExtractor(settings.page_seconds, by=settings.extractor, comments=settings.comments)
 
 
 def splitter(settings: Ingest) -> Splitter:
     return Splitter(max_tokens=settings.passage_tokens, words=settings.passage_words, mode=settings.passages)
 
 
-def parse_file(file: Input, rules: DocumentRules, extractor: Extractor, work: Path) -> IngestReport:
+def parse_file(file: Input, rules: DocumentRules, extractor: TextExtractor, work: Path) -> IngestReport:
     """Parse one file's pages into the work folder.
 
     If the rules keep only some domains, the pages of each are counted too, unless that was done to choose them.

@@ -96,13 +96,13 @@ def taking_over(plan: Sequence[Stage], former_run: Former) -> list[Stage]:
         if stage.name not in former_run.same or not isinstance(stage.reranker, ReadsContext):
             return stage
         (reading,) = stage.reranker.readings
-        former = Wanted(former_run.same[stage.name], reading, stage.reranker.reads)
+        former = WantedScores(former_run.same[stage.name], reading, stage.reranker.reads)
         return replace(stage, reranker=KnownScores(stage.reranker, lambda question: run.scores(question, former)))
 
     return [known(stage) for stage in plan]
 
 
-class Wanted(NamedTuple):
+class WantedScores(NamedTuple):
     """Whose scores of an earlier run are wanted."""
 
     stage: str
@@ -136,7 +136,7 @@ class EarlierRun:
         self._parts = self._parts_of_questions()
         self._read = lru_cache(_PARTS * 4)(self._scores_of_part)
 
-    def scores(self, question: str, wanted: Wanted) -> Scores:
+    def scores(self, question: str, wanted: WantedScores) -> Scores:
         """What the stage gave to candidates of that question, by their deciding texts."""
         scores: dict[tuple[str, ...], float] = {}
         for number in self._parts.get(question, ()):
@@ -152,7 +152,7 @@ class EarlierRun:
                     parts[question][number] = None
         return {question: tuple(numbers) for question, numbers in parts.items()}
 
-    def _scores_of_part(self, number: int, wanted: Wanted) -> dict[str, dict[tuple[str, ...], float]]:
+    def _scores_of_part(self, number: int, wanted: WantedScores) -> dict[str, dict[tuple[str, ...], float]]:
         part = self._scored.parts[number]
         passages = self._passages(part.unit) if wanted.needs_passage else {}
         scores: dict[str, dict[tuple[str, ...], float]] = defaultdict(dict)

@@ -21,7 +21,7 @@ from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
 from answermill.ranking.evaluation.metrics import Judged, measure
 from answermill.ranking.evaluation.significance import interval
 from answermill.ranking.rerankers.blend.score_columns import WeightedSum, standardised
-from answermill.ranking.rerankers.blend.weights import USUAL_FIT, Figure, Fit, FitOptions
+from answermill.ranking.rerankers.blend.weights import USUAL_FIT, Fit, FitOptions, Interval
 from answermill.schemas.ranked import RankedList
 
 METRICS = ("P@1", "MRR")
@@ -204,9 +204,9 @@ def _metrics(questions: int, question: Ints, score: Floats, label: Ints) -> dict
     return {metric: values.expected for metric, values in measure(judged, METRICS).items()}
 
 
-def _figures(values: dict[str, Floats]) -> dict[str, Figure]:
+def _figures(values: dict[str, Floats]) -> dict[str, Interval]:
     figures = {}
     for metric, of_metric in values.items():
         low, high = interval(of_metric)
-        figures[metric] = Figure(value=float(of_metric.mean()), low=low, high=high)
+        figures[metric] = Interval(value=float(of_metric.mean()), low=low, high=high)
     return figures

@@ -36,7 +36,7 @@ class FitOptions:
 USUAL_FIT = FitOptions()
 
 
-class Figure(Section):
+class Interval(Section):
     """A metric's mean over the questions, from 0 to 1, with its 95 % interval."""
 
     value: float
@@ -53,13 +53,13 @@ class Fit(Section):
     candidates: int
     penalty: float
     folds: int
-    alone: dict[str, dict[str, Figure]]
+    alone: dict[str, dict[str, Interval]]
     """Name of a score → metric → its value when that score alone orders the lists."""
-    blend: dict[str, Figure]
+    blend: dict[str, Interval]
     """Metric → its value when weights order the lists that were fitted without their questions (cross-validation)."""
     best: str
     """Of the scores, the one with the highest MRR."""
-    gain: dict[str, Figure]
+    gain: dict[str, Interval]
     """Metric → the blend's value minus that of `best`."""
 
 

@@ -10,7 +10,7 @@ from itertools import islice
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from answermill.ranking.training.loop import Progress, TrainingTask
+from answermill.ranking.training.loop import TrainingProgress, TrainingTask
 from answermill.ranking.training.update.update import TYPES, Precision, mixed
 from answermill.ranking.transformer.devices import peak_flops
 
@@ -48,7 +48,7 @@ class Speed:
         self._began = self._last = clock()
         self._steps, self._seconds, self._peak = 0, 0.0, 0
 
-    def hear(self, state: Progress) -> None:
+    def hear(self, state: TrainingProgress) -> None:
         """A step or an evaluation has ended."""
         now = self._clock()
         if state.dev is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from answermill.indexing.documents.html_text import ExtractorName
-from answermill.indexing.documents.main_text import ExtractionFailed, Extractor
+from answermill.indexing.documents.main_text import ExtractionFailed, TextExtractor
 
 PAGE = """<html><head><title>The  Moon &amp;
  its phases</title><script>var title = "<title>no</title>";</script></head><body>
@@ -19,12 +19,12 @@ OPEN = "".join(f"<b {n}>" for n in range(20_000))  # 170 KB that take the parser
 
 
 @pytest.fixture(scope="module")
-def extractor() -> Iterator[Extractor]:
-    with Extractor(deadline_s=0.5) as running:
+def extractor() -> Iterator[TextExtractor]:
+    with TextExtractor(deadline_s=0.5) as running:
         yield running
 
 
-def test_paragraphs_are_lines_and_navigation_is_gone(extractor: Extractor) -> None:
+def test_paragraphs_are_lines_and_navigation_is_gone(extractor: TextExtractor) -> None:
     title, text = extractor.extract(PAGE)
     assert title == "The Moon & its phases"
     lines = [line for line in text.splitlines() if line]
@@ -41,25 +41,25 @@ def test_paragraphs_are_lines_and_navigation_is_gone(extractor: Extractor) -> No
         ("<meta name='other' content='B'>", "C d"),
     ],
 )
-def test_the_title_is_the_titles_or_og_titles_or_the_first_headings(extractor: Extractor, head: str, title: str) -> None:
+def test_the_title_is_the_titles_or_og_titles_or_the_first_headings(extractor: TextExtractor, head: str, title: str) -> None:
     body = "<svg><title>icon</title></svg><h1>C <i>d</i></h1><h1>E</h1>"
     assert extractor.extract(f"<html><head>{head}</head><body>{body}</body></html>")[0] == title
 
 
 @pytest.mark.parametrize("html", ["", "no markup at all", "<", "\0", "<p>\ud800</p>", "<title>é😀</title>" + "x" * 3_000_000])
-def test_odd_pages_are_answered(extractor: Extractor, html: str) -> None:
+def test_odd_pages_are_answered(extractor: TextExtractor, html: str) -> None:
     title, text = extractor.extract(html)
     assert title in ("", "é😀") and len(text) <= len(html)
 
 
-def test_a_page_that_takes_too_long_fails_alone(extractor: Extractor) -> None:
+def test_a_page_that_takes_too_long_fails_alone(extractor: TextExtractor) -> None:
     with pytest.raises(ExtractionFailed) as failed:
         extractor.extract(OPEN)
     assert failed.value.reason == "extraction_timeout" and "0.5 s" in failed.value.detail
     assert extractor.extract(PAGE)[0] == "The Moon & its phases"
 
 
-def test_a_child_that_is_killed_fails_one_page(extractor: Extractor) -> None:
+def test_a_child_that_is_killed_fails_one_page(extractor: TextExtractor) -> None:
     extractor.extract(PAGE)
     child = extractor._child
     assert child is not None
@@ -72,7 +72,7 @@ def test_a_child_that_is_killed_fails_one_page(extractor: Extractor) -> None:
 
 
 def test_a_page_that_needs_more_memory_than_allowed_fails_alone() -> None:
-    with Extractor(memory_gb=0.4) as small:
+    with TextExtractor(memory_gb=0.4) as small:
         with pytest.raises(ExtractionFailed) as failed:
             small.extract("<i></i>" * 5_000_000)
         assert failed.value.reason == "extraction_crashed"
@@ -81,7 +81,7 @@ def test_a_page_that_needs_more_memory_than_allowed_fails_alone() -> None:
 
 def test_the_child_starts_with_the_first_page_and_ends_with_close(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # nothing depends on where the job runs
-    extractor = Extractor()
+    extractor = TextExtractor()
     assert extractor._child is None
     extractor.extract(PAGE)
     child = extractor._child
@@ -93,7 +93,7 @@ def test_the_child_starts_with_the_first_page_and_ends_with_close(tmp_path: Path
 
 def test_a_limit_that_nothing_can_keep_is_refused() -> None:
     with pytest.raises(ValueError, match="must be positive, not 0 and 2"):
-        Extractor(deadline_s=0, memory_gb=2)
+        TextExtractor(deadline_s=0, memory_gb=2)
 
 
 def test_trafilatura_extracts_in_the_same_child() -> None:
@@ -101,7 +101,7 @@ def test_trafilatura_extracts_in_the_same_child() -> None:
     lists = "<h2>Which they are</h2><ul><li>New moon, which nobody sees</li><li>Full moon, which everybody sees</li></ul>"
     table = "<table><tr><th>Phase</th><th>Day</th></tr><tr><td>Full moon</td><td>15</td></tr></table>"
     page = PAGE.replace("<p>Each", f"<p>{prose}</p>{lists}{table}<p>Each")
-    with Extractor(by="trafilatura") as trafilatura:
+    with TextExtractor(by="trafilatura") as trafilatura:
         title, text = trafilatura.extract(page)
         assert title == "The Moon & its phases"
         lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -124,13 +124,13 @@ def test_readers_comments_are_main_text_unless_they_are_not_wanted(by: Extractor
     )
     page = f"<html><body><article>{article}</article>{comments}</body></html>"
     for keep in (True, False):
-        with Extractor(by=by, comments=keep) as extractor:
+        with TextExtractor(by=by, comments=keep) as extractor:
             text = extractor.extract(page)[1]
         assert "8 readers came" in text and ("I was there" in text) == keep
 
 
 def test_trafilatura_is_ended_in_time_as_well() -> None:
-    with Extractor(deadline_s=0.4, by="trafilatura") as trafilatura:
+    with TextExtractor(deadline_s=0.4, by="trafilatura") as trafilatura:
         with pytest.raises(ExtractionFailed, match="extraction_timeout"):
             trafilatura.extract("<p>It takes long to read a page of a hundred thousand paragraphs.</p>" * 100_000)
         assert "principal phases" in trafilatura.extract(PAGE)[1]

@@ -13,7 +13,7 @@ from answermill.indexing.crawl.input_formats import read_pages
 from answermill.indexing.crawl.raw_page import RawPage
 from answermill.indexing.documents.domains import domain_of
 from answermill.indexing.documents.language import language_of
-from answermill.indexing.documents.main_text import Extractor
+from answermill.indexing.documents.main_text import TextExtractor
 from answermill.indexing.documents.parse import DocumentRules, decode, parse
 from answermill.indexing.documents.quality import PageText
 from answermill.schemas.corpus import Document, Rejected
@@ -32,8 +32,8 @@ RULES = DocumentRules()
 
 
 @pytest.fixture(scope="module")
-def extractor() -> Iterator[Extractor]:
-    with Extractor(deadline_s=0.5) as running:
+def extractor() -> Iterator[TextExtractor]:
+    with TextExtractor(deadline_s=0.5) as running:
         yield running
 
 
@@ -66,7 +66,7 @@ def page(text: str, title: str = "<title>The Moon</title>") -> str:
     return f"<html><head>{title}</head><body><nav>Home Shop</nav><main><p>{text}</p></main></body></html>"
 
 
-def test_a_page_becomes_a_document_that_says_where_it_came_from(extractor: Extractor) -> None:
+def test_a_page_becomes_a_document_that_says_where_it_came_from(extractor: TextExtractor) -> None:
     document = parse(html(page(ENGLISH.replace(" ", "  \n"))), RULES, extractor)
     assert document == Document(
         doc_id=hashlib.sha256(f"https://www.example.co.uk/a\n{ENGLISH}".encode()).hexdigest()[:16],
@@ -85,7 +85,7 @@ def test_a_page_becomes_a_document_that_says_where_it_came_from(extractor: Extra
     )
 
 
-def test_texts_that_differ_in_case_and_white_space_have_one_hash_and_their_own_ids(extractor: Extractor) -> None:
+def test_texts_that_differ_in_case_and_white_space_have_one_hash_and_their_own_ids(extractor: TextExtractor) -> None:
     one = parse(row(ENGLISH, url="http://a.example/"), RULES, extractor)
     other = parse(row(ENGLISH.upper().replace(". ", ".\n\n"), url="http://b.example/"), RULES, extractor)
     assert isinstance(one, Document) and isinstance(other, Document)
@@ -112,7 +112,9 @@ def test_texts_that_differ_in_case_and_white_space_have_one_hash_and_their_own_i
         (html("".join(f"<b {n}>" for n in range(20_000))), RULES, "extraction_timeout", "more than 0.5 s of CPU time"),
     ],
 )
-def test_a_refused_page_says_why(raw: RawPage, rules: DocumentRules, reason: str, detail: str, extractor: Extractor) -> None:
+def test_a_refused_page_says_why(
+    raw: RawPage, rules: DocumentRules, reason: str, detail: str, extractor: TextExtractor
+) -> None:
     outcome = parse(raw, rules, extractor)
     assert isinstance(outcome, Rejected)
     assert outcome.reason == reason and outcome.detail.startswith(detail)
@@ -131,7 +133,7 @@ def test_a_refused_page_says_why(raw: RawPage, rules: DocumentRules, reason: str
         (row("word " * 30, language="en"), RULES),
     ],
 )
-def test_a_page_that_keeps_the_rules_is_kept(raw: RawPage, rules: DocumentRules, extractor: Extractor) -> None:
+def test_a_page_that_keeps_the_rules_is_kept(raw: RawPage, rules: DocumentRules, extractor: TextExtractor) -> None:
     assert isinstance(parse(raw, rules, extractor), Document)
 
 
@@ -187,7 +189,7 @@ def test_domains_are_those_that_one_can_register() -> None:
 
 
 @pytest.mark.skipif(not WEB.exists(), reason="the measuring data is not beside this checkout")
-def test_english_pages_are_told_from_others(extractor: Extractor) -> None:
+def test_english_pages_are_told_from_others(extractor: TextExtractor) -> None:
     rules = DocumentRules(require_title=False)
     counts = {}
     for name in ("trafilatura-en.warc.gz", "trafilatura-non-english.warc.gz"):
@@ -211,14 +213,14 @@ def test_english_pages_are_told_from_others(extractor: Extractor) -> None:
         ('<meta name="description" content="noindex">', False),
     ],
 )
-def test_a_page_that_wants_no_index_is_refused_if_that_is_heeded(meta: str, refused: bool, extractor: Extractor) -> None:
+def test_a_page_that_wants_no_index_is_refused_if_that_is_heeded(meta: str, refused: bool, extractor: TextExtractor) -> None:
     raw = html(page(ENGLISH, f"<title>The Moon</title>{meta}"))
     assert isinstance(parse(raw, RULES, extractor), Document)
     result = parse(raw, DocumentRules(refuse_noindex=True), extractor)
     assert (isinstance(result, Rejected) and result.reason == "noindex") == refused
 
 
-def test_presets_and_masks_of_the_rules_are_applied(extractor: Extractor) -> None:
+def test_presets_and_masks_of_the_rules_are_applied(extractor: TextExtractor) -> None:
     raw = html(page(f"{ENGLISH} Write to moon@example.org."))
     document = parse(raw, DocumentRules(masks=("email",)), extractor)
     assert isinstance(document, Document) and document.text.endswith("Write to [email].")

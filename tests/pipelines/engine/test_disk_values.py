@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answermill.pipelines.engine import disk_values
-from answermill.pipelines.engine.disk_values import Values, ValueWriter, no_places, packed, unpacked
+from answermill.pipelines.engine.disk_values import KeyValues, ValueWriter, no_places, packed, unpacked
 from answermill.pipelines.steps.ingest.repeated.boilerplate import OfFile, Paragraphs
 from answermill.pipelines.steps.ingest.repeated.verdicts import Duplicates
 
@@ -70,5 +70,5 @@ def test_values_of_several_files_are_read_as_often_as_they_are_iterated(tmp_path
         for key, start, length in writer.write([("a", number), ("b", "text"), ("a", [number])]):
             places[key].extend((number, start, length))
         writer.close()
-    values = Values(tmp_path, places["a"])
-    assert list(values) == list(values) == [0, [0], 1, [1]] and list(Values(tmp_path, places["b"])) == ["text", "text"]
+    values = KeyValues(tmp_path, places["a"])
+    assert list(values) == list(values) == [0, [0], 1, [1]] and list(KeyValues(tmp_path, places["b"])) == ["text", "text"]

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from answermill.ranking.reranker import ScoreNotFinite, order_by
-from answermill.ranking.training.loop import Dev, Output, Progress, Recipe, slanted_triangular, train
+from answermill.ranking.training.loop import Dev, Output, Recipe, TrainingProgress, slanted_triangular, train
 from answermill.ranking.training.state import STATE, finished
 from answermill.schemas.labels import LabelledCandidate
 
@@ -88,7 +88,7 @@ def test_one_that_is_stopped_anywhere_ends_with_the_same_weights(tmp_path, more,
     train(task(steep=steep), Dev(QUESTIONS), recipe, Output(tmp_path / "whole", "f"))
     for stop in (1, 5, 9, 23):
 
-        def until(state: Progress, stop: int = stop) -> None:
+        def until(state: TrainingProgress, stop: int = stop) -> None:
             if state.step == stop and state.dev is None:
                 raise KeyboardInterrupt
 
@@ -126,7 +126,7 @@ def test_fp16_leaves_the_weights_where_a_gradient_is_infinite_and_multiplies_by_
     recipe = replace(RECIPE, epochs=1, precision="fp16", evaluate_every=1)
     states = []
 
-    def look(state: Progress) -> None:
+    def look(state: TrainingProgress) -> None:
         if state.dev is not None:
             states.append(load_file(tmp_path / STATE / f"{state.step}.safetensors"))
 
@@ -149,7 +149,7 @@ def test_the_first_of_equal_dev_scores_is_the_best(tmp_path):
 
 
 def test_a_state_of_another_training_is_refused(tmp_path):
-    def stop(state: Progress) -> None:
+    def stop(state: TrainingProgress) -> None:
         if state.dev is not None:
             raise KeyboardInterrupt
 
@@ -165,7 +165,7 @@ def test_a_state_of_another_training_is_refused(tmp_path):
 )
 def test_a_dev_score_that_cannot_be_is_refused_before_the_first_step(tmp_path, label, metric, says):
     questions = [[replace(row, label=row.label * label) for row in rows] for rows in QUESTIONS]
-    steps: list[Progress] = []
+    steps: list[TrainingProgress] = []
     with pytest.raises(ValueError, match=says):
         train(task(), Dev(questions), replace(RECIPE, metric=metric), Output(tmp_path, "f"), steps.append)
     assert not steps

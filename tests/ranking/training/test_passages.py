@@ -26,7 +26,7 @@ from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Pass
 from answermill.ranking.rerankers.peasi.peasi import calibrated
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, Variant, encoded
 from answermill.ranking.rerankers.peasi.slots import Slots
-from answermill.ranking.training.loop import Output, Progress, Recipe, train
+from answermill.ranking.training.loop import Output, Recipe, TrainingProgress, train
 from answermill.ranking.training.passages.passage_data import PassageData
 from answermill.ranking.training.passages.passage_task import PassageOptions, PassageTask, dev_lists
 from answermill.ranking.training.state import finished
@@ -300,11 +300,11 @@ def test_it_learns(variant: Variant, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("variant", ["pr", "joint"])
 def test_one_that_is_stopped_ends_with_the_same_weights(variant: Variant, tmp_path: Path) -> None:
-    def begun(name: str, tell: Callable[[Progress], None] = lambda _: None) -> None:
+    def begun(name: str, tell: Callable[[TrainingProgress], None] = lambda _: None) -> None:
         peasi = model(variant, 3, replace(SHAPE, width=8, dropout=0.2))
         train(task(peasi, tokens=150), dev_lists(peasi, QUESTIONS), RECIPE, Output(tmp_path / name, "f"), tell)
 
-    def stop(state: Progress) -> None:
+    def stop(state: TrainingProgress) -> None:
         if state.step == 5 and state.dev is None:
             raise KeyboardInterrupt
 

@@ -16,7 +16,7 @@ from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.ranking.context import Reading
 from answermill.ranking.rerankers.hashing import hashing_model
 from answermill.ranking.rerankers.hashing.hashing_model import HashingModel, Variant, sign
-from answermill.ranking.training.loop import Dev, Output, Progress, Recipe, train
+from answermill.ranking.training.loop import Dev, Output, Recipe, TrainingProgress, train
 from answermill.ranking.training.state import History
 from answermill.ranking.training.triplets import HashTask, TripletOptions
 from answermill.ranking.transformer.encoder import LayeredEncoder
@@ -189,11 +189,11 @@ def test_a_hard_negative_is_the_drawn_one_that_the_model_scores_highest() -> Non
 def test_a_training_learns_and_one_that_is_stopped_ends_with_the_same_weights(tmp_path: Path, negatives: str) -> None:
     recipe = Recipe(epochs=12, learning_rate=5e-3, schedule="linear", seed=1)
 
-    def begun(name: str, tell: Callable[[Progress], None] = lambda _: None) -> History:
+    def begun(name: str, tell: Callable[[TrainingProgress], None] = lambda _: None) -> History:
         learning = task(model(shape=replace(SHAPE, dropout=0.2)), negatives=negatives, tokens=60, seed=1)
         return train(learning, Dev(QUESTIONS[:2]), recipe, Output(tmp_path / name, "f"), tell)
 
-    def stop(state: Progress) -> None:
+    def stop(state: TrainingProgress) -> None:
         if state.step == 5 and state.dev is None:
             raise KeyboardInterrupt
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from answermill.pipelines.look.report.correct_answers import Outcome
+from answermill.pipelines.look.report.correct_answers import Fates
 from answermill.pipelines.look.report.figures import Amount, Rejects, RunReport, StageFigures, StepFigures
 from answermill.pipelines.look.report.pages.templates import NOTHING, money, number, page, percent
 
@@ -115,7 +115,7 @@ def _outcomes(report: RunReport) -> Iterator[Amount]:
                 yield Amount(_fate(each), each.questions, percent(each.questions / report.quality.questions))
 
 
-def _fate(outcome: Outcome) -> str:
+def _fate(outcome: Fates) -> str:
     if outcome.fate == "dropped":
         return f"dropped by {outcome.stage}"
     return {"not first": "kept, not first", "grouped": "passage gave another"}.get(outcome.fate, outcome.fate)

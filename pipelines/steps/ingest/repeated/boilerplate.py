@@ -25,7 +25,7 @@ from answermill.pipelines.steps.ingest.repeated.verdicts import Boilerplate, Dup
 _BUCKETS = 64
 _PARAGRAPHS, _DOMAINS = "paragraphs", "domains"
 
-Bucket: TypeAlias = tuple[str, int]
+ParagraphBucket: TypeAlias = tuple[str, int]
 """(what its keys are of, number below _BUCKETS)."""
 
 
@@ -63,7 +63,7 @@ class CountParagraphs(UnitDoFn):
         super().__init__(step.name, step.work)
         self._work = step.work
 
-    def work(self, unit: int, members: Iterable[Duplicates]) -> Iterator[tuple[Bucket, OfFile | Domains]]:
+    def work(self, unit: int, members: Iterable[Duplicates]) -> Iterator[tuple[ParagraphBucket, OfFile | Domains]]:
         parsed = parsed_files(self._work).read_one(unit)
         if parsed is None:
             return  # its file has failed for good: the step ends, or goes on without it
@@ -86,8 +86,8 @@ class CountParagraphs(UnitDoFn):
 
 
 def on_enough_pages(
-    bucket: Bucket, members: Iterable[OfFile | Domains], least: int = 10
-) -> Iterator[tuple[Bucket, OfFile | Domains]]:
+    bucket: ParagraphBucket, members: Iterable[OfFile | Domains], least: int = 10
+) -> Iterator[tuple[ParagraphBucket, OfFile | Domains]]:
     """The paragraphs of each file that stand on at least `least` pages of all files, and on how many, by their domains. Domains
     stay in their bucket."""
     if bucket[0] == _DOMAINS:
@@ -104,7 +104,7 @@ def on_enough_pages(
 
 
 def on_enough_of_them(
-    _bucket: Bucket, members: Iterable[OfFile | Domains], share: float = 0.3
+    _bucket: ParagraphBucket, members: Iterable[OfFile | Domains], share: float = 0.3
 ) -> Iterator[tuple[int, Boilerplate]]:
     """The paragraphs of each file that stand on at least this share of the pages of their domain."""
     members = list(members)

@@ -33,7 +33,7 @@ _BUCKETS = 16  # of each band
 _EARLIER = -1  # in place of a file's number
 _ROWS = 512  # documents whose runs of words are in memory at once
 
-Bucket: TypeAlias = tuple[int, int]
+BandBucket: TypeAlias = tuple[int, int]
 """(band, number below _BUCKETS)."""
 Signed: TypeAlias = tuple[int, str, Rows, list[str], near_duplicates.Bands, near_duplicates.Signatures]
 """A bucket's documents of one file: (unit, SHA-256 of its part of documents, rows in it, their ids, hashes, signatures)."""
@@ -72,7 +72,7 @@ class SignDocuments(UnitDoFn):
         super().__init__(step.name, step.work)
         self._work = step.work
 
-    def work(self, unit: int, members: Iterable[Duplicates]) -> Iterator[tuple[Bucket, Signed]]:
+    def work(self, unit: int, members: Iterable[Duplicates]) -> Iterator[tuple[BandBucket, Signed]]:
         parsed = parsed_files(self._work).read_one(unit)
         if parsed is None:
             return  # its file has failed for good: the step ends, or goes on without it
@@ -84,11 +84,11 @@ class SignDocuments(UnitDoFn):
 class SignEarlier(EarlierPartDoFn):
     """A part of the earlier run's documents → their signatures, in buckets of each band."""
 
-    def work(self, unit: int) -> Iterator[tuple[Bucket, Signed]]:
+    def work(self, unit: int) -> Iterator[tuple[BandBucket, Signed]]:
         yield from sign(_EARLIER, self._documents, self.part(unit), set())
 
 
-def sign(unit: int, folder: Path, part: Part, lost: set[int]) -> Iterator[tuple[Bucket, Signed]]:
+def sign(unit: int, folder: Path, part: Part, lost: set[int]) -> Iterator[tuple[BandBucket, Signed]]:
     """The signatures of a part's documents but the rows `lost`, by bucket."""
     first = 0
     for batch in read_batches(folder, part, ["doc_id", "text"], rows=_ROWS):
@@ -104,7 +104,7 @@ def sign(unit: int, folder: Path, part: Part, lost: set[int]) -> Iterator[tuple[
                 yield (band, int(bucket)), signed
 
 
-def compare(_bucket: Bucket, members: Iterable[Signed], similarity: float = 0.8) -> Iterator[tuple[str, list[Pair]]]:
+def compare(_bucket: BandBucket, members: Iterable[Signed], similarity: float = 0.8) -> Iterator[tuple[str, list[Pair]]]:
     """The pairs of a bucket's documents that are near, if there are any; the order of its members does not matter."""
     places: list[tuple[int, str, int]] = []
     ranks: list[Rank] = []

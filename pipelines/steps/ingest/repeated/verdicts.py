@@ -18,7 +18,7 @@ from answermill.pipelines.specs.ingest import IngestCounts
 BUCKETS = 64
 Rows: TypeAlias = npt.NDArray[np.int64]
 Keys: TypeAlias = npt.NDArray[np.uint64]
-Bucket: TypeAlias = tuple[str, int]
+KeyBucket: TypeAlias = tuple[str, int]
 """(reason, number below BUCKETS)."""
 PRECEDENCE = ("duplicate", "duplicate_id", "near_duplicate")
 """Reasons to refuse a document for another one; of several the first is the reject's."""
@@ -80,7 +80,7 @@ class Verdicts:
         return cls(frozenset(each.part for each in members), reasons, paragraphs)
 
 
-def document_keys(report: Report[IngestCounts], work: Path) -> Iterator[tuple[Bucket, FileKeys]]:
+def document_keys(report: Report[IngestCounts], work: Path) -> Iterator[tuple[KeyBucket, FileKeys]]:
     """The keys of a parsed file's documents, by bucket.
 
     A document has two keys of 16 bytes, of its text and of its id; `reason` is that of a reject if the key came before.
@@ -99,7 +99,7 @@ def document_keys(report: Report[IngestCounts], work: Path) -> Iterator[tuple[Bu
                 yield (reason, int(bucket)), FileKeys(report.unit, documents.sha256, rows, keys[rows])
 
 
-def find_duplicates(bucket: Bucket, members: Iterable[FileKeys]) -> Iterator[tuple[int, Duplicates]]:
+def find_duplicates(bucket: KeyBucket, members: Iterable[FileKeys]) -> Iterator[tuple[int, Duplicates]]:
     """The rows of each unit whose key came before, in an earlier unit or row; none is a result as well."""
     files = sorted((FileKeys(*member) for member in members), key=lambda file: file.unit)
     lost = exact_duplicates.losers([(file.unit, file.keys) for file in files])

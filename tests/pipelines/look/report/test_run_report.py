@@ -13,7 +13,7 @@ import pytest
 from answermill.__main__ import main
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
-from answermill.pipelines.look.estimate.prediction import Plan
+from answermill.pipelines.look.estimate.plan_file import RunEstimate
 from answermill.pipelines.look.report import scored_blocks
 from answermill.pipelines.look.report.correct_answers import CorrectAnswers, QuestionValues
 from answermill.pipelines.look.report.figures import RunReport
@@ -332,7 +332,7 @@ def test_what_a_plan_predicted_stands_beside_what_came(small_run: Path, tmp_path
     write_report(run)
     assert "Predicted and actual" not in (run / "report.html").read_text(encoding="utf-8")
     counts, seconds = {"pages": 35, "questions": 30}, {"rerank": 1_234.5}
-    Plan(counts, seconds, {"rerank": 1.0}, {}, {"scored": 0}, 1, 10**9, "a machine", 8, []).save(run)
+    RunEstimate(counts, seconds, {"rerank": 1.0}, {}, {"scored": 0}, 1, 10**9, "a machine", 8, []).save(run)
     write_report(run)
     predictions = {each["what"]: each for each in json.loads((run / "report.json").read_text())["predictions"]}
     assert {what: each["predicted"] for what, each in predictions.items()} == {

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from answermill.indexing.documents.main_text import Extractor
+from answermill.indexing.documents.main_text import TextExtractor
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.data.sample import copy_to
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, IO, OUTPUT_EXISTS, JobError
@@ -58,7 +58,7 @@ def ingest_without_beam(job, run, then=lambda files, step, extractor: None):
     step.begin()
     files = find_files(job, job.ingest)
     buckets, duplicates = defaultdict(list), defaultdict(list)
-    with Extractor(job.ingest.page_seconds) as extractor:
+    with TextExtractor(job.ingest.page_seconds) as extractor:
         for file in files:
             report = parse_and_cut.parse_file(file, parse_and_cut.document_rules(job.ingest), extractor, step.work)
             for bucket, keys in verdicts.document_keys(report, step.work):
