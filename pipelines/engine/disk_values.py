@@ -3,8 +3,8 @@
 Each process writes its own file, one MessagePack after the other. The command holds 24 bytes for each value: file, begin and
 length; the values of a key are read one at a time.
 
-A value is made of numbers, texts, lists, dictionaries, tuples, arrays, and named tuples. A file can hold nothing else, so that
-reading one, whoever wrote it, runs no code.
+A value is made of numbers, texts, lists, dictionaries (no key is None), tuples, arrays, and named tuples. A file can hold
+nothing else, so that reading one, whoever wrote it, runs no code.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -27,8 +27,8 @@ Written: TypeAlias = list[tuple[Key, int, int]]
 """(key, where its value begins in the file, its length in bytes) of each pair that was written."""
 Places: TypeAlias = "defaultdict[Key, array[int]]"
 """Key → for each of its values the number of a file, where the value begins in it, and its length, one after the other."""
+_MARK = None
 _TUPLE, _NAMED_TUPLE, _ARRAY = range(3)
-"""MessagePack's extension types of a file."""
 
 
 def no_places() -> Places:
@@ -77,36 +77,43 @@ class KeyValues:
 
 
 def packed(value: Any) -> bytes:
-    """A value as MessagePack. Raises TypeError for one of another class.
+    """A value as MessagePack. Raises TypeError for one of another class, ValueError for one 500 levels deep.
 
     >>> unpacked(packed([(1, "a"), {"b": np.arange(2)}]))
     [(1, 'a'), {'b': array([0, 1])}]
     """
-    return bytes(msgpack.packb(value, default=_extension, strict_types=True))
+    return bytes(msgpack.packb(value, default=_marked, strict_types=True))
 
 
 def unpacked(packed_value: bytes) -> Any:
-    """The value; its arrays cannot be written to. Raises ValueError if it names a class that is no named tuple."""
-    return msgpack.unpackb(packed_value, ext_hook=_of_extension, strict_map_key=False)
+    """The value; its arrays cannot be written to. Raises ValueError if it is too deep, or names a class that is no
+    named tuple."""
+    return msgpack.unpackb(packed_value, object_hook=_restored, strict_map_key=False)
 
 
-def _extension(value: Any) -> msgpack.ExtType:
+def _marked(value: Any) -> Mapping[None, list[Any]]:
+    """What MessagePack has no type for, as the only entry of a map, whose key no other map has.
+
+    Its own extension types would be read by calls inside calls, as many as a file likes.
+    """
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        return msgpack.ExtType(_ARRAY, packed([value.dtype.str, list(value.shape), value.tobytes()]))
+        return {_MARK: [_ARRAY, value.dtype.str, list(value.shape), value.tobytes()]}
     if type(value) is tuple:
-        return msgpack.ExtType(_TUPLE, packed(list(value)))
+        return {_MARK: [_TUPLE, *value]}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return msgpack.ExtType(_NAMED_TUPLE, packed([type(value).__module__, type(value).__qualname__, *value]))
+        return {_MARK: [_NAMED_TUPLE, type(value).__module__, type(value).__qualname__, *value]}
     raise TypeError(f"{type(value).__name__} is no class of which an emitted value may be made")
 
 
-def _of_extension(code: int, content: bytes) -> Any:
-    fields = unpacked(content)
-    if code == _TUPLE:
+def _restored(entries: dict[Any, Any]) -> Any:
+    if _MARK not in entries:
+        return entries
+    kind, *fields = entries[_MARK]
+    if kind == _TUPLE:
         return tuple(fields)
-    if code == _ARRAY:
-        kind, shape, numbers = fields
-        return np.frombuffer(numbers, np.dtype(kind)).reshape(shape)
+    if kind == _ARRAY:
+        dtype, shape, numbers = fields
+        return np.frombuffer(numbers, np.dtype(dtype)).reshape(shape)
     module, name, *values = fields
     return _named_tuple(module, name)(*values)
 

@@ -167,9 +167,12 @@ class Removal:
 
     @classmethod
     def of(cls, run: Path, first: str, steps: Sequence[str]) -> Removal:
-        """For step `first`, and of the others those in `steps`."""
+        """For step `first`, and of the others those in `steps`.
+
+        A folder of a later step whose manifest cannot be read goes, too: nobody knows what it was made of.
+        """
         outputs = {name: [folder.name for folder in SPECS[name]] for name in steps[steps.index(first) :]}
-        followers = following(run, outputs[first])
+        followers = following(run, outputs[first]).keys() | Run.open(run).unreadable.keys()
         removed = [name for name, written in outputs.items() if name == first or any(each in followers for each in written)]
         present = [folder for name in removed for folder in outputs[name] if (run / folder).is_dir()]
         manifests = committed(run)

@@ -194,6 +194,17 @@ def test_one_more_question_is_one_message_and_one_command(small_run: Path, tmp_p
     assert len((run / "answers.jsonl").read_text().splitlines()) == 31
 
 
+def test_a_run_of_a_former_version_is_one_message_and_one_command(run: Path, job: Path, capsys: Capture) -> None:
+    before = content(run)
+    for manifest in [*run.glob("*/_manifest.json"), *run.glob("labels/*/_manifest.json")]:
+        manifest.write_text('{"format": 4}')
+    assert call("run", job, "--out", run) == 65
+    err = capsys.readouterr().err
+    assert "format 4, this version reads 5" in err
+    assert call(*advice(err, job)) == 0
+    assert "(complete)" not in capsys.readouterr().out and content(run) == before
+
+
 def test_a_step_is_done_again_where_it_was_stopped(run: Path, job: Path) -> None:
     before = content(run)
     (run / "_work/rerank-0123abcd").mkdir(parents=True)

@@ -113,6 +113,7 @@ import io, json, tomllib
 import ijson
 from answermill.indexing.documents.html_text import load
 from answermill.indexing.shards import jvm
+from answermill.pipelines.engine.disk_values import unpacked
 jvm.start(jvm.find_java(), "256m")
 deep = 100_000
 nested = []
@@ -134,6 +135,7 @@ else:
         ("json.loads('{\"a\":' * deep)", "RecursionError"),
         ("json.dumps(nested)", "RecursionError"),
         ("repr(nested)", "RecursionError"),
+        ("unpacked(b'\\x81\\xc0\\x92\\x01' * deep)", "StackError"),
         ("tomllib.loads('a = ' + '[' * deep)", "RecursionError"),
         ("for _ in ijson.basic_parse(io.BytesIO(b'[' * deep)): pass", "IncompleteJSONError"),
         ("load('blocks', False)('<div>' * 20_000 + 'A page.')", "read"),

@@ -58,9 +58,20 @@ def test_another_class_is_not_written(value: Any) -> None:
     ("module", "name"), [("os", "system"), ("subprocess", "Popen"), ("builtins", "tuple"), ("nowhere", "Gone")]
 )
 def test_a_file_that_names_a_function_runs_nothing(module: str, name: str) -> None:
-    content = msgpack.ExtType(disk_values._NAMED_TUPLE, packed([module, name, "true"]))
+    content = {None: [disk_values._NAMED_TUPLE, module, name, "true"]}
     with pytest.raises(ValueError, match=f"{module}.{name} is no named tuple"):
         unpacked(msgpack.packb(content))
+
+
+@pytest.mark.parametrize("level", [b"\x91", b"\x81\xc0", b"\x81\xc0\x92\x00"])
+def test_a_value_that_is_too_deep_is_an_error(level: bytes) -> None:
+    with pytest.raises(ValueError):
+        unpacked(100_000 * level + b"\x00")
+    value: Any = ()
+    for _ in range(1000):
+        value = (value,)
+    with pytest.raises(ValueError, match="recursion limit"):
+        packed(value)
 
 
 def test_values_of_several_files_are_read_as_often_as_they_are_iterated(tmp_path: Path) -> None:
