@@ -20,6 +20,7 @@ from answermill.pipelines.look.estimate import plan, sample_runs
 from answermill.pipelines.look.estimate.actual import actual, compared
 from answermill.pipelines.look.estimate.plan_file import RunEstimate
 from answermill.pipelines.look.estimate.sample_runs import take
+from answermill.pipelines.specs.run import Run
 from benchmarks.harness import Inline, arguments, finish, processes, say, shrink
 from benchmarks.question_sets import sources
 from benchmarks.smoke_data import small_encoder
@@ -82,7 +83,7 @@ def real_pages(data: Path, smoke: bool) -> dict[str, float]:
                 say(f"run {step}")
                 with processes(1, inline=smoke) as pool:
                     came[step] = pool.submit(take, job, run, step).result()
-            passages = error(*compared(predicted, actual(run)).get("passages", (0.0, 0.0)))
+            passages = error(*compared(predicted, actual(Run.open(run))).get("passages", (0.0, 0.0)))
             for step in came if last == "ingest" else [*came][1:]:
                 result |= {f"real_predicted_{step}_s": predicted.seconds[step], f"real_actual_{step}_s": came[step]}
                 result[f"real_error_{step}"] = error(predicted.seconds[step], came[step])
@@ -131,7 +132,7 @@ def main() -> None:
         for step in STEPS:
             result |= {f"predicted_{step}_s": predicted.seconds[step], f"actual_{step}_s": came[step]}
             result[f"error_{step}"] = error(predicted.seconds[step], came[step])
-        for name, (expected, value) in compared(predicted, actual(run)).items():
+        for name, (expected, value) in compared(predicted, actual(Run.open(run))).items():
             if not name.startswith("seconds of "):
                 result[f"error_{name.replace(' of ', '_')}"] = error(expected, value)
     result |= real_pages(options.data.resolve(), options.smoke)

@@ -189,6 +189,13 @@ class Folder(Generic[R]):
         _ = folder.manifest
         return folder
 
+    @classmethod
+    def of(cls, path: Path, spec: FolderSpec[R], manifest: Manifest | None) -> Folder[R]:
+        """As `open`, with a manifest that was read there before."""
+        folder = cls(path, spec)
+        vars(folder)["manifest"] = folder._checked(manifest)
+        return folder
+
     @property
     def run(self) -> Path:
         """The run folder, of which it is a folder."""
@@ -201,8 +208,10 @@ class Folder(Generic[R]):
     @cached_property
     def manifest(self) -> Manifest:
         """Read once. Raises JobError as `open`, and 74 where a worker sees another folder than the command."""
+        return self._checked(read_manifest(self.path, self.spec.maker, self.run))
+
+    def _checked(self, manifest: Manifest | None) -> Manifest:
         path, record, maker = self.path, self.record, self.spec.maker
-        manifest = read_manifest(path, maker, self.run)
         if manifest is None:
             raise JobError(f"{path} is not there or not complete; run {maker.first(self.run)} first", INPUT_MISSING)
         if manifest.record != record.__name__ or manifest.schema != record.fingerprint():

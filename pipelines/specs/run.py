@@ -51,7 +51,9 @@ class Run:
 
     def __getitem__(self, spec: FolderSpec[R]) -> Folder[R]:
         """A committed folder. Raises JobError as `FolderSpec.open`."""
-        return spec.open(self.path)
+        if spec.name in self.unreadable:
+            raise self.unreadable[spec.name]
+        return Folder.of(self.path / spec.name, spec, self.manifests.get(spec.name))
 
     def get(self, spec: FolderSpec[Any]) -> Manifest | None:
         """The manifest of a folder; None if it is not committed."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from answermill.pipelines.look.estimate.plan_file import RunEstimate
 from answermill.pipelines.look.estimate.prediction import counts_of
 from answermill.pipelines.specs.registry import job_steps
 from answermill.pipelines.specs.run import Run
 
 
-def predicted_and_actual(run: Path) -> dict[str, tuple[float, float]]:
+def predicted_and_actual(run: Run) -> dict[str, tuple[float, float]]:
     """Name → (predicted, actual) of what a run's plan said and its complete steps have; empty if it has no plan."""
-    plan = RunEstimate.read(run)
+    plan = RunEstimate.read(run.path)
     return {} if plan is None else compared(plan, actual(run))
 
 
@@ -24,9 +22,9 @@ def compared(plan: RunEstimate, values: dict[str, float]) -> dict[str, tuple[flo
     return {name: (value, values[name]) for name, value in predicted.items() if name in values}
 
 
-def actual(path: Path) -> dict[str, float]:
+def actual(run: Run) -> dict[str, float]:
     """Counts of a run's complete steps, bytes of their folders, and seconds that they counted, by the names of `compared`."""
-    run, values = Run.open(path), dict[str, float]()
+    values: dict[str, float] = {}
     for spec in job_steps().values():
         if not run.is_complete(spec):
             continue

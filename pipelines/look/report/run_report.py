@@ -32,7 +32,7 @@ from answermill.pipelines.runs.parquet_folder import read_batches
 from answermill.pipelines.specs.propagate import PASSAGE_LABELS, SENTENCE_LABELS
 from answermill.pipelines.specs.registry import REPORT, REPORT_PAGE
 from answermill.pipelines.specs.rerank import RERANK, SCORED, RerankCounts, StageCounts
-from answermill.pipelines.specs.retrieve import QUESTIONS
+from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED
 from answermill.pipelines.specs.run import Run
 from answermill.schemas.ranked import answer_unit
 
@@ -63,7 +63,7 @@ def read_report(run: Path, labels: Path | None = None, price_per_hour: float | N
     report, passed = _read(run, labels, price_per_hour, seed)
     if passed is None:
         return report
-    reader = passed.reader(run)
+    reader = passed.reader()
     return replace(
         report,
         questions=tuple(reader.questions(passed.choices.questions)),
@@ -88,7 +88,7 @@ def _read(run: Path, labels: Path | None, price_per_hour: float | None, seed: in
     opened.refuse_none()
     scored = opened.get(SCORED) if opened.is_complete(RERANK) else None
     stages = stage_names(scored)
-    passed = _Pass(run, stages, labels or own_labels(opened), seed) if scored is not None else None
+    passed = _Pass(opened, stages, labels or own_labels(opened), seed) if scored is not None else None
     dropped = passed.dropped if passed is not None else {}
     report = RunReport(
         run="/".join(run.resolve().parts[-2:]),
@@ -100,7 +100,7 @@ def _read(run: Path, labels: Path | None, price_per_hour: float | None, seed: in
         failed_units=manifest_figures.failed_units(opened),
         work=tuple(manifest_figures.step_work(opened, price_per_hour)),
         price_per_hour=price_per_hour,
-        predictions=tuple(Predicted(what, *values) for what, values in predicted_and_actual(run).items()),
+        predictions=tuple(Predicted(what, *values) for what, values in predicted_and_actual(opened).items()),
         stages=tuple(passed.stage_figures(scored, opened.counts(RERANK), price_per_hour))
         if passed is not None and scored is not None
         else (),
@@ -145,14 +145,15 @@ def _name_of(labels: Path, run: Path) -> str:
 class _Pass:
     """The pass over scored/ and what it adds up."""
 
-    def __init__(self, run: Path, stages: tuple[str, ...], labels: Path | None, seed: int) -> None:
-        scored = SCORED.open(run)
+    def __init__(self, run: Run, stages: tuple[str, ...], labels: Path | None, seed: int) -> None:
+        scored = run[SCORED]
+        self._run = run
         self._scored, self._stages = scored, stages
         self._dropped = np.zeros(len(stages), np.int64)
         self._histograms = [Histogram() for _ in stages]
         self._ranks, self._sources = Counter[int](), Counter[str]()
         self.agreements, self.choices = Agreements(stages), Choices(seed)
-        correct = CorrectAnswers(labels, _name_of(labels, run), stages) if labels is not None else None
+        correct = CorrectAnswers(labels, _name_of(labels, run.path), stages) if labels is not None else None
         self.correct = correct if correct is not None and correct.has_any else None
         for block in blocks(scored, stages):
             self._add(block)
@@ -170,11 +171,12 @@ class _Pass:
         for bm25, dense in zip(block.bm25_rank[first] > 0, block.dense_rank[first] > 0, strict=True):
             self._sources["both" if bm25 and dense else "BM25 alone" if bm25 else "dense alone" if dense else "neither"] += 1
 
-    def reader(self, run: Path) -> Reader:
-        """What reads the chosen questions and losses."""
+    def reader(self) -> Reader:
+        """Reader of the chosen questions and losses."""
         chosen = [*self.choices.questions, *(choice for choice, _ in self.choices.losses)]
         shown = {choice.question_id for choice in chosen}
-        return Reader(self._scored, run, self.correct.pairs(shown) if self.correct is not None else None)
+        retrieved = self._run[RETRIEVED] if self._run.get(RETRIEVED) is not None else None
+        return Reader(self._scored, retrieved, self.correct.pairs(shown) if self.correct is not None else None)
 
     @property
     def dropped(self) -> dict[str, int]:

@@ -16,7 +16,6 @@ from answermill.pipelines.look.report.correct_answers import LostAnswer
 from answermill.pipelines.look.report.figures import ShownAnswer, ShownLoss, ShownQuestion
 from answermill.pipelines.look.report.scored_blocks import ScoredBlock
 from answermill.pipelines.runs.parquet_folder import Folder, Part, read_batches, read_rows
-from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.schemas.ranked import Hit, ScoredCandidate
 
 QUESTIONS, LOSSES, ANSWERS = 20, 12, 3
@@ -64,12 +63,17 @@ class Choices:
 class Reader:
     """Reads what is shown: of the parts only the row groups that have it."""
 
-    def __init__(self, scored: Folder[ScoredCandidate], run: Path, correct: frozenset[tuple[str, str]] | None) -> None:
+    def __init__(
+        self,
+        scored: Folder[ScoredCandidate],
+        retrieved: Folder[Hit] | None,
+        correct: frozenset[tuple[str, str]] | None,
+    ) -> None:
         """`correct`: (question id, candidate id) of the correct ones, of what is shown; None if there are no labels."""
         self._scored = scored
         self._parts = {part.file: part for part in scored.parts}
         self._correct = correct
-        self._hits = Hits(run)
+        self._hits = Hits(retrieved)
 
     def questions(self, choices: Iterable[Choice]) -> Iterator[ShownQuestion]:
         """In the order of the run's questions, so that each part is opened once."""
@@ -118,8 +122,8 @@ class Reader:
 class Hits:
     """Looks up the passages of retrieved/, a row at a time; finds none if the folder is not there any more."""
 
-    def __init__(self, run: Path) -> None:
-        self._folder = RETRIEVED.find(run)
+    def __init__(self, retrieved: Folder[Hit] | None) -> None:
+        self._folder = retrieved
         self._begins: dict[int, dict[str, int]] = {}
 
     def find(self, unit: int, question_id: str, rank: int) -> Hit | None:

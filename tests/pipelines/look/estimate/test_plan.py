@@ -277,7 +277,7 @@ def test_a_plan_is_kept_with_its_run_and_compared_with_what_came(
     assert "measures   retrieve" in captured.err and "WARNING" not in captured.err, "what libraries log is no news"
     assert e.value.code == 0 and printed["counts"]["pages"] == 70 and printed["counts"]["questions"] == 30
     assert printed["drawn"] == 34 and printed["dollars"] > 0 and Rates.read(rates).item["ingest"] > 0
-    compared = predicted_and_actual(tmp_path / "run")
+    compared = predicted_and_actual(Run.open(tmp_path / "run"))
     assert compared["pages"] == (70, 70) and compared["shards"] == (2, 2) and compared["questions"] == (30, 30)
     for name in ("documents", "passages", "hits", "candidates", "bytes of passages", "bytes of scored"):
         predicted, came = compared[name]
@@ -327,7 +327,7 @@ def test_a_step_that_is_none_of_ours_is_run_on_the_sample_and_is_in_the_plan(
     assert planned.seconds.keys() == rates.item.keys() == {"ingest", "toy"}
     planned.save(tmp_path / "run")
     list(run_steps(load(file), tmp_path / "run", ["ingest", "toy"], ()))
-    compared = predicted_and_actual(tmp_path / "run")
+    compared = predicted_and_actual(Run.open(tmp_path / "run"))
     for name in ("letters", "bytes of toy"):
         assert compared[name][0] == pytest.approx(compared[name][1], rel=0.1) != 0, name
 
@@ -342,12 +342,12 @@ def test_seconds_of_a_card_are_not_counted_beside_those_in_which_it_was_at_work(
         (tmp_path / "run" / folder / MANIFEST).unlink()
         replace(written, counts=replace(was, stages=stages).to_json()).write(tmp_path / "run" / folder)
     seconds = 2.0 * len(was.stages)
-    assert actual(tmp_path / "run")["seconds of rerank"] == seconds
-    assert predicted_and_actual(tmp_path / "run")["seconds of rerank"] == (planned.seconds["rerank"], seconds)
+    assert actual(Run.open(tmp_path / "run"))["seconds of rerank"] == seconds
+    assert predicted_and_actual(Run.open(tmp_path / "run"))["seconds of rerank"] == (planned.seconds["rerank"], seconds)
 
 
 def test_a_run_without_a_plan_compares_nothing(small_run: Path) -> None:
-    assert predicted_and_actual(small_run) == {}
+    assert predicted_and_actual(Run.open(small_run)) == {}
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,12 @@ from answermill.pipelines.look.report import scored_blocks
 from answermill.pipelines.look.report.correct_answers import CorrectAnswers, QuestionValues
 from answermill.pipelines.look.report.figures import RunReport
 from answermill.pipelines.look.report.run_report import read_report, write_report
-from answermill.pipelines.runs.manifests.manifest import read_manifest
+from answermill.pipelines.runs import parquet_folder
+from answermill.pipelines.runs.manifests import manifest
+from answermill.pipelines.runs.manifests.manifest import Manifest, read_manifest
 from answermill.pipelines.specs.ingest import PASSAGES
 from answermill.pipelines.specs.propagate import PROPAGATE, PropagateCounts
+from answermill.pipelines.specs.registry import folders
 from answermill.pipelines.specs.rerank import ANSWERS, SCORED, StageCounts
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.schemas.labels import PassageLabel, SentenceLabel
@@ -374,3 +377,17 @@ def test_the_rates_of_both_indexes_are_told(report: RunReport) -> None:
     for name in ("retrieve: BM25", "retrieve: dense vectors"):
         assert (work[name].items, work[name].item) == (30, "questions")
         assert work[name].per_second == pytest.approx(30 / work[name].seconds) and work[name].seconds > 0
+
+
+def test_a_report_reads_each_manifest_once(small_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: Counter[str] = Counter()
+
+    def counting(folder: Path, *rest: object) -> Manifest | None:
+        reads[folder.relative_to(small_run).as_posix()] += 1
+        return read_manifest(folder, *rest)
+
+    for module in (manifest, parquet_folder):
+        monkeypatch.setattr(module, "read_manifest", counting)
+    read_report(small_run)
+    once = dict.fromkeys((folder.name for _, folder in folders()), 1)
+    assert reads == once | {"labels/sentences": 2}  # the second time as labels, which may be of any run
