@@ -273,8 +273,7 @@ def read_part(folder: Path, part: Part, record: type[R]) -> Iterator[R]:
 
 
 def read_rows(folder: Path, part: Part, record: type[R], start: int, stop: int) -> Iterator[R]:
-    """The rows [start, stop) of one part, counted from 0. Row groups without any of them are not read. Raises as
-    `read_batches`."""
+    """The rows [start, stop) of one part, from 0; only row groups with some are read. Raises as `read_batches`."""
     with pq.ParquetFile(checked_once(folder, part), page_checksum_verification=True) as file:
         first = 0
         for group in range(file.num_row_groups):
