@@ -174,10 +174,11 @@ def _exit_status(run: Callable[[], object]) -> object:
 
 
 def finish(name: str, result: Mapping[str, float | int | str], save: bool) -> None:
-    """Print the result as one JSON object, the last line of the run; with `save` keep it with date, machine and revision."""
+    """Print the result as one JSON object, the last line of the run; with `save` keep it with command, date, machine and
+    revision."""
     flat = {key: _short(value) if isinstance(value, float) else value for key, value in result.items()}
     if save:
-        about = {"date": time.strftime("%Y-%m-%d"), "machine": machine(), "revision": revision()}
+        about = {"command": command(), "date": time.strftime("%Y-%m-%d"), "machine": machine(), "revision": revision()}
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / f"{name}.json").write_text(json.dumps({**flat, **about}, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(flat))
@@ -186,6 +187,20 @@ def finish(name: str, result: Mapping[str, float | int | str], save: bool) -> No
 def _short(value: float) -> float:
     """Four decimals; of what is small two digits."""
     return round(value, 4) if abs(value) >= 0.001 else float(f"{value:.2g}")
+
+
+def command(arguments: Sequence[str] | None = None) -> str:
+    """The command line, but for the folder of the data.
+
+    >>> command(["/home/me/answermill/benchmarks/chain.py", "--data", "/data", "--rounds", "5", "--save"])
+    'python -m benchmarks.chain --rounds 5 --save'
+    """
+    script, *words = sys.argv if arguments is None else arguments
+    path = Path(script)
+    if "--data" in words:
+        place = words.index("--data")
+        words = [*words[:place], *words[place + 2 :]]
+    return " ".join([f"python -m {path.parent.name}.{path.stem}", *words])
 
 
 def machine() -> str:

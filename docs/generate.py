@@ -1,7 +1,8 @@
 """Write the generated pages: `python -m docs.generate`. `--check` writes nothing and fails if a page is not current.
 
 - README.md and docs/results/*.md from docs/templates/: `[[cascade_quality.wikiqa_map .2]]` becomes the figure of
-  benchmarks/results/cascade_quality.json with two decimals, and a tooltip that names file and key; `%.1` multiplies by 100
+  benchmarks/results/cascade_quality.json with two decimals; `%.1` multiplies by 100. Above a table of docs/results/ stand the
+  commands whose figures it has, with revision and date
 - docs/reference/*.md from the code: keys of job and training files, the data dictionary, the command line
 - docs/images/*.svg: the way of the data, and plots of the saved figures
 """
@@ -22,6 +23,7 @@ from docs import pictures, references
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results"
 NOTE = "<!-- Written by `python -m docs.generate`; edit {source} instead. -->\n\n"
+_TABLE = re.compile(r"^(?:\|.*\n)+", re.MULTILINE)
 _FIGURE = re.compile(r"\[\[(\w+)\.(\w+) (%?)\.(\d+)((?: [\w/]+)?)\]\]")
 
 
@@ -33,11 +35,24 @@ def saved(name: str) -> dict[str, Any]:
 
 
 def figure(match: re.Match[str]) -> str:
-    """A placeholder's figure, with the benchmark and key that it comes from as its tooltip."""
+    """A placeholder's figure."""
     name, key, percent, decimals, unit = match.groups()
     value = saved(name)[key] * (100 if percent else 1)
-    shown = f"{value:,.{int(decimals)}f}" + (" %" if percent else unit)
-    return f'<span title="{name}: {key}">{shown}</span>'
+    return f"{value:,.{int(decimals)}f}" + (" %" if percent else unit)
+
+
+def sources(table: re.Match[str]) -> str:
+    """A table of a template, below a line that says where its figures come from."""
+    names = dict.fromkeys(match[1] for match in _FIGURE.finditer(table[0]))
+    if not names:
+        return table[0]
+    return f"*From {'; '.join(map(source, names))}.*\n\n{table[0]}"
+
+
+def source(name: str) -> str:
+    """The command that saved a result, the file, and what it was measured on."""
+    result = saved(name)
+    return f"`{result['command']}`: {name}.json, revision {result['revision']}, {result['date']}"
 
 
 def rendered(text: str) -> str:
@@ -52,7 +67,7 @@ def results() -> Iterator[tuple[Path, str]]:
     """(page, text) of docs/results/."""
     for template in sorted((DOCS / "templates" / "results").glob("*.md")):
         note = NOTE.format(source=template.relative_to(DOCS.parent).as_posix())
-        yield DOCS / "results" / template.name, note + rendered(template.read_text(encoding="utf-8"))
+        yield DOCS / "results" / template.name, note + rendered(_TABLE.sub(sources, template.read_text(encoding="utf-8")))
 
 
 def readme() -> tuple[Path, str]:
