@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -214,12 +214,13 @@ class Step(Generic[AnyCounts]):
         outcome.counts.check_sums()
         if store_of(self.run).has_locks:  # so nobody else is working here
             self._sweep(outcome)
+        tables: dict[str, frozenset[str]] = {}
         for number, folder in enumerate(self.spec):
             parts = outcome.parts(folder.name)
             if folder.optional and not parts:
                 continue
             (self.run / folder.name).mkdir(parents=True, exist_ok=True)
-            Manifest(
+            tables[folder.name] = Manifest(
                 maker=self.spec.maker,
                 record=folder.record.__name__,
                 schema=folder.record.fingerprint(),
@@ -238,16 +239,17 @@ class Step(Generic[AnyCounts]):
                 environment=environment(),
             ).write(self.run / folder.name)
         if not store_of(self.run).has_locks:  # only now are the folders this job's, and no other's
-            self._sweep(outcome)
+            self._sweep(outcome, tables)
         for work in work_folders(self.run, self.name):
             remove_tree(work)
         if store_of(self.run).has_locks and not any((self.run / WORK).iterdir()):
             (self.run / WORK).rmdir()
 
-    def _sweep(self, outcome: Outcome[AnyCounts]) -> None:
-        """Remove the parts of the output folders that no unit has reported."""
+    def _sweep(self, outcome: Outcome[AnyCounts], tables: Mapping[str, Set[str]] = {}) -> None:
+        """Remove from the output folders the parts that no unit has reported, and what is not among a manifest's `tables`."""
         for folder in self.spec:
-            sweep(self.run / folder.name, {part.file for part in outcome.parts(folder.name)})
+            parts = {part.file for part in outcome.parts(folder.name)}
+            sweep(self.run / folder.name, parts | tables.get(folder.name, frozenset()))
 
 
 def work_folders(run: Path, step: str) -> list[Path]:

@@ -73,8 +73,11 @@ class Manifest:
         """The step, or command, that wrote the folder."""
         return self.maker.step
 
-    def write(self, folder: Path) -> None:
-        """Commit the folder. Raises JobError (73) if another manifest came first."""
+    def write(self, folder: Path) -> frozenset[str]:
+        """Commit the folder; returns the names of the tables beside its manifest.
+
+        Raises JobError (73) if another manifest came first.
+        """
         values: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
         values |= {"maker": asdict(self.maker), "beside": [asdict(part) for part in self.beside], "parts": []}
         if max(len(getattr(self, name)) for name in _GROWING) > IN_JSON:
@@ -83,9 +86,12 @@ class Manifest:
         else:
             values["parts"] = [asdict(part) for part in self.parts]
             values |= {name: dict(values[name]) for name in ("inputs", "digests", "units")}
-        created = write_sealed(folder / MANIFEST, values, replace=False)
-        if not created and read_manifest(folder) != self:
+        if write_sealed(folder / MANIFEST, values, replace=False):
+            return frozenset(table["file"] for table in values["tables"].values())
+        standing = read_manifest(folder)
+        if standing is None or standing != self:
             raise JobError(f"{folder}: another job has just written this folder; give this one another --out", OUTPUT_EXISTS)
+        return frozenset(table.file for table in standing.tables.values())
 
     def run_of(self, folder: Path) -> Path:
         """The run folder, of which `folder`, with this manifest, is a folder."""

@@ -21,7 +21,8 @@ from answermill.files.remote import Remote, _filesystem
 from answermill.files.store import put, remove_tree
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import IO, OUTPUT_EXISTS, JobError
-from answermill.pipelines.runs.manifests.manifest import read_manifest
+from answermill.pipelines.runs.manifests import manifest as manifests
+from answermill.pipelines.runs.manifests.manifest import MANIFEST, read_manifest
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.rerank import SCORED
@@ -250,6 +251,24 @@ def test_a_command_that_begins_while_another_works_takes_nothing_from_it(folder:
     first.reports.write(report(0, {"questions": unreported.parts}))
     finish(first)
     assert first.is_complete()
+
+
+def test_what_the_sweep_after_the_commit_leaves_is_all_that_the_manifest_names(
+    folder: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifests, "IN_JSON", 0)  # so its tables are files beside it
+    step = questions_step(folder / "run")
+    step.begin()
+    with PartWriter(step.run / "questions", Question, 1) as lost:
+        lost.write([Question("1", "of an attempt that was killed")])
+    do(step, 0)
+    finish(step)
+    assert step.is_complete() and len(list(QUESTIONS.open(folder / "run").read())) == 1
+    left = {path.name for path in (folder / "run" / "questions").iterdir()}
+    manifest = read_manifest(folder / "run" / "questions")
+    assert manifest is not None and len(manifest.tables) == 4
+    tables = {table.file for table in manifest.tables.values()}
+    assert left == {MANIFEST, *tables, *(part.file for part in manifest.parts)}
 
 
 def questions_step(run: Path, **settings: int) -> Step:
