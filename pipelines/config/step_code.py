@@ -10,6 +10,7 @@ from typing import Any
 
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.runs.spec import StepSpec
+from answermill.pipelines.runs.step import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class StepCode:
     """Runs the step (job, run folder, Beam's options), unless it is complete; returns its summary line."""
     check: Callable[[Job, Path], object]
     """Refuses, on the launching machine and before any step runs, what the step would refuse. Raises with what to type."""
+    step_of: Callable[[Job, Path], Step[Any]]
+    """The step of the run, which knows its fingerprint; what it reads is complete. Raises with what to type."""
     is_wanted: Callable[[Job, Path | None], bool] | None = None
     """Whether `answermill run` runs the step; None = if the job has its section."""
     foresee: Callable[[Job], str] | None = None

@@ -106,10 +106,11 @@ def run_steps(
 ) -> Iterator[str]:
     """Check, then run the steps in order; yields each one's summary line as it ends. `ended` hears its name and its seconds.
 
-    `redo`: a step whose output is removed first, with what was made of it by the steps that now run; the first line yielded
-    says what is removed, before it is. `verify`: a step of whose output every byte is compared first; changed files, a line for
-    each on stderr, are removed and made again. Raises JobError (2) if there is no such step, 73 if another process is writing
-    into the folder; else as `check` and the steps do.
+    `redo`: a step whose output is removed first, with what was made of it by the steps that now run; the
+    first line yielded says what is removed, before it is. `verify`: a step of whose output every byte is
+    compared before it runs; changed files, a line for each on stderr, are removed and made again. Raises
+    JobError (2) if there is no such step, 73 if another process is writing into the folder; else as `check`
+    and the steps do.
     """
     run = as_path(run).absolute()  # workers may have another working directory
     CACHE.limit = round(job.workers.cache_gb * 1e9)
@@ -121,10 +122,6 @@ def run_steps(
         steps = [name for name in job_steps() if name in {*steps, redo, verify}]
     check(job, run, steps, run_now=True)
     with claimed(run), Live(run) as live:
-        for folder in SPECS[verify] if verify is not None else ():
-            manifest = folder.manifest(run)
-            for wrong in manifest.remove_changed(run / folder.name) if manifest is not None else ():
-                print_line(f"{wrong}; removed")
         if redo is not None:
             removal = Removal.of(run, redo, steps)
             yield removal.summary()
@@ -132,12 +129,26 @@ def run_steps(
         for name in steps:
             live.begin(name)
             began = time.monotonic()
+            if name == verify:
+                _remove_changed(job, run, name)
             summary = _code(name).run(job, run, beam_options)
             if store_of(run).has_locks:  # else another command may work as well
                 _remove_leftovers(run, name)
             if ended is not None:
                 ended(name, time.monotonic() - began)
             yield summary
+
+
+def _remove_changed(job: Job, run: Path, step: str) -> None:
+    """Compare every byte of a step's output and remove the files that were changed, a line for each on stderr.
+
+    Raises JobError (73), and removes nothing, if the output is another job's.
+    """
+    _code(step).step_of(job, run).refuse_other_job()
+    for folder in SPECS[step]:
+        manifest = folder.manifest(run)
+        for wrong in manifest.remove_changed(run / folder.name) if manifest is not None else ():
+            print_line(f"{wrong}; removed")
 
 
 def _remove_leftovers(run: Path, step: str) -> None:

@@ -163,6 +163,21 @@ def test_a_changed_byte_costs_its_unit_alone(run: Path, job: Path, capsys: Captu
     assert capsys.readouterr().out.count("(complete)") == 5
 
 
+def test_what_another_job_has_written_is_not_removed_for_a_changed_byte(
+    small_run: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    folder = shutil.copytree(small_run.parent, tmp_path / "job")
+    job, run = folder / "job.toml", folder / "run"
+    flip(one(run / "shards", "00000*/dense.faiss"))
+    before = {path: path.read_bytes() for path in (run / "shards").rglob("*") if path.is_file()}
+    job.write_text(job.read_text().replace("[index]", "[index]\nk1 = 1.3"))
+    for command in (("run", job, "--out", run, "--verify", "index"), ("index", job, "--out", run, "--verify")):
+        assert call(*command) == 73
+        err = capsys.readouterr().err
+        assert "settings k1 = 0.9 there, 1.3 here" in err and "removed" not in err
+        assert {path: path.read_bytes() for path in (run / "shards").rglob("*") if path.is_file()} == before
+
+
 def test_one_step_is_done_again_by_its_own_command_and_from_python(run: Path, job: Path, capsys: Capture) -> None:
     before = content(run)
     assert call("rerank", job, "--out", run, "--redo") == 0

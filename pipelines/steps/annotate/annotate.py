@@ -228,4 +228,4 @@ def summary(run: Path) -> str:
     )
 
 
-STEP = StepCode(annotate, check=lambda job, run: check(job))
+STEP = StepCode(annotate, lambda job, run: check(job), annotate_step)

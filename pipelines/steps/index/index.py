@@ -219,4 +219,4 @@ def per_second(items: int, milliseconds: int) -> str:
     return f"{items / (milliseconds / 1000 or 1e-3):,.0f}"
 
 
-STEP = StepCode(index, check=check, is_wanted=lambda job, run: job.retrieve is not None)
+STEP = StepCode(index, check, step_of, is_wanted=lambda job, run: job.retrieve is not None)

@@ -245,4 +245,4 @@ def _reasons(counts: IngestCounts) -> str:
     return counts_by_reason(counts.rejected) or "none refused"
 
 
-STEP = StepCode(ingest, check=step_of, foresee=foresee, refuses_first=True)
+STEP = StepCode(ingest, step_of, step_of, foresee=foresee, refuses_first=True)

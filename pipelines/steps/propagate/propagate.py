@@ -243,4 +243,4 @@ def summary(run: Path) -> str:
     )
 
 
-STEP = StepCode(run_step, check, is_wanted=is_ready, refuses_first=True)
+STEP = StepCode(run_step, check, step_of, is_wanted=is_ready, refuses_first=True)

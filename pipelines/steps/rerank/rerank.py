@@ -215,4 +215,4 @@ def stage_clauses(key: str, stage: StageCounts, questions: int) -> Iterator[str]
         yield f"{key}: {counted(taken, 'score')} taken over"
 
 
-STEP = StepCode(rerank, check=check)
+STEP = StepCode(rerank, check, step_of)

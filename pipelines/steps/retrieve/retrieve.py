@@ -111,4 +111,4 @@ def summary(run: Path) -> str:
     return f"retrieve   {questions}, {hits}; {nothing}{f'; {speed}' if speed else ''}"
 
 
-STEP = StepCode(retrieve, check)
+STEP = StepCode(retrieve, check, step_of)

@@ -101,9 +101,12 @@ def check(job, run):
         raise JobError("toy.letter: give one letter", BAD_DATA)
 
 
+def step_of(job, run):
+    return Step(run, TOY, job.section("toy").model_dump(), {"documents": DOCUMENTS.open(run).digest()})
+
+
 def run_step(job, run, beam_options=()):
-    documents = DOCUMENTS.open(run)
-    step = Step(run, TOY, job.section("toy").model_dump(), {"documents": documents.digest()})
+    documents, step = DOCUMENTS.open(run), step_of(job, run)
     if step.is_complete():
         return "toy (complete)"
     step.begin()
@@ -132,7 +135,7 @@ class CountLetters(UnitDoFn):
         self._step.reports.write(Report(number, {"toy": writer.parts}, counts))
 
 
-STEP = StepCode(run_step, check)
+STEP = StepCode(run_step, check, step_of)
 ''',
 }
 JOB = """

@@ -42,8 +42,12 @@ TOY = StepSpec(
 )
 
 
+def step_of(job: Job, run: Path) -> Step[ToyCounts]:
+    return Step(run, TOY, {}, {})
+
+
 def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
-    step = Step(run, TOY, {}, {})
+    step = step_of(job, run)
     step.begin()
     documents = list(DOCUMENTS.open(run).read())
     with PartWriter(run / COPIES.name, Document, 0) as writer:
@@ -54,4 +58,4 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     return "toy"
 
 
-STEP = StepCode(run_step, check=lambda job, run: None)
+STEP = StepCode(run_step, check=lambda job, run: None, step_of=step_of)
