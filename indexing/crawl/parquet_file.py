@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from answermill.files.parquet_files import open_parquet
 from answermill.indexing.crawl.raw_page import Place, RawPage
 from answermill.indexing.crawl.rows import COLUMNS, row_page
 from answermill.schemas.corpus import Rejected
@@ -20,7 +21,7 @@ _MOST_LOST = 10_000_000  # rows of a damaged row group that are believed, and be
 def parquet_pages(path: Path, name: str) -> Iterator[RawPage | Rejected]:
     """A page or reject for each row that the file's footer counts, in order; one reject for a file that cannot be opened."""
     try:
-        file = pq.ParquetFile(path, page_checksum_verification=True)
+        file = open_parquet(path)
         columns = [column for column in file.schema_arrow.names if column in COLUMNS]
     except _DAMAGE as e:
         _raise_unless_damage(e)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from answermill.files.parquet_files import open_parquet
 from answermill.pipelines.data.formats.format import FileHead, Format, Options
 from answermill.pipelines.data.formats.rows_in_order import Row
 from answermill.pipelines.data.inputs.parquet_batches import DAMAGE, parquet_rows
@@ -29,7 +29,7 @@ _NUMBERS = {"question_id", "position", "sentence_index", "label", *RETRIEVAL}  #
 def is_parquet(head: FileHead) -> bool:
     """By the name and the columns."""
     try:
-        return head.path.name.endswith(".parquet") and columns_of(pq.read_schema(head.path)) is not None
+        return head.path.name.endswith(".parquet") and columns_of(open_parquet(head.path).schema_arrow) is not None
     except DAMAGE:
         return False
 

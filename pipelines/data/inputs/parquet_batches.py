@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from answermill.files.parquet_files import open_parquet
 from answermill.files.store import fetch
 from answermill.pipelines.data.inputs.text_lines import bad
 from answermill.pipelines.errors import BAD_DATA, JobError
@@ -26,7 +26,7 @@ def parquet_batches(
     Every text in a batch is UTF-8. Raises JobError (65) if the file is no Parquet, or damaged: with the row group, or the row.
     """
     try:
-        file = pq.ParquetFile(fetch(path), page_checksum_verification=True)
+        file = open_parquet(fetch(path))
         schema = file.schema_arrow
     except DAMAGE as e:
         raise_unless_damage(e)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from answermill.files.atomic_files import WrongShape, read_json, recover_folder, sha256, write_text
+from answermill.files.parquet_files import open_parquet
 from answermill.indexing.passages.text import fold
 from answermill.pipelines.data.publish.card import Card, Origin, SplitCounts
 from answermill.pipelines.data.publish.formats import FORMS, QuestionRows, judged, sentences
@@ -123,7 +123,7 @@ def read(data: Path) -> Iterator[tuple[Split, list[LabelledPassage]]]:
         if not path.is_file():
             raise JobError(f"{path}: no such file; {AGAIN}", INPUT_MISSING)
         try:
-            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            with open_parquet(path) as file:
                 rows = (row for batch in file.iter_batches(512) for row in LabelledPassage.rows(batch))
                 for _, group in groupby(rows, key=lambda row: row.question_id):
                     yield split, list(group)

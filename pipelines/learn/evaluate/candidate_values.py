@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from answermill.files.parquet_files import open_parquet
 from answermill.files.store import fetch
 from answermill.pipelines.errors import BAD_DATA, JobError
 
@@ -71,7 +71,7 @@ def read_parquet(path: Path, value: str) -> CandidateValues:
     Raises JobError (65) if a column is missing, a cell is null or of another type, or the file is not readable as Parquet.
     """
     try:
-        with pq.ParquetFile(fetch(path), page_checksum_verification=True) as file:
+        with open_parquet(fetch(path)) as file:
             names = file.schema_arrow.names
             ids = next((n for n in ("candidate_id", "sentence_id", "passage_id", "doc_id") if n in names), "candidate_id")
             columns = ("question_id", ids, value)

@@ -6,15 +6,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from answermill.files.atomic_files import write_text
+from answermill.files.parquet_files import open_parquet
 from answermill.files.remote import as_path
 from answermill.files.store import fetch
+from answermill.pipelines.data.inputs.parquet_batches import DAMAGE, raise_unless_damage
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
 from answermill.ranking.evaluation.metrics import METRICS, Protocol
@@ -141,13 +140,15 @@ def _questions(side: str, labels: Path | None, protocol: Protocol, metrics: Sequ
     path = as_path(side)
     if path.name.endswith(".parquet") and path.is_file():
         try:
-            schema: Any = pq.read_schema(fetch(path))
-        except pa.ArrowInvalid as e:
+            with open_parquet(fetch(path)) as file:
+                is_ours = set(QuestionScore.schema().names) <= set(file.schema_arrow.names)
+                rows = QuestionScore.rows(file.read()) if is_ours else []
+        except DAMAGE as e:
+            raise_unless_damage(e)
             raise JobError(f"{path}: not readable as Parquet: {e}", BAD_DATA) from e
-        if set(QuestionScore.schema().names) <= set(schema.names):
-            rows = QuestionScore.rows(pq.read_table(fetch(path), page_checksum_verification=True))
-            if not rows:
-                raise JobError(f"{path}: no question in it", BAD_DATA)
+        if is_ours and not rows:
+            raise JobError(f"{path}: no question in it", BAD_DATA)
+        if is_ours:
             return rows
     if labels is None:
         raise JobError(f"{side} is not what `answermill evaluate --questions` writes; give --labels to evaluate it", USAGE)

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from answermill.files.parquet_files import open_parquet
 from answermill.indexing.passages.text import fold
 from answermill.pipelines.data.inputs.parquet_batches import raise_unless_damage
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
@@ -154,7 +154,7 @@ def _read(file: Path, teachers: Sequence[str]) -> Iterator[_Row]:
             yield from _as_rows(folder.path / part.file, batches, ("question_id", "candidate_id"), ("question", "text"), ())
         return
     try:
-        with pq.ParquetFile(file) as opened:
+        with open_parquet(file) as opened:
             names = opened.schema_arrow.names
             ids, texts = (tuple(next((n for n in columns if n in names), "") for columns in both) for both in (_IDS, _TEXTS))
             if not all(ids) and not all(texts):

@@ -21,6 +21,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from answermill.files.atomic_files import replacing
+from answermill.files.parquet_files import check_depth
 from answermill.files.store import fetch, store_of
 from answermill.pipelines.config.crawl_index import CrawlIndex
 from answermill.pipelines.config.job_file import Ingest, Job
@@ -111,6 +112,7 @@ def _hashes(wanted: pa.Table) -> list[bytes]:
 def _selected(name: str, file: Path, query: CrawlIndex) -> pa.Table:
     """The rows of a file of the index that fulfil the query. Raises JobError (65) if the file has not the columns for it."""
     try:
+        check_depth(file)
         index = _opened(file)
         condition = None
         for each in _conditions(index.schema, query):

@@ -16,6 +16,7 @@ from typing import ClassVar, Self, TypeGuard
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from answermill.files.parquet_files import open_parquet
 from answermill.ranking.reranker import Resources, order_by
 from answermill.ranking.rerankers.pretrained import ScoresStage
 from answermill.schemas.ranked import Candidate, RankedList, Unit
@@ -71,8 +72,8 @@ class ScoreTable:
     """The scores of a file, in memory."""
 
     def __init__(self, path: Path, column: str) -> None:
-        """Raises ValueError if the file is no Parquet or lacks a column; ScoresWrong if a row has no id or no finite score, or
-        if two rows of one candidate differ."""
+        """Raises ValueError if the file is no Parquet or lacks a column; ScoresWrong if it is damaged, if a row has no id or no
+        finite score, or if two rows of one candidate differ."""
         self.path = path
         self._scores: dict[str, dict[str, float]] = {}  # question → candidate → score
         with _opened(path) as file:
@@ -84,7 +85,7 @@ class ScoreTable:
                 raise ValueError(f"{path}: no column candidate_id or text that says whose scores they are")
             self._key: Callable[[Candidate], str] = _text if known[0] == "text" else _id
 
-            for row, question, candidate, score in _rows(file, ["question_id", known[0], column]):
+            for row, question, candidate, score in _rows(path, file, ["question_id", known[0], column]):
                 if not isinstance(question, str) or not isinstance(candidate, str) or not _is_number(score):
                     raise ScoresWrong(
                         f"{path}, row {row}: question_id {question!r}, {known[0]} {candidate!r}, {column} {score!r}; "
@@ -105,18 +106,21 @@ class ScoreTable:
 
 def _opened(path: Path) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(path)
+        return open_parquet(path)
     except (pa.ArrowException, OSError) as e:
         raise ValueError(f"{path}: not readable as Parquet: {e}") from e
 
 
-def _rows(file: pq.ParquetFile, columns: list[str]) -> Iterator[tuple[int, object, object, object]]:
+def _rows(path: Path, file: pq.ParquetFile, columns: list[str]) -> Iterator[tuple[int, object, object, object]]:
     """(row from 0, question, candidate, score)."""
     row = 0
-    for batch in file.iter_batches(_BATCH, columns=columns):
-        for values in zip(*(batch.column(name).to_pylist() for name in columns), strict=True):
-            yield row, *values
-            row += 1
+    try:
+        for batch in file.iter_batches(_BATCH, columns=columns):
+            for values in zip(*(batch.column(name).to_pylist() for name in columns), strict=True):
+                yield row, *values
+                row += 1
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as e:
+        raise ScoresWrong(f"{path}: damaged in row {row} or after it: {e}") from e
 
 
 def _is_number(value: object) -> TypeGuard[float]:

@@ -110,15 +110,25 @@ assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
 
 NESTED = """
 import io, json, tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
 import ijson
+from pydantic import TypeAdapter
+from tokenizers import Tokenizer
+from answermill.files.parquet_files import open_parquet
+from answermill.indexing.crawl.input_formats import read_pages
 from answermill.indexing.documents.html_text import load
 from answermill.indexing.shards import jvm
 from answermill.pipelines.engine.disk_values import unpacked
+from tests.deep_parquet import deep_parquet
 jvm.start(jvm.find_java(), "256m")
 deep = 100_000
+sequences = '{"normalizer":' + '{"type":"Sequence","normalizers":[' * deep
 nested = []
 for _ in range(deep):
     nested = [nested]
+file = Path(FILE)
 try:
     PARSE
 except Exception as e:
@@ -137,15 +147,19 @@ else:
         ("repr(nested)", "RecursionError"),
         ("unpacked(b'\\x81\\xc0\\x92\\x01' * deep)", "StackError"),
         ("tomllib.loads('a = ' + '[' * deep)", "RecursionError"),
+        ("TypeAdapter(Any).validate_json(b'[' * deep)", "ValidationError"),
+        ("file.write_text(sequences); Tokenizer.from_file(str(file))", "Exception"),
+        ("open_parquet(deep_parquet(file, deep))", "ArrowInvalid"),
+        ("list(read_pages(deep_parquet(file, deep), 'in', Counter()))", "read"),
         ("for _ in ijson.basic_parse(io.BytesIO(b'[' * deep)): pass", "IncompleteJSONError"),
         ("load('blocks', False)('<div>' * 20_000 + 'A page.')", "read"),
         ("load('resiliparse', False)('<div>' * 5_000 + 'A page.')", "read"),
         ("load('trafilatura', False)('<div>' * 20_000 + 'A page.')", "read"),
     ],
 )
-def test_what_is_nested_deeply_ends_no_process_in_which_java_runs(parse: str, ends: str) -> None:
+def test_what_is_nested_deeply_ends_no_process_in_which_java_runs(parse: str, ends: str, tmp_path: Path) -> None:
     """Whatever the parser is written in: it is an error, or it is read. Java leaves the main thread less room for its calls."""
-    script = NESTED.replace("PARSE", parse)
+    script = NESTED.replace("PARSE", parse).replace("FILE", repr(str(tmp_path / "a.parquet")))
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"{ends}\n"), done.stderr
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +79,13 @@ def test_a_table_without_the_columns_is_refused(tmp_path: Path) -> None:
     (tmp_path / "none").write_text("no table")
     with pytest.raises(ValueError, match="not readable as Parquet"):
         load_reranker("scores", table=str(tmp_path / "none"))
+
+
+def test_a_damaged_page_is_refused_and_not_read_as_other_scores(tmp_path: Path) -> None:
+    file = tmp_path / "scores.parquet"
+    pq.write_table(pa.table(IDS), file, compression="none", use_dictionary=False, write_page_checksum=True)
+    content, three = file.read_bytes(), struct.pack("<d", 3.0)
+    assert three in content
+    file.write_bytes(content.replace(three, struct.pack("<d", 4.0), 1))
+    with pytest.raises(ScoresWrong, match=r"scores\.parquet: damaged in row 0 or after it: .*CRC"):
+        load_reranker("scores", table=str(file))
