@@ -50,12 +50,12 @@ test-network: $(VENV)/installed-test      ## the whole sample where no network i
 test-wheel: $(VENV)/installed-test      ## the wheel in a new environment
 	$(ENGINES) tests/engines/test_wheel.py
 
-test-pythons: test-python3.11 test-python3.13   ## the sample and the tests on the oldest and the newest Python, each in an environment of its own
+test-pythons: test-python3.11 test-python3.13   ## the sample and the tests on the oldest and the newest Python, each in an environment of its own; fails where one is missing, unless MAY_SKIP=1
 
 test-python3.%:
 	@for python in python3.$* $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.$*.*/bin/python; do \
 		if $$python -c '' 2>/dev/null; then exec $(MAKE) VENV=.venv-3.$* OUT=out/sample-3.$* PYTHON=$$python sample pytest; fi; \
-	done; echo "python3.$* is not on this machine: its tests are left out"
+	done; echo "python3.$* is not on this machine, so nothing is tested with it; MAY_SKIP=1 makes that no failure"; test -n "$(MAY_SKIP)"
 
 check: test
 
