@@ -8,6 +8,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
+from answermill.pipelines.config.growth import WholeStep
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.runs.spec import StepSpec
 from answermill.pipelines.runs.step import Step
@@ -27,6 +28,8 @@ class StepCode:
     """Whether `answermill run` runs the step; None = if the job has its section."""
     foresee: Callable[[Job], str] | None = None
     """A line for people on what the step will read, and will ask of stores and servers; for `run --dry-run`."""
+    grow: Callable[[WholeStep], object] | None = None
+    """Sets what of a whole job does not grow with the step's items; for `answermill plan`."""
     refuses_first: bool = False
     """Whether `run` itself begins with the check; then it is not called for the first of the steps that run now."""
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from answermill.pipelines.look.estimate.plan_file import RunEstimate
-from answermill.pipelines.look.estimate.prediction import counts_of
-from answermill.pipelines.specs.registry import job_steps
+from answermill.pipelines.specs.registry import AnyStep, job_steps
 from answermill.pipelines.specs.run import Run
 
 
@@ -33,3 +32,13 @@ def actual(run: Run) -> dict[str, float]:
         if seconds := run.counts(spec).seconds:
             values[f"seconds of {spec.name}"] = seconds
     return values
+
+
+def counts_of(run: Run, spec: AnyStep) -> dict[str, float]:
+    """The step's counts in a run of which people are told: its item, its folders' rows, shards, and layers × tokens."""
+    counts = run.counts(spec)
+    named = {name: getattr(counts, name, 0) for name in (spec.item, "layer_tokens")}
+    folders = [folder for folder in spec if folder.name in run.manifests]
+    named |= {folder.rows: run.manifests[folder.name].rows for folder in folders if folder.rows != "rejects"}
+    named |= {folder.name: len(run.manifests[folder.name].parts) for folder in folders if folder.part_is_folder}
+    return {name: number for name, number in named.items() if name and number}

@@ -1,23 +1,36 @@
-"""`answermill plan`: a sample of the input is drawn, the steps are measured on it, and the whole job is computed from that."""
+"""`answermill plan`: the steps run on a sample of the input, and the whole job is computed from that."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from answermill.pipelines.config.growth import Cost, WholeStep
 from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.config.step_code import code_of
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError
-from answermill.pipelines.look.estimate.input_sample import draw
+from answermill.pipelines.look.estimate.actual import counts_of
+from answermill.pipelines.look.estimate.input_sample import InputSample, draw, draw_records
 from answermill.pipelines.look.estimate.plan_file import RunEstimate
-from answermill.pipelines.look.estimate.prediction import predict
-from answermill.pipelines.look.estimate.rates import Rates
-from answermill.pipelines.look.estimate.record_sample import draw_records
-from answermill.pipelines.look.estimate.sample_runs import measure
+from answermill.pipelines.look.estimate.rates import Rates, items, line
+from answermill.pipelines.look.estimate.sample_runs import Sample, measure
+from answermill.pipelines.specs.index import SHARDS
+from answermill.pipelines.specs.ingest import INGEST, REJECTS
+from answermill.pipelines.specs.rerank import RERANK
+from answermill.pipelines.specs.run import Run
 from answermill.pipelines.steps.retrieve.retrieve import choose_questions
 from answermill.schemas.corpus import Question
 
 PAGES, RECORDS, QUESTIONS = 1_000, 200, 64
 """Numbers drawn at the most; a record of a crawl's index is fetched from far away."""
+ASSUMED = (
+    "pages of the whole input are like those that were drawn, and no more of them are duplicates",
+    "every index returns as much for a question, and the two agree as much, as in the sample's fifth of its passages",
+    "a worker has a core to itself, as fast as the one that measured; reading the input and a store's network cost nothing",
+    "a search of a shard costs what it costs in the sample's; stages cost the same for each candidate that comes in",
+)
 
 
 def plan_of(job: Job, rates_file: Path | None = None, price_per_hour: float | None = None) -> tuple[RunEstimate, Rates]:
@@ -33,12 +46,85 @@ def plan_of(job: Job, rates_file: Path | None = None, price_per_hour: float | No
     asked = list(choose_questions(job).questions) if job.retrieve is not None else []
 
     sample = measure(job, source.drawn, sorted(asked, key=_hash)[:QUESTIONS])
-    own = Rates.of(sample)
-    if other is not None and (lacking := own.names() - other.names()):
+    steps = list(whole_steps(job, source, len(asked), sample))
+    own = Rates.of(sample, steps)
+    if other is not None and (lacking := own.item.keys() - other.item.keys()):
         way_out = "measure this job there, with `answermill plan JOB.toml --save-rates FILE`"
         raise JobError(f"--rates {rates_file}: nothing of {', '.join(sorted(lacking))}; {way_out}", BAD_DATA)
-    return predict(job, source, len(asked), sample, other or own, price_per_hour), own
+    return predict(job, source, sample, steps, other or own, price_per_hour), own
 
 
 def _hash(question: Question) -> bytes:
     return hashlib.sha256(question.question_id.encode()).digest()
+
+
+def whole_steps(job: Job, source: InputSample, questions: int, sample: Sample) -> Iterator[WholeStep]:
+    """The steps of a job in order: `source` is its input, `questions` is how many it asks."""
+    before: dict[str, float] = {INGEST.item: source.readable, "questions": questions}
+    refused, parts = {REJECTS.name: source.pages - source.readable}, {INGEST.item: source.files}
+
+    for spec, sampled in sample.steps():
+        # A step grows with its item, if that of the whole job is known, else with what it reads, and has a unit for
+        # each part of that; its own code knows better where it does not.
+        run, reads = sampled.run, spec.reads[0] if spec.reads else INGEST.item
+        if spec.item in before:
+            scale = before[spec.item] / max(1, getattr(run.counts(spec), spec.item))
+        else:
+            scale = before[reads] / max(1, run.manifests[reads].rows)
+        counts = {name: number * scale for name, number in counts_of(run, spec).items()}
+        rows = {name: manifest.rows * scale + refused.get(name, 0) for name, manifest in run.of(spec).items()}
+        rows |= {folder.name: before[folder.same_rows_as] for folder in spec if folder.same_rows_as in before}
+        costs = {"": Cost(1.0, items(run, spec), items(run, spec) * scale)}
+
+        step = WholeStep(spec, job, run, before, scale, parts[reads], parts[reads], counts, rows, costs)
+        if (grow := code_of(spec).grow) is not None:
+            grow(step)
+        before, parts = before | step.rows, parts | dict.fromkeys(step.rows, step.parts)
+        yield step
+
+
+def predict(
+    job: Job,
+    source: InputSample,
+    sample: Sample,
+    steps: Sequence[WholeStep],
+    rates: Rates,
+    price_per_hour: float | None = None,
+) -> RunEstimate:
+    """The plan of a job of these steps: their items times what each costs, and the bytes of their rows."""
+    workers = job.workers.processes or os.cpu_count() or 1
+    counts, sizes, stages = {INGEST.item: source.pages}, dict[str, int](), dict[str, float]()
+    seconds, hours = dict[str, float](), dict[str, float]()
+
+    for step in steps:
+        # All workers that have a unit begin the step, at the same time.
+        name, costs = step.spec.name, rates.seconds(step)
+        work, busy, startup = sum(costs.values()), max(1, min(workers, step.units)), rates.startup[name]
+        seconds[name], hours[name] = work + startup * busy, (work / busy + startup) / 3600
+        stages |= costs if name == RERANK.name else {}
+
+        # A count that an earlier step has as well stays as it is there.
+        counts |= {count: round(number) for count, number in step.counts.items() if count not in counts}
+        for folder in filter(step.rows.get, step.rows):
+            each, of_part = line(_size(sample.small.run, folder), _size(step.sample, folder))
+            sizes[folder] = round(each * step.rows[folder] + of_part * step.parts)
+
+    return RunEstimate(
+        counts=counts,
+        seconds=seconds,
+        hours=hours,
+        stage_seconds=stages,
+        bytes=sizes,
+        workers=workers,
+        worker_bytes=sample.peak_bytes + sizes.get(SHARDS.name, 0) // counts.get(SHARDS.name, 1),
+        machine=rates.machine,
+        drawn=sample.ingested.run.counts(INGEST).pages,
+        assumptions=list(ASSUMED),
+        dollars=None if price_per_hour is None else price_per_hour * sum(hours.values()),
+    )
+
+
+def _size(run: Run, folder: str) -> tuple[int, int]:
+    """Rows and bytes."""
+    manifest = run.manifests.get(folder)
+    return (manifest.rows, sum(part.bytes for part in manifest.parts)) if manifest is not None else (0, 0)

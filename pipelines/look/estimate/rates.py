@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from answermill.files.atomic_files import WrongShape, read_json, write_text
+from answermill.pipelines.config.growth import WholeStep
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
-from answermill.pipelines.look.estimate.sample_runs import Sample, items
-from answermill.pipelines.specs.rerank import RERANK
-from answermill.pipelines.specs.retrieve import RETRIEVE
+from answermill.pipelines.look.estimate.sample_runs import Sample
+from answermill.pipelines.specs.registry import AnyStep
+from answermill.pipelines.specs.run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,37 +23,28 @@ class Rates:
 
     machine: str
     item: dict[str, float]
-    """Step → of a page, passage, question, …"""
+    """Part of a step's time, such as 'index' or 'rerank cascade' → of an item: a passage, a candidate, …"""
     startup: dict[str, float]
     """Step → to begin it in a worker."""
-    candidate: dict[str, float]
-    """Stage → of a candidate that comes into it."""
-    question_shard: float
-    """Of a question, for each shard more."""
 
     @classmethod
-    def of(cls, sample: Sample) -> Rates:
+    def of(cls, sample: Sample, steps: Iterable[WholeStep]) -> Rates:
         """The rates of the machine on which a sample ran."""
         item, startup = dict[str, float](), dict[str, float]()
-        for spec, larger in sample.steps():
-            less, more = ((items(part.run, spec), part.seconds[spec.name]) for part in (sample.small, larger))
-            item[spec.name], _ = line(less, more)
-            startup[spec.name] = max(0.0, sample.first.seconds[spec.name] - item[spec.name] * less[0])
+        for step, (spec, larger) in zip(steps, sample.steps(), strict=True):
+            less, more = ((items(each.run, spec), each.seconds[spec.name]) for each in (sample.small, larger))
+            of_item, _ = line(less, more)
+            startup[spec.name] = max(0.0, sample.first.seconds[spec.name] - of_item * less[0])
 
-        # A stage has the share of the step's seconds that it has of the clock's, which other work makes longer for all of them.
-        run = sample.large.run
-        rerank, retrieve = run.counts(RERANK), run.counts(RETRIEVE)
-        of_second = item.get(RERANK.name, 0.0) * items(run, RERANK) / max(rerank.seconds, 1e-6) if rerank.candidates else 0.0
-        candidate = {name: of_second * stage.seconds / max(1, stage.incoming) for name, stage in rerank.stages.items()}
+            # Each part has its share of the seconds by the clock, which other work makes longer for all of them.
+            of_second = of_item * more[0] / max(sum(cost.seconds for cost in step.costs.values()), 1e-6)
+            for part, cost in step.costs.items():
+                item[_key(spec, part)] = of_second * cost.seconds / max(1, cost.items)
+        return cls(f"{platform.node()}, {platform.machine()}, {os.cpu_count()} cores", item, startup)
 
-        # BM25 searches each shard for a question; its vector is computed once.
-        bm25 = retrieve.bm25_ms / 1000 / max(retrieve.seconds, 1e-3)
-        machine = f"{platform.node()}, {platform.machine()}, {os.cpu_count()} cores"
-        return cls(machine, item, startup, candidate, bm25 * item.get(RETRIEVE.name, 0.0))
-
-    def names(self) -> set[str]:
-        """The steps, and the stages of rerank."""
-        return {*self.item, *(f"stage {name}" for name in self.candidate)}
+    def seconds(self, step: WholeStep) -> dict[str, float]:
+        """Part of a step's time → seconds that it takes in the whole job, but for those to begin it."""
+        return {name: self.item[_key(step.spec, name)] * cost.whole_items for name, cost in step.costs.items()}
 
     def save(self, file: Path) -> None:
         """Write them."""
@@ -67,6 +60,18 @@ class Rates:
             raise JobError(f"--rates {file}: no such file; {advice} it", INPUT_MISSING) from None
         except WrongShape as e:
             raise JobError(f"--rates: {e}; {advice} such a file", BAD_DATA) from e
+
+
+def _key(spec: AnyStep, part: str) -> str:
+    return f"{spec.name} {part}".strip()
+
+
+def items(run: Run, spec: AnyStep) -> int:
+    """The number with which a step's time grows: layers × tokens if it counts them, since these differ between questions; else
+    its item, or the rows that it reads."""
+    counts = run.counts(spec)
+    tokens: int = getattr(counts, "layer_tokens", 0)
+    return tokens or (getattr(counts, spec.item) if spec.item else sum(run.manifests[name].rows for name in spec.reads[:1]))
 
 
 def line(less: tuple[float, float], more: tuple[float, float]) -> tuple[float, float]:

@@ -16,9 +16,9 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from answermill.files.atomic_files import write_text
 from answermill.indexing.crawl.raw_page import RawPage
@@ -26,23 +26,22 @@ from answermill.pipelines.config import toml_file
 from answermill.pipelines.config.job_file import Job, job_type
 from answermill.pipelines.config.step_code import code_of
 from answermill.pipelines.errors import BAD_DATA, JobError
-from answermill.pipelines.look.estimate.input_sample import write_pages
+from answermill.pipelines.look.estimate.input_sample import size, spread, write_pages
 from answermill.pipelines.runs.watch.progress import print_line
 from answermill.pipelines.specs.index import INDEX
 from answermill.pipelines.specs.ingest import INGEST
-from answermill.pipelines.specs.registry import SPECS, AnyStep, makers
+from answermill.pipelines.specs.registry import SPECS, AnyStep, job_steps, makers
 from answermill.pipelines.specs.rerank import RERANK
 from answermill.pipelines.specs.retrieve import RETRIEVE
 from answermill.pipelines.specs.run import Run
 from answermill.pipelines.steps.chain import steps_of
+from answermill.pipelines.steps.retrieve.retrieve import sample_depth
 from answermill.schemas.corpus import Question
 
 SMALL_PAGES, SMALL_QUESTIONS, LEAST = 8, 2, 4
 """Pages and questions of the small run; the larger one has at least LEAST times as many, if there are as many."""
 STEP_S = 15.0
 """Seconds that a step of the larger run should take at the most."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,90 +70,73 @@ class Sample:
             yield SPECS[name], self.ingested if name == INGEST.name else self.large
 
 
-def items(run: Run, spec: AnyStep) -> int:
-    """The number with which a step's time grows: layers × tokens if it counts them, since these differ between questions; else
-    its item, or the rows that it reads."""
-    counts = run.counts(spec)
-    tokens: int = getattr(counts, "layer_tokens", 0)
-    return tokens or (getattr(counts, spec.item) if spec.item else sum(run.manifests[name].rows for name in spec.reads[:1]))
-
-
 def measure(job: Job, pages: Sequence[RawPage], questions: Sequence[Question]) -> Sample:
-    """Run the job's steps on parts of these. Raises JobError (65) if no page becomes a passage, and as the steps do."""
-    few, asked = pages[:SMALL_PAGES], questions[:SMALL_QUESTIONS]
-    with tempfile.TemporaryDirectory(prefix="answermill-plan-") as folder, _one_core(), ExitStack() as stack:
-        parts = _Parts(job, Path(folder), stack)
-        first, small = parts.run("first", few, asked), parts.run("small", few, asked)
+    """Run the job's steps on parts of these; pages come in the order of their sizes.
 
-        # Encoding a page takes longer than reading it, so some pages are only read: they say what becomes of pages.
-        readable = _as_many(pages, few, small.seconds[INGEST.name])
-        indexed = _as_many(readable, few, small.seconds.get(INDEX.name, 0.0))
-        large = parts.run("large", indexed, _as_many(questions, asked, small.seconds.get(RERANK.name, 0.0)))
-        ingested = parts.run("ingested", readable, (), [INGEST.name]) if len(readable) > len(indexed) else large
+    Raises JobError (65) if no page becomes a passage, and as the steps do.
+    """
+    few, asked = spread(pages, SMALL_PAGES, size), questions[:SMALL_QUESTIONS]
+    with tempfile.TemporaryDirectory(prefix="answermill-plan-") as name, _one_core(), ExitStack() as stack:
+        folder, processes = Path(name), {step: stack.enter_context(new_process()) for step in job_steps()}
+        first = _run(job, processes, folder / "first", few, asked)
+        small = _run(job, processes, folder / "small", few, asked)
+
+        # Encoding a page takes longer than reading it, so some are only read, to say what becomes of pages.
+        readable = spread(pages, _as_many(few, small.seconds[INGEST.name]), size)
+        indexed = spread(readable, _as_many(few, small.seconds.get(INDEX.name, 0.0)), size)
+        more = questions[: _as_many(asked, small.seconds.get(RERANK.name, 0.0))]
+        large = ingested = _run(job, processes, folder / "large", indexed, more)
+        if len(readable) > len(indexed):
+            ingested = _run(job, processes, folder / "ingested", readable, (), [INGEST.name])
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     return Sample(first, small, large, ingested, peak if sys.platform == "darwin" else peak * 1024)
 
 
-def _as_many(values: Sequence[T], few: Sequence[T], seconds: float) -> Sequence[T]:
-    """As many of the values as a step does in STEP_S, which takes `seconds` for a few."""
-    each = max(seconds / max(1, len(few)), 1e-3)
-    return values[: max(LEAST * len(few), int(STEP_S / each))]
+def _as_many(few: Sequence[object], seconds: float) -> int:
+    """Number of items that a step does in STEP_S, which takes `seconds` for a few."""
+    return max(LEAST * len(few), int(STEP_S / max(seconds / max(1, len(few)), 1e-3)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """Runs of a job over parts of its input."""
-
-    job: Job
-    folder: Path
-    stack: ExitStack
-    processes: dict[str, Executor] = field(default_factory=dict)
-
-    def run(self, name: str, pages: Sequence[RawPage], asked: Sequence[Question], steps: Sequence[str] = ()) -> Sampled:
-        """Run these steps, or all that the job has."""
-        run, seconds = self.folder / name / "run", dict[str, float]()
-        values = self._settings(self.folder / name, pages, asked)
-        for step in steps or steps_of(self._checked(values)):
-            if not seconds.keys() >= {*makers(SPECS[step].reads)}:
-                continue  # it reads what annotate or propagate writes
-            if step == RETRIEVE.name:
-                if not (passages := Run.open(run).counts(INDEX).passages):
-                    raise JobError(f"ingest.input: no passage came of {len(pages)} pages drawn from it", BAD_DATA)
-                values[step]["depth"] = sample_depth(self.job, passages)
-            print_line(f"measures   {step} on {len(pages)} pages" + f" and {len(asked)} questions" * bool(asked))
-            if step not in self.processes:
-                self.processes[step] = self.stack.enter_context(new_process())
-            seconds[step] = self.processes[step].submit(take, self._checked(values), run, step).result()
-        return Sampled(Run.open(run), seconds)
-
-    def _checked(self, values: dict[str, Any]) -> Job:
-        return toml_file.check(values, job_type(values), self.job.folder / "job.toml")
-
-    def _settings(self, folder: Path, pages: Sequence[RawPage], asked: Sequence[Question]) -> dict[str, Any]:
-        """The job's, for these pages and questions, in one shard and process, and without an earlier run or labels."""
-        values = self.job.model_dump() | {"annotate": None, "propagate": None}
-        for section in values.values():
-            if section and "since" in section:
-                section["since"] = None
-
-        values["ingest"] |= {"input": write_pages(pages, folder / "input"), "crawl_index": None}
-        values["ingest"] |= {"domains": 0, "max_reject_share": 1.0}
-        values["index"]["shards"] = 1
-        values["workers"] |= {"processes": 1, "max_failed_units": 0}
-        if values["retrieve"]:
-            rows = "".join(f"{each.question_id}\t{each.text}\n" for each in asked)
-            write_text(folder / "questions.tsv", f"question_id\ttext\n{rows}")
-            values["retrieve"] |= {"questions": str(folder / "questions.tsv"), "max_questions": 0}
-            values["retrieve"] |= {"question_rules": "none", "question_scores_above": None}
-        if values["rerank"]:
-            values["rerank"]["allow_empty"] = True
-        return values
+def _run(
+    job: Job,
+    processes: Mapping[str, Executor],
+    folder: Path,
+    pages: Sequence[RawPage],
+    asked: Sequence[Question],
+    steps: Sequence[str] = (),
+) -> Sampled:
+    """Run these steps, or all that the job has."""
+    settings, run, seconds = _settings(job, folder, pages, asked), folder / "run", dict[str, float]()
+    for step in steps or steps_of(settings):
+        if not seconds.keys() >= {*makers(SPECS[step].reads)}:
+            continue  # it reads what annotate or propagate writes
+        if step == RETRIEVE.name and settings.retrieve is not None:
+            if not (passages := Run.open(run).counts(INDEX).passages):
+                raise JobError(f"ingest.input: no passage came of {len(pages)} pages drawn from it", BAD_DATA)
+            depth = sample_depth(settings.retrieve.depth, passages)
+            settings = settings.model_copy(update={step: settings.retrieve.model_copy(update={"depth": depth})})
+        print_line(f"measures   {step} on {len(pages)} pages" + f" and {len(asked)} questions" * bool(asked))
+        seconds[step] = processes[step].submit(take, settings, run, step).result()
+    return Sampled(Run.open(run), seconds)
 
 
-def sample_depth(job: Job, passages: int) -> int:
-    """Passages for which a run over some asks each index: a fifth of them, or the job's depth."""
-    assert job.retrieve is not None
-    return min(job.retrieve.depth, max(5, passages // 5))
+def _settings(job: Job, folder: Path, pages: Sequence[RawPage], asked: Sequence[Question]) -> Job:
+    """The job for these pages and questions, in one shard and process, and without an earlier run or labels."""
+    files, asked_file = write_pages(pages, folder / "input"), folder / "questions.tsv"
+    write_text(asked_file, "question_id\ttext\n" + "".join(f"{each.question_id}\t{each.text}\n" for each in asked))
+    all_asked = {"max_questions": 0, "question_rules": "none", "question_scores_above": None}
+    own: dict[str, dict[str, Any]] = {
+        "ingest": {"input": files, "crawl_index": None, "domains": 0, "max_reject_share": 1.0},
+        "index": {"shards": 1},
+        "retrieve": {"questions": str(asked_file), **all_asked},
+        "rerank": {"allow_empty": True},
+        "workers": {"processes": 1, "max_failed_units": 0},
+    }
+    values = job.model_dump() | {"annotate": None, "propagate": None}
+    for name, section in values.items():
+        if section:
+            section.update(own.get(name, {}), **{key: None for key in section if key == "since"})
+    return toml_file.check(values, job_type(values), job.folder / "job.toml")
 
 
 def take(job: Job, run: Path, step: str) -> float:
@@ -178,11 +160,10 @@ def new_process() -> Executor:
 @contextmanager
 def _one_core() -> Iterator[None]:
     """In the block, processes begin that compute on one core: libraries read that when they are loaded."""
-    former = os.environ.get("OMP_NUM_THREADS")
+    former = dict(os.environ)
     os.environ["OMP_NUM_THREADS"] = "1"
     try:
         yield
     finally:
         os.environ.pop("OMP_NUM_THREADS")
-        if former is not None:
-            os.environ["OMP_NUM_THREADS"] = former
+        os.environ.update(former)

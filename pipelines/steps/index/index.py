@@ -21,6 +21,7 @@ from answermill.indexing.shards.jvm import find_java
 from answermill.indexing.shards.sentence_codes import TOKEN_BITS, CodeMaker
 from answermill.indexing.shards.shard_builder import ShardReport, ShardSettings, build_shard
 from answermill.indexing.shards.shard_files import SHARD_FILE
+from answermill.pipelines.config.growth import WholeStep
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.engine.runner import carry
@@ -219,4 +220,11 @@ def per_second(items: int, milliseconds: int) -> str:
     return f"{items / (milliseconds / 1000 or 1e-3):,.0f}"
 
 
-STEP = StepCode(index, check, step_of, is_wanted=lambda job, run: job.retrieve is not None)
+def grow(step: WholeStep) -> None:
+    """A unit and a part for each shard."""
+    settings, rows = step.job.index, round(step.before[PASSAGES.name])
+    step.units = step.parts = len(ranges(rows, settings.shards, settings.passages_per_shard))
+    step.counts[SHARDS.name] = step.parts
+
+
+STEP = StepCode(index, check, step_of, is_wanted=lambda job, run: job.retrieve is not None, grow=grow)

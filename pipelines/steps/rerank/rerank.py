@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from answermill.pipelines.config.growth import Cost, WholeStep
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.engine.runner import carry
@@ -24,7 +25,7 @@ from answermill.pipelines.runs.watch.progress import print_line
 from answermill.pipelines.specs.rerank import ANSWERS_FILE, RERANK, SCORED, RerankCounts, StageCounts
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.index import sentence_codes
-from answermill.pipelines.steps.job_plan import CheckedPlan, check_stages, load_plan, stage_models
+from answermill.pipelines.steps.job_plan import CheckedPlan, check_stages, load_plan, plan_settings, stage_models
 from answermill.pipelines.steps.models import device_of, encoder_settings
 from answermill.pipelines.steps.rerank.answers import best_of, questions_of, write_jsonl
 from answermill.pipelines.steps.rerank.missing_context import check_context
@@ -215,4 +216,16 @@ def stage_clauses(key: str, stage: StageCounts, questions: int) -> Iterator[str]
         yield f"{key}: {counted(taken, 'score')} taken over"
 
 
-STEP = StepCode(rerank, check, step_of)
+def grow(step: WholeStep) -> None:
+    """Each stage has its own candidates: after a `keep` no more than that, however many come before it."""
+    counts, questions, scale = step.sample.counts(RERANK), step.before["questions"], step.scale
+    step.counts["layer_tokens"], step.costs = 0, {}
+    for stage in plan_settings(step.job).stages:
+        sampled = counts.stages[stage.key]
+        step.costs[stage.key] = Cost(sampled.seconds, sampled.incoming, sampled.incoming * scale)
+        step.counts["layer_tokens"] += sampled.layer_tokens * scale
+        if stage.keep is not None and sampled.outgoing:
+            scale = min(scale, max(questions / max(1, counts.questions), questions * stage.keep / sampled.outgoing))
+
+
+STEP = StepCode(rerank, check, step_of, grow=grow)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from answermill.files.atomic_files import sha256
+from answermill.pipelines.config.growth import Cost, WholeStep
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.data.inputs.questions import QuestionChoice, choose, describe
@@ -22,7 +23,8 @@ from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meters, add_up
 from answermill.pipelines.runs.watch.progress import progress
-from answermill.pipelines.specs.index import SHARDS
+from answermill.pipelines.specs.index import INDEX, SHARDS
+from answermill.pipelines.specs.ingest import PASSAGES
 from answermill.pipelines.specs.retrieve import RETRIEVE, RETRIEVED, RetrieveCounts
 from answermill.pipelines.steps.models import check_engines, encoder_inputs, encoder_settings
 from answermill.pipelines.steps.retrieve.asked_questions import settings_of
@@ -111,4 +113,24 @@ def summary(run: Path) -> str:
     return f"retrieve   {questions}, {hits}; {nothing}{f'; {speed}' if speed else ''}"
 
 
-STEP = StepCode(retrieve, check, step_of)
+def sample_depth(depth: int, passages: int) -> int:
+    """Passages for which a run of a sample of the corpus asks each index: a fifth of them, or the job's depth."""
+    return min(depth, max(5, passages // 5))
+
+
+def grow(step: WholeStep) -> None:
+    """Lists are longer than the sample's, and BM25 searches each shard for each question."""
+    settings, counts, questions = settings_of(step.job), step.sample.counts(RETRIEVE), step.before["questions"]
+    passages = step.sample.counts(INDEX).passages
+    longer = min(settings.depth, step.before[PASSAGES.name]) / min(sample_depth(settings.depth, passages), passages)
+    step.counts["hits"] = step.rows[RETRIEVED.name] = counts.hits * step.scale * longer
+
+    bm25 = counts.bm25_ms / 1000
+    step.costs = {
+        "": Cost(counts.seconds - bm25, counts.questions, questions),
+        "in each shard": Cost(bm25, counts.questions, questions * step.units),
+    }
+    step.parts = -(-round(questions) // settings.block)
+
+
+STEP = StepCode(retrieve, check, step_of, grow=grow)

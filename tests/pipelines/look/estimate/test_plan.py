@@ -23,10 +23,9 @@ from answermill.pipelines.data.sample import copy_to
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from answermill.pipelines.look.estimate import input_sample, plan, sample_runs
 from answermill.pipelines.look.estimate.actual import actual, predicted_and_actual
-from answermill.pipelines.look.estimate.input_sample import InputSample, draw, write_pages
-from answermill.pipelines.look.estimate.prediction import predict
+from answermill.pipelines.look.estimate.input_sample import InputSample, draw, draw_records, size, write_pages
+from answermill.pipelines.look.estimate.plan_file import RunEstimate
 from answermill.pipelines.look.estimate.rates import Rates
-from answermill.pipelines.look.estimate.record_sample import draw_records
 from answermill.pipelines.look.estimate.sample_runs import Sample, Sampled
 from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest, Part
@@ -44,12 +43,18 @@ from tests.tiny import write_job
 
 RATES = Rates(
     "a machine",
-    item={"ingest": 0.01, "index": 0.1, "retrieve": 0.02, "rerank": 1.0, "toy": 0.001},
+    item={
+        "ingest": 0.01,
+        "index": 0.1,
+        "retrieve": 0.019,
+        "retrieve in each shard": 0.001,
+        "rerank first": 0.001,
+        "rerank second": 0.01,
+        "toy": 0.001,
+    },
     startup={"ingest": 2.0, "index": 0.0, "retrieve": 0.0, "rerank": 5.0, "toy": 0.5},
-    candidate={"first": 0.001, "second": 0.01},
-    question_shard=0.001,
 )
-SOURCE = InputSample(files=4, pages=1_000, pages_read=10, unread=0, drawn=())
+SOURCE = InputSample(files=4, pages=1_000, readable=1_000, drawn=())
 QUESTIONS_ASKED = 100
 ROW_BYTES = 1_000
 
@@ -105,6 +110,18 @@ def job_of(**retrieve: Any) -> Job:
     return Job.model_validate({"ingest": {"input": ["x"]}, **sections, "workers": {"processes": 2}})
 
 
+def predict(
+    job: Job, source: InputSample = SOURCE, sample: Sample = SAMPLE, rates: Rates = RATES, price: float | None = None
+) -> RunEstimate:
+    """The plan of a job that asks QUESTIONS_ASKED questions."""
+    return plan.predict(job, source, sample, list(plan.whole_steps(job, source, QUESTIONS_ASKED, sample)), rates, price)
+
+
+def rates_of(sample: Sample) -> Rates:
+    """The rates of the machine on which these runs were."""
+    return Rates.of(sample, plan.whole_steps(job_of(), SOURCE, QUESTIONS_ASKED, sample))
+
+
 def section(job: Job) -> Ingest:
     assert job.ingest is not None
     return job.ingest
@@ -114,31 +131,32 @@ def test_the_same_pages_are_drawn_each_time(sample_job: Job) -> None:
     few, many = draw(sample_job, section(sample_job), 5), draw(sample_job, section(sample_job), 30)
     assert (len(few.drawn), len(many.drawn)) == (5, 30) and len({page.url for page in many.drawn}) > 20
     assert few == draw(sample_job, section(sample_job), 5)
-    assert few.pages == many.pages == few.pages_read == 70 and few.unread > 0
-    assert few.readable == 70 - few.unread
+    assert few.pages == many.pages == 70 > few.readable == many.readable == len(draw(sample_job, section(sample_job), 99).drawn)
 
 
-def test_what_is_drawn_is_as_long_as_all_that_is_read_and_so_are_the_first_of_it(tmp_path: Path) -> None:
+def test_what_is_drawn_is_as_long_as_all_that_is_read_and_so_is_a_part_of_it(tmp_path: Path) -> None:
     """Of 2,000 pages one in a hundred has half of the text, in no order."""
     lengths = [100 * 99 if n % 100 == 37 else 100 for n in range(2_000)]
     (tmp_path / "pages.jsonl").write_text(
         "".join(json.dumps({"id": f"{n}", "text": "x" * k}) + "\n" for n, k in enumerate(lengths))
     )
     job = Job.model_validate({"ingest": {"input": [str(tmp_path / "pages.jsonl")]}})
-    drawn = [len(page.text or "") for page in draw(job, section(job), 200).drawn]
+    drawn = draw(job, section(job), 200).drawn
     mean = sum(lengths) / len(lengths)
-    assert [sum(drawn[:first]) / first for first in (100, 200)] == pytest.approx([mean, mean], rel=0.01)
+    for count in (100, 200):
+        part = input_sample.spread(drawn, count, size)
+        assert len(part) == count and sum(map(size, part)) / count == pytest.approx(mean, rel=0.01)
 
 
-def test_spread_values_have_the_mean_size_of_their_neighbours_and_the_first_are_spread_too() -> None:
-    assert input_sample.spread(list(range(12)), 4, float) == [1, 7, 4, 10]
+def test_spread_values_have_the_mean_size_of_their_neighbours() -> None:
+    assert input_sample.spread(list(range(12)), 4, float) == [1, 4, 7, 10]
     assert input_sample.spread([0, 1, 2, 5, 6, 13], 2, float) == [1, 6]
-    assert input_sample.spread(list(range(3)), 4, float) == [0, 2, 1]
+    assert input_sample.spread(list(range(3)), 4, float) == [0, 1, 2]
     assert input_sample.spread([], 4, float) == []
 
 
 def test_pages_that_reading_refuses_become_nothing_but_rejects() -> None:
-    all_of_them, some = (predict(job_of(), replace(SOURCE, unread=unread), QUESTIONS_ASKED, SAMPLE, RATES) for unread in (0, 5))
+    all_of_them, some = (predict(job_of(), replace(SOURCE, readable=pages)) for pages in (1_000, 500))
     for name in ("documents", "passages"):
         assert 2 * some.counts[name] == all_of_them.counts[name]
     assert some.counts["pages"] == 1_000
@@ -150,7 +168,7 @@ def test_pages_that_reading_refuses_become_nothing_but_rejects() -> None:
 def test_the_pages_of_what_is_not_read_are_counted_by_bytes(sample_job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(input_sample, "BYTES_READ", 60_000)
     sample = draw(sample_job, section(sample_job), 30)
-    assert sample.pages_read < 50
+    assert len(draw(sample_job, section(sample_job), 99).drawn) < 50
     assert sample.pages == pytest.approx(70, rel=0.25)
 
 
@@ -166,9 +184,9 @@ def test_records_of_a_crawl_are_counted_by_its_index_and_some_are_drawn(tmp_path
     query = section(job).crawl_index
     assert query is not None
     few, all_of_them = (draw_records(job, section(job), query, most) for most in (10, 1_000))
-    assert few.pages == all_of_them.pages == all_of_them.pages_read == len(all_of_them.drawn) + all_of_them.unread
-    assert few.pages_read == 10 < few.pages
-    assert set(few.drawn) < set(all_of_them.drawn) and few == draw_records(job, section(job), query, 10)
+    assert few.pages == all_of_them.pages > all_of_them.readable == len(all_of_them.drawn)
+    assert len(few.drawn) <= 10 and few == draw_records(job, section(job), query, 10)
+    assert set(few.drawn) < set(all_of_them.drawn)
 
 
 def test_a_job_that_reads_records_of_a_crawl_is_planned(inline: None, tmp_path: Path) -> None:
@@ -197,7 +215,7 @@ def test_what_is_drawn_is_written_as_it_was_read(sample_job: Job, tmp_path: Path
 
 
 def test_ten_times_the_pages_take_ten_times_the_passages_and_as_many_candidates() -> None:
-    one, ten = (predict(job_of(), replace(SOURCE, pages=n), QUESTIONS_ASKED, SAMPLE, RATES) for n in (1_000, 10_000))
+    one, ten = (predict(job_of(), replace(SOURCE, pages=n, readable=n)) for n in (1_000, 10_000))
     assert (one.counts["passages"], ten.counts["passages"]) == (6_000, 60_000)
     assert ten.seconds["index"] == pytest.approx(10 * one.seconds["index"]) == pytest.approx(60_000 * 0.1)
     assert ten.counts["candidates"] == one.counts["candidates"] == 6 * one.counts["hits"]
@@ -207,17 +225,14 @@ def test_ten_times_the_pages_take_ten_times_the_passages_and_as_many_candidates(
 
 
 def test_a_question_costs_more_for_each_shard_more() -> None:
-    five, nine = (
-        predict(Job.model_validate(job_of().model_dump() | {"index": {"shards": n}}), SOURCE, QUESTIONS_ASKED, SAMPLE, RATES)
-        for n in (5, 9)
-    )
+    five, nine = (predict(Job.model_validate(job_of().model_dump() | {"index": {"shards": n}})) for n in (5, 9))
     assert five.seconds["retrieve"] == pytest.approx(100 * (0.02 + 4 * 0.001))
     assert nine.seconds["retrieve"] - five.seconds["retrieve"] == pytest.approx(100 * 4 * 0.001)
     assert (five.counts["shards"], nine.counts["shards"]) == (5, 9)
 
 
 def test_a_deeper_retrieval_costs_the_stage_that_reads_all_and_not_the_one_behind_keep() -> None:
-    shallow, deep = (predict(job_of(depth=depth), SOURCE, QUESTIONS_ASKED, SAMPLE, RATES) for depth in (12, 24))
+    shallow, deep = (predict(job_of(depth=depth)) for depth in (12, 24))
     assert shallow.counts["hits"] == 100 * 20 and deep.counts["hits"] == 100 * 40  # 20 a question of the sample, at depth 12
     assert deep.stage_seconds["first"] == pytest.approx(2 * shallow.stage_seconds["first"])
     assert deep.stage_seconds["second"] == shallow.stage_seconds["second"] == pytest.approx(100 * 10 * 0.01)
@@ -225,12 +240,12 @@ def test_a_deeper_retrieval_costs_the_stage_that_reads_all_and_not_the_one_behin
 
 
 def test_workers_share_the_work_as_far_as_there_are_units_and_the_clock_is_paid() -> None:
-    plan_of_two = predict(job_of(), SOURCE, QUESTIONS_ASKED, SAMPLE, RATES, price_per_hour=3.6)
+    plan_of_two = predict(job_of(), price=3.6)
     assert plan_of_two.hours["ingest"] == pytest.approx((2.0 + 1_000 * 0.01 / 2) / 3600)
     assert plan_of_two.seconds["ingest"] == pytest.approx(2 * 2.0 + 1_000 * 0.01)
     assert plan_of_two.dollars == pytest.approx(sum(plan_of_two.hours.values()) * 3.6)
     assert plan_of_two.worker_bytes == 10**9 + 6_000 * ROW_BYTES / 5, "a shard of five beside what the steps held"
-    alone = predict(job_of(block=100), SOURCE, QUESTIONS_ASKED, SAMPLE, RATES)  # all questions in one unit
+    alone = predict(job_of(block=100))  # all questions in one unit
     assert alone.hours["rerank"] == pytest.approx((5.0 + sum(alone.stage_seconds.values())) / 3600)
 
 
@@ -245,9 +260,9 @@ def test_a_step_that_is_none_of_ours_grows_with_what_it_reads(monkeypatch: pytes
 
     small, large = with_toy(SAMPLE.small), with_toy(SAMPLE.large)
     sample = Sample(small, small, large, large)
-    rates = Rates.of(sample)
+    rates = rates_of(sample)
     assert rates.item["toy"] == pytest.approx(0.001) and rates.startup["toy"] == pytest.approx(0.5)
-    planned = predict(job_of(), SOURCE, QUESTIONS_ASKED, sample, rates)
+    planned = predict(job_of(), sample=sample, rates=rates)
     assert planned.counts["letters"] == 80_000 and planned.bytes["toy"] == 800 * ROW_BYTES
     assert planned.seconds["toy"] == pytest.approx(2 * 0.5 + 80_000 * 0.001)
 
@@ -334,7 +349,7 @@ def test_a_step_that_is_none_of_ours_is_run_on_the_sample_and_is_in_the_plan(
 
 def test_seconds_of_a_card_are_not_counted_beside_those_in_which_it_was_at_work(small_run: Path, tmp_path: Path) -> None:
     shutil.copytree(small_run, tmp_path / "run")
-    planned = predict(job_of(), SOURCE, QUESTIONS_ASKED, SAMPLE, RATES)
+    planned = predict(job_of())
     planned.save(tmp_path / "run")
     was = Run.open(small_run).counts(RERANK)
     stages = {name: replace(stage, microseconds=2_000_000, card_microseconds=1_500_000) for name, stage in was.stages.items()}
@@ -377,14 +392,15 @@ def test_a_job_without_pages_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_smaller_run_s_questions_which_find_less_do_not_make_the_larger_one_s_dearer() -> None:
     """1.0 s to begin, 1 µs a layer and token: 2 questions with little to read, and 9 with much."""
     small, large = sampled(4, seconds=1.0 + 2 * 0.1, each=100_000), sampled(18, seconds=1.0 + 9 * 1.0, each=1_000_000)
-    rates = Rates.of(Sample(small, small, large, large))
-    assert rates.startup["rerank"] == pytest.approx(1.0) and rates.item["rerank"] == pytest.approx(1e-6)
-    assert rates.candidate == pytest.approx({"first": 9 / 4 / (60 * 18), "second": 9 * 3 / 4 / 90})
-    assert rates.question_shard == pytest.approx(0.75 * rates.item["retrieve"]), "BM25's share"
+    rates = rates_of(Sample(small, small, large, large))
+    assert rates.startup["rerank"] == pytest.approx(1.0)
+    assert rates.item["rerank first"] == pytest.approx(9 / 4 / (60 * 18))
+    assert rates.item["rerank second"] == pytest.approx(9 * 3 / 4 / 90)
+    assert rates.item["retrieve in each shard"] == pytest.approx(3 * rates.item["retrieve"]), "BM25's share"
 
 
 def test_rates_of_another_job_are_refused(tiny: Path, inline: None, tmp_path: Path) -> None:
-    replace(RATES, candidate={}).save(tmp_path / "rates.json")
-    with pytest.raises(JobError, match=r"nothing of stage cascade, stage .*--save-rates") as refused:
+    RATES.save(tmp_path / "rates.json")
+    with pytest.raises(JobError, match=r"nothing of rerank cascade, rerank .*--save-rates") as refused:
         plan.plan_of(load(tiny), tmp_path / "rates.json")
     assert refused.value.code == BAD_DATA
