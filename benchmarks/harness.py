@@ -34,9 +34,12 @@ def arguments(
     paths: Mapping[str, str] | None = None,
     choices: Mapping[str, Sequence[str]] | None = None,
     numbers: Mapping[str, str] | None = None,
+    texts: Mapping[str, str] | None = None,
+    places: Mapping[str, str] | None = None,
 ) -> argparse.Namespace:
-    """--data (a folder of measuring data, which must exist if it is needed), --save, --rounds, --smoke, `paths` and `numbers`,
-    option → help, and `choices`, option → values, the default first. With --smoke, `data` is a token copy and `rounds` is 1.
+    """--data (a folder of measuring data, which must exist if it is needed), --save, --rounds, --smoke, `paths`, `numbers` and
+    `texts`, option → help, and `choices`, option → values, the default first. With --smoke, `data` is a token copy and `rounds`
+    is 1. `places`, argument → help: folders that are given without a name, and that --smoke does without.
     """
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=what)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the measuring data")
@@ -47,11 +50,17 @@ def arguments(
         parser.add_argument(f"--{option}", type=Path, help=meaning)
     for option, meaning in (numbers or {}).items():
         parser.add_argument(f"--{option}", type=float, help=meaning)
+    for option, meaning in (texts or {}).items():
+        parser.add_argument(f"--{option}", help=meaning)
+    for name_of_place, meaning in (places or {}).items():
+        parser.add_argument(name_of_place, type=Path, nargs="?", help=meaning)
     for option, values in (choices or {}).items():
         parser.add_argument(f"--{option}", choices=values, default=values[0], help=f"default {values[0]}")
     options = parser.parse_args()
     if needs_data and not options.data.is_dir():
         parser.error(f"no folder {options.data}; give the measuring data with --data")
+    if not options.smoke and (missing := [place for place in places or {} if not getattr(options, place)]):
+        parser.error(f"give {', '.join(missing)}")
     if options.smoke:
         if options.save:
             parser.error("--smoke measures nothing, so there is nothing to --save; leave one out")
