@@ -3,8 +3,9 @@ Wilcoxon's signed-rank test and Spearman's rank correlation, which others report
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import stats
@@ -73,6 +74,23 @@ def compare(a: Floats, b: Floats, rounds: int = 10_000, seed: int = 0, confidenc
         spearman=spearman,
         spearman_p=spearman_p,
     )
+
+
+def compare_shared(a: Mapping[str, float], b: Mapping[str, float], rounds: int = 10_000, seed: int = 0) -> Comparison:
+    """Comparison of the questions that A and B both have a value of, in A's order. Raises as `compare`."""
+    shared = [question for question in a if question in b]
+    left, right = (np.array([side[question] for question in shared], np.float64) for side in (a, b))
+    return compare(left, right, rounds, seed)
+
+
+def moved(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, Literal["lost", "gained"]]:
+    """Question → whether B's value is less or more than A's, of those whose values differ; one that is absent is 0.
+
+    >>> moved({"q1": 1.0, "q2": 0.5, "q3": 1.0}, {"q1": 0.0, "q2": 0.5, "q4": 1.0})
+    {'q1': 'lost', 'q3': 'lost', 'q4': 'gained'}
+    """
+    differences = {question: b.get(question, 0.0) - a.get(question, 0.0) for question in {**a, **b}}
+    return {name: "gained" if value > 0 else "lost" for name, value in differences.items() if abs(value) > EQUAL}
 
 
 def interval(values: Floats, rounds: int = 10_000, seed: int = 0, confidence: float = 0.95) -> tuple[float, float]:

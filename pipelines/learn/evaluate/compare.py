@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-
-import numpy as np
 
 from answermill.files.atomic_files import write_text
 from answermill.files.parquet_files import open_parquet
@@ -17,7 +15,7 @@ from answermill.pipelines.data.inputs.parquet_batches import DAMAGE, raise_unles
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
 from answermill.ranking.evaluation.metrics import METRICS, Protocol
-from answermill.ranking.evaluation.significance import EQUAL, Comparison, compare
+from answermill.ranking.evaluation.significance import Comparison, compare_shared, moved
 from answermill.schemas.evaluation import QuestionScore
 
 FLIPS_BY = "P@1"
@@ -64,11 +62,11 @@ class Compared:
             others = f"{c.wilcoxon_p:>9.4f}{_or_none(c.spearman)}{_or_none(c.spearman_p)}"
             yield f"{metric:<10}" + "".join(cells) + f"{c.p:>9.4f}{counts}{others}"
         for gained, what in ((False, "lost"), (True, "gained")):
-            moved = [flip for flip in self.flips if flip.gained is gained]
-            if moved:
+            flips = [flip for flip in self.flips if flip.gained is gained]
+            if flips:
                 yield ""
-                yield f"{len(moved):,} questions {what} at {FLIPS_BY}" + (f", the first {show}:" if len(moved) > show else ":")
-                for flip in moved[:show]:
+                yield f"{len(flips):,} questions {what} at {FLIPS_BY}" + (f", the first {show}:" if len(flips) > show else ":")
+                for flip in flips[:show]:
                     yield f"  {100 * flip.a:6.1f} → {100 * flip.b:5.1f}  {flip.question_id}  {flip.question}"
 
     def write(self, file: Path) -> None:
@@ -105,10 +103,9 @@ def compare_files(
     Raises JobError: 65 where A and B are not of the same questions, protocol and metrics; else as `evaluate` does.
     """
     sides = [_questions(side, labels, protocol, metrics) for side in (a, b)]
-    of_a, of_b = ({(row.metric, row.question_id): row for row in rows} for rows in sides)
-    if of_a.keys() != of_b.keys():
-        odd = sorted(of_a.keys() ^ of_b.keys())
-        where = a if odd[0] in of_a else b
+    keys_a, keys_b = ({(row.metric, row.question_id) for row in rows} for rows in sides)
+    if odd := sorted(keys_a ^ keys_b):
+        where = a if odd[0] in keys_a else b
         raise JobError(
             f"{a} and {b} are not of the same questions and metrics: {len(odd)} differ, e.g. {odd[0][0]} of question "
             f"{odd[0][1]} is in {where} alone",
@@ -117,19 +114,22 @@ def compare_files(
     protocols = {row.protocol for rows in sides for row in rows}
     if len(protocols) > 1:
         raise JobError(f"{a} and {b} are of different protocols: {', '.join(sorted(protocols))}", BAD_DATA)
-    names = list(dict.fromkeys(row.metric for row in sides[0]))
-    comparisons = {}
-    for metric in names:
-        keys = [key for key in of_a if key[0] == metric]
-        values = [np.array([side[key].value for key in keys]) for side in (of_a, of_b)]
-        comparisons[metric] = compare(values[0], values[1], rounds, seed)
-    flips = [
-        Flip(row.question_id, row.question, row.value, of_b[key].value)
-        for key, row in of_a.items()
-        if key[0] == FLIPS_BY and abs(row.value - of_b[key].value) > EQUAL
-    ]
+
+    values_a, values_b = map(_by_metric, sides)
+    compared = {metric: compare_shared(values, values_b[metric], rounds, seed) for metric, values in values_a.items()}
+    p1_a, p1_b = values_a.get(FLIPS_BY, {}), values_b.get(FLIPS_BY, {})
+    texts = {row.question_id: row.question for row in sides[0]}
+    flips = [Flip(question, texts[question], p1_a[question], p1_b[question]) for question in moved(p1_a, p1_b)]
     flips.sort(key=lambda flip: (flip.gained, -abs(flip.b - flip.a), flip.question_id))
-    return Compared(a, b, protocols.pop(), len(of_a) // len(names), comparisons, tuple(flips))
+    return Compared(a, b, protocols.pop(), len(texts), compared, tuple(flips))
+
+
+def _by_metric(rows: Iterable[QuestionScore]) -> dict[str, dict[str, float]]:
+    """Metric → question → value."""
+    values: dict[str, dict[str, float]] = {}
+    for row in rows:
+        values.setdefault(row.metric, {})[row.question_id] = row.value
+    return values
 
 
 def _or_none(value: float | None) -> str:

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
-
 from answermill.files.atomic_files import whole_text, write_text
 from answermill.files.remote import as_path
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError, counted
@@ -25,7 +23,7 @@ from answermill.pipelines.look.report.run_report import read_with_values
 from answermill.pipelines.runs.manifests.run_folder import differences
 from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.specs.rerank import ANSWERS
-from answermill.ranking.evaluation.significance import Comparison, compare
+from answermill.ranking.evaluation.significance import Comparison, compare_shared, moved
 from answermill.schemas.ranked import Answer
 
 PAGE, FIGURES = "compared.html", "compared.json"
@@ -62,11 +60,11 @@ def read_comparison(
         raise JobError(f"--show {show}: give how many changed answers are shown, 0 or more", USAGE)
     answers_a, answers_b = (ANSWERS.open(run) for run in (a, b))
     (report_a, values_a), (report_b, values_b) = (read_with_values(run, labels, price_per_hour) for run in (a, b))
-    pairs = _Pairs(answers_a, values_a, values_b)
+    p1_a, p1_b = (values.p1 if values is not None else {} for values in (values_a, values_b))
+    pairs = _Pairs(answers_a, moved(p1_a, p1_b))
     shown = pairs.compare_with(answers_b, show)
     if not pairs.questions:
         raise JobError(f"{a} and {b} have no question in common, by id and text; give two runs of the same questions", BAD_DATA)
-    shared = sorted(values_a.p1.keys() & values_b.p1.keys()) if values_a is not None and values_b is not None else []
     return TwoRuns(
         a=str(a),
         b=str(b),
@@ -79,8 +77,8 @@ def read_comparison(
         only_b=pairs.only_b,
         unchanged=pairs.questions - pairs.changed.total(),
         changed={kind: pairs.changed[kind] for kind in KINDS},
-        labelled=len(shared),
-        metrics=dict(_metrics(values_a, values_b, shared)) if values_a is not None and values_b is not None and shared else {},
+        labelled=len(p1_a.keys() & p1_b.keys()),
+        metrics=dict(_metrics(values_a, values_b)),
         shown=tuple(shown),
     )
 
@@ -88,8 +86,8 @@ def read_comparison(
 class _Pairs:
     """The questions of A, and what those of B's are to them."""
 
-    def __init__(self, a: Folder[Answer], values_a: QuestionValues | None, values_b: QuestionValues | None) -> None:
-        self._a, self._values = a, (values_a, values_b)
+    def __init__(self, a: Folder[Answer], moved: Mapping[str, Kind]) -> None:
+        self._a, self._moved = a, moved
         self.digests = {_digest(answer.question_id, answer.question): _digest(answer.answer or "") for answer in a.read()}
         self.questions = self.only_b = 0
         self.changed: Counter[Kind] = Counter()
@@ -104,7 +102,7 @@ class _Pairs:
                 continue
             self.questions += 1
             if former != _digest(answer.answer or ""):
-                kind = self._kind(answer.question_id)
+                kind = self._moved.get(answer.question_id, "other")
                 self.changed[kind] += 1
                 if len(chosen[kind]) < show:
                     chosen[kind].append(answer)
@@ -115,10 +113,6 @@ class _Pairs:
             for kind, answers in chosen.items()
             for answer in answers
         )
-
-    def _kind(self, question_id: str) -> Kind:
-        a, b = (values.p1.get(question_id, 0.0) if values is not None else 0.0 for values in self._values)
-        return "lost" if b < a else "gained" if b > a else "other"
 
 
 def _side(answer: Answer) -> Side:
@@ -166,7 +160,7 @@ def _paired(a: Mapping[str, float | None], b: Mapping[str, float | None]) -> Ite
         yield Amounts(what, a.get(what), b.get(what))
 
 
-def _metrics(a: QuestionValues, b: QuestionValues, questions: list[str]) -> Iterator[tuple[str, Comparison]]:
-    for metric, of_a, of_b in (("P@1", a.p1, b.p1), ("MRR", a.mrr, b.mrr)):
-        values = [np.array([side[question_id] for question_id in questions]) for side in (of_a, of_b)]
-        yield metric, compare(values[0], values[1])
+def _metrics(a: QuestionValues | None, b: QuestionValues | None) -> Iterator[tuple[str, Comparison]]:
+    if a is not None and b is not None and a.p1.keys() & b.p1.keys():
+        yield "P@1", compare_shared(dict(sorted(a.p1.items())), b.p1)
+        yield "MRR", compare_shared(dict(sorted(a.mrr.items())), b.mrr)

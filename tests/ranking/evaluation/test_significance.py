@@ -6,7 +6,7 @@ from math import erf
 import numpy as np
 import pytest
 
-from answermill.ranking.evaluation.significance import compare
+from answermill.ranking.evaluation.significance import compare, compare_shared, moved
 
 
 def test_wins_ties_and_losses_are_those_of_b() -> None:
@@ -74,3 +74,9 @@ def test_wilcoxon_and_spearman_are_those_of_the_textbook() -> None:
 def test_where_nothing_differs_or_nothing_varies_there_is_no_rank_statistic() -> None:
     comparison = compare(np.ones(5), np.ones(5), rounds=10)
     assert (comparison.wilcoxon_p, comparison.spearman, comparison.spearman_p) == (1.0, None, None)
+
+
+def test_questions_that_one_side_lacks_are_left_out_and_rounding_moves_none() -> None:
+    a, b = {"only a": 1.0, "q1": 0.25, "q2": 1.0, "q3": 0.1 + 0.2}, {"q3": 0.3, "q2": 0.5, "q1": 1.0, "only b": 0.0}
+    assert compare_shared(a, b, 100) == compare(np.array([0.25, 1.0, 0.3]), np.array([1.0, 0.5, 0.3]), 100)
+    assert moved(a, b) == {"only a": "lost", "q1": "gained", "q2": "lost"}
