@@ -77,13 +77,22 @@ class FolderSpec(Generic[R]):
     key: tuple[str, ...] = ()
     """Columns whose values together no two rows share."""
     list_of: str = ""
-    """The column whose rows follow one another as a list with ranks from 1."""
+    """The column whose rows follow one another as a list, with ranks from 1 in the column `rank`."""
+    candidate: tuple[str, ...] = ()
+    """Columns that together say which candidate a row of a list is; a list has each once."""
+    fate: str = ""
+    """The column of a list that says among which addend of `rows` (`StepCounts.sums`) a row was counted.
+    Without one, every row has a rank."""
+    filled: Mapping[str, str] = field(default_factory=dict)
+    """Fate → the column that has a value in the rows of this fate and in no others."""
     links: Mapping[str, str] = field(default_factory=dict)
     """Column → the folder that has each of its values as its first key; 'passage.passage_id' is a field of a column."""
     rows: str = ""
     """The field or property of the step's counts that is the number of its rows."""
     same_rows_as: str = ""
     """Another folder with as many rows."""
+    cut_from: str = ""
+    """The folder of the documents, in the same order, of whose texts the rows are passages."""
     beside: tuple[str, ...] = ()
     """Files of the run folder that are written with it, and that its manifest names."""
     optional: bool = False
@@ -123,11 +132,31 @@ class FolderSpec(Generic[R]):
 
 @dataclass(frozen=True)
 class SealedFile:
-    """A file of a run that no manifest names, and that carries its own SHA-256; it may name further files by their digests."""
+    """A file of a run that no manifest names: its SHA-256 is in itself, beside those of files that it names, or
+    in another file."""
 
     path: str
     needed_by: str = ""
     """The folder beside which it must be."""
+    sealed_by: str = ""
+    """The JSON file that has its SHA-256, if it has not itself: people may take it away to fill it in."""
+    digest_key: str = ""
+    """The key of it there."""
+
+    @property
+    def place(self) -> str:
+        """The folder that holds it; '' if that is the run itself."""
+        return self.path.rpartition("/")[0]
+
+    def written_digest(self, run: Path) -> str:
+        """Its SHA-256, by `sealed_by`. Raises FileNotFoundError, or WrongShape if that is not such a file."""
+        from answermill.files.atomic_files import WrongShape, read_json  # late: they import pydantic
+
+        file = run / self.sealed_by
+        digest = read_json(file, dict[str, Any]).get(self.digest_key)
+        if not isinstance(digest, str):
+            raise WrongShape(f"{file}: has no {self.digest_key}")
+        return digest
 
 
 @dataclass(frozen=True)
@@ -153,6 +182,10 @@ class StepSpec(Generic[AnyCounts]):
     units_stand_alone: bool = False
     """Whether a unit can be done again alone when the step is complete: it needs nothing that other units left in the work
     folder."""
+    shares_time: bool = False
+    """Whether the time that a unit counts is its share of work that was done for many at once."""
+    replaced_whole: bool = False
+    """Whether its folders are built in its work folder and take the place of earlier ones all at once."""
     files: tuple[SealedFile, ...] = ()
     is_main: bool = False
     """Whether a report misses it even if nothing of it was begun."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from answermill.pipelines.runs.counts import Counts, StepCounts, by_name
-from answermill.pipelines.runs.spec import FolderSpec, Maker, StepSpec
+from answermill.pipelines.runs.spec import FolderSpec, Maker, SealedFile, StepSpec
 
 if TYPE_CHECKING:
     from answermill.schemas.annotation import Annotation, Conflict, ResolvedLabel
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
 MAKER = Maker("collect", command="collect {run} EXPORT")
 COLLECTED = "collected"
-"""The folder that holds all of its folders; it is replaced whole."""
+"""The folder that holds all of its folders."""
 AGREEMENT, OPEN_TASKS, OPEN_IDS = "agreement.json", "adjudication.csv", "adjudication.txt"
 """Files in it: how far people agree; the tasks without a label, for an adjudicator; and their ids."""
+OPEN_TASKS_FILE = SealedFile(
+    f"{COLLECTED}/{OPEN_TASKS}", sealed_by=f"{COLLECTED}/{AGREEMENT}", digest_key="adjudication_sha256"
+)
 
 
 @dataclass(frozen=True)
@@ -91,4 +94,6 @@ COLLECT = StepSpec(
     CollectCounts,
     reads=("tasks",),
     item="annotations",
+    replaced_whole=True,
+    files=(OPEN_TASKS_FILE,),
 )

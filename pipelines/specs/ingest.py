@@ -59,7 +59,13 @@ DOCUMENTS: FolderSpec[Document] = FolderSpec(
     "documents", "answermill.schemas.corpus:Document", MAKER, key=("doc_id",), rows="documents"
 )
 PASSAGES: FolderSpec[Passage] = FolderSpec(
-    "passages", "answermill.schemas.corpus:Passage", MAKER, key=("passage_id",), links={"doc_id": "documents"}, rows="passages"
+    "passages",
+    "answermill.schemas.corpus:Passage",
+    MAKER,
+    key=("passage_id",),
+    links={"doc_id": "documents"},
+    rows="passages",
+    cut_from="documents",
 )
 REJECTS: FolderSpec[Rejected] = FolderSpec("rejects", "answermill.schemas.corpus:Rejected", MAKER, rows="rejects")
 

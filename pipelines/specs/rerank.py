@@ -72,11 +72,7 @@ class RerankCounts(StepCounts):
     """Key of a stage → its counts, in the plan's order."""
 
     sums: ClassVar[Mapping[str, tuple[str, ...]]] = {"candidates": ("kept", "grouped", "dropped")}
-
-    @property
-    def fates(self) -> dict[str, int]:
-        """Fate, as `ScoredCandidate.fate` has it → candidates."""
-        return {"kept": self.kept, "grouped": self.grouped, "dropped": self.dropped}
+    """Candidates by their fates, as `ScoredCandidate.fate` has them."""
 
     @property
     def seconds(self) -> float:
@@ -94,6 +90,9 @@ SCORED: FolderSpec[ScoredCandidate] = FolderSpec(
     "answermill.schemas.ranked:ScoredCandidate",
     MAKER,
     list_of="question_id",
+    candidate=("unit", "candidate_id"),
+    fate="fate",
+    filled={"kept": "rank", "dropped": "dropped_by"},
     links={"question_id": "questions", "passage_id": "passages"},
     rows="candidates",
 )

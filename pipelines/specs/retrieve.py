@@ -54,6 +54,7 @@ RETRIEVED: FolderSpec[Hit] = FolderSpec(
     "answermill.schemas.ranked:Hit",
     MAKER,
     list_of="question_id",
+    candidate=("passage.passage_id",),
     links={"question_id": "questions", "passage.passage_id": "passages"},
     rows="hits",
 )
@@ -75,5 +76,6 @@ RETRIEVE = StepSpec(
     code="answermill.pipelines.steps.retrieve.retrieve:STEP",
     revision=3,
     units_stand_alone=True,
+    shares_time=True,
     is_main=True,
 )

@@ -11,18 +11,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from answermill.files.atomic_files import ListedFile, WrongShape, read_json
+from answermill.files.atomic_files import ListedFile, WrongShape
 from answermill.files.sealed_json import read_sealed
 from answermill.files.store import blocks_of, store_of
 from answermill.pipelines.errors import JobError
 from answermill.pipelines.look.verify.finding import CHANGED, Finding, Remedy
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, SHARD_FILE, Manifest, Part, shard_listing
 from answermill.pipelines.runs.spec import SealedFile
-from answermill.pipelines.specs.collect import AGREEMENT, COLLECT, COLLECTED, OPEN_TASKS
 from answermill.pipelines.specs.registry import REPORT_FILE, SPECS, folder_specs, folders
 
-PLACES = {file.path.rpartition("/")[0] for spec in SPECS.values() for file in spec.files} - {""} | {COLLECTED}
-"""Folders that have no manifest, in which every file is named by one that is sealed."""
+PLACES = {file.place for spec in SPECS.values() for file in spec.files} - {""}
+"""Folders that have no manifest, in which people may work and every file is named by one that is sealed."""
 Read = Callable[[int], object]
 """Called with the number of bytes that were read."""
 
@@ -30,11 +29,6 @@ Read = Callable[[int], object]
 @dataclass(frozen=True, slots=True)
 class _Sealed:
     digests: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _Agreement:
-    adjudication_sha256: str
 
 
 @dataclass
@@ -130,11 +124,11 @@ class RunFiles:
     def _sealed(self, tell: Read) -> Iterator[Finding]:
         """Findings of files that name others, or that no manifest names."""
         for step, file in [(spec.name, file) for spec in SPECS.values() for file in spec.files] + [("", REPORT_FILE)]:
-            yield from self._sealed_file(file, step, tell)
-        yield from self._adjudication(tell)
+            check = self._lent_file if file.sealed_by else self._sealed_file
+            yield from check(file, step, tell)
 
     def _sealed_file(self, file: SealedFile, step: str, tell: Read) -> Iterator[Finding]:
-        place, _, _ = file.path.rpartition("/")
+        place = file.place
         beside = {path for path in self.sizes if place and path.startswith(f"{place}/")}
         if file.path not in self.sizes:
             needing = self.manifests.get(file.needed_by)
@@ -162,18 +156,20 @@ class RunFiles:
         unreadable = {finding.path.rpartition("/")[0] for finding in self.unreadable}
         return [folder.name for folder in SPECS[step] if folder.name not in {*self.manifests, *unreadable}]
 
-    def _adjudication(self, tell: Read) -> Iterator[Finding]:
-        """Whether the adjudicator's pack is as it was written: agreement.json, which a manifest names, has its digest."""
-        agreement, pack = f"{COLLECTED}/{AGREEMENT}", f"{COLLECTED}/{OPEN_TASKS}"
-        if agreement not in self.named or pack not in self.sizes:
+    def _lent_file(self, file: SealedFile, step: str, tell: Read) -> Iterator[Finding]:
+        """Whether a file that people may take away is, if it is there, as it was written.
+
+        The file that has its digest is one that a manifest names.
+        """
+        if file.sealed_by not in self.named or file.path not in self.sizes:
             return
-        self.named.add(pack)
+        self.named.add(file.path)
         try:
-            digest = read_json(self.run / agreement, _Agreement).adjudication_sha256
-        except WrongShape:
+            digest = file.written_digest(self.run)
+        except (FileNotFoundError, WrongShape):
             return  # of which there is a finding
-        if self._digest(pack, tell) != digest:
-            yield Finding(pack, "was filled in, or damaged, since it was written", COLLECT.name, Remedy.AGAIN)
+        if self._digest(file.path, tell) != digest:
+            yield Finding(file.path, "was filled in, or damaged, since it was written", step, Remedy.AGAIN)
 
     def _strays(self) -> Iterator[Finding]:
         """Files in committed folders, in shards and in packs that nothing names: who reads `FOLDER/*.parquet` reads them."""

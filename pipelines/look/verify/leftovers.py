@@ -1,8 +1,8 @@
 """What commands that were killed have left in a run, and nothing needs: half-written files, parts that no manifest and no
 unit's report names, work folders of complete steps, earlier folders that were replaced.
 
-What a manifest names is none, nor what a stopped step goes on with, nor a file that is none of ours, nor a vote: `collect`
-replaces its folders whole. In an object store, where a file is whole when it has a name, none is half-written.
+What a manifest names is none, nor what a stopped step goes on with, nor a file that is none of ours, nor a vote or what
+else is replaced whole. In an object store, where a file is whole when it has a name, none is half-written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from answermill.pipelines.runs.manifests.reports import Reports
 from answermill.pipelines.runs.parquet_folder import is_written_by_a_unit
 from answermill.pipelines.runs.step import WORK, work_folders
 from answermill.pipelines.runs.watch.live import RUNNING, Running
-from answermill.pipelines.specs.collect import COLLECT
 from answermill.pipelines.specs.registry import SPECS, folders
 
 _FORMER = re.compile(r"\.(.+)\.[0-9a-f]{32}\.former")
@@ -58,8 +57,8 @@ def leftovers(run: Path) -> list[Leftover]:
         raise JobError(f"{run}: a command works here ({running.who()}); nothing is removed until it ends", OUTPUT_EXISTS)
     result = [*_of_command(run, running), *_temporary(run)]
     for step, spec in SPECS.items():
-        if spec is COLLECT:
-            continue  # which replaces its folders whole
+        if spec.replaced_whole:
+            continue
         read = {folder.name: folder.manifest(run) for folder in spec}
         manifests = {folder: manifest for folder, manifest in read.items() if manifest is not None}
         begun, is_complete = work_folders(run, step), not spec.absent(manifests)
@@ -96,9 +95,9 @@ def check_run(run: Path) -> None:
 def _of_command(run: Path, running: Running | None) -> Iterator[Leftover]:
     if running is not None:
         yield Leftover.of(run / RUNNING, f"its process, {running.pid} on {running.host}, is gone")
-    work = run / WORK / COLLECT.name
-    if work.is_dir():
-        yield Leftover.of(work, "a collect that was stopped begins anew")
+    for step, spec in SPECS.items():
+        if spec.replaced_whole and (work := run / WORK / step).is_dir():
+            yield Leftover.of(work, f"a {step} that was stopped begins anew")
 
 
 def _temporary(run: Path) -> Iterator[Leftover]:

@@ -19,7 +19,6 @@ from answermill.pipelines.look.verify.verify import Verification
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.manifests.manifest import SHARD_FILE
 from answermill.pipelines.runs.manifests.run_folder import following
-from answermill.pipelines.specs.collect import COLLECT
 from answermill.pipelines.specs.registry import SPECS, STAND_INS, folder_specs, job_steps, maker_of
 
 Mode = Literal["look", "plan", "remove"]
@@ -79,9 +78,10 @@ class Repair:
 
     @cached_property
     def again(self) -> list[str]:
-        """Steps that make again what is then missing; and `collect`, which replaces what is damaged."""
-        damaged = self.of(Remedy.AGAIN, Remedy.REWRITE)
-        return _steps([*damaged, *(finding for finding in self.of(Remedy.PEOPLE) if finding.step == COLLECT.name)])
+        """Steps that make again what is then missing; and commands that replace what is damaged."""
+        damaged, kept = self.of(Remedy.AGAIN, Remedy.REWRITE), self.of(Remedy.PEOPLE)
+        replaced = {step for step, spec in SPECS.items() if spec.replaced_whole}
+        return _steps([*damaged, *(finding for finding in kept if finding.step in replaced)])
 
     @cached_property
     def redo(self) -> list[str]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, groupby
+from itertools import chain, groupby, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,15 +20,22 @@ from answermill.indexing.labels.hash_join import hashes
 from answermill.pipelines.look.verify.finding import Finding, Remedy
 from answermill.pipelines.look.verify.id_sets import IdSet, files_for
 from answermill.pipelines.runs.manifests.manifest import Manifest, Part
-from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES
-from answermill.pipelines.specs.registry import folder_specs
-from answermill.pipelines.specs.rerank import RERANK, SCORED
+from answermill.pipelines.specs.registry import folder_specs, spec_of
 
 BATCH = 512
 _BETWEEN = "\x1f"
 Read = Callable[[int], object]
 """Called with the number of rows that were read."""
-Column = list[Any]
+
+
+class _ListRow(NamedTuple):
+    """What is checked of a row of a list; `filled` are the values of the columns of `FolderSpec.filled`."""
+
+    question: str
+    rank: int | None
+    candidate: tuple[Any, ...]
+    fate: str
+    filled: tuple[Any, ...]
 
 
 class RunRows:
@@ -65,12 +72,12 @@ class RunRows:
     def _own_checks(self, folder: str, sound: Sequence[str]) -> Iterator[str]:
         """The checks of a folder beyond its keys and links."""
         spec = self._specs[folder]
-        if spec is PASSAGES and DOCUMENTS.name in sound:
-            yield from self._texts(folder)
+        if spec.cut_from in sound:
+            yield from self._texts(folder, spec.cut_from)
         if spec.part_is_folder and spec.same_rows_as:
             yield from self._shards(folder, spec.same_rows_as)
         if spec.list_of:
-            yield from self._lists(folder, spec.list_of)
+            yield from self._lists(folder)
 
     def _wrong(self, folder: str, what: str) -> Finding:
         return Finding(folder, what, self._manifests[folder].step, Remedy.REDO)
@@ -125,11 +132,11 @@ class RunRows:
             counts.update(key for key, digest in zip(keys.to_pylist(), hashes(keys).tolist(), strict=True) if digest in wanted)
         return [repr(key.replace(_BETWEEN, ", ")) for key, n in counts.items() if n > more_than_once]
 
-    def _texts(self, folder: str) -> Iterator[str]:
+    def _texts(self, folder: str, source: str) -> Iterator[str]:
         """Passages and sentences that are not what their documents have at their places; ids that are not those places'."""
         documents = chain.from_iterable(
             zip(batch["doc_id"].to_pylist(), batch["text"].to_pylist(), strict=True)
-            for _, batch in self._batches("documents", ["doc_id", "text"])
+            for _, batch in self._batches(source, ["doc_id", "text"])
         )
         doc_id, text, number = None, "", 0
         for _, batch in self._batches(folder, ["passage_id", "doc_id", "start", "end", "text", "sentences"]):
@@ -161,35 +168,48 @@ class RunRows:
                 return
             waiting = waiting.slice(len(batch))
 
-    def _lists(self, folder: str, list_of: str) -> Iterator[str]:
+    def _lists(self, folder: str) -> Iterator[str]:
         """Faults of the lists of questions: ranks, candidates that are there twice, fates that do not add up."""
-        is_scored = self._specs[folder] is SCORED
-        ids = ["unit", "candidate_id", "fate", "dropped_by"] if is_scored else [*self._specs[folder].links][1:2]
-        columns = [list_of, "rank", *ids]
-        rows = chain.from_iterable(
-            zip(*(_column(batch, name).to_pylist() for name in columns), strict=True)
-            for _, batch in self._batches(folder, columns)
-        )
-        fates: Counter[str] = Counter()
+        spec, fates = self._specs[folder], Counter[str]()
         asked = IdSet(self._scratch / f"lists-{folder}", self._files)
-        for question, group in groupby(rows, key=lambda row: row[0]):
-            each = list(group)
+        for question, group in groupby(self._list_rows(folder), key=lambda row: row.question):
+            rows = list(group)
             asked.add(pa.array([question]))
-            ranks = sorted(row[1] for row in each if row[1] is not None)
-            if ranks != list(range(1, len(ranks) + 1)) or (not is_scored and len(ranks) < len(each)):
+            ranks = sorted(row.rank for row in rows if row.rank is not None)
+            if ranks != list(range(1, len(ranks) + 1)) or (not spec.fate and len(ranks) < len(rows)):
                 yield f"has other ranks than 1 to {len(ranks)} for question {question!r}"
-            if len({row[2:4] for row in each}) < len(each):
+            if len({row.candidate for row in rows}) < len(rows):
                 yield f"has a candidate twice for question {question!r}"
-            if is_scored:
-                fates.update(row[4] for row in each)
-                if any(
-                    (row[1] is not None) != (row[4] == "kept") or (row[5] is not None) != (row[4] == "dropped") for row in each
-                ):
-                    yield f"has a fate that is not that of its rank for question {question!r}"
+
+            fates.update(row.fate for row in rows if row.fate)
+            filled = ((row.fate == fate, row.filled[n]) for row in rows for n, fate in enumerate(spec.filled))
+            if any(is_its_fate != (value is not None) for is_its_fate, value in filled):
+                yield f"has a fate that is not that of its rank for question {question!r}"
+
         if next(asked.repeated(), None) is not None:
             yield "has two lists of one question"
-        if is_scored and any(fates[fate] != n for fate, n in RERANK.counts_of(self._manifests[folder]).fates.items()):
+        if fates != self._fates_counted(folder):
             yield f"has {dict(sorted(fates.items()))}, other fates than were counted"
+
+    def _list_rows(self, folder: str) -> Iterator[_ListRow]:
+        spec = self._specs[folder]
+        columns = [spec.list_of, "rank", *spec.candidate, *filter(None, [spec.fate]), *spec.filled.values()]
+        for _, batch in self._batches(folder, columns):
+            values = {name: _column(batch, name).to_pylist() for name in columns}
+            candidates = zip(*(values[name] for name in spec.candidate), strict=True)
+            fates = values[spec.fate] if spec.fate else repeat("")
+            filled = zip(*(values[name] for name in spec.filled.values()), strict=True)
+            lists = (values[spec.list_of], values["rank"], candidates, fates)
+            yield from map(_ListRow, *lists, filled if spec.filled else repeat(()))
+
+    def _fates_counted(self, folder: str) -> Counter[str]:
+        """Fate → rows of it, as the step has counted them; empty of a folder whose rows have none."""
+        spec, manifest = self._specs[folder], self._manifests[folder]
+        writer = spec_of(manifest.step)
+        if not spec.fate or writer is None:
+            return Counter()
+        counts = writer.counts_of(manifest)
+        return Counter({fate: getattr(counts, fate) for fate in counts.sums[spec.rows]})
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:

@@ -32,7 +32,7 @@ def collect(run: Path, files: Sequence[Path], rules: ResolutionRules | None = No
     """
     rules = rules or ResolutionRules()
     tasks = TASKS.open(run)
-    recover_folder(run / "collected")
+    recover_folder(run / COLLECTED)
     check_replaceable(run, files)
     exports = [Export(file, form) for file in files]
     votes = CollectedVotes(tasks, files)

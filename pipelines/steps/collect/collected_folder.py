@@ -11,11 +11,10 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from answermill.files.atomic_files import WrongShape, read_json, replace_folder, sha256, write_text
+from answermill.files.atomic_files import WrongShape, replace_folder, sha256, write_text
 from answermill.pipelines.data.annotation_tools import spreadsheet
 from answermill.pipelines.errors import OUTPUT_EXISTS, USAGE, JobError
 from answermill.pipelines.runs.manifests.outcome import Outcome
@@ -23,18 +22,24 @@ from answermill.pipelines.runs.manifests.part import Part
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
 from answermill.pipelines.runs.step import WORK, Step
-from answermill.pipelines.specs.collect import AGREEMENT, COLLECT, COLLECTED, OPEN_IDS, OPEN_TASKS, CollectCounts, LabelCounts
+from answermill.pipelines.specs.collect import (
+    AGREEMENT,
+    ANNOTATIONS,
+    COLLECT,
+    COLLECT_REJECTS,
+    COLLECTED,
+    CONFLICTS,
+    LABELS,
+    OPEN_IDS,
+    OPEN_TASKS,
+    OPEN_TASKS_FILE,
+    CollectCounts,
+    LabelCounts,
+)
 from answermill.pipelines.steps.collect.resolution import ResolutionRules, TaskOutcome, resolve_task
 from answermill.pipelines.steps.collect.votes import AnnotatorAgreement, CollectedVotes
 from answermill.schemas.annotation import Annotation, Conflict, ResolvedLabel, Task
 from answermill.schemas.record import Record
-
-
-@dataclass(frozen=True, slots=True)
-class _Agreement:
-    """What is read again of agreement.json."""
-
-    adjudication_sha256: str
 
 
 def check_replaceable(run: Path, exports: Sequence[Path]) -> None:
@@ -42,14 +47,14 @@ def check_replaceable(run: Path, exports: Sequence[Path]) -> None:
 
     Raises JobError: 2 if an export lies in RUN/collected, 73 if the folder is another's or its adjudication.csv was edited.
     """
-    target = run / "collected"
+    target = run / COLLECTED
     for file in exports:
         if target.resolve() in file.resolve().parents:
             raise JobError(f"{file} is in the folder that collect replaces; move it elsewhere first", USAGE)
     if not target.exists():
         return
     try:
-        written = read_json(target / AGREEMENT, _Agreement).adjudication_sha256
+        written = OPEN_TASKS_FILE.written_digest(run)
     except (OSError, WrongShape) as e:
         raise JobError(f"{target} was not written by collect: no {AGREEMENT} in it; move it away", OUTPUT_EXISTS) from e
     pack = target / OPEN_TASKS
@@ -69,7 +74,7 @@ def replace(
     sources: Sequence[Mapping[str, Any]],
 ) -> CollectCounts:
     """Build the new folder and put it in the place of the earlier one; returns its counts. Needs the run locked."""
-    stage, target = run / WORK / "collect", run / COLLECTED
+    stage, target = run / WORK / COLLECT.name, run / COLLECTED
     shutil.rmtree(stage, ignore_errors=True)
     inputs = {f"export {n}": f"{source['file']} {source['sha256']}" for n, source in enumerate(sources, 1)}
     step = Step(stage, COLLECT, settings, {"tasks": tasks.digest(), **inputs})
@@ -81,7 +86,7 @@ def replace(
     with ExitStack() as stack:
         writers = {folder.name: stack.enter_context(PartWriter(stage / folder.name, folder.record, 0)) for folder in COLLECT}
         for _, reject in sorted(votes.rejects, key=lambda each: (each[0], each[1].source_offset, each[1].detail)):
-            writers["collected/rejects"].write([reject])
+            writers[COLLECT_REJECTS.name].write([reject])
         votes_of = votes.by_task()
         for number, task in enumerate(tasks.read()):
             task_votes = votes_of.get(number, {})
@@ -111,7 +116,7 @@ def replace(
     write_text(stage / COLLECTED / OPEN_IDS, "".join(task.task_id + "\n" for task in open_tasks))
     write_text(stage / COLLECTED / OPEN_TASKS, _adjudication_pack(open_tasks))
     figures = {"settings": settings, "exports": sources, "counts": counts.to_json(), **agreement.to_json()}
-    figures["adjudication_sha256"] = sha256(stage / COLLECTED / OPEN_TASKS)
+    figures[OPEN_TASKS_FILE.digest_key] = sha256(stage / COLLECTED / OPEN_TASKS)
     write_text(stage / COLLECTED / AGREEMENT, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
 
     beside = [Part.of(stage, f"{COLLECTED}/{name}") for name in (AGREEMENT, OPEN_IDS)]  # agreement.json has the pack's digest
@@ -128,13 +133,13 @@ def _rows_of(task: Task, votes: Mapping[str, int], outcome: TaskOutcome) -> Iter
     """The rows about a task, each with its folder."""
     for name, label in votes.items():
         row = Annotation(task.task_id, task.question_id, task.sentence_id, name, label, task.stratum, task.expected)
-        yield "collected/annotations", row
+        yield ANNOTATIONS.name, row
     if outcome.disputed:
         disagreeing = tuple(f"{name}={label}" for name, label in votes.items())
-        yield "collected/conflicts", Conflict(task.task_id, task.question, task.sentence, disagreeing, outcome.label)
+        yield CONFLICTS.name, Conflict(task.task_id, task.question, task.sentence, disagreeing, outcome.label)
     if outcome.label is not None:
         yield (
-            "collected/labels",
+            LABELS.name,
             ResolvedLabel(
                 question_id=task.question_id,
                 question=task.question,

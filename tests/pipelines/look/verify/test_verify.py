@@ -136,6 +136,10 @@ def other_passage(rows: list[dict[str, Any]]) -> None:
     rows[0]["passage"]["passage_id"] = "nobody's#0"
 
 
+def same_passage(rows: list[dict[str, Any]]) -> None:
+    rows[1]["passage"] = rows[0]["passage"]
+
+
 def other_sentence(rows: list[dict[str, Any]]) -> None:
     rows[3]["sentences"][0]["start"] += 1
 
@@ -143,6 +147,7 @@ def other_sentence(rows: list[dict[str, Any]]) -> None:
 ROWS = {
     "a rank that is not there": ("retrieved", set_in(1, rank=9_999), "has other ranks than 1 to"),
     "a hit that leads nowhere": ("retrieved", other_passage, 'has passage.passage_id "nobody\'s#0", which is not in passages/'),
+    "a passage found twice": ("retrieved", same_passage, "has a candidate twice for question"),
     "a candidate twice": ("scored", lambda rows: rows[1].update(rows[0]), "has a candidate twice for question"),
     "a fate without its rank": ("scored", set_in(0, rank=None, fate="kept"), "has a fate that is not that of its rank"),
     "fates that were not counted": ("scored", set_in(-1, fate="grouped", dropped_by=None, rank=None), "other fates than were"),
