@@ -1,22 +1,18 @@
-"""What the manifests of a run say: its steps, the funnel, what was refused, what the work took, and the slowest units."""
+"""What the manifests of a run say of any step: rows, settings, rejects, time of work, slowest units."""
 
 from __future__ import annotations
 
 import heapq
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-from answermill.pipelines.errors import counted
-from answermill.pipelines.look.report.figures import Amount, Missing, Rejects, StepCost, StepFigures, UnitFigures
+from answermill.pipelines.look.report.figures import Missing, Rejects, StepCost, StepFigures, UnitFigures
 from answermill.pipelines.runs.manifests.manifest import Manifest
 from answermill.pipelines.runs.parquet_folder import read_batches
 from answermill.pipelines.runs.step import work_folders
-from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST, PASSAGES
 from answermill.pipelines.specs.registry import SPECS, AnyStep
-from answermill.pipelines.specs.rerank import RERANK
-from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVE, RETRIEVED
 from answermill.pipelines.specs.run import Run
 from answermill.schemas.corpus import Rejected
 
@@ -56,32 +52,6 @@ def step_figures(run: Run) -> Iterator[StepFigures]:
             environment=dict(first.environment),
             counts=dict(run.counts(spec).flat()),
         )
-
-
-def corpus(run: Run) -> Iterator[Amount]:
-    """From pages to passages."""
-    counts = run.counts(INGEST)
-    if counts.pages:
-        yield Amount("pages", counts.pages, f"{counted(counts.rejects, 'page')} refused")
-    for folder in (DOCUMENTS, PASSAGES):
-        if (manifest := run.get(folder)) is not None:
-            sentences = counted(counts.sentences, "sentence") if folder is PASSAGES and counts.sentences else ""
-            yield Amount(folder.name, manifest.rows, sentences)
-
-
-def candidates(run: Run, dropped: Mapping[str, int]) -> Iterator[Amount]:
-    """From retrieved passages to kept candidates; `dropped`: stage, in the plan's order → the rows that name it."""
-    retrieved, counts = run.get(RETRIEVED), run.counts(RERANK)
-    if retrieved is not None:
-        asked = run.get(QUESTIONS)
-        yield Amount("retrieved passages", retrieved.rows, f"for {counted(asked.rows, 'question')}" if asked else "")
-    if not run.is_complete(RERANK):
-        return
-    yield Amount("candidates", counts.candidates, "sentences or passages")
-    for stage, lost in dropped.items():
-        outgoing = counts.stages[stage].outgoing if stage in counts.stages else 0
-        yield Amount(f"after {stage}", outgoing, f"{lost:,} dropped" if lost else "none dropped")
-    yield Amount("kept", counts.kept, f"for {counted(counts.questions, 'question')}")
 
 
 def rejects(run: Run) -> Iterator[Rejects]:
@@ -124,11 +94,13 @@ def dollars(seconds: float | None, price_per_hour: float | None) -> float | None
 
 
 def slowest_units(run: Run) -> tuple[UnitFigures, ...]:
-    """The units that took longest of each step whose units stand alone or count their own time, by that time. A unit of
-    retrieve is left out: it has a share of the time that shards took for many blocks, which says nothing of its own."""
+    """The units that took longest of each step whose units stand alone or count their own time, by that time.
+
+    A step whose units share time is left out: a share of the time of many says nothing of one.
+    """
     units: list[UnitFigures] = []
     for spec, written in complete_steps(run):
-        if spec is RETRIEVE:
+        if spec.shares_time:
             continue
         counts = {
             int(unit): spec.counts.from_json(json.loads(value)) for unit, value in written[spec.folders[0].name].units.items()

@@ -18,7 +18,7 @@ from answermill.files.remote import as_path
 from answermill.files.sealed_json import write_sealed
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.look.estimate.actual import predicted_and_actual
-from answermill.pipelines.look.report import manifest_figures
+from answermill.pipelines.look.report import funnel, manifest_figures
 from answermill.pipelines.look.report.agreement import Agreements
 from answermill.pipelines.look.report.correct_answers import CorrectAnswers, QuestionValues
 from answermill.pipelines.look.report.figures import AnswerFigures, Predicted, RunReport, StageFigures
@@ -94,8 +94,8 @@ def _read(run: Path, labels: Path | None, price_per_hour: float | None, seed: in
         run="/".join(run.resolve().parts[-2:]),
         steps=tuple(manifest_figures.step_figures(opened)),
         missing=tuple(manifest_figures.missing_steps(opened)),
-        corpus=tuple(manifest_figures.corpus(opened)),
-        candidates=tuple(manifest_figures.candidates(opened, dropped)),
+        corpus=tuple(funnel.corpus(opened)),
+        candidates=tuple(funnel.candidates(opened, dropped)),
         rejects=tuple(manifest_figures.rejects(opened)),
         failed_units=manifest_figures.failed_units(opened),
         work=tuple(manifest_figures.step_work(opened, price_per_hour)),
