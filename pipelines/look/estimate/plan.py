@@ -18,7 +18,6 @@ from answermill.pipelines.look.estimate.rates import Rates, items, line
 from answermill.pipelines.look.estimate.sample_runs import Sample, measure
 from answermill.pipelines.specs.index import SHARDS
 from answermill.pipelines.specs.ingest import INGEST, REJECTS
-from answermill.pipelines.specs.rerank import RERANK
 from answermill.pipelines.specs.run import Run
 from answermill.pipelines.steps.retrieve.retrieve import choose_questions
 from answermill.schemas.corpus import Question
@@ -93,7 +92,7 @@ def predict(
 ) -> RunEstimate:
     """The plan of a job of these steps: their items times what each costs, and the bytes of their rows."""
     workers = job.workers.processes or os.cpu_count() or 1
-    counts, sizes, stages = {INGEST.item: source.pages}, dict[str, int](), dict[str, float]()
+    counts, sizes, stages = {INGEST.item: source.pages}, dict[str, int](), dict[str, dict[str, float]]()
     seconds, hours = dict[str, float](), dict[str, float]()
 
     for step in steps:
@@ -101,7 +100,7 @@ def predict(
         name, costs = step.spec.name, rates.seconds(step)
         work, busy, startup = sum(costs.values()), max(1, min(workers, step.units)), rates.startup[name]
         seconds[name], hours[name] = work + startup * busy, (work / busy + startup) / 3600
-        stages |= costs if name == RERANK.name else {}
+        stages |= {name: costs} if "" not in costs else {}
 
         # A count that an earlier step has as well stays as it is there.
         counts |= {count: round(number) for count, number in step.counts.items() if count not in counts}

@@ -22,8 +22,8 @@ class RunEstimate:
     seconds: dict[str, float]
     """Step → all workers' seconds."""
     hours: dict[str, float]
-    stage_seconds: dict[str, float]
-    """Of rerank."""
+    stage_seconds: dict[str, dict[str, float]]
+    """Step → stage → all workers' seconds, of a step all of whose time is that of stages."""
     bytes: dict[str, int]
     """Folder → its size."""
     workers: int
@@ -44,8 +44,8 @@ class RunEstimate:
         yield f"{'step':<16}{'all workers':>14}{'by the clock':>14}"
         for step, seconds in self.seconds.items():
             yield f"{step:<16}{_time(seconds):>14}{_time(3600 * self.hours[step]):>14}"
-            if step == "rerank":
-                yield from (f"  {stage:<14}{_time(taken):>14}" for stage, taken in self.stage_seconds.items())
+            stages = self.stage_seconds.get(step, {})
+            yield from (f"  {stage:<14}{_time(taken):>14}" for stage, taken in stages.items())
         yield f"{'all':<16}{_time(sum(self.seconds.values())):>14}{_time(3600 * sum(self.hours.values())):>14}"
         yield ""
         for folder, size in self.bytes.items():
