@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -282,15 +283,29 @@ def test_the_sections_that_a_job_declares_are_those_of_the_registry():
         assert spec.section.__name__ in annotation
 
 
-def test_the_layer_of_manifests_knows_no_step():
-    root = Path(registry.__file__).parents[1] / "runs"
+PIPELINES = Path(registry.__file__).parents[1]
+
+
+@pytest.mark.parametrize(
+    ("place", "descriptions"),
+    [
+        ("runs", set()),
+        ("look/verify", {"registry"}),
+        ("look/report/manifest_figures.py", {"registry", "run"}),
+        ("look/estimate/plan_file.py", set()),
+    ],
+)
+def test_what_is_a_loop_over_descriptions_names_no_step(place, descriptions):
+    """`descriptions`: the modules of `specs/` that it may import."""
     steps, folders = {*SPECS, *registry.STAND_INS}, {folder.name for _, folder in registry.folders()}
-    for path in sorted(root.rglob("*.py")):
+    paths = [PIPELINES / place] if place.endswith(".py") else sorted((PIPELINES / place).rglob("*.py"))
+    assert paths
+    for path in paths:
         text = path.read_text(encoding="utf-8")
         names = steps | (folders if "watch" not in path.parts else set())  # a metric has the name of a folder
-        named = {name for name in names for quote in "\"'" if f"{quote}{name}{quote}" in text}
+        named = {name for name in names if re.search(rf"""["'/]{name}["'/]""", text)}
         assert named == set(), path
-        assert "pipelines.specs" not in text, path
+        assert {*re.findall(r"pipelines\.specs\.(\w+)", text)} <= descriptions, path
 
 
 @pytest.mark.parametrize("module", ["answermill.pipelines.config.job_file", "answermill.pipelines.cli.command_line"])
