@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.spec import FolderSpec, Maker, StepSpec
@@ -34,36 +34,23 @@ class PropagateCounts(StepCounts):
     sums: ClassVar[Mapping[str, tuple[str, ...]]] = {"labels": ("used", "rejects")}
 
 
-SENTENCE_LABELS: FolderSpec[SentenceLabel] = FolderSpec(
-    "labels/sentences",
-    "answermill.schemas.labels:SentenceLabel",
-    MAKER,
-    key=("question_id", "sentence_id"),
-    links={"doc_id": "documents"},
-    rows="sentences",
+def _labels(count: str, record: str, key: tuple[str, ...] = (), **links: str) -> FolderSpec[Any]:
+    """A folder of labels, named after the count of its rows; `links` are column → folder."""
+    kind = f"answermill.schemas.labels:{record}"
+    return FolderSpec(f"labels/{count}", kind, MAKER, key=key, links=links, rows=count)
+
+
+SENTENCE_LABELS: FolderSpec[SentenceLabel] = _labels(
+    "sentences", "SentenceLabel", ("question_id", "sentence_id"), doc_id="documents"
 )
-PASSAGE_LABELS: FolderSpec[PassageLabel] = FolderSpec(
-    "labels/passages",
-    "answermill.schemas.labels:PassageLabel",
-    MAKER,
-    key=("question_id", "passage_id"),
-    links={"passage_id": "passages"},
-    rows="passages",
+PASSAGE_LABELS: FolderSpec[PassageLabel] = _labels(
+    "passages", "PassageLabel", ("question_id", "passage_id"), passage_id="passages"
 )
-DOCUMENT_LABELS: FolderSpec[DocumentLabel] = FolderSpec(
-    "labels/documents",
-    "answermill.schemas.labels:DocumentLabel",
-    MAKER,
-    key=("question_id", "doc_id"),
-    links={"doc_id": "documents"},
-    rows="documents",
+DOCUMENT_LABELS: FolderSpec[DocumentLabel] = _labels(
+    "documents", "DocumentLabel", ("question_id", "doc_id"), doc_id="documents"
 )
-WINDOW_LABELS: FolderSpec[WindowLabel] = FolderSpec(
-    "labels/windows", "answermill.schemas.labels:WindowLabel", MAKER, links={"doc_id": "documents"}, rows="windows"
-)
-LABEL_CONFLICTS: FolderSpec[LabelConflict] = FolderSpec(
-    "labels/conflicts", "answermill.schemas.labels:LabelConflict", MAKER, rows="conflicts"
-)
+WINDOW_LABELS: FolderSpec[WindowLabel] = _labels("windows", "WindowLabel", doc_id="documents")
+LABEL_CONFLICTS: FolderSpec[LabelConflict] = _labels("conflicts", "LabelConflict")
 LABEL_REJECTS: FolderSpec[Rejected] = FolderSpec("labels/rejects", "answermill.schemas.corpus:Rejected", MAKER, rows="rejects")
 
 PROPAGATE = StepSpec(
