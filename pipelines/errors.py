@@ -55,10 +55,7 @@ class EngineEnded(JobError):
 
 
 class Stopped(KeyboardInterrupt):
-    """SIGINT or SIGTERM has come. Beam makes it anew from `args`, which therefore begin with a text."""
-
-    def __init__(self, signal: object) -> None:
-        super().__init__(f"signal {signal}")
+    """SIGINT or SIGTERM has come. Beam makes it anew from `args`, whose first is a text: when the command stops."""
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:

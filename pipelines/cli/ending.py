@@ -157,7 +157,7 @@ def _signals(command: Command) -> Iterator[None]:
         command.signal = number
         logging.disable(logging.CRITICAL)  # what libraries log while all is taken down
         if not stopping.ask():
-            raise Stopped(number)
+            raise Stopped(f"signal {number}")
         if os.isatty(2):
             os.write(2, STOPPING.encode())
 
