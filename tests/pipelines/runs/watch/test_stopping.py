@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from answermill.pipelines.cli.ending import STOPPED, Command, run_to_the_end
 from answermill.pipelines.engine.protocol import Units
 from answermill.pipelines.engine.runner import carry, open_engine
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.errors import Stopped
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch import stopping
 from answermill.schemas.corpus import Question
@@ -125,3 +127,25 @@ def test_where_no_unit_is_at_work_nothing_is_waited_for() -> None:
     with stopping.at_work():
         assert not stopping.is_asked() and stopping.descriptor() is not None
     assert stopping.descriptor() is None
+
+
+def test_a_signal_in_the_moment_when_the_last_unit_ends_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = stopping.is_asked
+
+    def looks_too_early() -> bool:
+        answer = looked()
+        os.kill(os.getpid(), signal.SIGTERM)
+        return answer
+
+    def work() -> None:
+        with stopping.at_work():
+            monkeypatch.setattr(stopping, "is_asked", looks_too_early)
+
+    assert ended(work) == 143
+    assert stopping.descriptor() is None
+
+
+def test_what_stopped_the_command_reads_the_same_when_beam_makes_it_anew() -> None:
+    for error in (Stopped("signal 15"), Stopped("between two units")):
+        assert str(pickle.loads(pickle.dumps(error))) == str(type(error)(*error.args)) == error.args[0]
+    assert not str(Stopped("between two units")).startswith("signal")
