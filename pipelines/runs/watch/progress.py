@@ -132,7 +132,10 @@ def progress(
         every_s = LOOK_S / 2 if has_bar else min(interval_s, LOOK_S)
         with _bar(watch.first) if has_bar else nullcontext(_lines(interval_s)) as shown:
             while not ended.wait(every_s):
-                now = watch.look()
+                try:
+                    now = watch.look()
+                except OSError:  # of a work folder that a store does not list now; the step itself says so if it matters
+                    continue
                 for sink in (shown, *sinks):
                     sink(now)
 

@@ -19,7 +19,7 @@ import pytest
 from answermill.pipelines.runs.watch import log_lines
 from answermill.pipelines.runs.watch import progress as progress_module
 from answermill.pipelines.runs.watch.meter import Meter, Meters, add_up
-from answermill.pipelines.runs.watch.progress import Done, Watch, progress, reading
+from answermill.pipelines.runs.watch.progress import Done, Progress, Watch, progress, reading
 from tests.made_steps import report, reports_of
 
 
@@ -215,3 +215,24 @@ def test_of_rows_without_a_known_number_the_rate_is_shown_and_no_time_that_is_le
     assert now.left_s is None and now.pace() == "1.0/s"
     with reading("rows", iter("abc")) as rows:
         assert list(rows) == ["a", "b", "c"]
+
+
+def test_a_look_that_the_store_refuses_is_left_out_and_the_next_one_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([Done(0), OSError("the store did not do it"), Done(300, units=3)])
+    shown: list[int] = []
+    seen = threading.Event()
+
+    def done() -> Done:
+        answer = next(answers, Done(300, units=3))
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    def sink(now: Progress) -> None:
+        shown.append(now.items_done)
+        seen.set()
+
+    monkeypatch.setattr(progress_module, "sinks", [sink])
+    with progress("index", 900, done, interval_s=0.01):
+        assert seen.wait(60)
+    assert shown[0] == 300
