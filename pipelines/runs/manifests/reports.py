@@ -97,6 +97,10 @@ class Reports(Generic[C]):
         except FileNotFoundError:
             return None
 
+    def has(self, unit: int) -> bool:
+        """Whether a unit is done; its report is not read."""
+        return self._path(unit).is_file()
+
     def _path(self, unit: int) -> Path:
         return self.folder / f"unit-{unit:05d}.json"
 
@@ -133,13 +137,13 @@ class Reports(Generic[C]):
             if isinstance(seen, Report):
                 yield seen
             else:
-                seen[0].unlink()
+                seen[0].unlink(missing_ok=True)  # in a store another command may have deleted it
                 damage.append(seen[1])
 
     def forget(self, units: Iterable[int]) -> None:
-        """Delete the reports of these units, so that they are done again."""
+        """Delete the reports of these units, as far as they are there, so that they are done again."""
         for unit in units:
-            self._path(unit).unlink()
+            self._path(unit).unlink(missing_ok=True)
 
     def numbers(self) -> set[int]:
         """Units that are done, as `units_done`."""

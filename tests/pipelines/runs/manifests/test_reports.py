@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from answermill.pipelines.runs.manifests import reports as reports_module
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.schemas.corpus import Question
@@ -43,3 +46,18 @@ def test_a_later_attempt_deletes_its_folder_if_its_part_is_one(tmp_path: Path) -
         (tmp_path / "shards" / name / "deep").mkdir(parents=True)
         reports.write(report(0, {"shards": (type(part)(name, 1, 1, ""),)}))
     assert [path.name for path in (tmp_path / "shards").iterdir()] == ["0-of-1-a"]
+
+
+def test_a_report_that_another_command_deletes_meanwhile_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt(tmp_path, "who?")
+    reports = reports_of(tmp_path / "work", tmp_path)
+
+    def damaged(*_: object) -> str:
+        (tmp_path / "work" / "unit-00003.json").unlink()  # as a command does that shares a store
+        return "the part is missing"
+
+    monkeypatch.setattr(reports_module, "damage_of", damaged)
+    damage: list[str] = []
+    assert list(reports.sound(damage)) == [] and damage == ["the part is missing"]
+    reports.forget([3])
+    assert reports.count() == 0 and not reports.has(3)
