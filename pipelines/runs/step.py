@@ -45,10 +45,10 @@ from answermill.pipelines.runs.manifests.reports import Report, Reports, units_d
 from answermill.pipelines.runs.manifests.run_folder import SHOWN
 from answermill.pipelines.runs.parquet_folder import sweep
 from answermill.pipelines.runs.spec import AnyCounts, FolderSpec, StepSpec
+from answermill.pipelines.runs.watch.live import WORK as WORK
 from answermill.pipelines.runs.watch.progress import print_line
 from answermill.schemas.record import Record
 
-WORK = "_work"
 MARK = "fingerprint"
 """The file in a step's work folder that says whose it is; a worker that does not see it sees another run folder, or none."""
 

@@ -1,8 +1,9 @@
 """A small file in the run folder that says who works there, since when and how far; another terminal reads it.
 
-The command that works writes it every few seconds, to a store every half minute, and removes it at its end; it begins to when
-a step has progress to show, so that a run that is complete is not touched. It is for people only: what cannot be written is
-left out. After a kill it stays; then its process is gone, or has not been seen for a while.
+The command that works writes it every few seconds, to a store every half minute, and removes it at its end. It begins to when
+a step has begun or has progress to show, so that a run that is complete is not touched, however long it is looked at. It is for
+people only: what cannot be written is left out. After a kill it stays; then its process is gone, or has not been seen for a
+while.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from answermill.files.store import is_alive, store_of
 from answermill.pipelines.runs.watch.progress import Progress, sinks
 
 RUNNING = ".running.json"
+WORK = "_work"
+"""Folder of a run in which each step that has begun, and is not complete, has its own."""
 EVERY_S, EVERY_S_IN_STORE = 3.0, 30.0
 SILENT_S = 60.0
 """A process that was not seen for longer, or for four times its interval, may be gone."""
@@ -72,7 +75,7 @@ class Live:
     """Sign that this process works on the run, from the begin of the block to its end. Use with the run's lock held."""
 
     def __init__(self, run: Path) -> None:
-        self._file, self._is_there = run / RUNNING, False
+        self._file, self._work, self._is_there = run / RUNNING, run / WORK, False
         self._ended, self._has_news = threading.Event(), threading.Event()
 
         every_s = EVERY_S if store_of(run).is_quick else EVERY_S_IN_STORE
@@ -106,10 +109,17 @@ class Live:
                 self._file.unlink(missing_ok=True)
 
     def _write_on(self) -> None:
-        self._has_news.wait(self._running.every_s)
+        while not (self._has_news.wait(self._running.every_s) or self._has_begun()):
+            pass
         while not self._ended.is_set():
             self._write()
             self._ended.wait(self._running.every_s)
+
+    def _has_begun(self) -> bool:
+        """Whether a step has a work folder, which is there until it is complete."""
+        with suppress(OSError):
+            return self._work.is_dir()
+        return False
 
     def _write(self) -> None:
         self._is_there = True

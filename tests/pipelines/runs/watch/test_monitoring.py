@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from answermill.__main__ import main
 from answermill.pipelines.errors import INPUT_MISSING
 from answermill.pipelines.runs.watch import live, log_lines
-from answermill.pipelines.runs.watch.live import RUNNING, Live, Running, line_of
+from answermill.pipelines.runs.watch.live import RUNNING, WORK, Live, Running, line_of
 from answermill.pipelines.runs.watch.metrics import MetricsFile
 from answermill.pipelines.runs.watch.progress import Done, Progress, print_line, progress
 from tests.object_store import ObjectStore
@@ -126,6 +126,17 @@ def test_what_two_say_at_a_time_stands_both(tmp_path: Path, monkeypatch) -> None
         time.sleep(0.1)  # it is written again
         state = Running.read(tmp_path)
         assert state is not None and (state.step, state.progress) == ("rerank", AT_WORK)
+
+
+def test_a_complete_run_is_not_touched_however_long_it_is_looked_at(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(live, "EVERY_S", 0.01)
+    with Live(tmp_path) as working:
+        working.begin("rerank")
+        time.sleep(0.2)
+        assert list(tmp_path.iterdir()) == []
+        (tmp_path / WORK).mkdir()  # as a step does that begins, and may have nothing to show for long
+        await_file(tmp_path)
+        assert line_of(tmp_path, is_complete=False).startswith("running: rerank; ")
 
 
 def await_file(run: Path) -> None:
