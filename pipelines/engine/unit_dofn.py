@@ -12,6 +12,7 @@ import platform
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from threading import RLock
 from typing import Any, ClassVar, Protocol
@@ -108,6 +109,7 @@ class UnitDoFn(Work):
         with _one_at_a_time, _errors_of(self.name, self._work_folder):
             self.prepare()
             try:
+                CACHE.limit = round(self._limits.cache_gb * 1e9)
                 self.load()
             except Exception:
                 _check_folder(self._work_folder)  # whose lists it may have wanted to read
@@ -124,7 +126,7 @@ class UnitDoFn(Work):
                     return []
                 raise JobError("the command is to stop", INTERRUPTED)  # or later stages would do without what it emits
             _check_folder(self._work_folder)
-            if self.skips_reported and Reports(self._work_folder, self._counts).read_one(unit) is not None:
+            if self.skips_reported and Reports(self._work_folder, self._counts).has(unit):
                 return []
             begin = time.monotonic()
             results = self._try(unit, *rest)
@@ -132,18 +134,21 @@ class UnitDoFn(Work):
                 self._measure(metrics, unit, None if results is None else time.monotonic() - begin)
             return results or []
 
+    @cached_property
+    def _limits(self) -> Limits:
+        """Those that the step has begun with."""
+        return Limits.read(self._work_folder)
+
     def _try(self, unit: int, *rest: Any) -> list[Any] | None:
         """What the unit emits; None if it has failed for good."""
-        limits = Limits.read(self._work_folder)
-        tries, CACHE.limit = limits.tries, round(limits.cache_gb * 1e9)
-        for number in range(1, tries + 1):
+        for number in range(1, self._limits.tries + 1):
             try:
                 self.prepare()
                 return list(self.work(unit, *rest) or ())
             except Exception as e:
                 if not is_unexpected(e):
                     raise
-                if number == tries:
+                if number == self._limits.tries:
                     self._fail(unit, e)
         return None
 

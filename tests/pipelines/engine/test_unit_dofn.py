@@ -21,6 +21,7 @@ from answermill.indexing.shards.shard_files import ShardDamaged
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.errors import BAD_DATA, IO, JobError
 from answermill.pipelines.runs.counts import Peak, StepCounts
+from answermill.pipelines.runs.manifests.failures import Limits
 from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.step import MARK
 from answermill.ranking.reranker import ScoreNotFinite
@@ -83,6 +84,29 @@ def test_a_unit_that_has_reported_is_skipped(begun: Path) -> None:
     assert EmitAgain("index", begun).process((3,)) == [(3, ())]
     assert function.process((3,)) == []
     assert function.process((4,)) == [(4, ())]
+
+
+def test_of_a_unit_that_has_reported_the_report_is_not_read(begun: Path) -> None:
+    (begun / "unit-00003.json").write_text("whatever is in it, the command that adds the reports up reads it")
+    assert Emit("index", begun).process((3,)) == []
+
+
+class FailsAtFirst(UnitDoFn):
+    tries = 0
+
+    def work(self, unit: int) -> Iterator[tuple[int, int]]:
+        self.tries += 1
+        if self.tries < 3:
+            raise KeyError("once more")
+        yield unit, self.tries
+
+
+def test_the_limits_are_read_when_a_worker_begins(begun: Path) -> None:
+    Limits(tries=3).write(begun)
+    function = FailsAtFirst("index", begun)
+    function.setup()
+    Limits(tries=1).write(begun)
+    assert function.process((0,)) == [(0, 3)]
 
 
 class Model: ...
