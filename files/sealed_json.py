@@ -31,7 +31,11 @@ def write_sealed(file: Path, values: Mapping[str, Any], replace: bool = True, in
 
 def read_sealed(file: Path, shape: type[T]) -> T:
     """The content, as `atomic_files.read_json` gives it; raises WrongShape too if a byte is not as it was written."""
-    content = file.read_bytes()
+    return parse_sealed(file, file.read_bytes(), shape)
+
+
+def parse_sealed(file: Path, content: bytes, shape: type[T]) -> T:
+    """The value of a content that the file was read to have, as `read_sealed` gives it."""
     value = parse_json(file, content, shape)
     text, last, _ = content.rpartition(_LAST)
     if not last or content != text + _last(text):

@@ -19,8 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from answermill.files.atomic_files import ListedFile, WrongShape, changes, read_json, replacing, sha256
-from answermill.files.sealed_json import read_sealed, write_sealed
+from answermill.files.atomic_files import ListedFile, WrongShape, changes, parse_json, read_json, replacing, sha256
+from answermill.files.sealed_json import parse_sealed, write_sealed
 from answermill.files.store import Changed, fetch, fetch_tree, store_of
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, JobError
 from answermill.pipelines.runs.manifests.arrow_columns import Named, Parts
@@ -142,10 +142,11 @@ def read_manifest(folder: Path, maker: Maker = UNKNOWN, run: Path | None = None)
     path = folder / MANIFEST
     advice = maker.again(run or folder.parent)
     try:
-        written = read_json(path, _Format).format
+        content = path.read_bytes()
+        written = parse_json(path, content, _Format).format
         if written != FORMAT:
             raise JobError(f"{path}: format {written!r}, this version reads {FORMAT}; {advice}", BAD_DATA)
-        manifest = read_sealed(path, Manifest)
+        manifest = parse_sealed(path, content, Manifest)
     except FileNotFoundError:
         return None
     except WrongShape as e:

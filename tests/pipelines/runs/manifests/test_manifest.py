@@ -16,6 +16,7 @@ from answermill.pipelines.runs.manifests.manifest import (
     Part,
     check_part,
     damage_of,
+    read_manifest,
 )
 from answermill.pipelines.runs.manifests.run_folder import committed
 from answermill.pipelines.specs.propagate import PROPAGATE
@@ -97,3 +98,16 @@ def test_the_command_makes_only_what_is_lost_again_where_every_run_notices_it(tm
     file.unlink()
     with pytest.raises(JobError, match=rf"is missing; `answermill run JOB.toml --out {tmp_path / 'run'}` makes"):
         check_part(folder, part)
+
+
+def test_a_manifest_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Manifest(PROPAGATE.maker, "W", "s", "f", {}, {}, "1", 0, {}, ()).write(tmp_path)
+    read, names = Path.read_bytes, list[str]()
+
+    def noted(path: Path) -> bytes:
+        names.append(path.name)
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
+    assert read_manifest(tmp_path) is not None
+    assert names == [MANIFEST], "or two requests to a store, between which it may be written anew"
