@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from pathlib import Path
 
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
@@ -15,7 +16,12 @@ class ModelDoFn(UnitDoFn):
 
     def __init__(self, step: str, work: Path, counts: type[Counts] = Counts) -> None:
         super().__init__(step, work, counts)
-        self._command = os.getpid()  # what workers are sent is created by the command
+        self._command = _this_process()  # what workers are sent is created by the command
 
     def prepare(self) -> None:
-        use_threads(command_threads() if os.getpid() == self._command else WORKER_THREADS)
+        use_threads(command_threads() if _this_process() == self._command else WORKER_THREADS)
+
+
+def _this_process() -> tuple[str, int]:
+    """Machine and number of this process: in containers the number alone is that of processes elsewhere, too."""
+    return platform.node(), os.getpid()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import platform
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +22,7 @@ from answermill.pipelines.specs.rerank import RERANK
 from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED, PassCounts
 from answermill.pipelines.steps import models
 from answermill.pipelines.steps.models import (
+    WORKER_THREADS,
     dense_encoder,
     device_of,
     encoder_inputs,
@@ -30,6 +32,8 @@ from answermill.pipelines.steps.models import (
     shared,
     use_threads,
 )
+from answermill.pipelines.steps.rerank import model_dofn
+from answermill.pipelines.steps.rerank.model_dofn import ModelDoFn
 from answermill.pipelines.steps.rerank.rerank import RunStages, step_of
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
 from answermill.pipelines.steps.retrieve.passes import Pass
@@ -224,3 +228,14 @@ def test_a_plan_that_does_not_use_the_encoder_does_not_depend_on_it(small_run):
 
     assert inputs("overlap") == {"retrieved"}
     assert inputs("overlap", "similarity") == {"retrieved", "encoder all-MiniLM-L6-v2"}
+
+
+def test_a_process_of_another_machine_is_not_the_command_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    chosen: list[int] = []
+    monkeypatch.setattr(model_dofn, "use_threads", chosen.append)
+    monkeypatch.setattr(model_dofn, "command_threads", lambda: 7)
+    work = ModelDoFn("rerank", tmp_path)
+    work.prepare()
+    monkeypatch.setattr(platform, "node", lambda: "another")  # whose containers number their processes from 1, too
+    work.prepare()
+    assert chosen == [7, WORKER_THREADS]
