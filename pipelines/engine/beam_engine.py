@@ -61,7 +61,8 @@ class BeamEngine:
 
     def group(self, label: str, pairs: Sequence[Pairs], work: UnitDoFn | GroupFunction, every: Units | None = None) -> Pairs:
         together = list(pairs)
-        if every is not None:
+        if every is not None:  # each value is the only one of a tuple, so that a unit can be a key without any
+            together = [each | f"{label}: values {n}" >> beam.MapTuple(_as_only_one) for n, each in enumerate(together)]
             together.append(self._numbers(label, every) | f"{label}: as keys" >> beam.Map(_without_value))
         groups = together | f"{label}: all pairs" >> beam.Flatten() | f"{label}: by key" >> beam.GroupByKey()
         if every is not None:
@@ -79,12 +80,16 @@ def _pending(_begin: object, units: Units) -> Iterator[tuple[int]]:
     return ((number,) for number in units.pending())
 
 
-def _without_value(unit: tuple[int]) -> tuple[int, None]:
-    return unit[0], None
+def _as_only_one(key: Any, value: Any) -> tuple[Any, tuple[Any, ...]]:
+    return key, (value,)
 
 
-def _values(key: Any, members: Iterable[Any]) -> tuple[Any, list[Any]]:
-    return key, [member for member in members if member is not None]
+def _without_value(unit: tuple[int]) -> tuple[int, tuple[Any, ...]]:
+    return unit[0], ()
+
+
+def _values(key: Any, members: Iterable[tuple[Any, ...]]) -> tuple[Any, list[Any]]:
+    return key, [value for member in members for value in member]
 
 
 class _DoWork(beam.DoFn):

@@ -260,6 +260,30 @@ def test_values_of_a_key_meet_whatever_carries_them(begun: Path, options: Sequen
     assert not (begun / "values").exists()
 
 
+class Nothings(UnitDoFn):
+    """As many values None as the unit's number."""
+
+    skips_reported = False
+
+    def work(self, unit: int) -> Iterator[tuple[int, None]]:
+        yield from ((unit, None) for _ in range(unit))
+
+
+class Counts(UnitDoFn):
+    """Writes how many values there are."""
+
+    def work(self, unit: int, members: Iterable[None]) -> None:
+        Reports(self._work_folder, Sizes).write(Report(unit, {}, Sizes(values=len(list(members)))))
+
+
+@pytest.mark.parametrize(("options", "processes"), ENGINES)
+def test_none_is_a_value_as_others_are(begun: Path, options: Sequence[str], processes: int) -> None:
+    with open_engine(options, processes, 4, begun) as engine:
+        nothings = engine.each("Nothings", Units.first(4), Nothings("ingest", begun))
+        engine.group("Counts", [nothings], Counts("ingest", begun, Sizes), every=Units.first(4))
+    assert [report.counts.values for report in Reports(begun, Sizes).each()] == [0, 1, 2, 3]
+
+
 class Follows(UnitDoFn):
     """Notes how many units of the first folder were done before it."""
 
