@@ -36,9 +36,10 @@ def open_engine(beam_options: Sequence[str], processes: int, units: int, work: P
     if beam_options:
         level = logging.root.manager.disable
         logging.disable(logging.WARNING)  # Beam logs what is missing for uses that are none of ours
-        from answermill.pipelines.engine.beam_engine import beam_engine
-
-        logging.disable(level)
+        try:
+            from answermill.pipelines.engine.beam_engine import beam_engine
+        finally:
+            logging.disable(level)
         with beam_engine(beam_options, processes, units) as by_beam:
             yield by_beam
         return

@@ -129,3 +129,11 @@ def test_threads_never_send_by_the_clock_which_cuts_elements_in_two(monkeypatch,
     monkeypatch.setattr(sdk_worker, "SdkHarness", Noted)
     assert do_by(["--direct_running_mode=multi_threading", "--direct_num_workers=2"], begun) == {os.getpid()}
     assert len(limits) == 2 and min(limits) > timedelta(days=30) / timedelta(milliseconds=1)
+
+
+def test_where_beam_cannot_be_loaded_logging_is_what_it_was(monkeypatch, begun):
+    monkeypatch.setitem(sys.modules, "answermill.pipelines.engine.beam_engine", None)
+    before = logging.root.manager.disable
+    with pytest.raises(ImportError), open_engine(["--runner=DirectRunner"], 1, 1, begun):
+        pass
+    assert logging.root.manager.disable == before < logging.WARNING
