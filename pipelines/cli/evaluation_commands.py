@@ -128,7 +128,7 @@ def evaluate(
 class ComparedMeasure:
     """Labels and metrics for two sets of scores that are no finished evaluations."""
 
-    labels: Annotated[Path | None, Parameter(help="Evaluate A and B against these labels.")] = None
+    labels: Annotated[Path | None, PLACE, Parameter(help="Evaluate A and B against these labels.")] = None
     protocol: Annotated[Literal["raw", "answerable", "clean", "compat"], Parameter(help="As for `evaluate`.")] = "answerable"
     metrics: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="As for `evaluate`.")] = METRICS
 

@@ -10,7 +10,16 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter
 
 from answermill.files.extras import need
-from answermill.pipelines.cli.parameters import Form, LocalOut, NewFolder, Overrides, TrainingFile, check_there, write_lines
+from answermill.pipelines.cli.parameters import (
+    PLACE,
+    Form,
+    LocalOut,
+    NewFolder,
+    Overrides,
+    TrainingFile,
+    check_there,
+    write_lines,
+)
 from answermill.pipelines.errors import USAGE, JobError
 
 GROUP = Group("Models", sort_key=3)
@@ -139,9 +148,9 @@ class WeightFit:
 
 
 def weights(
-    scored: Annotated[Path, Parameter(help="scored/ folder of a run whose stages gave the scores.")],
+    scored: Annotated[Path, PLACE, Parameter(help="scored/ folder of a run whose stages gave the scores.")],
     *,
-    labels: Annotated[Path, Parameter(help="Labels of a dev set, as for `evaluate`. Never those of a test set.")],
+    labels: Annotated[Path, PLACE, Parameter(help="Labels of a dev set, as for `evaluate`. Never those of a test set.")],
     names: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, help=SCORES_TO_WEIGH)],
     out: Annotated[Path, Parameter(help="The file of weights to write, as JSON.")],
     exits_of: Annotated[

@@ -114,13 +114,21 @@ def test_what_is_measured_of_scores_in_a_store_is_that_of_scores_on_a_disk(
     for file in (*(in_process / "scored").iterdir(), tmp_path / "qrels"):
         shutil.copy(file, tmp_path / "copy")
         put(tmp_path / "copy", folder / file.parent.name / file.name)
+    weights = tmp_path / "weights.json"
     tables = []
-    for scores, labels in ((in_process, tmp_path), (folder, folder / tmp_path.name)):
-        with pytest.raises(SystemExit) as e:
-            main(["evaluate", str(scores / "scored"), "--labels", str(labels / "qrels"), "--protocol", "raw"])
-        assert e.value.code == 0
-        tables.append(capsys.readouterr().out.partition("\n")[2])  # after the names of the files
-    assert tables[0] == tables[1] and "MAP" in tables[0]
+    for run, its in ((in_process, tmp_path), (folder, folder / tmp_path.name)):
+        scores, labels = str(run / "scored"), ["--labels", str(its / "qrels")]
+        for words in (
+            ["evaluate", scores, *labels, "--protocol", "raw"],
+            ["compare", scores, scores, *labels, "--protocol", "raw"],
+            ["weights", scores, *labels, "--names", "bm25", "dense", "--out", str(weights), "--folds", "2"],
+        ):
+            with pytest.raises(SystemExit) as e:
+                main(words)
+            assert e.value.code == 0, capsys.readouterr().err
+            tables.append(capsys.readouterr().out.replace(scores, "scored").partition("\n")[2])  # after the labels' name
+        tables.append(weights.read_text())
+    assert tables[:4] == tables[4:] and all("MAP" in table for table in tables[:2])
 
 
 def test_a_job_file_and_a_run_can_be_named_by_url_through_the_commands(
