@@ -9,6 +9,20 @@ from answermill.pipelines.errors import INPUT_MISSING, JobError
 from answermill.ranking.entry import file_keys
 from answermill.ranking.rerankers.registry import find
 
+_PLAIN = (
+    ("ingest", "domain_list"),
+    ("ingest", "block_list"),
+    ("ingest", "since"),
+    ("index", "since"),
+    ("retrieve", "questions"),
+    ("rerank", "since"),
+    ("annotate", "controls"),
+    ("annotate", "guidelines"),
+    ("annotate", "since"),
+    ("propagate", "labels"),
+)
+"""(step, key of its section) of each file or folder that is named alone, beside inputs and what stages name."""
+
 
 def check_files(job: Job, steps: Sequence[str]) -> None:
     """Raises JobError (66) if a file or folder that the job names for one of the steps is missing."""
@@ -22,16 +36,15 @@ def _named(job: Job) -> Iterator[tuple[str, str, str]]:
     """(step, key, path as it is written) of each file that the job names."""
     for key, patterns in _patterns(job):
         yield from (("ingest", key, pattern) for pattern in patterns if not any(mark in pattern for mark in "*?["))
-    if job.retrieve is not None:
-        yield "retrieve", "retrieve.questions", job.retrieve.questions
+    for step, name in _PLAIN:
+        if written := getattr(job.section(step), name, None):
+            yield step, f"{step}.{name}", written
     for number, stage in enumerate(job.rerank.stages if job.rerank is not None else ()):
         if stage.checkpoint is not None and find(stage.reranker).checkpoint is not None:
             yield "rerank", f"rerank.stages.{number}.checkpoint", stage.checkpoint
         for key in file_keys(type(stage)):
             if (written := getattr(stage, key)) is not None:
                 yield "rerank", f"rerank.stages.{number}.{key}", written
-    if job.propagate is not None and job.propagate.labels is not None:
-        yield "propagate", "propagate.labels", job.propagate.labels
 
 
 def _patterns(job: Job) -> Iterator[tuple[str, Sequence[str]]]:
