@@ -23,6 +23,7 @@ from answermill.pipelines.cli import (
 )
 from answermill.pipelines.cli.ending import Command
 from answermill.pipelines.cli.parameters import refuse_urls
+from answermill.pipelines.errors import USAGE, JobError
 
 HELP = """Offline answer sentence selection: pages in, ranked answer sentences and labelled passages out.
 
@@ -61,16 +62,21 @@ def command_line() -> App:
 
 
 def run(tokens: Sequence[str], command: Command) -> int:
-    """Run the command that is typed, with arguments after `--` for Beam; returns its exit code. Wrong usage exits with 2."""
+    """Run the command that is typed, with arguments after `--` for Beam; returns its exit code.
+
+    Wrong usage exits with 2, or raises JobError (2).
+    """
     end = tokens.index("--") if "--" in tokens else len(tokens)
     app = command_line()
     function, bound, unparsed = app.parse_args(tokens[:end])
     for value in (*bound.args, *bound.kwargs.values()):
         refuse_urls(value)
+    if (rest := tokens[end + 1 :]) and "command" not in unparsed:
+        raise JobError(f"{tokens[0]} has no work for an engine, so leave out what follows `--`: {' '.join(rest)}", USAGE)
 
     out = bound.arguments.get("out")
     command.folder = out if isinstance(out, Path) else None
-    command.beam_options = tokens[end + 1 :]
+    command.beam_options = rest
     extras = {"app": app, "command": command}
     logging.disable(logging.WARNING)  # libraries that are loaded log what is missing for uses that are none of ours
     code = function(*bound.args, **bound.kwargs, **{name: extras[name] for name in unparsed})

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from answermill.pipelines.cli.ending import Command
 from answermill.pipelines.cli.parameters import write_lines
+from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.runs.watch import log_lines
 from answermill.pipelines.specs.registry import job_steps
 
@@ -79,7 +80,9 @@ class JobWork:
         self.run(redo=step)
 
     def foresee(self) -> None:
-        """Write what the job's steps will read."""
+        """Write what the job's steps will read. Raises JobError (2) if there are options for an engine."""
+        if options := self.command.beam_options:
+            raise JobError(f"--dry-run does no work, so leave out what follows `--`: {' '.join(options)}", USAGE)
         job = self._checked(list(job_steps()))
         from answermill.pipelines.steps.chain import foreseen, steps_of
 

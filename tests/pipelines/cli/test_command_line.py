@@ -9,6 +9,7 @@ import pytest
 
 from answermill.__main__ import main
 from answermill.pipelines.cli.command_line import command_line
+from answermill.pipelines.data.sample import copy_to
 
 COMMANDS = {name: command for name, command in command_line().resolved_commands().items() if not name.startswith("-")}
 
@@ -79,3 +80,21 @@ def test_bash_completes_commands_and_options(capsys, typed, offered):
 def test_completion_is_written_for_other_shells(capsys, shell):
     assert call("completion", shell) == 0
     assert "propagate" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("train", "job.toml", "--out", "model"), "train has no work for an engine"),
+        (("status", "run"), "status has no work for an engine"),
+        (("ask", "run", "Why?"), "ask has no work for an engine"),
+        (("run", "JOB", "--out", "run", "--dry-run"), "--dry-run does no work"),
+    ],
+)
+def test_an_engine_s_options_are_refused_where_no_engine_works(words, says, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = [str(copy_to(tmp_path)) if word == "JOB" else word for word in words]
+    before = sorted(tmp_path.rglob("*"))
+    assert call(*words, "--", "--runner=DirectRunner") == 2
+    assert f"{says}, so leave out what follows `--`: --runner=DirectRunner" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
