@@ -13,7 +13,7 @@ from typing import Any
 from answermill.indexing.shards.dense import ModelMissing
 from answermill.pipelines.config import toml_file
 from answermill.pipelines.config.job_file import Job, job_type
-from answermill.pipelines.errors import INPUT_MISSING, JobError
+from answermill.pipelines.errors import INPUT_MISSING, IO, JobError
 from answermill.pipelines.specs.index import SHARDS
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.specs.retrieve import RETRIEVED
@@ -30,21 +30,35 @@ def job_of(run: Path, overrides: Sequence[str] = ()) -> Job:
     """What retrieve and rerank of the run were done with, and `overrides` like 'retrieve.depth=50' laid over it.
 
     Raises JobError: 66 if the run has no shards, was not asked or reranked yet, or if the files that its plan names are not
-    there as they were; 78 if an override is wrong.
+    there as they were; 78 if an override is wrong; the code of what makes the plan unusable in any place, as 69 of an encoder
+    that is not installed.
     """
     settings, inputs = _settings(run)
-    places = dict.fromkeys((run.parent, run, Path()))
+    places = list(dict.fromkeys((run.parent, run, Path())))
+    errors: dict[Path, Exception] = {}
     for place in places:
         job = _job(settings, place)
-        if _is_as_it_was(job, inputs):
-            toml_file.lay_over(settings, overrides)
-            return _job(settings, place)
+        try:
+            if _is_as_it_was(job, inputs):
+                toml_file.lay_over(settings, overrides)
+                return _job(settings, place)
+        except (JobError, ModelMissing, OSError) as e:
+            errors[place] = e
+    raise _unusable(run, job, places, errors)
+
+
+def _unusable(run: Path, job: Job, places: Sequence[Path], errors: Mapping[Path, Exception]) -> JobError:
+    """Why the plan can be used from none of the places; `errors`: of those whose files could not even be compared."""
+    advice = "name the job file with --job JOB.toml"
+    if len(errors) == len(places) and len({str(error) for error in errors.values()}) == 1:  # so no place can mend it
+        error = errors[places[0]]
+        code = IO if isinstance(error, OSError) else error.code if isinstance(error, JobError) else ModelMissing.exit_code
+        return JobError(f"{run}: its plan cannot be used: {error}; mend that, or {advice}", code)
+
     looked = ", ".join(str(place.absolute()) for place in places)
-    raise JobError(
-        f"{run}: its plan names {', '.join(_names(job))}, and none of {looked} has them as they were when it was made; "
-        "name the job file with --job JOB.toml",
-        INPUT_MISSING,
-    )
+    beside = f" ({errors[places[0]]})" if places[0] in errors else ""
+    missing = f"none of {looked} has them as they were when it was made{beside}"
+    return JobError(f"{run}: its plan names {', '.join(_names(job))}, and {missing}; {advice}", INPUT_MISSING)
 
 
 def _job(settings: Mapping[str, Any], place: Path) -> Job:
@@ -72,12 +86,12 @@ def _settings(run: Path) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _is_as_it_was(job: Job, inputs: dict[str, str]) -> bool:
-    """Whether the files that the plan names are those of the run, of which `inputs` has the digests."""
-    try:
-        encoder = encoder_inputs(job) if "dense" in settings_of(job).sources else {}
-        present = encoder | CheckedPlan.of(job).inputs
-    except (JobError, ModelMissing, OSError):
-        return False
+    """Whether the files that the plan names are those of the run, of which `inputs` has the digests.
+
+    Raises JobError, ModelMissing or OSError if they cannot be compared.
+    """
+    encoder = encoder_inputs(job) if "dense" in settings_of(job).sources else {}
+    present = encoder | CheckedPlan.of(job).inputs
     return all(present.get(name) == digest for name, digest in inputs.items())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import shutil
@@ -15,13 +16,15 @@ import pytest
 
 from answermill.__main__ import main
 from answermill.pipelines.cli.question_commands import question_lines
-from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, USAGE, JobError
+from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, UNAVAILABLE, USAGE, JobError
 from answermill.pipelines.look.ask.ask import answer_questions
 from answermill.pipelines.look.ask.run_plan import job_of
 from answermill.pipelines.look.ask.session import Seconds, Session, opened
 from answermill.pipelines.specs.index import INDEX, IndexCounts
 from answermill.pipelines.specs.rerank import RERANK, SCORED, RerankCounts
 from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVE, RetrieveCounts
+from answermill.pipelines.steps.job_plan import CheckedPlan
 from answermill.schemas.corpus import Question
 from answermill.schemas.ranked import ScoredCandidate
 from tests.pipelines.look.report.written_run import commit
@@ -113,6 +116,41 @@ def test_a_run_that_searched_by_bm25_alone_needs_no_encoder(tmp_path: Path) -> N
     commit(tmp_path, RETRIEVE, {}, RetrieveCounts(), sources=["bm25"])
     commit(tmp_path, RERANK, {}, RerankCounts(), stages=[{"reranker": "overlap"}])
     assert job_of(tmp_path).index.encoder == "absent"
+
+
+@pytest.mark.parametrize(
+    ("encoder", "stages", "code", "message"),
+    [
+        ("/absent/encoder", ["overlap"], UNAVAILABLE, "no model '/absent/encoder': looked for the folder"),
+        ("all-MiniLM-L6-v2", ["overlap", "overlap"], SETTINGS, "overlap"),
+    ],
+)
+def test_a_plan_that_can_be_used_from_no_place_says_why(
+    tmp_path: Path, encoder: str, stages: list[str], code: int, message: str
+) -> None:
+    commit(tmp_path, INDEX, {}, IndexCounts(), encoder=encoder)
+    commit(tmp_path, RETRIEVE, {}, RetrieveCounts(), sources=["bm25", "dense"])
+    commit(tmp_path, RERANK, {}, RerankCounts(), stages=[{"reranker": stage} for stage in stages])
+    with pytest.raises(JobError, match=rf"its plan cannot be used: .*{message}.*; mend that, or name the job file with") as e:
+        job_of(tmp_path)
+    assert e.value.code == code
+
+
+def test_a_plan_whose_files_cannot_be_read_says_why(small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Path(shutil.copytree(small_run, tmp_path / "apart" / "run"))
+
+    def refuses(job: Job) -> CheckedPlan:
+        if job.folder == run.parent:
+            raise PermissionError(errno.EACCES, "Permission denied", str(run.parent / "checkpoints"))
+        return checked(job)
+
+    checked = CheckedPlan.of
+    monkeypatch.setattr(CheckedPlan, "of", refuses)
+    with pytest.raises(
+        JobError, match=r"as they were when it was made \(.*Permission denied: .*/apart/checkpoints'\); name"
+    ) as e:
+        job_of(run)
+    assert e.value.code == INPUT_MISSING
 
 
 @pytest.mark.parametrize(
