@@ -60,7 +60,7 @@ def write_report(
 
 def read_report(run: Path, labels: Path | None = None, price_per_hour: float | None = None, seed: int = 0) -> RunReport:
     """Everything that the report says. Raises as `write_report`."""
-    report, passed = _read(run, labels, price_per_hour, seed)
+    report, passed = _read(Run.open(run), labels, price_per_hour, seed)
     if passed is None:
         return report
     reader = passed.reader()
@@ -72,7 +72,7 @@ def read_report(run: Path, labels: Path | None = None, price_per_hour: float | N
 
 
 def read_with_values(
-    run: Path, labels: Path | None = None, price_per_hour: float | None = None
+    run: Run, labels: Path | None = None, price_per_hour: float | None = None
 ) -> tuple[RunReport, QuestionValues | None]:
     """The report without the questions and losses that it shows, and P@1 and MRR of the plan question by question; None if
     there are no labels. Raises as `write_report`."""
@@ -80,34 +80,33 @@ def read_with_values(
     return report, passed.correct.values if passed is not None and passed.correct is not None else None
 
 
-def _read(run: Path, labels: Path | None, price_per_hour: float | None, seed: int) -> tuple[RunReport, _Pass | None]:
+def _read(run: Run, labels: Path | None, price_per_hour: float | None, seed: int) -> tuple[RunReport, _Pass | None]:
     """The report without the questions and losses that it shows, and the pass that has chosen these; None without scored/."""
     if price_per_hour is not None and not price_per_hour >= 0:
         raise JobError(f"--price-per-hour {price_per_hour}: give what an hour of one worker costs, 0 or more", USAGE)
-    opened = Run.open(run)
-    opened.refuse_none()
-    scored = opened.get(SCORED) if opened.is_complete(RERANK) else None
+    run.refuse_none()
+    scored = run.get(SCORED) if run.is_complete(RERANK) else None
     stages = stage_names(scored)
-    passed = _Pass(opened, stages, labels or own_labels(opened), seed) if scored is not None else None
+    passed = _Pass(run, stages, labels or own_labels(run), seed) if scored is not None else None
     dropped = passed.dropped if passed is not None else {}
     report = RunReport(
-        run="/".join(run.resolve().parts[-2:]),
-        steps=tuple(manifest_figures.step_figures(opened)),
-        missing=tuple(manifest_figures.missing_steps(opened)),
-        corpus=tuple(funnel.corpus(opened)),
-        candidates=tuple(funnel.candidates(opened, dropped)),
-        rejects=tuple(manifest_figures.rejects(opened)),
-        failed_units=manifest_figures.failed_units(opened),
-        work=tuple(manifest_figures.step_work(opened, price_per_hour)),
+        run="/".join(run.path.resolve().parts[-2:]),
+        steps=tuple(manifest_figures.step_figures(run)),
+        missing=tuple(manifest_figures.missing_steps(run)),
+        corpus=tuple(funnel.corpus(run)),
+        candidates=tuple(funnel.candidates(run, dropped)),
+        rejects=tuple(manifest_figures.rejects(run)),
+        failed_units=manifest_figures.failed_units(run),
+        work=tuple(manifest_figures.step_work(run, price_per_hour)),
         price_per_hour=price_per_hour,
-        predictions=tuple(Predicted(what, *values) for what, values in predicted_and_actual(opened).items()),
-        stages=tuple(passed.stage_figures(scored, opened.counts(RERANK), price_per_hour))
+        predictions=tuple(Predicted(what, *values) for what, values in predicted_and_actual(run).items()),
+        stages=tuple(passed.stage_figures(scored, run.counts(RERANK), price_per_hour))
         if passed is not None and scored is not None
         else (),
-        answers=passed.answer_figures(opened) if passed is not None else None,
+        answers=passed.answer_figures(run) if passed is not None else None,
         agreement=passed.agreements.result() if passed is not None else (),
         quality=passed.correct.result() if passed is not None and passed.correct is not None else None,
-        units=manifest_figures.slowest_units(opened),
+        units=manifest_figures.slowest_units(run),
         seed=seed,
         questions=(),
         losses=(),

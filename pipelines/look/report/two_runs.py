@@ -18,15 +18,19 @@ from answermill.pipelines.errors import BAD_DATA, USAGE, JobError, counted
 from answermill.pipelines.look.report.changes import KINDS, Amounts, ChangedAnswer, Kind, Side, TwoRuns
 from answermill.pipelines.look.report.correct_answers import QuestionValues
 from answermill.pipelines.look.report.figures import RunReport
+from answermill.pipelines.look.report.manifest_figures import complete_steps
 from answermill.pipelines.look.report.pages.two_runs_page import two_runs_page
 from answermill.pipelines.look.report.run_report import read_with_values
 from answermill.pipelines.runs.manifests.run_folder import differences
 from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.specs.rerank import ANSWERS
+from answermill.pipelines.specs.run import Run
 from answermill.ranking.evaluation.significance import Comparison, compare_shared, moved
 from answermill.schemas.ranked import Answer
 
 PAGE, FIGURES = "compared.html", "compared.json"
+_INPUTS = 10
+"""Inputs of a step whose differences are listed."""
 
 
 def write_comparison(
@@ -58,8 +62,9 @@ def read_comparison(
     """
     if show < 0:
         raise JobError(f"--show {show}: give how many changed answers are shown, 0 or more", USAGE)
-    answers_a, answers_b = (ANSWERS.open(run) for run in (a, b))
-    (report_a, values_a), (report_b, values_b) = (read_with_values(run, labels, price_per_hour) for run in (a, b))
+    runs = Run.open(a), Run.open(b)
+    answers_a, answers_b = (run[ANSWERS] for run in runs)
+    (report_a, values_a), (report_b, values_b) = (read_with_values(run, labels, price_per_hour) for run in runs)
     p1_a, p1_b = (values.p1 if values is not None else {} for values in (values_a, values_b))
     pairs = _Pairs(answers_a, moved(p1_a, p1_b))
     shown = pairs.compare_with(answers_b, show)
@@ -68,7 +73,7 @@ def read_comparison(
     return TwoRuns(
         a=str(a),
         b=str(b),
-        settings=tuple(_settings(report_a, report_b)),
+        settings=tuple(_settings(*runs)),
         counts=tuple(_paired(_counts(report_a), _counts(report_b))),
         seconds=tuple(_paired(_seconds(report_a), _seconds(report_b))),
         dollars=tuple(_paired(_dollars(report_a), _dollars(report_b))) if price_per_hour is not None else (),
@@ -124,18 +129,22 @@ def _digest(*texts: str) -> bytes:
     return hashlib.sha256("\0".join(texts).encode()).digest()[:16]
 
 
-def _settings(a: RunReport, b: RunReport) -> Iterator[str]:
-    """Which settings, inputs and versions differ, step by step."""
+def _settings(a: Run, b: Run) -> Iterator[str]:
+    """Which settings, inputs and versions differ, step by step; of inputs the first, and how many more."""
     sides = ("in A", "in B")
-    of_b = {step.step: step for step in b.steps}
-    for step in a.steps:
-        if (other := of_b.pop(step.step, None)) is None:
-            yield f"{step.step} is complete in A alone"
+    of_b = {spec.name: next(iter(written.values())) for spec, written in complete_steps(b)}
+    for spec, written in complete_steps(a):
+        step, of_a = spec.name, next(iter(written.values()))
+        if (other := of_b.pop(step, None)) is None:
+            yield f"{step} is complete in A alone"
             continue
-        yield from differences(step.settings, other.settings, step.step, sides)
-        yield from differences(step.inputs, other.inputs, f"{step.step}: input", sides)
-        yield from differences(step.version, other.version, f"{step.step}: version", sides)
-        yield from differences(step.revision, other.revision, f"{step.step}: revision", sides)
+        yield from differences(of_a.settings, other.settings, step, sides)
+        inputs = list(differences(dict(of_a.inputs), dict(other.inputs), f"{step}: input", sides))
+        yield from inputs[:_INPUTS]
+        if len(inputs) > _INPUTS:
+            yield f"{step}: {len(inputs) - _INPUTS:,} more inputs differ"
+        yield from differences(of_a.version, other.version, f"{step}: version", sides)
+        yield from differences(of_a.revision, other.revision, f"{step}: revision", sides)
     yield from (f"{step} is complete in B alone" for step in of_b)
 
 

@@ -45,6 +45,18 @@ def test_a_changed_answer_has_both_sides_and_the_settings_that_differ(a: Path, b
     }
 
 
+def test_inputs_that_differ_are_reported_whichever_they_are(tmp_path: Path) -> None:
+    files = {f"pages-{n:02d}.jsonl": "5 bytes" for n in range(30)}
+    former = write_run(tmp_path / "a", "Why?", passage("So."), inputs=files)
+    added = write_run(tmp_path / "b", "Why?", passage("So."), inputs={"pages-00.a.jsonl": "5 bytes"} | files)
+    assert read_comparison(former, added).settings == ("ingest: input.pages-00.a.jsonl = None in A, '5 bytes' in B",)
+    last = write_run(tmp_path / "c", "Why?", passage("So."), inputs=files | {"pages-29.jsonl": "6 bytes"})
+    assert read_comparison(former, last).settings == ("ingest: input.pages-29.jsonl = '5 bytes' in A, '6 bytes' in B",)
+    other = write_run(tmp_path / "d", "Why?", passage("So."), inputs=dict.fromkeys(files, "6 bytes"))
+    *first, more = read_comparison(former, other).settings
+    assert len(first) == 10 and first[0].startswith("ingest: input.pages-00.jsonl") and more == "ingest: 20 more inputs differ"
+
+
 def test_seconds_have_a_price_if_one_is_given(a: Path, b: Path) -> None:
     assert read_comparison(a, b).dollars == ()
     write_comparison(a, b, price_per_hour=3600)

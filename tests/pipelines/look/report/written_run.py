@@ -21,9 +21,11 @@ from answermill.schemas.record import Record
 Rows = Mapping[str, Sequence[Record]]
 
 
-def commit(run: Path, spec: StepSpec[Any], rows: Rows, counts: StepCounts, **settings: Any) -> None:
+def commit(
+    run: Path, spec: StepSpec[Any], rows: Rows, counts: StepCounts, inputs: Mapping[str, str] = {}, **settings: Any
+) -> None:
     """Write the folders of a step as one unit, and commit them."""
-    step = Step(run, spec, settings, {})
+    step = Step(run, spec, settings, inputs)
     step.begin()
     parts = {}
     for folder in spec:
@@ -50,9 +52,10 @@ def write_run(
     question_id: str = "q",
     unit: Unit = "sentence",
     more: Mapping[str, StageCounts] = {},
+    inputs: Mapping[str, str] = {},
 ) -> Path:
     """A run with one question, whose answer is a passage, or its only sentence; `stages` score it, and drop nothing. `more`:
-    further counts of a stage."""
+    further counts of a stage; `inputs`: those of ingest."""
     (sentence,) = page.sentences
     hit = Hit(question_id, question, 1, 0.1, 2.0, 1, None, None, page)
     scores = tuple(StageScore(stage, 0.5 * n, 1) for n, stage in enumerate(stages, 1))
@@ -63,7 +66,9 @@ def write_run(
     )
     answer = Answer(question_id, question, sentence.text, "sentence", 1.0, page.title, page.url, sentence.sentence_id)
     rejects = [Rejected(page.source_file, 0, "", page.url, reason, "")]
-    commit(run, INGEST, {"passages": [page], "rejects": rejects}, IngestCounts(pages=2, documents=1, rejected={reason: 1}))
+    commit(
+        run, INGEST, {"passages": [page], "rejects": rejects}, IngestCounts(pages=2, documents=1, rejected={reason: 1}), inputs
+    )
     asked = {"questions": [Question(question_id, question)], "retrieved": [hit]}
     commit(run, RETRIEVE, asked, RetrieveCounts(questions_given=1, questions=1))
     spent = {
