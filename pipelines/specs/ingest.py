@@ -16,7 +16,7 @@ MAKER = Maker("ingest")
 INPUTS = SealedFile("inputs.json", needed_by="documents")
 """What is known of each input file, such as its digest and its date."""
 DOMAINS = "domains.tsv"
-"""The domains that were chosen, beside documents/; not there if all are kept."""
+"""The domains that were chosen, beside documents/, each with its pages in the crawl; not there if all are kept."""
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,9 @@ from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.part import Part
 from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.watch.progress import progress
+from answermill.pipelines.specs.ingest import DOMAINS
 from answermill.pipelines.steps.ingest.crawl_files import FileList
 
-DOMAINS = "domains.tsv"
-"""In the run folder: the domains that were kept, each with the number of its pages in the crawl."""
 CHOSEN = "domains-chosen.tsv"
 """In the step's work folder: the same, from the choice of the domains until the step is done."""
 KEPT = "domains-kept.txt"
