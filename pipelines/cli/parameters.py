@@ -61,9 +61,9 @@ Metrics: TypeAlias = Annotated[
     Parameter(negative=(), consume_multiple=True, help="Metrics to compute: MAP, MRR, and P@k, R@k, nDCG@k with any k."),
 ]
 Running: TypeAlias = Annotated[Command, Parameter(parse=False)]
-"""The command that runs. `main` fills it in."""
+"""The command that runs. `command_line.run` fills it in."""
 CommandLine: TypeAlias = Annotated[App, Parameter(parse=False)]
-"""The whole command line. `main` fills it in."""
+"""The whole command line. `command_line.run` fills it in."""
 
 
 def refuse_urls(value: object) -> None:

@@ -4,7 +4,7 @@ Each process writes its own file, one MessagePack after the other. The command h
 length; the values of a key are read one at a time.
 
 A value is made of numbers, texts, lists, dictionaries (no key is None), tuples, arrays, and named tuples. A file can hold
-nothing else, so that reading one, whoever wrote it, runs no code.
+nothing else: reading one runs no code, even if others have written it.
 """
 
 from __future__ import annotations

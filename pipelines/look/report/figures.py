@@ -84,12 +84,12 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True)
 class StageFigures:
-    """A stage of the plan; what is None was not counted by the version that ran it."""
+    """A stage of the plan; what is None was not counted, or has no price."""
 
     name: str
     reranker: str
-    came: int | None
-    went: int | None
+    came: int
+    went: int
     dropped: int
     """Rows of scored/ that name the stage as the one that dropped them."""
     seconds: float | None
