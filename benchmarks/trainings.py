@@ -44,7 +44,7 @@ from answermill.ranking.entry import SHIPPED
 from answermill.ranking.rerankers.cascade.cascade_model import load_cascade, save
 from answermill.ranking.rerankers.cosinet.list_settings import FEATURES
 from answermill.ranking.training.state import HISTORY
-from answermill.ranking.transformer.transformer_checkpoint import word_source
+from answermill.ranking.transformer.transformer_checkpoint import StoredForm, word_source
 from answermill.schemas.labels import LabelledCandidate
 from benchmarks import peasi_trainings, reason_lists, train_lists
 from benchmarks.harness import arguments, finish, say, shrink, work_folder
@@ -163,7 +163,7 @@ def averaged(former: Path, learnt: Path, out: Path) -> None:
     of_two = two.state_dict()
     one.load_state_dict({name: (weight + of_two[name]) / 2 for name, weight in one.state_dict().items()})
     out.mkdir(parents=True, exist_ok=True)
-    save(out, "cascade", one, tokeniser, "fp16", word_source(learnt))
+    save(out, "cascade", one, tokeniser, StoredForm("fp16", word_source(learnt)))
     shutil.copy(learnt / HISTORY, out / HISTORY)
     card = (learnt / "README.md").read_text(encoding="utf-8")
     note = "\nIts weights are the mean of those that this training wrote and of those that it began with.\n"

@@ -29,6 +29,7 @@ from answermill.ranking.training.distillation import LabelLoss
 from answermill.ranking.training.inputs import Built, TrainingInputs, missing
 from answermill.ranking.training.loop import Dev
 from answermill.ranking.transformer.classifier import FirstToken
+from answermill.ranking.transformer.transformer_checkpoint import StoredForm
 
 Settings = TypeVar("Settings", bound=PairSettings)
 Model = TypeVar("Model", bound=CascadeModel)
@@ -56,7 +57,7 @@ def build_cascade(inputs: TrainingInputs[CascadeSettings]) -> Built:
         model = grown(model, exits)
     elif exits and exits != list(model.exits):
         raise ValueError(f"{start.name} is a checkpoint with exits {list(model.exits)}; leave out transformer.layers and exits")
-    return _built(inputs, start, model, partial(cascade_model.save, name="cascade"), inputs.settings)
+    return _built(inputs, start, model, partial(cascade_model.save, name="cascade"), exits=inputs.settings)
 
 
 def build_multihead(inputs: TrainingInputs[StudentSettings]) -> Built:
@@ -75,7 +76,7 @@ def build_multihead(inputs: TrainingInputs[StudentSettings]) -> Built:
             f"transformer.pooling = {settings.pooling!r}: heads that begin with a transformer read its first token; leave it "
             "out, or begin with a checkpoint of pointwise or cascade"
         )
-    return _built(inputs, start, model, multihead.save, settings, len(model.heads))
+    return _built(inputs, start, model, multihead.save, exits=settings, heads=len(model.heads))
 
 
 def _continued(settings: StudentSettings, start: Start, model: MultiHeadModel) -> MultiHeadModel:
@@ -105,6 +106,7 @@ def _built(
     start: Start,
     model: Model,
     write: Callable[..., None],
+    *,
     exits: ExitSettings | None = None,
     heads: int = 1,
 ) -> Built:
@@ -144,9 +146,9 @@ def _built(
     prepare(model, inputs.device, words is None, settings.recompute)
 
     def save(folder: Path, trained: CascadeModel) -> None:
-        write(folder, model=trained, tokeniser=tokeniser, store=settings.store, words=words)
+        write(folder, model=trained, tokeniser=tokeniser, stored=StoredForm(settings.store, words))
 
-    task = PairTask(model, tokeniser, inputs.learn, save, options, inputs.teachers)
+    task = PairTask(model, tokeniser, inputs.learn, save, options, teachers=inputs.teachers)
     left_out = task.questions_left_out
     without = f"; {left_out:,} questions without a wrong candidate left out" if left_out else ""
     description = f"{start.description}; {task.tokens_cut:,} tokens cut{missing(task.missing)}{without}"

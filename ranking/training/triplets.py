@@ -40,6 +40,7 @@ from answermill.ranking.training.groups import cut
 from answermill.ranking.training.inputs import Built, TrainingInputs, missing
 from answermill.ranking.training.loop import Dev
 from answermill.ranking.transformer.packing import Numbers, Tokeniser
+from answermill.ranking.transformer.transformer_checkpoint import StoredForm
 from answermill.schemas.labels import LabelledCandidate
 
 Negatives = Literal["random", "hard"]
@@ -224,7 +225,7 @@ def build(inputs: TrainingInputs[TripletSettings]) -> Built:
     prepare(model, inputs.device, words is None, settings.recompute)
 
     def save(folder: Path, trained: HashingModel) -> None:
-        hashing_model.save(folder, trained, tokeniser, settings.store, words)
+        hashing_model.save(folder, trained, tokeniser, StoredForm(settings.store, words))
 
     options = TripletOptions(
         delta=settings.delta,

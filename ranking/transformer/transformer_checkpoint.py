@@ -37,6 +37,18 @@ class WordSource:
         return cls(name, sha256(folder / "model.safetensors"))
 
 
+@dataclass(frozen=True, slots=True)
+class StoredForm:
+    """Form in which a model folder has the weights."""
+
+    store: Literal["fp32", "fp16"] = "fp32"
+    words: WordSource | None = None
+    """The source of word embeddings that are left out, with the tokenizer."""
+
+
+FULL = StoredForm()
+
+
 class TransformerModel(Protocol):
     """A model over a `LayeredEncoder`, which is its attribute `encoder`."""
 
@@ -61,29 +73,26 @@ def save_transformer(
     details: Mapping[str, object],
     model: TransformerModel,
     tokeniser: Tokeniser,
-    store: Literal["fp32", "fp16"] = "fp32",
-    words: WordSource | None = None,
+    *,
+    stored: StoredForm = FULL,
 ) -> None:
-    """Write the model folder: `tokenizer.json`, the weights, `config.json`, and the digests of all.
-
-    Where the word embeddings are still those of `words`, neither they nor the tokenizer are written.
-    """
+    """Write the model folder: `tokenizer.json`, the weights, `config.json`, and the digests of all."""
     names = [WEIGHTS, CONFIG]
     kept = {key: weight.detach().cpu().contiguous() for key, weight in model.state_dict().items()}
-    if words is not None:
+    if stored.words is not None:
         kept = {key: weight for key, weight in kept.items() if not key.endswith(_WORDS)}
     else:
         names.append("tokenizer.json")
         with replacing(folder / "tokenizer.json") as path:
             shutil.copyfile(tokeniser.path, path)
 
-    if store == "fp16":
+    if stored.store == "fp16":
         kept = {key: weight.half() for key, weight in kept.items()}
     with replacing(folder / WEIGHTS) as path:
         save_file(kept, path)
 
     config = {"format": FORMAT, "model": name, **details, "limit": tokeniser.limit, "shape": asdict(model.encoder.shape)}
-    config["words"] = None if words is None else asdict(words)
+    config["words"] = None if stored.words is None else asdict(stored.words)
     write_text(folder / CONFIG, json.dumps(config, indent=2) + "\n")
     write_sums(folder, names)
 

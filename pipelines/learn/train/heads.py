@@ -8,7 +8,7 @@ from answermill.files.atomic_files import replace_folder
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.errors import OUTPUT_EXISTS, SETTINGS, JobError
 from answermill.ranking.rerankers.multihead.multihead import load, save
-from answermill.ranking.transformer.transformer_checkpoint import word_source
+from answermill.ranking.transformer.transformer_checkpoint import StoredForm, word_source
 
 
 def write_heads(checkpoint: Path, out: Path) -> list[str]:
@@ -23,6 +23,6 @@ def write_heads(checkpoint: Path, out: Path) -> list[str]:
     folders = [out / str(n) for n in range(1, len(model.heads) + 1)]
     for n, folder in enumerate(folders):
         unfinished = folder.with_name(f".{folder.name}.tmp")
-        save(unfinished, model.only(n), tokeniser, "fp32", words)
+        save(unfinished, model.only(n), tokeniser, StoredForm(words=words))
         replace_folder(unfinished, folder)
     return [f"written: {folder}" for folder in folders]

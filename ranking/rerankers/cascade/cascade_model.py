@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +33,7 @@ from answermill.ranking.transformer.classifier import (
 )
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Packed, Tokeniser
-from answermill.ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
+from answermill.ranking.transformer.transformer_checkpoint import FULL, StoredForm, load_transformer, save_transformer
 
 SENTENCE = Reading()
 """Reading of a cross-encoder unless its checkpoint says otherwise: the sentence alone, by the mean of all tokens."""
@@ -138,13 +138,12 @@ def save(
     name: str,
     model: CascadeModel,
     tokeniser: Tokeniser,
-    store: Literal["fp32", "fp16"] = "fp32",
-    words: WordSource | None = None,
+    stored: StoredForm = FULL,
 ) -> None:
     """Write the model folder of `name`: 'cascade', or 'pointwise' with a single exit. See `save_transformer`."""
     head = head_name(cast(ClassifierHead, model.classifiers[-1]))
     details = {"exits": model.exits, **model.reading.details(SENTENCE)} | ({} if head == "classifier" else {"head": head})
-    save_transformer(folder, name, details, model, tokeniser, store, words)
+    save_transformer(folder, name, details, model, tokeniser, stored=stored)
 
 
 def load_pointwise(folder: Path, source: Callable[[str], Path] = Path) -> tuple[CascadeModel, Tokeniser]:

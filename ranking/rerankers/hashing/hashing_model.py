@@ -33,7 +33,7 @@ from answermill.ranking.checkpoint import check_format
 from answermill.ranking.context import Reading
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Numbers, Packed, Tokeniser
-from answermill.ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
+from answermill.ranking.transformer.transformer_checkpoint import FULL, StoredForm, load_transformer, save_transformer
 
 Variant = Literal["pooling", "attention", "has"]
 
@@ -182,12 +182,11 @@ def save(
     folder: Path,
     model: HashingModel,
     tokeniser: Tokeniser,
-    store: Literal["fp32", "fp16"] = "fp32",
-    words: WordSource | None = None,
+    stored: StoredForm = FULL,
 ) -> None:
     """Write the model folder; L is the tokenizer's limit. See `save_transformer`."""
     details = {"variant": model.variant, "attention": model.attention, "beta": model.beta, **model.reading.details(SENTENCE)}
-    save_transformer(folder, NAME, details, model, tokeniser, store, words)
+    save_transformer(folder, NAME, details, model, tokeniser, stored=stored)
 
 
 def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[HashingModel, Tokeniser]:

@@ -35,7 +35,7 @@ from answermill.ranking.transformer.devices import fast
 from answermill.ranking.transformer.encoder import Layer, LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Packed, Tokeniser
-from answermill.ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
+from answermill.ranking.transformer.transformer_checkpoint import FULL, StoredForm, load_transformer, save_transformer
 
 Average = Literal["logits", "probabilities"]
 Form = Literal["first", "first_tanh", "mean"]
@@ -69,6 +69,7 @@ class MultiHeadModel(CascadeModel):
         heads: int,
         head_layers: int,
         exits: Sequence[int] = (),
+        *,
         form: Form = "first",
         average: Average = "logits",
     ) -> None:
@@ -139,7 +140,7 @@ class MultiHeadModel(CascadeModel):
 
     def with_exits(self, exits: Sequence[int]) -> MultiHeadModel:
         """The same body and heads behind these exits, whose classifiers are new."""
-        student = MultiHeadModel(self.encoder, len(self.heads), self.head_layers, exits, self.form, self.average)
+        student = MultiHeadModel(self.encoder, len(self.heads), self.head_layers, exits, form=self.form, average=self.average)
         student.heads, student.reading = self.heads, self.reading
         return student
 
@@ -164,7 +165,7 @@ def split(
             f"heads of {head_layers} layers, but the encoder has {whole.shape.layers}: b + h cannot be more; leave the body at "
             f"least one, so give head_layers of at most {whole.shape.layers - 1}"
         )
-    student = MultiHeadModel(whole.cut(body), heads, head_layers, exits, "first", average)
+    student = MultiHeadModel(whole.cut(body), heads, head_layers, exits, average=average)
     for head in cast(Sequence[StudentHead], student.heads):
         head.layers = whole.copy_layers(body, whole.shape.layers)
     return student
@@ -205,13 +206,12 @@ def save(
     folder: Path,
     model: MultiHeadModel,
     tokeniser: Tokeniser,
-    store: Literal["fp32", "fp16"] = "fp32",
-    words: WordSource | None = None,
+    stored: StoredForm = FULL,
 ) -> None:
     """Write the model folder. See `save_transformer`."""
     details = {"heads": len(model.heads), "head_layers": model.head_layers, "exits": model.exits[:-1]}
     details |= {"form": model.form, "average": model.average, **model.reading.details(SENTENCE)}
-    save_transformer(folder, MultiHead.name, details, model, tokeniser, store, words)
+    save_transformer(folder, MultiHead.name, details, model, tokeniser, stored=stored)
 
 
 def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[MultiHeadModel, Tokeniser]:
@@ -221,7 +221,7 @@ def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[MultiHeadM
 
 
 def _build(config: Mapping[str, Any], encoder: LayeredEncoder) -> MultiHeadModel:
-    form = config["heads"], config["head_layers"], config["exits"], config["form"], config["average"]
-    model = MultiHeadModel(encoder, *form)
+    shape = config["heads"], config["head_layers"], config["exits"]
+    model = MultiHeadModel(encoder, *shape, form=config["form"], average=config["average"])
     model.reading = Reading.of(config, SENTENCE)
     return model

@@ -38,7 +38,7 @@ from answermill.ranking.transformer.classifier import HEADS, HeadName
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Packed, Tokeniser
 from answermill.ranking.transformer.pooling import pool
-from answermill.ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
+from answermill.ranking.transformer.transformer_checkpoint import FULL, StoredForm, load_transformer, save_transformer
 
 PASSAGE = Reading(("passage",), "first")
 """Reading of PR unless its checkpoint says otherwise: the passage alone, by the first token."""
@@ -178,15 +178,14 @@ def save(
     folder: Path,
     model: PeasiModel,
     tokeniser: Tokeniser,
-    store: Literal["fp32", "fp16"] = "fp32",
-    words: WordSource | None = None,
+    stored: StoredForm = FULL,
 ) -> None:
     """Write the model folder. See `save_transformer`."""
     calibration = model.calibration and asdict(model.calibration)
     details = {"variant": model.variant, "slots": model.slots, "calibration": calibration, **model.reading.details(PASSAGE)}
     details |= {"head": model.head} if model.head != "linear" else {}
     details |= {"extractor": model.easi.name} if model.easi is not None and model.easi.name != "slots" else {}
-    save_transformer(folder, NAME, details, model, tokeniser, store, words)
+    save_transformer(folder, NAME, details, model, tokeniser, stored=stored)
 
 
 def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[PeasiModel, Tokeniser]:

@@ -18,6 +18,7 @@ from answermill.ranking.training.passages.passage_data import PassageData
 from answermill.ranking.training.passages.passage_task import PassageOptions, PassageTask, dev_lists
 from answermill.ranking.transformer.classifier import Classifier, ClassifierHead, head_name
 from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.transformer_checkpoint import StoredForm
 
 
 class StartingPoints(NamedTuple):
@@ -39,7 +40,7 @@ def build(inputs: TrainingInputs[PassageSettings]) -> Built:
     prepare(model, inputs.device, words is None, settings.recompute)
 
     def save(folder: Path, trained: PeasiModel) -> None:
-        peasi_model.save(folder, trained, tokeniser, settings.store, words)
+        peasi_model.save(folder, trained, tokeniser, StoredForm(settings.store, words))
 
     data = PassageData.of(inputs.learn, model, tokeniser)
     options = PassageOptions(

@@ -21,7 +21,7 @@ from answermill.ranking.rerankers.cascade.cross_encoder import export
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Tokeniser
-from answermill.ranking.transformer.transformer_checkpoint import WordSource
+from answermill.ranking.transformer.transformer_checkpoint import StoredForm, WordSource
 
 EXITS = (1, 2, 4)
 SHAPE = Shape(layers=4, width=16, heads=2, inner=32, vocabulary=30_522, positions=64)
@@ -142,7 +142,8 @@ def test_a_checkpoint_without_words_of_its_own_goes_out_whole(tmp_path: Path) ->
     torch.manual_seed(0)
     folder = find_model(DEFAULT)
     pointwise = CascadeModel(LayeredEncoder.load(folder, 1), (1,))
-    save(tmp_path / "checkpoint", "pointwise", pointwise, Tokeniser(folder), "fp16", WordSource.read(DEFAULT, folder))
+    stored = StoredForm("fp16", WordSource.read(DEFAULT, folder))
+    save(tmp_path / "checkpoint", "pointwise", pointwise, Tokeniser(folder), stored)
     export(tmp_path / "checkpoint", tmp_path / "out", source=find_model)
     expected = ours(tmp_path / "checkpoint", "pointwise", 1, PAIRS, find_model)
     assert theirs(tmp_path / "out", PAIRS) == pytest.approx(expected, abs=1e-4)
