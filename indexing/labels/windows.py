@@ -156,9 +156,18 @@ class SentenceLine:
         return gaps, np.array(glued, np.int64)
 
 
-def choose_many(
-    labelled: Ints, document: Ints, lasts: Ints, group: Group, places: int, keys: Callable[[int], str]
-) -> tuple[Ints, Ints]:
+@dataclass(frozen=True, slots=True)
+class WindowRule:
+    """Which windows a labelled sentence gets."""
+
+    group: Group
+    places: int
+    """The labelled sentence is one of a window's first `places`."""
+    seed: int = 0
+    """By which group 'random' draws its window."""
+
+
+def choose_many(labelled: Ints, document: Ints, lasts: Ints, rule: WindowRule, keys: Callable[[int], str]) -> tuple[Ints, Ints]:
     """`choose` of `windows` for many labelled sentences at once: each window's place in `labelled`, and its first sentence.
 
     `document` and `lasts` are of all sentences, as in SentenceLine; `keys` maps a place in `labelled` to the key of `choose`.
@@ -166,23 +175,23 @@ def choose_many(
 
     Sentences 0 to 2 are of one document, 3 is of another, and windows have at most two sentences:
 
-    >>> place, first = choose_many(np.array([1, 3]), np.array([0, 0, 0, 1]), np.array([2, 3, 3, 4]), "all", 2, str)
+    >>> place, first = choose_many(np.array([1, 3]), np.array([0, 0, 0, 1]), np.array([2, 3, 3, 4]), WindowRule("all", 2), str)
     >>> place.tolist(), first.tolist()
     ([0, 0, 1], [1, 0, 3])
     """
-    firsts = labelled[:, None] - np.arange(places)  # [labelled, places]
+    firsts = labelled[:, None] - np.arange(rule.places)  # [labelled, places]
     inside = firsts >= np.searchsorted(document, document[labelled], "left")[:, None]  # in the same document
     exists = inside & (lasts[np.where(inside, firsts, 0)] > labelled[:, None])
 
-    if group == "center":
+    if rule.group == "center":
         distance = np.abs(firsts + lasts[np.where(inside, firsts, 0)] - 1 - 2 * labelled[:, None])  # twice that to the middle
         chosen = np.where(exists, distance, np.iinfo(np.int64).max).argmin(1)
-    elif group == "random":
+    elif rule.group == "random":
         drawn = np.array([_draw(keys(row), int(many)) for row, many in enumerate(exists.sum(1))], np.int64)
         chosen = (exists & (np.cumsum(exists, 1) == drawn[:, None] + 1)).argmax(1)
 
-    if group != "all":
-        exists = np.arange(places) == chosen[:, None]
+    if rule.group != "all":
+        exists = np.arange(rule.places) == chosen[:, None]
     rows, place = np.nonzero(exists)
     return rows, firsts[rows, place]
 
@@ -200,23 +209,21 @@ def least_tokens(texts: pa.Array) -> Ints:
     return words
 
 
-def window_labels(
-    labelled: LabelledSentences, texts: Sequence[str], splitter: Splitter, group: Group, places: int, seed: int
-) -> pa.Table:
+def window_labels(labelled: LabelledSentences, texts: Sequence[str], splitter: Splitter, rule: WindowRule) -> pa.Table:
     """The windows around labelled sentences, as WindowLabel: by document, question id, sentence id, then as `windows`.
 
     `texts` are those of the documents of `labelled.sentences`, or '' if none of a document's sentences has a label.
     """
     sentences, rows = labelled.sentences, labelled.decided()
     line = SentenceLine(sentences.document, sentences.start, sentences.end, least_tokens(sentences.text), texts)
-    lasts = line.lasts(labelled.sentence[rows], places, splitter)
-    questions = labelled.questions.to_pylist() if group == "random" else []
+    lasts = line.lasts(labelled.sentence[rows], rule.places, splitter)
+    questions = labelled.questions.to_pylist() if rule.group == "random" else []
 
     def key(place: int) -> str:
         row = rows[place]
-        return f"{seed}:{questions[labelled.question[row]]}:{sentences.sentence_id[int(labelled.sentence[row])].as_py()}"
+        return f"{rule.seed}:{questions[labelled.question[row]]}:{sentences.sentence_id[int(labelled.sentence[row])].as_py()}"
 
-    place, first = choose_many(labelled.sentence[rows], sentences.document, lasts, group, places, key)
+    place, first = choose_many(labelled.sentence[rows], sentences.document, lasts, rule, key)
 
     last, question, sentence = lasts[first], labelled.question[rows[place]], labelled.sentence[rows[place]]
     doc_id = sentences.doc_ids(sentences.document[first])

@@ -30,7 +30,7 @@ from answermill.indexing.labels.given_labels import REPEATED, SPREAD_LABEL, Give
 from answermill.indexing.labels.hash_join import Ints
 from answermill.indexing.labels.label_lookup import NONE, labels_to_spread
 from answermill.indexing.labels.propagation import label_sentences
-from answermill.indexing.labels.windows import window_labels
+from answermill.indexing.labels.windows import WindowRule, window_labels
 from answermill.indexing.passages.passages import Splitter
 from answermill.pipelines.config.job_file import Job, Propagate
 from answermill.pipelines.config.step_code import StepCode
@@ -220,8 +220,8 @@ def label_part(
                 writers[f"labels/{name}"].write_table(table)
             writers["labels/conflicts"].write(conflicts(labelled))
             if splitter is not None and texts is not None and settings.windows != "none":
-                of_documents = texts.of_labelled(labelled)
-                table = window_labels(labelled, of_documents, splitter, settings.windows, settings.places, settings.seed)
+                rule = WindowRule(settings.windows, settings.places, settings.seed)
+                table = window_labels(labelled, texts.of_labelled(labelled), splitter, rule)
                 writers[WINDOW_LABELS.name].write_table(table)
             ties += int((labelled.label == NONE).sum())
             fates += [fates_of(labelled.used, USED), fates_of(labelled.changed, CHANGED)]

@@ -11,7 +11,16 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answermill.indexing.labels.windows import SentenceLine, choose, choose_many, last_that_fits, least_tokens, passage, windows
+from answermill.indexing.labels.windows import (
+    SentenceLine,
+    WindowRule,
+    choose,
+    choose_many,
+    last_that_fits,
+    least_tokens,
+    passage,
+    windows,
+)
 from answermill.indexing.passages.passages import Splitter
 from answermill.pipelines.specs.ingest import DOCUMENTS
 from tests.documents import document_of
@@ -133,7 +142,7 @@ def test_the_windows_of_many_sentences_at_once_are_those_of_each(words, limit, p
         return
     sentence_numbers = np.array(labelled)
     lasts = line.lasts(sentence_numbers, places, splitter(limit))
-    rows, firsts = choose_many(sentence_numbers, line.document, lasts, group, places, lambda row: f"key {row}")
+    rows, firsts = choose_many(sentence_numbers, line.document, lasts, WindowRule(group, places), lambda row: f"key {row}")
     for row, number in enumerate(labelled):
         page, place = numbers[number]
         base = number - place
