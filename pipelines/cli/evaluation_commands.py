@@ -205,9 +205,10 @@ def ensemble(
     For a stage of a job, whose scores come from several scales, fit `weights` instead.
     """
     check_there(scores, labels)
-    from answermill.pipelines.learn.evaluate.ensemble import tune_ensemble
+    from answermill.pipelines.learn.evaluate.ensemble import WeightTuning, tune_ensemble
 
-    result = tune_ensemble(scores, labels, stages, search.metric, search.protocol, search.parts, search.trials, search.seed)
+    tuning = WeightTuning(search.metric, search.protocol, search.parts, search.trials, search.seed)
+    result = tune_ensemble(scores, labels, stages, tuning)
     if json:
         result.write(json)
     write_lines(result.lines())

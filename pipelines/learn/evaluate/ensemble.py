@@ -81,49 +81,56 @@ class Ensemble:
         write_text(file, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
 
 
-def tune_ensemble(
-    scores: Path,
-    labels: Path,
-    stages: Sequence[str],
-    metric: str,
-    protocol: Protocol,
-    parts: int,
-    trials: int = 0,
-    seed: int = 0,
-) -> Ensemble:
-    """Weights by the whole grid, or by that many trials of Optuna. Raises JobError: 69 where that is needed and missing."""
+@dataclass(frozen=True, slots=True)
+class WeightTuning:
+    """The weights that are tried, and what the best of them has most of."""
+
+    metric: str
+    protocol: Protocol
+    parts: int
+    """A weight of the grid is a multiple of 1 / parts."""
+    trials: int = 0
+    """Weights that Optuna draws in place of the grid."""
+    seed: int = 0
+
+
+def tune_ensemble(scores: Path, labels: Path, stages: Sequence[str], tuning: WeightTuning) -> Ensemble:
+    """Weights by the whole grid, or by trials of Optuna. Raises JobError: 69 where that is needed and missing."""
+    metric, protocol, parts, trials = tuning.metric, tuning.protocol, tuning.parts, tuning.trials
     try:
         check_metric(metric)
     except ValueError as e:
         raise JobError(str(e), USAGE) from e
     if len(stages) < 2 or parts < 1:
         raise JobError(f"{len(stages)} stages and {parts} parts; give at least two --stages and one part", USAGE)
+
     scored, missing = side_by_side(scores, stages, labels)
     questions = scored.kept(protocol)
     if not questions:
         raise JobError(f"protocol {protocol} keeps none of the questions of {labels}", BAD_DATA)
+
     done = 0
 
-    def tell() -> None:
+    def count() -> None:
         nonlocal done
         done += 1
 
     with progress("ensemble", trials or comb(parts + len(stages) - 1, parts), lambda: done):
         if trials:
-            weights, value = _sampled(scored, metric, protocol, trials, seed, tell)
+            weights, value = _sampled(scored, tuning, count)
         else:
             try:
-                weights, value = tuned(scored, metric, protocol, parts, tell)
+                weights, value = tuned(scored, metric, protocol, parts, count)
             except ValueError as e:
                 raise JobError(f"{e}: --trials", USAGE) from e
+
     even = scored.value([1 / len(stages)] * len(stages), metric, protocol)
     alone = tuple(scored.value(row, metric, protocol) for row in np.eye(len(stages)).tolist())
     return Ensemble(tuple(stages), metric, weights, value, even, alone, questions, missing)
 
 
-def _sampled(
-    scored: Scored, metric: str, protocol: Protocol, trials: int, seed: int, tell: Callable[[], object]
-) -> tuple[tuple[float, ...], float]:
+def _sampled(scored: Scored, tuning: WeightTuning, on_trial: Callable[[], object]) -> tuple[tuple[float, ...], float]:
+    """The best weights of `trials`, and their value."""
     try:
         optuna: Any = importlib.import_module("optuna")
     except ImportError:
@@ -135,12 +142,12 @@ def _sampled(
 
     def objective(trial: Any) -> float:
         drawn = [trial.suggest_float(str(n), 0.0, 1.0) for n in range(models)]
-        return scored.value(weights_of(drawn), metric, protocol)
+        return scored.value(weights_of(drawn), tuning.metric, tuning.protocol)
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=tuning.seed))
     study.enqueue_trial({str(n): 1.0 for n in range(models)})
-    study.optimize(objective, n_trials=trials, callbacks=[lambda *_: tell()])
+    study.optimize(objective, n_trials=tuning.trials, callbacks=[lambda *_: on_trial()])
     return weights_of([study.best_params[str(n)] for n in range(models)]), float(study.best_value)
 
 

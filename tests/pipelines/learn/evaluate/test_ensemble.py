@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,7 +18,7 @@ from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.data.convert.as_run import write_candidates
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, UNAVAILABLE, USAGE, JobError
-from answermill.pipelines.learn.evaluate.ensemble import agree, tune_ensemble
+from answermill.pipelines.learn.evaluate.ensemble import WeightTuning, agree, tune_ensemble
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
 from answermill.pipelines.learn.evaluate.scores import read_scores
 from answermill.pipelines.learn.train.heads import write_heads
@@ -27,6 +28,8 @@ from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Tokeniser
 from answermill.schemas.labels import LabelledCandidate
+
+BY_TENTHS = WeightTuning("MAP", "answerable", 10)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +71,7 @@ def test_the_heads_are_checkpoints_whose_mean_is_the_student(work: Path) -> None
 
 
 def test_the_tuned_weights_are_what_evaluate_measures(work: Path) -> None:
-    tuned = tune_ensemble(work / "run" / "scored", work / "dev.parquet", ["h1", "h2", "overlap"], "MAP", "answerable", 10)
+    tuned = tune_ensemble(work / "run" / "scored", work / "dev.parquet", ["h1", "h2", "overlap"], BY_TENTHS)
     measured = evaluate(str(work / "run" / "scored"), work / "dev.parquet", by=tuned.by, metrics=("MAP",)).means["MAP"][0]
     assert tuned.value == pytest.approx(measured) and tuned.value >= max(tuned.alone) and tuned.value >= tuned.even
     assert len(set(tuned.alone)) > 1
@@ -81,7 +84,8 @@ def test_what_a_stage_has_not_scored_counts_as_not_ranked(work: Path, tmp_path: 
     stages = [{"reranker": "overlap", "name": "all", "keep": 2}, {"reranker": "overlap", "name": "few"}]
     write_candidates([work / "dev.parquet"], tmp_path / "run")
     list(run_steps(Job.model_validate({"rerank": {"stages": stages}}), tmp_path / "run", ["rerank"], ()))
-    tuned = tune_ensemble(tmp_path / "run" / "scored", work / "dev.parquet", ["all", "few"], "MAP", "answerable", 2)
+    tuning = WeightTuning("MAP", "answerable", 2)
+    tuned = tune_ensemble(tmp_path / "run" / "scored", work / "dev.parquet", ["all", "few"], tuning)
     measured = evaluate(str(tmp_path / "run" / "scored"), work / "dev.parquet", by=tuned.by, metrics=("MAP",)).means["MAP"][0]
     assert tuned.missing == 18 and tuned.questions == 6 and tuned.value == pytest.approx(measured)
     few = evaluate(str(tmp_path / "run" / "scored"), work / "dev.parquet", by="few", metrics=("MAP",)).means["MAP"][0]
@@ -91,7 +95,7 @@ def test_what_a_stage_has_not_scored_counts_as_not_ranked(work: Path, tmp_path: 
 def test_labels_without_an_answer_are_refused(work: Path, tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text("".join(f"q{n} 0 c{i} 0\n" for n in range(6) for i in range(5)))
     with pytest.raises(JobError, match="protocol answerable keeps none of the questions") as e:
-        tune_ensemble(work / "run" / "scored", tmp_path / "qrels", ["h1", "h2"], "MAP", "answerable", 10)
+        tune_ensemble(work / "run" / "scored", tmp_path / "qrels", ["h1", "h2"], BY_TENTHS)
     assert e.value.code == BAD_DATA
 
 
@@ -99,9 +103,9 @@ def test_two_labels_of_a_candidate_are_refused_and_one_given_twice_is_one(work: 
     same, other = tmp_path / "same", tmp_path / "other"
     same.write_text("q0 0 c0 1\nq0 0 c1 0\nq0 0 c0 1\n")
     other.write_text("q0 0 c0 1\nq0 0 c1 0\nq0 0 c0 0\n")
-    assert tune_ensemble(work / "run" / "scored", same, ["h1", "h2"], "MAP", "answerable", 10).questions == 1
+    assert tune_ensemble(work / "run" / "scored", same, ["h1", "h2"], BY_TENTHS).questions == 1
     with pytest.raises(JobError, match="c0 of question q0 has two labels"):
-        tune_ensemble(work / "run" / "scored", other, ["h1", "h2"], "MAP", "answerable", 10)
+        tune_ensemble(work / "run" / "scored", other, ["h1", "h2"], BY_TENTHS)
 
 
 def test_the_commands_print_and_write(work: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,7 +143,7 @@ def test_the_commands_print_and_write(work: Path, tmp_path: Path, capsys: pytest
 )
 def test_what_cannot_be_combined_is_refused(work: Path, stages: list[str], trials: int, code: int, says: str) -> None:
     with pytest.raises(JobError, match=says) as e:
-        tune_ensemble(work / "run" / "scored", work / "dev.parquet", stages, "MAP", "answerable", 10, trials)
+        tune_ensemble(work / "run" / "scored", work / "dev.parquet", stages, replace(BY_TENTHS, trials=trials))
     assert e.value.code == code
 
 
@@ -152,19 +156,19 @@ def test_an_ensemble_that_is_written_wrongly_is_refused(work: Path, by: str, say
 def test_labels_of_other_questions_are_refused(work: Path, tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text("other 0 c1 1\n")
     with pytest.raises(JobError, match="has a score of all of h1, h2") as e:
-        tune_ensemble(work / "run" / "scored", tmp_path / "qrels", ["h1", "h2"], "MAP", "answerable", 10)
+        tune_ensemble(work / "run" / "scored", tmp_path / "qrels", ["h1", "h2"], BY_TENTHS)
     assert e.value.code == BAD_DATA
 
 
 def test_without_optuna_trials_say_what_to_install(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(JobError, match=r"pip install 'answermill\[ensemble\]'") as e:
-        tune_ensemble(work / "run" / "scored", work / "dev.parquet", ["h1", "h2"], "MAP", "answerable", 10, 5)
+        tune_ensemble(work / "run" / "scored", work / "dev.parquet", ["h1", "h2"], replace(BY_TENTHS, trials=5))
     assert e.value.code == UNAVAILABLE
 
 
 def test_trials_of_optuna_find_weights_at_least_as_good_as_even_ones_and_the_same_again(work: Path) -> None:
-    arguments = work / "run" / "scored", work / "dev.parquet", ["h1", "h2", "overlap"], "MAP", "answerable", 10, 15
+    arguments = work / "run" / "scored", work / "dev.parquet", ["h1", "h2", "overlap"], replace(BY_TENTHS, trials=15)
     tuned = tune_ensemble(*arguments)
     assert tuned.value >= tuned.even - 1e-9 and tuned == tune_ensemble(*arguments)
 
@@ -182,7 +186,7 @@ def test_the_search_tells_how_many_weights_it_has_tried(
         calls.append((label, units, done()))
 
     monkeypatch.setattr("answermill.pipelines.learn.evaluate.ensemble.progress", record)
-    tune_ensemble(work / "run" / "scored", work / "dev.parquet", ["h1", "h2", "overlap"], "MAP", "answerable", 10, trials)
+    tune_ensemble(work / "run" / "scored", work / "dev.parquet", ["h1", "h2", "overlap"], replace(BY_TENTHS, trials=trials))
     assert calls == [("ensemble", total, 0), ("ensemble", total, total)]
 
 
