@@ -47,7 +47,7 @@ def run(
 
     job = job if isinstance(job, Job) else load_job(job)
     names = list(steps) if steps is not None else steps_of(job, as_path(out))
-    for line in run_steps(job, as_path(out), names, beam_options, redo, verify):
+    for line in run_steps(job, as_path(out), names, beam_options, redo=redo, verify=verify):
         if on_step is not None:
             on_step(line)
     return open_run(out)

@@ -139,7 +139,7 @@ def is_same(path: Path, text: str) -> bool:
 
 
 def carry_out(job: Job, run: Path, steps: Sequence[str], redo: str | None = None) -> None:
-    for line in chain.run_steps(job, run, steps, (), redo):
+    for line in chain.run_steps(job, run, steps, (), redo=redo):
         say(line)
 
 

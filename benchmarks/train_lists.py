@@ -172,7 +172,7 @@ def written(data: Path, work: Path, asked: Sequence[Asked]) -> dict[str, float |
         shutil.rmtree(lists)
     if not (lists / "sentences.json").exists():
         name = Attribution("L-train", "CC BY-SA 4.0 (SQuAD), CC BY-SA 3.0 (Natural Questions)")
-        write_lists(run, lists, ListRules(negatives=NEGATIVES, by="first"), name, splits, answers)
+        write_lists(run, lists, ListRules(negatives=NEGATIVES, by="first"), name, split_file=splits, answers=answers)
     counts = json.loads((lists / "sentences.json").read_text(encoding="utf-8"))
     rows = list(read_dataset(lists / "train.parquet"))
     no_scraps = without_scraps(rows)

@@ -32,7 +32,7 @@ def parquet_pages(path: Path, name: str) -> Iterator[RawPage | Rejected]:
         first = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
-            yield from _group_pages(file, group, columns, name, first, rows)
+            yield from _group_pages(file, group, columns, name=name, first=first, rows=rows)
             first += rows
 
         if first != file.metadata.num_rows:
@@ -41,7 +41,7 @@ def parquet_pages(path: Path, name: str) -> Iterator[RawPage | Rejected]:
 
 
 def _group_pages(
-    file: pq.ParquetFile, group: int, columns: Sequence[str], name: str, first: int, rows: int
+    file: pq.ParquetFile, group: int, columns: Sequence[str], *, name: str, first: int, rows: int
 ) -> Iterator[RawPage | Rejected]:
     """Pages and rejects of one row group, as `parquet_pages`; it begins with row `first` and has `rows` by the footer."""
     row = first

@@ -43,7 +43,7 @@ def dataset(
     check_there(*files)
     from answermill.pipelines.data.convert.convert import convert
 
-    write_lines(convert(files, form, options, out, tokens, published))
+    write_lines(convert(files, form, options, out, tokens=tokens, published=published))
 
 
 def candidates(
@@ -246,7 +246,9 @@ def sentences(
         similar=split.similar,
         documents_apart=split.keep_documents_apart,
     )
-    sys.stdout.write(write_lists(run, out, rules, Attribution(name, licence), split.split_file, negatives.answers))
+    of_set = Attribution(name, licence)
+    content = write_lists(run, out, rules, of_set, split_file=split.split_file, answers=negatives.answers)
+    sys.stdout.write(content)
 
 
 def publish(

@@ -71,7 +71,8 @@ class JobWork:
         configure_logging()
 
         steps = [step] if step else steps_of(job, self.out)
-        write_lines(run_steps(job, self.out, steps, self.command.beam_options, redo, verify, self._metrics()))
+        options, ended = self.command.beam_options, self._metrics()
+        write_lines(run_steps(job, self.out, steps, options, redo=redo, verify=verify, ended=ended))
         columns = "`answermill columns` their columns"
         write_lines([f"in {self.out}: `answermill status {self.out}` shows its folders, {columns}"])
 

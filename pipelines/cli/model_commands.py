@@ -77,7 +77,7 @@ def sweep(
     check_there(job, *labels)
     from answermill.pipelines.learn.train.sweep import sweep as run_sweep
 
-    write_lines(run_sweep(job, over, out, settings, labels, metrics))
+    write_lines(run_sweep(job, over, out, settings=settings, labels=labels, metrics=metrics))
 
 
 @Parameter(name="*")
@@ -185,7 +185,7 @@ def weights(
     if exits_of is None:
         result = fit_run(scored, labels, names, options)
     else:
-        result = fit_exits_of(scored, labels, exits_of, names, options, checkpoint)
+        result = fit_exits_of(scored, labels, exits_of, names, options, checkpoint=checkpoint)
     result.file.write(out)
     write_lines(result.lines())
 

@@ -126,9 +126,9 @@ def ask(
         raise JobError(f"--answers {answers}: give 1 or more", USAGE)
     from answermill.pipelines.look.ask.ask import answer_questions
 
-    write_lines(
-        answer_questions(run, questions or question_lines(sys.stdin), job, settings, answers, json, time.perf_counter() - began)
-    )
+    imported = time.perf_counter() - began
+    texts = questions or question_lines(sys.stdin)
+    write_lines(answer_questions(run, texts, job, settings, answers=answers, as_json=json, imported=imported))
 
 
 def question_lines(stream: TextIO) -> Iterator[str]:

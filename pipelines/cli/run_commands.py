@@ -102,7 +102,8 @@ def report(
         return
     from answermill.pipelines.look.report.two_runs import write_comparison
 
-    write_lines([write_comparison(run, other, labels, price_per_hour, show, out)])
+    line = write_comparison(run, other, labels=labels, price_per_hour=price_per_hour, show=show, out=out)
+    write_lines([line])
 
 
 def commands() -> list[Callable[..., object]]:

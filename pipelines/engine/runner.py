@@ -60,6 +60,7 @@ def carry(
     work: UnitDoFn,
     beam_options: Sequence[str],
     processes: int,
+    *,
     sizes: Sequence[int] = (),
     what: str = "units",
     reject: Callable[[Failure], Report[AnyCounts]] | None = None,

@@ -100,6 +100,7 @@ def run_steps(
     run: Path,
     steps: Sequence[str],
     beam_options: Sequence[str],
+    *,
     redo: str | None = None,
     verify: str | None = None,
     ended: Callable[[str, float], object] | None = None,

@@ -96,6 +96,7 @@ class PairTask:
         questions: Sequence[Sequence[LabelledCandidate]],
         save: Callable[[Path, CascadeModel], None],
         options: PairOptions = PairOptions(),
+        *,
         teachers: Sequence[npt.NDArray[np.float32]] = (),
     ) -> None:
         """`teachers`: of each question the logits [candidates, teachers] that the distillation reads; a candidate with NaN
@@ -188,7 +189,7 @@ class PairTask:
     def _exit_loss(self, logits: Sequence[Tensor], batch: PairBatch) -> Tensor:
         options = self._options
         return options.distillation.batch_loss(
-            logits, batch.labels, batch.teachers, batch.step, batch.groups, options.by_labels
+            logits, batch.labels, batch.teachers, batch.step, groups=batch.groups, by_labels=options.by_labels
         )
 
     def reranker(self) -> Reranker:

@@ -115,6 +115,7 @@ class Distillation:
         labels: Tensor,
         teachers: Tensor | None,
         step: int = 0,
+        *,
         groups: Tensor | None = None,
         by_labels: LabelLoss = BCE,
     ) -> Tensor:

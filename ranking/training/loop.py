@@ -176,6 +176,7 @@ def train(
     recipe: Recipe,
     output: Output,
     report: Callable[[TrainingProgress], None] = lambda _: None,
+    *,
     processes: Processes = ALONE,
 ) -> History:
     """Train, and leave the best checkpoint in the output's folder, with the history in `training.json` written last.
@@ -204,7 +205,7 @@ def train(
 
     # Begin, or go on where a training with this fingerprint was interrupted.
     state = output.folder / STATE
-    history = resume(state, task.model, optimizer, output.fingerprint, output.settings, updates.scaler)
+    history = resume(state, task.model, optimizer, output.fingerprint, output.settings, scaler=updates.scaler)
     losses: list[float] = []
     while history.step < total and (recipe.patience is None or history.waited() < recipe.patience):
         torch.manual_seed(recipe.seed * 1_000_003 + history.step)  # dropout after a resume is what it would have been
@@ -235,7 +236,7 @@ def train(
             history.evaluations.append(Evaluated(history.step, history.step / of_epoch, mean, score))
             losses = []
             if processes.rank == 0:
-                keep(state, task.save, task.model, optimizer, history, updates.scaler)
+                keep(state, task.save, task.model, optimizer, history, scaler=updates.scaler)
             assert history.best is not None
             report(TrainingProgress(history.step, total, mean, score, history.best.dev))
 

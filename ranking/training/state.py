@@ -77,6 +77,7 @@ def keep(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     history: History,
+    *,
     scaler: torch.amp.GradScaler | None = None,
 ) -> None:
     """Write the state after an evaluation. `save` writes the checkpoint into a folder; called if it is the best so far.
@@ -111,6 +112,7 @@ def resume(
     optimizer: torch.optim.Optimizer,
     fingerprint: str,
     settings: Mapping[str, Any] | None = None,
+    *,
     scaler: torch.amp.GradScaler | None = None,
 ) -> History:
     """Load what `keep` wrote into model, optimizer and scaler; a new history if there is nothing.

@@ -297,7 +297,7 @@ def test_titles_and_neighbours_drop_out_at_random_and_the_same_at_each_attempt()
 
 def test_a_candidate_that_no_teacher_scored_is_still_a_neighbour() -> None:
     logits = np.array([[1.0], [np.nan], [2.0], [3.0]], np.float32)
-    learning = PairTask(model(), tokeniser(), [rows()], lambda folder, trained: None, PairOptions(), [logits])
+    learning = PairTask(model(), tokeniser(), [rows()], lambda folder, trained: None, PairOptions(), teachers=[logits])
     (batch,) = learning.batches(0)
     assert sorted(batch.teachers.flatten().tolist()) == [1, 2, 3]
     assert sum("it failed at first" in words(batch.tokens, n) for n in range(3)) == 2

@@ -25,6 +25,7 @@ def convert(
     form: str | None,
     options: Mapping[str, Any],
     out: Path | None,
+    *,
     tokens: Tokens = "spacy",
     published: str | None = None,
 ) -> Iterator[str]:

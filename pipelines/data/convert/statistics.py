@@ -111,7 +111,7 @@ class Published:
     candidate_length: float | None = None
 
 
-def _cosinet(questions: int, candidates: int, answered: float, average: float, asked: float, length: float) -> Published:
+def _cosinet(questions: int, candidates: int, *, answered: float, average: float, asked: float, length: float) -> Published:
     return Published("Cosinet T2", "all", questions, candidates, None, answered, average, None, asked, length)
 
 
@@ -131,13 +131,13 @@ PUBLISHED: Mapping[tuple[str, str], Sequence[Published]] = {  # by (set, split);
     ("wikiqa", "train"): (_mhs(873, 8_672, 1_040), _cascade(873, 9.9, 1.2), _has(873, 9)),
     ("wikiqa", "dev"): (_mhs(126, 1_130, 140), _cascade(126, 9.0, 1.1), _has(126, 9)),
     ("wikiqa", "test"): (
-        _cosinet(633, 6_165, 38.39, 9.74, 7.28, 25.36),
+        _cosinet(633, 6_165, answered=38.39, average=9.74, asked=7.28, length=25.36),
         _mhs(243, 2_351, 293),
         _cascade(243, 9.7, 1.2),
         _has(243, 9),
     ),
-    ("squad-sent", "test"): (_cosinet(11_873, 63_959, 49.92, 5.38, 10.02, 23.75),),
-    ("nq-la", "test"): (_cosinet(6_230, 193_000, 55.47, 30.95, 9.38, 98.76),),
+    ("squad-sent", "test"): (_cosinet(11_873, 63_959, answered=49.92, average=5.38, asked=10.02, length=23.75),),
+    ("nq-la", "test"): (_cosinet(6_230, 193_000, answered=55.47, average=30.95, asked=9.38, length=98.76),),
     ("asnq", "train"): (_mhs(57_242, 23_662_238, 69_002), _cascade(57_242, 413.3, 1.2)),
     ("asnq", "dev"): (_mhs(1_336, 539_210, 4_166), _cascade(1_336, 403.6, 3.2)),
     ("asnq", "test"): (_mhs(1_336, 535_116, 4_250), _cascade(1_336, 400.5, 3.2)),

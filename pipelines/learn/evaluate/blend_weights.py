@@ -98,6 +98,7 @@ def fit_exits_of(
     key: str,
     names: Sequence[str],
     options: FitOptions = USUAL_FIT,
+    *,
     checkpoint: Path | None = None,
 ) -> Fitted:
     """Fit a table for each exit but the last of stage `key` of a run: of the exit's score and the named ones, which the
@@ -126,7 +127,7 @@ def fit_exits_of(
     lists, left_out = _lists_read_by(key, before, folder)
     try:
         judged = _judged(scored, lists, labels)
-        fits = fit_prior(model, *judged, others, drop, options)
+        fits = fit_prior(model, *judged, others, drop, options=options)
     except ValueError as e:
         raise JobError(f"{scored} against {labels}: {e}", BAD_DATA) from e
     plan = {name: str(stage["reranker"]) for name, stage in stages.items()}

@@ -36,7 +36,7 @@ class PlotMark:
 
 
 def plot(
-    files: Sequence[Path], cost: Floats, value: Floats, metric: str, front: Sequence[int], marks: Sequence[PlotMark]
+    files: Sequence[Path], cost: Floats, value: Floats, *, metric: str, front: Sequence[int], marks: Sequence[PlotMark]
 ) -> None:
     """One point per schedule: `cost` relative to the monolithic model and `value` of the metric, [schedules], both 0 to 1.
 

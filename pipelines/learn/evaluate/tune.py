@@ -161,7 +161,8 @@ class Tuned:
         aim = f"loses all with P ≤ {self.aims.delta:g}" if self.guaranteed.p is not None else "no guarantee"
         marks.append(PlotMark(self.number("guarantee"), f"{aim}: {_written(self.chosen['guarantee'])}", "P", "#2e7d32"))
         files = [out / "cost.svg", out / "cost.png"]
-        plot(files, self.replayed.cost, values, self.aims.metric, self.replayed.front(values), marks)
+        front = self.replayed.front(values)
+        plot(files, self.replayed.cost, values, metric=self.aims.metric, front=front, marks=marks)
         write_text(out / "schedules.json", json.dumps(self.summary(), indent=1, ensure_ascii=False) + "\n")
 
     def _exit_scores(self) -> list[ExitScore]:

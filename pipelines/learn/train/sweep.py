@@ -36,6 +36,7 @@ def sweep(
     file: Path,
     over: Sequence[str],
     out: Path,
+    *,
     settings: Sequence[str] = (),
     labels: Sequence[Path] = (),
     metrics: Sequence[str] = ("MAP", "MRR"),

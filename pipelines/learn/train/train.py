@@ -115,10 +115,11 @@ def _run(job: TrainJob, out: Path, digests: Mapping[str, str], new: History, pro
     yield f"{job.trained.title}: {parameters:,} parameters; {built.description}"
 
     def describe(history: History, speed: Speed) -> None:
-        write_text(out / CARD, "\n".join(_card(job, history, parameters, digests, built.description, speed)) + "\n")
+        card = _card(job, history, parameters, description=built.description, digests=digests, speed=speed)
+        write_text(out / CARD, "\n".join(card) + "\n")
 
     try:
-        history = _watched(built, _recipe(job), out, new, processes, describe)
+        history = _watched(built, _recipe(job), out, new, processes, describe=describe)
     except ValueError as e:
         raise JobError(str(e), BAD_DATA) from e
     yield _summary(job, history)
@@ -173,6 +174,7 @@ def _watched(
     out: Path,
     new: History,
     processes: Processes,
+    *,
     describe: Callable[[History, Speed], object],
 ) -> History:
     """Train with progress on stderr: steps all the while, and a line per evaluation."""
@@ -195,7 +197,7 @@ def _watched(
         return train(task, built.dev, recipe, Output(out, new.fingerprint), processes=processes)
     with progress("train", recipe.steps(task.steps) * recipe.epochs, lambda: now.step, what="steps"):
         output = Output(out, new.fingerprint, new.settings, lambda history: describe(history, speed))
-        return train(task, built.dev, recipe, output, report, processes)
+        return train(task, built.dev, recipe, output, report, processes=processes)
 
 
 def _questions(job: TrainJob, name: str) -> list[list[Any]]:
@@ -267,7 +269,7 @@ def _without_folders(job: TrainJob) -> dict[str, Any]:
 
 
 def _card(
-    job: TrainJob, history: History, parameters: int, digests: Mapping[str, str], description: str, speed: Speed
+    job: TrainJob, history: History, parameters: int, *, description: str, digests: Mapping[str, str], speed: Speed
 ) -> Iterator[str]:
     best = history.best
     assert best is not None

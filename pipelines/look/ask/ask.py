@@ -21,6 +21,7 @@ def answer_questions(
     questions: Iterable[str],
     job_file: Path | None = None,
     overrides: Sequence[str] = (),
+    *,
     answers: int = 3,
     as_json: bool = False,
     imported: float = 0.0,

@@ -25,7 +25,8 @@ def search_block(block: Block, shards: Sequence[Shard], encoder: Encoder | None,
         statistics = sum((shard.bm25.share(block.texts) for shard in shards), statistics)
     lists: dict[tuple[int, int], list[Best]] = {}
     for number, shard in enumerate(shards):
-        for key, best in by_question(search(shard, number, block, vectors, statistics, settings)).items():
+        of_shard = search(shard, number, block, vectors, statistics, settings=settings)
+        for key, best in by_question(of_shard).items():
             lists.setdefault(key, []).append(best)
     best_of_all = {key: merge(bests, settings.depth) for key, bests in lists.items()}
     for question, fused in zip(block.questions, fuse_block(best_of_all, len(block.questions), settings.fusion_k), strict=True):

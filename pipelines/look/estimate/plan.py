@@ -50,7 +50,7 @@ def plan_of(job: Job, rates_file: Path | None = None, price_per_hour: float | No
     if other is not None and (lacking := own.item.keys() - other.item.keys()):
         way_out = "measure this job there, with `answermill plan JOB.toml --save-rates FILE`"
         raise JobError(f"--rates {rates_file}: nothing of {', '.join(sorted(lacking))}; {way_out}", BAD_DATA)
-    return predict(job, source, sample, steps, other or own, price_per_hour), own
+    return predict(job, source, sample, steps, other or own, price_per_hour=price_per_hour), own
 
 
 def _hash(question: Question) -> bytes:
@@ -88,6 +88,7 @@ def predict(
     sample: Sample,
     steps: Sequence[WholeStep],
     rates: Rates,
+    *,
     price_per_hour: float | None = None,
 ) -> RunEstimate:
     """The plan of a job of these steps: their items times what each costs, and the bytes of their rows."""

@@ -87,7 +87,7 @@ def measure(job: Job, pages: Sequence[RawPage], questions: Sequence[Question]) -
         more = questions[: _as_many(asked, small.seconds.get(RERANK.name, 0.0))]
         large = ingested = _run(job, processes, folder / "large", indexed, more)
         if len(readable) > len(indexed):
-            ingested = _run(job, processes, folder / "ingested", readable, (), [INGEST.name])
+            ingested = _run(job, processes, folder / "ingested", readable, (), steps=[INGEST.name])
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     return Sample(first, small, large, ingested, peak if sys.platform == "darwin" else peak * 1024)
 
@@ -103,6 +103,7 @@ def _run(
     folder: Path,
     pages: Sequence[RawPage],
     asked: Sequence[Question],
+    *,
     steps: Sequence[str] = (),
 ) -> Sampled:
     """Run these steps, or all that the job has."""

@@ -36,6 +36,7 @@ _INPUTS = 10
 def write_comparison(
     a: Path,
     b: Path,
+    *,
     labels: Path | None = None,
     price_per_hour: float | None = None,
     show: int = 50,

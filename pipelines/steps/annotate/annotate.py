@@ -127,10 +127,13 @@ class TaskPart(UnitDoFn):
         self._known = KnownLabels(controls_file(self._job))
 
     def work(self, unit: int) -> None:
-        write_part(unit, self._scored.parts[unit], self._retrieved.parts[unit], settings_of(self._job), self._known, self._step)
+        scored, hits = self._scored.parts[unit], self._retrieved.parts[unit]
+        write_part(unit, scored, hits, self._step, settings=settings_of(self._job), known=self._known)
 
 
-def write_part(unit: int, scored: Part, hits: Part, settings: Annotate, known: KnownLabels, step: Step[AnnotateCounts]) -> None:
+def write_part(
+    unit: int, scored: Part, hits: Part, step: Step[AnnotateCounts], *, settings: Annotate, known: KnownLabels
+) -> None:
     """Choose the tasks of one part's questions, show each in its passage, write them, report."""
     counts: Counter[str] = Counter()
     rules = SamplingRules(settings.top, settings.random, settings.control_share, settings.seed)

@@ -57,7 +57,7 @@ def collect(run: Path, files: Sequence[Path], rules: ResolutionRules | None = No
     ]
     settings = {"resolve": rules.method, "min_votes": rules.min_votes, "adjudicator": rules.adjudicator, "form": form}
     with claimed(run):
-        counts = replace(run, tasks, votes, rules, agreement, settings, sources)
+        counts = replace(run, tasks, votes, rules=rules, agreement=agreement, settings=settings, sources=sources)
     yield from _summary(run, counts, agreement, len(files))
 
 

@@ -68,6 +68,7 @@ def replace(
     run: Path,
     tasks: Folder[Task],
     votes: CollectedVotes,
+    *,
     rules: ResolutionRules,
     agreement: AnnotatorAgreement,
     settings: Mapping[str, Any],

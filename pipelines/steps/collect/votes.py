@@ -32,6 +32,13 @@ class Vote(NamedTuple):
     changed_at: float | None
 
 
+class NoVote(NamedTuple):
+    """Why an annotation is no vote, and the values that decided."""
+
+    reason: str
+    detail: str
+
+
 class CollectedVotes:
     """The annotations of all exports, each either one annotator's vote on a task of the run, or a reject."""
 
@@ -69,7 +76,7 @@ class CollectedVotes:
         self._tally["unknown_status"] += not exported.submitted
         task_id, annotator = exported.task_id, exported.annotator
         if (refusal := self._refusal(exported)) is not None:
-            self._reject(file, exported.record, task_id, annotator, *refusal)
+            self._reject(file, exported.record, task_id, annotator, refusal)
             return
         assert exported.label is not None
         key, new = (self.number[task_id], annotator), Vote(file, exported.record, exported.label, exported.changed_at)
@@ -79,21 +86,21 @@ class CollectedVotes:
             later, earlier = (new, old) if not timed or (new.changed_at or 0) > (old.changed_at or 0) else (old, new)
             self.votes[key] = later
             detail = f"label {earlier.label}; {self._files[later.file]}, record {later.record}, says {later.label} later"
-            self._reject(earlier.file, earlier.record, task_id, annotator, "duplicate", detail)
+            self._reject(earlier.file, earlier.record, task_id, annotator, NoVote("duplicate", detail))
 
-    def _refusal(self, exported: ExportedLabel) -> tuple[str, str] | None:
-        """Why an annotation is no vote: the reason, and the values that decided."""
+    def _refusal(self, exported: ExportedLabel) -> NoVote | None:
         number = self.number.get(exported.task_id)
         if number is None:
             rounded = re.fullmatch(r"\d+([.,]\d+)?E\+?\d+", exported.task_id, re.IGNORECASE)
             remedy = "a spreadsheet made a number of the id: open the file with this column as text"
-            return "unknown_task", f"task {exported.task_id[:40]!r}: {remedy if rounded else 'not in tasks/'}"
+            return NoVote("unknown_task", f"task {exported.task_id[:40]!r}: {remedy if rounded else 'not in tasks/'}")
         if exported.text_hash and exported.text_hash != self._hashes[number]:
-            return "text_changed", f"text_hash {exported.text_hash[:40]!r}, {self._hashes[number]!r} in tasks/"
-        return (exported.reason, exported.detail) if exported.label is None else None
+            return NoVote("text_changed", f"text_hash {exported.text_hash[:40]!r}, {self._hashes[number]!r} in tasks/")
+        return NoVote(exported.reason, exported.detail) if exported.label is None else None
 
-    def _reject(self, file: int, record: int, task_id: str, annotator: str, reason: str, detail: str) -> None:
-        self.rejects.append((file, Rejected(str(self._files[file]), record, task_id, "", reason, f"by {annotator}: {detail}")))
+    def _reject(self, file: int, record: int, task_id: str, annotator: str, refusal: NoVote) -> None:
+        source, detail = str(self._files[file]), f"by {annotator}: {refusal.detail}"
+        self.rejects.append((file, Rejected(source, record, task_id, "", refusal.reason, detail)))
 
     def annotators(self) -> list[str]:
         return sorted({annotator for _, annotator in self.votes})

@@ -77,7 +77,7 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     passages = PASSAGES.open(run)
     sizes = [unit.stop - unit.start for unit in units_of(job, passages)]
     work = BuildShard(job, passages, step, _former(job, run))
-    outcome = carry(step, len(sizes), work, beam_options, job.workers.processes, sizes, "passages")
+    outcome = carry(step, len(sizes), work, beam_options, job.workers.processes, sizes=sizes, what="passages")
     if outcome.counts.passages != passages.rows:
         raise RuntimeError(f"{passages.rows} passages came in, {outcome.counts.passages} were indexed")
     step.finish(outcome)
@@ -126,15 +126,20 @@ class BuildShard(ModelDoFn):
 
     def work(self, unit: int) -> None:
         with Meter(self._step.work, unit) as meter:
-            build(self._units[unit], self._job, self._passages, self._encoder, self._coders, self._step, meter.add)
+            settings = shard_settings(self._job, self._encoder, self._coders)
+            build(self._units[unit], self._passages, settings, self._step, meter.add)
+
+
+def shard_settings(job: Job, encoder: Encoder | KnownVectors, coders: Sequence[CodeMaker]) -> ShardSettings:
+    """What all shards of a job have in common. Raises JavaMissing."""
+    java = find_java(job.workers.java)
+    return ShardSettings(job.index.k1, job.index.b, encoder, coders, java, job.workers.java_heap)
 
 
 def build(
     unit: ShardRange,
-    job: Job,
     passages: Folder[Passage],
-    encoder: Encoder | KnownVectors,
-    coders: Sequence[CodeMaker],
+    settings: ShardSettings,
     step: Step[IndexCounts],
     on_block: Callable[[int, int], object] = lambda passages, kept: None,
 ) -> None:
@@ -143,9 +148,7 @@ def build(
     Two builds of a shard differ in Lucene's ids of segments, so each attempt's folder has another name.
     """
     folder = step.run / "shards" / f"{unit.name}-{uuid.uuid4().hex[:8]}"
-    java = find_java(job.workers.java)
-    settings = ShardSettings(job.index.k1, job.index.b, encoder, coders, java, job.workers.java_heap)
-    taken = Counter[str]()
+    encoder, taken = settings.encoder, Counter[str]()
     rows = rows_between(passages, unit.start, unit.stop)
     if isinstance(encoder, KnownVectors):
         rows = _counted(rows, encoder, taken)

@@ -153,7 +153,8 @@ def define(engine: Engine, files: int, settings: Ingest, step: IngestStep, earli
     duplicates = engine.group("Find duplicates", [keys], find_duplicates)  # (unit, Duplicates)
     gone = [duplicates]
     if settings.near_duplicates:
-        gone.append(near_duplicates.near(engine, duplicates, files, settings, earlier, step))
+        similarity = settings.near_duplicates
+        gone.append(near_duplicates.near(engine, duplicates, files, step, earlier, similarity=similarity))
     paragraphs = [boilerplate.boilerplate(engine, gone, files, settings, step)] if settings.boilerplate else []
     pending = Units.first(files, but=step.reports)
     engine.group("Cut passages", [*gone, *paragraphs], CutPassages(settings, step), every=pending)

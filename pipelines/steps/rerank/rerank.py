@@ -68,7 +68,8 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     def reject(failure: Failure) -> Report[RerankCounts]:
         return reject_part(questions, retrieved, failure, step)
 
-    outcome = carry(step, len(sizes), work, beam_options, job.workers.processes, sizes, "passages", reject)
+    processes = job.workers.processes
+    outcome = carry(step, len(sizes), work, beam_options, processes, sizes=sizes, what="passages", reject=reject)
     counts = outcome.counts
     if sum(sizes) != counts.passages + counts.rejected_passages:
         raise RuntimeError(f"{sum(sizes)} passages came in: {counts}")
@@ -127,7 +128,7 @@ class RunStages(ModelDoFn):
     def work(self, unit: int) -> None:
         with Meter(self._step.work, unit) as meter:
             on_card = device_of(self._job.workers.device) == "cuda"
-            rerank_part(unit, self._questions, self._retrieved, self._plan, self._step, meter.add, on_card)
+            rerank_part(unit, self._questions, self._retrieved, self._plan, self._step, on_group=meter.add, on_card=on_card)
 
 
 def rerank_part(
@@ -136,6 +137,7 @@ def rerank_part(
     retrieved: Folder[Hit],
     plan: Sequence[Stage],
     step: Step[RerankCounts],
+    *,
     on_group: Callable[[int, int], object] = lambda passages, resumed: None,
     on_card: bool = False,
 ) -> None:

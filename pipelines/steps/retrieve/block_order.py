@@ -80,6 +80,7 @@ class MergeParts(UnitDoFn):
         source: Pass,
         target: Pass,
         asked: AskedQuestions,
+        *,
         record: type[Record],
         rows_per_group: int,
         combine: Tables = pa.concat_tables,

@@ -85,12 +85,13 @@ class _Plan:
     def _hits(self, words: Pass | None, vectors: Pass | None) -> Pass:
         asked, shards = self._asked, self._shards
         hits = self._pass(shard_hits.FOLDER, ShardHit, asked.batches * shards.count, shards.count)
-        work = SearchShard(hits, asked, shards, self._settings, words, vectors)
+        work = SearchShard(hits, asked, shards, self._settings, words=words, vectors=vectors)
         self._add("Search", hits, work, self._sizes(hits))
         while hits.in_batch > 1:
             best = self._level(hits, ShardHit, asked.batches)
             combine = partial(merge_tables, depth=self._settings.depth)
-            merging = MergeParts(hits, best, asked, ShardHit, shard_hits.ROWS_PER_GROUP, combine)
+            rows = shard_hits.ROWS_PER_GROUP
+            merging = MergeParts(hits, best, asked, record=ShardHit, rows_per_group=rows, combine=combine)
             hits = self._add(f"Merge {best.folder}", best, merging, self._sizes(best))
         return hits
 
@@ -100,7 +101,8 @@ class _Plan:
         self._add("Fetch", passages, FetchPassages(hits, passages, asked, self._shards), [asked.part.rows] * count)
         while passages.in_batch > block_order.PARTS_PER_MERGE:
             joined = self._level(passages, FetchedPassage, asked.batches)
-            merging = MergeParts(passages, joined, asked, FetchedPassage, fetch_passages.ROWS_PER_GROUP)
+            rows = fetch_passages.ROWS_PER_GROUP
+            merging = MergeParts(passages, joined, asked, record=FetchedPassage, rows_per_group=rows)
             passages = self._add(f"Merge {joined.folder}", joined, merging, self._sizes(joined))
         return passages
 

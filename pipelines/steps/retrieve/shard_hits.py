@@ -91,6 +91,7 @@ def search(
     block: Block,
     vectors: QuestionVectors | None,
     statistics: GlobalStatistics,
+    *,
     settings: Retrieve,
     spent: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> BlockHits:

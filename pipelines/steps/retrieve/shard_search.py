@@ -71,6 +71,7 @@ class SearchShard(ModelDoFn):
         asked: AskedQuestions,
         shards: RunShards,
         settings: Retrieve,
+        *,
         words: Pass | None,
         vectors: Pass | None,
     ) -> None:
@@ -90,7 +91,7 @@ class SearchShard(ModelDoFn):
         with Meter(target.step.work, unit) as meter:
             with self._shards.open(number) as shard, writer:
                 for block, vectors in zip(self._asked.read(places), self._vectors(batch, len(places)), strict=True):
-                    best = search(shard, number, block, vectors, self._statistics, self._settings, spent.on)
+                    best = search(shard, number, block, vectors, self._statistics, settings=self._settings, spent=spent.on)
                     writer.write_table(to_table(block.number, by_question(best)))
                     meter.add(len(block.questions))
             target.write(unit, {target.folder: writer.parts}, PassCounts(rows=writer.part.rows) + spent.counts())

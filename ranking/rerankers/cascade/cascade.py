@@ -197,6 +197,7 @@ def fit_prior(
     labels: Sequence[Sequence[int]],
     names: Sequence[str],
     drop: Sequence[float],
+    *,
     options: FitOptions = USUAL_FIT,
 ) -> list[Fit]:
     """Weights for each exit but the last, of the exit's score and the known scores `names`: the model scores all candidates
@@ -206,7 +207,7 @@ def fit_prior(
     """
     scores = [rows.scores for rows in model.exit_scores(lists)]
     drops = alpha_per_exit(drop, len(model.exits) - 1)
-    return fit_exits(lists, labels, scores, names, drops, options)
+    return fit_exits(lists, labels, scores, names, drops, options=options)
 
 
 def survivors(question: Numbers, scores: Floats, order: Numbers, alpha: float) -> npt.NDArray[np.bool_]:

@@ -100,6 +100,7 @@ class ExitScores:
         question_ids: Sequence[str],
         labels: Sequence[Sequence[int]],
         rows: Sequence[ExitRows],
+        *,
         prior: Prior | None = None,
     ) -> ExitScores:
         """From labels and rows per question, both in the order of the question's list; `prior` is the model's."""

@@ -63,6 +63,7 @@ def fit_exits(
     exit_scores: Sequence[Floats],
     names: Sequence[str],
     drops: Sequence[float] = (),
+    *,
     options: FitOptions = USUAL_FIT,
 ) -> list[Fit]:
     """Weights of the known scores `names` and of the exit's own, for each exit but the last.

@@ -65,6 +65,7 @@ class SentenceExtractor:
         model: PeasiModel,
         tokeniser: Tokeniser,
         threshold: float | None = None,
+        *,
         scored_by: str | None = PASSAGE_RERANKER,
         device: str | None = None,
         score: Score = "confidence",
@@ -84,7 +85,7 @@ class SentenceExtractor:
     def load(cls, resources: Resources) -> Self:
         stage, scored_by = resources.stage(ExtractorStage), resources.scored_by(PassageReranker.name)
         model, tokeniser = load(resources.folder(), resources.model)
-        return cls(model, tokeniser, stage.threshold, scored_by, resources.device, stage.score)
+        return cls(model, tokeniser, stage.threshold, scored_by=scored_by, device=resources.device, score=stage.score)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         asked = [AskedPassage.from_candidate(ranked, c) for ranked in lists for c in ranked.candidates]

@@ -67,7 +67,7 @@ def test_alpha_weighs_the_labels_loss_and_the_teachers_margins() -> None:
     torch.manual_seed(1)
     logits, teachers = torch.randn(6), 3 * torch.randn(6, 2)
     total = Distillation("sum", 2, 0.2, loss="margin_mse").batch_loss(
-        [logits], LABELS, teachers, 0, GROUPS, LabelLoss("softmax")
+        [logits], LABELS, teachers, 0, groups=GROUPS, by_labels=LabelLoss("softmax")
     )
     margins = [margin_mse(logits, teachers[:, t], LABELS, GROUPS).item() for t in range(2)]
     assert total.item() == pytest.approx(2 * 0.2 * softmax_loss(logits, LABELS, GROUPS).item() + 0.8 * sum(margins), rel=1e-5)
@@ -153,7 +153,9 @@ def task(
     torch.manual_seed(0)
     rows = questions or [question(f"q{n}", 4 + n % 3) for n in range(12)]
     options = PairOptions(**{"tokens": 200, **settings})
-    return PairTask(CascadeModel(LayeredEncoder(SHAPE), (1, 2)).eval(), tokeniser(), rows, lambda *_: None, options, teachers)
+    return PairTask(
+        CascadeModel(LayeredEncoder(SHAPE), (1, 2)).eval(), tokeniser(), rows, lambda *_: None, options, teachers=teachers
+    )
 
 
 def test_by_default_a_step_is_pairs_cut_by_tokens_and_its_loss_one_exit_s_cross_entropy() -> None:

@@ -44,6 +44,7 @@ def write_lists(
     out: Path,
     rules: ListRules,
     attribution: Attribution,
+    *,
     split_file: Path | None = None,
     answers: Path | None = None,
 ) -> str:

@@ -52,14 +52,16 @@ def earlier_run(job: Job, settings: Ingest, run: Path) -> Folder[Document] | Non
 
 
 def near(
-    engine: Engine, exact: Pairs, files: int, settings: Ingest, earlier: Folder[Document] | None, step: IngestStep
+    engine: Engine, exact: Pairs, files: int, step: IngestStep, earlier: Folder[Document] | None, *, similarity: float
 ) -> Pairs:
-    """(unit, its near duplicates, each with the id that is kept), of the documents that are none of the `exact` ones."""
+    """(unit, its near duplicates, each with the id that is kept), of the documents that are none of the `exact` ones.
+
+    `similarity`: least share of runs of words that two near duplicates have in common."""
     signed = [engine.group("Sign documents", [exact], SignDocuments(step), every=Units.first(files))]  # (bucket, Signed)
     if earlier is not None:
         parts = Units.first(len(earlier.parts))
         signed.append(engine.each("Sign earlier documents", parts, SignEarlier(step, earlier.path)))
-    pairs = engine.group("Compare", signed, partial(compare, similarity=settings.near_duplicates))  # ("", Pairs)
+    pairs = engine.group("Compare", signed, partial(compare, similarity=similarity))  # ("", Pairs)
     return engine.group("Who stays", [pairs], resolve)  # (unit, Duplicates)
 
 

@@ -28,7 +28,7 @@ def test_several_files_become_one_parquet_that_reads_as_the_same_rows(files, tmp
 
 
 def test_the_papers_row_stands_beside_ours(shared_data):
-    said = list(convert([shared_data / "wikiqa" / "wikiqa-test.parquet"], None, {}, None, "spacy", "wikiqa/test"))
+    said = list(convert([shared_data / "wikiqa" / "wikiqa-test.parquet"], None, {}, None, published="wikiqa/test"))
     ours = next(line.split() for line in said if line.startswith("all "))
     theirs = next(line.split() for line in said if line.startswith("Cosinet T2"))
     assert ours[1:3] == theirs[3:5] == ["633", "6,165"] and ours[4:6] == theirs[6:8] == ["38.39", "9.74"]
@@ -51,7 +51,7 @@ def test_an_option_of_another_form_and_an_unknown_row_are_refused(files):
         list(convert(files, None, {"splitter": "rules"}, None))
     assert e.value.code == USAGE
     with pytest.raises(JobError, match=r"no paper's row; known: .*wikiqa/test"):
-        list(convert(files, None, {}, None, "spacy", "wikiqa/best"))
+        list(convert(files, None, {}, None, published="wikiqa/best"))
 
 
 def test_the_parquet_is_what_evaluate_takes_for_labels(files, tmp_path):

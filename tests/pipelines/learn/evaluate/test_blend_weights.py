@@ -159,7 +159,7 @@ def test_the_exits_of_a_cascade_get_a_table_that_its_stage_takes(ranked, small_r
 def test_the_lists_are_those_that_came_to_the_stage_and_left_it_at_any_exit(ranked, small_run) -> None:
     labels = small_run / "labels/sentences"
     options = FitOptions(penalty=0.01, folds=3)
-    fitted = fit_exits_of(ranked / "run/scored", labels, "cascade", EXIT_NAMES, options, ranked / "cascade")
+    fitted = fit_exits_of(ranked / "run/scored", labels, "cascade", EXIT_NAMES, options, checkpoint=ranked / "cascade")
     overlap, cascade, _ = load_plan(load(ranked / "job.toml"), ranked / "run")
     assert isinstance(cascade.reranker, Cascade)
     hits = RETRIEVED.open(ranked / "run").read()
@@ -171,7 +171,7 @@ def test_the_lists_are_those_that_came_to_the_stage_and_left_it_at_any_exit(rank
     pairs = zip(values.question_id.to_pylist(), values.candidate_id.to_pylist(), values.value > 0, strict=True)
     gold = {(question, candidate) for question, candidate, is_correct in pairs if is_correct}
     correct = [[int((each.question.question_id, c.candidate_id) in gold) for c in each.candidates] for each in lists]
-    expected = fit_prior(cascade.reranker, lists, correct, EXIT_NAMES[1:], (0.5,), FitOptions(penalty=0.01, folds=3))
+    expected = fit_prior(cascade.reranker, lists, correct, EXIT_NAMES[1:], (0.5,), options=options)
     assert [fit.weights for fit in fitted.file.fits] == [fit.weights for fit in expected] and fitted.left_out == 0
 
 

@@ -114,7 +114,8 @@ def predict(
     job: Job, source: InputSample = SOURCE, sample: Sample = SAMPLE, rates: Rates = RATES, price: float | None = None
 ) -> RunEstimate:
     """The plan of a job that asks QUESTIONS_ASKED questions."""
-    return plan.predict(job, source, sample, list(plan.whole_steps(job, source, QUESTIONS_ASKED, sample)), rates, price)
+    steps = list(plan.whole_steps(job, source, QUESTIONS_ASKED, sample))
+    return plan.predict(job, source, sample, steps, rates, price_per_hour=price)
 
 
 def rates_of(sample: Sample) -> Rates:

@@ -167,7 +167,7 @@ def _annotate_and_stop(run_job: Job, run: Path) -> None:
     scored_parts = SCORED.open(run).parts
     hits = RETRIEVED.open(run).parts
     assert len(scored_parts) == 2
-    write_part(0, scored_parts[0], hits[0], settings_of(run_job), KnownLabels(None), step)
+    write_part(0, scored_parts[0], hits[0], step, settings=settings_of(run_job), known=KnownLabels(None))
     raise IndexError
 
 

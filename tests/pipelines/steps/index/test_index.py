@@ -20,7 +20,7 @@ from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.parquet_folder import ROWS_PER_GROUP, Folder, PartWriter
 from answermill.pipelines.specs.ingest import PASSAGES
-from answermill.pipelines.steps.index.index import build, index, ranges, rows_between, step_of
+from answermill.pipelines.steps.index.index import build, index, ranges, rows_between, shard_settings, step_of
 from answermill.pipelines.steps.models import passage_encoder
 from answermill.schemas.corpus import Passage, Sentence
 from tests.made_steps import Rows, made_step, report
@@ -129,7 +129,7 @@ def test_a_shard_that_was_reported_is_not_built_again(small_run: Path, tmp_path:
     step, passages = step_of(job, tmp_path), PASSAGES.open(tmp_path)
     first, second = ranges(passages.rows, job.index.shards, job.index.passages_per_shard)
     step.begin()
-    build(first, job, passages, passage_encoder(job), (), step)
+    build(first, passages, shard_settings(job, passage_encoder(job), ()), step)
     [built] = (tmp_path / "shards").iterdir()
     written = (built / "shard.json").stat().st_mtime_ns
     index(job, tmp_path)

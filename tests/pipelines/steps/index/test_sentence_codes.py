@@ -184,7 +184,9 @@ def test_an_index_that_was_stopped_ends_with_the_same_codes(sample: tuple[Job, P
     this.begin()
     passages = PASSAGES.open(tmp_path)
     units = index.ranges(passages.rows, 2, 1)
-    index.build(units[1], hashing_job, passages, passage_encoder(hashing_job), sentence_codes.coders(hashing_job), this)
+    coders = sentence_codes.coders(hashing_job)
+    settings = index.shard_settings(hashing_job, passage_encoder(hashing_job), coders)
+    index.build(units[1], passages, settings, this)
     index.index(hashing_job, tmp_path)
     stopped, undisturbed = (sorted((run / "shards").rglob("*.arrow")) for run in (tmp_path, folder))
     assert len(undisturbed) == 4

@@ -64,7 +64,7 @@ class Reranking:
         self.progress.clear()
         plan = [Stage("letters", reranker, 3)]
         tell = lambda *said: self.progress.append(said)  # noqa: E731
-        rerank_part(0, self._questions, self._retrieved, plan, self.step, tell)
+        rerank_part(0, self._questions, self._retrieved, plan, self.step, on_group=tell)
         counts = self.step.reports.read()[0].counts
         letters = counts.stages["letters"]
         assert letters.microseconds >= 0 and letters.incoming == counts.candidates > 100

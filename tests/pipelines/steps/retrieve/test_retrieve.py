@@ -204,9 +204,9 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """(shard, block) of each search."""
     calls: list[tuple[int, int]] = []
 
-    def noted(shard: Shard, number: int, block: Block, *rest: Any) -> Any:
+    def noted(shard: Shard, number: int, block: Block, *rest: Any, **options: Any) -> Any:
         calls.append((number, block.number))
-        return search(shard, number, block, *rest)
+        return search(shard, number, block, *rest, **options)
 
     monkeypatch.setattr(shard_search, "search", noted)
     return calls
@@ -219,10 +219,10 @@ def test_a_run_that_was_stopped_in_the_search_does_not_search_finished_shards_ag
     run = many.copy(tmp_path / "run")
     noted = shard_search.search
 
-    def stopped(*arguments: Any) -> Any:
+    def stopped(*arguments: Any, **options: Any) -> Any:
         if len(searched) == 30:  # 7 blocks of 4 shards, and 2 blocks of the next
             raise KeyboardInterrupt
-        return noted(*arguments)
+        return noted(*arguments, **options)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(shard_search, "search", stopped)
@@ -439,7 +439,7 @@ def test_a_retrieval_score_that_is_no_number_stops_it_with_shard_and_question(so
     settings = Retrieve(questions="q.tsv", sources=[source])
     vectors = QuestionVectors(np.ones((2, 4), np.float32), "e") if source == "dense" else None
     with pytest.raises(ShardDamaged, match=f"shards/0: {source} gives question q2 a score that is NaN or infinite; `"):
-        search(shard, 0, block, vectors, GlobalStatistics(), settings)
+        search(shard, 0, block, vectors, GlobalStatistics(), settings=settings)
 
 
 def test_a_question_that_no_index_knows_is_written_without_hits(indexed: Callable[[int], Indexed], tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from answermill.ranking.transformer.classifier import Classifier
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Packed, Tokeniser
-from answermill.ranking.transformer.transformer_checkpoint import WordSource
+from answermill.ranking.transformer.transformer_checkpoint import StoredForm, WordSource
 from answermill.schemas.corpus import Question
 from answermill.schemas.labels import LabelledCandidate
 from answermill.schemas.ranked import RankedList, StageScore
@@ -183,9 +183,8 @@ def test_a_replay_of_its_exit_scores_is_what_a_cascade_with_a_prior_does() -> No
     labels = [[int(n % 3 == 0) for n in range(len(r.candidates))] for r in came]
     for drops in ((0.3, 0.5), (0.0, 0.6), (0.5, 0.0)):
         reranker = Cascade(model(), tokeniser(), drops, weights=WEIGHTS)
-        table = ExitScores.of(
-            EXITS, 4, [r.question.question_id for r in came], labels, reranker.exit_scores(came), reranker.prior
-        )
+        rows, names = reranker.exit_scores(came), [r.question.question_id for r in came]
+        table = ExitScores.of(EXITS, 4, names, labels, rows, prior=reranker.prior)
         kept = reranker.rerank(came)
         judged = Judged.of([
             (
@@ -365,7 +364,7 @@ def test_word_embeddings_can_stay_with_the_transformer_that_they_are_from(tmp_pa
     torch.manual_seed(0)
     folder = find_model(DEFAULT)
     pointwise = CascadeModel(LayeredEncoder.load(folder, 1), (1,))
-    save(tmp_path, "pointwise", pointwise, tokeniser(), "fp16", WordSource.read(DEFAULT, folder))
+    save(tmp_path, "pointwise", pointwise, tokeniser(), StoredForm("fp16", WordSource.read(DEFAULT, folder)))
     assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors", SUMS}
     back, _ = load(tmp_path, "pointwise", find_model)
     assert torch.equal(back.encoder.words.weight, pointwise.encoder.words.weight)

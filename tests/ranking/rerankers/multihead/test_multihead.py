@@ -250,7 +250,7 @@ def task(
     student: MultiHeadModel | CascadeModel, distillation: Distillation, teachers: list[np.ndarray], **settings
 ) -> PairTask:
     options = PairOptions(**{"tokens": 100, "distillation": distillation, **settings})
-    return PairTask(student, tokeniser(), learnt(), lambda folder, model: None, options, teachers)
+    return PairTask(student, tokeniser(), learnt(), lambda folder, model: None, options, teachers=teachers)
 
 
 def table(questions: list[list[LabelledCandidate]], count: int = 3) -> list[np.ndarray]:
@@ -333,7 +333,7 @@ def test_teachers_stay_beside_their_pairs_where_questions_without_an_answer_are_
         questions,
         lambda folder, model: None,
         PairOptions(tokens=1000, distillation=Distillation("single", 1)),
-        teachers,
+        teachers=teachers,
     )
     (batch,) = learning.batches(0)
     assert batch.teachers is not None
