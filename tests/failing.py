@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from answermill.pipelines.steps.ingest.ingest import CutPassages, ParsePages
-from answermill.pipelines.steps.ingest.repeated.verdicts import Bucket, Duplicates, FileKeys
+from answermill.pipelines.steps.ingest.repeated.verdicts import Duplicates, FileKeys, KeyBucket
 from answermill.pipelines.steps.rerank.rerank import RunStages
 
 FOR_EVER = 1_000
@@ -29,7 +29,7 @@ def _fail_where_asked(work: Path, unit: int, stage: str = "work") -> None:
 
 
 class FailingParse(ParsePages):
-    def work(self, unit: int) -> Iterator[tuple[Bucket, FileKeys]]:
+    def work(self, unit: int) -> Iterator[tuple[KeyBucket, FileKeys]]:
         _fail_where_asked(self._work_folder, unit, "parse")
         yield from super().work(unit)
 
