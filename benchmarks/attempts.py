@@ -35,6 +35,7 @@ from answermill.pipelines.steps.index import index
 from answermill.pipelines.steps.ingest import ingest, parse_and_cut
 from answermill.pipelines.steps.ingest.crawl_files import FileList, find_files
 from answermill.pipelines.steps.ingest.repeated import verdicts
+from answermill.pipelines.steps.job_plan import CheckedPlan
 from answermill.pipelines.steps.propagate import propagate
 from answermill.pipelines.steps.propagate.passage_parts import PassageParts
 from answermill.pipelines.steps.rerank import rerank
@@ -141,7 +142,8 @@ def search(job: Job, step: Step[Any]) -> Callable[[], object]:
 
 def score(job: Job, step: Step[Any]) -> Callable[[], object]:
     retrieved = RETRIEVED.open(step.run)
-    return lambda: do(rerank.RunStages(job, questions_of(step.run, retrieved), retrieved, step), (0,))
+    work = rerank.RunStages(CheckedPlan.of(job), questions_of(step.run, retrieved), retrieved, step)
+    return lambda: do(work, (0,))
 
 
 def choose(job: Job, step: Step[Any]) -> Callable[[], object]:

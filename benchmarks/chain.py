@@ -46,7 +46,7 @@ import torch
 from answermill.indexing.shards.dense import find_model
 from answermill.indexing.shards.sentence_codes import StoredCode
 from answermill.pipelines.config.job_file import Job, load
-from answermill.pipelines.steps.job_plan import load_plan, load_stages
+from answermill.pipelines.steps.job_plan import CheckedPlan, load_plan, load_stages
 from answermill.pipelines.steps.models import passage_encoder
 from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.evaluation.significance import compare
@@ -158,7 +158,7 @@ def costly(
     result: Result = {"costly_questions": len(some)} | figures("default_on_costly", mine)
     for name, file in (("full", FULL), ("no_blend", NO_BLEND), ("plan", options.plan)):
         if file and file.is_file():
-            other = measured(remember(load_stages(load(file), lambda: encoder), work), some)
+            other = measured(remember(load_stages(CheckedPlan.of(load(file)), lambda: encoder), work), some)
             result |= figures(name, other) | comparison(name, mine, other)
     whole, suffix = (some, "all") if options.set == "test" else (narrowed(some), f"of_{DEV_DEPTH}")
     for name, plan in whole_lists(default, encoder, work, suffix).items():
@@ -345,7 +345,7 @@ def main() -> None:
         result: Result = {"set": options.set, "asked": len(asked), "questions": len(lists)}
         result["candidates"] = sum(len(each.ranked.candidates) for each in lists) / len(lists)
         encoder = RememberedEncoder(passage_encoder(job), work)
-        default = remember(load_stages(job, lambda: encoder), work)
+        default = remember(load_stages(CheckedPlan.of(job), lambda: encoder), work)
         row, stages = stage_by_stage(default, lists)
         result |= stages | figures("default", row, len(asked))
         names = drawn((each.asked.question_id for each in lists), SPEED_QUESTIONS)

@@ -34,6 +34,7 @@ from answermill.pipelines.specs.retrieve import RETRIEVE, RETRIEVED
 from answermill.pipelines.steps.annotate.annotate import TaskPart
 from answermill.pipelines.steps.index.index import BuildShard
 from answermill.pipelines.steps.ingest import ingest
+from answermill.pipelines.steps.job_plan import CheckedPlan
 from answermill.pipelines.steps.propagate.passage_parts import PassageParts
 from answermill.pipelines.steps.propagate.propagate import LabelPart
 from answermill.pipelines.steps.rerank.answers import questions_of
@@ -147,7 +148,8 @@ def graphs_of_questions(job: Job, run: Path) -> Iterable[tuple[str, float]]:
     commit_nothing(run, RERANK, blocks)
     retrieved, scored = RETRIEVED.open(run), SCORED.open(run)
     rerank, annotate = Step(run, RERANK, {}, {}), Step(run, ANNOTATE, {}, {})
-    yield "rerank", of_units(rerank, blocks, RunStages(job, questions_of(run, retrieved), retrieved, rerank))
+    stages = RunStages(CheckedPlan.of(job), questions_of(run, retrieved), retrieved, rerank)
+    yield "rerank", of_units(rerank, blocks, stages)
     yield "annotate", of_units(annotate, blocks, TaskPart(job, scored, retrieved, annotate))
 
 

@@ -15,8 +15,8 @@ import torch
 
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.revision import code_version
-from answermill.pipelines.steps.job_plan import load_stages, model_inputs, stage_models
-from answermill.pipelines.steps.models import passage_encoder
+from answermill.pipelines.steps.job_plan import CheckedPlan, load_stages, stage_models
+from answermill.pipelines.steps.models import model_inputs, passage_encoder
 from answermill.ranking.entry import StageSettings
 from answermill.ranking.plan import Stage, run_stages
 from answermill.ranking.rerankers.blend import WeighedStage
@@ -112,7 +112,7 @@ class Fitting:
 
     def _loaded(self, stages: Sequence[StageSettings]) -> list[Stage]:
         job = self._job.model_copy(update={"rerank": self._plan.model_copy(update={"stages": list(stages)})})
-        return remember(load_stages(job, lambda: self._encoder), self._work) if stages else []
+        return remember(load_stages(CheckedPlan.of(job), lambda: self._encoder), self._work) if stages else []
 
 
 def figures(key: str, fit: Fit) -> dict[str, float | int | str]:

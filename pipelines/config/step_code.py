@@ -24,6 +24,9 @@ class StepCode:
     """Refuses, on the launching machine and before any step runs, what the step would refuse. Raises with what to type."""
     step_of: Callable[[Job, Path], Step[Any]]
     """The step of the run, which knows its fingerprint; what it reads is complete. Raises with what to type."""
+    run_checked: Callable[[Job, Path, Sequence[str], Any], str] | None = None
+    """As `run`, from what `check` has just returned, so that nothing is looked at twice; None if `run` can use
+    none of it."""
     is_wanted: Callable[[Job, Path | None], bool] | None = None
     """Whether `answermill run` runs the step; None = if the job has its section."""
     foresee: Callable[[Job], str] | None = None

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from answermill.files.remote import as_path, listed
 from answermill.files.store import CACHE, remove_tree, store_of
@@ -48,8 +49,11 @@ def _code(name: str) -> StepCode:
     return code_of(SPECS[name])
 
 
-def check(job: Job, run: Path, steps: Sequence[str], run_now: bool = False) -> None:
-    """Refuse what would fail later: input missing, tables unreadable, a reranker unknown, no Java, no model, output in the way.
+def check(job: Job, run: Path, steps: Sequence[str], run_now: bool = False) -> Any:
+    """Refuse what would fail later: input missing, tables unreadable, a reranker unknown, no Java, no model,
+    output in the way.
+
+    Returns what the check of the first step has returned, for its `StepCode.run_checked`.
 
     `run_now`: the steps run next, so that a first one which begins with its own check is not asked twice.
 
@@ -57,11 +61,23 @@ def check(job: Job, run: Path, steps: Sequence[str], run_now: bool = False) -> N
     """
     if run.exists() and not run.is_dir():
         raise JobError(f"--out {run} is a file; give a folder", OUTPUT_EXISTS)
+    checked = None
     for place, name in enumerate(steps):
         _check_steps_before(job, run, name, steps[:place])
         code = _code(name)
         if place or not (run_now and code.refuses_first):
-            code.check(job, run)
+            result = code.check(job, run)
+            checked = checked if place else result
+    return checked
+
+
+def _run_step(job: Job, run: Path, name: str, beam_options: Sequence[str], checked: Any) -> str:
+    """Run a step; returns its summary line. `checked`: what its check has just returned, None if other steps ran
+    since."""
+    code = _code(name)
+    if checked is None or code.run_checked is None:
+        return code.run(job, run, beam_options)
+    return code.run_checked(job, run, beam_options, checked)
 
 
 def foreseen(job: Job, run: Path, steps: Sequence[str]) -> Iterator[str]:
@@ -121,7 +137,7 @@ def run_steps(
             raise JobError(f"--{option} {step}: the steps are {', '.join(job_steps())}", USAGE)
     if redo or verify:
         steps = [name for name in job_steps() if name in {*steps, redo, verify}]
-    check(job, run, steps, run_now=True)
+    checked = check(job, run, steps, run_now=True)
     with claimed(run), Live(run) as live:
         if redo is not None:
             removal = Removal.of(run, redo, steps)
@@ -132,7 +148,7 @@ def run_steps(
             began = time.monotonic()
             if name == verify:
                 _remove_changed(job, run, name)
-            summary = _code(name).run(job, run, beam_options)
+            summary = _run_step(job, run, name, beam_options, checked if name == steps[0] else None)
             if store_of(run).has_locks:  # else another command may work as well
                 _remove_leftovers(run, name)
             if ended is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,8 @@ from answermill.pipelines.config.job_file import Job, Rerank
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.index import sentence_codes
-from answermill.pipelines.steps.models import device_of, encoder_inputs, encoder_loader, passage_encoder, shared
-from answermill.ranking.entry import Entry, StageSettings, file_keys, file_names
+from answermill.pipelines.steps.models import model_inputs, passage_encoder, shared, stage_resources
+from answermill.ranking.entry import StageSettings, file_keys
 from answermill.ranking.plan import Stage, check_plan, stages_before
 from answermill.ranking.reranker import Reranker, Resources
 from answermill.ranking.rerankers.registry import find
@@ -36,25 +36,40 @@ def plan_settings(job: Job) -> Rerank:
 
 @dataclass(frozen=True, slots=True)
 class CheckedPlan:
-    """The plan of a job, its settings checked and its models and files read through, each once."""
+    """The plan of a job, its settings checked and its models and files read through, each once.
 
+    Workers are sent it, so it names no folder of this machine.
+    """
+
+    job: Job
     settings: Rerank
     models: Mapping[str, str]
     """As `model_inputs`."""
     files: Mapping[str, str]
-    """'KEY of STAGE' → SHA-256 of each file that a stage names, such as one of weights."""
+    """'KEY of STAGE' → SHA-256 of each file that a stage names, such as one of weights; not of a missing one."""
+    codes: Mapping[str, str]
+    """Key of a stage that reads stored codes → their digest (`sentence_codes.codes_digest`)."""
 
     @classmethod
     def of(cls, job: Job) -> CheckedPlan:
         """Raises as `plan_settings` and `model_inputs`."""
         settings = plan_settings(job)
-        files = {
-            f"{key} of {stage.key}": sha256(job.path(written))
-            for stage in settings.stages
-            for key in file_keys(type(stage))
-            if (written := getattr(stage, key)) is not None
+        models = model_inputs(job, settings.stages)
+
+        # A missing file is refused by the reranker that reads it, which knows what the user should give.
+        files = dict[str, str]()
+        for stage in settings.stages:
+            for key in file_keys(type(stage)):
+                written = getattr(stage, key)
+                if written and (file := job.path(written)).is_file():
+                    files[f"{key} of {stage.key}"] = sha256(file)
+
+        codes = {
+            stage.key: digest
+            for number, stage in enumerate(settings.stages)
+            if (digest := sentence_codes.codes_digest(job, number, stage, models)) is not None
         }
-        return cls(settings, model_inputs(job, settings.stages), files)
+        return cls(job, settings, models, files, codes)
 
     @property
     def stages(self) -> Sequence[StageSettings]:
@@ -76,91 +91,77 @@ class CheckedPlan:
 
 
 def load_stages(
-    job: Job, encoder: Callable[[], Any], run: Path | None = None, indexes: tuple[str, ...] | None = None
+    plan: CheckedPlan,
+    encoder: Callable[[], Any],
+    run: Path | None = None,
+    indexes: tuple[str, ...] | None = None,
 ) -> list[Stage]:
     """The plan with its models loaded; with `run` the codes in its shards, whose checksums were compared before.
 
     `indexes`: as `Resources.indexes`; those of the job or the run if None.
 
     Raises JobError (78) with the stage if a checkpoint is missing or unusable."""
-    stages = plan_settings(job).stages
-    device = device_of(job.workers.device)
-    models = stage_models({stage.key: stage.reranker for stage in stages}, model_inputs(job, stages))
-    indexes = indexes or searched(job, run)
-    plan = []
-    for n, (stage, before) in enumerate(zip(stages, stages_before(stages, models), strict=True)):
+    models = plan.model_of_stage
+    indexes = indexes or searched(plan.job, run)
+    loaded = list[Stage]()
+    for stage, before in zip(plan.stages, stages_before(plan.stages, models), strict=True):
         try:
-            entry, folder = find(stage.reranker), sentence_codes.checkpoint_folder(job, stage)
-            codes = sentence_codes.stored(job, stage, run, verify=False) if run else None
-            allowed = encoder if entry.uses_encoder else _no_encoder
-            resources = Resources(
-                settings=stage,
-                checkpoint=folder,
-                encoder=allowed,
-                model=partial(find_model, beside=job.folder),
-                device=device,
+            digest = plan.codes.get(stage.key)
+            codes = None if run is None else sentence_codes.stored(stage, digest, run, verify=False)
+            resources = replace(
+                stage_resources(plan.job, stage, encoder),
                 before=before,
                 codes=codes,
                 model_digest=models[stage.key],
                 indexes=indexes,
-                path=job.file,
-                encoder_of=encoder_loader(job.folder, job.workers.device),
             )
-            plan.append(Stage(stage.key, _load(entry, resources, run if codes is not None else None), stage.keep, folder))
+            reranker = _load(plan, resources, run if codes is not None else None)
         except ValueError as e:
-            raise JobError(f"rerank.stages.{n}: {e}", SETTINGS) from e
-    return plan
+            raise JobError(f"rerank.stages.{len(loaded)}: {e}", SETTINGS) from e
+        loaded.append(Stage(stage.key, reranker, stage.keep, resources.checkpoint))
+    return loaded
 
 
-def _load(entry: Entry, resources: Resources, run: Path | None) -> Reranker:
+def _load(plan: CheckedPlan, resources: Resources, run: Path | None) -> Reranker:
     """The reranker, one copy of it in this process; `run` is whose codes it reads, None if it reads none.
 
     One that uses the encoder is cheap, and the encoder itself is shared.
     """
+    stage = resources.settings
+    entry = find(stage.reranker)
     if entry.uses_encoder:
         return entry.load(resources)
-    files = tuple(resources.path(name) for name, is_file in file_names(resources.settings) if is_file)
-    digests = tuple(sha256(file) if file.is_file() else None for file in files)
-    decisive = (resources.model_digest, digests, resources.before, resources.indexes)
-    key = ("reranker", resources.settings.model_dump_json(), decisive, resources.device, run)
+    files = tuple(plan.files.get(f"{key} of {stage.key}") for key in file_keys(type(stage)))
+    decisive = (resources.model_digest, files, resources.before, resources.indexes)
+    key = ("reranker", stage.model_dump_json(), decisive, resources.device, run)
     return shared(key, partial(entry.load, resources))
 
 
-def _no_encoder() -> Any:
-    raise RuntimeError("this reranker asks for the job's encoder: its registry entry must say `uses_encoder=True`")
-
-
-def check_stages(job: Job, run: Path | None = None) -> list[Stage]:
-    """The plan, loaded here before any worker does; the dense encoder is only looked for.
+def check_stages(job: Job, run: Path | None = None) -> CheckedPlan:
+    """The plan, checked, and loaded here once before any worker does; the dense encoder is only looked for.
 
     Raises JobError (78) if a checkpoint is missing or unusable, or as `sentence_codes.check_stored`; ModelMissing if the
     encoder is needed and cannot be had.
     """
+    sentence_codes.check_stored(job, run)
+    plan = CheckedPlan.of(job)
+    load_without_encoder(plan, run)
+    return plan
+
+
+def load_without_encoder(plan: CheckedPlan, run: Path | None) -> list[Stage]:
+    """The plan with its models loaded, to be looked at and not run: the encoder is only looked for, and no codes
+    are read.
+
+    Raises as `load_stages`, ModelMissing if the encoder is needed and cannot be had.
+    """
 
     def look() -> Any:
-        for name in (job.index.encoder, job.index.question_encoder):
+        for name in (plan.job.index.encoder, plan.job.index.question_encoder):
             if name is not None:
-                find_model(name, job.folder)
+                find_model(name, plan.job.folder)
 
-    sentence_codes.check_stored(job, run)
-    return load_stages(job, look, indexes=searched(job, run))
-
-
-def model_inputs(job: Job, stages: Sequence[StageSettings]) -> dict[str, str]:
-    """'checkpoint of STAGE' → digest of its checkpoint's content, for the stages that have one: trained again, it is another
-    input; and the encoder's digests if a stage uses it.
-
-    Raises JobError (78) as `load_stages`, ModelMissing if the encoder cannot be had.
-    """
-    digests = {}
-    for n, stage in enumerate(stages):
-        try:
-            digest = sentence_codes.checkpoint_digest(job, stage)
-        except ValueError as e:
-            raise JobError(f"rerank.stages.{n}: {e}", SETTINGS) from e
-        if digest is not None:
-            digests[f"checkpoint of {stage.key}"] = digest
-    return digests | (encoder_inputs(job) if any(find(stage.reranker).uses_encoder for stage in stages) else {})
+    return load_stages(plan, look, indexes=searched(plan.job, run))
 
 
 def stage_models(rerankers: Mapping[str, str], inputs: Mapping[str, str]) -> dict[str, str | None]:
@@ -188,4 +189,9 @@ def load_plan(job: Job, run: Path | None = None) -> list[Stage]:
     `run`: whose shards may hold codes. Raises as `load_stages`, and as `sentence_codes.check_stored`.
     """
     sentence_codes.check_stored(job, run)
-    return load_stages(job, lambda: passage_encoder(job), run)
+    return load_checked(CheckedPlan.of(job), run)
+
+
+def load_checked(plan: CheckedPlan, run: Path | None) -> list[Stage]:
+    """As `load_plan`, of a plan that was checked, by this process or by the command that it works for."""
+    return load_stages(plan, partial(passage_encoder, plan.job), run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from threading import RLock
@@ -17,6 +17,10 @@ from answermill.files.model_files import SUMS
 from answermill.indexing.shards.dense import DEFAULT, Encoder, EncoderOptions, Transformer, find_model, load_encoder
 from answermill.indexing.shards.jvm import anserini_jar, find_java
 from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.errors import SETTINGS, JobError
+from answermill.ranking.entry import StageSettings
+from answermill.ranking.reranker import Resources, SentenceEncoder
+from answermill.ranking.rerankers.registry import find
 
 Device = Literal["auto", "cpu", "cuda"]
 PrecisionSetting = Literal["auto", "fp32", "bf16"]
@@ -181,3 +185,61 @@ def encoder_inputs(job: Job, questions: bool = True) -> dict[str, str]:
     """
     names = {job.index.encoder, job.index.question_encoder if questions else None}
     return {f"encoder {name}": folder_digest(find_model(name, job.folder)) or "" for name in sorted(filter(None, names))}
+
+
+def checkpoint_folder(job: Job, stage: StageSettings) -> Path | None:
+    """The stage's checkpoint, relative to the job file, or the shipped one; None if the reranker has no model.
+
+    Raises ValueError as `Entry.folder`, ModelMissing if a model that others have published cannot be had.
+    """
+    entry = find(stage.reranker)
+    if entry.pretrained is not None:
+        return entry.folder(stage.checkpoint, partial(find_model, beside=job.folder))
+    return entry.folder(None if stage.checkpoint is None else job.tree(stage.checkpoint))
+
+
+def checkpoint_inputs(job: Job, number: int, stage: StageSettings) -> dict[str, str]:
+    """'checkpoint of STAGE' → digest of its content, or the shipped one's; empty if the stage has none.
+
+    `number`: the stage's in the plan. Raises JobError (78) with it, as `Entry.folder`.
+    """
+    try:
+        folder = checkpoint_folder(job, stage)
+    except ValueError as e:
+        raise JobError(f"rerank.stages.{number}: {e}", SETTINGS) from e
+    digest = None if folder is None else folder_digest(folder)
+    return {} if digest is None else {f"checkpoint of {stage.key}": digest}
+
+
+def model_inputs(job: Job, stages: Sequence[StageSettings]) -> dict[str, str]:
+    """`checkpoint_inputs` of the stages, since a checkpoint that was trained again is another input; and
+    `encoder_inputs` if a stage uses the encoder.
+
+    Raises JobError (78) as `checkpoint_inputs`, ModelMissing if the encoder cannot be had.
+    """
+    digests: dict[str, str] = {}
+    for number, stage in enumerate(stages):
+        digests |= checkpoint_inputs(job, number, stage)
+    if any(find(stage.reranker).uses_encoder for stage in stages):
+        digests |= encoder_inputs(job)
+    return digests
+
+
+def stage_resources(job: Job, stage: StageSettings, encoder: Callable[[], SentenceEncoder]) -> Resources:
+    """Parts of the job that every model of the stage may use; `encoder` loads the job's.
+
+    Raises as `checkpoint_folder`.
+    """
+    return Resources(
+        settings=stage,
+        checkpoint=checkpoint_folder(job, stage),
+        encoder=encoder if find(stage.reranker).uses_encoder else _no_encoder,
+        model=partial(find_model, beside=job.folder),
+        device=device_of(job.workers.device),
+        path=job.file,
+        encoder_of=encoder_loader(job.folder, job.workers.device),
+    )
+
+
+def _no_encoder() -> SentenceEncoder:
+    raise RuntimeError("this reranker wants the job's encoder: its registry entry must say `uses_encoder=True`")

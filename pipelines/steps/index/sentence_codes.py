@@ -9,56 +9,53 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from answermill.indexing.shards.dense import find_model
 from answermill.indexing.shards.sentence_codes import FOLDER, EncodedTexts, SentenceCodes
 from answermill.indexing.shards.shard import stored_codes
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.runs.manifests.manifest import fetch_shard
 from answermill.pipelines.specs.index import SHARDS
-from answermill.pipelines.steps.models import device_of, encoder_inputs, encoder_loader, folder_digest, passage_encoder, shared
+from answermill.pipelines.steps.models import (
+    checkpoint_folder,
+    checkpoint_inputs,
+    device_of,
+    encoder_inputs,
+    passage_encoder,
+    shared,
+    stage_resources,
+)
 from answermill.ranking.entry import StageSettings
-from answermill.ranking.reranker import Resources, SentenceEncoder, naming
+from answermill.ranking.reranker import naming
 from answermill.ranking.rerankers.registry import find
 from answermill.schemas.corpus import Passage
 
 
-def checkpoint_folder(job: Job, stage: StageSettings) -> Path | None:
-    """The stage's checkpoint, relative to the job file, or the shipped one; None for a reranker without a model.
-
-    Raises ValueError as `Entry.folder`, ModelMissing if a model that others have published cannot be had.
-    """
-    if find(stage.reranker).pretrained is not None:
-        return find(stage.reranker).folder(stage.checkpoint, partial(find_model, beside=job.folder))
-    return find(stage.reranker).folder(None if stage.checkpoint is None else job.tree(stage.checkpoint))
-
-
-def checkpoint_digest(job: Job, stage: StageSettings) -> str | None:
-    """32 hex digits that stand for the content of the stage's checkpoint, or the shipped one; None if it has none.
-
-    Raises ValueError as `Entry.folder`.
-    """
-    folder = checkpoint_folder(job, stage)
-    return None if folder is None else folder_digest(folder)
-
-
-def codes_digest(job: Job, stage: StageSettings) -> str | None:
+def codes_digest(job: Job, number: int, stage: StageSettings, models: Mapping[str, str]) -> str | None:
     """32 hex digits that stand for all that decides the codes that the stage reads; None if it reads none.
 
-    That is the content of its checkpoint; or the encoder's, its settings and those of the stage. Raises ValueError as
-    `Entry.folder`, ModelMissing if the encoder cannot be had.
+    That is the content of its checkpoint; or the encoder's, its settings and those of the stage. `number`: the
+    stage's in the plan; `models`: as `model_inputs`, with its digests at least.
+
+    Raises JobError (78) if its checkpoint is missing or unusable.
     """
-    entry, folder = find(stage.reranker), checkpoint_folder(job, stage)
-    decisive = None if entry.coder is None else entry.coder.decisive(stage, folder)
-    if decisive is None or not entry.stores_vectors:
-        return None if decisive is None else checkpoint_digest(job, stage)
+    entry, checkpoint = find(stage.reranker), models.get(f"checkpoint of {stage.key}")
+    try:
+        folder = checkpoint_folder(job, stage)
+        decisive = None if entry.coder is None else entry.coder.decisive(stage, folder)
+    except ValueError as e:
+        raise JobError(f"rerank.stages.{number}: {e}", SETTINGS) from e
+    if decisive is None:
+        return None
+    if not entry.stores_vectors:
+        return checkpoint
     if not entry.uses_encoder:
-        return hashlib.sha256(json.dumps([checkpoint_digest(job, stage), *decisive]).encode()).hexdigest()[:32]
-    encoder = {**encoder_inputs(job, questions=False), "tokens": job.index.encoder_tokens, "precision": job.index.precision}
+        return hashlib.sha256(json.dumps([checkpoint, *decisive]).encode()).hexdigest()[:32]
+    name = f"encoder {job.index.encoder}"
+    encoder = {name: models[name], "tokens": job.index.encoder_tokens, "precision": job.index.precision}
     return hashlib.sha256(json.dumps([encoder, *decisive]).encode()).hexdigest()[:32]
 
 
@@ -68,11 +65,12 @@ def planned(job: Job) -> dict[str, StageSettings]:
     Raises JobError (78) if a checkpoint is missing or unusable, ModelMissing if the encoder cannot be had.
     """
     stages = {}
-    for n, stage in enumerate(job.rerank.stages if job.rerank else []):
-        try:
-            digest = codes_digest(job, stage)
-        except ValueError as e:
-            raise JobError(f"rerank.stages.{n}: {e}", SETTINGS) from e
+    for number, stage in enumerate(job.rerank.stages if job.rerank else []):
+        entry, models = find(stage.reranker), dict[str, str]()
+        if entry.sentence_codes is not None:
+            models |= checkpoint_inputs(job, number, stage)
+            models |= encoder_inputs(job, questions=False) if entry.uses_encoder else {}
+        digest = codes_digest(job, number, stage, models)
         if digest is not None:
             stages[digest] = stage
     return stages
@@ -94,17 +92,8 @@ class Coder:
         entry = find(stage.reranker)
         if entry.coder is None:
             raise ValueError(f"{stage.reranker} stores no codes of sentences")
-        device = device_of(job.workers.device)
-        self._stage, self._folder = stage.key, checkpoint_folder(job, stage)
-        encoder = partial(passage_encoder, job) if entry.uses_encoder else _no_encoder
-        resources = Resources(
-            settings=stage,
-            checkpoint=self._folder,
-            encoder=encoder,
-            model=partial(find_model, beside=job.folder),
-            device=device,
-            encoder_of=encoder_loader(job.folder, job.workers.device),
-        )
+        resources = stage_resources(job, stage, partial(passage_encoder, job))
+        self._stage, self._folder = stage.key, resources.checkpoint
         self._coder = entry.coder.load(resources)
         self.model, self.width = digest, self._coder.width
         self.form, self.precision = self._coder.form, self._coder.precision
@@ -128,14 +117,13 @@ def coders(job: Job) -> list[Coder]:
     ]
 
 
-def stored(job: Job, stage: StageSettings, run: Path, verify: bool = True) -> SentenceCodes | None:
-    """The codes that the stage reads in the run's shards; None if it reads none, or no shard has any.
+def stored(stage: StageSettings, digest: str | None, run: Path, verify: bool = True) -> SentenceCodes | None:
+    """The codes of this digest, which the stage reads, in the run's shards; None if it reads none, or no shard has
+    any.
 
-    Raises ShardMismatch, ShardDamaged, and as `codes_digest`.
+    Raises ShardMismatch, ShardDamaged.
     """
-    if find(stage.reranker).coder is None:
-        return None
-    manifest, digest = SHARDS.manifest(run), codes_digest(job, stage)
+    manifest = SHARDS.manifest(run)
     if manifest is None or digest is None:
         return None
     digests = [part.sha256 for part in manifest.parts]
@@ -160,11 +148,13 @@ def check_stored(job: Job, run: Path | None = None) -> None:
             )
 
 
-def check(job: Job, run: Path) -> None:
-    """Compare the stored codes of every stage with their checksums. Raises as `stored`."""
-    for stage in planned(job).values():
-        stored(job, stage, run)
+def check(stages: Sequence[StageSettings], codes: Mapping[str, str], run: Path) -> None:
+    """Compare the stored codes of the stages with their checksums.
 
+    `codes`: key of a stage that reads some → their digest.
 
-def _no_encoder() -> SentenceEncoder:
-    raise AssertionError("sentences are encoded by the stage's own model")
+    Raises as `stored`.
+    """
+    reader = {codes[stage.key]: stage for stage in stages if stage.key in codes}
+    for digest, stage in reader.items():
+        stored(stage, digest, run)

@@ -25,7 +25,14 @@ from answermill.pipelines.runs.watch.progress import print_line
 from answermill.pipelines.specs.rerank import ANSWERS_FILE, RERANK, SCORED, RerankCounts, StageCounts
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.index import sentence_codes
-from answermill.pipelines.steps.job_plan import CheckedPlan, check_stages, load_plan, plan_settings, stage_models
+from answermill.pipelines.steps.job_plan import (
+    CheckedPlan,
+    check_stages,
+    load_checked,
+    load_without_encoder,
+    plan_settings,
+    stage_models,
+)
 from answermill.pipelines.steps.models import device_of, encoder_settings
 from answermill.pipelines.steps.rerank.answers import best_of, questions_of, write_jsonl
 from answermill.pipelines.steps.rerank.missing_context import check_context
@@ -54,16 +61,25 @@ def _step(job: Job, run: Path, plan: CheckedPlan) -> Step[RerankCounts]:
 
 def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     """Run the step, unless it is complete; returns its summary line. Raises JobError (65) if nothing at all is kept."""
-    plan = CheckedPlan.of(job)
+    return rerank_plan(job, run, beam_options, CheckedPlan.of(job))
+
+
+def rerank_plan(job: Job, run: Path, beam_options: Sequence[str], plan: CheckedPlan) -> str:
+    """As `rerank`, of the job's plan that was checked just now."""
     step = _step(job, run, plan)
     if step.is_complete():
         return summary(run) + " (complete)"
     retrieved = RETRIEVED.open(run)
     questions = questions_of(run, retrieved)
     step.begin(job.workers)
-    sentence_codes.check(job, run)
-    check_context(plan.stages, lambda: check_stages(job, run), lambda: (hit.passage for hit in retrieved.read()))
-    work, sizes = RunStages(job, questions, retrieved, step, _former(job, run, plan)), [part.rows for part in retrieved.parts]
+    sentence_codes.check(plan.stages, plan.codes, run)
+    check_context(
+        plan.stages,
+        lambda: load_without_encoder(plan, run),
+        lambda: (hit.passage for hit in retrieved.read()),
+    )
+    work = RunStages(plan, questions, retrieved, step, _former(job, run, plan))
+    sizes = [part.rows for part in retrieved.parts]
 
     def reject(failure: Failure) -> Report[RerankCounts]:
         return reject_part(questions, retrieved, failure, step)
@@ -84,10 +100,12 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     return summary(run)
 
 
-def check(job: Job, run: Path) -> None:
-    """Refuse what the step would refuse. Raises as `check_stages`, and JobError if the earlier run has no scores."""
-    check_stages(job, run)
+def check(job: Job, run: Path) -> CheckedPlan:
+    """Refuse what the step would refuse; returns its plan. Raises as `check_stages`, and JobError if the earlier run
+    has no scores."""
+    plan = check_stages(job, run)
     _former_scores(job, run)
+    return plan
 
 
 def _former_scores(job: Job, run: Path) -> Folder[ScoredCandidate] | None:
@@ -112,23 +130,24 @@ class RunStages(ModelDoFn):
 
     def __init__(
         self,
-        job: Job,
+        plan: CheckedPlan,
         questions: Folder[Question],
         retrieved: Folder[Hit],
         step: Step[RerankCounts],
         former: Former | None = None,
     ) -> None:
         super().__init__(step.name, step.work, RerankCounts)
-        self._job, self._questions, self._retrieved, self._step, self._former = job, questions, retrieved, step, former
+        self._plan, self._step, self._former = plan, step, former
+        self._questions, self._retrieved = questions, retrieved
 
     def load(self) -> None:
-        plan = load_plan(self._job, self._step.run)
-        self._plan = taking_over(plan, self._former) if self._former is not None else plan
+        stages = load_checked(self._plan, self._step.run)
+        self._stages = taking_over(stages, self._former) if self._former is not None else stages
 
     def work(self, unit: int) -> None:
         with Meter(self._step.work, unit) as meter:
-            on_card = device_of(self._job.workers.device) == "cuda"
-            rerank_part(unit, self._questions, self._retrieved, self._plan, self._step, on_group=meter.add, on_card=on_card)
+            on_card = device_of(self._plan.job.workers.device) == "cuda"
+            rerank_part(unit, self._questions, self._retrieved, self._stages, self._step, on_group=meter.add, on_card=on_card)
 
 
 def rerank_part(
@@ -230,4 +249,4 @@ def grow(step: WholeStep) -> None:
             scale = min(scale, max(questions / max(1, counts.questions), questions * stage.keep / sampled.outgoing))
 
 
-STEP = StepCode(rerank, check, step_of, grow=grow)
+STEP = StepCode(rerank, check, step_of, run_checked=rerank_plan, grow=grow)

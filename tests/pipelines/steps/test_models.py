@@ -21,6 +21,7 @@ from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.rerank import RERANK
 from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED, PassCounts
 from answermill.pipelines.steps import models
+from answermill.pipelines.steps.job_plan import CheckedPlan
 from answermill.pipelines.steps.models import (
     WORKER_THREADS,
     dense_encoder,
@@ -157,7 +158,7 @@ def test_the_commands_own_process_computes_on_all_cores(
 
 def _stages(run: Path) -> RunStages:
     questions, retrieved = Folder(run / "questions", QUESTIONS), Folder(run / "retrieved", RETRIEVED)
-    return RunStages(job(), questions, retrieved, Step(run, RERANK, {}, {}))
+    return RunStages(CheckedPlan.of(job()), questions, retrieved, Step(run, RERANK, {}, {}))
 
 
 def test_another_process_computes_on_one_thread(threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

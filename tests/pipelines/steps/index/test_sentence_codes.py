@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -20,6 +22,7 @@ from answermill.pipelines.errors import JobError
 from answermill.pipelines.specs.index import INDEX, SHARDS
 from answermill.pipelines.specs.ingest import PASSAGES
 from answermill.pipelines.specs.rerank import RERANK, SCORED, StageCounts
+from answermill.pipelines.steps import job_plan, models
 from answermill.pipelines.steps.chain import run_steps, steps_of
 from answermill.pipelines.steps.index import index, sentence_codes
 from answermill.pipelines.steps.models import passage_encoder
@@ -33,6 +36,7 @@ from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Tokeniser
 from answermill.schemas.ranked import ScoredCandidate
+from tests.tiny import checkpoint as write_checkpoint
 
 SHAPE = Shape(layers=2, width=32, heads=2, inner=64, vocabulary=30_522, positions=64)
 LIMIT = 12
@@ -243,6 +247,36 @@ def test_models_that_do_not_hash_and_plans_without_them_store_nothing(sample: tu
     missing = job(tmp_path / "missing", "nowhere")
     with pytest.raises(JobError, match=r"rerank.stages.1: .*nowhere is no checkpoint of hashing"):
         sentence_codes.planned(missing)
+
+
+def test_a_rerank_command_checks_its_plan_and_digests_its_models_once(
+    sample: tuple[Job, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashing_job, folder = sample
+    shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("scored", "answers"))
+    write_checkpoint("cascade", tmp_path / "cascade")
+    file, stage = tmp_path / "job.toml", '[[rerank.stages]]\nreranker = "cascade"\ncheckpoint = "cascade"\n'
+    file.write_text((hashing_job.folder / "job.toml").read_text() + stage + 'missing_context = "refuse"\n')
+
+    called = Counter[str]()
+
+    def count(module: ModuleType, name: str, what: Callable[..., str]) -> None:
+        function = getattr(module, name)
+
+        def counted(*arguments: object) -> object:
+            called[what(*arguments)] += 1
+            return function(*arguments)
+
+        monkeypatch.setattr(module, name, counted)
+
+    count(job_plan, "check_plan", lambda stages: "plan")
+    count(models, "folder_digest", lambda folder: folder.name)
+    count(sentence_codes, "codes_digest", lambda job, number, stage, models: f"codes of {stage.key}")
+    list(run_steps(load(file), tmp_path / "run", ["rerank"], ()))
+    assert called == dict.fromkeys(
+        ("plan", "checkpoint", "cascade", "codes of overlap", "codes of hashing", "codes of cascade"), 1
+    )
+    assert costs(tmp_path / "run")["answers_stored"] > 40
 
 
 def test_hashing_stands_between_cosinet_and_peasi(sample: tuple[Job, Path], tmp_path: Path) -> None:

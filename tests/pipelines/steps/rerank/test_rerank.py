@@ -267,7 +267,8 @@ def test_the_device_of_the_job_reaches_every_reranker(tmp_path, monkeypatch) -> 
         stage = f'reranker = "{name}"\n' + (f"checkpoint = '{written}'\n" if written else "")
         stage += "weights = {bm25 = 1.0}\n" if name in SETTINGS else ""
         stage += f"table = '{stage_settings(name, tmp_path)['table']}'\n" if name == "scores" else ""
-        job_plan.load_stages(load(job_of(tmp_path, stage, more='[workers]\ndevice = "cpu"\n')), lambda: None)
+        job = load(job_of(tmp_path, stage, more='[workers]\ndevice = "cpu"\n'))
+        job_plan.load_stages(job_plan.CheckedPlan.of(job), lambda: None)
     assert devices == dict.fromkeys(registry.RERANKERS, "cpu")
 
 
@@ -275,7 +276,7 @@ def test_a_process_holds_one_copy_of_each_reranker(tmp_path) -> None:
     written = checkpoint("cascade", tmp_path / "cascade")
     stage = f"reranker = \"cascade\"\ncheckpoint = '{written}'\n"
     job = load(job_of(tmp_path, stage + 'name = "a"', stage + 'name = "b"\ndrop = [0.5]', 'reranker = "overlap"'))
-    first, second = job_plan.load_plan(job), rerank.load_plan(job)
+    first, second = job_plan.load_plan(job), job_plan.load_plan(job)
     assert [a.reranker is b.reranker for a, b in zip(first, second, strict=True)] == [True] * 3
     assert first[0].reranker is not first[1].reranker  # another setting is another reranker
     weights = tmp_path / "cascade" / "model.safetensors"

@@ -21,6 +21,7 @@ from answermill.pipelines.specs.rerank import RERANK
 from answermill.pipelines.specs.retrieve import RETRIEVE, RETRIEVED
 from answermill.pipelines.steps import models
 from answermill.pipelines.steps.chain import run_steps
+from answermill.pipelines.steps.job_plan import CheckedPlan
 from answermill.pipelines.steps.rerank import rerank
 from answermill.pipelines.steps.rerank.answers import questions_of
 from answermill.ranking.entry import Entry
@@ -146,7 +147,7 @@ def test_a_bundle_that_an_engine_repeats_writes_nothing_anew(job: Job, in_proces
     step.begin()
     times = []
     for _ in range(2):
-        worker = rerank.RunStages(job, questions_of(run, retrieved), retrieved, step)
+        worker = rerank.RunStages(CheckedPlan.of(job), questions_of(run, retrieved), retrieved, step)
         worker.setup()
         for unit in range(len(retrieved.parts)):
             worker.process((unit,))
@@ -161,7 +162,9 @@ def test_costs_are_booked_on_the_unit_that_spent_them(job: Job, in_process: Path
         run = copy_until(in_process, tmp_path / str(threads), "questions", "retrieved", "shards")
         step, retrieved = rerank.step_of(job, run), RETRIEVED.open(run)
         step.begin()
-        workers = [rerank.RunStages(job, questions_of(run, retrieved), retrieved, step) for _ in retrieved.parts]
+        workers = [
+            rerank.RunStages(CheckedPlan.of(job), questions_of(run, retrieved), retrieved, step) for _ in retrieved.parts
+        ]
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(rerank.RunStages.setup, workers))
             list(pool.map(rerank.RunStages.process, workers, [(unit,) for unit in range(len(workers))]))

@@ -16,7 +16,8 @@ from answermill.files.sealed_json import sealed
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.errors import JobError
 from answermill.pipelines.specs.rerank import SCORED
-from answermill.pipelines.steps.job_plan import CheckedPlan, check_stages, load_plan, model_inputs
+from answermill.pipelines.steps.job_plan import CheckedPlan, check_stages, load_plan
+from answermill.pipelines.steps.models import model_inputs
 from answermill.ranking.rerankers.blend.blend import Blend
 from answermill.ranking.rerankers.blend.weights import WeightsFile
 from answermill.ranking.rerankers.cascade.prior import Prior
