@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from answermill.pipelines.engine.unit_dofn import Work
-from answermill.pipelines.errors import UNEXPECTED, JobError
+from answermill.pipelines.errors import INTERRUPTED, UNEXPECTED, JobError
 from answermill.pipelines.runs.watch.stopping import descriptor
 
 CARDS = "CUDA_VISIBLE_DEVICES"
@@ -32,9 +32,11 @@ class WorkerPool:
         self._workers: list[_WorkerProcess] = []
 
     def do(self, work: Work, tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        """(number of the worker, its result) of each task, as they end. Raises what a task raises."""
+        """(number of the worker, its result) of each task, as they end. Raises what a task raises: that the command is to stop
+        when all tasks at work have ended, anything else at once."""
         pickled, waiting = pickle.dumps(work), iter(tasks)
         idle, busy = list(self._workers), dict[Any, _WorkerProcess]()
+        stopped: JobError | None = None
         while True:
             while idle or len(self._workers) < self._count:
                 try:
@@ -47,12 +49,21 @@ class WorkerPool:
                 worker = idle.pop()
                 worker.send(work, pickled, task)
                 busy[worker.connection] = worker
+            if not busy and stopped is not None:
+                raise stopped
             if not busy:
                 return
             for connection in wait(list(busy)):
                 worker = busy.pop(connection)
                 idle.append(worker)
-                yield worker.number, worker.result()
+                try:
+                    result = worker.result()
+                except JobError as e:
+                    if e.code != INTERRUPTED:
+                        raise
+                    stopped, waiting = e, iter(())
+                    continue
+                yield worker.number, result
 
     def close(self) -> None:
         """End all workers, also in the middle of a task that nobody waits for any more."""

@@ -87,6 +87,33 @@ class Emits(Signals):
         return [(unit, unit)]
 
 
+class BeginsLate(Emits):
+    """Of two processes one begins its unit when the signal has come, and the other then takes a while to end its own."""
+
+    def load(self) -> None:
+        try:
+            (self._work_folder / "first").touch(exist_ok=False)
+        except FileExistsError:
+            began = time.monotonic()
+            while not stopping.is_asked() and time.monotonic() - began < 60:
+                time.sleep(0.01)
+
+    def work(self, unit: int, *rest: Any) -> list[tuple[int, int]]:
+        emitted = super().work(unit)
+        time.sleep(0.5)
+        (self._work_folder / "ended").touch()
+        return emitted
+
+
+def test_a_unit_at_work_ends_though_another_process_began_too_late(step: Step) -> None:
+    def work() -> None:
+        with open_engine((), 2, UNITS, step.work) as engine:
+            engine.each("Emit", Units.first(UNITS), BeginsLate(step.work, signal.SIGTERM))
+
+    assert ended(work) == 143
+    assert (step.work / "ended").is_file() and step.reports.count() == 1
+
+
 class After(UnitDoFn):
     def work(self, unit: int, *rest: Any) -> None:
         reports_of(self._work_folder).write(report(100 + unit))
