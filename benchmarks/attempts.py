@@ -44,8 +44,8 @@ from answermill.pipelines.steps.retrieve import retrieve
 from answermill.pipelines.steps.retrieve.asked_questions import settings_of
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.pipelines.steps.retrieve.search_plan import ask, plan
-from benchmarks.harness import arguments, finish, processes, say, seconds
-from benchmarks.smoke_data import small_encoder
+from testing.harness import arguments, finish, processes, say, seconds
+from testing.smoke_data import small_encoder
 
 ROUNDS = 50
 SUBJECTS = ("glacier", "river", "senate", "violin", "comet", "vaccine")

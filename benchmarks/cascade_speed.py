@@ -43,8 +43,8 @@ from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Tokeniser
 from answermill.schemas.ranked import RankedList
-from benchmarks.harness import arguments, finish, peak_gb, say, seconds, shrink
-from benchmarks.smoke_data import small_checkpoint
+from testing.harness import arguments, finish, peak_gb, say, seconds, shrink
+from testing.smoke_data import small_checkpoint
 
 SET = "squad/squad-sent-test.parquet"
 QUESTIONS, CANDIDATES = 32, 100

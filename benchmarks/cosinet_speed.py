@@ -31,7 +31,7 @@ from answermill.ranking.training.loop import Dev, Output, Recipe, train
 from answermill.ranking.word_vectors.embeddings import Embeddings, derive
 from answermill.ranking.word_vectors.words import Lexicon
 from answermill.schemas.ranked import RankedList
-from benchmarks.harness import arguments, finish, processes, say, seconds, shrink
+from testing.harness import arguments, finish, processes, say, seconds, shrink
 
 PLAIN_LISTS, BLOCK, PROCESSES, EPOCHS = 200, 64, 2, 3
 SETS = {"squad": "squad/squad-sent-test.parquet", "wikiqa": "wikiqa/wikiqa-test.parquet"}

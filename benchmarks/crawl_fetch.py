@@ -21,10 +21,10 @@ from typing import Any
 
 from answermill.files import web
 from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST, REJECTS, IngestCounts
-from benchmarks.harness import arguments, finish, run_command, say, shrink
+from testing.harness import arguments, finish, run_command, say, shrink
 from benchmarks.storage import temporary_files
-from tests.crawl_index import write_crawl
-from tests.web_server import Fault, Request, WebServer, serving
+from testing.crawl_index import write_crawl
+from testing.web_server import Fault, Request, WebServer, serving
 
 FILES, KILLS, SEED = 8, 10, 11
 PAGE_S = 1.0

@@ -20,7 +20,7 @@ from answermill.indexing.shards.dense import Encoder, load_encoder
 from answermill.pipelines.steps.models import use_threads
 from answermill.ranking.transformer.padded import PaddedTransformer
 from answermill.ranking.transformer.text_vectors import PackedTransformer
-from benchmarks.harness import arguments, finish, say, shrink
+from testing.harness import arguments, finish, say, shrink
 
 PASSAGES = 160
 WORDS = 100

@@ -17,9 +17,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.steps.chain import run_steps, steps_of
-from benchmarks import tiny_job
-from benchmarks.harness import arguments, finish, say
-from benchmarks.smoke_data import small_encoder
+from testing import tiny_job
+from testing.harness import arguments, finish, say
+from testing.smoke_data import small_encoder
 
 PERMUTATIONS = 20
 WITH_WORKERS = 5

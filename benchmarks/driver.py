@@ -43,8 +43,8 @@ from answermill.pipelines.steps.retrieve import passes
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.pipelines.steps.retrieve.search_plan import plan
-from benchmarks.harness import arguments, finish, peak_gb, processes, say, shrink
-from benchmarks.smoke_data import small_encoder
+from testing.harness import arguments, finish, peak_gb, processes, say, shrink
+from testing.smoke_data import small_encoder
 
 UNITS = 100_000
 """Input files of ingest, each with a part in each of its three folders."""

@@ -22,8 +22,8 @@ from answermill.pipelines.data import sample
 from answermill.ranking.rerankers.pretrained.pair_scorers import load_scorer
 from answermill.ranking.transformer.published import PublishedClassifier
 from answermill.ranking.transformer.text_vectors import why_not_packed
-from benchmarks.family_models import FAMILIES, write_classifier
-from benchmarks.harness import arguments, finish, say
+from testing.family_models import FAMILIES, write_classifier
+from testing.harness import arguments, finish, say
 
 PAIRS, LAYERS, WIDTH, POSITIONS, WORDS = 300, 6, 128, 128, 2_000
 

@@ -24,7 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from benchmarks.fault_list import advice, commands, fuzz, inputs, machine, models, run_folder, stops
 from benchmarks.fault_list.fault import Ended, Fault, Place, sound_place, try_fault
-from benchmarks.harness import arguments, finish, processes, say
+from testing.harness import arguments, finish, processes, say
 
 LISTS = (models, run_folder, inputs, commands, advice, machine, stops)
 FAULTS: tuple[Fault, ...] = tuple(fault for each in LISTS for fault in each.FAULTS)

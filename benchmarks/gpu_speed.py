@@ -39,7 +39,7 @@ from answermill.ranking.transformer.packing import Tokeniser
 from answermill.schemas.labels import LabelledCandidate
 from answermill.schemas.ranked import RankedList
 from benchmarks.cascade_speed import SET, beside_predict, lists_of, name_of
-from benchmarks.harness import arguments, finish, installed, say, shrink
+from testing.harness import arguments, finish, installed, say, shrink
 
 SHAPES = {
     "minilm": (Shape(layers=6, width=384, heads=12, inner=1_536, vocabulary=30_522), (2, 3, 4, 5, 6)),

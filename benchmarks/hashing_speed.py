@@ -32,7 +32,7 @@ from answermill.ranking.rerankers.hashing.bits import Attention, Codes, pack, si
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Packed
-from benchmarks.harness import arguments, finish, peak_gb, say, shrink
+from testing.harness import arguments, finish, peak_gb, say, shrink
 
 CANDIDATES, ENCODED = 500, 50
 WIDTHS, LENGTHS, HIDDEN = (384, 768), (64, 128, 200), (128, 768)

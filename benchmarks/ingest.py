@@ -5,7 +5,7 @@ is without it. `beam_overhead` is Beam's wall time divided by the plain loop's, 
 are of one core by stage; the rest of the time is Beam's, and that of duplicates and checks.
 
 `over_trafilatura_pipeline`: how many times as fast as a plain script of Trafilatura and spaCy (`plain_ingest.py`) ingest cuts
-the same crawl files, both in one process; how good the two extractors are, `benchmarks.extraction` says.
+the same crawl files, both in one process; how good the two extractors are, `experiments.extraction` says.
 
 `peak_gb` and `peak_gb_4x` are the memory of the command on the Wikipedia corpus, and on four times as much text;
 `peak_gb_web` and `peak_gb_long` on the crawl files, and on copies of them until there are --pages pages.
@@ -30,7 +30,7 @@ from answermill.pipelines.specs.ingest import IngestCounts
 from answermill.pipelines.steps.ingest import ingest, parse_and_cut
 from answermill.pipelines.steps.ingest.crawl_files import find_files
 from answermill.pipelines.steps.ingest.repeated import verdicts
-from benchmarks.harness import arguments, finish, installed, run_command, say, seconds, shrink
+from testing.harness import arguments, finish, installed, run_command, say, seconds, shrink
 from benchmarks.plain_ingest import plain_ingest
 
 PAGES = 100_000

@@ -18,10 +18,10 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from benchmarks import tiny_job
-from benchmarks.engines import digests
-from benchmarks.harness import arguments, finish, processes, say
-from benchmarks.smoke_data import small_encoder
+from testing import tiny_job
+from testing.engines import digests
+from testing.harness import arguments, finish, processes, say
+from testing.smoke_data import small_encoder
 
 KILLS = 200
 SEED = 11

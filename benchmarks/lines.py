@@ -21,7 +21,7 @@ import tokenize
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from benchmarks.harness import arguments, finish
+from testing.harness import arguments, finish
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("schemas", "files", "indexing", "ranking", "pipelines", "answermill", "tools")

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
 from answermill.ranking.evaluation.metrics import Judged, measure
-from benchmarks.harness import arguments, finish, say, seconds, shrink
+from testing.harness import arguments, finish, say, seconds, shrink
 
 QUESTIONS, CANDIDATES, TIED = 5_000, 100, 10_000
 

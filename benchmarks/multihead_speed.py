@@ -24,8 +24,8 @@ from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Tokeniser
 from answermill.schemas.ranked import RankedList
 from benchmarks.cascade_speed import Runs, lists_of, over, timed
-from benchmarks.harness import arguments, finish, peak_gb, shrink
-from benchmarks.smoke_data import small_encoder
+from testing.harness import arguments, finish, peak_gb, shrink
+from testing.smoke_data import small_encoder
 
 SET = "squad/squad-sent-test.parquet"
 QUESTIONS, CANDIDATES = 16, 60

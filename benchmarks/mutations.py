@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.harness import arguments, finish, say
+from testing.harness import arguments, finish, say
 
 ROOT = Path(__file__).parents[1]
 MODULES = ("schemas", "files", "indexing", "ranking", "pipelines")

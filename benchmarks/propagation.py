@@ -37,7 +37,7 @@ from answermill.pipelines.specs.ingest import INGEST, IngestCounts
 from answermill.pipelines.specs.ingest import PASSAGES as PASSAGE_FOLDER
 from answermill.pipelines.specs.propagate import PROPAGATE, SENTENCE_LABELS
 from answermill.schemas.corpus import Passage, Sentence
-from benchmarks.harness import arguments, finish, say, shrink
+from testing.harness import arguments, finish, say, shrink
 from benchmarks.label_join import ENGINES
 
 PASSAGES, PARTS, PROCESSES = 1_000_000, 16, 2

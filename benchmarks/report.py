@@ -28,7 +28,7 @@ from answermill.pipelines.specs.retrieve import RETRIEVE, RetrieveCounts
 from answermill.schemas.corpus import Passage, Question, Sentence
 from answermill.schemas.ranked import Answer, Hit, ScoredCandidate, StageScore
 from answermill.schemas.record import Record
-from benchmarks.harness import arguments, finish, processes, run_command, say, shrink
+from testing.harness import arguments, finish, processes, run_command, say, shrink
 
 QUESTIONS, CANDIDATES, SENTENCES, PER_PART = 10_000, 400, 8, 500
 """In all; of a question; of a passage; and questions in a part of the folders."""

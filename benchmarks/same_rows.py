@@ -31,9 +31,9 @@ from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.runs.spec import FolderSpec
 from answermill.pipelines.specs.registry import folders
 from answermill.pipelines.steps.chain import run_steps, steps_of
-from benchmarks import tiny_job
-from benchmarks.harness import arguments, finish, say
-from benchmarks.smoke_data import small_encoder
+from testing import tiny_job
+from testing.harness import arguments, finish, say
+from testing.smoke_data import small_encoder
 
 KeyedRow: TypeAlias = tuple[str, bytes]
 """The key of its group, and a digest of all that is compared."""

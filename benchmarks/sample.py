@@ -19,8 +19,8 @@ from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.job_plan import load_plan
 from answermill.pipelines.steps.rerank.question_groups import ranked_lists
 from answermill.ranking.plan import run_stages
-from benchmarks.harness import arguments, finish, run_command, seconds
-from benchmarks.smoke_data import small_encoder
+from testing.harness import arguments, finish, run_command, seconds
+from testing.smoke_data import small_encoder
 
 
 def gold() -> dict[str, set[str]]:
@@ -50,7 +50,7 @@ def full_plan(run: Path) -> dict[str, str]:
 
 def write_small_job(folder: Path) -> None:
     """For --smoke: jobs of two stages of `overlap`, few questions and passages, which `answermill sample` leaves alone."""
-    from tests.tiny import ask_fewer
+    from testing.tiny import ask_fewer
 
     text = sample.copy_to(folder).read_text(encoding="utf-8")
     ask_fewer(folder, every=15)

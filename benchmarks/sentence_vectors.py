@@ -23,8 +23,8 @@ from answermill.pipelines.steps.job_plan import load_plan
 from answermill.pipelines.steps.rerank.question_groups import ranked_lists
 from answermill.ranking.plan import Stage, run_stages
 from answermill.schemas.ranked import RankedList
-from benchmarks.harness import arguments, finish, say, seconds
-from benchmarks.smoke_data import small_encoder
+from testing.harness import arguments, finish, say, seconds
+from testing.smoke_data import small_encoder
 
 Form = Literal["encoded", "fp16", "int8"]
 FORMS: tuple[Form, ...] = ("encoded", "fp16", "int8")
@@ -36,7 +36,7 @@ def write_job(folder: Path, smoke: bool) -> Path:
     job = sample.copy_to(folder)
     text, _, _ = job.read_text(encoding="utf-8").partition("[[rerank.stages]]")
     if smoke:
-        from tests.tiny import ask_fewer
+        from testing.tiny import ask_fewer
 
         ask_fewer(folder, every=15)
         text = text.replace("[index]", f"[index]\nencoder = {json.dumps(small_encoder())}")

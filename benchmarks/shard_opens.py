@@ -19,8 +19,8 @@ from answermill.indexing.shards.jvm import Java
 from answermill.indexing.shards.shard import Shard
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.steps.chain import run_steps
-from benchmarks.harness import arguments, finish, peak_gb, say, seconds, shrink
-from benchmarks.smoke_data import small_encoder
+from testing.harness import arguments, finish, peak_gb, say, seconds, shrink
+from testing.smoke_data import small_encoder
 
 PAGES, WORDS = 2_000, 3_000
 SHARDS, QUESTIONS = 8, 20_000

@@ -18,7 +18,7 @@ from answermill.pipelines.runs.manifests.manifest import Manifest
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.specs.retrieve import QUESTIONS
 from answermill.schemas.corpus import Question
-from benchmarks.harness import arguments, finish, say, seconds
+from testing.harness import arguments, finish, say, seconds
 
 ROOT = Path(__file__).parents[1]
 SMOKE = ("version", "wrong_usage")

@@ -21,9 +21,9 @@ from pathlib import Path
 from answermill.files.remote import Remote
 from answermill.files.store import put
 from benchmarks.attempts import write_job
-from benchmarks.engines import digests
-from benchmarks.harness import arguments, finish, run_command, say, seconds
-from tests.object_store import serving
+from testing.engines import digests
+from testing.harness import arguments, finish, run_command, say, seconds
+from testing.object_store import serving
 
 KILLS = 20
 SEED = 7

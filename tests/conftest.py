@@ -11,7 +11,7 @@ import pytest
 from filelock import FileLock
 
 if TYPE_CHECKING:
-    from tests.object_store import ObjectStore
+    from testing.object_store import ObjectStore
 
 # Before tests import numpy, torch and transformers; processes that tests start inherit it.
 for library in ("OMP", "MKL", "OPENBLAS"):
@@ -83,7 +83,7 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A complete run of the same steps and stages with small random models, on a third of the questions; for reading only."""
     from answermill.pipelines.config.job_file import load
     from answermill.pipelines.steps.chain import run_steps, steps_of
-    from tests.tiny import write_job
+    from testing.tiny import write_job
 
     def fill(folder: Path) -> None:
         job = load(write_job(folder))
@@ -95,7 +95,7 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def s3() -> Iterator[ObjectStore]:
     """An object store on this machine, which this process and those that it starts reach as s3://bucket."""
-    from tests.object_store import serving
+    from testing.object_store import serving
 
     with serving() as store, pytest.MonkeyPatch.context() as patch:
         for name, value in store.environment.items():

@@ -15,7 +15,7 @@ from answermill.__main__ import main
 from answermill.indexing.passages.text import fold
 from answermill.pipelines.specs.collect import LABELS
 from answermill.pipelines.specs.propagate import PASSAGE_LABELS
-from tests.tiny import write_body
+from testing.tiny import write_body
 
 ANSWERS = """
 [[rerank.stages]]

@@ -18,7 +18,7 @@ import yaml
 from answermill.pipelines import errors
 from answermill.pipelines.cli.command_line import command_line
 from answermill.pipelines.engine.beam_engine import new_pipeline
-from benchmarks.engines import Flink
+from testing.engines import Flink
 from deploy import without_docker
 
 ROOT = Path(__file__).parents[1]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.tiny import tokeniser
+from testing.tiny import tokeniser
 
 ROOT = Path(__file__).parents[1]
 INSTALLED = ("schemas", "files", "indexing", "ranking", "pipelines")

@@ -70,7 +70,7 @@ def nan_in_the_last_stage(place: Place) -> None:
 
 def heads(place: Place) -> None:
     """A checkpoint of several heads, and a folder work/heads that is in use."""
-    from tests.tiny import checkpoint
+    from testing.tiny import checkpoint
 
     checkpoint("multihead", place.folder / "checkpoints/multihead")
     written("work/heads/mine.txt", "mine\n")(place)

@@ -212,7 +212,7 @@ def nothing(place: Place) -> None:
 
 def sound_place(folder: Path) -> Place:
     """Write the small job below the folder, and run it. Raises RuntimeError if that fails."""
-    from tests.tiny import write_job
+    from testing.tiny import write_job
 
     job = write_job(folder, every=15)
     text = job.read_text(encoding="utf-8").replace(json.dumps(str(folder / "encoder")), '"encoder"')

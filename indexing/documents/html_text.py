@@ -2,7 +2,7 @@
 
 Of all three, headings, paragraphs, list items and rows of tables are lines of the text, in the order of the page; the cells of
 a row stand beside each other. Navigation, footers, forms and scripts are left out. Resiliparse keeps most, and is the fastest;
-`python -m benchmarks.extraction` measures all three. A change that gives another text raises `REVISION` in
+`python -m experiments.extraction` measures all three. A change that gives another text raises `REVISION` in
 pipelines/steps/ingest/ingest.py.
 """
 

@@ -4,7 +4,7 @@ Sentences cover every character that is not white space exactly once, and none c
 is a block of the page. Inside a line, a decision list decides: of RULES the first that applies to a mark says whether a
 sentence ends there.
 
-`python -m benchmarks.sentences` measures them against libraries, on the sentences of WikiQA's documents: F1 is 97.0 here,
+`python -m experiments.sentences` measures them against libraries, on the sentences of WikiQA's documents: F1 is 97.0 here,
 96.8 by BlingFire, 96.2 by pySBD, 95.9 by spaCy's sentencizer and 94.4 by syntok; only BlingFire is as fast.
 """
 

@@ -5,7 +5,7 @@ directions in which they vary most, the `dropped` strongest, which tell frequenc
 ("all-but-the-top", Mu & Viswanath 2018), and the next `dimension` are kept, 300 as Cosinet's paper has. A word's vector depends
 on the word and the model alone, not on the vocabulary or threads.
 
-Chosen on the dev sets of WikiQA and SQuAD-sent (`benchmarks/word_vectors.py`), ranking by relatedness alone, the mean of r_i
+Chosen on the dev sets of WikiQA and SQuAD-sent (`experiments/word_vectors.py`), ranking by relatedness alone, the mean of r_i
 (Cosinet §4.1.1): to drop 0 to 5 directions comes out equal, and 3 was in use. A layer's output for the word needs a forward
 pass, is worse on SQuAD-sent, and in the mean of both sets no better.
 """

@@ -10,9 +10,9 @@ from answermill.ranking.plan import Stage, run_stages, to_passages
 from answermill.ranking.rerankers.baselines.overlap import Overlap
 from answermill.ranking.rerankers.blend.blend import Blend
 from answermill.schemas.labels import LabelledCandidate
-from benchmarks.chain import Row, comparison, figures, left_out, not_weighing, others, row_of
-from benchmarks.long_lists import LongList, judged
-from benchmarks.question_sets.gold import Asked
+from experiments.chain import Row, comparison, figures, left_out, not_weighing, others, row_of
+from experiments.long_lists import LongList, judged
+from experiments.question_sets.gold import Asked
 
 TEXTS = ["the tower is high", "it was built in 1889", "it opened in 1889"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.harness import peak_gb, run_command
+from testing.harness import peak_gb, run_command
 
 
 def test_a_commands_peak_is_its_own_not_that_of_who_starts_it(capfd: pytest.CaptureFixture[str]) -> None:

@@ -14,8 +14,8 @@ from answermill.ranking.plan import Stage, run_stages
 from answermill.ranking.rerankers.cascade.cascade import Cascade
 from answermill.schemas.labels import LabelledCandidate
 from answermill.schemas.ranked import RankedList
-from benchmarks.question_sets.memory import Memory, RememberedEncoder, remember
-from tests.tiny import checkpoint
+from experiments.question_sets.memory import Memory, RememberedEncoder, remember
+from testing.tiny import checkpoint
 
 TEXTS = [
     "the answer",
@@ -83,7 +83,7 @@ def test_a_memory_is_of_all_who_added_to_it(tmp_path: Path) -> None:
 
 
 def test_many_files_are_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.question_sets.memory.MANY", 2)
+    monkeypatch.setattr("experiments.question_sets.memory.MANY", 2)
     writer = Memory(tmp_path, 1)
     for key in range(3):
         writer.add(np.array([key], np.uint64), np.array([[10.0 * key]]))

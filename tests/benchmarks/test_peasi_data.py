@@ -6,10 +6,10 @@ import pytest
 
 from answermill.schemas.corpus import Passage, Sentence
 from answermill.schemas.ranked import Hit
-from benchmarks import peasi_data
-from benchmarks.peasi_data import holds_answer, labelled, without_test_answers, wrong_ones
-from benchmarks.peasi_quality import product, top1
-from benchmarks.question_sets.gold import Asked
+from experiments import peasi_data
+from experiments.peasi_data import holds_answer, labelled, without_test_answers, wrong_ones
+from experiments.peasi_quality import product, top1
+from experiments.question_sets.gold import Asked
 
 ASKED = Asked("squad:1", "Which comet?", "Comets", (("own", "It is the comet."),), ("the comet",))
 

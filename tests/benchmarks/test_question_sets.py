@@ -10,14 +10,14 @@ import pytest
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.plan import to_passages
 from answermill.schemas.labels import LabelledCandidate
-from benchmarks import cascade_trainings
-from benchmarks.long_lists import judged
-from benchmarks.question_sets import draw, sources
-from benchmarks.question_sets.draw import apart_from, dev_set, kind, leaked
-from benchmarks.question_sets.gold import Asked, canonical, drawn, holds, is_answer
-from benchmarks.question_sets.learnable import asked_in_tests, learnable
-from benchmarks.smoke_data import small_data
-from benchmarks.train_lists import MOST_RIGHT, without_scraps, without_test_answers
+from experiments import cascade_trainings
+from experiments.long_lists import judged
+from experiments.question_sets import draw, sources
+from experiments.question_sets.draw import apart_from, dev_set, kind, leaked
+from experiments.question_sets.gold import Asked, canonical, drawn, holds, is_answer
+from experiments.question_sets.learnable import asked_in_tests, learnable
+from testing.smoke_data import small_data
+from experiments.train_lists import MOST_RIGHT, without_scraps, without_test_answers
 
 ASKED = Asked("wikiqa:Q1", "When was the tower built?", "Tower", (("wikiqa:D1", "It was built in 1889 ."),), ("in 1889",))
 

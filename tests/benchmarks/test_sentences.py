@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.sentences import golden_rules, right_rules
+from experiments.sentences import golden_rules, right_rules
 
 
 def test_golden_rules_are_read_and_not_run(tmp_path: Path) -> None:

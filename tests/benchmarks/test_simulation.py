@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.simulation import HandingOut, Workers, simulate
+from experiments.simulation import HandingOut, Workers, simulate
 
 
 def random() -> np.random.Generator:

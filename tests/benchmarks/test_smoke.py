@@ -42,7 +42,7 @@ def apart(monkeypatch: pytest.MonkeyPatch):
     if "torch" in sys.modules:
         threads = sys.modules["torch"].get_num_threads()
     yield
-    for name in [name for name in sys.modules if name.startswith("benchmarks.") and name != "benchmarks.smoke_data"]:
+    for name in [name for name in sys.modules if name.startswith("benchmarks.") and name != "testing.smoke_data"]:
         del sys.modules[name]
         vars(benchmarks).pop(name.removeprefix("benchmarks."), None)  # or `from benchmarks import …` has a former module
     os.environ.clear()
@@ -66,9 +66,9 @@ def test_a_benchmark_runs_on_token_data(name: str, shared_data: Path, apart, mon
 
 
 def test_chain_measures_has_in_the_cascade_s_place(shared_data: Path, apart, monkeypatch, capsys) -> None:
-    checkpoint = importlib.import_module("benchmarks.smoke_data").small_checkpoint("hashing")
+    checkpoint = importlib.import_module("testing.smoke_data").small_checkpoint("hashing")
     monkeypatch.setattr(sys, "argv", ["chain", "--smoke", "--data", str(shared_data), "--hashing", checkpoint])
-    importlib.import_module("benchmarks.chain").main()
+    importlib.import_module("experiments.chain").main()
     result = json.loads(capsys.readouterr().out.splitlines()[-1], parse_constant=refused)
     assert 0 <= result["p1_after_hashing"] <= result["mrr_after_hashing"] <= 100
     assert result["hashing_questions_per_s"] > 0 and "p1_without_cascade" not in result

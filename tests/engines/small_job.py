@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.engines import ROOT, digests
+from testing.engines import ROOT, digests
 
 BLOCK = "retrieve.block=10"
 """Three blocks of questions, so that every step but the last has units for two slots."""

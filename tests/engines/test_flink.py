@@ -19,8 +19,8 @@ import pytest
 from answermill.pipelines.errors import UNAVAILABLE
 from answermill.pipelines.revision import revision
 from answermill.pipelines.runs.step import work_folders
-from benchmarks.engines import ROOT, EngineMissing, Flink, digests, flink, other_revision
-from benchmarks.machines import children
+from testing.engines import ROOT, EngineMissing, Flink, digests, flink, other_revision
+from testing.machines import children
 from tests.engines.small_job import call, command, up_to_answers
 from tests.made_steps import reports_of
 

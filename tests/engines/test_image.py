@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.engines import ROOT, digests
+from testing.engines import ROOT, digests
 from tests.engines.small_job import call, words
 
 SCRIPT = [sys.executable, str(ROOT / "deploy" / "without_docker.py")]

@@ -18,9 +18,9 @@ import pytest
 
 from answermill.pipelines.errors import UNAVAILABLE
 from answermill.pipelines.revision import revision
-from benchmarks.engines import ROOT, EngineMissing, digests, other_revision
-from benchmarks.flink_machines import Cluster, flink_on_two_machines
-from benchmarks.machines import BUCKET, Machine
+from testing.engines import ROOT, EngineMissing, digests, other_revision
+from testing.flink_machines import Cluster, flink_on_two_machines
+from testing.machines import BUCKET, Machine
 from tests.engines.small_job import words
 
 JOB, RUN = f"s3://{BUCKET}/small/job.toml", f"s3://{BUCKET}/run"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.engines import ROOT
+from testing.engines import ROOT
 
 pytestmark = pytest.mark.engines
 TRIES_TO_CONNECT = "import socket; socket.create_connection(('192.0.2.1', 80), 5)"

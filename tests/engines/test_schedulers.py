@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from answermill.pipelines.errors import WORSE
-from benchmarks.engines import ROOT
+from testing.engines import ROOT
 
 FOLDER = ROOT / "examples" / "schedulers"
 pytestmark = pytest.mark.engines

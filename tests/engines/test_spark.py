@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.engines import EngineMissing, digests, spark
+from testing.engines import EngineMissing, digests, spark
 from tests.engines.small_job import call, command
 
 

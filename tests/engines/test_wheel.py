@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.engines import ROOT
+from testing.engines import ROOT
 from tests.answermill.test_api import examples
 
 pytestmark = pytest.mark.engines

@@ -16,7 +16,7 @@ from answermill.files.atomic_files import replacing, sha256, write_text
 from answermill.files.extras import ExtraMissing
 from answermill.files.remote import NotHere, Remote, as_path, listed
 from answermill.files.store import CACHE, Changed, fetch, fetch_tree, publishing, remove_tree, store_of
-from tests.object_store import ObjectStore
+from testing.object_store import ObjectStore
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,7 +13,7 @@ from answermill.files import web
 from answermill.files.remote import NotHere, Remote, as_path
 from answermill.files.store import Changed, each, fetch, read_range, requests_to
 from answermill.files.store_errors import Refused
-from tests.web_server import Fault, WebServer, serving
+from testing.web_server import Fault, WebServer, serving
 
 CONTENT = bytes(range(256)) * 12_000  # about three megabytes
 

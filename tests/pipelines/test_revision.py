@@ -17,7 +17,7 @@ import pytest
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.errors import UNAVAILABLE, JobError
 from answermill.pipelines.revision import PACKAGE, code_version, revision
-from benchmarks.engines import other_revision, worker_pool
+from testing.engines import other_revision, worker_pool
 
 
 class Holds(UnitDoFn):

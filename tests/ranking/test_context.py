@@ -27,7 +27,7 @@ from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Packed
 from answermill.ranking.transformer.pooling import pool
 from answermill.schemas.labels import LabelledCandidate, LabelledPassage, LabelledSentence
-from tests.tiny import SHAPE, enlarged, tokeniser
+from testing.tiny import SHAPE, enlarged, tokeniser
 
 ALL: tuple[Part, ...] = ("sentence", "title", "previous", "next")
 

@@ -22,7 +22,7 @@ from answermill.ranking.rerankers.cosinet.list_checkpoint import save_list_model
 from answermill.ranking.rerankers.registry import RERANKERS, load_reranker
 from answermill.ranking.training.list_models import MODELS
 from answermill.ranking.word_vectors.embeddings import Embeddings
-from tests.tiny import checkpoint, write_dense
+from testing.tiny import checkpoint, write_dense
 
 KINDS = sorted(name for name, entry in RERANKERS.items() if entry.checkpoint)
 

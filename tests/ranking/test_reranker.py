@@ -19,7 +19,7 @@ from answermill.ranking.rerankers.baselines.overlap import Overlap
 from answermill.ranking.rerankers.registry import RERANKERS, find, load_reranker
 from answermill.schemas.corpus import Passage, Question, Sentence
 from answermill.schemas.ranked import Candidate, Hit, RankedList, StageScore, Unit
-from tests.tiny import checkpoint, stage_settings
+from testing.tiny import checkpoint, stage_settings
 
 TEXTS = {
     "d1": ["Rome is the capital of Italy.", "It lies on the Tiber.", "Rome is old."],

@@ -9,7 +9,7 @@
 
 Boilerpipe (Kohlschütter et al., WSDM 2010) decides for each block by its length, its links and its neighbours; Readability
 scores elements by their paragraphs. This does the first to weigh blocks and the second to choose. The rules were chosen
-on a half of each set of `benchmarks.extraction`, which measures them on the other, and on 60 pages in other languages.
+on a half of each set of `experiments.extraction`, which measures them on the other, and on 60 pages in other languages.
 """
 
 from __future__ import annotations

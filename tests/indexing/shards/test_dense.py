@@ -30,7 +30,7 @@ from answermill.pipelines.steps.models import load_transformer
 from answermill.ranking.transformer.packing import Packed
 from answermill.ranking.transformer.padded import PaddedTransformer
 from answermill.ranking.transformer.text_vectors import PackedTransformer, why_not_packed
-from tests.tiny import write_dense
+from testing.tiny import write_dense
 
 TEXTS = [
     "Glacier caves form within the ice.",

@@ -30,7 +30,7 @@ from answermill.pipelines.specs.retrieve import RETRIEVE
 from answermill.pipelines.specs.run import Run
 from answermill.pipelines.steps.chain import run_steps
 from answermill.pipelines.steps.rerank.rerank import step_of
-from tests.tiny import write_dense
+from testing.tiny import write_dense
 
 STEPS = ("ingest", "index", "retrieve", "rerank")
 SUBJECTS = ("glacier", "river", "senate", "violin", "comet", "vaccine")

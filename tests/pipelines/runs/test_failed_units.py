@@ -27,7 +27,7 @@ from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.chain import run_steps, status
 from answermill.pipelines.steps.ingest import ingest
 from answermill.pipelines.steps.rerank import rerank
-from benchmarks.engines import digests, job_service
+from testing.engines import digests, job_service
 from tests.failing import FailingCut, FailingParse, FailingStages, fail
 from tests.made_steps import report
 

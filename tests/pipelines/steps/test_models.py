@@ -42,7 +42,7 @@ from answermill.pipelines.steps.retrieve.shard_search import EncodeQuestions
 from answermill.ranking.entry import Entry
 from answermill.ranking.reranker import Reranker, Resources
 from tests.made_steps import made_step
-from tests.tiny import write_dense
+from testing.tiny import write_dense
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from answermill.files.model_files import code_in
 from answermill.indexing.shards.dense import ModelMissing, find_model, load_encoder
 from answermill.pipelines.steps.models import load_transformer
-from tests.tiny import checkpoint, write_dense
+from testing.tiny import checkpoint, write_dense
 
 ROOT = Path(__file__).parents[3]
 PRODUCT = ("schemas", "files", "indexing", "ranking", "pipelines", "answermill", "benchmarks")

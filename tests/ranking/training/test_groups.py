@@ -17,7 +17,7 @@ from answermill.ranking.training.distillation import Distillation, LabelLoss, ha
 from answermill.ranking.training.groups import Group, Groups, cut, margin_mse, softmax_loss
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.schemas.labels import LabelledCandidate
-from tests.tiny import SHAPE, tokeniser
+from testing.tiny import SHAPE, tokeniser
 
 LABELS, GROUPS = torch.tensor([0.0, 1, 0, 1, 0, 1]), torch.tensor([1, 0, 0, 1, 1, 1])
 """Text 1 against 2; texts 3 and 5 each against 0 and 4."""

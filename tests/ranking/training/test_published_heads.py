@@ -36,7 +36,7 @@ from answermill.ranking.transformer.packing import Tokeniser
 from answermill.ranking.transformer.published import PublishedClassifier
 from answermill.schemas.labels import LabelledCandidate, LabelledPassage, LabelledSentence
 from answermill.schemas.ranked import RankedList
-from benchmarks.family_models import write_classifier
+from testing.family_models import write_classifier
 
 SENTENCES = ("The comet came in 1910.", "The river is of ice.", "A violin and a lantern were found.", "The harvest.")
 QUESTIONS = ("When did the comet come?", "Which river is of ice?")

@@ -20,7 +20,7 @@ from answermill.pipelines.steps.rerank.question_groups import ranked_lists
 from answermill.ranking.plan import run_stages
 from answermill.ranking.rerankers.blend.weights import FitOptions, WeightsFile
 from answermill.ranking.rerankers.cascade.cascade import Cascade, fit_prior
-from tests.tiny import checkpoint
+from testing.tiny import checkpoint
 
 PLAN = """
 [[rerank.stages]]

@@ -29,7 +29,7 @@ from answermill.ranking.rerankers.registry import load_reranker
 from answermill.ranking.training.loop import Dev
 from answermill.schemas.labels import LabelledCandidate
 from tests.pipelines.learn.train.test_train import TRANSFORMER
-from tests.tiny import write_body
+from testing.tiny import write_body
 
 TEACHERS = ("t1", "t2", "t3")
 

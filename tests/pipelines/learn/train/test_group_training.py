@@ -21,7 +21,7 @@ from answermill.ranking.training import cross_encoders
 from answermill.ranking.training.cross_encoders import PairBatch, PairTask
 from answermill.ranking.training.loop import Dev
 from answermill.schemas.labels import LabelledCandidate
-from tests.tiny import write_body
+from testing.tiny import write_body
 
 JOB = """
 [transformer]

@@ -37,7 +37,7 @@ from answermill.ranking.training import loop
 from answermill.ranking.training.state import History
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.schemas.labels import LabelledPassage, LabelledSentence
-from tests.tiny import write_body
+from testing.tiny import write_body
 
 JOB = """
 [model]

@@ -37,9 +37,9 @@ from answermill.pipelines.specs.rerank import ANSWERS, RERANK, SCORED, RerankCou
 from answermill.pipelines.specs.retrieve import QUESTIONS, QUESTIONS_REJECTS, RETRIEVED, RetrieveCounts
 from answermill.pipelines.specs.run import Run
 from answermill.pipelines.steps.chain import run_steps
-from tests.crawl_index import write_crawl
+from testing.crawl_index import write_crawl
 from tests.pipelines.look.estimate.toy_step import TOY
-from tests.tiny import write_job
+from testing.tiny import write_job
 
 RATES = Rates(
     "a machine",

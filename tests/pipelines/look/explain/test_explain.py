@@ -25,7 +25,7 @@ from answermill.pipelines.specs.rerank import SCORED, RerankCounts
 from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVE, RETRIEVED, RetrieveCounts
 from answermill.schemas.corpus import Question, Rejected
 from answermill.schemas.ranked import ScoredCandidate
-from tests.object_store import ObjectStore
+from testing.object_store import ObjectStore
 from tests.pipelines.look.report.written_run import commit, passage, write_run
 
 

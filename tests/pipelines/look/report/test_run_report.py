@@ -28,7 +28,7 @@ from answermill.pipelines.specs.rerank import ANSWERS, SCORED, StageCounts
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.schemas.labels import PassageLabel, SentenceLabel
 from answermill.schemas.ranked import ScoredCandidate
-from tests.object_store import ObjectStore
+from testing.object_store import ObjectStore
 from tests.pipelines.look.report.written_run import commit, passage, write_run
 
 STAGES = ["cosinet", "complete", "cascade", "peasi.pr", "peasi.easi", "similarity"]

@@ -19,7 +19,7 @@ from answermill.pipelines.runs.step import WORK
 from answermill.pipelines.runs.watch.live import RUNNING
 from answermill.pipelines.specs.rerank import RerankCounts
 from answermill.pipelines.steps.chain import run_steps
-from tests.object_store import ObjectStore
+from testing.object_store import ObjectStore
 from tests.pipelines.look.verify.test_verify import call, files
 
 PART = "scored/part-00077-abcdef12.parquet"

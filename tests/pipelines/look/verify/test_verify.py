@@ -27,7 +27,7 @@ from answermill.pipelines.look.verify.verify import Verification
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.specs.annotate import TASKS
-from tests.object_store import ObjectStore
+from testing.object_store import ObjectStore
 
 
 @pytest.fixture

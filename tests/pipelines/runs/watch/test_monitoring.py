@@ -22,7 +22,7 @@ from answermill.pipelines.runs.watch import live, log_lines
 from answermill.pipelines.runs.watch.live import RUNNING, WORK, Live, Running, line_of
 from answermill.pipelines.runs.watch.metrics import MetricsFile
 from answermill.pipelines.runs.watch.progress import Done, Progress, print_line, progress
-from tests.object_store import ObjectStore
+from testing.object_store import ObjectStore
 
 ROOT = Path(__file__).parents[4]
 AT_WORK = Progress("rerank", 1, 3, 3, 9, "passages", None, 1.0, None)

@@ -36,7 +36,7 @@ from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Tokeniser
 from answermill.schemas.ranked import ScoredCandidate
-from tests.tiny import checkpoint as write_checkpoint
+from testing.tiny import checkpoint as write_checkpoint
 
 SHAPE = Shape(layers=2, width=32, heads=2, inner=64, vocabulary=30_522, positions=64)
 LIMIT = 12

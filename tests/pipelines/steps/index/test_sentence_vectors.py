@@ -24,7 +24,7 @@ from answermill.pipelines.steps.rerank import rerank
 from answermill.pipelines.steps.rerank.question_groups import ranked_lists
 from answermill.ranking.plan import run_stages
 from answermill.schemas.ranked import ScoredCandidate
-from tests.tiny import write_dense
+from testing.tiny import write_dense
 
 SUBJECTS = ("glacier", "river", "senate", "violin", "comet", "vaccine")
 FP16 = 'context = ["title", "sentence"]\nstored = "fp16"'

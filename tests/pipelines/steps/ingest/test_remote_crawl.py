@@ -29,9 +29,9 @@ from answermill.pipelines.steps.ingest.fetch_plan import foresee
 from answermill.pipelines.steps.ingest.ingest import ingest
 from answermill.schemas.corpus import Document, Passage, Rejected
 from answermill.schemas.record import Record
-from tests.crawl_index import write_crawl, write_index
-from tests.object_store import ObjectStore
-from tests.web_server import Fault, Request, WebServer, serving
+from testing.crawl_index import write_crawl, write_index
+from testing.object_store import ObjectStore
+from testing.web_server import Fault, Request, WebServer, serving
 
 RECORDS: dict[str, type[Record]] = {"documents": Document, "passages": Passage, "rejects": Rejected}
 

@@ -19,7 +19,7 @@ from answermill.ranking.rerankers.cascade import cascade_model
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.schemas.labels import LabelledCandidate
-from tests.tiny import SHAPE, enlarged, tokeniser
+from testing.tiny import SHAPE, enlarged, tokeniser
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from answermill.ranking.reranker import Reranker, Resources
 from answermill.ranking.rerankers import registry
 from answermill.ranking.rerankers.baselines import complete
 from answermill.schemas.ranked import ScoredCandidate
-from tests.tiny import SETTINGS, checkpoint, stage_settings
+from testing.tiny import SETTINGS, checkpoint, stage_settings
 
 TOY = {
     "toy/__init__.py": """

@@ -26,7 +26,7 @@ from answermill.pipelines.steps.rerank import rerank
 from answermill.pipelines.steps.rerank.answers import questions_of
 from answermill.ranking.entry import Entry
 from answermill.ranking.reranker import Reranker, Resources
-from tests.tiny import checkpoint, write_dense
+from testing.tiny import checkpoint, write_dense
 
 THREADS = ("--direct_running_mode=multi_threading", "--direct_num_workers=4")
 STEPS = ("ingest", "index", "retrieve", "rerank")

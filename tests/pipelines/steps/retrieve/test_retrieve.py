@@ -48,7 +48,7 @@ from answermill.pipelines.steps.retrieve.search_plan import plan
 from answermill.pipelines.steps.retrieve.shard_search import QuestionVectors, SearchShard, search
 from answermill.schemas.corpus import Question
 from answermill.schemas.ranked import Hit
-from benchmarks.smoke_data import small_encoder
+from testing.smoke_data import small_encoder
 from tests.pipelines.steps.retrieve import plain_retrieval
 
 SUBJECTS = ("glacier", "river", "senate", "violin", "comet", "vaccine")

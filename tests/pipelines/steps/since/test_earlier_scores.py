@@ -16,7 +16,7 @@ from answermill.pipelines.specs.rerank import ANSWERS, RERANK, SCORED, StageCoun
 from answermill.pipelines.steps.chain import run_steps
 from answermill.ranking.rerankers.registry import RERANKERS
 from answermill.schemas.labels import LabelledCandidate
-from tests.tiny import checkpoint, write_dense
+from testing.tiny import checkpoint, write_dense
 
 QUESTIONS, SENTENCES = 6, 8
 

@@ -21,8 +21,8 @@ from answermill.pipelines.steps.chain import run_steps
 from answermill.schemas.corpus import Document, Passage
 from answermill.schemas.ranked import Answer, Hit, ScoredCandidate
 from answermill.schemas.record import Record
-from tests.crawl_index import write_crawl
-from tests.tiny import write_dense, write_job
+from testing.crawl_index import write_crawl
+from testing.tiny import write_dense, write_job
 
 STEPS = ("ingest", "index", "retrieve", "rerank")
 RECORDS: dict[str, tuple[type[Record], str]] = {

@@ -22,7 +22,7 @@ from answermill.ranking.rerankers.blend.blend import Blend
 from answermill.ranking.rerankers.blend.weights import WeightsFile
 from answermill.ranking.rerankers.cascade.prior import Prior
 from answermill.ranking.rerankers.registry import load_reranker
-from tests.tiny import checkpoint
+from testing.tiny import checkpoint
 
 OVERLAP = 'reranker = "overlap"\nname = "words"'
 RETRIEVE = '[retrieve]\nquestions = "questions.jsonl"\nsources = ["bm25"]\n'

@@ -25,7 +25,7 @@ from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.schemas.labels import LabelledPassage, LabelledSentence
 from answermill.schemas.ranked import RankedList
 from tests.ranking.rerankers.peasi.test_span import QUESTION, random_lists, texts
-from tests.tiny import SHAPE, enlarged, tokeniser
+from testing.tiny import SHAPE, enlarged, tokeniser
 
 TITLE = "Senate of comets"
 

@@ -20,7 +20,7 @@ from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.schemas.ranked import RankedList
 from tests.ranking.rerankers.peasi.test_at_once import model, titled
 from tests.ranking.rerankers.peasi.test_span import random_lists
-from tests.tiny import SHAPE, enlarged, tokeniser
+from testing.tiny import SHAPE, enlarged, tokeniser
 
 BOTH: tuple[Variant, ...] = ("mtl0", "mtl1", "joint")
 

@@ -27,7 +27,7 @@ from answermill.ranking.training.passages.passage_start import build
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.schemas.labels import LabelledPassage, LabelledSentence
 from answermill.schemas.ranked import RankedList
-from tests.tiny import SHAPE, enlarged, tokeniser
+from testing.tiny import SHAPE, enlarged, tokeniser
 
 NOUNS = ("comet", "river of ice", "violin", "old senate", "lantern", "harvest")
 

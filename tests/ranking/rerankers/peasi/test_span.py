@@ -36,7 +36,7 @@ from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.schemas.corpus import Passage, Question, Sentence
 from answermill.schemas.labels import LabelledPassage, LabelledSentence
 from answermill.schemas.ranked import Candidate, Hit, RankedList
-from tests.tiny import SHAPE, enlarged, tokeniser
+from testing.tiny import SHAPE, enlarged, tokeniser
 
 QUESTION = "Which comet is it?"
 NOUNS = ("comet", "river of ice", "violin", "old senate", "lantern", "harvest moon", "engine")

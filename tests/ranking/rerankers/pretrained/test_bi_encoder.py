@@ -17,7 +17,7 @@ from answermill.ranking.rerankers.pretrained import BiEncoderStage
 from answermill.ranking.rerankers.pretrained.bi_encoder import PublishedVectorCoder
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.schemas.labels import LabelledCandidate
-from tests.tiny import write_dense
+from testing.tiny import write_dense
 
 QUESTION = "Which river flows through Rome?"
 TEXTS = ("The Tiber flows through Rome into the sea.", "Paris is the capital of France.", "Rome is old.", "wind")

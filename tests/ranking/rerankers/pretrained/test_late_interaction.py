@@ -16,7 +16,7 @@ from answermill.indexing.shards.dense import find_model
 from answermill.ranking.reranker import Reranker
 from answermill.ranking.rerankers.registry import load_reranker
 from tests.ranking.rerankers.pretrained.test_bi_encoder import LIST, QUESTION, TEXTS, scores
-from tests.tiny import write_dense, write_late_interaction
+from testing.tiny import write_dense, write_late_interaction
 
 
 def load(folder: Path | str, **settings: object) -> Reranker:

@@ -19,7 +19,7 @@ from answermill.ranking.rerankers.pretrained.pair_scorers import PackedScorer, l
 from answermill.ranking.rerankers.pretrained.sequence_classifier import CrossEncoder
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.ranking.transformer.published import PublishedClassifier
-from benchmarks.family_models import FAMILIES, PACKED, change_json, write_classifier
+from testing.family_models import FAMILIES, PACKED, change_json, write_classifier
 
 QUESTIONS = ["When was the dam at Aswan finished?", "Who wrote the letters?", "wind"]
 SENTENCES = [

@@ -1,0 +1,366 @@
+"""Plans over long lists of real retrieval: what the default plan is worth, and what each stage adds to it or loses.
+
+Lists: `long_lists`, L-test, or with --set dev L-dev, where choices are made. Figures are in percent of the `questions` whose
+answer is among the retrieved sentences; `…_of_asked` is of all that were `asked`, where the others count as wrong. P@1 and MRR
+are of the list that a plan leaves, and a lost answer counts 0. `p1_lenient_…` takes every sentence of the gold document that
+holds a short answer for right.
+
+Plans: `default`, the sample job's. `without_<stage>`, the default plan with that stage left out: its score is weighed no
+more, the other weights stay, and what it keeps, the stage before keeps. On `costly_questions`, all or --costly of them, drawn
+by hash: `full`, the sample's second plan; `no_blend`, the chain as the papers have it (plan_without_blend.toml); --plan FILE,
+the plan of another job, as `plan`; `similarity_all` and `cross_encoder_all`, the dense encoder's cosine and the last exit of
+the default plan's cascade over all sentences of a list (on L-dev over the best 40 of Cosinet and BM25). Every row is compared
+with the default plan on the same questions, `…_default_on_costly` there. `…_low` and `…_high` are bootstrapped 95 % intervals;
+`p_default_over_<plan>` is the p of a paired randomisation test of P@1, `mrr_p_default_over_<plan>` of MRR, and
+`p1_gain_over_<plan>` the difference.
+
+Of the default plan's stages: `answer_p1_after_…` and `answer_mrr_after_…`, the order in which a stage leaves its list; after
+`peasi.pr`, which ranks passages, of passages that hold an answer. `gold_lost_at_…`: questions whose last answer left there.
+`layer_tokens_share`: layers × tokens of the default plan's transformers over those of `cross_encoder_all`; vectors of sentences
+count as none, as an index can hold them. `questions_per_s`: the default plan on SPEED_QUESTIONS lists, one thread.
+
+--work keeps the lists and what the cascade and the encoder have said of every text, so that another plan, or this one after a
+stop, computes only what is new; the rows are compared with the plan's own on the lists of `questions_per_s`. --rows plans
+leaves out the rows `without_<stage>`, --rows stages the costly ones.
+
+With --hashing, beside the default plan's rows there is only this: a checkpoint of HAS stands in the cascade's place and leaves
+as many candidates. `p1_after_hashing` is beside the cascade's; what comes behind weighs the cascade's score, and is left out.
+`…_questions_per_s` of each of the two alone, medians of interleaved rounds, answers read from their bits as a store gives them;
+what making these took is `answers_encoded_per_s`. --save writes `chain_hashing.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from answermill.indexing.shards.dense import find_model
+from answermill.indexing.shards.sentence_codes import StoredCode
+from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.steps.job_plan import CheckedPlan, load_plan, load_stages
+from answermill.pipelines.steps.models import passage_encoder
+from answermill.ranking.evaluation.arrays import Floats
+from answermill.ranking.evaluation.significance import compare
+from answermill.ranking.plan import Reranked, Stage, run_stages
+from answermill.ranking.reranker import Costed
+from answermill.ranking.rerankers.baselines.similarity import Similarity
+from answermill.ranking.rerankers.blend.blend import Blend
+from answermill.ranking.rerankers.blend.score_columns import WeightedSum
+from answermill.ranking.rerankers.cascade.cascade import Cascade
+from answermill.ranking.rerankers.cascade.prior import Prior
+from answermill.ranking.rerankers.hashing.hashing import AnswerCoder, Hashing
+from answermill.ranking.rerankers.hashing.hashing_model import load as load_hashing
+from answermill.schemas.ranked import Candidate, Unit
+from experiments.first_stage import cosinet_and_bm25
+from testing.harness import arguments, finish, say, seconds, shrink, work_folder
+from experiments.long_lists import SETS, LongList, read_lists, small_lists
+from experiments.question_sets.gold import drawn
+from experiments.question_sets.memory import RememberedEncoder, copy_of, remember
+from testing.smoke_data import small_plan
+
+SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
+FULL = SAMPLE.with_name("full.toml")
+NO_BLEND = Path(__file__).with_name("plan_without_blend.toml")
+PEASI = ("peasi.pr", "peasi.easi")
+SPEED_QUESTIONS, DEV_DEPTH, AT_ONCE = 40, 40, 32
+Result = dict[str, float | int | str]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What a plan is worth, question by question [questions]."""
+
+    p1: Floats
+    mrr: Floats
+    lenient: Floats
+
+    def where(self, chosen: npt.NDArray[np.bool_]) -> Row:
+        return Row(self.p1[chosen], self.mrr[chosen], self.lenient[chosen])
+
+
+def measured(plan: Sequence[Stage], lists: Sequence[LongList], unit: Unit = "passage") -> Row:
+    """Run the plan over the lists, some at a time, and say how far it is."""
+    outcomes: list[Reranked] = []
+    for start in range(0, len(lists), AT_ONCE):
+        some = lists[start : start + AT_ONCE]
+        outcomes += run_stages([each.passages if unit == "passage" else each.ranked for each in some], plan, unit)
+    return row_of(outcomes, lists)
+
+
+def row_of(outcomes: Sequence[Reranked], lists: Sequence[LongList]) -> Row:
+    kept = [[c.candidate_id for c in outcome.kept.candidates] for outcome in outcomes]
+    pairs = list(zip(kept, lists, strict=True))
+    ranks = [next((n for n, key in enumerate(ids, 1) if key in each.gold), 0) for ids, each in pairs]
+    lenient = [bool(ids) and ids[0] in each.lenient for ids, each in pairs]
+    reciprocal = [1 / rank if rank else 0.0 for rank in ranks]
+    first = [rank == 1 for rank in ranks]
+    return Row(*(np.array(values, np.float64) for values in (first, reciprocal, lenient)))
+
+
+def figures(name: str, row: Row, asked: int | None = None) -> Result:
+    """A plan's keys; those of all that were asked only where `asked` says how many that are."""
+    result: Result = {}
+    for metric, values in (("p1", row.p1), ("mrr", row.mrr)):
+        interval = compare(np.zeros(len(values)), values)
+        result |= {f"{metric}_{name}": 100 * interval.b}
+        result |= {f"{metric}_{name}_low": 100 * interval.low, f"{metric}_{name}_high": 100 * interval.high}
+        if asked is not None:
+            result[f"{metric}_{name}_of_asked"] = 100 * float(values.sum()) / asked
+    result[f"p1_lenient_{name}"] = 100 * float(row.lenient.mean())
+    say(f"{name:<22} P@1 {result[f'p1_{name}']:.2f}, MRR {result[f'mrr_{name}']:.2f}, lenient {100 * row.lenient.mean():.2f}")
+    return result
+
+
+def comparison(name: str, default: Row, other: Row) -> Result:
+    name = name.removesuffix("_all")
+    p1, mrr = compare(other.p1, default.p1), compare(other.mrr, default.mrr)
+    return {
+        f"p_default_over_{name}": p1.p,
+        f"mrr_p_default_over_{name}": mrr.p,
+        f"p1_gain_over_{name}": 100 * p1.difference,
+        f"p1_gain_over_{name}_low": 100 * p1.low,
+        f"p1_gain_over_{name}_high": 100 * p1.high,
+        f"mrr_gain_over_{name}": 100 * mrr.difference,
+        f"mrr_gain_over_{name}_low": 100 * mrr.low,
+        f"mrr_gain_over_{name}_high": 100 * mrr.high,
+    }
+
+
+def whole_lists(plan: Sequence[Stage], encoder: Any, work: Path, suffix: str) -> dict[str, list[Stage]]:
+    """Rankers of all sentences."""
+    cascade = next(str(stage.checkpoint) for stage in plan if isinstance(stage.reranker, Cascade))
+    alone = {"rerank": {"stages": [{"reranker": "cascade", "checkpoint": cascade}]}}
+    return {
+        f"similarity_{suffix}": [Stage("similarity", Similarity(encoder))],
+        f"cross_encoder_{suffix}": remember(load_plan(Job.model_validate(alone)), work),
+    }
+
+
+def costly(
+    default: Sequence[Stage], encoder: Any, work: Path, options: argparse.Namespace, row: Row, lists: Sequence[LongList]
+) -> Result:
+    """Other plans and rankers of all sentences, beside the default plan on the same questions."""
+    names = set(drawn((each.asked.question_id for each in lists), int(options.costly or len(lists))))
+    here = np.array([each.asked.question_id in names for each in lists])
+    some, mine = [each for each, chosen in zip(lists, here, strict=True) if chosen], row.where(here)
+    layer_tokens(default)
+    measured(default, some)
+    spent = layer_tokens(default)
+    result: Result = {"costly_questions": len(some)} | figures("default_on_costly", mine)
+    for name, file in (("full", FULL), ("no_blend", NO_BLEND), ("plan", options.plan)):
+        if file and file.is_file():
+            other = measured(remember(load_stages(CheckedPlan.of(load(file)), lambda: encoder), work), some)
+            result |= figures(name, other) | comparison(name, mine, other)
+    whole, suffix = (some, "all") if options.set == "test" else (narrowed(some), f"of_{DEV_DEPTH}")
+    for name, plan in whole_lists(default, encoder, work, suffix).items():
+        other = measured(plan, whole, "sentence")
+        result |= figures(name, other) | comparison(name, mine, other)
+        if name.startswith("cross_encoder"):
+            result["layer_tokens_share"] = 100 * spent / layer_tokens(plan)
+    return result
+
+
+def narrowed(lists: Sequence[LongList]) -> list[LongList]:
+    """The best DEV_DEPTH sentences of each list, by Cosinet and BM25."""
+    outcomes = run_stages([each.ranked for each in lists], cosinet_and_bm25(DEV_DEPTH), "sentence")
+    return [replace(each, ranked=outcome.kept) for each, outcome in zip(lists, outcomes, strict=True)]
+
+
+def layer_tokens(plan: Sequence[Stage]) -> int:
+    """Layers × tokens that the plan's stages have spent since they were last asked."""
+    return sum(stage.reranker.costs()["layer_tokens"] for stage in plan if isinstance(stage.reranker, Costed))
+
+
+def rank_after(stage: str, outcome: Reranked, gold: frozenset[str]) -> int | None:
+    """The best rank that an answer, or a passage that holds one, has in what a stage left; None if none has."""
+    everyone: Sequence[Candidate] = (*outcome.kept.candidates, *(departure.candidate for departure in outcome.departed))
+    ranks = [
+        score.rank
+        for c in everyone
+        for score in c.stages
+        if score.rank is not None
+        and score.stage == stage
+        and (c.candidate_id in gold or (stage == "peasi.pr" and holds(c, gold)))
+    ]
+    return min(ranks, default=None)
+
+
+def holds(candidate: Candidate, gold: frozenset[str]) -> bool:
+    return any(sentence.sentence_id in gold for sentence in candidate.sentences)
+
+
+def is_there(outcome: Reranked, gold: frozenset[str]) -> bool:
+    """Whether an answer, or a passage that holds one, is among what a plan leaves."""
+    return any(c.candidate_id in gold or (c.sentence is None and holds(c, gold)) for c in outcome.kept.candidates)
+
+
+def after(outcomes: Sequence[Reranked], lists: Sequence[LongList], stage: str) -> tuple[float, float]:
+    """P@1 and MRR of what a stage left, in percent."""
+    ranks = [rank_after(stage, outcome, each.gold) for outcome, each in zip(outcomes, lists, strict=True)]
+    first = sum(rank == 1 for rank in ranks) / len(ranks)
+    reciprocal = sum(1 / rank for rank in ranks if rank) / len(ranks)
+    return 100 * first, 100 * reciprocal
+
+
+def stage_by_stage(plan: Sequence[Stage], lists: Sequence[LongList]) -> tuple[Row, Result]:
+    """The plan's worth, and what becomes of the answers at each stage."""
+    result: Result = {}
+    current, unit, alive = [each.passages for each in lists], "passage", len(lists)
+    outcomes: list[Reranked] = []
+    for stage in plan:
+        outcomes = []
+        for start in range(0, len(current), AT_ONCE):
+            outcomes += run_stages(current[start : start + AT_ONCE], [stage], cast(Unit, unit))
+        p1, mrr = after(outcomes, lists, stage.name)
+        still = sum(is_there(outcome, each.gold) for outcome, each in zip(outcomes, lists, strict=True))
+        name = stage.name.replace(".", "_")
+        result |= {f"answer_p1_after_{name}": p1, f"answer_mrr_after_{name}": mrr}
+        result[f"gold_lost_at_{name}"] = 100 * (alive - still) / len(lists)
+        say(f"{stage.name:<12} P@1 {p1:.2f}, MRR {mrr:.2f}, answers left for {still} of {len(lists)} questions")
+        alive, current, unit = still, [outcome.kept for outcome in outcomes], stage.reranker.writes
+    return row_of(outcomes, lists), result
+
+
+def on_its_own(plan: Sequence[Stage], remembered: Sequence[Stage], lists: Sequence[LongList]) -> Result:
+    """The plan without a memory. Raises SystemExit if a row differs from those with it."""
+    passages = [each.passages for each in lists]
+    began = time.perf_counter()
+    own = run_stages(passages, plan)
+    taken = time.perf_counter() - began
+    if [outcome.rows() for outcome in own] != [outcome.rows() for outcome in run_stages(passages, remembered)]:
+        raise SystemExit("the plan and its replay from --work gave different rows")
+    return {"questions_per_s": len(lists) / taken, "speed_questions": len(lists)}
+
+
+@dataclass(frozen=True)
+class Held:
+    """Answers in memory, as a store holds them."""
+
+    answers: dict[tuple[str, ...], StoredCode]
+
+    def find(self, texts: Sequence[tuple[str, ...]]) -> list[StoredCode | None]:
+        return [self.answers.get(text) for text in texts]
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """The default plan."""
+
+    plan: list[Stage]
+    """As it is."""
+    remembered: list[Stage]
+    some: list[LongList]
+    """The lists of SPEED_QUESTIONS questions, drawn by hash."""
+
+
+def with_hashing(default: Default, lists: Sequence[LongList], checkpoint: Path, rounds: int) -> Iterator[tuple[str, float]]:
+    """HAS in the cascade's place."""
+    plan = default.remembered
+    place = next(n for n, stage in enumerate(plan) if stage.name == "cascade")
+    before = [outcome.kept for outcome in run_stages([each.passages for each in lists], plan[:place])]
+    model, tokeniser = load_hashing(checkpoint, find_model)
+    texts = list({parts: None for ranked in before for parts in model.reading.texts(ranked)})
+    began = time.perf_counter()
+    coded = AnswerCoder(model, tokeniser).encode(texts)
+    yield "answers_encoded_per_s", len(texts) / (time.perf_counter() - began)
+    bits = np.split(coded.bits, np.cumsum(coded.lengths)[:-1])
+    held = Held({text: StoredCode(*answer) for text, *answer in zip(texts, bits, coded.cut.tolist(), strict=True)})
+    left = max(len(outcome.kept.candidates) for outcome in run_stages(before, [plan[place]], "sentence"))
+    hashing = Stage("hashing", Hashing(model, tokeniser, held), left)
+    p1, mrr = after(run_stages(before, [hashing], "sentence"), lists, "hashing")
+    yield "p1_after_hashing", p1
+    yield "mrr_after_hashing", mrr
+    some = {each.asked.question_id for each in default.some}
+    timed = [ranked for ranked in before if ranked.question.question_id in some]
+    times: dict[str, list[float]] = {"cascade": [], "hashing": []}
+    for _ in range(rounds):
+        for name, one in (("cascade", default.plan[place]), ("hashing", hashing)):
+            with seconds(times[name]):
+                run_stages(timed, [one], "sentence")
+    for name, taken in times.items():
+        yield f"{name}_questions_per_s", len(timed) / statistics.median(taken)
+
+
+def others(plan: Sequence[Stage]) -> Iterator[tuple[str, list[Stage]]]:
+    """The default plan without one of its stages, or without PEASI's two."""
+    for names in (*((stage.name,) for stage in plan), PEASI):
+        if set(names) <= {stage.name for stage in plan}:
+            label = "peasi" if names == PEASI else names[0].replace(".", "_")
+            yield f"without_{label}", left_out(plan, names)
+
+
+def left_out(plan: Sequence[Stage], names: Sequence[str]) -> list[Stage]:
+    """The plan without some of its stages: their scores are weighed no more, and how many they keep, the stage before keeps."""
+    shorter: list[Stage] = []
+    for stage in plan:
+        if stage.name not in names:
+            shorter.append(not_weighing(stage, names))
+        elif stage.keep is not None and shorter and shorter[-1].keep is None:
+            shorter[-1] = replace(shorter[-1], keep=stage.keep)
+    return shorter
+
+
+def not_weighing(stage: Stage, names: Sequence[str]) -> Stage:
+    """A stage that weighs no scores of stages that are left out; its other weights stay as they are."""
+
+    def fewer(weighed: WeightedSum) -> dict[str, float]:
+        return {name: weight for name, weight in zip(weighed.names, weighed.weights, strict=True) if name not in names}
+
+    if isinstance(stage.reranker, Blend):
+        return replace(stage, reranker=Blend(fewer(stage.reranker._sum)))
+    if isinstance(stage.reranker, Cascade) and stage.reranker.prior is not None:
+        cascade = copy_of(stage.reranker)
+        cascade.prior = Prior(tuple(WeightedSum.of(fewer(weighed)) for weighed in stage.reranker.prior.sums))
+        return replace(stage, reranker=cascade)
+    return stage
+
+
+def main() -> None:
+    paths = {
+        "work": "folder that keeps lists and scores; out/long_lists",
+        "plan": "job file whose plan is measured too",
+        "hashing": "checkpoint of HAS, as hashing_quality trains it",
+    }
+    numbers = {"costly": "questions, drawn by hash, for other plans and rankers of all sentences; all of them if absent"}
+    options = arguments(
+        "chain", __doc__ or "", paths=paths, numbers=numbers, choices={"set": SETS, "rows": ("all", "plans", "stages")}
+    )
+    if options.smoke:
+        shrink(globals(), SAMPLE=small_plan(fitted=True), SPEED_QUESTIONS=4, FULL=Path(), NO_BLEND=Path())
+        small_lists()
+    torch.set_num_threads(1)
+    job = load(SAMPLE)
+    with work_folder(options, "long_lists") as work:
+        asked = read_lists(options.data.resolve(), work, options.set)
+        lists = [each for each in asked if each.gold]
+        result: Result = {"set": options.set, "asked": len(asked), "questions": len(lists)}
+        result["candidates"] = sum(len(each.ranked.candidates) for each in lists) / len(lists)
+        encoder = RememberedEncoder(passage_encoder(job), work)
+        default = remember(load_stages(CheckedPlan.of(job), lambda: encoder), work)
+        row, stages = stage_by_stage(default, lists)
+        result |= stages | figures("default", row, len(asked))
+        names = drawn((each.asked.question_id for each in lists), SPEED_QUESTIONS)
+        known = Default(load_plan(job), default, [each for each in lists if each.asked.question_id in names])
+        result |= on_its_own(known.plan, default, known.some)
+        if options.hashing:
+            result |= with_hashing(known, lists, options.hashing, options.rounds)
+        for name, plan in others(default) if options.rows != "plans" and not options.hashing else ():
+            other = measured(plan, lists)
+            result |= figures(name, other, len(asked)) | comparison(name, row, other)
+        if options.rows != "stages" and not options.hashing:
+            result |= costly(default, encoder, work, options, row, lists)
+    name = "chain_hashing" if options.hashing else "chain"
+    finish(name if options.set == "test" else f"{name}_dev", result, options.save)
+
+
+if __name__ == "__main__":
+    main()

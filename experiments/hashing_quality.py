@@ -1,0 +1,255 @@
+"""HAS beside pooling and attention, in the form of its Table 5, on MiniLM-L6 as the body (the plain all-MiniLM-L6-v2).
+
+WikiQA: MAP and MRR of the test set. insuranceQA: P@1 and MRR on reduced pools of the shared part of v1, not comparable with the
+paper's: pools of 500 of 8,690 answers, QUESTIONS test questions; the dev score that chooses the checkpoint is of DEV_QUESTIONS
+dev questions with pools cut to DEV_POOL. Questions are drawn by hash, so from all documents. Wrong answers are drawn at random,
+from the question's list in WikiQA, from all answers in insuranceQA, as in the paper. Protocol `answerable`, in percent, mean
+and deviation over seeds; `has` is measured on its bits. `DATA_has_over_VARIANT_difference` is MAP's (insuranceQA's P@1's), of
+each question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p`; `attention_over_pooling` alike. `squad`
+is HAS alone on SQuAD-sent, QUESTIONS test questions. M is 128, β 5, δ 1e-6, L 200; insuranceQA's M is 128 too, and not 768.
+
+On WikiQA and SQuAD-sent, of which they have learnt nothing, there are two more: `shipped`, the checkpoint of HAS that comes
+with the package, and `similarity`, the cosine of the untrained encoder's vectors. `DATA_shipped_over_VARIANT_difference`
+compares the first with the other and with `has`.
+
+The paper's Figures 2 and 3, other values of β and δ, are `experiments.hashing_sweeps`.
+
+The paper has 18 and 60 epochs at 5e-6; here fewer at a higher rate, chosen on WikiQA's dev set, and the new attention learns
+ATTENTION_RATE times as fast. Nothing that is learnt from tells an answer of a test question (`question_sets/learnable.py`).
+Trainings are those of `answermill train`, one after the other, and stand in --work, one folder each; what is complete there is
+not repeated, what was stopped goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow.parquet as pq
+import torch
+
+from answermill.indexing.shards.dense import DEFAULT, find_model
+from answermill.pipelines.config.training_file import TrainJob
+from answermill.pipelines.data.formats import by_question, read_dataset
+from answermill.pipelines.learn.train.train import run
+from answermill.pipelines.steps.models import dense_encoder, device_of
+from answermill.ranking.entry import SHIPPED
+from answermill.ranking.evaluation.arrays import Floats
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.reranker import Reranker
+from answermill.ranking.rerankers.baselines.similarity import Similarity
+from answermill.ranking.rerankers.registry import load_reranker
+from answermill.schemas.labels import LabelledCandidate
+from experiments.cascade_quality import some
+from experiments.exit_rows import Row, compared, figures, values
+from testing.harness import arguments, finish, revision, say, shrink, trained_by, work_folder
+from experiments.question_sets.learnable import answered, learnable
+from testing.smoke_data import small_encoder
+
+VARIANTS, SPLITS = ("pooling", "attention", "has"), ("train", "dev", "test")
+PAIRS = (
+    ("has", "attention"),
+    ("has", "pooling"),
+    ("attention", "pooling"),
+    ("shipped", "has"),
+    ("shipped", "similarity"),
+)
+ENCODER = DEFAULT
+RATE, ATTENTION_RATE, TOKENS = 5e-5, 10.0, 2_000
+BETA, DELTA, ATTENTION, ANSWER_TOKENS = 5.0, 1e-6, 128, 200
+QUESTIONS, DEV_QUESTIONS, DEV_POOL = 500, 100, 20
+PAPER = {"pooling": (77.22, 78.27), "attention": (80.65, 81.83), "has": (81.01, 82.22)}
+"""MAP and MRR on WikiQA with BERT-base (Table 5)."""
+DATA = {
+    "wikiqa": {"name": "WikiQA (Yang et al. 2015)", "licence": "Microsoft Research Data License"},
+    "insuranceqa": {"name": "insuranceQA v1 (Feng et al. 2015), a part", "licence": "for research purpose only"},
+    "squad": {
+        "name": "SQuAD-sent: SQuADShifts' new Wikipedia questions (Miller et al. 2020); "
+        f"dev set: {DEV_QUESTIONS} questions of SQuAD v1.1 dev (Rajpurkar et al. 2016)",
+        "licence": "CC BY-SA 4.0",
+    },
+}
+
+
+class Set(NamedTuple):
+    learn: str  # a file of the data
+    dev: str
+    test: str
+    among: str
+    epochs: int
+    variants: Sequence[str]
+    seeds: int
+    metrics: tuple[str, str]
+    questions: int | None = None  # of the test set; None: all
+
+
+def splits(pattern: str) -> tuple[str, str, str]:
+    """The files that a data set has, by `{}` in their name: what is learnt from, dev and test."""
+    train, dev, test = (pattern.format(split) for split in SPLITS)
+    return train, dev, test
+
+
+SETS = {
+    "wikiqa": Set(*splits("wikiqa/wikiqa-{}.parquet"), "list", 4, VARIANTS, 3, ("MAP", "MRR")),
+    "insuranceqa": Set(*splits("insuranceqa-v1-partial/{}.jsonl.gz"), "all", 2, VARIANTS, 1, ("P@1", "MRR"), QUESTIONS),
+    "squad": Set(*splits("squad/squad-sent-{}.parquet"), "list", 1, ("has",), 1, ("P@1", "MRR"), QUESTIONS),
+}
+FILTERED, SHORTENED = ("wikiqa", "squad"), ("insuranceqa", "squad")
+"""Sets of which `prepare` writes what is learnt from, and a small dev set."""
+
+
+class Run(NamedTuple):
+    data: str
+    variant: str
+    seed: int
+    beta: float = BETA
+    delta: float = DELTA
+
+    @property
+    def name(self) -> str:
+        """Of the training's folder."""
+        settings = "" if (self.beta, self.delta) == (BETA, DELTA) else f"-{self.beta:g}-{self.delta:g}"
+        return f"{self.data}-{self.variant}-{self.seed}{settings}"
+
+
+def runs() -> Iterator[Run]:
+    return (Run(name, variant, seed) for name, each in SETS.items() for seed in range(each.seeds) for variant in each.variants)
+
+
+def prepare(data: Path, work: Path) -> None:
+    """What is learnt from, and small dev sets where the whole ones would take longer than the training: DEV_QUESTIONS, each
+    with its right answers and the first DEV_POOL others."""
+    for name in FILTERED:
+        if not (work / f"{name}-train.parquet").is_file():
+            kept = learnable(data, answered(data / SETS[name].learn))
+            pq.write_table(LabelledCandidate.table([row for rows in kept for row in rows]), work / f"{name}-train.parquet")
+    for name in SHORTENED:
+        if (work / f"{name}-dev.parquet").is_file():
+            continue
+        rows: list[LabelledCandidate] = []
+        for pool in some(list(by_question(read_dataset(data / SETS[name].dev))), DEV_QUESTIONS):
+            wrong = [row.candidate_id for row in pool if not row.label][:DEV_POOL]
+            short = (row for row in pool if row.label or row.candidate_id in wrong)
+            rows += [replace(row, position=position) for position, row in enumerate(short)]
+        pq.write_table(LabelledCandidate.table(rows), work / f"{name}-dev.parquet")
+
+
+def training(data: Path, work: Path, wanted: Run) -> TrainJob:
+    settings = SETS[wanted.data]
+    learn = work / f"{wanted.data}-train.parquet" if wanted.data in FILTERED else data / settings.learn
+    dev = work / f"{wanted.data}-dev.parquet" if wanted.data in SHORTENED else data / settings.dev
+    section: dict[str, Any] = {
+        "variant": wanted.variant,
+        "encoder": ENCODER,
+        "attention": ATTENTION,
+        "beta": wanted.beta,
+        "delta": wanted.delta,
+        "limit": ANSWER_TOKENS,
+        "among": settings.among,
+        "negatives": "random",
+        "tokens": TOKENS,
+        "classifier_rate": ATTENTION_RATE,
+        "words": "source",
+        "store": "fp16",
+    }
+    return TrainJob.model_validate(
+        {
+            "hashing": section,
+            "data": {**DATA[wanted.data], "train": [str(learn)], "dev": [str(dev)]},
+            "train": {
+                "epochs": settings.epochs,
+                "learning_rate": RATE,
+                "schedule": "linear",
+                "weight_decay": 0.01,
+                "precision": "bf16",
+                "clip": 1.0,
+                "metric": settings.metrics[0],
+                "seed": wanted.seed,
+            },
+        }
+    )
+
+
+def one(data: Path, work: Path, wanted: Run) -> Row:
+    """Train and measure, or what of it is still to be done."""
+    folder, began = work / wanted.name, time.perf_counter()
+    *_, line = run(training(data, work, wanted), folder)
+    file, spent = folder / "measured.json", time.perf_counter() - began
+    kept = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    if kept.pop("revision", None) != revision():
+        reranker = load_reranker("hashing", folder, model=find_model, device=device_of("auto"))
+        kept = {name: each.tolist() for name, each in measured(data, wanted.data, reranker).items()}
+        file.write_text(json.dumps({"revision": revision(), **kept}), encoding="utf-8")
+    row = Row({name: np.array(each) for name, each in kept.items()})
+    shown = ", ".join(f"{name} {100 * each.mean():.2f}" for name, each in row.values.items())
+    say(f"{wanted.name}: {line} ({spent:,.0f} s); test {shown}")
+    return row
+
+
+def measured(data: Path, name: str, reranker: Reranker) -> dict[str, Floats]:
+    """Metric as keys name it → its value of each question of the set's test questions. The lists go in together: an answer that
+    is in many pools is encoded once."""
+    settings = SETS[name]
+    asked = list(by_question(read_dataset(data / settings.test)))
+    asked = asked if settings.questions is None else some(asked, settings.questions)
+    questions = [rows for rows in asked if any(row.label for row in rows)]
+    scores: list[float] = []
+    for rows, ranked in zip(questions, reranker.rerank([ranked_list(rows) for rows in questions]), strict=True):
+        known = {c.candidate_id: c.stages[-1].score for c in ranked.candidates}
+        scores += [known[row.candidate_id] for row in rows]
+    question = np.repeat(np.arange(len(questions)), [len(rows) for rows in questions])
+    label = np.array([row.label for rows in questions for row in rows], np.int64)
+    of_metric = values(question, label, np.array(scores))
+    return {metric: of_metric[metric] for metric in map(key_of, settings.metrics)}
+
+
+def trained_elsewhere() -> Mapping[str, Reranker]:
+    """Those that learn from none of the sets."""
+    shipped = load_reranker("hashing", SHIPPED / "hashing", model=find_model, device=device_of("auto"))
+    return {"shipped": shipped, "similarity": Similarity(dense_encoder(ENCODER))}
+
+
+def key_of(metric: str) -> str:
+    """A metric as keys name it."""
+    return metric.lower().replace("@", "")
+
+
+def main() -> None:
+    options = arguments("hashing_quality", __doc__ or "", paths={"work": "folder of the trainings; out/hashing_quality"})
+    if options.smoke:
+        few = {name: each._replace(seeds=1, epochs=1) for name, each in SETS.items()}
+        shrink(globals(), ENCODER=small_encoder(), SETS=few)
+    torch.set_num_threads(1)
+    with work_folder(options, "hashing_quality") as work:
+        result = trained_and_measured(options.data.resolve(), work)
+    finish("hashing_quality", result, options.save)
+
+
+def trained_and_measured(data: Path, work: Path) -> dict[str, float | int | str]:
+    prepare(data, work)
+    rows: dict[str, dict[str, list[Row]]] = {name: {} for name in SETS}
+    for each in runs():
+        rows[each.data].setdefault(each.variant, []).append(one(data, work, each))
+    for name, reranker in trained_elsewhere().items():
+        for each_set in FILTERED:
+            rows[each_set][name] = [Row(measured(data, each_set, reranker))]
+    result: dict[str, float | int | str] = {}
+    for name, of_set in rows.items():
+        for variant, seeds in of_set.items():
+            result |= figures(name, variant, seeds)
+        for variant, over in PAIRS:
+            if variant in of_set and over in of_set:
+                result |= compared(name, variant, over, of_set, key_of(SETS[name].metrics[0]))
+    for variant, (map_, mrr) in PAPER.items():
+        ours = f"{result[f'wikiqa_map_{variant}']:.2f} / {result[f'wikiqa_mrr_{variant}']:.2f}"
+        say(f"WikiQA {variant:<10} MAP / MRR {ours}; the paper, BERT-base, {map_} / {mrr}")
+    return result | {f"{name}_seeds": each.seeds for name, each in SETS.items()} | {"trained_by": trained_by(work)}
+
+
+if __name__ == "__main__":
+    main()

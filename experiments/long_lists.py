@@ -1,0 +1,197 @@
+"""Long lists of real retrieval: what the project's models choose on (L-dev) and are measured on (L-test).
+
+Our own job searches one corpus for each question: corpus-wiki, SQuAD train's articles and QED's pages, 12,000 documents. A list
+is the sentences of the 100 passages that BM25 finds and of the 100 that the dense index finds, in the order of their reciprocal
+rank fusion. Documents of test questions are in the corpus, their labels are not. Who is asked: `question_sets/draw.py`. What is
+an answer: `question_sets/gold.py`.
+
+Everything is kept in --work and read from there by the next benchmark; a run that was stopped goes on. In Python:
+
+    from experiments.long_lists import read_lists
+    lists = read_lists(data, work, "dev")           # builds what is missing
+    for each in lists:
+        each.ranked                                 # RankedList of sentences, in the order of retrieval
+        each.gold, each.lenient                     # ids of the candidates that are answers, by either rule
+        each.asked                                  # the question: id, text, title, gold, short answers
+        each.passages                               # RankedList of passages: what a plan's `run_stages` takes
+
+A question whose answer is no retrieved sentence has an empty `gold`. Keys: `<set>_asked` questions, `<set>_questions` of them
+with an answer in the list, `<set>_sentences` of a list, and the recall of passages with an answer, in percent of all asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from answermill.files.atomic_files import sha256, write_text
+from answermill.indexing.shards.dense import DEFAULT
+from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.engine.runner import configure_logging
+from answermill.pipelines.specs.retrieve import RETRIEVED
+from answermill.pipelines.steps import chain
+from answermill.pipelines.steps.rerank.question_groups import ranked_lists
+from answermill.ranking.plan import to_sentences
+from answermill.schemas.ranked import RankedList
+from testing.harness import arguments, finish, say, shrink, work_folder
+from experiments.question_sets.draw import questions
+from experiments.question_sets.gold import Asked
+from experiments.question_sets.sources import DOCUMENT_FILES, documents
+from testing.smoke_data import shared_place, small_encoder
+
+SETS = ("test", "dev")
+REVISION = 2
+"""Raised when the documents are built in another way."""
+ENCODER, DEPTH, SHARDS, PROCESSES = DEFAULT, 100, 4, 2
+
+
+@dataclass(frozen=True, slots=True)
+class LongList:
+    """A question with what was retrieved for it."""
+
+    asked: Asked
+    passages: RankedList
+    ranked: RankedList
+    gold: frozenset[str]
+    lenient: frozenset[str]
+
+
+def read_lists(data: Path, work: Path, name: str) -> list[LongList]:
+    """The lists of SETS, by question id; first builds what is not in `work`.
+
+    Raises JobError (73) while another process is building them.
+    """
+    asked = {each.question_id: each for each in questions(data, name)}
+    run = retrieve(data, work)
+    hits = RETRIEVED.open(run).where("question_id", asked)
+    retrieved = {each.question.question_id: each for each in ranked_lists(hits)}
+    return [judged(each, retrieved[key]) for key, each in sorted(asked.items())]
+
+
+def judged(asked: Asked, passages: RankedList) -> LongList:
+    ranked = to_sentences(passages)
+    ids: dict[bool, set[str]] = {True: set(), False: set()}
+    for candidate in ranked.candidates:
+        place = candidate.hit.passage.doc_id, candidate.text
+        if asked.lenient(*place):
+            ids[asked.strict(*place)].add(candidate.candidate_id)
+    return LongList(asked, passages, ranked, frozenset(ids[True]), frozenset(ids[True] | ids[False]))
+
+
+JOB = """[ingest]
+input = ["documents.jsonl"]
+min_words = 1
+
+[index]
+shards = {shards}
+encoder = {encoder}
+precision = "fp32"
+
+[retrieve]
+questions = "questions.jsonl"
+depth = {depth}
+
+[workers]
+processes = {processes}
+"""
+
+
+def job_in(folder: Path) -> Job:
+    """The job file in the folder, whose paths are relative to it: the run is the same wherever a benchmark is started."""
+    text = JOB.format(shards=SHARDS, encoder=json.dumps(ENCODER), depth=DEPTH, processes=PROCESSES)
+    write_text(folder / "job.toml", text)
+    return load(folder / "job.toml")
+
+
+def retrieve(data: Path, work: Path) -> Path:
+    """The run folder whose retrieved/ has both sets' questions."""
+    folder = place(data, work)
+    if not (folder / "documents.jsonl").is_file():
+        rows = (json.dumps(row, ensure_ascii=False) + "\n" for row in documents(data))
+        write_text(folder / "documents.jsonl", "".join(rows))
+    asked = [each for name in SETS for each in questions(data, name)]
+    lines = [json.dumps({"question_id": each.question_id, "text": each.text}, ensure_ascii=False) for each in asked]
+    if not is_same(folder / "questions.jsonl", "\n".join(lines) + "\n"):
+        write_text(folder / "questions.jsonl", "\n".join(lines) + "\n")
+    run, job = folder / "run", job_in(folder)
+    before = RETRIEVED.manifest(run)
+    if before is None or before.inputs["questions"] != sha256(folder / "questions.jsonl"):
+        carry_out(job, run, ["ingest", "index"])
+        carry_out(job, run, ["retrieve"], None if before is None else "retrieve")
+    return run
+
+
+def place(data: Path, work: Path) -> Path:
+    """The folder for these files and settings; of a token copy of the data one for all benchmarks."""
+    decisive = [REVISION, ENCODER, DEPTH, SHARDS, [sha256(data / file) for file in DOCUMENT_FILES]]
+    key = hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:12]
+    folder = (shared_place(data) or work) / f"lists-{key}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def is_same(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+def carry_out(job: Job, run: Path, steps: Sequence[str], redo: str | None = None) -> None:
+    for line in chain.run_steps(job, run, steps, (), redo=redo):
+        say(line)
+
+
+def small_lists() -> None:
+    """For --smoke: short lists, by a random encoder."""
+    shrink(globals(), ENCODER=small_encoder(), DEPTH=5, PROCESSES=1)
+
+
+def figures(name: str, lists: Sequence[LongList]) -> dict[str, float | int | str]:
+    """The keys of a set."""
+    answered = [each for each in lists if each.gold]
+    of_passages: dict[str, list[int]] = {source: [] for source in ("bm25", "dense", "fused")}
+    for each in answered:
+        hits = [c.hit for c in each.ranked.candidates if c.candidate_id in each.gold]
+        for source, ranks in (
+            ("bm25", [hit.bm25_rank for hit in hits]),
+            ("dense", [hit.dense_rank for hit in hits]),
+            ("fused", [hit.rank for hit in hits]),
+        ):
+            of_passages[source] += [min(rank for rank in ranks if rank is not None)] if any(ranks) else []
+    recalls = {
+        f"{name}_{source}_r{k}": 100 * sum(rank <= k for rank in ranks) / len(lists)
+        for source, ranks in of_passages.items()
+        for k in (1, 10, 100)
+    }
+    counts = {f"{name}_questions_{source}": count for source, count in Counter(each.asked.source for each in answered).items()}
+    return {
+        f"{name}_asked": len(lists),
+        f"{name}_questions": len(answered),
+        **counts,
+        f"{name}_passages": sum(len(each.passages.candidates) for each in lists) / len(lists),
+        f"{name}_sentences": sum(len(each.ranked.candidates) for each in lists) / len(lists),
+        f"{name}_answers": sum(len(each.gold) for each in answered) / len(answered),
+        f"{name}_lenient_answers": sum(len(each.lenient) for each in answered) / len(answered),
+        **recalls,
+    }
+
+
+def main() -> None:
+    options = arguments(
+        "long_lists", __doc__ or "", paths={"work": "folder that keeps corpus, index and lists; out/long_lists"}
+    )
+    if options.smoke:
+        small_lists()
+    configure_logging()
+    data = options.data.resolve()
+    result: dict[str, float | int | str] = {}
+    with work_folder(options, "long_lists") as work:
+        for name in SETS:
+            result |= figures(name, read_lists(data, work, name))
+    finish("long_lists", result, options.save)
+
+
+if __name__ == "__main__":
+    main()

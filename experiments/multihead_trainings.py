@@ -1,0 +1,177 @@
+"""What `experiments.multihead_quality` trains: teachers, the table of their logits, and students.
+
+Teachers differ in kind: `cross`, the monolithic cross-encoder of `cascade_trainings.py`; `has`, HAS of `hashing_quality`, which
+encodes question and answer apart; `birnn`, Cosinet BiRNN, which reads word vectors and all candidates of a question in their
+order. `cross1` and `cross2` are `cross` with other seeds, for Hydra. Their scores are made logits by Platt's regression on
+WikiQA's dev set. With one --work for both commands, `cross` is trained once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from answermill.files.atomic_files import write_text
+from answermill.indexing.shards.dense import find_model
+from answermill.pipelines.config.training_file import TrainJob
+from answermill.pipelines.learn.train.train import run
+from answermill.pipelines.steps.models import device_of
+from answermill.ranking.checkpoint import kind_of
+from answermill.ranking.evaluation.arrays import Floats
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.rerankers.peasi.calibration import Calibration
+from answermill.ranking.rerankers.registry import load_reranker
+from experiments import cascade_trainings, hashing_quality
+from experiments.cascade_trainings import DEPTH, EXITS, SETS
+from testing.harness import tell
+from experiments.question_sets.learnable import Questions, answered
+
+FIRST = 0
+SEEDS: tuple[int, ...] = (FIRST, 1, 2)  # of the students
+ALPHAS: tuple[float, ...] = (0.0, 0.1, 0.5, 0.9)
+TAUS: tuple[float, ...] = (1.0, 3.0, 5.0)
+"""The paper's grid (App. E)."""
+EPOCHS, RATE = 2, 5e-5
+HEAD_LAYERS = (2, 3)
+TEACHERS, HYDRA = ("cross", "has", "birnn"), ("cross", "cross1", "cross2")
+ALL = tuple(dict.fromkeys((*TEACHERS, *HYDRA)))
+TRANSFER, TABLE = f"mt{DEPTH}-transfer", "teachers.parquet"
+AFTER_CT = f"ct_mhs-{FIRST}"
+"""The one training of `parts` that begins with another one."""
+
+
+class Lesson(NamedTuple):
+    """Eq. 1: what the labels weigh, and the temperature."""
+
+    alpha: float
+    tau: float
+
+
+class Training(NamedTuple):
+    """`section`: keys of [transformer]; its `encoder`, if it has one, is the name of a training before it."""
+
+    name: str
+    section: dict[str, Any]
+    seed: int = FIRST
+    distil: dict[str, Any] | None = None
+
+
+def data_of(work: Path) -> dict[str, Any]:
+    name, licence = SETS["wikiqa"]
+    files = {"train": [str(work / "wikiqa-train.parquet")], "dev": [str(work / "wikiqa-dev.parquet")]}
+    return {"name": name, "licence": licence, **files}
+
+
+def folder_of(work: Path, teacher: str) -> Path:
+    """Where a teacher's checkpoint is."""
+    if teacher.startswith("cross"):
+        return work / f"mt{DEPTH}-{teacher.removeprefix('cross') or FIRST}"
+    return work / teacher
+
+
+def train_teachers(data: Path, work: Path, pool: Executor) -> None:
+    cascade_trainings.prepare(data, work)
+    transfer = next(each for each in cascade_trainings.transfers() if each.name == TRANSFER)
+    adapts = [each for seed in range(len(HYDRA)) for each in cascade_trainings.adapts(seed) if each.begins == TRANSFER]
+    adapts = [each for each in adapts if each.section["reranker"] == "pointwise"]
+    others = [pool.submit(train_other, data, work, name) for name in TEACHERS if not name.startswith("cross")]
+    tell([pool.submit(cascade_trainings.train, work, transfer), *others])
+    tell(pool.submit(cascade_trainings.train, work, each) for each in adapts)
+
+
+def train_other(data: Path, work: Path, teacher: str) -> str:
+    """HAS or Cosinet BiRNN."""
+    torch.set_num_threads(1)
+    if teacher == "has":
+        *_, last = run(hashing_quality.training(data, work, hashing_quality.Run("wikiqa", "has", FIRST)), work / teacher)
+        return f"{teacher}: {last}"
+    vocabulary = [str(work / "wikiqa-dev.parquet"), str(data / "wikiqa/wikiqa-test.parquet")]
+    section = {"reranker": "cosinet", "form": "birnn", "vocabulary": vocabulary, "vectors": "source"}
+    recipe = {"epochs": 3, "batch": 4, "precision": "bf16"}
+    cosinet = TrainJob.model_validate({"model": section, "data": data_of(work), "train": recipe})
+    *_, last = run(cosinet, work / teacher)
+    return f"{teacher}: {last}"
+
+
+def scores(checkpoint: Path, lists: Questions) -> Floats:
+    """[n]: a model's scores of all candidates, a question's one after the other."""
+    ranker = load_reranker(kind_of(checkpoint), checkpoint, model=find_model, device=device_of("auto"))
+    ranked = ranker.rerank([ranked_list(rows) for rows in lists])
+    known = [{c.candidate_id: c.score for c in each.candidates} for each in ranked]
+    return np.array([of_list[row.candidate_id] for rows, of_list in zip(lists, known, strict=True) for row in rows])
+
+
+def logits(work: Path, teacher: str, lists: Questions) -> Floats:
+    """[n]: a teacher's scores as logits, by Platt's regression on WikiQA's dev set."""
+    file = work / f"{teacher}-platt.json"
+    if not file.is_file():
+        dev = answered(work / "wikiqa-dev.parquet")
+        right = np.array([row.label for rows in dev for row in rows])
+        write_text(file, json.dumps(asdict(Calibration.fit(scores(folder_of(work, teacher), dev)[:, None], right))))
+    platt = Calibration(**json.loads(file.read_text(encoding="utf-8")))
+    return scores(folder_of(work, teacher), lists) * platt.weights[0] + platt.bias
+
+
+def write_table(work: Path) -> None:
+    """The teachers' logits of WikiQA's training set."""
+    if (work / TABLE).is_file():
+        return
+    lists = answered(work / "wikiqa-train.parquet")
+    ids = {name: [getattr(row, name) for rows in lists for row in rows] for name in ("question_id", "candidate_id")}
+    pq.write_table(pa.table(ids | {name: logits(work, name, lists) for name in ALL}), work / TABLE)
+
+
+def training(work: Path, wanted: Training) -> TrainJob:
+    section = {"tokens": 2_000, "classifier_rate": 5.0, "words": "source", "store": "fp16", "negatives": 5}
+    begun = str(work / wanted.section.get("encoder", TRANSFER))
+    recipe = {"epochs": EPOCHS, "learning_rate": RATE, "schedule": "linear", "precision": "bf16", "clip": 1.0}
+    job: dict[str, Any] = {
+        "transformer": {**section, **wanted.section, "encoder": begun},
+        "data": data_of(work),
+        "train": {**recipe, "seed": wanted.seed},
+    }
+    if wanted.distil:
+        job["distil"] = {"tables": [str(work / TABLE)], **wanted.distil}
+    return TrainJob.model_validate(job)
+
+
+def train(work: Path, wanted: Training) -> str:
+    torch.set_num_threads(1)
+    *_, last = run(training(work, wanted), work / wanted.name)
+    return f"{wanted.name}: {last}"
+
+
+def student(name: str, seed: int, lesson: Lesson) -> Training:
+    """One that learns from teachers: `kd_<teacher>`, `kd_sum`, `kd_rr`, `mhs` or `hydra`."""
+    single = name.removeprefix("kd_")
+    teachers = HYDRA if name == "hydra" else (single,) if single in TEACHERS else TEACHERS
+    strategy = {"kd_sum": "sum", "kd_rr": "round_robin", "mhs": "mhs", "hydra": "mhs"}.get(name, "single")
+    section = {"reranker": "multihead" if strategy == "mhs" else "pointwise"}
+    taught = {"teachers": list(teachers), "strategy": strategy, "alpha": lesson.alpha, "tau": lesson.tau}
+    return Training(f"{name}-{lesson.alpha:g}-{lesson.tau:g}-{seed}", section, seed, taught)
+
+
+def alone(seed: int) -> Training:
+    """A student without a teacher."""
+    return Training(f"alone-{seed}", {"reranker": "pointwise"}, seed)
+
+
+def parts(lesson: Lesson, best: str) -> Iterator[Training]:
+    """Of the first seed: heads without a teacher, all with the best; longer heads; a cascade, and heads behind its exits."""
+    heads = {"reranker": "multihead"}
+    taught = student("mhs", FIRST, lesson).distil
+    yield Training("mhs_none-0", heads)
+    yield Training("mhs_single-0", heads, distil=student(f"kd_{best}", FIRST, lesson).distil)
+    for layers in HEAD_LAYERS:
+        yield Training(f"mhs_b{DEPTH - layers}-0", heads | {"head_layers": layers}, distil=taught)
+    yield Training("ct-0", {"reranker": "cascade", "exits": list(EXITS), "sampling": "all"})
+    yield Training(AFTER_CT, heads | {"encoder": "ct-0"}, distil=taught)

@@ -1,0 +1,345 @@
+"""PEASI beside plain AS2, in the form of its Tables 2 and 3, on MiniLM-L6 as the body. All learn from the same questions.
+
+The models are those of `experiments.trainings` in WORK/train, which are trained there if they are missing: `as2`, which reads
+the sentence alone, as the paper's does; `pr`, `easi`, and `peasi`, which is both in one ("joint"). All begin with the cascade,
+whose last exit is AS2 with context.
+
+Questions are SQuAD's and WikiQA's of L-test and, to choose by, those of L-dev that trainings stop by. Protocols (`peasi_data`):
+the first passages that BM25 retrieves; and, of a part of the questions, drawn by hash, all windows around the best sentences,
+as in the paper. There `_all`, `_center` and `_random` are groups of windows on which the same models are measured (Table 3).
+
+Passages are ranked by BM25, by the best of their sentences (`as2max`), and by p(q, p). Answers are ranked by `as2`, over all
+sentences; by `all_as2`, over those that EASI extracts; by `top1`, what EASI extracts from the best passage, then from the next;
+and by `product`, p(q, p) · p(s | p) among the first FIRST passages. `listwise` is the same with a softmax over the question's
+passages for p(q, p). `_context`: by AS2 with context. `top1_apart`: by `pr` and `easi`. `_shipped`: by the checkpoint that
+ships, which learnt from as many questions and began with an earlier cascade.
+
+Keys: `passage_…` are passage-level and compare with each other alone; `answer_…` are answer-level. P@1, MAP and MRR in percent
+over the questions whose passages hold an answer. `B_over_A…`: the difference in P@1, its 95 % interval (`_low`, `_high`) and
+`_p` of a paired randomisation test. `easi_accuracy_…`: of the passages that hold an answer, those whose extracted one is right.
+`aurc_…`: area under risk against coverage over all questions, those without an answer included. Keys without a set are of
+`squad`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from answermill.indexing.shards.dense import find_model
+from answermill.pipelines.data.inputs.tables import read_passages
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.ingest import DOCUMENTS
+from answermill.ranking.checkpoint import kind_of
+from answermill.ranking.entry import SHIPPED
+from answermill.ranking.evaluation.metrics import Judged, measure
+from answermill.ranking.evaluation.risk_coverage import risk_coverage
+from answermill.ranking.evaluation.significance import compare
+from answermill.ranking.lists import ranked_passages
+from answermill.ranking.plan import run_stages, to_sentences
+from answermill.ranking.rerankers.cascade.cascade import Cascade
+from answermill.ranking.rerankers.cascade.cascade_model import load as load_as2
+from answermill.ranking.rerankers.peasi.calibration import UNCALIBRATED, answer_logit
+from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Extracted, PassageReader
+from answermill.ranking.rerankers.peasi.peasi_model import load
+from answermill.ranking.training.state import HISTORY
+from answermill.schemas.corpus import Document
+from answermill.schemas.labels import LabelledPassage
+from answermill.schemas.ranked import Candidate
+from experiments import long_lists, peasi_data, peasi_trainings, train_lists, trainings
+from experiments.first_stage import first_of_plan
+from testing.harness import arguments, finish, say, shrink, trained_by, work_folder
+from experiments.long_lists import LongList, read_lists
+from experiments.question_sets.gold import drawn
+from testing.smoke_data import small_checkpoint
+
+TESTS = ("squad", "wikiqa")
+"""Sources of L-test."""
+WINDOW_QUESTIONS, FIRST = 50, 5
+SHIPPED_PEASI = SHIPPED / "peasi"
+MODELS = tuple(peasi_trainings.FILES)
+SHORT = ("answer_p1_as2", "answer_p1_as2_context", "answer_p1_top1", "answer_p1_all_as2", "answer_p1_product", "passage_p1_pr")
+"""Keys that stand without a set too."""
+Questions = Sequence[Sequence[LabelledPassage]]
+Scores = list[dict[str, float]]
+METRICS = {"P@1": "p1", "MAP": "map", "MRR": "mrr"}
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What PR and EASI say of each question's passages, by passage id."""
+
+    passages: Scores
+    """Logits of p(q, p)."""
+    sentences: list[dict[str, tuple[str, float]]]
+    """The extracted sentence's id, and its log p(s | p)."""
+
+
+def said(folder: Path, lists: Questions) -> Said:
+    model, tokeniser = load(folder, find_model)
+    reader = PassageReader(model, tokeniser)
+    asked = [AskedPassage.from_candidate(r, c) for r in map(ranked_passages, lists) for c in r.candidates]
+    logits: npt.NDArray[np.float64] | None
+    extracted: Extracted | None
+    if model.at_once:
+        logits, extracted = reader.both(asked)
+    else:
+        logits = reader.passages(asked) if model.pr is not None else None
+        extracted = reader.sentences(asked) if model.easi is not None else None
+    passages: Scores = [{} for _ in lists]
+    sentences: list[dict[str, tuple[str, float]]] = [{} for _ in lists]
+    rows = [(n, row) for n, of_question in enumerate(lists) for row in of_question]
+    for place, (n, row) in enumerate(rows):
+        if logits is not None:
+            passages[n][row.passage_id] = float(logits[place])
+        if extracted is not None and (number := int(extracted.sentence[place])) >= 0:
+            sentences[n][row.passage_id] = row.sentences[number].sentence_id, float(extracted.log_p[place])
+    return Said(passages, sentences)
+
+
+def as2_scores(folder: Path, lists: Questions) -> Scores:
+    """The score of each sentence by the last exit."""
+    ranker = Cascade(*load_as2(folder, kind_of(folder), find_model))
+    of_sentences = [to_sentences(ranked_passages(rows)) for rows in lists]
+    exits = ranker.exit_scores(of_sentences)
+    return [
+        {c.candidate_id: float(score) for c, score in zip(ranked.candidates, rows.scores[:, -1], strict=True)}
+        for ranked, rows in zip(of_sentences, exits, strict=True)
+    ]
+
+
+def top1(passages: dict[str, float], sentences: dict[str, tuple[str, float]]) -> dict[str, float]:
+    """What is extracted from the best passage, then from the next, and so on."""
+    scores: dict[str, float] = {}
+    for key in sorted(passages, key=lambda key: -passages[key]):
+        if key in sentences:
+            scores.setdefault(sentences[key][0], passages[key])
+    return scores
+
+
+def product(passages: dict[str, float], sentences: dict[str, tuple[str, float]], listwise: bool = False) -> dict[str, float]:
+    """log p(q, p) + log p(s | p) of what is extracted from the first FIRST passages.
+
+    p(q, p): whether the passage answers, by itself; `listwise`: that it does rather than the question's other passages.
+    """
+    scores: dict[str, float] = {}
+    every = np.logaddexp.reduce(list(passages.values()))
+    for key in sorted(passages, key=lambda key: -passages[key])[:FIRST]:
+        if key in sentences:
+            name, log_p = sentences[key]
+            of_passage = passages[key] - every if listwise else -np.logaddexp(0.0, -passages[key])
+            scores[name] = max(scores.get(name, -np.inf), log_p + float(of_passage))
+    return scores
+
+
+def only(scores: dict[str, float], sentences: dict[str, tuple[str, float]]) -> dict[str, float]:
+    """AS2's scores of what is extracted."""
+    return {name: scores[name] for name, _ in sentences.values() if name in scores}
+
+
+def judged(lists: Questions, scores: Scores, unit: str) -> Judged:
+    """Of each question all sentences, or passages, with their labels; what has no score stands below the others."""
+    questions = []
+    for rows, known in zip(lists, scores, strict=True):
+        labels = (
+            {row.passage_id: row.label for row in rows}
+            if unit == "passage"
+            else {s.sentence_id: s.label for row in rows for s in row.sentences}
+        )
+        lowest = min(known.values(), default=0.0) - 1
+        questions.append(([known.get(key, lowest) for key in labels], list(labels.values())))
+    return Judged.of(questions)
+
+
+class Rows:
+    """The rows of one set and protocol: their keys, and what is compared question by question."""
+
+    def __init__(self, prefix: str, lists: Questions) -> None:
+        self.prefix, self._lists = prefix, lists
+        self.keys: dict[str, float | int] = {}
+        self._p1: dict[str, npt.NDArray[np.float64]] = {}
+
+    def add(self, unit: str, name: str, scores: Scores) -> None:
+        """A ranking of 'passage's, or an 'answer'."""
+        lists = judged(self._lists, scores, unit)
+        kept = lists.kept("answerable")
+        for metric, values in measure(lists, tuple(METRICS)).items():
+            self.keys[f"{self.prefix}_{unit}_{METRICS[metric]}_{name}"] = 100 * float(values.expected[kept].mean())
+            if metric == "P@1":
+                self._p1[f"{unit}_{name}"] = values.expected[kept]
+
+    def over(self, unit: str, b: str, a: str) -> None:
+        """Compare the first ones of two."""
+        c = compare(self._p1[f"{unit}_{a}"], self._p1[f"{unit}_{b}"])
+        name = f"{self.prefix}_{unit}_{b}_over_{a}"
+        self.keys |= {name: 100 * c.difference, f"{name}_low": 100 * c.low, f"{name}_high": 100 * c.high, f"{name}_p": c.p}
+
+
+def answers(rows: Rows, joint: Said, as2: Scores, suffix: str = "") -> None:
+    """AS2, and what EASI extracts ranked by it."""
+    rows.add("answer", f"as2{suffix}", as2)
+    rows.add("answer", f"all_as2{suffix}", list(map(only, as2, joint.sentences)))
+    rows.add("answer", "top1", list(map(top1, joint.passages, joint.sentences)))
+    rows.add("answer", "product", list(map(product, joint.passages, joint.sentences)))
+    rows.add("answer", "listwise", list(map(partial(product, listwise=True), joint.passages, joint.sentences)))
+    for b in (f"all_as2{suffix}", "top1", "product", "listwise"):
+        rows.over("answer", b, f"as2{suffix}")
+
+
+def of_retrieved(name: str, lists: Questions, train: Path) -> dict[str, float | int]:
+    """The rows of what BM25 retrieves."""
+    rows = Rows(name, lists)
+    rows.keys[f"{name}_questions"] = len(lists)
+    rows.keys[f"{name}_answerable"] = sum(any(row.label for row in of_question) for of_question in lists)
+    rows.keys[f"{name}_passages"] = sum(map(len, lists))
+    rows.keys[f"{name}_sentences"] = sum(len(row.sentences) for of_question in lists for row in of_question)
+    as2, context = as2_scores(train / "as2", lists), as2_scores(peasi_trainings.cascade(train), lists)
+    pr, easi, joint = (said(train / model, lists) for model in ("pr", "easi", "peasi"))
+    shipped = said(SHIPPED_PEASI, lists)
+    rankings = {"bm25": [{row.passage_id: -float(n) for n, row in enumerate(of_question)} for of_question in lists]}
+    for suffix, scores in (("", as2), ("_context", context)):
+        rankings[f"as2max{suffix}"] = [
+            {row.passage_id: max((known[s.sentence_id] for s in row.sentences), default=-np.inf) for row in of_question}
+            for of_question, known in zip(lists, scores, strict=True)
+        ]
+    for label, scores in (rankings | {"pr": pr.passages, "joint": joint.passages, "shipped": shipped.passages}).items():
+        rows.add("passage", label, scores)
+    for a in rankings:
+        rows.over("passage", "joint", a)
+    rows.over("passage", "joint", "pr")
+    answers(rows, joint, context, "_context")
+    answers(rows, joint, as2)
+    rows.add("answer", "top1_apart", list(map(top1, pr.passages, easi.sentences)))
+    rows.add("answer", "top1_shipped", list(map(top1, shipped.passages, shipped.sentences)))
+    for b in ("top1_apart", "top1_shipped"):
+        rows.over("answer", b, "as2")
+    rows.over("answer", "top1_shipped", "as2_context")
+    rows.over("answer", "top1_shipped", "top1")
+    rows.over("answer", "listwise", "product")
+    for label, model in (("easi", easi), ("joint", joint), ("shipped", shipped)):
+        rows.keys[f"{name}_easi_accuracy_{label}"] = accuracy(lists, model)
+    rows.keys |= dict(selective(name, lists, as2, joint, train / "peasi"))
+    return rows.keys
+
+
+def accuracy(lists: Questions, model: Said) -> float:
+    """Of the passages that hold an answer, those whose extracted sentence is one, in percent."""
+    right = [
+        any(s.label for s in row.sentences if s.sentence_id == chosen.get(row.passage_id, ("", 0.0))[0])
+        for of_question, chosen in zip(lists, model.sentences, strict=True)
+        for row in of_question
+        if row.label
+    ]
+    return 100 * float(np.mean(right))
+
+
+def selective(name: str, lists: Questions, as2: Scores, joint: Said, folder: Path) -> Iterator[tuple[str, float]]:
+    """Risk against coverage over all questions, those without an answer too."""
+    calibration = load(folder, find_model)[0].calibration or UNCALIBRATED
+
+    def confidence(passages: dict[str, float], sentences: dict[str, tuple[str, float]]) -> tuple[str, float]:
+        best = max(passages, key=lambda key: passages[key])
+        chosen, log_p = sentences.get(best, ("", 0.0))
+        return chosen, float(calibration(answer_logit(np.array([passages[best]]), np.array([log_p])))[0])
+
+    first: dict[str, list[tuple[str, float]]] = {
+        "as2": [max(scores.items(), key=lambda item: item[1]) for scores in as2],
+        "joint": list(map(confidence, joint.passages, joint.sentences)),
+    }
+    for label, chosen in first.items():
+        labels = [{s.sentence_id: s.label for row in rows for s in row.sentences} for rows in lists]
+        right = np.array([float(known.get(key, 0)) for known, (key, _) in zip(labels, chosen, strict=True)])
+        yield f"{name}_aurc_{label}", risk_coverage(np.array([sure for _, sure in chosen]), right).aurc
+        yield f"{name}_right_{label}", 100 * float(right.mean())
+
+
+def of_windows(name: str, lists: Sequence[LongList], documents: Folder[Document], train: Path) -> dict[str, float | int]:
+    """The rows of the windows around the best sentences, by group."""
+    plan = first_of_plan(train_lists.SAMPLE)
+    plan[-1] = replace(plan[-1], keep=peasi_data.SENTENCES)
+    best: list[tuple[Any, Sequence[Candidate]]] = [
+        (each.asked, outcome.kept.candidates)
+        for each, outcome in zip(lists, run_stages([each.passages for each in lists], plan), strict=True)
+    ]
+    groups = peasi_data.in_windows(best, documents)
+    as2, joint = as2_scores(train / "as2", groups["all"]), said(train / "peasi", groups["all"])
+    keys: dict[str, float | int] = {}
+    for group, of_group in groups.items():
+        rows = Rows(f"{name}_{group}", of_group)
+        shown = [{row.passage_id for row in of_question} for of_question in of_group]
+        inside = [{s.sentence_id for row in of_question for s in row.sentences} for of_question in of_group]
+        in_group = Said(list(map(among, joint.passages, shown)), list(map(among, joint.sentences, shown)))
+        answers(rows, in_group, list(map(among, as2, inside)))
+        rows.keys[f"{name}_{group}_answerable"] = sum(any(row.label for row in of_question) for of_question in of_group)
+        rows.keys[f"{name}_{group}_passages"] = sum(map(len, of_group))
+        rows.keys[f"{name}_{group}_easi_accuracy"] = accuracy(of_group, in_group)
+        keys |= rows.keys
+    return keys
+
+
+def among(known: dict[str, Any], keys: set[str]) -> dict[str, Any]:
+    return {key: value for key, value in known.items() if key in keys}
+
+
+def measured(data: Path, work: Path) -> dict[str, float | int | str]:
+    torch.set_num_threads(1)
+    train = work / "train"
+    result: dict[str, float | int | str] = {}
+    documents = DOCUMENTS.open(long_lists.retrieve(data, work))
+    lists = read_lists(data, work, "test")
+    sets = {name: [each for each in lists if each.asked.source == name] for name in TESTS}
+    passages = {name: [rows for rows in peasi_data.retrieved(of_set) if rows] for name, of_set in sets.items()}
+    passages["dev"] = read_passages(train / "passages-dev.parquet")
+    for name, of_set in passages.items():
+        result |= of_retrieved(name, of_set, train)
+        if name in sets:
+            some = set(drawn((each.asked.question_id for each in sets[name]), WINDOW_QUESTIONS))
+            result |= of_windows(name, [each for each in sets[name] if each.asked.question_id in some], documents, train)
+        shown = {key: value for key, value in result.items() if key.startswith(f"{name}_answer_p1")}
+        say(", ".join(f"{key} {float(value):.1f}" for key, value in shown.items()))
+    result |= {key: result[f"squad_{key}"] for key in SHORT}
+    return result | {"passage_p1_pr_easi": result["squad_passage_p1_joint"], "trained_by": trained_by(train)}
+
+
+def train(data: Path, work: Path) -> None:
+    """Train what is not there."""
+    waiting = [name for name in MODELS if not (work / "train" / name / HISTORY).is_file()]
+    if waiting:
+        trainings.prepare(data, work, waiting, trainings.SETS[0], peasi_data.QUESTIONS)
+    for name in waiting:
+        trainings.trained(work / "train", name, data, trainings.BEGINNINGS[0], trainings.SETS[0])
+
+
+def small(data: Path, work: Path) -> None:
+    """For --smoke: random models, and few windows."""
+    train_lists.small_lists()
+    shrink(globals(), WINDOW_QUESTIONS=2, SHIPPED_PEASI=work / "train/peasi")
+    for name in ("cascade", *MODELS):
+        kind = "cascade" if name in ("cascade", "as2") else "peasi"
+        shutil.copytree(small_checkpoint(kind), work / "train" / name)
+    peasi_data.write_dev(read_lists(data, work, "dev"), work / "train/passages-dev.parquet")
+
+
+def main() -> None:
+    paths = {"work": "folder that keeps lists and checkpoints; out/long_lists"}
+    options = arguments("peasi_quality", __doc__ or "", paths=paths)
+    data = options.data.resolve()
+    with work_folder(options, "long_lists") as work:
+        if options.smoke:
+            small(data, work)
+        else:
+            train(data, work)
+        result = measured(data, work)
+    finish("peasi_quality", result, options.save)
+
+
+if __name__ == "__main__":
+    main()

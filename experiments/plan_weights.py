@@ -1,0 +1,146 @@
+"""The weights of the sample's plans, fitted on L-dev: writes the files that their stages name in `weights_file`.
+
+Each such stage in turn: the stages before it run over L-dev's lists that hold an answer, and the weights of the
+scores in NAMES are fitted on what they leave, by `rerankers.blend.fitting` or, where exits decide, `rerankers.cascade`. So a
+second stage is fitted behind the first one's new weights. Keys: P@1 and MRR of each blend, held out in five folds, in percent,
+with 95 % intervals, `…_questions` that taught it, and the same of the best single score. Nothing here reads L-test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.revision import code_version
+from answermill.pipelines.steps.job_plan import CheckedPlan, load_stages, stage_models
+from answermill.pipelines.steps.models import model_inputs, passage_encoder
+from answermill.ranking.entry import StageSettings
+from answermill.ranking.plan import Stage, run_stages
+from answermill.ranking.rerankers.blend import WeighedStage
+from answermill.ranking.rerankers.blend.fitting import fit, held_out
+from answermill.ranking.rerankers.blend.score_columns import RETRIEVED
+from answermill.ranking.rerankers.blend.weights import Fit, WeightsFile
+from answermill.ranking.rerankers.cascade import ExitStage
+from answermill.ranking.rerankers.cascade.cascade import Cascade, fit_prior
+from answermill.schemas.ranked import Unit
+from experiments.chain import layer_tokens
+from testing.harness import arguments, finish, say, shrink, work_folder
+from experiments.long_lists import LongList, read_lists, small_lists
+from experiments.question_sets.memory import RememberedEncoder, remember
+from testing.smoke_data import small_plan
+
+SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample"
+NAMES = {
+    "first": ("cosinet", "bm25", "dense", "log_rank"),
+    "cascade": ("cosinet", "bm25", "dense"),
+    "last": ("cascade", "hashing", "peasi", "similarity", "cosinet", "bm25", "dense"),
+    "last_of_extracted": ("peasi.pr", "peasi.easi", "similarity", "bm25", "dense"),
+}
+"""Key of a stage → the scores that it weighs, of those that its plan gives."""
+PLANS = ("job.toml", "full.toml")
+
+
+class Fitting:
+    """Fits the weights of a job's stages, one after the other, each behind those before it."""
+
+    def __init__(self, job: Job, lists: Sequence[LongList], work: Path) -> None:
+        assert job.rerank is not None
+        self._job, self._work, self._plan = job, work, job.rerank
+        self._encoder = RememberedEncoder(passage_encoder(job), work)
+        self._gold = {each.asked.question_id: each.gold for each in lists}
+        self._lists, self._done = [each.passages for each in lists], 0
+        self._unit: Unit = "passage"
+        self.layer_tokens = 0
+        """Layers × tokens that the stages have spent which have run."""
+
+    def files(self) -> Iterator[tuple[int, WeighedStage, Path]]:
+        """The stages that name a file of weights: number, settings, file."""
+        for n, stage in enumerate(self._plan.stages):
+            if isinstance(stage, WeighedStage) and stage.weights_file is not None:
+                yield n, stage, self._job.path(stage.weights_file)
+
+    def write(self, done: set[Path]) -> Iterator[tuple[str, list[Fit]]]:
+        """Fit each stage and write its file, if that is not among those `done` already; the stage's key and its tables."""
+        for number, stage, file in self.files():
+            if file in done:
+                continue
+            fits = self.fit(number, stage)
+            self.file(stage, fits).write(file)
+            done.add(file)
+            weights = ", ".join(f"{score} {weight:.3f}" for score, weight in fits[-1].weights.items())
+            say(f"{file.name:<16}{weights}")
+            yield stage.key, fits
+
+    def fit(self, number: int, stage: WeighedStage) -> list[Fit]:
+        """The tables of weights of stage `number`."""
+        labels = self._labels(number)
+        if not isinstance(stage, ExitStage):
+            return [fit(self._lists, labels, self._names(stage))]
+        cascade = self._loaded([stage.model_copy(update={"weights_file": None})])[0].reranker
+        assert isinstance(cascade, Cascade)
+        return fit_prior(cascade, self._lists, labels, self._names(stage), stage.drop)
+
+    def held_out(self, number: int, stage: WeighedStage) -> dict[str, dict[str, float]]:
+        """As `answermill.ranking.rerankers.blend.fitting.held_out`, for a blend that is stage `number`."""
+        labels = self._labels(number)
+        return held_out(self._lists, labels, self._names(stage))
+
+    def _names(self, stage: StageSettings) -> list[str]:
+        stages = {each.key for each in self._plan.stages}
+        return [name for name in NAMES[stage.key] if name in RETRIEVED or name in stages]
+
+    def _labels(self, number: int) -> list[list[int]]:
+        """1 for each right candidate of the lists that come to stage `number`, else 0."""
+        self._run_until(number)
+        return [[int(c.candidate_id in self._gold[r.question.question_id]) for c in r.candidates] for r in self._lists]
+
+    def file(self, stage: WeighedStage, fits: list[Fit]) -> WeightsFile:
+        rerankers = {each.key: each.reranker for each in self._plan.stages}
+        models = stage_models(rerankers, model_inputs(self._job, self._plan.stages))
+        exit_of = stage.key if isinstance(stage, ExitStage) else None
+        return WeightsFile.of(fits, rerankers, models, code_version(), exit_of=exit_of)
+
+    def _run_until(self, number: int) -> None:
+        for stage in self._loaded(self._plan.stages[:number])[self._done :]:
+            self._lists = [outcome.kept for outcome in run_stages(self._lists, [stage], self._unit)]
+            self._unit = stage.reranker.writes
+            self.layer_tokens += layer_tokens([stage])
+        self._done = number
+
+    def _loaded(self, stages: Sequence[StageSettings]) -> list[Stage]:
+        job = self._job.model_copy(update={"rerank": self._plan.model_copy(update={"stages": list(stages)})})
+        return remember(load_stages(CheckedPlan.of(job), lambda: self._encoder), self._work) if stages else []
+
+
+def figures(key: str, fit: Fit) -> dict[str, float | int | str]:
+    """Of a stage's last table."""
+    result: dict[str, float | int | str] = {f"{key}_questions": fit.questions}
+    for metric, short in (("P@1", "p1"), ("MRR", "mrr")):
+        blend = fit.blend[metric]
+        result |= {f"{short}_{key}": 100 * blend.value}
+        result |= {f"{short}_{key}_low": 100 * blend.low, f"{short}_{key}_high": 100 * blend.high}
+        result[f"{short}_{key}_best_alone"] = 100 * fit.alone[fit.best][metric].value
+    return result
+
+
+def main() -> None:
+    options = arguments("plan_weights", __doc__ or "", paths={"work": "folder that keeps lists and scores; out/long_lists"})
+    if options.smoke:
+        small_lists()
+        shrink(globals(), SAMPLE=small_plan(fitted=False).parent, PLANS=PLANS[:1])
+    torch.set_num_threads(1)
+    result: dict[str, float | int | str] = {}
+    with work_folder(options, "long_lists") as work:
+        lists = [each for each in read_lists(options.data.resolve(), work, "dev") if each.gold]
+        done: set[Path] = set()
+        for name in PLANS:
+            for key, fits in Fitting(load(SAMPLE / name), lists, work).write(done):
+                result |= figures(key, fits[-1])
+    finish("plan_weights", result, options.save)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""What one more model adds to the default plan: on L-dev, where plans are chosen.
+
+`default` is the sample's plan without `hashing`; `hashing` and `peasi`, in place, are the same with that stage before its last
+blend, which then weighs one score more. The weights of all are fitted as `plan_weights` fits them and judged held out in five
+folds. Nothing here reads L-test.
+
+Keys: as those of `plan_shapes`, whose first shape is `default` here. --hashing is a checkpoint in the shipped one's place.
+"""
+
+from __future__ import annotations
+
+import json
+
+import torch
+
+from experiments import plan_shapes
+from testing.harness import arguments, finish, shrink, work_folder
+from experiments.long_lists import read_lists, small_lists
+from experiments.plan_shapes import figures, judged
+from testing.smoke_data import small_checkpoint, small_plan
+
+MODELS = ("hashing", "peasi")
+CHECKPOINTS: dict[str, str] = {}
+"""Of a model, where it is not the shipped one."""
+STAGE = "[[rerank.stages]]\n"
+
+
+def without(text: str, reranker: str) -> str:
+    """The job without the stage of this reranker."""
+    return "".join(part for part in cut(text) if f'reranker = "{reranker}"' not in part)
+
+
+def with_stage(text: str, reranker: str) -> str:
+    """The job with a stage of this reranker before its last blend."""
+    parts = cut(text)
+    last = max(n for n, part in enumerate(parts) if 'reranker = "blend"' in part)
+    checkpoint = f"checkpoint = {json.dumps(CHECKPOINTS[reranker])}\n" if reranker in CHECKPOINTS else ""
+    return "".join([*parts[:last], f'{STAGE}reranker = "{reranker}"\n{checkpoint}\n', *parts[last:]])
+
+
+def cut(text: str) -> list[str]:
+    """The job's text, which begins anew at each stage."""
+    first, *stages = text.split(STAGE)
+    return [first, *(STAGE + stage for stage in stages)]
+
+
+def main() -> None:
+    paths = {"work": "folder that keeps lists and scores; out/long_lists", "hashing": "checkpoint of HAS; the shipped one"}
+    options = arguments("stages_in_plan", __doc__ or "", paths=paths)
+    if options.smoke:
+        small_lists()
+        shrink(vars(plan_shapes), SAMPLE=small_plan(fitted=False))
+        shrink(globals(), CHECKPOINTS={name: small_checkpoint(name) for name in MODELS})
+    if options.hashing:
+        CHECKPOINTS["hashing"] = str(options.hashing.resolve())
+    torch.set_num_threads(1)
+    text = without(plan_shapes.SAMPLE.read_text(encoding="utf-8"), "hashing")
+    with work_folder(options, "long_lists") as work:
+        lists = [each for each in read_lists(options.data.resolve(), work, "dev") if each.gold]
+        result: dict[str, float | int | str] = {"questions": len(lists)}
+        default = judged(text, work / "stages_in_plan/default", lists, work)
+        result |= figures("default", default, default)
+        for name in MODELS:
+            result |= figures(name, judged(with_stage(text, name), work / "stages_in_plan" / name, lists, work), default)
+    finish("stages_in_plan", result, options.save)
+
+
+if __name__ == "__main__":
+    main()
