@@ -4,7 +4,7 @@ VENV ?= .venv
 OUT ?= out/sample
 WORKERS ?= 3
 BIN = $(VENV)/bin
-CODE = answermill benchmarks files indexing pipelines ranking schemas tools
+CODE = answermill benchmarks experiments files indexing pipelines ranking schemas testing tools
 ENGINES = $(BIN)/pytest -m "" -rs -o faulthandler_timeout=3600
 # On a terminal pip shows how far it is. It would compile all files one after the other; COMPILE takes every core, and leaves out
 # packages' own tests (some have files for another Python, which is no error of ours). It compiles our code too, which many
@@ -13,7 +13,7 @@ PIP = if [ -t 1 ]; then quiet=; else quiet=--quiet; fi; \
 	$(BIN)/python -m pip install $$quiet --disable-pip-version-check --no-compile -c constraints.txt
 COMPILE = $(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib $(CODE) || true
 
-.PHONY: sample test test-engines test-flink test-spark test-image test-schedulers test-network test-wheel test-pythons check lint pytest docs format clean
+.PHONY: sample test test-nightly test-engines test-flink test-spark test-image test-schedulers test-network test-wheel test-pythons check lint pytest docs format clean
 
 sample: $(VENV)/installed                 ## run the main job on the sample web
 	@echo "running the main job on the sample web: one or two minutes"
@@ -29,6 +29,9 @@ lint: $(VENV)/installed-test              ## its output comes in one piece, in t
 
 pytest: $(VENV)/installed-test            ## the tests, in WORKERS processes of one thread each: one more than two cores
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 3
+
+test-nightly: $(VENV)/installed-test test-engines    ## and the tests that guard what rarely breaks
+	$(BIN)/pytest -m nightly -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 3
 
 test-engines: test-flink test-spark test-image test-schedulers test-network test-wheel test-pythons    ## on real engines; these tests skip, and say what is missing, where they cannot run
 

@@ -18,10 +18,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.steps.chain import run_steps, steps_of
-from testing import tiny_job
 from benchmarks.fault_list.fault import Ended, Place, in_process
+from testing import tiny_job
 from testing.harness import arguments, finish, say
 from testing.smoke_data import small_encoder
+
+TAKES = "ten minutes"
 
 PLACES = 6
 """Flips in a file, beside those of its first and its last byte."""

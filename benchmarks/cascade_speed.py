@@ -46,6 +46,8 @@ from answermill.schemas.ranked import RankedList
 from testing.harness import arguments, finish, peak_gb, say, seconds, shrink
 from testing.smoke_data import small_checkpoint
 
+TAKES = "[--checkpoint FOLDER], on a quiet machine"
+
 SET = "squad/squad-sent-test.parquet"
 QUESTIONS, CANDIDATES = 32, 100
 ALPHA = 0.3

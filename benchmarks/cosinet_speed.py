@@ -33,6 +33,8 @@ from answermill.ranking.word_vectors.words import Lexicon
 from answermill.schemas.ranked import RankedList
 from testing.harness import arguments, finish, processes, say, seconds, shrink
 
+TAKES = "on a quiet machine"
+
 PLAIN_LISTS, BLOCK, PROCESSES, EPOCHS = 200, 64, 2, 3
 SETS = {"squad": "squad/squad-sent-test.parquet", "wikiqa": "wikiqa/wikiqa-test.parquet"}
 

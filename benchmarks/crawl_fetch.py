@@ -21,9 +21,9 @@ from typing import Any
 
 from answermill.files import web
 from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST, REJECTS, IngestCounts
-from testing.harness import arguments, finish, run_command, say, shrink
 from benchmarks.storage import temporary_files
 from testing.crawl_index import write_crawl
+from testing.harness import arguments, finish, run_command, say, shrink
 from testing.web_server import Fault, Request, WebServer, serving
 
 FILES, KILLS, SEED = 8, 10, 11

@@ -21,6 +21,8 @@ from testing import tiny_job
 from testing.harness import arguments, finish, say
 from testing.smoke_data import small_encoder
 
+TAKES = "five minutes"
+
 PERMUTATIONS = 20
 WITH_WORKERS = 5
 """Each fifth permutation is done by several worker processes, which take long to start."""

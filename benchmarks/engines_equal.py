@@ -21,12 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from answermill.pipelines.data.sample import copy_to
+from benchmarks.sample import write_small_job
 from testing.engines import ROOT, digests, flink, job_service, spark, worker_pool
 from testing.flink_machines import flink_on_two_machines
 from testing.harness import arguments, finish, run_command, say, seconds
 from testing.machines import BUCKET, POOL_OPTIONS, Machine, Store, island
-from benchmarks.sample import write_small_job
 from testing.smoke_data import small_encoder
+
+TAKES = "half an hour; needs Flink, Spark, root; [--threads RUNS]; [--only WAY]"
 
 SETTINGS = ("retrieve.block=30", "rerank.stages=[{reranker='cosinet', keep=25}, {reranker='complete'}]")
 """Three blocks of questions."""

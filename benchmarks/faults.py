@@ -26,6 +26,8 @@ from benchmarks.fault_list import advice, commands, fuzz, inputs, machine, model
 from benchmarks.fault_list.fault import Ended, Fault, Place, sound_place, try_fault
 from testing.harness import arguments, finish, processes, say
 
+TAKES = "half an hour; [--only NAME]; [--fuzz MINUTES]"
+
 LISTS = (models, run_folder, inputs, commands, advice, machine, stops)
 FAULTS: tuple[Fault, ...] = tuple(fault for each in LISTS for fault in each.FAULTS)
 COUNTS = ("silent", "tracebacks", "wrong_code", "unclear", "loops")

@@ -27,8 +27,10 @@ from answermill.indexing.documents.main_text import TextExtractor
 from answermill.indexing.documents.parse import DocumentRules, parse
 from answermill.schemas.corpus import Document, Rejected
 from benchmarks.fault_list.fuzz import mutated
-from testing.harness import arguments, finish, say
 from testing.crawl_index import SAMPLE, members
+from testing.harness import arguments, finish, say
+
+TAKES = "--minutes N for each reader"
 
 STEPS = 100_000
 """Calls after which a stream that does not end is taken for endless."""

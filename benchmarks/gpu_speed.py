@@ -41,6 +41,8 @@ from answermill.schemas.ranked import RankedList
 from benchmarks.cascade_speed import SET, beside_predict, lists_of, name_of
 from testing.harness import arguments, finish, installed, say, shrink
 
+TAKES = "on a graphics card; without one it says so and ends"
+
 SHAPES = {
     "minilm": (Shape(layers=6, width=384, heads=12, inner=1_536, vocabulary=30_522), (2, 3, 4, 5, 6)),
     "base": (Shape(layers=12, width=768, heads=12, inner=3_072, vocabulary=30_522), (4, 6, 8, 10, 12)),

@@ -34,6 +34,8 @@ from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Packed
 from testing.harness import arguments, finish, peak_gb, say, shrink
 
+TAKES = "on a quiet machine"
+
 CANDIDATES, ENCODED = 500, 50
 WIDTHS, LENGTHS, HIDDEN = (384, 768), (64, 128, 200), (128, 768)
 PAPER = "d768_l200_m768"

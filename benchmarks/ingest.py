@@ -30,8 +30,8 @@ from answermill.pipelines.specs.ingest import IngestCounts
 from answermill.pipelines.steps.ingest import ingest, parse_and_cut
 from answermill.pipelines.steps.ingest.crawl_files import find_files
 from answermill.pipelines.steps.ingest.repeated import verdicts
-from testing.harness import arguments, finish, installed, run_command, say, seconds, shrink
 from benchmarks.plain_ingest import plain_ingest
+from testing.harness import arguments, finish, installed, run_command, say, seconds, shrink
 
 PAGES = 100_000
 FOLDERS, CRAWL_FILES = ("warc", "web-html"), "*.warc*"

@@ -23,6 +23,8 @@ from testing.engines import digests
 from testing.harness import arguments, finish, processes, say
 from testing.smoke_data import small_encoder
 
+TAKES = "an hour on a busy machine; [--kills 2000]"
+
 KILLS = 200
 SEED = 11
 LIBRARIES = (

@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 from testing.harness import arguments, finish, say
 
+TAKES = "five minutes"
+
 ROOT = Path(__file__).parents[1]
 MODULES = ("schemas", "files", "indexing", "ranking", "pipelines")
 TREES = (*MODULES, "answermill", "tests")

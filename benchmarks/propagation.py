@@ -37,8 +37,8 @@ from answermill.pipelines.specs.ingest import INGEST, IngestCounts
 from answermill.pipelines.specs.ingest import PASSAGES as PASSAGE_FOLDER
 from answermill.pipelines.specs.propagate import PROPAGATE, SENTENCE_LABELS
 from answermill.schemas.corpus import Passage, Sentence
-from testing.harness import arguments, finish, say, shrink
 from benchmarks.label_join import ENGINES
+from testing.harness import arguments, finish, say, shrink
 
 PASSAGES, PARTS, PROCESSES = 1_000_000, 16, 2
 SIZES = {"1m": 1, "4m": 4}

@@ -30,6 +30,8 @@ from answermill.schemas.ranked import Answer, Hit, ScoredCandidate, StageScore
 from answermill.schemas.record import Record
 from testing.harness import arguments, finish, processes, run_command, say, shrink
 
+TAKES = "ten minutes, 2 GB in TMPDIR"
+
 QUESTIONS, CANDIDATES, SENTENCES, PER_PART = 10_000, 400, 8, 500
 """In all; of a question; of a passage; and questions in a part of the folders."""
 STAGES = {"cosinet": 400, "first": 25, "cascade": 11, "last": 11}

@@ -26,6 +26,8 @@ from answermill.schemas.ranked import RankedList
 from testing.harness import arguments, finish, say, seconds
 from testing.smoke_data import small_encoder
 
+TAKES = "half a minute"
+
 Form = Literal["encoded", "fp16", "int8"]
 FORMS: tuple[Form, ...] = ("encoded", "fp16", "int8")
 STAGE = '[[rerank.stages]]\nreranker = "similarity"\nname = "{form}"\ncontext = ["title", "sentence"]\n'

@@ -20,6 +20,8 @@ from answermill.pipelines.specs.retrieve import QUESTIONS
 from answermill.schemas.corpus import Question
 from testing.harness import arguments, finish, say, seconds
 
+TAKES = "on a quiet machine"
+
 ROOT = Path(__file__).parents[1]
 SMOKE = ("version", "wrong_usage")
 """The commands that --smoke tries."""

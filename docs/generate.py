@@ -1,7 +1,7 @@
 """Write the generated pages: `python -m docs.generate`. `--check` writes nothing and fails if a page is not current.
 
 - README.md and docs/results/*.md from docs/templates/: `[[cascade_quality.wikiqa_map .2]]` becomes the figure of
-  benchmarks/results/cascade_quality.json with two decimals; `%.1` multiplies by 100. Above a table of docs/results/ stand the
+  experiments/results/cascade_quality.json with two decimals; `%.1` multiplies by 100. Above a table of docs/results/ stand the
   commands whose figures it has, with revision and date
 - docs/reference/*.md from the code: keys of job and training files, the data dictionary, the command line
 - docs/images/*.svg: the way of the data, and plots of the saved figures
@@ -21,7 +21,7 @@ from typing import Any
 from docs import pictures, references
 
 DOCS = Path(__file__).parent
-RESULTS = DOCS.parent / "benchmarks" / "results"
+RESULTS = [DOCS.parent / package / "results" for package in ("benchmarks", "experiments")]
 NOTE = "<!-- Written by `python -m docs.generate`; edit {source} instead. -->\n\n"
 _TABLE = re.compile(r"^(?:\|.*\n)+", re.MULTILINE)
 _FIGURE = re.compile(r"\[\[(\w+)\.(\w+) (%?)\.(\d+)((?: [\w/]+)?)\]\]")
@@ -30,7 +30,10 @@ _FIGURE = re.compile(r"\[\[(\w+)\.(\w+) (%?)\.(\d+)((?: [\w/]+)?)\]\]")
 @cache
 def saved(name: str) -> dict[str, Any]:
     """The saved result of a benchmark."""
-    result: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    file = next((folder / f"{name}.json" for folder in RESULTS if (folder / f"{name}.json").is_file()), None)
+    if file is None:
+        raise ValueError(f"no result {name}.json is saved")
+    result: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return result
 
 

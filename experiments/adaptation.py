@@ -35,9 +35,11 @@ from answermill.ranking.entry import SHIPPED
 from answermill.ranking.training.state import finished
 from answermill.schemas.labels import LabelledCandidate
 from experiments.exit_rows import Row, at_exit, beside, blended, compared, exit_scores, figures, row, values
-from testing.harness import arguments, finish, say, shrink, trained_by, work_folder
 from experiments.question_sets.learnable import answered, learnable
+from testing.harness import arguments, finish, say, shrink, trained_by, work_folder
 from testing.smoke_data import small_checkpoint, small_encoder
+
+TAKES = "half an hour"
 
 RECIPE = Path(__file__).resolve().parents[1] / "pipelines/data/recipes/adapt.toml"
 SHIPPED_MODEL, ENCODER = SHIPPED / "cascade", DEFAULT

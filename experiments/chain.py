@@ -61,10 +61,10 @@ from answermill.ranking.rerankers.hashing.hashing import AnswerCoder, Hashing
 from answermill.ranking.rerankers.hashing.hashing_model import load as load_hashing
 from answermill.schemas.ranked import Candidate, Unit
 from experiments.first_stage import cosinet_and_bm25
-from testing.harness import arguments, finish, say, seconds, shrink, work_folder
 from experiments.long_lists import SETS, LongList, read_lists, small_lists
 from experiments.question_sets.gold import drawn
 from experiments.question_sets.memory import RememberedEncoder, copy_of, remember
+from testing.harness import arguments, finish, say, seconds, shrink, work_folder
 from testing.smoke_data import small_plan
 
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"

@@ -52,10 +52,12 @@ from answermill.pipelines.steps.retrieve.asked_questions import QUESTIONS_PER_EN
 from answermill.pipelines.steps.retrieve.block_order import PARTS_PER_MERGE
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.pipelines.steps.retrieve.search_plan import plan
-from testing.harness import arguments, finish, say, shrink
 from benchmarks.sample import write_small_job
 from experiments.simulation import Elapsed, Floats, Workers, simulate
+from testing.harness import arguments, finish, say, shrink
 from testing.smoke_data import small_encoder
+
+TAKES = "five minutes; [--workers N]; [--price DOLLARS]"
 
 SIZES = {"20k": 20_000, "100k": 100_000, "1m": 1_000_000}
 """Passages of a shard."""

@@ -35,6 +35,8 @@ from answermill.ranking.word_vectors.vector_files import read
 from answermill.schemas.labels import LabelledCandidate
 from testing.harness import arguments, finish, processes, revision, say, shrink, work_folder
 
+TAKES = "an hour"
+
 SEEDS = range(5)
 SMOKE_FORMS: tuple[Form, ...] = ("pointwise", "birnn")
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_TRIM_THRESHOLD_": "16000000000", "MALLOC_TOP_PAD_": "200000000"}

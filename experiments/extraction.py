@@ -37,6 +37,8 @@ from answermill.indexing.documents.parse import decode
 from answermill.ranking.evaluation.significance import compare
 from testing.harness import arguments, finish, installed, say, shrink
 
+TAKES = "beside pip install readability-lxml newspaper4k"
+
 SETS = {"readability": "readability", "newspaper": "newspaper", "strings": "trafilatura-en"}
 """Name of a gold set -> its files in web-html/."""
 PAGES = 0

@@ -43,12 +43,12 @@ from answermill.ranking.word_vectors.words import Words
 from answermill.schemas.corpus import Question
 from answermill.schemas.ranked import Candidate, Hit, RankedList
 from experiments.corpus import wiki
-from testing.harness import arguments, finish, say, shrink, work_folder
 from experiments.long_lists import SETS as SETS_OF_LISTS
 from experiments.long_lists import LongList, read_lists, small_lists
 from experiments.question_sets.gold import drawn
 from experiments.question_sets.memory import RememberedEncoder
 from experiments.retrieval import is_right, questions
+from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import small_checkpoint, small_encoder, small_plan
 
 SHARES = (0.05, 0.1, 0.2, 0.5)

@@ -47,9 +47,11 @@ from answermill.ranking.rerankers.registry import load_reranker
 from answermill.schemas.labels import LabelledCandidate
 from experiments.cascade_quality import some
 from experiments.exit_rows import Row, compared, figures, values
-from testing.harness import arguments, finish, revision, say, shrink, trained_by, work_folder
 from experiments.question_sets.learnable import answered, learnable
+from testing.harness import arguments, finish, revision, say, shrink, trained_by, work_folder
 from testing.smoke_data import small_encoder
+
+TAKES = "hours of training, kept in --work"
 
 VARIANTS, SPLITS = ("pooling", "attention", "has"), ("train", "dev", "test")
 PAIRS = (

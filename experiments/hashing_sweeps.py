@@ -16,9 +16,11 @@ import torch
 
 from experiments import hashing_quality
 from experiments.exit_rows import Row, compared, figures
-from testing.harness import arguments, finish, shrink, trained_by, work_folder
 from experiments.hashing_quality import SETS, Run, one, prepare
+from testing.harness import arguments, finish, shrink, trained_by, work_folder
 from testing.smoke_data import small_encoder
+
+TAKES = "hours; [--work FOLDER]"
 
 DEFAULT = "beta_5"
 POINTS: dict[str, dict[str, float]] = {

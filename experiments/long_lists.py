@@ -37,10 +37,10 @@ from answermill.pipelines.steps import chain
 from answermill.pipelines.steps.rerank.question_groups import ranked_lists
 from answermill.ranking.plan import to_sentences
 from answermill.schemas.ranked import RankedList
-from testing.harness import arguments, finish, say, shrink, work_folder
 from experiments.question_sets.draw import questions
 from experiments.question_sets.gold import Asked
 from experiments.question_sets.sources import DOCUMENT_FILES, documents
+from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import shared_place, small_encoder
 
 SETS = ("test", "dev")

@@ -46,7 +46,6 @@ from answermill.ranking.rerankers.registry import load_reranker
 from answermill.ranking.training.state import finished
 from experiments import cascade_trainings, hashing_quality, multihead_trainings
 from experiments.exit_rows import Row, compared, figures, values
-from testing.harness import arguments, finish, processes, shrink, tell, trained_by, work_folder
 from experiments.multihead_trainings import (
     AFTER_CT,
     FIRST,
@@ -62,7 +61,10 @@ from experiments.multihead_trainings import (
     train,
 )
 from experiments.question_sets.learnable import answered
+from testing.harness import arguments, finish, processes, shrink, tell, trained_by, work_folder
 from testing.smoke_data import small_encoder
+
+TAKES = "hours of training, kept in --work; [--processes N]"
 
 DROP = 0.3
 ALPHA = 0.5

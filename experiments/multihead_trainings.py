@@ -32,8 +32,8 @@ from answermill.ranking.rerankers.peasi.calibration import Calibration
 from answermill.ranking.rerankers.registry import load_reranker
 from experiments import cascade_trainings, hashing_quality
 from experiments.cascade_trainings import DEPTH, EXITS, SETS
-from testing.harness import tell
 from experiments.question_sets.learnable import Questions, answered
+from testing.harness import tell
 
 FIRST = 0
 SEEDS: tuple[int, ...] = (FIRST, 1, 2)  # of the students

@@ -30,8 +30,8 @@ from answermill.pipelines.engine.runner import configure_logging
 from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST
 from answermill.pipelines.steps.ingest.ingest import ingest
 from answermill.schemas.corpus import Document
-from testing.harness import arguments, finish, say, shrink
 from benchmarks.ingest import CRAWL_FILES, FOLDERS
+from testing.harness import arguments, finish, say, shrink
 
 SHARE = 0.3
 WAYS: dict[str, Callable[[str], str]] = {

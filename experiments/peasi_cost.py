@@ -28,6 +28,8 @@ from experiments.first_stage import job
 from testing.harness import arguments, finish, say, seconds, shrink
 from testing.smoke_data import small_checkpoint
 
+TAKES = "on a quiet machine"
+
 DEPTH, QUESTIONS = 43, 20
 AS2: Path | None = None  # None: the shipped cascade
 

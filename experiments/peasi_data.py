@@ -36,9 +36,9 @@ from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.schemas.corpus import Document, Passage
 from answermill.schemas.labels import LabelledPassage, LabelledSentence, SentenceLabel
 from answermill.schemas.ranked import Candidate, Hit
-from testing.harness import say
 from experiments.long_lists import LongList
 from experiments.question_sets.gold import Asked, canonical, drawn
+from testing.harness import say
 
 QUESTIONS, DEV_QUESTIONS = 4_000, 150
 WINDOWED = 3

@@ -56,10 +56,12 @@ from answermill.schemas.labels import LabelledPassage
 from answermill.schemas.ranked import Candidate
 from experiments import long_lists, peasi_data, peasi_trainings, train_lists, trainings
 from experiments.first_stage import first_of_plan
-from testing.harness import arguments, finish, say, shrink, trained_by, work_folder
 from experiments.long_lists import LongList, read_lists
 from experiments.question_sets.gold import drawn
+from testing.harness import arguments, finish, say, shrink, trained_by, work_folder
 from testing.smoke_data import small_checkpoint
+
+TAKES = "hours of training, kept in --work"
 
 TESTS = ("squad", "wikiqa")
 """Sources of L-test."""

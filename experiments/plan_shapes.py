@@ -22,9 +22,9 @@ from answermill.files.atomic_files import write_text
 from answermill.pipelines.config.job_file import load
 from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.evaluation.significance import compare
-from testing.harness import arguments, finish, say, shrink, work_folder
 from experiments.long_lists import LongList, read_lists, small_lists
 from experiments.plan_weights import Fitting
+from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import small_plan
 
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"

@@ -27,9 +27,9 @@ from answermill.ranking.rerankers.cascade import ExitStage
 from answermill.ranking.rerankers.cascade.cascade import Cascade, fit_prior
 from answermill.schemas.ranked import Unit
 from experiments.chain import layer_tokens
-from testing.harness import arguments, finish, say, shrink, work_folder
 from experiments.long_lists import LongList, read_lists, small_lists
 from experiments.question_sets.memory import RememberedEncoder, remember
+from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import small_plan
 
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample"

@@ -21,9 +21,11 @@ from answermill.pipelines.look.estimate.actual import actual, compared
 from answermill.pipelines.look.estimate.plan_file import RunEstimate
 from answermill.pipelines.look.estimate.sample_runs import take
 from answermill.pipelines.specs.run import Run
-from testing.harness import Inline, arguments, finish, processes, say, shrink
 from experiments.question_sets import sources
+from testing.harness import Inline, arguments, finish, processes, say, shrink
 from testing.smoke_data import small_encoder
+
+TAKES = "ten minutes"
 
 PAGES, QUESTIONS, STEP_S = 40, 30, sample_runs.STEP_S
 STEPS = ("ingest", "index", "retrieve", "rerank")

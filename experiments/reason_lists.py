@@ -28,10 +28,10 @@ from answermill.pipelines.data.formats import by_question, read_dataset
 from answermill.ranking.entry import SHIPPED
 from answermill.schemas.labels import LabelledCandidate
 from experiments import exit_rows
-from testing.harness import arguments, finish, shrink
 from experiments.question_sets import draw, sources
 from experiments.question_sets.gold import drawn
 from experiments.question_sets.learnable import Questions, learnable
+from testing.harness import arguments, finish, shrink
 from testing.smoke_data import small_checkpoint
 
 SOURCES = {"squad": 3_000, "fairytaleqa": 1_500, "wikiwhy": 2_500}

@@ -32,8 +32,8 @@ from answermill.pipelines.specs.index import INDEX, SHARDS
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps import chain
-from testing.harness import arguments, finish, peak_gb, say, shrink
 from experiments.question_sets.gold import is_answer
+from testing.harness import arguments, finish, peak_gb, say, shrink
 from testing.smoke_data import small_encoder
 
 SEED = 7

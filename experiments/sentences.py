@@ -27,6 +27,8 @@ import spacy
 from answermill.indexing.passages.sentences import sentence_spans
 from testing.harness import arguments, finish, installed, say, seconds
 
+TAKES = "beside pip install pysbd syntok blingfire"
+
 SplitText = Callable[[str], list[str]]
 """A text -> its sentences."""
 

@@ -14,9 +14,9 @@ import json
 import torch
 
 from experiments import plan_shapes
-from testing.harness import arguments, finish, shrink, work_folder
 from experiments.long_lists import read_lists, small_lists
 from experiments.plan_shapes import figures, judged
+from testing.harness import arguments, finish, shrink, work_folder
 from testing.smoke_data import small_checkpoint, small_plan
 
 MODELS = ("hashing", "peasi")

@@ -35,9 +35,9 @@ from answermill.ranking.plan import run_stages
 from answermill.schemas.labels import LabelledCandidate
 from experiments import long_lists
 from experiments.first_stage import first_of_plan
-from testing.harness import arguments, finish, say, shrink, work_folder
 from experiments.question_sets import draw
 from experiments.question_sets.gold import Asked, canonical, drawn
+from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import small_plan
 
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"

@@ -47,10 +47,12 @@ from answermill.ranking.training.state import HISTORY
 from answermill.ranking.transformer.transformer_checkpoint import StoredForm, word_source
 from answermill.schemas.labels import LabelledCandidate
 from experiments import peasi_trainings, reason_lists, train_lists
-from testing.harness import arguments, finish, say, shrink, work_folder
 from experiments.question_sets import draw
 from experiments.question_sets.gold import drawn
+from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import small_encoder
+
+TAKES = "hours"
 
 ENCODER, EXITS, SETS = DEFAULT, [2, 3, 4, 5, 6], ("train", "more")
 TOKENS, LIMIT, NEGATIVES, EVALUATE, DRAWN = 6_000, 256, 8, 600, 8

@@ -38,6 +38,8 @@ from answermill.schemas.ranked import RankedList
 from testing.harness import arguments, finish, say, shrink
 from testing.smoke_data import small_encoder
 
+TAKES = "five minutes"
+
 SETS = {"wikiqa": "wikiqa/wikiqa-dev.parquet", "squad": "squad/squad-sent-dev.parquet"}
 DROPPED = (0, 1, 2, 3, 4, 5, 8)
 ENCODER, LAYER_DROPPED, DIMENSION = DEFAULT, 3, 300

@@ -43,10 +43,10 @@ from answermill.pipelines.steps.collect.collect import collect
 from answermill.pipelines.steps.collect.resolution import ResolutionRules
 from answermill.schemas.annotation import Task
 from experiments import wqa_questions
-from testing.harness import arguments, finish, say, shrink
 from experiments.question_sets.gold import is_answer
-from testing.smoke_data import small_encoder
 from experiments.wqa_questions import Question, questions
+from testing.harness import arguments, finish, say, shrink
+from testing.smoke_data import small_encoder
 
 RECIPE = Path(chain.__file__).parents[1] / "data" / "recipes" / "wqa.toml"
 DOCUMENTS, ANSWERED, OTHERS, DEPTH, DRAWS, SIMULATED, SEED = 1_200, 150, 150, 100, 1_000, 20, 0

@@ -1,4 +1,4 @@
-"""What all benchmarks share: the command line, the record of the machine, and the flat JSON object at the end."""
+"""Command line of a benchmark or an experiment, the record of the machine, and the flat JSON object at the end."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ from answermill.pipelines.runs.manifests.environment import processor
 from testing.command_peak import peak_bytes
 from testing.smoke_data import small_data
 
+_BEGAN = time.monotonic()
 P = ParamSpec("P")
 T = TypeVar("T")
-RESULTS = Path(__file__).with_name("results")
+ROOT = Path(__file__).parents[1]
+RESULTS = "results"
+"""The folder of saved results, beside the commands of a package."""
 
 
 def arguments(
@@ -41,9 +44,9 @@ def arguments(
     `texts`, option → help, and `choices`, option → values, the default first. With --smoke, `data` is a token copy and `rounds`
     is 1. `places`, argument → help: folders that are given without a name, and that --smoke does without.
     """
-    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=what)
+    parser = argparse.ArgumentParser(prog=f"python -m {_module(name)}", description=what)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the measuring data")
-    parser.add_argument("--save", action="store_true", help=f"write {RESULTS.name}/{name}.json")
+    parser.add_argument("--save", action="store_true", help=f"write {RESULTS}/{name}.json")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved repetitions; medians are reported")
     parser.add_argument("--smoke", action="store_true", help="only try that it runs: on token data; saves nothing")
     for option, meaning in (paths or {}).items():
@@ -183,13 +186,23 @@ def _exit_status(run: Callable[[], object]) -> object:
 
 
 def finish(name: str, result: Mapping[str, float | int | str], save: bool) -> None:
-    """Print the result as one JSON object, the last line of the run; with `save` keep it with command, date, machine and
-    revision."""
+    """Print the result as one JSON object, the last line of the run.
+
+    With `save` keep it beside the command, with command line, seconds, date, machine and revision.
+    """
     flat = {key: _short(value) if isinstance(value, float) else value for key, value in result.items()}
+
     if save:
-        about = {"command": command(), "date": time.strftime("%Y-%m-%d"), "machine": machine(), "revision": revision()}
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / f"{name}.json").write_text(json.dumps({**flat, **about}, indent=1) + "\n", encoding="utf-8")
+        about = {
+            "command": command(_module(name), sys.argv[1:]),
+            "command_s": round(time.monotonic() - _BEGAN),
+            "date": time.strftime("%Y-%m-%d"),
+            "machine": machine(),
+            "revision": revision(),
+        }
+        folder = ROOT / _module(name).partition(".")[0] / RESULTS
+        (folder / f"{name}.json").write_text(json.dumps({**flat, **about}, indent=1) + "\n", encoding="utf-8")
+
     print(json.dumps(flat))
 
 
@@ -198,18 +211,26 @@ def _short(value: float) -> float:
     return round(value, 4) if abs(value) >= 0.001 else float(f"{value:.2g}")
 
 
-def command(arguments: Sequence[str] | None = None) -> str:
-    """The command line, but for the folder of the data.
+def command(module: str, words: Sequence[str]) -> str:
+    """The command line, but for the folder of the data, which is another one on each machine.
 
-    >>> command(["/home/me/answermill/experiments/chain.py", "--data", "/data", "--rounds", "5", "--save"])
+    >>> command("experiments.chain", ["--data", "/data", "--rounds", "5", "--save"])
     'python -m experiments.chain --rounds 5 --save'
     """
-    script, *words = sys.argv if arguments is None else arguments
-    path = Path(script)
-    if "--data" in words:
-        place = words.index("--data")
-        words = [*words[:place], *words[place + 2 :]]
-    return " ".join([f"python -m {path.parent.name}.{path.stem}", *words])
+    kept = list(words)
+    if "--data" in kept:
+        place = kept.index("--data")
+        del kept[place : place + 2]
+    return " ".join(["python", "-m", module, *kept])
+
+
+def _module(name: str) -> str:
+    """The module that runs: 'experiments.chain'; of one that a test calls, the first package that has `name`."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    packages = ("benchmarks", "experiments")
+    if spec is not None and spec.name.startswith(tuple(f"{package}." for package in packages)):
+        return str(spec.name)
+    return next((f"{each}.{name}" for each in packages if (ROOT / each / f"{name}.py").is_file()), name)
 
 
 def machine() -> str:
@@ -218,12 +239,12 @@ def machine() -> str:
 
 def revision() -> str:
     """The commit, with '+' where the working tree differs from it (results and their page aside)."""
-    command = ["git", "-C", str(Path(__file__).parent)]
-    head = subprocess.run([*command, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False)
+    git = ["git", "-C", str(ROOT)]
+    head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False)
     if head.returncode:
         return "unknown"
-    paths = ["--", ":/", ":!/benchmarks/results", ":!/README.md"]
-    changed = subprocess.run([*command, "status", "--porcelain", *paths], capture_output=True, text=True, check=False)
+    paths = ["--", ":/", ":!/benchmarks/results", ":!/experiments/results", ":!/README.md"]
+    changed = subprocess.run([*git, "status", "--porcelain", *paths], capture_output=True, text=True, check=False)
     return head.stdout.strip() + ("+" if changed.stdout.strip() else "")
 
 

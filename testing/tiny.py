@@ -64,7 +64,7 @@ def stage_settings(name: str, folder: Path) -> dict[str, Any]:
     return {"table": str(folder / "scores.parquet")}
 
 
-def write_body(folder: Path, seed: int = 0, **shape: int) -> str:
+def write_body(folder: Path, seed: int = 0, **shape: Any) -> str:
     """A transformer with the default's tokenizer, as a folder that a training can begin with; returns the folder."""
     torch.manual_seed(seed)
     LayeredEncoder(replace(SHAPE, **shape)).save(folder)

@@ -18,8 +18,8 @@ import yaml
 from answermill.pipelines import errors
 from answermill.pipelines.cli.command_line import command_line
 from answermill.pipelines.engine.beam_engine import new_pipeline
-from testing.engines import Flink
 from deploy import without_docker
+from testing.engines import Flink
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"

@@ -221,7 +221,7 @@ def test_generated_pages_are_current():
 
 
 def test_a_figure_is_the_saved_one_and_an_unknown_one_an_error():
-    saved = json.loads((ROOT / "benchmarks/results/retrieval.json").read_text(encoding="utf-8"))["cacm_map"]
+    saved = json.loads((ROOT / "experiments/results/retrieval.json").read_text(encoding="utf-8"))["cacm_map"]
     assert generate.rendered("[[retrieval.cacm_map %.2]]") == f"{100 * saved:.2f} %"
     with pytest.raises(KeyError):
         generate.rendered("[[retrieval.no_such_key .2]]")

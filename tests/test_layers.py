@@ -47,6 +47,8 @@ MAY_IMPORT = {
     "ranking.rerankers.peasi",
 }
 """Package below the pipelines → the packages that it may import, with spaces."""
+EVIDENCE = ("experiments", "benchmarks", "testing")
+"""Studies, guards, and what these share with the tests, from the top: each imports only from those below it."""
 FILES = [path for folder in TOP for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
@@ -148,9 +150,20 @@ def test_every_package_and_room_has_its_place() -> None:
     assert len(FILES) > 100
 
 
+def test_evidence_imports_only_what_lies_below_it_and_no_test() -> None:
+    wrong = []
+    for place, folder in enumerate(EVIDENCE):
+        above = {*EVIDENCE[:place], "tests", "docs"}
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] in above:
+                    wrong.append(f"{path.relative_to(ROOT)}: {node.module}")
+    assert wrong == []
+
+
 def test_nothing_is_imported_but_below_the_one_name() -> None:
     tops = set(TOP) - {PACKAGE}
-    places = [*TOP, "benchmarks", "docs", "examples", "tests", "tools"]
+    places = [*TOP, *EVIDENCE, "docs", "examples", "tests", "tools"]
     wrong = []
     for path in (path for place in places for path in (ROOT / place).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -16,8 +16,8 @@ from experiments.question_sets import draw, sources
 from experiments.question_sets.draw import apart_from, dev_set, kind, leaked
 from experiments.question_sets.gold import Asked, canonical, drawn, holds, is_answer
 from experiments.question_sets.learnable import asked_in_tests, learnable
-from testing.smoke_data import small_data
 from experiments.train_lists import MOST_RIGHT, without_scraps, without_test_answers
+from testing.smoke_data import small_data
 
 ASKED = Asked("wikiqa:Q1", "When was the tower built?", "Tower", (("wikiqa:D1", "It was built in 1889 ."),), ("in 1889",))
 

@@ -1,4 +1,4 @@
-"""Every benchmark still runs: with --smoke, on a token copy of the measuring data, in this process."""
+"""Every benchmark and experiment still runs: with --smoke, on a token copy of the measuring data, in this process."""
 
 from __future__ import annotations
 
@@ -11,28 +11,12 @@ from pathlib import Path
 import pytest
 
 import benchmarks
+import experiments
+from testing import listing
+from testing.listing import commands
 
-NO_COMMAND = {
-    "cascade_trainings",
-    "command_peak",
-    "corpus",
-    "engines",
-    "exit_rows",
-    "family_models",
-    "flink_machines",
-    "harness",
-    "label_join",
-    "machines",
-    "multihead_trainings",
-    "peasi_data",
-    "peasi_trainings",
-    "plain_ingest",
-    "simulation",
-    "smoke_data",
-    "tiny_job",
-    "wqa_questions",
-}
-NAMES = sorted({path.stem for path in Path(benchmarks.__path__[0]).glob("[a-z]*.py")} - NO_COMMAND)
+PACKAGES = (benchmarks, experiments)
+NAMES = [f"{package.__name__}.{listed.name}" for package in PACKAGES for listed in commands(Path(package.__path__[0]))]
 
 
 @pytest.fixture
@@ -42,9 +26,10 @@ def apart(monkeypatch: pytest.MonkeyPatch):
     if "torch" in sys.modules:
         threads = sys.modules["torch"].get_num_threads()
     yield
-    for name in [name for name in sys.modules if name.startswith("benchmarks.") and name != "testing.smoke_data"]:
-        del sys.modules[name]
-        vars(benchmarks).pop(name.removeprefix("benchmarks."), None)  # or `from benchmarks import …` has a former module
+    for package in PACKAGES:
+        for name in [name for name in sys.modules if name.startswith(f"{package.__name__}.")]:
+            del sys.modules[name]
+            vars(package).pop(name.partition(".")[2], None)  # or `from benchmarks import …` has a former module
     os.environ.clear()
     os.environ.update(before)
     if threads is not None:
@@ -55,16 +40,23 @@ def refused(constant: str) -> None:
     raise ValueError(f"{constant} is not a figure")
 
 
+def saved_files() -> dict[Path, int]:
+    folders = (Path(package.__path__[0], "results") for package in PACKAGES)
+    return {path: path.stat().st_mtime_ns for folder in folders for path in folder.iterdir()}
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", NAMES)
-def test_a_benchmark_runs_on_token_data(name: str, shared_data: Path, apart, monkeypatch, capsys) -> None:
-    saved = {path: path.stat().st_mtime_ns for path in Path(benchmarks.__path__[0], "results").iterdir()}
+def test_a_command_runs_on_token_data(name: str, shared_data: Path, apart, monkeypatch, capsys) -> None:
+    saved = saved_files()
     monkeypatch.setattr(sys, "argv", [name, "--smoke", "--data", str(shared_data)])
-    importlib.import_module(f"benchmarks.{name}").main()
+    importlib.import_module(name).main()
     result = json.loads(capsys.readouterr().out.splitlines()[-1], parse_constant=refused)
     assert result and not any(isinstance(value, dict | list) for value in result.values())
-    assert saved == {path: path.stat().st_mtime_ns for path in Path(benchmarks.__path__[0], "results").iterdir()}
+    assert saved == saved_files()
 
 
+@pytest.mark.nightly
 def test_chain_measures_has_in_the_cascade_s_place(shared_data: Path, apart, monkeypatch, capsys) -> None:
     checkpoint = importlib.import_module("testing.smoke_data").small_checkpoint("hashing")
     monkeypatch.setattr(sys, "argv", ["chain", "--smoke", "--data", str(shared_data), "--hashing", checkpoint])
@@ -74,12 +66,16 @@ def test_chain_measures_has_in_the_cascade_s_place(shared_data: Path, apart, mon
     assert result["hashing_questions_per_s"] > 0 and "p1_without_cascade" not in result
 
 
-def test_the_list_is_of_all_benchmarks() -> None:
-    assert len(NAMES) > 25
-    for name in NO_COMMAND:
-        assert importlib.util.find_spec(f"benchmarks.{name}")
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_lists_its_commands_with_time_and_data(package, capsys) -> None:
+    listing.show(Path(package.__path__[0]))
+    shown = capsys.readouterr().out
+    names = [name.partition(".")[2] for name in NAMES if name.startswith(package.__name__)]
+    assert len(names) > 20 and all(f"\n{name}: " in shown for name in names)
 
 
-def test_contributing_names_every_benchmark() -> None:
-    words = (Path(benchmarks.__path__[0]).parent / "CONTRIBUTING.md").read_text(encoding="utf-8").split()
-    assert [name for name in NAMES if f"benchmarks.{name}" not in words] == []
+def test_the_list_has_what_a_module_says_of_itself() -> None:
+    listed = {each.name: each for each in commands(Path(benchmarks.__path__[0]))}
+    assert listed["bitflips"].takes == "ten minutes" and listed["crawl_fetch"].data == ("web-html",)
+    assert listed["kills"].date and listed["gpu_speed"].seconds is None
+    assert "label_join" not in listed  # which is none

@@ -29,8 +29,8 @@ from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.specs.retrieve import QUESTIONS
 from answermill.pipelines.steps.chain import run_steps, status
 from answermill.schemas.corpus import Question
-from tests.made_steps import made_step, report
 from testing.object_store import Fault, ObjectStore
+from tests.made_steps import made_step, report
 from tests.pipelines.engine.test_worker_pool import STEPS, by_two, in_process, job, may_mount, pool
 
 __all__ = ["in_process", "job"]  # fixtures

@@ -41,8 +41,8 @@ from answermill.pipelines.steps.retrieve.passes import Pass
 from answermill.pipelines.steps.retrieve.shard_search import EncodeQuestions
 from answermill.ranking.entry import Entry
 from answermill.ranking.reranker import Reranker, Resources
-from tests.made_steps import made_step
 from testing.tiny import write_dense
+from tests.made_steps import made_step
 
 
 @pytest.fixture

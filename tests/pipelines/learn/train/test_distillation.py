@@ -28,8 +28,8 @@ from answermill.ranking.rerankers.multihead.multihead import MultiHeadModel
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.ranking.training.loop import Dev
 from answermill.schemas.labels import LabelledCandidate
-from tests.pipelines.learn.train.test_train import TRANSFORMER
 from testing.tiny import write_body
+from tests.pipelines.learn.train.test_train import TRANSFORMER
 
 TEACHERS = ("t1", "t2", "t3")
 

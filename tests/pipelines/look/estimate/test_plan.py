@@ -38,8 +38,8 @@ from answermill.pipelines.specs.retrieve import QUESTIONS, QUESTIONS_REJECTS, RE
 from answermill.pipelines.specs.run import Run
 from answermill.pipelines.steps.chain import run_steps
 from testing.crawl_index import write_crawl
-from tests.pipelines.look.estimate.toy_step import TOY
 from testing.tiny import write_job
+from tests.pipelines.look.estimate.toy_step import TOY
 
 RATES = Rates(
     "a machine",

@@ -24,8 +24,8 @@ from answermill.ranking.training.passages.passage_task import PassageOptions, Pa
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.schemas.labels import LabelledPassage, LabelledSentence
 from answermill.schemas.ranked import RankedList
-from tests.ranking.rerankers.peasi.test_span import QUESTION, random_lists, texts
 from testing.tiny import SHAPE, enlarged, tokeniser
+from tests.ranking.rerankers.peasi.test_span import QUESTION, random_lists, texts
 
 TITLE = "Senate of comets"
 

@@ -18,9 +18,9 @@ from answermill.ranking.rerankers.peasi.peasi_model import Extractor, PeasiModel
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.schemas.ranked import RankedList
+from testing.tiny import SHAPE, enlarged, tokeniser
 from tests.ranking.rerankers.peasi.test_at_once import model, titled
 from tests.ranking.rerankers.peasi.test_span import random_lists
-from testing.tiny import SHAPE, enlarged, tokeniser
 
 BOTH: tuple[Variant, ...] = ("mtl0", "mtl1", "joint")
 

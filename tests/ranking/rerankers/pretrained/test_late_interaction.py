@@ -15,8 +15,8 @@ from answermill.files.model_files import PYLATE_DENSE, ModelDamaged, code_in
 from answermill.indexing.shards.dense import find_model
 from answermill.ranking.reranker import Reranker
 from answermill.ranking.rerankers.registry import load_reranker
-from tests.ranking.rerankers.pretrained.test_bi_encoder import LIST, QUESTION, TEXTS, scores
 from testing.tiny import write_dense, write_late_interaction
+from tests.ranking.rerankers.pretrained.test_bi_encoder import LIST, QUESTION, TEXTS, scores
 
 
 def load(folder: Path | str, **settings: object) -> Reranker:
