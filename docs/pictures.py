@@ -106,7 +106,7 @@ def chain(saved: Saved) -> str:
         "without similarity": ("without_similarity", GREEN),
         "without cascade": ("without_cascade", GREEN),
         "without first": ("without_first", GREEN),
-        "without complete": ("without_complete", GREEN),
+        "without complete_sentence": ("without_complete_sentence", GREEN),
         "without cosinet": ("without_cosinet", GREEN),
         "default plan, fewer questions": ("default_on_costly", BLUE),
         "full plan": ("full", ORANGE),

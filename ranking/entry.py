@@ -149,6 +149,8 @@ class Entry:
     location: str
     """'module:Class' of the `Reranker`, imported when a plan needs it."""
     settings: type[StageSettings] = StageSettings
+    former: str | None = None
+    """Its former name, which job files may still have, and which no list shows."""
     checkpoint: str | None = None
     """Name of its checkpoint format, and of its folder in `SHIPPED` if one is shipped; None if it has no model."""
     uses_encoder: bool = False

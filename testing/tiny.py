@@ -163,7 +163,7 @@ reranker = "cosinet"
 keep = 25
 
 [[rerank.stages]]
-reranker = "complete"
+reranker = "complete_sentence"
 
 [[rerank.stages]]
 reranker = "cascade"

@@ -121,13 +121,13 @@ def test_every_candidate_has_one_row_and_says_where_it_left(sample_run):
     rows = scored(sample_run)
     assert len({(r.question_id, r.candidate_id) for r in rows}) == len(rows)
     by_fate = Counter((r.fate, r.dropped_by) for r in rows)
-    dropped = {("dropped", stage) for stage in ("complete", "first", "cascade")}
+    dropped = {("dropped", stage) for stage in ("complete_sentence", "first", "cascade")}
     assert set(by_fate) == {("kept", None)} | dropped
     question_rows = [r for r in rows if r.question_id == "q01"]
     kept = [r for r in question_rows if r.fate == "kept"]
     assert sorted(r.rank for r in question_rows if r.rank) == [*range(1, len(kept) + 1)]
-    stages = ["cosinet", "complete", "first", "cascade", "similarity", "last"]
-    passed = {"complete": 1, "first": 3, "cascade": 4}
+    stages = ["cosinet", "complete_sentence", "first", "cascade", "similarity", "last"]
+    passed = {"complete_sentence": 1, "first": 3, "cascade": 4}
     for row in question_rows:
         count = 6 if row.fate == "kept" else passed[row.dropped_by or ""]
         assert [s.stage for s in row.stages] == stages[:count]
@@ -138,7 +138,7 @@ def test_every_candidate_has_one_row_and_says_where_it_left(sample_run):
 
 
 def test_the_manifest_accounts_for_the_cascade_s_work(sample_run):
-    came = Counter(r.question_id for r in sentences(sample_run) if r.dropped_by not in ("complete", "first"))
+    came = Counter(r.question_id for r in sentences(sample_run) if r.dropped_by not in ("complete_sentence", "first"))
     counts = RERANK.counts_of(SCORED.open(sample_run).manifest)
     costs = counts.stages["cascade"].costs
     assert costs["candidates"] == sum(came.values())
@@ -199,7 +199,7 @@ def test_labels_reach_the_passages_and_documents_that_hold_them(sample_run):
 def test_the_small_run_is_no_trivial_case(small_run):
     """Random models as they are, every stage drops, ranks otherwise than the one before, and hardly has a tie."""
     rows = scored(small_run)
-    assert {r.dropped_by for r in rows} == {None, "cosinet", "complete", "cascade", "peasi.pr"}
+    assert {r.dropped_by for r in rows} == {None, "cosinet", "complete_sentence", "cascade", "peasi.pr"}
     assert Counter(r.fate for r in rows).keys() == {"kept", "grouped", "dropped"}
     for stage in ("cosinet", "cascade", "peasi.pr", "peasi.easi", "similarity"):
         scores = [(r.question_id, s.score) for r in rows for s in r.stages if s.stage == stage]

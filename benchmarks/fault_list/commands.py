@@ -45,7 +45,7 @@ FAULTS = (
     Fault("a reranker with a mistake", nothing, f"evaluate cosinett --labels {LABELS}", 66, "cosinet"),
     Fault(
         "a reranker of a job with a mistake",
-        replaced("job.toml", 'reranker = "complete"', 'reranker = "complet"'),
+        replaced("job.toml", 'reranker = "complete_sentence"', 'reranker = "complete_sentenc"'),
         "run JOB --out RUN",
         78,
         "complete",

@@ -35,12 +35,16 @@ def entries(packages: Iterable[str]) -> dict[str, Entry]:
 
 
 RERANKERS = entries(PACKAGES)
+FORMER = {entry.former: entry for entry in RERANKERS.values() if entry.former}
+"""Former name → entry."""
 
 
 def find(name: str) -> Entry:
-    """The reranker of that name. Raises ValueError with the known names and the nearest one."""
+    """The reranker of that name, or former name. Raises ValueError with the known names and the nearest one."""
     if name in RERANKERS:
         return RERANKERS[name]
+    if name in FORMER:
+        return FORMER[name]
     near = difflib.get_close_matches(name, RERANKERS, n=1)
     suggestion = f"; did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"unknown reranker {name!r}{suggestion} Known: {', '.join(sorted(RERANKERS))}")

@@ -437,3 +437,10 @@ def test_keep_may_grow_where_passages_become_sentences() -> None:
 def test_two_stages_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="two stages are named 'a'"):
         check_plan([("a", ByLength, None), ("a", ByLength, None)])
+
+
+def test_a_former_name_still_works_and_is_shown_nowhere() -> None:
+    assert find("complete") is find("complete_sentence") is RERANKERS["complete_sentence"]
+    with pytest.raises(ValueError) as e:
+        find("complet")
+    assert "complete_sentence" in str(e.value) and "complete," not in str(e.value)

@@ -20,7 +20,11 @@ class SimilarityStage(OneTextStage):
 
 
 ENTRIES = (
-    Entry("complete", "answermill.ranking.rerankers.baselines.complete:Complete"),
+    Entry(
+        "complete_sentence",
+        "answermill.ranking.rerankers.baselines.complete_sentence:CompleteSentence",
+        former="complete",
+    ),
     Entry("overlap", "answermill.ranking.rerankers.baselines.overlap:Overlap"),
     Entry(
         "similarity",

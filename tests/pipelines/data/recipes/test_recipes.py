@@ -40,7 +40,7 @@ def test_a_recipe_is_written_and_can_be_read(name, tmp_path, capsys):
     job = load(path)
     assert job.ingest and (job.ingest.domains, job.ingest.language, job.ingest.passage_tokens) == (5000, "en", 200)
     assert job.retrieve and (job.retrieve.depth, job.retrieve.question_rules) == (1000, "well_formed")
-    assert job.rerank and [stage.reranker for stage in job.rerank.stages] == ["cosinet", "complete", "cascade"]
+    assert job.rerank and [stage.reranker for stage in job.rerank.stages] == ["cosinet", "complete_sentence", "cascade"]
     assert job.annotate and (job.annotate.top, job.annotate.annotators) == (15, 1)
     assert job.propagate == Propagate() and job.propagate.labels is None
     assert "propagate" not in steps_of(job, tmp_path) and steps_of(job, tmp_path)[-1] == "annotate"

@@ -18,7 +18,16 @@ def test_the_full_plan_runs_the_whole_chain_of_models(tmp_path, sample_run):
     lists = list(ranked_lists(RETRIEVED.open(sample_run).read()))[:2]
     for outcome in run_stages(lists, plan):
         best = outcome.kept.candidates[0]
-        stages = ["cosinet", "complete", "first", "cascade", "peasi.pr", "peasi.easi", "similarity", "last_of_extracted"]
+        stages = [
+            "cosinet",
+            "complete_sentence",
+            "first",
+            "cascade",
+            "peasi.pr",
+            "peasi.easi",
+            "similarity",
+            "last_of_extracted",
+        ]
         assert [score.stage for score in best.stages] == stages and best.unit == "sentence"
         assert len(outcome.kept.candidates) <= 5
 

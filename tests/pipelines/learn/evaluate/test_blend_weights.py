@@ -79,7 +79,7 @@ def test_a_run_and_its_labels_give_a_file_that_the_plan_takes(ranked, small_run,
     assert call("rerank", job, "--out", run) == 0
     blended = SCORED.open(run).read()
     assert Counter(row.stages[-1].stage for row in blended)["blend"] > 100
-    job.write_text((ranked / "job.toml").read_text().replace('"overlap"', '"complete"') + BLEND)
+    job.write_text((ranked / "job.toml").read_text().replace('"overlap"', '"complete_sentence"') + BLEND)
     shutil.copytree(run, tmp_path / "other", ignore=shutil.ignore_patterns("scored", "work", "answers*"))
     capsys.readouterr()
     assert call("rerank", job, "--out", tmp_path / "other") == 78

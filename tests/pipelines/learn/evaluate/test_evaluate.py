@@ -19,7 +19,7 @@ from answermill.pipelines.runs.spec import Maker
 from answermill.ranking.evaluation.risk_coverage import risk_coverage
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.plan import Stage, run_stages
-from answermill.ranking.rerankers.baselines.complete import Complete
+from answermill.ranking.rerankers.baselines.complete_sentence import CompleteSentence
 from answermill.ranking.rerankers.baselines.overlap import Overlap
 from answermill.schemas.evaluation import QuestionScore
 from answermill.schemas.labels import LabelledCandidate
@@ -281,19 +281,19 @@ def test_a_rerankers_own_scores_are_its_confidence_not_its_order(tmp_path):
 
 def test_what_the_plan_dropped_entirely_is_no_answer_though_the_metrics_see_its_order(tmp_path):
     path, lists = write_texts(tmp_path / "set.parquet")
-    plan = [Stage(reranker.name, reranker()) for reranker in (Complete, Overlap)]
+    plan = [Stage(reranker.name, reranker()) for reranker in (CompleteSentence, Overlap)]
     scored = write_scored(tmp_path / "scored", run_stages(lists, plan, "sentence"))
     evaluation = evaluate(scored, path, metrics=("R@5",), coverage=True)
     assert evaluation.empty_questions == 0 and evaluation.means["R@5"][0] == 1
     assert evaluation.curve.least.tolist() == [3, 2] and evaluation.curve.risk.tolist() == [0, 0.5]
     assert evaluation.curve.coverage == pytest.approx([1 / 3, 2 / 3])
-    by_stage = evaluate(scored, path, by="complete", coverage=True).curve
+    by_stage = evaluate(scored, path, by="complete_sentence", coverage=True).curve
     assert by_stage.least.tolist() == [1] and by_stage.coverage == pytest.approx([2 / 3])
 
 
 def test_where_nothing_is_answered_there_is_no_curve(tmp_path):
     path, lists = write_texts(tmp_path / "set.parquet")
-    nothing = run_stages(lists[2:], [Stage("complete", Complete())], "sentence")
+    nothing = run_stages(lists[2:], [Stage("complete_sentence", CompleteSentence())], "sentence")
     scored = write_scored(tmp_path / "scored", nothing)
     assert evaluate(scored, path).means["P@1"][0] == pytest.approx(1 / 3)
     with pytest.raises(JobError, match="none of 3 questions has an answer") as e:

@@ -34,7 +34,7 @@ def test_a_reranker_by_name_is_evaluated_in_the_order_it_leaves(shared_data):
 def test_what_a_reranker_drops_is_missing(tmp_path):
     path = write(tmp_path / "set.parquet", [("a", "A?", [0, 1])])  # two-word sentences are no complete ones
     with pytest.raises(JobError, match="no score in it"):
-        evaluate("complete", path)
+        evaluate("complete_sentence", path)
 
 
 def test_a_ranker_by_name_needs_a_data_set(tmp_path):

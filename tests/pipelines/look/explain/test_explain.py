@@ -63,9 +63,9 @@ def test_a_stage_lets_in_what_stayed_in_the_stage_before_and_keeps_what_it_does_
     units = set()
     for asked in questions_of(small_run)[::6]:
         views = {view.name: view for view in explain(small_run, asked.question_id).views}
-        assert list(views) == ["cosinet", "complete", "cascade", "peasi.pr", "peasi.easi", "similarity"]
-        assert views["cosinet"].kept == views["complete"].entered == 25
-        assert views["complete"].kept == views["cascade"].entered
+        assert list(views) == ["cosinet", "complete_sentence", "cascade", "peasi.pr", "peasi.easi", "similarity"]
+        assert views["cosinet"].kept == views["complete_sentence"].entered == 25
+        assert views["complete_sentence"].kept == views["cascade"].entered
         assert views["peasi.pr"].kept == views["peasi.easi"].entered <= 5
         assert views["similarity"].kept == views["similarity"].entered <= views["peasi.easi"].kept
         units.add((views["cascade"].unit, views["peasi.pr"].unit))

@@ -45,7 +45,9 @@ def report(small_run: Path) -> RunReport:
     return read_report(small_run)
 
 
-@pytest.mark.parametrize(("a", "b"), [("cosinet", "complete"), ("cosinet", "cascade"), ("complete", "cascade")])
+@pytest.mark.parametrize(
+    ("a", "b"), [("cosinet", "complete_sentence"), ("cosinet", "cascade"), ("complete_sentence", "cascade")]
+)
 def test_two_stages_agree_as_scipy_says(small_run: Path, report: RunReport, a: str, b: str) -> None:
     folder = SCORED.open(small_run)
     lists: dict[str, list[dict[str, int]]] = {}

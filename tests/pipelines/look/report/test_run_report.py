@@ -31,7 +31,7 @@ from answermill.schemas.ranked import ScoredCandidate
 from testing.object_store import ObjectStore
 from tests.pipelines.look.report.written_run import commit, passage, write_run
 
-STAGES = ["cosinet", "complete", "cascade", "peasi.pr", "peasi.easi", "similarity"]
+STAGES = ["cosinet", "complete_sentence", "cascade", "peasi.pr", "peasi.easi", "similarity"]
 
 
 @pytest.fixture(scope="module")

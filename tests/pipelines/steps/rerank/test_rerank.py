@@ -25,7 +25,7 @@ from answermill.pipelines.steps.rerank import rerank
 from answermill.ranking.entry import Entry
 from answermill.ranking.reranker import Reranker, Resources
 from answermill.ranking.rerankers import registry
-from answermill.ranking.rerankers.baselines import complete
+from answermill.ranking.rerankers.baselines import complete_sentence
 from answermill.schemas.ranked import ScoredCandidate
 from testing.tiny import SETTINGS, checkpoint, stage_settings
 
@@ -165,18 +165,18 @@ def test_answers_need_no_documents_and_name_the_place_in_the_crawl(small_run, tm
 
 
 def test_a_plan_that_keeps_nothing_is_an_error_unless_the_job_allows_it(small_run, tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(complete, "is_complete", lambda text: False)
+    monkeypatch.setattr(complete_sentence, "is_complete", lambda text: False)
     run = retrieved(small_run, tmp_path / "run")
-    assert call("rerank", job_of(tmp_path, 'reranker = "complete"'), "--out", run) == 65
+    assert call("rerank", job_of(tmp_path, 'reranker = "complete_sentence"'), "--out", run) == 65
     error = capsys.readouterr().err
     assert re.search(r"rerank kept none of [\d,]+ candidates of \d+ questions; .* set rerank.allow_empty = true\n$", error), (
         error
     )
     assert not (run / "answers.jsonl").exists() and not (run / "scored" / "_manifest.json").exists()
-    allowed = job_of(tmp_path, 'reranker = "complete"', more="[rerank]\nallow_empty = true\n")
+    allowed = job_of(tmp_path, 'reranker = "complete_sentence"', more="[rerank]\nallow_empty = true\n")
     assert call("rerank", allowed, "--out", run) == 0
     assert {row.fate for row in rows_of(run)} == {"dropped"}
-    assert call("rerank", job_of(tmp_path, 'reranker = "complete"'), "--out", run) == 0  # the key decides no row
+    assert call("rerank", job_of(tmp_path, 'reranker = "complete_sentence"'), "--out", run) == 0  # the key decides no row
 
 
 def test_a_score_that_is_no_number_names_stage_checkpoint_question_and_candidate(
@@ -196,7 +196,7 @@ def test_a_score_that_is_no_number_names_stage_checkpoint_question_and_candidate
 
 def test_the_step_names_no_reranker() -> None:
     """What one reranker alone wants is said by its entry; the pipeline's steps hold no name of one."""
-    names = set(registry.RERANKERS) - {"complete"}  # a word of every step
+    names = set(registry.RERANKERS)
     for path in Path(rerank.__file__).parent.glob("*.py"):
         text = path.read_text(encoding="utf-8")
         assert not [name for name in names if f'"{name}"' in text or f"'{name}'" in text], path

@@ -21,10 +21,10 @@ _FOOTNOTES = r"(\[[^\[\]]{1,30}\]|:\d[\d–-]*|<ref\b[^>]*>)*"
 _END = re.compile(r"[.!?…][\"'”’»)\]]*" + _FOOTNOTES + "$")  # closing quotes and brackets may follow
 
 
-class Complete:
+class CompleteSentence:
     """Score = 1 for what ends like a sentence and has at least three words, or has twelve; everything else is dropped."""
 
-    name: ClassVar[str] = "complete"
+    name: ClassVar[str] = "complete_sentence"
     reads: ClassVar[Unit] = "sentence"
     writes: ClassVar[Unit] = "sentence"
 

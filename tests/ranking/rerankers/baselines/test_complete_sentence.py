@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from answermill.ranking.rerankers.baselines.complete import is_complete
+from answermill.ranking.rerankers.baselines.complete_sentence import is_complete
 
 
 @pytest.mark.parametrize(
