@@ -13,7 +13,7 @@ PIP = if [ -t 1 ]; then quiet=; else quiet=--quiet; fi; \
 	$(BIN)/python -m pip install $$quiet --disable-pip-version-check --no-compile -c constraints.txt
 COMPILE = $(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib $(CODE) || true
 
-.PHONY: sample test test-nightly test-engines test-flink test-spark test-image test-schedulers test-network test-wheel test-pythons check lint pytest docs format clean
+.PHONY: sample test test-nightly test-engines test-flink test-spark test-image test-schedulers test-network test-wheel test-pythons check lint pytest docs pages format clean
 
 sample: $(VENV)/installed                 ## run the main job on the sample web
 	@echo "running the main job on the sample web: one or two minutes"
@@ -62,9 +62,11 @@ test-python3.%:
 
 check: test
 
-docs: $(VENV)/installed-docs              ## write the generated pages and build the site in out/site
+docs: .venv-docs/installed                ## build the site in out/site; its generated pages are in the repository
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+
+pages: $(VENV)/installed-test             ## write the generated pages anew: after a change of keys, columns, commands or figures
 	$(BIN)/python -m docs.generate
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: $(VENV)/installed-test
 	$(BIN)/ruff check --fix .
@@ -86,10 +88,10 @@ $(VENV)/installed-test: $(VENV)/bin/python pyproject.toml constraints.txt
 	@$(COMPILE)
 	touch $(VENV)/installed $@
 
-$(VENV)/installed-docs: $(VENV)/installed
-	@echo "installing the tools of the documentation"
-	@$(PIP) -e '.[docs]'
-	@$(COMPILE)
+# The site needs neither torch nor Java: only what turns Markdown into pages.
+.venv-docs/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'mkdocs-material>=9.7,<10'
 	touch $@
 
 clean:

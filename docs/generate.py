@@ -24,7 +24,7 @@ DOCS = Path(__file__).parent
 RESULTS = [DOCS.parent / package / "results" for package in ("benchmarks", "experiments")]
 NOTE = "<!-- Written by `python -m docs.generate`; edit {source} instead. -->\n\n"
 _TABLE = re.compile(r"^(?:\|.*\n)+", re.MULTILINE)
-_FIGURE = re.compile(r"\[\[(\w+)\.(\w+) (%?)\.(\d+)((?: [\w/]+)?)\]\]")
+_FIGURE = re.compile(r"\[\[(\w+)\.(\w+) (%?)\.(\d+)((?: [\w/%]+)?)\]\]")
 
 
 @cache

@@ -18,6 +18,9 @@ from matplotlib import pyplot as plt
 Saved = Callable[[str], Mapping[str, Any]]
 BLUE, ORANGE, GREEN, RED, GREY = "#2a6fb0", "#d9822b", "#3a8f5c", "#b5443c", "#6b7280"
 
+INK = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor")
+mpl.rcParams.update(dict.fromkeys(INK, GREY))  # on a transparent ground it is read on a light and on a dark page
+
 MONOSPACE = 'font-family="monospace"'
 STEPS = (  # step, what it does, the folders that it writes
     ("crawl", "WARC, WET, JSONL,\nTSV, Parquet", ""),
@@ -162,6 +165,6 @@ def _svg(figure: Any, axes: Any, legend: bool = True) -> str:
         axes.legend(frameon=False, fontsize=8)
     file = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": "answermill", "svg.fonttype": "none", "font.family": "sans-serif"}):
-        figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
+        figure.savefig(file, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None, "Creator": None})
     plt.close(figure)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
