@@ -23,6 +23,7 @@ from docs import pictures, references
 DOCS = Path(__file__).parent
 RESULTS = [DOCS.parent / package / "results" for package in ("benchmarks", "experiments")]
 NOTE = "<!-- Written by `python -m docs.generate`; edit {source} instead. -->\n\n"
+_SOURCE = re.compile(r"edit (.+) instead")
 _TABLE = re.compile(r"^(?:\|.*\n)+", re.MULTILINE)
 _FIGURE = re.compile(r"\[\[(\w+)\.(\w+) (%?)\.(\d+)((?: [\w/%]+)?)\]\]")
 
@@ -107,17 +108,37 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield from images()
 
 
+def stale() -> list[tuple[Path, str]]:
+    """(file, content that it should have) of everything that is generated and not current."""
+    return [page for page in pages() if not _is_current(*page)]
+
+
+def _is_current(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+def advice(path: Path, text: str) -> str:
+    """A line for a file that is not current: what to edit in its place, and what to type."""
+    source = _SOURCE.search(text.partition("\n")[0])
+    edit = f"edit {source[1]}, not this file" if source else "edit docs/pictures.py"
+    return f"{_name(path)} is not current: {edit}, then `python -m docs.generate`"
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(DOCS.parent).as_posix()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m docs.generate", description="Write the generated pages.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is not current")
     check = parser.parse_args().check
-    stale = [(path, text) for path, text in pages() if not path.is_file() or path.read_text(encoding="utf-8") != text]
-    for path, text in stale:
-        sys.stderr.write(f"{'not current' if check else 'wrote'}: {path.relative_to(DOCS.parent).as_posix()}\n")
+    outdated = stale()
+    for path, text in outdated:
+        sys.stderr.write(f"{advice(path, text) if check else f'wrote: {_name(path)}'}\n")
         if not check:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-    sys.exit(1 if check and stale else 0)
+    sys.exit(1 if check and outdated else 0)
 
 
 if __name__ == "__main__":

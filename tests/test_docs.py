@@ -215,9 +215,23 @@ def test_links_lead_to_files():
 
 
 def test_generated_pages_are_current():
-    """If this fails: `python -m docs.generate`."""
-    stale = [path.name for path, text in generate.pages() if not path.is_file() or path.read_text(encoding="utf-8") != text]
-    assert not stale
+    assert [generate.advice(path, text) for path, text in generate.stale()] == []
+
+
+def test_a_page_that_is_not_current_is_named_with_what_to_edit(monkeypatch):
+    readme, text = generate.readme()
+    pages = [(readme, text + "."), next(generate.results()), (generate.DOCS / "images" / "chain.svg", "<svg/>")]
+    monkeypatch.setattr(generate, "pages", lambda: iter(pages))
+    assert [generate.advice(*page) for page in generate.stale()] == [
+        "README.md is not current: edit docs/templates/README.md, not this file, then `python -m docs.generate`",
+        "docs/images/chain.svg is not current: edit docs/pictures.py, then `python -m docs.generate`",
+    ]
+
+
+def test_the_first_line_of_the_readme_names_the_template_that_it_is_written_from():
+    first, *_ = README.splitlines()
+    assert first == "<!-- Written by `python -m docs.generate`; edit docs/templates/README.md instead. -->"
+    assert (ROOT / "docs/templates/README.md").is_file()
 
 
 def test_a_figure_is_the_saved_one_and_an_unknown_one_an_error():
