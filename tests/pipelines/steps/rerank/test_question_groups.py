@@ -124,8 +124,12 @@ def test_a_stopped_part_goes_on_at_its_group_with_the_same_bytes_and_counts(
     assert list(reranking.step.work.rglob("groups-*/*")) == []
 
 
-def test_a_group_that_was_damaged_or_lost_is_done_again(
-    retrieved: Folder[Hit], tmp_path: Path, at_once: tuple[dict[str, int], str], small_groups: int
+def test_a_group_that_was_damaged_or_lost_is_done_again_and_a_line_says_so(
+    retrieved: Folder[Hit],
+    tmp_path: Path,
+    at_once: tuple[dict[str, int], str],
+    small_groups: int,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     reranking = Reranking(retrieved, tmp_path / "run")
     with pytest.raises(Stopped):
@@ -133,9 +137,15 @@ def test_a_group_that_was_damaged_or_lost_is_done_again(
     first, second, _ = sorted(reranking.step.work.rglob("groups-00000/part-*"))
     first.write_bytes(first.read_bytes()[:-9])
     second.unlink()
+    capsys.readouterr()
     again = Letters()
     assert reranking(again) == at_once[0]
     assert again.calls == small_groups - 1
+
+    lines = capsys.readouterr().err.splitlines()
+    said = "rerank: a group that was kept cannot be read, and is scored again: "
+    assert [line.startswith(said) for line in lines] == [True, True]
+    assert first.name in lines[0] and second.name in lines[1]
     assert reranking.sha256() == at_once[1]
 
 
