@@ -95,7 +95,6 @@ class Explanation:
         yield f"{counts[0]} ({', '.join(counts[1:])}){scored}"
         if self.elsewhere:
             listed = (f"{folder}/ ({counted(rows, 'row')})" for folder, rows in self.elsewhere.items())
-            listed = (f"{folder}/ ({counted(rows, 'row')})" for folder, rows in self.elsewhere.items())
             yield f"also in {', '.join(listed)}"
         yield from (f"missing: {clause}" for clause in self.missing)
 
