@@ -22,7 +22,7 @@ from answermill.files.atomic_files import sha256
 from answermill.indexing.labels.given_labels import GivenLabels
 from answermill.pipelines.config.job_file import Ingest, Job, load
 from answermill.pipelines.data.inputs.labels import LabelSource
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.counts import C, StepCounts
 from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.step import Step
@@ -168,7 +168,7 @@ def label(job: Job, step: Step[Any]) -> Callable[[], object]:
     return work
 
 
-def do(work: UnitDoFn, element: tuple[Any, ...], *side_inputs: Any) -> list[Any]:
+def do(work: UnitWork, element: tuple[Any, ...], *side_inputs: Any) -> list[Any]:
     """What a worker does with an element, even if the unit has reported."""
     vars(work)["skips_reported"] = False
     work.setup()

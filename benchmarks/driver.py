@@ -19,7 +19,7 @@ from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.engine.beam_engine import BeamEngine, new_pipeline
 from answermill.pipelines.engine.protocol import Engine
 from answermill.pipelines.engine.runner import define
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.manifests.manifest import Part
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
@@ -166,7 +166,7 @@ def graphs_of_files(job: Job, run: Path) -> Iterable[tuple[str, float]]:
     yield "propagate", of_units(propagate, UNITS, label)
 
 
-def of_units(step: Step[Any], units: int, work: UnitDoFn) -> float:
+def of_units(step: Step[Any], units: int, work: UnitWork) -> float:
     return graph_mb(lambda engine: define(engine, step, units, work))
 
 

@@ -55,7 +55,7 @@ FAULTS = (
         "report_ignored",
         "self.skips_reported and Reports",
         "False and Reports",
-        "pipelines/engine/test_unit_dofn.py",
+        "pipelines/engine/test_unit_work.py",
     ),
     Fault("inputs_not_in_fingerprint", '"inputs": self.inputs,', '"inputs": {},', "pipelines/runs/test_step.py"),
     Fault("softmax_without_mask", ".masked_fill(~filled, -torch.inf)", "", "ranking/training/test_passages.py"),

@@ -35,7 +35,7 @@ import numpy as np
 
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.data.sample import copy_to
-from answermill.pipelines.engine import beam_engine, unit_dofn
+from answermill.pipelines.engine import beam_engine, unit_work
 from answermill.pipelines.look.estimate.sample_runs import processor_seconds
 from answermill.pipelines.runs.manifests.manifest import Part
 from answermill.pipelines.runs.parquet_folder import Folder
@@ -118,14 +118,14 @@ def unit_seconds(job: Job, run: Path, steps: Sequence[str]) -> dict[str, float]:
     Of ingest, whose pages are parsed in a child process, the seconds of the whole step, and by pass without the child's.
     """
     roots: list[beam.Pipeline] = []
-    new_pipeline, clock = beam_engine.new_pipeline, vars(unit_dofn)["time"]
+    new_pipeline, clock = beam_engine.new_pipeline, vars(unit_work)["time"]
 
     def noted(*words: Any) -> beam.Pipeline:
         roots.append(new_pipeline(*words))
         return roots[-1]
 
     vars(beam_engine)["new_pipeline"] = noted
-    vars(unit_dofn)["time"] = SimpleNamespace(monotonic=processor_seconds)
+    vars(unit_work)["time"] = SimpleNamespace(monotonic=processor_seconds)
     taken: defaultdict[str, float] = defaultdict(float)
     try:
         for step in steps:
@@ -134,7 +134,7 @@ def unit_seconds(job: Job, run: Path, steps: Sequence[str]) -> dict[str, float]:
             gc.collect()  # which ends the child
             taken[step] = processor_seconds() - began if step == "ingest" else 0
     finally:
-        vars(beam_engine)["new_pipeline"], vars(unit_dofn)["time"] = new_pipeline, clock
+        vars(beam_engine)["new_pipeline"], vars(unit_work)["time"] = new_pipeline, clock
     for root in roots:
         for each in root.result.metrics().query()["distributions"]:
             step = each.key.metric.namespace.removeprefix("answermill.").partition("/")[0]

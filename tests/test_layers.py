@@ -188,7 +188,7 @@ def test_no_module_is_loaded_under_two_names() -> None:
 def test_pickles_are_messages_between_a_command_and_its_workers_alone() -> None:
     """Nothing on a disk is one: a pickle runs code when it is opened."""
     imports = {name for name, path in MODULES.items() if "\nimport pickle" in path.read_text(encoding="utf-8")}
-    assert imports == {f"pipelines.engine.{name}" for name in ("unit_dofn", "worker_pool", "worker_process")}
+    assert imports == {f"pipelines.engine.{name}" for name in ("unit_work", "worker_pool", "worker_process")}
 
 
 @pytest.mark.parametrize("folder", TOP)

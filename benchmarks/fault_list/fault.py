@@ -97,9 +97,9 @@ Right = Callable[[Place, Place], bool]
 def in_process(place: Place, words: Sequence[str]) -> Ended:
     """Run a command in this process, which holds no model of a command before."""
     from answermill.__main__ import main
-    from answermill.pipelines.engine import unit_dofn
+    from answermill.pipelines.engine import unit_work
 
-    vars(unit_dofn)["_loaded"].clear()
+    vars(unit_work)["_loaded"].clear()
     if "answermill.pipelines.steps.models" in sys.modules:
         vars(sys.modules["answermill.pipelines.steps.models"])["_loaded"].clear()  # a cycle may keep a model that nobody needs
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace") for _ in range(2))

@@ -32,7 +32,7 @@ from apache_beam.transforms.environments import (
 from answermill.pipelines.engine.beam_errors import restored_errors
 from answermill.pipelines.engine.beam_options import IN_PROCESS, check_options
 from answermill.pipelines.engine.protocol import GroupFunction, Pairs, Units, as_work
-from answermill.pipelines.engine.unit_dofn import UnitDoFn, Work
+from answermill.pipelines.engine.unit_work import UnitWork, Work
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.runs.watch.stopping import at_work
 
@@ -55,11 +55,11 @@ class BeamEngine:
     def __init__(self, root: beam.Pipeline) -> None:
         self._root = root
 
-    def each(self, label: str, units: Units, work: UnitDoFn, after: Pairs = None) -> Pairs:
+    def each(self, label: str, units: Units, work: UnitWork, after: Pairs = None) -> Pairs:
         begin = None if after is None else after | f"{label}: when all is done" >> Count.Globally()
         return self._numbers(label, units, begin) | label >> beam.ParDo(_DoWork(work))
 
-    def group(self, label: str, pairs: Sequence[Pairs], work: UnitDoFn | GroupFunction, every: Units | None = None) -> Pairs:
+    def group(self, label: str, pairs: Sequence[Pairs], work: UnitWork | GroupFunction, every: Units | None = None) -> Pairs:
         together = list(pairs)
         if every is not None:  # each value is the only one of a tuple, so that a unit can be a key without any
             together = [each | f"{label}: values {n}" >> beam.MapTuple(_as_only_one) for n, each in enumerate(together)]

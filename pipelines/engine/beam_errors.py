@@ -1,6 +1,6 @@
 """Errors that Beam's runners hand over as text, a traceback; a user needs the error's message and exit code.
 
-What a worker raises for a user is a JobError by then (unit_dofn.py), so its last lines are enough.
+What a worker raises for a user is a JobError by then (unit_work.py), so its last lines are enough.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pathlib import Path
 from answermill.files.remote import Remote
 from answermill.pipelines.engine.disk_values import Places, Written, no_places
 from answermill.pipelines.engine.protocol import GroupFunction, Units, as_work
-from answermill.pipelines.engine.unit_dofn import UnitDoFn, Work
+from answermill.pipelines.engine.unit_work import UnitWork, Work
 from answermill.pipelines.engine.worker_pool import WorkerPool
 from answermill.pipelines.engine.worker_process import KeyTask, Worker
 from answermill.pipelines.errors import Stopped
@@ -25,10 +25,10 @@ class LocalEngine:
     def __init__(self, processes: int, folder: Path) -> None:
         self._workers = WorkerPool(processes, folder) if processes > 1 else Here(folder)
 
-    def each(self, label: str, units: Units, work: UnitDoFn, after: object = None) -> Places:
+    def each(self, label: str, units: Units, work: UnitWork, after: object = None) -> Places:
         return self._do(work, ((number, None) for number in units.pending()))
 
-    def group(self, label: str, pairs: Sequence[Places], work: UnitDoFn | GroupFunction, every: Units | None = None) -> Places:
+    def group(self, label: str, pairs: Sequence[Places], work: UnitWork | GroupFunction, every: Units | None = None) -> Places:
         places = no_places()
         for number in every.pending() if every is not None else ():
             places[number]

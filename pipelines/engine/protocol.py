@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
-from answermill.pipelines.engine.unit_dofn import Metrics, UnitDoFn, Work
+from answermill.pipelines.engine.unit_work import Metrics, UnitWork, Work
 from answermill.pipelines.runs.manifests.reports import Reports
 
 Key: TypeAlias = Any
@@ -46,10 +46,10 @@ class Units:
 class Engine(Protocol):
     """Carries work; `label` names it in the pages of an engine that has some."""
 
-    def each(self, label: str, units: Units, work: UnitDoFn, after: Pairs = None) -> Pairs:
+    def each(self, label: str, units: Units, work: UnitWork, after: Pairs = None) -> Pairs:
         """Do each unit, as the element (number,), when all of `after` is done; returns the pairs that they emit."""
 
-    def group(self, label: str, pairs: Sequence[Pairs], work: UnitDoFn | GroupFunction, every: Units | None = None) -> Pairs:
+    def group(self, label: str, pairs: Sequence[Pairs], work: UnitWork | GroupFunction, every: Units | None = None) -> Pairs:
         """Call `work` with each key and all values that the pairs have for it; returns the pairs that it emits.
 
         `every`: units that are keys also where no pair has them, with no values.
@@ -69,5 +69,5 @@ class KeyWork(Work):
         return f"{self.name}, key {key}"
 
 
-def as_work(label: str, work: UnitDoFn | GroupFunction) -> Work:
-    return work if isinstance(work, UnitDoFn) else KeyWork(label, work)
+def as_work(label: str, work: UnitWork | GroupFunction) -> Work:
+    return work if isinstance(work, UnitWork) else KeyWork(label, work)

@@ -12,7 +12,7 @@ from typing import Any
 
 from answermill.pipelines.engine.local_engine import local_engine
 from answermill.pipelines.engine.protocol import Engine, Units
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import IO, EngineEnded, JobError
 from answermill.pipelines.runs.manifests.failures import Failure
 from answermill.pipelines.runs.manifests.outcome import Outcome
@@ -57,7 +57,7 @@ def configure_logging() -> None:
 def carry(
     step: Step[AnyCounts],
     units: int,
-    work: UnitDoFn,
+    work: UnitWork,
     beam_options: Sequence[str],
     processes: int,
     *,
@@ -83,7 +83,7 @@ def carry(
     return step.reported(units, reject)
 
 
-def define(engine: Engine, step: Step[Any], units: int, work: UnitDoFn) -> None:
+def define(engine: Engine, step: Step[Any], units: int, work: UnitWork) -> None:
     """The work of `carry`."""
     engine.each("Work", Units.first(units, but=step.reports), work)
 

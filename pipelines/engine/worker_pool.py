@@ -16,7 +16,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from answermill.pipelines.engine.unit_dofn import Work
+from answermill.pipelines.engine.unit_work import Work
 from answermill.pipelines.errors import INTERRUPTED, UNEXPECTED, JobError
 from answermill.pipelines.runs.watch.stopping import descriptor
 

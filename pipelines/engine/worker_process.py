@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 from answermill.pipelines.engine.disk_values import KeyValues, ValueWriter, Written
 from answermill.pipelines.engine.protocol import Key
-from answermill.pipelines.engine.unit_dofn import Work
+from answermill.pipelines.engine.unit_work import Work
 from answermill.pipelines.runs.watch.stopping import follow
 
 KeyTask: TypeAlias = tuple[Key, "array[int] | None"]

@@ -21,7 +21,7 @@ from answermill.pipelines.config.job_file import Annotate, Job
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.data.annotation_tools import TOOLS
 from answermill.pipelines.engine.runner import carry
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Folder, Part, PartWriter, read_batches
@@ -116,7 +116,7 @@ def make_tasks(job: Job, step: Step[AnnotateCounts], beam_options: Sequence[str]
     step.finish(outcome)
 
 
-class TaskPart(UnitDoFn):
+class TaskPart(UnitWork):
     """A part of scored candidates, and the part of hits they come from → a part of tasks."""
 
     def __init__(self, job: Job, scored: Folder[ScoredCandidate], retrieved: Folder[Hit], step: Step[AnnotateCounts]) -> None:

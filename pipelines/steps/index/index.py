@@ -35,8 +35,8 @@ from answermill.pipelines.specs.index import INDEX, SHARDS, IndexCounts
 from answermill.pipelines.specs.ingest import PASSAGES
 from answermill.pipelines.steps.index import sentence_codes
 from answermill.pipelines.steps.index.shard_ranges import ShardRange, ranges
+from answermill.pipelines.steps.model_work import ModelWork
 from answermill.pipelines.steps.models import check_engines, encoder_inputs, encoder_settings, passage_encoder
-from answermill.pipelines.steps.rerank.model_dofn import ModelDoFn
 from answermill.pipelines.steps.since.earlier_vectors import KnownVectors
 from answermill.pipelines.steps.since.former_run import former_run
 from answermill.schemas.corpus import Passage
@@ -109,7 +109,7 @@ def _former(job: Job, run: Path) -> Folder[Passage] | None:
     return shards
 
 
-class BuildShard(ModelDoFn):
+class BuildShard(ModelWork):
     """A run of passages → its shard folder; and the unit's report."""
 
     def __init__(

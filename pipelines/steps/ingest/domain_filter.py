@@ -22,7 +22,7 @@ from answermill.pipelines.config.job_file import Ingest, Job
 from answermill.pipelines.data.inputs.text_lines import lines
 from answermill.pipelines.engine.protocol import Engine, Units
 from answermill.pipelines.engine.runner import open_engine
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from answermill.pipelines.runs.counts import Tally
 from answermill.pipelines.runs.manifests.outcome import Outcome
@@ -107,7 +107,7 @@ def define(engine: Engine, files: int, most: int, work: Path) -> None:
     engine.group("Most popular", [popular], partial(write_chosen, most=most, path=work / CHOSEN), every=Units.first(1))
 
 
-class CountDomains(UnitDoFn):
+class CountDomains(UnitWork):
     """An input file → its domains, each with its pages, in buckets."""
 
     skips_reported = False

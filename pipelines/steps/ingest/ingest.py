@@ -21,7 +21,7 @@ from answermill.pipelines.config.job_file import Ingest, Job
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.engine.protocol import Engine, Units
 from answermill.pipelines.engine.runner import naming_what_is_missing, open_engine
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, UNAVAILABLE, JobError, counted
 from answermill.pipelines.runs.counts import counts_by_reason
 from answermill.pipelines.runs.manifests.failures import Limits
@@ -160,7 +160,7 @@ def define(engine: Engine, files: int, settings: Ingest, step: IngestStep, earli
     engine.group("Cut passages", [*gone, *paragraphs], CutPassages(settings, step), every=pending)
 
 
-class ParsePages(UnitDoFn):
+class ParsePages(UnitWork):
     """An input file → a part of documents and one of rejects in the work folder; emits the documents' keys in buckets."""
 
     skips_reported = False
@@ -185,7 +185,7 @@ class ParsePages(UnitDoFn):
         yield from document_keys(report, self._work)
 
 
-class CutPassages(UnitDoFn):
+class CutPassages(UnitWork):
     """A unit, its duplicates and its boilerplate → its parts of documents, passages and rejects; and its report."""
 
     def __init__(self, settings: Ingest, step: IngestStep) -> None:

@@ -18,13 +18,13 @@ from answermill.indexing.documents.exact_duplicates import id_keys
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.engine.protocol import Units
 from answermill.pipelines.engine.runner import open_engine
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import counted
 from answermill.pipelines.runs.manifests.part import Part
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.pipelines.runs.watch.progress import print_line
 from answermill.pipelines.steps.ingest.parse_and_cut import IngestStep, parsed_files, unparsed
-from answermill.pipelines.steps.ingest.repeated.earlier_documents import EarlierPartDoFn
+from answermill.pipelines.steps.ingest.repeated.earlier_documents import EarlierPartWork
 from answermill.pipelines.steps.ingest.repeated.verdicts import Keys
 from answermill.schemas.corpus import Document
 
@@ -77,7 +77,7 @@ def publish(job: Job, step: IngestStep, earlier: Folder[Document], files: int, b
     return Part.of(step.run, VANISHED, rows)
 
 
-class PagesOfCrawl(UnitDoFn):
+class PagesOfCrawl(UnitWork):
     """A parsed file → its pages, documents and rejects, in buckets."""
 
     skips_reported = False
@@ -96,7 +96,7 @@ class PagesOfCrawl(UnitDoFn):
                 yield from in_buckets(_CRAWL, urls, ids, 0, more[0] if more else [""] * len(urls))
 
 
-class EarlierPages(EarlierPartDoFn):
+class EarlierPages(EarlierPartWork):
     """A part of the earlier run's documents → their pages, in buckets."""
 
     def work(self, unit: int) -> Iterator[tuple[int, Pages]]:
@@ -107,7 +107,7 @@ class EarlierPages(EarlierPartDoFn):
             first += len(urls)
 
 
-class WritePart(EarlierPartDoFn):
+class WritePart(EarlierPartWork):
     """A part of the earlier documents, and which of them have vanished → a file of their lines in the work folder."""
 
     def __init__(self, step: IngestStep, documents: Path) -> None:

@@ -36,7 +36,7 @@ from answermill.pipelines.config.job_file import Job, Propagate
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.data.inputs.labels import LabelSource, collected_labels
 from answermill.pipelines.engine.runner import carry
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
@@ -99,7 +99,7 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     given_labels = GivenLabels(fetch_tree(folder))
     parts = PassageParts.of(run, settings.windows != "none")
 
-    def do(pass_: Step[AnyCounts], work: UnitDoFn) -> Outcome[AnyCounts]:
+    def do(pass_: Step[AnyCounts], work: UnitWork) -> Outcome[AnyCounts]:
         return carry(pass_, len(parts), work, beam_options, job.workers.processes)
 
     if settings.same_text:
@@ -142,7 +142,7 @@ def _once(mark: Path, write: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
         return numbers
 
 
-class FindLabelsToSpread(UnitDoFn):
+class FindLabelsToSpread(UnitWork):
     """A part of passages → the labels by id of its sentences, with their folded texts, in the work folder."""
 
     def __init__(self, parts: PassageParts, given_labels: GivenLabels, step: Step[StepCounts]) -> None:
@@ -175,7 +175,7 @@ def _labels_to_spread(step: Step[Any], units: int) -> Iterator[pa.RecordBatch]:
             yield from (file.get_batch(n) for n in range(file.num_record_batches))
 
 
-class LabelPart(UnitDoFn):
+class LabelPart(UnitWork):
     """A part of passages → its labels of sentences, passages, documents and windows, and their conflicts."""
 
     def __init__(

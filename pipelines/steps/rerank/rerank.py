@@ -33,10 +33,10 @@ from answermill.pipelines.steps.job_plan import (
     plan_settings,
     stage_models,
 )
+from answermill.pipelines.steps.model_work import ModelWork
 from answermill.pipelines.steps.models import device_of, encoder_settings
 from answermill.pipelines.steps.rerank.answers import best_of, questions_of, write_jsonl
 from answermill.pipelines.steps.rerank.missing_context import check_context
-from answermill.pipelines.steps.rerank.model_dofn import ModelDoFn
 from answermill.pipelines.steps.rerank.question_groups import KeptGroups, groups, ranked_lists
 from answermill.pipelines.steps.since.earlier_scores import Former, StepPlan, same_stages, taking_over
 from answermill.pipelines.steps.since.former_run import former_run
@@ -125,7 +125,7 @@ def _former(job: Job, run: Path, plan: CheckedPlan) -> Former | None:
     return Former(scored.path.parent, same)
 
 
-class RunStages(ModelDoFn):
+class RunStages(ModelWork):
     """A part of questions and of their retrieved hits → a part of scored candidates and of answers; and the unit's report."""
 
     def __init__(

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.manifests.manifest import checked_once
 from answermill.pipelines.runs.parquet_folder import Part, PartWriter, read_batches
 from answermill.pipelines.runs.watch.meter import Meter
@@ -72,7 +72,7 @@ def merged(parts: Sequence[PlacedPart]) -> Iterator[tuple[int, list[pa.Table]]]:
         yield number, [table for _, table in tables]
 
 
-class MergeParts(UnitDoFn):
+class MergeParts(UnitWork):
     """Up to PARTS_PER_MERGE parts of a batch → one; `combine` makes one table of a block's tables."""
 
     def __init__(

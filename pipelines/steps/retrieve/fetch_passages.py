@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from answermill.indexing.shards.shard import Shard
 from answermill.indexing.shards.shard_files import PASSAGES
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.retrieve import PassCounts
@@ -39,7 +39,7 @@ class FetchedPassage(Record):
     passage: Passage = one(Passage, "the passage")
 
 
-class FetchPassages(UnitDoFn):
+class FetchPassages(UnitWork):
     """The number of a shard → for each batch the passages of the shard that are among its hits."""
 
     def __init__(self, hits: Pass, target: Pass, asked: AskedQuestions, shards: RunShards) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from answermill.pipelines.engine.protocol import Engine, Units
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Part
 from answermill.pipelines.runs.step import Step
@@ -132,7 +132,7 @@ class Turn:
 
     label: str
     step: Step[Any]
-    work: UnitDoFn
+    work: UnitWork
     sizes: Sequence[int]
     numbers: Callable[[], Iterable[int]]
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from answermill.pipelines.config.job_file import Job, Retrieve
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.retrieve import PassCounts, RetrieveCounts
 from answermill.pipelines.steps.retrieve import asked_questions, block_order, fetch_passages, shard_hits, word_counts
@@ -126,6 +126,6 @@ class _Plan:
         asked = self._asked
         return [asked.questions_in(asked.batch(unit // parts.in_batch)) for unit in range(parts.units)]
 
-    def _add(self, label: str, new: Pass, work: UnitDoFn, sizes: Sequence[int]) -> Pass:
+    def _add(self, label: str, new: Pass, work: UnitWork, sizes: Sequence[int]) -> Pass:
         self._turns.append(Turn(label, new.step, work, sizes, partial(range, new.units)))
         return new

@@ -10,8 +10,8 @@ from answermill.pipelines.config.job_file import Job, Retrieve
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.retrieve import PassCounts
+from answermill.pipelines.steps.model_work import ModelWork
 from answermill.pipelines.steps.models import passage_encoder
-from answermill.pipelines.steps.rerank.model_dofn import ModelDoFn
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
 from answermill.pipelines.steps.retrieve.block_order import by_block
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
@@ -31,7 +31,7 @@ from answermill.pipelines.steps.retrieve.word_counts import read_statistics
 VECTORS = "vectors"
 
 
-class EncodeQuestions(ModelDoFn):
+class EncodeQuestions(ModelWork):
     """The number of some blocks → their questions' vectors."""
 
     def __init__(self, target: Pass, asked: AskedQuestions, job: Job) -> None:
@@ -59,7 +59,7 @@ def read_vectors(parts: Iterable[PlacedPart]) -> Iterator[QuestionVectors]:
             yield QuestionVectors.of_table(table)
 
 
-class SearchShard(ModelDoFn):
+class SearchShard(ModelWork):
     """The number of a batch and a shard → the best of the shard for each question of the batch.
 
     `words` and `vectors` are the passes before it; None where the index that needs them is not searched.

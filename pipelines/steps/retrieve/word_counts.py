@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from answermill.indexing.shards.bm25 import GlobalStatistics
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.parquet_folder import Part, PartWriter, read_batches
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.retrieve import PassCounts
@@ -32,7 +32,7 @@ class WordCount(Record):
     passages: int = column(pa.int64(), "passages that hold it")
 
 
-class CountWords(UnitDoFn):
+class CountWords(UnitWork):
     """The number of a shard → its size, and in how many of its passages the questions' words occur."""
 
     def __init__(self, target: Pass, asked: AskedQuestions, shards: RunShards) -> None:
@@ -52,7 +52,7 @@ class CountWords(UnitDoFn):
             self._target.write(unit, parts, PassCounts(documents=size.documents, tokens=size.tokens) + spent.counts())
 
 
-class AddCounts(UnitDoFn):
+class AddCounts(UnitWork):
     """Up to PARTS_PER_MERGE parts of words → one with their sums."""
 
     def __init__(self, source: Pass, target: Pass) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from answermill.indexing.shards.rank_fusion import Fused
 from answermill.pipelines.config.job_file import Retrieve
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
@@ -54,7 +54,7 @@ class Passes:
         return add_times(shares)
 
 
-class WriteBlock(UnitDoFn):
+class WriteBlock(UnitWork):
     """The number of a block → parts of questions/ and retrieved/; and the unit's report."""
 
     def __init__(self, passes: Passes, asked: AskedQuestions, settings: Retrieve, step: Step[RetrieveCounts]) -> None:

@@ -18,19 +18,19 @@ from answermill.pipelines.engine.beam_engine import BeamEngine, new_pipeline
 from answermill.pipelines.engine.beam_errors import error_in
 from answermill.pipelines.engine.protocol import Units
 from answermill.pipelines.engine.runner import configure_logging, open_engine
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import UNAVAILABLE, USAGE, JobError
 from answermill.pipelines.runs.step import MARK
 from tests.made_steps import reports_of
 from tests.pipelines.engine.test_local_engine import listening
 
 
-class NoteSockets(UnitDoFn):
+class NoteSockets(UnitWork):
     def work(self, unit: int) -> None:
         (self._work_folder / f"sockets-{unit}").write_text(" ".join(listening(os.getpid())))
 
 
-class NoteProcess(UnitDoFn):
+class NoteProcess(UnitWork):
     def work(self, unit: int) -> None:
         (self._work_folder / f"process-{os.getpid()}").touch()
 

@@ -18,7 +18,7 @@ import pytest
 
 from answermill.pipelines.engine.protocol import Units
 from answermill.pipelines.engine.runner import open_engine
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.engine.worker_pool import CARDS, card_of
 from answermill.pipelines.errors import BAD_DATA, UNEXPECTED, JobError
 from answermill.pipelines.runs.counts import StepCounts
@@ -39,7 +39,7 @@ def begun(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def do(work: UnitDoFn, folder: Path, options: Sequence[str] = (), processes: int = 2, units: int = 4) -> None:
+def do(work: UnitWork, folder: Path, options: Sequence[str] = (), processes: int = 2, units: int = 4) -> None:
     with open_engine(options, processes, units, folder) as engine:
         engine.each("Work", Units.first(units), work)
 
@@ -55,7 +55,7 @@ def listening(process: int) -> set[str]:
     return {fields[1][-13:] for fields in lines if fields[3] == LISTENING and f"socket:[{fields[9]}]" in inodes}
 
 
-class Note(UnitDoFn):
+class Note(UnitWork):
     """Writes which process has done a unit, which cards that sees, and where it and the command listen."""
 
     def __init__(self, work: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_worker_sees_a_card_of_those_that_the_command_sees(tmp_path: Path) -> 
     assert seen(1, **{CARDS: "4"}) is seen(1, **{CARDS: ""}) is None
 
 
-class Dies(UnitDoFn):
+class Dies(UnitWork):
     """Its process ends in the middle of unit 1, when unit 0 is done."""
 
     def work(self, unit: int) -> None:
@@ -167,7 +167,7 @@ def is_running(process: int) -> bool:
         return False
 
 
-class Sleeps(UnitDoFn):
+class Sleeps(UnitWork):
     def work(self, unit: int) -> None:
         (self._work_folder / f"asleep-{os.getpid()}").touch()
         time.sleep(600)
@@ -178,7 +178,7 @@ class Unpicklable(Exception):
         super().__init__(f"{one} and {other}")
 
 
-class Fails(UnitDoFn):
+class Fails(UnitWork):
     """A defect when it loads, of a class that cannot be pickled or of one that can."""
 
     def __init__(self, work: Path, error: str) -> None:
@@ -203,7 +203,7 @@ def test_an_error_that_cannot_be_sent_comes_by_its_words(begun: Path) -> None:
         do(Fails(begun, "Unpicklable"), begun)
 
 
-class Loses(UnitDoFn):
+class Loses(UnitWork):
     def work(self, unit: int) -> None:
         raise JobError(f"the part\nof unit {unit} was changed", BAD_DATA)
 
@@ -215,7 +215,7 @@ def test_an_error_that_a_user_can_mend_keeps_words_and_code(begun: Path, options
     assert e.value.code == BAD_DATA and e.value.__cause__ is None
 
 
-class Divisors(UnitDoFn):
+class Divisors(UnitWork):
     """The unit's divisors below 5, and it as their value."""
 
     skips_reported = False
@@ -233,7 +233,7 @@ class Sizes(StepCounts):
     again: int = 0
 
 
-class Sums(UnitDoFn):
+class Sums(UnitWork):
     """Writes how many values there are, their sum, and the sum once more."""
 
     def work(self, unit: int, members: Iterable[int]) -> None:
@@ -260,7 +260,7 @@ def test_values_of_a_key_meet_whatever_carries_them(begun: Path, options: Sequen
     assert not (begun / "values").exists()
 
 
-class Nothings(UnitDoFn):
+class Nothings(UnitWork):
     """As many values None as the unit's number."""
 
     skips_reported = False
@@ -269,7 +269,7 @@ class Nothings(UnitDoFn):
         yield from ((unit, None) for _ in range(unit))
 
 
-class Counts(UnitDoFn):
+class Counts(UnitWork):
     """Writes how many values there are."""
 
     def work(self, unit: int, members: Iterable[None]) -> None:
@@ -284,7 +284,7 @@ def test_none_is_a_value_as_others_are(begun: Path, options: Sequence[str], proc
     assert [report.counts.values for report in Reports(begun, Sizes).each()] == [0, 1, 2, 3]
 
 
-class Follows(UnitDoFn):
+class Follows(UnitWork):
     """Notes how many units of the first folder were done before it."""
 
     def __init__(self, work: Path, first: Path) -> None:

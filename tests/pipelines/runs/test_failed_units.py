@@ -15,7 +15,7 @@ import pytest
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.engine import beam_engine
 from answermill.pipelines.engine.protocol import Engine
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import BAD_DATA, IO, JobError
 from answermill.pipelines.runs.manifests.failures import Failures, Limits
 from answermill.pipelines.runs.manifests.manifest import Manifest, read_manifest
@@ -62,7 +62,7 @@ def manifest_of(folder: Path) -> Manifest:
 # One unit of a worker.
 
 
-class Tried(UnitDoFn):
+class Tried(UnitWork):
     """Fails by the errors that it is sent, one after the other, then emits the number of tries."""
 
     def work(self, unit: int, errors: list[Exception]) -> Iterator[int]:

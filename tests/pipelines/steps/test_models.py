@@ -20,8 +20,9 @@ from answermill.pipelines.runs.parquet_folder import Folder, Part
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.rerank import RERANK
 from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED, PassCounts
-from answermill.pipelines.steps import models
+from answermill.pipelines.steps import model_work, models
 from answermill.pipelines.steps.job_plan import CheckedPlan
+from answermill.pipelines.steps.model_work import ModelWork
 from answermill.pipelines.steps.models import (
     WORKER_THREADS,
     dense_encoder,
@@ -33,8 +34,6 @@ from answermill.pipelines.steps.models import (
     shared,
     use_threads,
 )
-from answermill.pipelines.steps.rerank import model_dofn
-from answermill.pipelines.steps.rerank.model_dofn import ModelDoFn
 from answermill.pipelines.steps.rerank.rerank import RunStages, step_of
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
 from answermill.pipelines.steps.retrieve.passes import Pass
@@ -233,9 +232,9 @@ def test_a_plan_that_does_not_use_the_encoder_does_not_depend_on_it(small_run):
 
 def test_a_process_of_another_machine_is_not_the_command_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     chosen: list[int] = []
-    monkeypatch.setattr(model_dofn, "use_threads", chosen.append)
-    monkeypatch.setattr(model_dofn, "command_threads", lambda: 7)
-    work = ModelDoFn("rerank", tmp_path)
+    monkeypatch.setattr(model_work, "use_threads", chosen.append)
+    monkeypatch.setattr(model_work, "command_threads", lambda: 7)
+    work = ModelWork("rerank", tmp_path)
     work.prepare()
     monkeypatch.setattr(platform, "node", lambda: "another")  # whose containers number their processes from 1, too
     work.prepare()

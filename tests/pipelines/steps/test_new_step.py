@@ -71,7 +71,7 @@ from toy_spec import LETTERS, TOY, ToyCounts
 
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.engine.runner import carry
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter, read_part
@@ -117,7 +117,7 @@ def run_step(job, run, beam_options=()):
     return f"toy  {outcome.counts.letters} letters"
 
 
-class CountLetters(UnitDoFn):
+class CountLetters(UnitWork):
     def __init__(self, job, documents, step):
         super().__init__(step.name, step.work, ToyCounts)
         self._job, self._documents, self._step = job, documents, step

@@ -16,7 +16,7 @@ import numpy as np
 from answermill.indexing.documents.boilerplate import Counts, Hashes, Paragraphs, looked_up, paragraphs_of, totals
 from answermill.pipelines.config.job_file import Ingest
 from answermill.pipelines.engine.protocol import Engine, Pairs, Units
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.manifests.manifest import Part
 from answermill.pipelines.runs.parquet_folder import read_batches
 from answermill.pipelines.steps.ingest.parse_and_cut import IngestStep, parsed_files
@@ -54,7 +54,7 @@ def boilerplate(engine: Engine, gone: Sequence[Pairs], files: int, settings: Ing
     return engine.group("On enough of them", [often], partial(on_enough_of_them, share=settings.boilerplate))
 
 
-class CountParagraphs(UnitDoFn):
+class CountParagraphs(UnitWork):
     """A parsed file and its duplicates → the paragraphs and the domains of its other documents, in buckets."""
 
     skips_reported = False

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.manifests.part import Part
 from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.steps.ingest.parse_and_cut import IngestStep
 
 
-class EarlierPartDoFn(UnitDoFn):
+class EarlierPartWork(UnitWork):
     """A unit is the number of a part of `documents`, the earlier run's folder."""
 
     skips_reported = False

@@ -18,13 +18,13 @@ from answermill.indexing.documents import near_duplicates
 from answermill.indexing.documents.near_duplicates import BANDS, Rank
 from answermill.pipelines.config.job_file import Ingest, Job
 from answermill.pipelines.engine.protocol import Engine, Pairs, Units
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.runs.manifests.manifest import Part
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.steps.ingest.parse_and_cut import IngestStep, parsed_files
-from answermill.pipelines.steps.ingest.repeated.earlier_documents import EarlierPartDoFn
+from answermill.pipelines.steps.ingest.repeated.earlier_documents import EarlierPartWork
 from answermill.pipelines.steps.ingest.repeated.verdicts import Duplicates, Rows, duplicate_rows
 from answermill.schemas.corpus import Document
 
@@ -65,7 +65,7 @@ def near(
     return engine.group("Who stays", [pairs], resolve)  # (unit, Duplicates)
 
 
-class SignDocuments(UnitDoFn):
+class SignDocuments(UnitWork):
     """A parsed file and its exact duplicates → the signatures of its other documents, in buckets of each band."""
 
     skips_reported = False
@@ -83,7 +83,7 @@ class SignDocuments(UnitDoFn):
         yield from sign(unit, self._work / "documents", documents, lost)
 
 
-class SignEarlier(EarlierPartDoFn):
+class SignEarlier(EarlierPartWork):
     """A part of the earlier run's documents → their signatures, in buckets of each band."""
 
     def work(self, unit: int) -> Iterator[tuple[BandBucket, Signed]]:

@@ -18,7 +18,7 @@ import pytest
 from answermill.pipelines.cli.ending import STOPPED, Command, run_to_the_end
 from answermill.pipelines.engine.protocol import Units
 from answermill.pipelines.engine.runner import carry, open_engine
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import Stopped
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch import stopping
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[4]
 UNITS = 8
 
 
-class Signals(UnitDoFn):
+class Signals(UnitWork):
     """In the middle of their work the first unit sends the command a signal, and all wait until their process knows of it."""
 
     def __init__(self, work: Path, number: int) -> None:
@@ -114,7 +114,7 @@ def test_a_unit_at_work_ends_though_another_process_began_too_late(step: Step) -
     assert (step.work / "ended").is_file() and step.reports.count() == 1
 
 
-class After(UnitDoFn):
+class After(UnitWork):
     def work(self, unit: int, *rest: Any) -> None:
         reports_of(self._work_folder).write(report(100 + unit))
 

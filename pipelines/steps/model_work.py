@@ -6,12 +6,12 @@ import os
 import platform
 from pathlib import Path
 
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.counts import Counts
 from answermill.pipelines.steps.models import WORKER_THREADS, command_threads, use_threads
 
 
-class ModelDoFn(UnitDoFn):
+class ModelWork(UnitWork):
     """Does units by models: on `command_threads` in the command's own process, on WORKER_THREADS in any other."""
 
     def __init__(self, step: str, work: Path, counts: type[Counts] = Counts) -> None:

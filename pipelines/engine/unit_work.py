@@ -27,7 +27,7 @@ from answermill.pipelines.runs.step import MARK
 from answermill.pipelines.runs.watch.stopping import is_asked
 
 _one_at_a_time = RLock()
-_loaded: dict[type[UnitDoFn], UnitDoFn] = {}
+_loaded: dict[type[UnitWork], UnitWork] = {}
 """The last one of each class that loaded. Beam lets go of one that was idle for a minute; what it loaded stays until a unit of
 another step comes to this process."""
 
@@ -62,7 +62,7 @@ class Work:
         raise NotImplementedError
 
 
-class UnitDoFn(Work):
+class UnitWork(Work):
     """Does units of a step; an element is a tuple that begins with the unit's number.
 
     `work` is the step's work folder; a unit with a report there is skipped, since engines give out the same units again. When
@@ -193,7 +193,7 @@ def _folder_checked(step: str, work: Path) -> Iterator[None]:
             raise
 
 
-def _opened(step: str, revision_of_command: str, work: Path, pickled: bytes) -> UnitDoFn:
+def _opened(step: str, revision_of_command: str, work: Path, pickled: bytes) -> UnitWork:
     """A step's function in a worker. Raises JobError: 69 if the worker runs another revision of the package, 74 if it does not
     see the folder of the run."""
     if revision() != revision_of_command:
@@ -204,7 +204,7 @@ def _opened(step: str, revision_of_command: str, work: Path, pickled: bytes) -> 
         )
     with _folder_checked(step, work):
         kind, values = pickle.loads(pickled)
-    function: UnitDoFn = kind.__new__(kind)
+    function: UnitWork = kind.__new__(kind)
     vars(function).update(values)
     return function
 

@@ -18,7 +18,7 @@ import pytest
 
 from answermill.indexing.shards.dense import ModelMissing
 from answermill.indexing.shards.shard_files import ShardDamaged
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import BAD_DATA, IO, JobError
 from answermill.pipelines.runs.counts import Peak, StepCounts
 from answermill.pipelines.runs.manifests.failures import Limits
@@ -35,7 +35,7 @@ def begun(tmp_path: Path) -> Path:
     return tmp_path
 
 
-class Overlaps(UnitDoFn):
+class Overlaps(UnitWork):
     """Notes which thread is at work; emits the numbers of changes of thread that it saw in the middle of a unit."""
 
     threads: ClassVar[list[int]] = []
@@ -65,7 +65,7 @@ def test_a_unit_runs_alone_in_its_process_to_its_last_result(begun: Path) -> Non
         assert list(pool.map(work, [Overlaps("index", begun), Overlaps("rerank", begun)])) == [[], []]
 
 
-class Emit(UnitDoFn):
+class Emit(UnitWork):
     def work(self, unit: int, *rest: str) -> Iterator[tuple[int, tuple[str, ...]]]:
         yield unit, rest
 
@@ -91,7 +91,7 @@ def test_of_a_unit_that_has_reported_the_report_is_not_read(begun: Path) -> None
     assert Emit("index", begun).process((3,)) == []
 
 
-class FailsAtFirst(UnitDoFn):
+class FailsAtFirst(UnitWork):
     tries = 0
 
     def work(self, unit: int) -> Iterator[tuple[int, int]]:
@@ -112,7 +112,7 @@ def test_the_limits_are_read_when_a_worker_begins(begun: Path) -> None:
 class Model: ...
 
 
-class Loads(UnitDoFn):
+class Loads(UnitWork):
     def load(self) -> None:
         self.model = Model()
 
@@ -132,7 +132,7 @@ def test_what_a_step_has_loaded_stays_until_another_step_begins(begun: Path) -> 
     assert model() is None
 
 
-class Fails(UnitDoFn):
+class Fails(UnitWork):
     def work(self, unit: int, error: Exception) -> None:
         raise error
 
@@ -143,7 +143,7 @@ def test_an_error_says_step_and_unit_and_keeps_its_exit_code(begun: Path) -> Non
     assert (str(e.value), e.value.code) == ("rerank, unit 7: the part was changed", BAD_DATA)
 
 
-class FailsFrom(UnitDoFn):
+class FailsFrom(UnitWork):
     def work(self, unit: int, cause: Exception) -> None:
         raise RuntimeError("odd") from cause
 
@@ -151,14 +151,14 @@ class FailsFrom(UnitDoFn):
 @pytest.mark.parametrize("error", [ShardDamaged("00000-of-00002: damaged"), ModelMissing("none"), ScoreNotFinite("score nan")])
 @pytest.mark.parametrize("kind", [Fails, FailsFrom])
 def test_errors_with_an_exit_code_of_their_own_keep_it_also_as_causes(
-    begun: Path, kind: type[UnitDoFn], error: RuntimeError
+    begun: Path, kind: type[UnitWork], error: RuntimeError
 ) -> None:
     with pytest.raises(JobError) as e:
         kind("rerank", begun).process((7, error))
     assert (str(e.value), e.value.code) == (f"rerank, unit 7: {error}", vars(type(error))["exit_code"])
 
 
-class FailsToLoad(UnitDoFn):
+class FailsToLoad(UnitWork):
     def load(self) -> None:
         raise KeyError("a defect")
 
@@ -169,7 +169,7 @@ def test_a_defect_before_the_first_unit_says_the_step(begun: Path) -> None:
     assert e.value.__notes__ == ["rerank"]
 
 
-class LacksFile(UnitDoFn):
+class LacksFile(UnitWork):
     def load(self) -> None:
         raise RuntimeError("odd") from FileNotFoundError(errno.ENOENT, "x", "absent.tsv")
 
@@ -180,7 +180,7 @@ def test_what_an_error_was_raised_from_says_what_to_mend(begun: Path) -> None:
     assert e.value.code == IO
 
 
-class LosesFile(UnitDoFn):
+class LosesFile(UnitWork):
     def load(self) -> None:
         try:
             raise FileNotFoundError(errno.ENOENT, "x", "absent.tsv")
@@ -215,7 +215,7 @@ class Found(StepCounts):
     peak_bytes: Peak = 0
 
 
-class Finds(UnitDoFn):
+class Finds(UnitWork):
     def work(self, unit: int) -> None:
         if unit > 1:
             raise KeyError("colour")
@@ -230,7 +230,7 @@ def test_metrics_are_the_counts_of_the_units_that_were_done_now(begun: Path) -> 
     assert set(measured.values) == {"unit_milliseconds", "peak_bytes"} and measured.values["peak_bytes"] == 9
 
 
-class FullDisk(UnitDoFn):
+class FullDisk(UnitWork):
     def work(self, unit: int, file: str | None) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", file)
 
