@@ -19,7 +19,7 @@ from answermill.ranking.rerankers.cascade import cascade_model
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.schemas.labels import LabelledCandidate
-from tests.tiny import SHAPE, enlarged, tokeniser
+from testing.tiny import SHAPE, enlarged, tokeniser
 
 TITLES = ("", "Opera", "", "Ballet", "")
 WITHOUT, FULL, TAKEN = "a_without_titles", "a_full_b", "a_taken_over_b"
