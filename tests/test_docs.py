@@ -20,6 +20,7 @@ from answermill.__main__ import main
 from answermill.pipelines.cli.command_line import command_line
 from answermill.pipelines.config.job_file import Job, keys
 from answermill.pipelines.config.training_file import TrainJob
+from answermill.pipelines.data.formats import FORMATS
 from answermill.pipelines.data.sample.best_answers import best_answers
 from answermill.pipelines.specs.registry import folder_specs
 from answermill.ranking.rerankers.registry import RERANKERS
@@ -182,6 +183,11 @@ def test_every_folder_and_reranker_is_explained():
         assert f"`{folder}/`" in README
     for name in RERANKERS:
         assert f"`{name}`" in README and f"| [`{name}`]" in PAGES[ROOT / "docs" / "rerankers.md"]
+
+
+def test_every_form_of_a_data_set_is_explained():
+    rows = [line.split("|")[1] for line in PAGES[ROOT / "docs" / "datasets.md"].splitlines() if line.startswith("| `")]
+    assert [name for name in FORMATS if f"`{name}`" not in " ".join(rows)] == []
 
 
 def test_every_job_key_that_is_named_exists():

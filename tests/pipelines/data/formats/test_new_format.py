@@ -12,6 +12,8 @@ from answermill.pipelines.data import formats as datasets
 from answermill.pipelines.data.formats import read_dataset, recognise
 from answermill.pipelines.data.formats.format import Format
 from answermill.pipelines.errors import USAGE, JobError
+from tests import test_docs
+from tests.changed_package import ChangedPackage, with_lines
 
 MODULE = """
 from collections import Counter
@@ -81,6 +83,29 @@ def test_a_new_format_s_options_are_listed_and_checked(toy: Path, capsys: pytest
     assert "--skip-first -1: input should be greater than or equal to 0; options of toy: --mark" in capsys.readouterr().err
     assert call("dataset", toy, "--splitter", "spacy") == USAGE
     assert "--splitter: toy has no such option; its options: --mark" in capsys.readouterr().err
+
+
+def test_a_format_is_a_file_and_a_line_and_then_in_every_list(tmp_path: Path) -> None:
+    """No other file of ours is changed: the rest of this package are links to them."""
+    imports = "from answermill.pipelines.data.formats.rows_in_order import in_order"
+    lines = {
+        imports: "from answermill.pipelines.data.formats import toy",
+        "        tabular.TSV,": "        toy.FORMAT,",
+    }
+    registry = with_lines("pipelines/data/formats/__init__.py", lines)
+    package = ChangedPackage.write(tmp_path / "package", {**registry, "pipelines/data/formats/toy.py": MODULE})
+
+    listed = package.answermill("dataset", "--form", "list")
+    assert "toy a toy: question | answer | +correct answer --mark: what a correct answer begins with" in listed
+    (tmp_path / "set.toy").write_text(TOY)
+    assert "as toy" in package.answermill("dataset", tmp_path / "set.toy")
+    assert "toy (a toy: question" in package.answermill("dataset", tmp_path / "set.toy", "--form", "toi")
+    assert "2 questions kept" in package.answermill("evaluate", "RR", "--labels", tmp_path / "set.toy", "--metrics", "P@1")
+
+
+def test_a_format_without_its_row_in_the_pages_fails_their_test(toy: Path) -> None:
+    with pytest.raises(AssertionError, match="toy"):
+        test_docs.test_every_form_of_a_data_set_is_explained()
 
 
 def test_evaluate_reads_a_new_format_as_labels(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:

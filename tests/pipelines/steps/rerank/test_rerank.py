@@ -28,6 +28,8 @@ from answermill.ranking.rerankers import registry
 from answermill.ranking.rerankers.baselines import complete_sentence
 from answermill.schemas.ranked import ScoredCandidate
 from testing.tiny import SETTINGS, checkpoint, stage_settings
+from tests import test_docs
+from tests.changed_package import ChangedPackage, with_lines
 
 TOY = {
     "toy/__init__.py": """
@@ -142,6 +144,28 @@ def test_a_reranker_of_one_entry_is_used_through_the_command_line(toy, small_run
     (tmp_path / "set.tsv").write_text("\n".join(lines) + "\n")
     assert call("evaluate", "letters", "--labels", tmp_path / "set.tsv", "--checkpoint", toy, "--metrics", "P@1") == 0
     assert "100.00" in capsys.readouterr().out
+
+
+def test_a_reranker_is_a_package_and_one_line_and_then_in_every_list(tmp_path: Path) -> None:
+    """No other file of ours is changed: the rest of this package are links to them."""
+    line = '    "answermill.ranking.rerankers.pretrained",'
+    added = with_lines("ranking/rerankers/registry.py", {line: line.replace("pretrained", "toy")})
+    toy = {name: text.replace("toy", "answermill.ranking.rerankers.toy") for name, text in TOY.items()}
+    new = {f"ranking/rerankers/{name}": text for name, text in zip(TOY, toy.values(), strict=True)}
+    package = ChangedPackage.write(tmp_path / "package", added | new)
+
+    assert "letters: score added for a full stop" in package.answermill("keys")
+    assert "did you mean the reranker 'letters'?" in package.answermill("evaluate", "leters", "--labels", tmp_path)
+    job = job_of(tmp_path, 'reranker = "leters"')
+    assert "Known: bi_encoder, blend, " in (said := package.answermill("rerank", job, "--out", tmp_path / "run"))
+    assert ", late_interaction, letters, " in said
+    page = package.prints("from docs.references import job_keys; print(job_keys())")
+    assert "letters: score added for a full stop" in page
+
+
+def test_a_reranker_without_its_rows_in_the_pages_fails_their_test(toy: Path) -> None:
+    with pytest.raises(AssertionError, match="letters"):
+        test_docs.test_every_folder_and_reranker_is_explained()
 
 
 def test_answers_need_no_documents_and_name_the_place_in_the_crawl(small_run, tmp_path) -> None:
