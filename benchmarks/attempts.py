@@ -95,14 +95,14 @@ def read_job(path: Path) -> Job:
 
 def parse(job: Job, step: Step[Any]) -> Callable[[], object]:
     settings = ingest_settings(job)
-    FileList.write(find_files(job, settings), step.work)
+    FileList.write(find_files(job, settings).files, step.work)
     return lambda: do(ingest.ParsePages(settings, step.work), (0,))
 
 
 def cut(job: Job, step: Step[Any]) -> Callable[[], object]:
     """The second file, when both are parsed and the duplicates are known."""
     settings = ingest_settings(job)
-    files = find_files(job, settings)
+    files = find_files(job, settings).files
     FileList.write(files, step.work)
     buckets: dict[verdicts.KeyBucket, list[verdicts.FileKeys]] = {}
     for file in files:

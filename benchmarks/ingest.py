@@ -43,7 +43,7 @@ def ingest_without_beam(job: Job, run: Path) -> IngestCounts:
     assert settings is not None
     step = ingest.step_of(job, run)
     step.begin()
-    files = find_files(job, settings)
+    files = find_files(job, settings).files
     buckets: dict[tuple[str, int], list[Any]] = defaultdict(list)
     duplicates: dict[int, list[Any]] = defaultdict(list)
     with TextExtractor(settings.page_seconds) as extractor:

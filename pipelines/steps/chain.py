@@ -55,7 +55,8 @@ def check(job: Job, run: Path, steps: Sequence[str], run_now: bool = False) -> A
 
     Returns what the check of the first step has returned, for its `StepCode.run_checked`.
 
-    `run_now`: the steps run next, so that a first one which begins with its own check is not asked twice.
+    `run_now`: the steps run next, and nothing is removed before, so that a first one which begins with its own check
+    is not asked twice.
 
     Raises JobError, JavaMissing or ModelMissing, with what to type.
     """
@@ -137,7 +138,7 @@ def run_steps(
             raise JobError(f"--{option} {step}: the steps are {', '.join(job_steps())}", USAGE)
     if redo or verify:
         steps = [name for name in job_steps() if name in {*steps, redo, verify}]
-    checked = check(job, run, steps, run_now=True)
+    checked = check(job, run, steps, run_now=redo is None)
     with claimed(run), Live(run) as live:
         if redo is not None:
             removal = Removal.of(run, redo, steps)

@@ -43,7 +43,7 @@ def draw(job: Job, settings: Ingest, most: int) -> InputSample:
 
     Raises JobError: 66 if the input is missing, 65 if its format is unknown.
     """
-    files, read = sorted(find_files(job, settings), key=_hash), Counter[str]()
+    files, read = sorted(find_files(job, settings).files, key=_hash), Counter[str]()
     sizes = {n: size(page) for n, page in enumerate(_pages(files, read)) if isinstance(page, RawPage)}
     pages = round(read["pages"] * sum(file.size for file in files) / max(1, read["bytes"]))
 

@@ -6,10 +6,10 @@ import json
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, overload
+from typing import NamedTuple, Protocol, overload
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -98,45 +98,84 @@ class InputFile:
         return IngestCounts()
 
 
-def find_files(job: Job, settings: Ingest) -> list[InputFile]:
-    """The input files in the order of their names. Raises JobError (66) if a pattern finds nothing."""
-    paths = files_of(job, settings, settings.input, "ingest.input", _is_read)
-    named = sorted((written_name(p, job.folder), p) for p in paths)
-    return [InputFile(number, path, name) for number, (name, path) in enumerate(named)]
+class InputFiles(NamedTuple):
+    """The input of a job, from one listing of its folders."""
+
+    files: Sequence[InputFile]
+    """In the order of their names."""
+    unread: Mapping[str, int]
+    """Suffix, or 'no suffix' → number of files in the input folders that are not read."""
+    tables: Set[Path]
+    """The files whose first bytes were read to know that they are tables of pages."""
 
 
-def files_of(job: Job, settings: Ingest, patterns: Sequence[str], key: str, is_read: Callable[[Path], bool]) -> list[Path]:
+def find_files(job: Job, settings: Ingest) -> InputFiles:
+    """List the input. Raises JobError (66) if a pattern finds nothing."""
+    tables = set[Path]()
+
+    def is_read(path: Path) -> bool:
+        if suffix_of(path) != ".tsv":
+            return suffix_of(path) in KINDS
+        is_table = _is_table(path)
+        if is_table:
+            tables.add(path.resolve())
+        return is_table
+
+    paths, passed_over = files_of(job, settings, settings.input, "ingest.input", is_read)
+    named = sorted((written_name(path, job.folder), path) for path in paths)
+    files = [InputFile(number, path, name) for number, (name, path) in enumerate(named)]
+
+    unread = {path.resolve() for path in passed_over}.difference(paths)
+    suffixes = Counter(_escaped(os.fsencode(path.suffix.lower())) or "no suffix" for path in unread)
+    return InputFiles(files, dict(sorted(suffixes.items())), tables)
+
+
+class ListedFiles(NamedTuple):
+    """Files that a key of the job names."""
+
+    files: list[Path]
+    passed_over: list[Path]
+    """The other files of the folders that it names."""
+
+
+def files_of(job: Job, settings: Ingest, patterns: Sequence[str], key: str, is_read: Callable[[Path], bool]) -> ListedFiles:
     """The files that the job's key names, each once: paths, globs, lists of paths, and of folders what `is_read`.
 
     Raises JobError (66) if a pattern finds nothing."""
     paths: dict[Path, None] = {}
-    for pattern in patterns:
-        for path in _named(job, pattern, key, is_read):
+    passed_over: list[Path] = []
+    for pattern in dict.fromkeys(patterns):
+        named = _named(job, pattern, key, is_read)
+        passed_over += named.passed_over
+        for path in named.files:
             files = listed(job, settings, path, key) if is_list(path) else [path]
             if is_list(path) and settings.paths_range and key == "ingest.input":
                 files = files[slice(*settings.paths_range)]
             if not files:
                 raise JobError(f"{key}: {path}: no path in ingest.paths_range = {settings.paths_range}", INPUT_MISSING)
             paths.update(dict.fromkeys(file.resolve() for file in files))
-    return looked_up(list(paths), key)
+    return ListedFiles(looked_up(list(paths), key), passed_over)
 
 
-def _named(job: Job, pattern: str, key: str, is_read: Callable[[Path], bool]) -> list[Path]:
+def _named(job: Job, pattern: str, key: str, is_read: Callable[[Path], bool]) -> ListedFiles:
     """The files that a pattern names, lists of paths as they are."""
     path = job.path(pattern)
     if not store_of(path).is_listed:
-        return [path]  # which is looked up with all others
+        return ListedFiles([path], [])  # which is looked up with all others
     if path.is_dir():
-        files = [p for p in path.rglob("*") if p.is_file() and is_read(p)]
-        if not files:
+        listed_files = ListedFiles([], [])
+        for file in path.rglob("*"):
+            if file.is_file():
+                (listed_files.files if is_read(file) else listed_files.passed_over).append(file)
+        if not listed_files.files:
             kinds = ", ".join(KINDS if key == "ingest.input" else (".parquet",))
             raise JobError(f"{key}: no {kinds} file in the folder {path}", INPUT_MISSING)
-        return files
+        return listed_files
     files = [path] if path.is_file() else _matching(job, pattern, path)
     if not files:
         where = "" if Path(pattern).is_absolute() else f" in {job.folder}"
         raise JobError(f"{key}: {pattern!r} is no file, folder or glob that finds files{where}", INPUT_MISSING)
-    return files
+    return ListedFiles(files, [])
 
 
 def _matching(job: Job, pattern: str, path: Path) -> list[Path]:
@@ -194,15 +233,6 @@ def _said(path: Path) -> str | None:
     return None if said is None else json.dumps(said)
 
 
-def unread_files(job: Job, settings: Ingest, files: Sequence[InputFile]) -> Counter[str]:
-    """Suffix, or 'no suffix' → number of files in the input folders that are not among the `files`, which are read."""
-    read = {file.path for file in files}
-    named = [path for path in map(job.path, settings.input) if store_of(path).is_listed]
-    folders = {path for path in named if path.is_dir()}
-    unread = {path for folder in folders for p in folder.rglob("*") if p.is_file() and (path := p.resolve()) not in read}
-    return Counter(_escaped(os.fsencode(path.suffix.lower())) or "no suffix" for path in unread)
-
-
 def written_name(path: Path, folder: Path) -> str:
     r"""The path from the job file's folder, as records and manifests write it: UTF-8 and printable.
 
@@ -222,11 +252,8 @@ def _escapes(name: str) -> Iterator[str]:
         yield f"\\u{ord(character):04x}" if unseen else character
 
 
-def _is_read(path: Path) -> bool:
-    """Whether a file of a folder is read."""
-    suffix = suffix_of(path)
-    if suffix != ".tsv":
-        return suffix in KINDS
+def _is_table(path: Path) -> bool:
+    """Whether a file is a table of pages, by its first bytes."""
     try:
         read_pages(fetch(path), path.name, Counter())  # looks at the first bytes only
     except ValueError:

@@ -20,7 +20,7 @@ def foresee(job: Job) -> str:
     for copies that this machine still has. Raises as ingest does.
     """
     assert job.ingest is not None  # or ingest is not among the steps
-    files = find_files(job, job.ingest)
+    files = find_files(job, job.ingest).files
     remote = [file for file in files if not store_of(file.path).is_local]
     clauses = [f"{counted(len(files), 'file')}, {sum(file.size for file in files):,} bytes"]
     asked = IngestCounts(requests=len(remote), request_bytes=sum(file.size for file in remote))

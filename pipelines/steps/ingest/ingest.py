@@ -31,7 +31,7 @@ from answermill.pipelines.runs.watch.meter import Meters, add_up
 from answermill.pipelines.runs.watch.progress import print_line, progress
 from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST, INPUTS, IngestCounts
 from answermill.pipelines.steps.ingest import blocked, domain_filter, vanished
-from answermill.pipelines.steps.ingest.crawl_files import FileList, InputFile, find_files, unread_files
+from answermill.pipelines.steps.ingest.crawl_files import FileList, InputFile, InputFiles, find_files
 from answermill.pipelines.steps.ingest.fetch_plan import foresee
 from answermill.pipelines.steps.ingest.fetched_records import RecordUnit
 from answermill.pipelines.steps.ingest.input_digests import changed, confirm, write_dates
@@ -60,23 +60,23 @@ from answermill.schemas.corpus import Document
 
 
 def step_of(job: Job, run: Path) -> IngestStep:
-    """The ingest step of a run. Raises as `step_and_files`."""
-    step, _ = step_and_files(job, run)
+    """The ingest step of a run. Raises as `check`."""
+    step, _ = check(job, run)
     return step
 
 
-def step_and_files(job: Job, run: Path) -> tuple[IngestStep, list[InputFile]]:
-    """The ingest step of a run and the files that it reads, which are listed once and, of this machine, opened once.
+def check(job: Job, run: Path) -> tuple[IngestStep, InputFiles]:
+    """The ingest step of a run and its input: folders are listed once, and files of this machine opened once.
 
     Raises JobError if the job has no [ingest] or its input is missing."""
     if job.ingest is None:
         raise JobError("the job has no [ingest] section; add one with `input`", SETTINGS)
     if job.ingest.extractor == "trafilatura" and find_spec("trafilatura") is None:
         raise JobError("ingest.extractor = 'trafilatura' needs Trafilatura: pip install 'answermill[trafilatura]'", UNAVAILABLE)
-    inputs, files = {}, find_files(job, job.ingest)
-    for file in files:
-        if store_of(file.path).is_local:  # of a store, the worker that reads the file does so
-            file.pages(file.path, Counter())
+    inputs, input_files = {}, find_files(job, job.ingest)
+    for file in input_files.files:
+        if store_of(file.path).is_local and file.path not in input_files.tables:
+            file.pages(file.path, Counter())  # of a store, the worker that reads the file does so
         inputs[file.name] = f"{file.size} bytes"  # and the SHA-256 is in the manifest (input_digests.py)
     inputs.update({f"crawl_index: {name}": version(path) for name, path in index_files(job, job.ingest).items()})
     if (domain_list := domain_filter.list_file(job, job.ingest)) is not None:
@@ -91,12 +91,17 @@ def step_and_files(job: Job, run: Path) -> tuple[IngestStep, list[InputFile]]:
     if job.ingest.crawl_index is not None:
         settings["crawl_index"] = job.ingest.crawl_index.model_dump(exclude={"files"})
         settings["paths_root"] = job.ingest.paths_root
-    return Step(run, INGEST, settings, inputs), files
+    return Step(run, INGEST, settings, inputs), input_files
 
 
 def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     """Run the step, unless it is complete; returns its summary line."""
-    step, files = step_and_files(job, run)
+    return ingest_checked(job, run, beam_options, check(job, run))
+
+
+def ingest_checked(job: Job, run: Path, beam_options: Sequence[str], checked: tuple[IngestStep, InputFiles]) -> str:
+    """As `ingest`, with what `check` has returned just now."""
+    step, (files, unread, _) = checked
     settings = job.ingest
     assert settings is not None  # else it was refused
     if step.is_complete():
@@ -129,7 +134,7 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     outcome = step.reported(len(inputs), lambda failure: reject_file(inputs[failure.unit], failure.reason, step))
     counts = outcome.counts
     check_counts(counts, settings, len(inputs), wanted(step.work / RECORDS))
-    counts = replace(counts, unread=dict(unread_files(job, settings, files)))
+    counts = replace(counts, unread=dict(unread))
     beside = [domain_filter.publish(run, step.work)] if domains is not None else []
     if earlier is not None and (table := vanished.publish(job, step, earlier, len(inputs), beam_options)) is not None:
         beside.append(table)
@@ -246,4 +251,4 @@ def _reasons(counts: IngestCounts) -> str:
     return counts_by_reason(counts.rejected) or "none refused"
 
 
-STEP = StepCode(ingest, step_of, step_of, foresee=foresee, refuses_first=True)
+STEP = StepCode(ingest, check, step_of, run_checked=ingest_checked, foresee=foresee)

@@ -43,8 +43,9 @@ def index_files(job: Job, settings: Ingest) -> dict[str, Path]:
     """Name → file of the index, of all its files; of a list of paths those of the subset 'warc', which holds pages."""
     if settings.crawl_index is None:
         return {}
-    paths = files_of(job, settings, settings.crawl_index.files, f"{KEY}.files", lambda path: path.suffix == ".parquet")
-    paths = [path for path in paths if "/subset=" not in path.as_posix() or "/subset=warc/" in path.as_posix()]
+    patterns = settings.crawl_index.files
+    listed, _ = files_of(job, settings, patterns, f"{KEY}.files", lambda path: path.suffix == ".parquet")
+    paths = [path for path in listed if "/subset=" not in path.as_posix() or "/subset=warc/" in path.as_posix()]
     if not paths:
         raise JobError(f"{KEY}.files: none of them is of subset=warc", BAD_DATA)
     return dict(sorted((written_name(path, job.folder), path) for path in paths))

@@ -11,7 +11,7 @@ import pytest
 
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST, REJECTS
-from answermill.pipelines.steps.ingest.crawl_files import find_files, unread_files, written_name
+from answermill.pipelines.steps.ingest.crawl_files import find_files, written_name
 from answermill.pipelines.steps.ingest.ingest import ingest
 
 TEXT = "The quick brown fox jumps over the lazy dog while the river runs slowly to the wide grey sea number"
@@ -58,7 +58,7 @@ def test_files_outside_the_job_s_folder_have_names_relative_to_it(tmp_path):
     (tmp_path / "jobs").mkdir()
     (tmp_path / "a.jsonl").write_text("{}")
     job = job_of(tmp_path / "jobs", str(tmp_path / "a.jsonl"))
-    assert [file.name for file in find_files(job, job.ingest)] == ["../a.jsonl"]
+    assert [file.name for file in find_files(job, job.ingest).files] == ["../a.jsonl"]
 
 
 def test_what_is_not_read_of_a_folder_is_counted_and_empty_files_are_rejects(tmp_path):
@@ -70,9 +70,10 @@ def test_what_is_not_read_of_a_folder_is_counted_and_empty_files_are_rejects(tmp
     for name in ("a.jsonl.md5", "b.warc.gz.md5", "c.arc", "d.wacz", "labels.tsv", "README"):
         (folder / name).write_text("question_id\tlabel\n")
     job = job_of(tmp_path)
-    files = find_files(job, job.ingest)
+    files, unread, tables = find_files(job, job.ingest)
     assert [file.path.name for file in files] == ["a.jsonl", "empty.warc.gz", "psgs.tsv"]
-    assert unread_files(job, job.ingest, files) == {".md5": 2, ".arc": 1, ".wacz": 1, ".tsv": 1, "no suffix": 1}
+    assert unread == {".md5": 2, ".arc": 1, ".wacz": 1, ".tsv": 1, "no suffix": 1}
+    assert [table.name for table in tables] == ["psgs.tsv"]
     summary = ingest(job, tmp_path / "run")
     assert "3 pages = 2 documents + 1 rejects (1 empty_file)" in summary
     assert summary.endswith("are not read: 2 .md5, 1 .arc, 1 .tsv, 1 .wacz, 1 no suffix")

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import zlib
 from collections import Counter, defaultdict
+from typing import Any
 
 import pytest
 
@@ -41,6 +43,28 @@ def make_job(folder, files, **settings):
     return load(folder / "job.toml")
 
 
+AUDITED: dict[str, Counter[str]] = {}
+"""Name of a folder → how often a folder below it was listed (`crawl/`), or a file opened (`crawl/a.jsonl`)."""
+
+
+def audit(event: str, arguments: tuple[Any, ...]) -> None:
+    for folder, counts in AUDITED.items():
+        if event in ("open", "os.scandir", "os.listdir") and str(arguments[0]).startswith(f"{folder}/crawl"):
+            name = str(arguments[0]).removeprefix(f"{folder}/")
+            counts[name if event == "open" else f"{name}/"] += 1
+
+
+sys.addaudithook(audit)  # which stays as long as the process; a test asks for it by the fixture
+
+
+@pytest.fixture
+def audited(tmp_path):
+    """How often each file of tmp_path/crawl is opened, and each of its folders listed, by this process."""
+    counts = AUDITED[str(tmp_path)] = Counter()
+    yield counts
+    del AUDITED[str(tmp_path)]
+
+
 def rows(run):
     return {name: list(folder_specs()[name].open(run).read()) for name in RECORDS}
 
@@ -56,7 +80,7 @@ def ingest_without_beam(job, run, then=lambda files, step, extractor: None):
     """The step's functions, called one after the other; `then` is called when the duplicates are found."""
     step = ingest.step_of(job, run)
     step.begin()
-    files = find_files(job, job.ingest)
+    files = find_files(job, job.ingest).files
     buckets, duplicates = defaultdict(list), defaultdict(list)
     with TextExtractor(job.ingest.page_seconds) as extractor:
         for file in files:
@@ -81,11 +105,28 @@ def test_beam_gives_what_the_functions_give(tmp_path):
     assert len(tables["documents"]) == 31
 
 
-def test_a_run_lists_its_input_once(tmp_path, monkeypatch):
-    lists = []
-    monkeypatch.setattr(ingest, "find_files", lambda *arguments: lists.append(find_files(*arguments)) or lists[-1])
-    list(run_steps(make_job(tmp_path, DOCUMENTS), tmp_path / "run", ["ingest"], ()))
-    assert [[file.name for file in files] for files in lists] == [sorted(DOCUMENTS)]
+def test_a_run_lists_each_folder_once_and_opens_each_file_once_before_workers_do(tmp_path, monkeypatch, audited):
+    (tmp_path / "crawl/more").mkdir(parents=True)
+    job = make_job(tmp_path, {f"crawl/{name}": documents for name, documents in DOCUMENTS.items()}, input=["crawl", "crawl"])
+    (tmp_path / "crawl/more/psgs.tsv").write_text(f"id\ttext\ttitle\np\t{text(70)}\tT\n")
+    for name in ("labels.tsv", "a.md5"):
+        (tmp_path / "crawl/more" / name).write_text("question_id\tlabel\n")
+
+    audited.clear()
+    assert sum(path.is_file() for path in (tmp_path / "crawl").rglob("*")) == 6
+    one_listing = Counter(audited)
+    assert set(one_listing) == {"crawl/", "crawl/more/"}
+
+    before_workers = []
+    begin = ingest.open_engine
+    monkeypatch.setattr(ingest, "open_engine", lambda *options: before_workers.append(Counter(audited)) or begin(*options))
+    audited.clear()
+    (line,) = run_steps(job, tmp_path / "run", ["ingest"], ())
+    assert line.endswith("are not read: 1 .md5, 1 .tsv")
+    assert {name: n for name, n in audited.items() if name.endswith("/")} == one_listing
+    assert before_workers == [
+        one_listing + Counter([f"crawl/{name}" for name in (*DOCUMENTS, "more/psgs.tsv", "more/labels.tsv")])
+    ]
 
 
 def test_parts_have_bounded_rows_and_whole_documents(tmp_path, monkeypatch):
@@ -195,7 +236,7 @@ def test_a_glob_finds_files_in_folders_relative_or_absolute(tmp_path, pattern):
         (tmp_path / "pages" / name / "p.jsonl").write_text("")
     for each in (pattern, str(tmp_path / pattern)):
         job = make_job(tmp_path, {}, input=[each])
-        assert [file.path.parent.name for file in find_files(job, job.ingest)] == ["a", "b"]
+        assert [file.path.parent.name for file in find_files(job, job.ingest).files] == ["a", "b"]
     job = make_job(tmp_path, {}, input=[str(tmp_path / "none" / "*.jsonl")])
     with pytest.raises(JobError, match=r"/none/\*\.jsonl' is no file, folder or glob that finds files\n"):
         find_files(job, job.ingest)

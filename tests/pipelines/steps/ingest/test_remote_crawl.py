@@ -124,7 +124,7 @@ def test_a_part_of_a_list_is_read(crawl: Path, server: WebServer, tmp_path: Path
     for span, names in (([0, 1], ["warc-0"]), ([1, 9], ["warc-1", "warc-2"])):
         part = job(tmp_path / "job", input=[str(crawl / "*.paths.gz")], paths_root=server.url, paths_range=span)
         assert part.ingest is not None
-        assert [Path(file.name).name for file in find_files(part, part.ingest)] == [f"{name}.warc.gz" for name in names]
+        assert [Path(file.name).name for file in find_files(part, part.ingest).files] == [f"{name}.warc.gz" for name in names]
 
 
 def test_records_of_the_index_give_the_rows_of_a_local_copy(
