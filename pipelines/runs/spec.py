@@ -16,7 +16,7 @@ from answermill.pipelines.runs.counts import StepCounts
 
 if TYPE_CHECKING:
     from answermill.pipelines.runs.manifests.manifest import Manifest
-    from answermill.pipelines.runs.parquet_folder import Folder
+    from answermill.pipelines.runs.parquet_folder import Folder, Part, PartWriter
     from answermill.schemas.record import Record
     from answermill.schemas.section import Section
 
@@ -111,23 +111,39 @@ class FolderSpec(Generic[R]):
         record: type[R] = resolve_name(self.kind)
         return record
 
+    def path(self, run: Path) -> Path:
+        """Its place in a run, or in a step's work folder, which may have folders of the same records."""
+        return run / self.name
+
+    def writer(self, run: Path, unit: int) -> PartWriter[R]:
+        """A writer of a unit's parts of it."""
+        from answermill.pipelines.runs.parquet_folder import PartWriter
+
+        return PartWriter(self.path(run), self.record, unit)
+
+    def read_part(self, run: Path, part: Part) -> Iterator[R]:
+        """The rows of one of its parts, which need not be committed."""
+        from answermill.pipelines.runs.parquet_folder import read_part
+
+        return read_part(self.path(run), part, self.record)
+
     def open(self, run: Path) -> Folder[R]:
         """The committed folder. Raises JobError: 66 if it has no manifest, 65 if it holds something else."""
         from answermill.pipelines.runs.parquet_folder import Folder
 
-        return Folder.open(run / self.name, self)
+        return Folder.open(self.path(run), self)
 
     def find(self, run: Path) -> Folder[R] | None:
         """As `open`; None if it has no manifest."""
         from answermill.pipelines.runs.manifests.manifest import MANIFEST
 
-        return self.open(run) if (run / self.name / MANIFEST).is_file() else None
+        return self.open(run) if (self.path(run) / MANIFEST).is_file() else None
 
     def manifest(self, run: Path) -> Manifest | None:
         """Its manifest; None if it has none. Raises JobError (65) if it is not one that this version wrote."""
         from answermill.pipelines.runs.manifests.manifest import read_manifest
 
-        return read_manifest(run / self.name, self.maker, run)
+        return read_manifest(self.path(run), self.maker, run)
 
 
 @dataclass(frozen=True)

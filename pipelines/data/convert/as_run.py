@@ -17,16 +17,14 @@ from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError, count
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.progress import reading
-from answermill.pipelines.specs.candidates import CANDIDATES, CandidatesCounts
+from answermill.pipelines.specs.candidates import CANDIDATES, QUESTIONS, RETRIEVED, CandidatesCounts
 from answermill.ranking.lists import ranked_list
-from answermill.schemas.corpus import Question
 from answermill.schemas.labels import LabelledCandidate
-from answermill.schemas.ranked import Hit, RankedList
+from answermill.schemas.ranked import RankedList
 
-QUESTIONS = 256  # of a part
+QUESTIONS_OF_PART = 256
 
 
 def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) -> str:
@@ -47,17 +45,14 @@ def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) 
         outcome = Outcome(CandidatesCounts())
         with reading("candidates", _rows(files, form), row_count(files)) as rows:
             lists = _lists(rows)
-            for unit, block in enumerate(iter(lambda: list(islice(lists, QUESTIONS)), [])):
-                question_part, hit_part = (
-                    PartWriter(out / "questions", Question, unit),
-                    PartWriter(out / "retrieved", Hit, unit),
-                )
-                with question_part, hit_part:
+            for unit, block in enumerate(iter(lambda: list(islice(lists, QUESTIONS_OF_PART)), [])):
+                with QUESTIONS.writer(out, unit) as question_part, RETRIEVED.writer(out, unit) as hit_part:
                     question_part.write([ranked.question for ranked in block])
                     for ranked in block:
                         hit_part.write([hit for hit, _ in groupby(candidate.hit for candidate in ranked.candidates)])
                 counts = CandidatesCounts(questions=len(block), candidates=sum(len(ranked.candidates) for ranked in block))
-                outcome.add(Report(unit, {"questions": question_part.parts, "retrieved": hit_part.parts}, counts))
+                parts = {QUESTIONS.name: question_part.parts, RETRIEVED.name: hit_part.parts}
+                outcome.add(Report(unit, parts, counts))
         step.finish(outcome)
     names, counts = ", ".join(file.name for file in files), outcome.counts
     written = f"{counted(counts.questions, 'question')}, {counted(counts.candidates, 'candidate')}"

@@ -14,16 +14,14 @@ from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.data.inputs.label_tables import label_batches
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
-from answermill.pipelines.specs.collect import LABELS
+from answermill.pipelines.specs.collect import COLLECTED, LABELS
 from answermill.schemas.annotation import ResolvedLabel
-
-COLLECTED = "collected/labels"
 
 
 def collected_labels(run: Path) -> Path:
     """The folder of the labels that `collect` wrote, which a `collect` that was killed may have to give back first."""
-    recover_folder(run / "collected")
-    return run / COLLECTED
+    recover_folder(run / COLLECTED)
+    return LABELS.path(run)
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class LabelSource:
             raise JobError("the job has no [propagate] section; add one with `labels`", SETTINGS)
         if job.propagate.labels is None:
             folder = collected_labels(run)
-            return cls(folder, COLLECTED, Folder.open(folder, LABELS))
+            return cls(folder, LABELS.name, Folder.open(folder, LABELS))
         path = job.path(job.propagate.labels)
         if not path.is_file():
             raise JobError(f"propagate.labels: {path}: no such file", INPUT_MISSING)

@@ -26,14 +26,23 @@ from answermill.pipelines.data.splits import SPLITS, Split
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from answermill.pipelines.runs.manifests.manifest import read_manifest
 from answermill.pipelines.runs.parquet_folder import digest_of, read_batches
+from answermill.pipelines.runs.spec import FolderSpec
 from answermill.pipelines.runs.watch.progress import progress
-from answermill.pipelines.specs.collect import COLLECT
+from answermill.pipelines.specs.annotate import TASKS
+from answermill.pipelines.specs.collect import AGREEMENT, COLLECT, COLLECTED, LABELS
+from answermill.pipelines.specs.ingest import DOCUMENTS
+from answermill.pipelines.specs.propagate import SENTENCE_LABELS
+from answermill.pipelines.specs.retrieve import QUESTIONS
 from answermill.schemas.labels import LabelledPassage
 
 CARD = "README.md"
 COUNTED = ("questions", "passages", "positives")
 """Counts of each split in passages.json, beside others."""
-MADE_OF = {"labels": "labels/sentences", "documents": "documents", "questions": "questions"}
+MADE_OF: Mapping[str, FolderSpec[Any]] = {
+    "labels": SENTENCE_LABELS,
+    "documents": DOCUMENTS,
+    "questions": QUESTIONS,
+}
 """Key of `inputs` in passages.json → the folder of the run."""
 AGAIN = "`answermill passages RUN --out OTHER` writes the data again, into another folder"
 
@@ -166,36 +175,37 @@ def _check_run(run: Path, summary: Mapping[str, Any], data: Path) -> None:
     inputs = summary.get("inputs")
     known = inputs if isinstance(inputs, dict) else {}
     for name, folder in MADE_OF.items():
-        manifest = read_manifest(run / folder)
+        manifest = read_manifest(folder.path(run))
         if name in known and manifest is not None and digest_of(manifest) != known[name]:
-            raise JobError(f"--run {run}: its {folder} is not what {data} was made of; name the run that it was", BAD_DATA)
+            problem = f"its {folder.name} is not what {data} was made of; name the run that it was"
+            raise JobError(f"--run {run}: {problem}", BAD_DATA)
 
 
 def origin_of(run: Path) -> Origin:
     """Origin of the data of a run, by its manifests. Raises JobError (66) if it is no run."""
-    recover_folder(run / "collected")
-    manifests = {name: read_manifest(run / name) for name in ("documents", "questions", "tasks")}
-    ingested = manifests["documents"]
+    recover_folder(run / COLLECTED)
+    ingested, asked, tasks = (read_manifest(folder.path(run)) for folder in (DOCUMENTS, QUESTIONS, TASKS))
     if ingested is None:
-        raise JobError(f"{run / 'documents'} does not exist or is not complete; --run takes the folder of a run", INPUT_MISSING)
-    agreement = run / "collected/agreement.json"
+        problem = "does not exist or is not complete; --run takes the folder of a run"
+        raise JobError(f"{DOCUMENTS.path(run)} {problem}", INPUT_MISSING)
+    agreement = run / COLLECTED / AGREEMENT
     try:
         agreed = read_json(agreement, dict[str, Any])
     except FileNotFoundError:
         agreed = None
     except WrongShape as e:
         raise JobError(f"not what `answermill collect` writes: {e}; {COLLECT.maker.again(run)}", BAD_DATA) from None
-    return Origin(ingested, manifests["questions"], manifests["tasks"], agreed)
+    return Origin(ingested, asked, tasks, agreed)
 
 
 def _annotated(run: Path, split_of: Mapping[str, Split]) -> Counter[tuple[Split, str]] | None:
     """Sentences that were judged, of the questions of each split: as collected, else as given to propagate."""
     sentences_judged: Counter[tuple[Split, str]] = Counter()
-    for name in ("collected/labels", "labels/sentences"):
-        manifest = read_manifest(run / name)
+    for folder in (LABELS, SENTENCE_LABELS):
+        manifest = read_manifest(folder.path(run))
         if manifest is not None:
             for part in manifest.parts:
-                for batch in read_batches(run / name, part, ["question_id", "label"], rows=8_192):
+                for batch in read_batches(folder.path(run), part, ["question_id", "label"], rows=8_192):
                     for row in batch.to_pylist():
                         if (split := split_of.get(row["question_id"])) is not None:
                             sentences_judged[split, "positive" if row["label"] else "negative"] += 1

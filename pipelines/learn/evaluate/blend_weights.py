@@ -186,11 +186,11 @@ def _model_of(
 def _lists_read_by(key: str, before: Sequence[str], folder: Folder[ScoredCandidate]) -> tuple[list[RankedList], int]:
     """The lists of sentences as they came to a stage, with their passages and the scores that they had, and how many
     sentences did not come to it."""
-    retrieved = folder.path.parent / "retrieved"
+    retrieved = RETRIEVED.path(folder.run)
     if not retrieved.is_dir():
         raise JobError(f"{folder.path}: no {retrieved} beside it, which has the texts; give the whole run", INPUT_MISSING)
     hits = Folder.open(retrieved, RETRIEVED)
-    if hits.digest() != folder.manifest.inputs["retrieved"]:
+    if hits.digest() != folder.manifest.inputs[RETRIEVED.name]:
         raise JobError(f"{retrieved} is not what {folder.path} was ranked from; rank it again", BAD_DATA)
     lists, left_out = [], 0
     passages = groupby(hits.read(), key=lambda hit: hit.question_id)

@@ -54,7 +54,7 @@ def table_file(path: Path) -> Path:
     """The file that identifies a table's content: the Parquet, or the manifest of the scored/ folder, also of a run.
 
     Raises JobError (66) if there is none."""
-    for file in (path, path / MANIFEST, path / "scored" / MANIFEST):
+    for file in (path, path / MANIFEST, SCORED.path(path) / MANIFEST):
         if file.is_file():
             return file
     raise JobError(f"{path}: no table of teachers; give a Parquet, or a run or its scored/ folder", INPUT_MISSING)

@@ -69,9 +69,8 @@ def _settings(run: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """(settings as in a job file, what the plan's models and files were)."""
     shards, retrieved, scored = (folder.manifest(run) for folder in (SHARDS, RETRIEVED, SCORED))
     if shards is None:
-        raise JobError(
-            f"{run / 'shards'} is not there or not complete; run `answermill index JOB.toml --out {run}` first", INPUT_MISSING
-        )
+        advice = f"run `answermill index JOB.toml --out {run}` first"
+        raise JobError(f"{SHARDS.path(run)} is not there or not complete; {advice}", INPUT_MISSING)
     if retrieved is None or scored is None:
         raise JobError(
             f"{run} has shards, but {'retrieve' if retrieved is None else 'rerank'} is not complete, so it does not say by "

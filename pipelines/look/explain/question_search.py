@@ -39,11 +39,9 @@ def find_question(run: Path, wanted: str) -> AskedOne:
     """
     asked = WrittenParts.of(run, QUESTIONS)
     if not asked.by_unit:
-        raise JobError(
-            f"{run / 'questions'} has no question yet: {asked.missing or 'it is empty'}; `answermill run JOB.toml --out {run}` "
-            "goes on",
-            INPUT_MISSING,
-        )
+        advice = f"`answermill run JOB.toml --out {run}` goes on"
+        why = asked.missing or "it is empty"
+        raise JobError(f"{asked.folder} has no question yet: {why}; {advice}", INPUT_MISSING)
     by_text: list[tuple[Question, int]] = []
     for unit, batch in asked.batches(_COLUMNS):
         for question in Question.rows(batch.filter(pc.equal(batch["question_id"], wanted))):

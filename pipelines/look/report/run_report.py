@@ -124,14 +124,15 @@ def own_labels(run: Run) -> Path | None:
     """The labels that the run has propagated, of the unit in which its plan ends; None if it has none."""
     folder = PASSAGE_LABELS if _answer_unit(run) == "passage" else SENTENCE_LABELS
     labels = run.get(folder)
-    return run.path / folder.name if labels is not None and labels.rows else None
+    return folder.path(run.path) if labels is not None and labels.rows else None
 
 
 def _answer_unit(run: Run) -> str:
     """'sentence' or 'passage': that of the run's first kept candidate."""
     scored = run.get(SCORED)
     parts = scored.parts if scored is not None else ()
-    batches = (batch for part in parts for batch in read_batches(run.path / SCORED.name, part, ["unit", "rank"]))
+    folder = SCORED.path(run.path)
+    batches = (batch for part in parts for batch in read_batches(folder, part, ["unit", "rank"]))
     return answer_unit((row["unit"], row["rank"]) for batch in batches for row in batch.to_pylist())
 
 

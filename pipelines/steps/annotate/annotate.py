@@ -24,7 +24,7 @@ from answermill.pipelines.engine.runner import carry
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import Folder, Part, PartWriter, read_batches
+from answermill.pipelines.runs.parquet_folder import Folder, Part, read_batches
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.annotate import ANNOTATE, PACKS, STRATA, TASKS, AnnotateCounts
 from answermill.pipelines.specs.rerank import SCORED
@@ -138,7 +138,8 @@ def write_part(
     counts: Counter[str] = Counter()
     rules = SamplingRules(settings.top, settings.random, settings.control_share, settings.seed)
     chosen: list[tuple[dict[str, Any], SampledSentence]] = []
-    for question_id, rows in groupby(_scored_rows(step.run / "scored", scored), key=itemgetter("question_id")):
+    rows_of_part = _scored_rows(SCORED.path(step.run), scored)
+    for question_id, rows in groupby(rows_of_part, key=itemgetter("question_id")):
         candidates = list(rows)
         sentences = [row for row in candidates if row["unit"] == "sentence"]
         counts["questions"] += 1
@@ -149,9 +150,10 @@ def write_part(
         expected = {sentence_id: label.label for sentence_id, label in labels.items()}
         selection = choose(question_id, [row["candidate_id"] for row in sentences], expected, rules)
         chosen += [(sentences[each.number], each) for each in selection]
-    shown = _passages(step.run / "retrieved", hits, {(row["question_id"], row["passage_id"]) for row, _ in chosen})
-    writer = PartWriter(step.run / "tasks", Task, unit)
-    with writer:
+
+    wanted = {(row["question_id"], row["passage_id"]) for row, _ in chosen}
+    shown = _passages(RETRIEVED.path(step.run), hits, wanted)
+    with TASKS.writer(step.run, unit) as writer:
         for row, each in chosen:
             counts[each.stratum] += 1
             counts["known"] += each.expected is not None
@@ -159,7 +161,7 @@ def write_part(
             counts["scores_beyond_0_1"] += not 0 <= task.score <= 1
             writer.write([task])
     counts["tasks"] = writer.part.rows
-    step.reports.write(Report(unit, {"tasks": writer.parts}, AnnotateCounts.from_json(counts)))
+    step.reports.write(Report(unit, {TASKS.name: writer.parts}, AnnotateCounts.from_json(counts)))
 
 
 def make_task(row: Mapping[str, Any], chosen: SampledSentence, start: int, text: str, settings: Annotate) -> Task:

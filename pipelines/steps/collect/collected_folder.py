@@ -20,7 +20,7 @@ from answermill.pipelines.errors import OUTPUT_EXISTS, USAGE, JobError
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.part import Part
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
+from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.runs.step import WORK, Step
 from answermill.pipelines.specs.collect import (
     AGREEMENT,
@@ -85,7 +85,7 @@ def replace(
     conflicts = controls_judged = 0
     open_tasks: list[Task] = []
     with ExitStack() as stack:
-        writers = {folder.name: stack.enter_context(PartWriter(stage / folder.name, folder.record, 0)) for folder in COLLECT}
+        writers = {folder.name: stack.enter_context(folder.writer(stage, 0)) for folder in COLLECT}
         for _, reject in sorted(votes.rejects, key=lambda each: (each[0], each[1].source_offset, each[1].detail)):
             writers[COLLECT_REJECTS.name].write([reject])
         votes_of = votes.by_task()

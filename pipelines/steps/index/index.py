@@ -147,8 +147,15 @@ def build(
 
     Two builds of a shard differ in Lucene's ids of segments, so each attempt's folder has another name.
     """
+<<<<<<< ours
     folder = step.run / "shards" / f"{unit.name}-{uuid.uuid4().hex[:8]}"
     encoder, taken = settings.encoder, Counter[str]()
+=======
+    folder = SHARDS.path(step.run) / f"{unit.name}-{uuid.uuid4().hex[:8]}"
+    java = find_java(job.workers.java)
+    settings = ShardSettings(job.index.k1, job.index.b, encoder, coders, java, job.workers.java_heap)
+    taken = Counter[str]()
+>>>>>>> theirs
     rows = rows_between(passages, unit.start, unit.stop)
     if isinstance(encoder, KnownVectors):
         rows = _counted(rows, encoder, taken)
@@ -159,7 +166,7 @@ def build(
     counts = counts_of(built)
     if isinstance(encoder, KnownVectors):
         counts = replace(counts, vectors_taken_over=taken.total())
-    step.reports.write(Report(unit.number, {"shards": (part,)}, counts))
+    step.reports.write(Report(unit.number, {SHARDS.name: (part,)}, counts))
 
 
 def _counted(rows: Iterator[Passage], encoder: KnownVectors, taken: Counter[str]) -> Iterator[Passage]:

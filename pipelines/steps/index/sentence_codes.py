@@ -128,7 +128,7 @@ def stored(stage: StageSettings, digest: str | None, run: Path, verify: bool = T
         return None
     digests = [part.sha256 for part in manifest.parts]
     folders = [
-        fetch_shard(run / "shards" / part.file, part.sha256, lambda name: name.startswith(f"{FOLDER}/"))
+        fetch_shard(SHARDS.path(run) / part.file, part.sha256, lambda name: name.startswith(f"{FOLDER}/"))
         for part in manifest.parts
     ]
     return stored_codes(folders, digest, verify, digests, vectors=find(stage.reranker).stores_vectors)

@@ -23,10 +23,10 @@ from answermill.pipelines.errors import IO, JobError, counted
 from answermill.pipelines.runs.counts import Tally
 from answermill.pipelines.runs.manifests.failures import REASON, Failures
 from answermill.pipelines.runs.manifests.reports import Report, Reports
-from answermill.pipelines.runs.parquet_folder import PartWriter, read_part
+from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meter
-from answermill.pipelines.specs.ingest import IngestCounts
+from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES, REJECTS, IngestCounts
 from answermill.pipelines.steps.ingest import domain_filter
 from answermill.pipelines.steps.ingest.crawl_files import Input
 from answermill.pipelines.steps.ingest.repeated.verdicts import Boilerplate, Duplicates, Verdicts
@@ -72,8 +72,7 @@ def parse_file(file: Input, rules: DocumentRules, extractor: TextExtractor, work
     digests = {file.name: sha256(path)}
     pages_of_domain, skipped, reads = Counter[str](), Counter[str](), Counter[str]()
     pages = size = 0
-    documents = PartWriter(work / "documents", Document, file.number)
-    rejects = PartWriter(work / "rejects", Rejected, file.number)
+    documents, rejects = DOCUMENTS.writer(work, file.number), REJECTS.writer(work, file.number)
 
     with documents, rejects, Meter(parsed_files(work).folder, file.number) as meter:
         for page in file.pages(path, skipped):
@@ -98,7 +97,8 @@ def parse_file(file: Input, rules: DocumentRules, extractor: TextExtractor, work
     if known.records:
         known = replace(known, records_read=reads["read"], records_failed=reads["failed"])
     counts = replace(known, pages=pages, bytes=size, skipped=dict(skipped), parse_ms=_milliseconds(began))
-    report = Report(file.number, {"documents": documents.parts, "rejects": rejects.parts}, counts, digests)
+    parts = {DOCUMENTS.name: documents.parts, REJECTS.name: rejects.parts}
+    report = Report(file.number, parts, counts, digests)
     if rules.domains is not None and domain_filter.reports(work).read_one(file.number) is None:
         domain_filter.reports(work).write(Report(file.number, {}, Tally(pages_of_domain)))
     return parsed_files(work).write(report)
@@ -125,7 +125,7 @@ def cut_file(
     """
     began = time.perf_counter()
     parsed, verdicts = parsed_files(step.work).read_one(file.number), Verdicts.of(members)
-    if parsed is None or verdicts.parts != {part.sha256 for part in parsed.parts["documents"] if part.rows}:
+    if parsed is None or verdicts.parts != {part.sha256 for part in parsed.parts[DOCUMENTS.name] if part.rows}:
         problem = "its pages were parsed again after the search for duplicates; type the same command again"
         raise JobError(f"{file.name}: {problem}", IO)
 
@@ -133,13 +133,13 @@ def cut_file(
     sentences = paragraphs = characters = 0
     writers = _writers(step, file.number)
     documents, passages, rejects = writers
-    (parsed_documents,), (parsed_rejects,) = parsed.parts["documents"], parsed.parts["rejects"]
+    (parsed_documents,), (parsed_rejects,) = parsed.parts[DOCUMENTS.name], parsed.parts[REJECTS.name]
     with documents, passages, rejects, Meter(step.work, file.number) as meter:
-        for reject in read_part(step.work / "rejects", parsed_rejects, Rejected):
+        for reject in REJECTS.read_part(step.work, parsed_rejects):
             rejected[reject.reason] += 1
             rejects.write([reject])
 
-        for row, parsed_document in enumerate(read_part(step.work / "documents", parsed_documents, Document)):
+        for row, parsed_document in enumerate(DOCUMENTS.read_part(step.work, parsed_documents)):
             meter.reach(file.size * row // parsed_documents.rows)
             fate = fate_of(row, parsed_document, verdicts, min_words)
             paragraphs += fate.paragraphs
@@ -190,11 +190,7 @@ Writers: TypeAlias = tuple[PartWriter[Document], PartWriter[Passage], PartWriter
 
 
 def _writers(step: IngestStep, unit: int) -> Writers:
-    return (
-        PartWriter(step.run / "documents", Document, unit),
-        PartWriter(step.run / "passages", Passage, unit),
-        PartWriter(step.run / "rejects", Rejected, unit),
-    )
+    return DOCUMENTS.writer(step.run, unit), PASSAGES.writer(step.run, unit), REJECTS.writer(step.run, unit)
 
 
 def _report(unit: int, writers: Writers, counts: IngestCounts, digests: Mapping[str, str], step: IngestStep) -> IngestReport:
@@ -202,7 +198,8 @@ def _report(unit: int, writers: Writers, counts: IngestCounts, digests: Mapping[
     documents, passages, rejects = (writer.parts for writer in writers)
     rows = [sum(part.rows for part in parts) for parts in (documents, passages)]
     counts = replace(counts, documents=rows[0], passages=rows[1])
-    return step.reports.write(Report(unit, {"documents": documents, "passages": passages, "rejects": rejects}, counts, digests))
+    parts = {DOCUMENTS.name: documents, PASSAGES.name: passages, REJECTS.name: rejects}
+    return step.reports.write(Report(unit, parts, counts, digests))
 
 
 def unparsed(step: IngestStep) -> set[int]:
@@ -231,9 +228,9 @@ def _rejects_of_failed(file: Input, parsed: IngestReport | None, why: str, step:
     if parsed is None:
         yield from file.rejects(REASON, why)
         return
-    (documents,), (rejects,) = parsed.parts["documents"], parsed.parts["rejects"]
-    yield from read_part(step.work / "rejects", rejects, Rejected)
-    for document in read_part(step.work / "documents", documents, Document):
+    (documents,), (rejects,) = parsed.parts[DOCUMENTS.name], parsed.parts[REJECTS.name]
+    yield from REJECTS.read_part(step.work, rejects)
+    for document in DOCUMENTS.read_part(step.work, documents):
         yield _rejected(document, REASON, why)
 
 

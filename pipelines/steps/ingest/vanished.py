@@ -23,6 +23,7 @@ from answermill.pipelines.errors import counted
 from answermill.pipelines.runs.manifests.part import Part
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.pipelines.runs.watch.progress import print_line
+from answermill.pipelines.specs.ingest import DOCUMENTS, REJECTS
 from answermill.pipelines.steps.ingest.parse_and_cut import IngestStep, parsed_files, unparsed
 from answermill.pipelines.steps.ingest.repeated.earlier_documents import EarlierPartWork
 from answermill.pipelines.steps.ingest.repeated.verdicts import Keys
@@ -89,9 +90,10 @@ class PagesOfCrawl(UnitWork):
     def work(self, unit: int) -> Iterator[tuple[int, Pages]]:
         parsed = parsed_files(self._work).read_one(unit)
         assert parsed is not None  # or `publish` had not begun
-        for folder, columns in (("documents", ["url", "doc_id"]), ("rejects", ["url", "source_record", "reason"])):
-            (part,) = parsed.parts[folder]
-            for batch in read_batches(self._work / folder, part, columns, rows=8_192):
+        documents, rejects = (DOCUMENTS, ["url", "doc_id"]), (REJECTS, ["url", "source_record", "reason"])
+        for folder, columns in (documents, rejects):
+            (part,) = parsed.parts[folder.name]
+            for batch in read_batches(folder.path(self._work), part, columns, rows=8_192):
                 urls, ids, *more = (column.to_pylist() for column in batch.columns)
                 yield from in_buckets(_CRAWL, urls, ids, 0, more[0] if more else [""] * len(urls))
 

@@ -14,9 +14,8 @@ from answermill.files.store import fetch
 from answermill.indexing.labels.given_labels import GivenLabels
 from answermill.indexing.labels.hash_join import Ints
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
-from answermill.pipelines.specs.propagate import PropagateCounts
+from answermill.pipelines.specs.propagate import LABEL_REJECTS, PropagateCounts
 from answermill.schemas.corpus import Rejected
 from answermill.schemas.labels import WRONG
 
@@ -51,8 +50,7 @@ def reject(
     repeated, first = given_labels.repeated()
     fate[repeated] = REPEATED
     rejected, used = Counter[str](), 0
-    writer = PartWriter(step.run / "labels/rejects", Rejected, units)
-    with writer:
+    with LABEL_REJECTS.writer(step.run, units) as writer:
         for batch in given_labels.read():
             is_used = fate[batch.column("number").to_numpy()] == USED
             used += int(is_used.sum())
@@ -64,7 +62,8 @@ def reject(
                     reason, detail = _refusal(row, int(fate[number]))
                 rejected[reason] += 1
                 writer.write([Rejected(file, number, row["question_id"], "", reason, detail)])
-    return Report(units, {"labels/rejects": writer.parts}, PropagateCounts(used=used, rejected=dict(rejected)))
+    counts = PropagateCounts(used=used, rejected=dict(rejected))
+    return Report(units, {LABEL_REJECTS.name: writer.parts}, counts)
 
 
 def _refusal(row: Mapping[str, Any], fate: int) -> tuple[str, str]:

@@ -42,11 +42,17 @@ from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.spec import AnyCounts
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES
-from answermill.pipelines.specs.propagate import LABEL_REJECTS, PROPAGATE, SENTENCE_LABELS, WINDOW_LABELS, PropagateCounts
+from answermill.pipelines.specs.propagate import (
+    LABEL_CONFLICTS,
+    LABEL_REJECTS,
+    PROPAGATE,
+    SENTENCE_LABELS,
+    WINDOW_LABELS,
+    PropagateCounts,
+)
 from answermill.pipelines.steps.propagate.label_fates import CHANGED, USED, fates_file, fates_of, reject
 from answermill.pipelines.steps.propagate.passage_parts import DocumentTexts, PassagePart, PassageParts
 
@@ -113,7 +119,8 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     outcome.counts = replace(outcome.counts, labels=labels)
     outcome.counts.check_sums()
     if not outcome.counts.used:
-        raise JobError(f"{source.path}: none of its {labels} labels is of a sentence in {run / 'passages'}", BAD_DATA)
+        problem = f"none of its {labels} labels is of a sentence in {PASSAGES.path(run)}"
+        raise JobError(f"{source.path}: {problem}", BAD_DATA)
     step.finish(outcome)
     return summary(run)
 
@@ -207,7 +214,7 @@ def label_part(
     folders = [folder for folder in PROPAGATE if folder not in _WRITTEN_OTHERWISE]
     if splitter is not None:
         folders.append(WINDOW_LABELS)
-    writers = {folder.name: PartWriter(step.run / folder.name, folder.record, unit) for folder in folders}
+    writers = {folder.name: folder.writer(step.run, unit) for folder in folders}
     texts = DocumentTexts(*passages.texts) if passages.texts is not None else None
     ties = 0
     fates: list[Ints] = []
@@ -218,7 +225,7 @@ def label_part(
             labelled = label_sentences(sentences, given_labels)
             for name, table in labelled.tables().items():
                 writers[f"labels/{name}"].write_table(table)
-            writers["labels/conflicts"].write(conflicts(labelled))
+            writers[LABEL_CONFLICTS.name].write(conflicts(labelled))
             if splitter is not None and texts is not None and settings.windows != "none":
                 rule = WindowRule(settings.windows, settings.places, settings.seed)
                 table = window_labels(labelled, texts.of_labelled(labelled), splitter, rule)

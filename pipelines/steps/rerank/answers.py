@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from answermill.files.atomic_files import whole_text
-from answermill.pipelines.runs.parquet_folder import Folder, Part, read_part
-from answermill.pipelines.specs.rerank import ANSWERS_FILE
+from answermill.pipelines.runs.parquet_folder import Folder, Part
+from answermill.pipelines.specs.rerank import ANSWERS, ANSWERS_FILE
 from answermill.pipelines.specs.retrieve import QUESTIONS
 from answermill.schemas.corpus import Passage, Question
 from answermill.schemas.ranked import Answer, Hit, RankedList, ScoredCandidate
@@ -54,7 +54,7 @@ def write_jsonl(run: Path, parts: Sequence[Part]) -> Part:
     """
     with whole_text(run / ANSWERS_FILE) as write:
         for part in parts:
-            for answer in read_part(run / "answers", part, Answer):
+            for answer in ANSWERS.read_part(run, part):
                 write(json.dumps(line_of(answer), ensure_ascii=False) + "\n")
     return Part.of(run, ANSWERS_FILE, sum(part.rows for part in parts))
 

@@ -18,11 +18,19 @@ from answermill.pipelines.engine.runner import carry
 from answermill.pipelines.errors import BAD_DATA, JobError, counted
 from answermill.pipelines.runs.manifests.failures import REASON, Failure
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import Folder, PartWriter, read_batches, read_part
+from answermill.pipelines.runs.parquet_folder import Folder, read_batches, read_part
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.runs.watch.progress import print_line
-from answermill.pipelines.specs.rerank import ANSWERS_FILE, RERANK, SCORED, RerankCounts, StageCounts
+from answermill.pipelines.specs.rerank import (
+    ANSWERS,
+    ANSWERS_FILE,
+    RERANK,
+    SCORED,
+    SCORED_REJECTS,
+    RerankCounts,
+    StageCounts,
+)
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.index import sentence_codes
 from answermill.pipelines.steps.job_plan import (
@@ -95,7 +103,7 @@ def rerank_plan(job: Job, run: Path, beam_options: Sequence[str], plan: CheckedP
             "`threshold` and the checkpoints of the stages, or, if that may be, set rerank.allow_empty = true",
             BAD_DATA,
         )
-    answers = write_jsonl(run, outcome.parts("answers"))
+    answers = write_jsonl(run, outcome.parts(ANSWERS.name))
     step.finish(outcome, [answers])
     return summary(run)
 
@@ -168,9 +176,7 @@ def rerank_part(
     kept = KeptGroups(step.work / f"groups-{unit:05d}")
     counts = RerankCounts()
     best: dict[str, Answer] = {}
-    scored = PartWriter(step.run / "scored", ScoredCandidate, unit)
-    answers = PartWriter(step.run / "answers", Answer, unit)
-    with scored, answers:
+    with SCORED.writer(step.run, unit) as scored, ANSWERS.writer(step.run, unit) as answers:
         hits = read_part(retrieved.path, retrieved.parts[unit], Hit)
         for number, lists in enumerate(groups(ranked_lists(hits), on_card)):
             before = kept.read(number, lists)
@@ -181,7 +187,7 @@ def rerank_part(
             on_group(group_counts.passages, group_counts.passages if before else 0)
         for question in read_part(questions.path, questions.parts[unit], Question):
             answers.write([best.get(question.question_id) or Answer(question.question_id, question.text)])
-    step.reports.write(Report(unit, {"scored": scored.parts, "answers": answers.parts}, counts))
+    step.reports.write(Report(unit, {SCORED.name: scored.parts, ANSWERS.name: answers.parts}, counts))
     kept.delete()
 
 
@@ -196,17 +202,18 @@ def reject_part(
         for question_id in batch.column("question_id").to_pylist():
             first.setdefault(question_id, passages.total())
             passages[question_id] += 1
-    scored = PartWriter(step.run / "scored", ScoredCandidate, failure.unit)
-    answers = PartWriter(step.run / "answers", Answer, failure.unit)
-    rejects = PartWriter(step.run / "scored_rejects", Rejected, failure.unit)
-    with scored, answers, rejects:
+    with (
+        SCORED.writer(step.run, failure.unit) as scored,
+        ANSWERS.writer(step.run, failure.unit) as answers,
+        SCORED_REJECTS.writer(step.run, failure.unit) as rejects,
+    ):
         for question in read_part(questions.path, questions.parts[failure.unit], Question):
             answers.write([Answer(question.question_id, question.text)])
         for question_id, row in first.items():
             detail = f"{counted(passages[question_id], 'passage')}: {failure.reason}"
             rejects.write([Rejected(f"{retrieved.path.name}/{part.file}", row, question_id, "", REASON, detail)])
     counts = RerankCounts(failed_units=1, rejected={REASON: rejects.part.rows}, rejected_passages=passages.total())
-    parts = {"scored": scored.parts, "answers": answers.parts, "scored_rejects": rejects.parts}
+    parts = {SCORED.name: scored.parts, ANSWERS.name: answers.parts, SCORED_REJECTS.name: rejects.parts}
     return step.reports.write(Report(failure.unit, parts, counts))
 
 

@@ -19,19 +19,17 @@ from answermill.pipelines.data.inputs.questions import QuestionChoice, choose, d
 from answermill.pipelines.engine.runner import naming_what_is_missing, open_engine
 from answermill.pipelines.errors import counted
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meters, add_up
 from answermill.pipelines.runs.watch.progress import progress
 from answermill.pipelines.specs.index import INDEX, SHARDS
 from answermill.pipelines.specs.ingest import PASSAGES
-from answermill.pipelines.specs.retrieve import RETRIEVE, RETRIEVED, RetrieveCounts
+from answermill.pipelines.specs.retrieve import QUESTIONS_REJECTS, RETRIEVE, RETRIEVED, RetrieveCounts
 from answermill.pipelines.steps.models import check_engines, encoder_inputs, encoder_settings
 from answermill.pipelines.steps.retrieve.asked_questions import settings_of
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.pipelines.steps.retrieve.passes import define
 from answermill.pipelines.steps.retrieve.search_plan import ask, plan
-from answermill.schemas.corpus import Rejected
 
 
 def choose_questions(job: Job) -> QuestionChoice:
@@ -91,12 +89,11 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
 
 def write_rejects(choice: QuestionChoice, step: Step[RetrieveCounts], unit: int) -> Report[RetrieveCounts]:
     """Write the questions that are not searched to questions_rejects/, as the unit after the last block."""
-    writer = PartWriter(step.run / "questions_rejects", Rejected, unit)
-    with writer:
+    with QUESTIONS_REJECTS.writer(step.run, unit) as writer:
         writer.write(choice.rejects)
     total = len(choice.questions) + len(choice.rejects)
     counts = RetrieveCounts(questions_given=total, rejected=dict(sorted(choice.reasons.items())))
-    return Report(unit, {"questions_rejects": writer.parts}, counts)
+    return Report(unit, {QUESTIONS_REJECTS.name: writer.parts}, counts)
 
 
 def summary(run: Path) -> str:

@@ -14,17 +14,15 @@ from answermill.indexing.shards.rank_fusion import Fused
 from answermill.pipelines.config.job_file import Retrieve
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meter
-from answermill.pipelines.specs.retrieve import PassCounts, RetrieveCounts
+from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED, PassCounts, RetrieveCounts
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions, Block
 from answermill.pipelines.steps.retrieve.block_order import of_block
 from answermill.pipelines.steps.retrieve.fetch_passages import FetchedPassage
 from answermill.pipelines.steps.retrieve.passes import TIMES, Pass, Spent, add_times, share
 from answermill.pipelines.steps.retrieve.shard_hits import SOURCES, from_table, fuse_block, to_hit
-from answermill.schemas.corpus import Passage, Question
-from answermill.schemas.ranked import Hit
+from answermill.schemas.corpus import Passage
 
 
 @dataclass(frozen=True)
@@ -85,9 +83,7 @@ def write_block(
     block: Block, fused: Sequence[Sequence[Fused]], passages: Mapping[str, Passage], run: Path
 ) -> Report[RetrieveCounts]:
     """Write a block's questions and hits; returns the unit's report."""
-    questions = PartWriter(run / "questions", Question, block.number)
-    retrieved = PartWriter(run / "retrieved", Hit, block.number)
-    with questions, retrieved:
+    with QUESTIONS.writer(run, block.number) as questions, RETRIEVED.writer(run, block.number) as retrieved:
         questions.write(block.questions)
         for question, ranked in zip(block.questions, fused, strict=True):
             retrieved.write([to_hit(question, rank, one, passages[one.passage_id]) for rank, one in enumerate(ranked, 1)])
@@ -99,4 +95,4 @@ def write_block(
         bm25=by_source["bm25"],
         dense=by_source["dense"],
     )
-    return Report(block.number, {"questions": questions.parts, "retrieved": retrieved.parts}, counts)
+    return Report(block.number, {QUESTIONS.name: questions.parts, RETRIEVED.name: retrieved.parts}, counts)

@@ -1,8 +1,10 @@
-"""The descriptions of steps are true: what they name is there, in records, in counts and in one another."""
+"""Descriptions of steps are true, since what they name is there, and alone, since nothing else spells it."""
 
 from __future__ import annotations
 
+import ast
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -10,8 +12,10 @@ import pytest
 
 from answermill.files.atomic_files import WrongShape, write_text
 from answermill.pipelines.runs.spec import FolderSpec, SealedFile
+from answermill.pipelines.specs import registry
 from answermill.pipelines.specs.registry import SPECS, STAND_INS, folder_specs
 
+STEPS = Path(registry.__file__).parents[1] / "steps"
 ALL = {**SPECS, **STAND_INS}
 FOLDERS = [pytest.param(spec, each, id=f"{spec.name} {each.name}") for spec in ALL.values() for each in spec]
 
@@ -55,3 +59,41 @@ def test_a_file_that_another_one_seals_has_the_digest_that_stands_there(tmp_path
         (tmp_path / "lent/figures.json").write_text(content)
         with pytest.raises(WrongShape, match=r"figures\.json"):
             file.written_digest(tmp_path)
+
+
+WORDS = {
+    ("index/index.py", "shards"),
+    ("retrieve/retrieve.py", "questions"),
+    ("annotate/annotate.py", "tasks"),
+    ("annotate/packs.py", "tasks"),
+    ("annotate/run_packs.py", "tasks"),
+}
+"""File of a step, and a key of a job file, a count or a key of JSON that is called as a folder is."""
+
+
+def test_no_step_spells_the_name_of_a_folder_that_its_description_has() -> None:
+    spelt = set()
+    for spec in SPECS.values():
+        names = {folder.name for folder in spec}
+        for path in (STEPS / spec.name).rglob("*.py"):
+            constants = (node.value for node in ast.walk(tree(path)) if isinstance(node, ast.Constant))
+            spelt |= {(path.relative_to(STEPS).as_posix(), value) for value in constants if value in names}
+    assert spelt == WORDS
+
+
+def test_the_path_of_a_folder_in_a_run_is_asked_of_its_description() -> None:
+    """In all of the pipelines no path ends in the name of a folder, and no part is looked up by one."""
+    spelt = []
+    for path in STEPS.parent.rglob("*.py"):
+        for node in ast.walk(tree(path)):
+            match node:
+                case (
+                    ast.BinOp(op=ast.Div(), right=ast.Constant(value=name))
+                    | ast.Subscript(value=ast.Attribute(attr="parts"), slice=ast.Constant(value=name))
+                ) if name in folder_specs():
+                    spelt.append(f"{path}: {ast.unparse(node)}")
+    assert spelt == []
+
+
+def tree(path: Path) -> ast.AST:
+    return ast.parse(path.read_text(encoding="utf-8"))

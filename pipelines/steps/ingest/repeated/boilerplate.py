@@ -19,6 +19,7 @@ from answermill.pipelines.engine.protocol import Engine, Pairs, Units
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.manifests.manifest import Part
 from answermill.pipelines.runs.parquet_folder import read_batches
+from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.steps.ingest.parse_and_cut import IngestStep, parsed_files
 from answermill.pipelines.steps.ingest.repeated.verdicts import Boilerplate, Duplicates, duplicate_rows
 
@@ -68,7 +69,7 @@ class CountParagraphs(UnitWork):
         if parsed is None:
             return  # its file has failed for good: the step ends, or goes on without it
         lost = duplicate_rows(members)
-        (documents,) = parsed.parts["documents"]
+        (documents,) = parsed.parts[DOCUMENTS.name]
         paragraphs, domains, pages = paragraphs_of(self._pages(documents, lost))
         for number, inside in _buckets(paragraphs.keys):
             yield (_PARAGRAPHS, number), OfFile(unit, documents.sha256, _rows(paragraphs, inside))
@@ -78,7 +79,7 @@ class CountParagraphs(UnitWork):
     def _pages(self, documents: Part, lost: set[int]) -> Iterator[tuple[str, str]]:
         """(domain, text) of the documents that stay and have a domain."""
         row = 0
-        for batch in read_batches(self._work / "documents", documents, ["domain", "text"]):
+        for batch in read_batches(DOCUMENTS.path(self._work), documents, ["domain", "text"]):
             for domain, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 if domain and row not in lost:
                     yield domain, text

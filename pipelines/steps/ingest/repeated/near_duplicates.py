@@ -79,8 +79,8 @@ class SignDocuments(UnitWork):
         if parsed is None:
             return  # its file has failed for good: the step ends, or goes on without it
         lost = duplicate_rows(members)
-        (documents,) = parsed.parts["documents"]
-        yield from sign(unit, self._work / "documents", documents, lost)
+        (documents,) = parsed.parts[DOCUMENTS.name]
+        yield from sign(unit, DOCUMENTS.path(self._work), documents, lost)
 
 
 class SignEarlier(EarlierPartWork):

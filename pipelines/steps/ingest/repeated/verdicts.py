@@ -13,7 +13,7 @@ import numpy.typing as npt
 from answermill.indexing.documents import exact_duplicates
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import read_batches
-from answermill.pipelines.specs.ingest import IngestCounts
+from answermill.pipelines.specs.ingest import DOCUMENTS, IngestCounts
 
 BUCKETS = 64
 Rows: TypeAlias = npt.NDArray[np.int64]
@@ -86,8 +86,8 @@ def document_keys(report: Report[IngestCounts], work: Path) -> Iterator[tuple[Ke
     A document has two keys of 16 bytes, of its text and of its id; `reason` is that of a reject if the key came before.
     """
     keys_of: dict[str, list[Keys]] = {"duplicate": [], "duplicate_id": []}
-    (documents,) = report.parts["documents"]
-    for batch in read_batches(work / "documents", documents, ["text_hash", "doc_id"], rows=8_192):
+    (documents,) = report.parts[DOCUMENTS.name]
+    for batch in read_batches(DOCUMENTS.path(work), documents, ["text_hash", "doc_id"], rows=8_192):
         keys_of["duplicate"].append(exact_duplicates.text_keys(batch.column("text_hash").to_pylist()))
         keys_of["duplicate_id"].append(exact_duplicates.id_keys(batch.column("doc_id").to_pylist()))
     for reason, arrays in keys_of.items():
