@@ -23,6 +23,7 @@ from answermill.indexing.labels.given_labels import GivenLabels
 from answermill.pipelines.config.job_file import Ingest, Job, load
 from answermill.pipelines.data.inputs.labels import LabelSource
 from answermill.pipelines.engine.unit_work import UnitWork
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.counts import C, StepCounts
 from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.step import Step
@@ -130,7 +131,7 @@ def search(job: Job, step: Step[Any]) -> Callable[[], object]:
     turns = plan(asked, len(questions), RunShards.of(job, step.run), settings, step)
     for turn in turns:
         if not turn.step.work.is_dir():  # else the command, which does this before its workers begin, has done it
-            turn.step.begin()
+            Commit(turn.step).begin()
 
     def work() -> None:
         for turn in turns:
@@ -159,7 +160,7 @@ def label(job: Job, step: Step[Any]) -> Callable[[], object]:
     spreading = step.within("found", {}, StepCounts, {})
     if not spreading.work.is_dir():  # else the command, which does this before its workers begin, has done it
         LabelSource.of(job, step.run).write(labels.folder)
-        spreading.begin()
+        Commit(spreading).begin()
 
     def work() -> None:
         do(propagate.FindLabelsToSpread(parts, labels, spreading), (0,))
@@ -264,7 +265,7 @@ def try_unit(
     for place in ("begin", "report"):
         (meeting / place).mkdir(parents=True)
     step = tried.step_of(read_job(job), run)
-    step.begin()
+    Commit(step).begin()
     tried.prepare(read_job(job), step)
     waiting = [pool.submit(attempt, name, job, run, meeting, at_once, is_close) for _ in range(attempts)]
     for each in waiting:

@@ -20,6 +20,7 @@ from answermill.pipelines.engine.beam_engine import BeamEngine, new_pipeline
 from answermill.pipelines.engine.protocol import Engine
 from answermill.pipelines.engine.runner import define
 from answermill.pipelines.engine.unit_work import UnitWork
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.manifest import Part
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
@@ -82,7 +83,7 @@ def report_of(unit: int, part: Callable[[str], Part]) -> Report[IngestCounts]:
 def write_reports(run: Path) -> None:
     """What workers leave: the reports of all units, and their parts."""
     step, content = step_of_files(run), b"part"
-    step.begin()
+    Commit(step).begin()
     digest = hashlib.sha256(content).hexdigest()
     for folder in INGEST:
         (run / folder.name).mkdir(parents=True)
@@ -110,10 +111,11 @@ def commit(run: Path) -> tuple[float, float, float]:
     """
     began, of_a_core = time.perf_counter(), time.process_time()
     step = step_of_files(run)
-    step.begin()
-    outcome = step.reported(UNITS)
-    step.finish(outcome)
-    assert step.is_complete()
+    commit = Commit(step)
+    commit.begin()
+    outcome = commit.reported(UNITS)
+    commit.finish(outcome)
+    assert commit.is_complete()
     passages = PASSAGES.open(run)
     assert (len(passages.parts), passages.rows, len(passages.digest())) == (UNITS, UNITS * 150_000, 32)
     return peak_gb(), time.perf_counter() - began, time.process_time() - of_a_core
@@ -126,8 +128,9 @@ def commit_nothing(run: Path, spec: StepSpec[Any], parts: int) -> None:
         part = Part(f"part-{unit:05d}.parquet", 64, 9, f"{unit:064x}")
         outcome.add(Report(unit, {folder.name: (part,) for folder in spec}, spec.counts()))
     step = Step(run, spec, {}, {})
-    step.begin()
-    step.finish(outcome)
+    commit = Commit(step)
+    commit.begin()
+    commit.finish(outcome)
 
 
 def graph_mb(build: Callable[[Engine], object]) -> float:

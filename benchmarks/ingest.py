@@ -25,6 +25,7 @@ from typing import Any
 from answermill.indexing.documents.main_text import TextExtractor
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.engine.runner import configure_logging
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.specs.ingest import IngestCounts
 from answermill.pipelines.steps.ingest import ingest, parse_and_cut
@@ -42,7 +43,8 @@ def ingest_without_beam(job: Job, run: Path) -> IngestCounts:
     settings = job.ingest
     assert settings is not None
     step = ingest.step_of(job, run)
-    step.begin()
+    commit = Commit(step)
+    commit.begin()
     files = find_files(job, settings).files
     buckets: dict[tuple[str, int], list[Any]] = defaultdict(list)
     duplicates: dict[int, list[Any]] = defaultdict(list)
@@ -58,7 +60,7 @@ def ingest_without_beam(job: Job, run: Path) -> IngestCounts:
     for file in files:
         parse_and_cut.cut_file(file, duplicates[file.number], splitter, settings.min_words, step)
     outcome = Outcome.of(IngestCounts(), step.reports.each())
-    step.finish(outcome)
+    commit.finish(outcome)
     return outcome.counts
 
 

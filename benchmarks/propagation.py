@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter
@@ -49,7 +50,8 @@ WORDS = "the of and a in to was is for on as with by he that at from his it an w
 def write_passages(run: Path, passages: int) -> tuple[pa.Array, pa.Array]:
     """Write passages/; the ids and texts of all their sentences."""
     step = Step(run, replace(INGEST, folders=(PASSAGE_FOLDER,)), {}, {})
-    step.begin()
+    commit = Commit(step)
+    commit.begin()
     random = np.random.default_rng(0)
     words = WORDS.split()
     pool = pa.array([" ".join(random.choice(words, random.integers(8, 30))) for _ in range(20_000)])
@@ -61,7 +63,7 @@ def write_passages(run: Path, passages: int) -> tuple[pa.Array, pa.Array]:
         ids.append(sentence_id)
         texts.append(text)
         outcome.add(Report(unit, {"passages": writer.parts}, IngestCounts()))
-    step.finish(outcome)
+    commit.finish(outcome)
     return pa.concat_arrays(ids), pa.concat_arrays(texts)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Part, PartWriter
 from answermill.pipelines.runs.spec import AnyCounts
@@ -94,7 +95,8 @@ def write_run(run: Path, questions: int) -> None:
     tables = first_part(min(questions, PER_PART))
 
     def carry_out(step: Step[AnyCounts], counts_of: Callable[[int], AnyCounts]) -> None:
-        step.begin()
+        commit = Commit(step)
+        commit.begin()
         units = -(-questions // PER_PART)
         for unit in range(units):
             size = min(PER_PART, questions - unit * PER_PART)
@@ -104,7 +106,7 @@ def write_run(run: Path, questions: int) -> None:
                 if folder.name in tables
             }
             step.reports.write(Report(unit, parts, counts_of(size)))
-        step.finish(step.reported(units))
+        commit.finish(commit.reported(units))
 
     carry_out(Step(run, RETRIEVE, {}, {}), retrieve_counts)
     carry_out(Step(run, RERANK, {"stages": plan}, {}), rerank_counts)

@@ -103,6 +103,10 @@ class DiskStore:
     def remove_tree(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
 
+    def remove_if_empty(self) -> None:
+        if not any(self.path.iterdir()):
+            self.path.rmdir()
+
 
 def sync(path: Path) -> None:
     """Bring a file, or the names in a folder, to the disk."""

@@ -134,6 +134,9 @@ class ObjectStore:
         with errors_of(self.path), contextlib.suppress(FileNotFoundError):
             self.path.filesystem.rm(self.path.key, recursive=True)
 
+    def remove_if_empty(self) -> None:
+        """Nothing: a folder is there as long as it has files."""
+
 
 class WebServer(ObjectStore):
     """A URL of a web server; see `store.Store`."""

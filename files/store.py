@@ -61,6 +61,7 @@ class Store(Protocol):
     def read_range(self, start: int, end: int) -> bytes: ...
     def blocks(self, size: int) -> Iterator[bytes]: ...
     def remove_tree(self) -> None: ...
+    def remove_if_empty(self) -> None: ...
 
     def known(self) -> Path:
         """The path of a file; a store's knows what the store says of it now. Raises FileNotFoundError if there is no file."""
@@ -142,6 +143,11 @@ def fetch_tree(path: Path, files: Mapping[str, str] | None = None) -> Path:
 def remove_tree(folder: Path) -> None:
     """Remove a folder, if it is there."""
     store_of(folder).remove_tree()
+
+
+def remove_if_empty(folder: Path) -> None:
+    """Remove a folder that has no entry; a store has no such folders."""
+    store_of(folder).remove_if_empty()
 
 
 def requests_to(path: Path) -> int:

@@ -6,11 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from answermill.pipelines.steps.ingest.ingest import CutPassages, ParsePages
-<<<<<<< HEAD
 from answermill.pipelines.steps.ingest.repeated.verdicts import Duplicates, FileKeys, KeyBucket
-=======
-from answermill.pipelines.steps.ingest.repeated.verdicts import KeyBucket, Duplicates, FileKeys
->>>>>>> 2944e05 (Import a bucket of keys by its new name in the tests)
 from answermill.pipelines.steps.rerank.rerank import RunStages
 
 FOR_EVER = 1_000

@@ -14,6 +14,7 @@ from answermill.pipelines.engine.local_engine import local_engine
 from answermill.pipelines.engine.protocol import Engine, Units
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import IO, EngineEnded, JobError
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.failures import Failure
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
@@ -68,7 +69,7 @@ def carry(
     """Give each of the step's `units` that has no report to `work`, by its number, (n,); show progress meanwhile.
 
     `sizes`: how many items, which people call `what`, are in each unit by its number; a `Meter` counts them within a unit.
-    Returns what all units have reported. Raises as the work does, and as `Step.reported`, whose argument `reject` is.
+    Returns what all units have reported. Raises as the work does, and as `Commit.reported`, whose argument `reject` is.
     """
     sizes = sizes or [1] * units
     pending = units - step.reports.count()
@@ -80,7 +81,7 @@ def carry(
             open_engine(beam_options, processes, pending, step.work) as engine,
         ):
             define(engine, step, units, work)
-    return step.reported(units, reject)
+    return Commit(step).reported(units, reject)
 
 
 def define(engine: Engine, step: Step[Any], units: int, work: UnitWork) -> None:
@@ -95,7 +96,7 @@ def naming_what_is_missing(step: Step[Any], units: int) -> Iterator[None]:
         yield
     except JobError as e:
         if e.code == IO:  # such as a worker's that finds the work folder gone
-            step.refuse_other_job()
+            Commit(step).refuse_other_job()
         if not isinstance(e, EngineEnded):
             raise
         missing = sorted({*range(units)} - step.reports.numbers())

@@ -71,7 +71,7 @@ class UnitWork(Work):
     first import to the last result.
 
     A unit that fails by an unexpected error is tried again here, as often as the step's limits say. If it fails for good, a
-    record of that is kept in `work`, and other units go on; the command decides what becomes of it (`Step.reported`).
+    record of that is kept in `work`, and other units go on; the command decides what becomes of it (`Commit.reported`).
 
     Of an engine that has metrics: the distribution `unit_milliseconds`, and a counter for each count of the reports that this
     process has written; a unit that is skipped counts nothing.

@@ -25,7 +25,7 @@ def claimed(folder: Path) -> Iterator[None]:
     locks, a line on stderr says so. Raises JobError (73) if another process is writing into the folder, or if it is a file.
 
     A store has no locks, and needs none: names are of contents or attempts, of two reports or manifests the first stays, and
-    nothing is swept before the manifests are there (`Step.finish`).
+    nothing is swept before the manifests are there (`Commit.finish`).
     """
     if not store_of(folder).has_locks:
         yield

@@ -17,6 +17,7 @@ from answermill.files.store import CACHE, remove_tree, store_of
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import StepCode, code_of
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError, counted
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.manifests.failures import Failures
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest
@@ -162,7 +163,7 @@ def _remove_changed(job: Job, run: Path, step: str) -> None:
 
     Raises JobError (73), and removes nothing, if the output is another job's.
     """
-    _code(step).step_of(job, run).refuse_other_job()
+    Commit(_code(step).step_of(job, run)).refuse_other_job()
     for folder in SPECS[step]:
         manifest = folder.manifest(run)
         for wrong in manifest.remove_changed(run / folder.name) if manifest is not None else ():

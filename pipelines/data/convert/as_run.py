@@ -14,6 +14,7 @@ from pathlib import Path
 from answermill.files.atomic_files import sha256
 from answermill.pipelines.data.formats import read_dataset, row_count
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError, counted
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
@@ -38,10 +39,11 @@ def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) 
             raise JobError(f"{file}: no such file", INPUT_MISSING)
     inputs = {f"{n}: {file.name}": sha256(file) for n, file in enumerate(files, 1)}  # two may have one name
     step = Step(out, CANDIDATES, {"form": form}, inputs)
+    commit = Commit(step)
     with claimed(out):
-        if step.is_complete(checksums=True):
+        if commit.is_complete(checksums=True):
             return f"candidates {out} (complete)"
-        step.begin()
+        commit.begin()
         outcome = Outcome(CandidatesCounts())
         with reading("candidates", _rows(files, form), row_count(files)) as rows:
             lists = _lists(rows)
@@ -53,7 +55,7 @@ def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) 
                 counts = CandidatesCounts(questions=len(block), candidates=sum(len(ranked.candidates) for ranked in block))
                 parts = {QUESTIONS.name: question_part.parts, RETRIEVED.name: hit_part.parts}
                 outcome.add(Report(unit, parts, counts))
-        step.finish(outcome)
+        commit.finish(outcome)
     names, counts = ", ".join(file.name for file in files), outcome.counts
     written = f"{counted(counts.questions, 'question')}, {counted(counts.candidates, 'candidate')}"
     return f"candidates {names}: {written}; now `answermill rerank JOB.toml --out {out}`"

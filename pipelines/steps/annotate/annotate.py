@@ -23,6 +23,7 @@ from answermill.pipelines.data.annotation_tools import TOOLS
 from answermill.pipelines.engine.runner import carry
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Folder, Part, read_batches
 from answermill.pipelines.runs.step import Step
@@ -86,7 +87,7 @@ def annotate(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     """
     check(job)
     step = annotate_step(job, run)
-    if not (complete := step.is_complete()):
+    if not (complete := Commit(step).is_complete()):
         make_tasks(job, step, beam_options)
     new_packs = write_packs(job, settings_of(job), run)
     return summary(run) + (" (complete)" if complete and not new_packs else "")
@@ -94,7 +95,8 @@ def annotate(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
 
 def make_tasks(job: Job, step: Step[AnnotateCounts], beam_options: Sequence[str]) -> None:
     """tasks/, from all parts of scored/."""
-    step.begin(job.workers)
+    commit = Commit(step)
+    commit.begin(job.workers)
     scored = SCORED.open(step.run)
     retrieved = RETRIEVED.open(step.run)
     if len(scored.parts) != len(retrieved.parts):
@@ -113,7 +115,7 @@ def make_tasks(job: Job, step: Step[AnnotateCounts], beam_options: Sequence[str]
             raise JobError(f"annotate.controls: {controls}: {problem}", BAD_DATA)
         lost = labels_given - counts.controls_found
         outcome.counts = replace(counts, controls_given=labels_given, controls_not_found=lost)
-    step.finish(outcome)
+    commit.finish(outcome)
 
 
 class TaskPart(UnitWork):

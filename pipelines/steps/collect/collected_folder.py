@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from answermill.files.atomic_files import WrongShape, replace_folder, sha256, write_text
+from answermill.files.store import remove_if_empty
 from answermill.pipelines.data.annotation_tools import spreadsheet
 from answermill.pipelines.errors import OUTPUT_EXISTS, USAGE, JobError
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.part import Part
 from answermill.pipelines.runs.manifests.reports import Report
@@ -79,7 +81,8 @@ def replace(
     shutil.rmtree(stage, ignore_errors=True)
     inputs = {f"export {n}": f"{source['file']} {source['sha256']}" for n, source in enumerate(sources, 1)}
     step = Step(stage, COLLECT, settings, {"tasks": tasks.digest(), **inputs})
-    step.begin()
+    commit = Commit(step)
+    commit.begin()
 
     fates, labels, correct = Counter[str](), Counter[str](), Counter[str]()
     conflicts = controls_judged = 0
@@ -122,11 +125,10 @@ def replace(
 
     beside = [Part.of(stage, f"{COLLECTED}/{name}") for name in (AGREEMENT, OPEN_IDS)]  # agreement.json has the pack's digest
     parts = {name: writer.parts for name, writer in writers.items()}
-    step.finish(Outcome.of(CollectCounts(), [Report(0, parts, counts)]), beside)
+    commit.finish(Outcome.of(CollectCounts(), [Report(0, parts, counts)]), beside)
     replace_folder(stage / COLLECTED, target)
     shutil.rmtree(stage)
-    if not any((run / WORK).iterdir()):
-        (run / WORK).rmdir()
+    remove_if_empty(run / WORK)
     return counts
 
 

@@ -26,6 +26,7 @@ from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.engine.runner import carry
 from answermill.pipelines.errors import counted
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Folder, Part, read_rows
 from answermill.pipelines.runs.step import Step
@@ -71,16 +72,17 @@ def _same_cut(job: Job, rows: int, run: Path) -> dict[str, Any]:
 def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     """Run the step, unless it is complete; returns its summary line."""
     step = step_of(job, run)
-    if step.is_complete():
+    commit = Commit(step)
+    if commit.is_complete():
         return summary(run) + " (complete)"
-    step.begin(job.workers)
+    commit.begin(job.workers)
     passages = PASSAGES.open(run)
     sizes = [unit.stop - unit.start for unit in units_of(job, passages)]
     work = BuildShard(job, passages, step, _former(job, run))
     outcome = carry(step, len(sizes), work, beam_options, job.workers.processes, sizes=sizes, what="passages")
     if outcome.counts.passages != passages.rows:
         raise RuntimeError(f"{passages.rows} passages came in, {outcome.counts.passages} were indexed")
-    step.finish(outcome)
+    commit.finish(outcome)
     return summary(run)
 
 
@@ -147,15 +149,8 @@ def build(
 
     Two builds of a shard differ in Lucene's ids of segments, so each attempt's folder has another name.
     """
-<<<<<<< ours
-    folder = step.run / "shards" / f"{unit.name}-{uuid.uuid4().hex[:8]}"
-    encoder, taken = settings.encoder, Counter[str]()
-=======
     folder = SHARDS.path(step.run) / f"{unit.name}-{uuid.uuid4().hex[:8]}"
-    java = find_java(job.workers.java)
-    settings = ShardSettings(job.index.k1, job.index.b, encoder, coders, java, job.workers.java_heap)
-    taken = Counter[str]()
->>>>>>> theirs
+    encoder, taken = settings.encoder, Counter[str]()
     rows = rows_between(passages, unit.start, unit.stop)
     if isinstance(encoder, KnownVectors):
         rows = _counted(rows, encoder, taken)

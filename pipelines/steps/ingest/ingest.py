@@ -23,6 +23,7 @@ from answermill.pipelines.engine.protocol import Engine, Units
 from answermill.pipelines.engine.runner import naming_what_is_missing, open_engine
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, UNAVAILABLE, JobError, counted
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.counts import counts_by_reason
 from answermill.pipelines.runs.manifests.failures import Limits
 from answermill.pipelines.runs.parquet_folder import Folder
@@ -102,15 +103,16 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
 def ingest_checked(job: Job, run: Path, beam_options: Sequence[str], checked: tuple[IngestStep, InputFiles]) -> str:
     """As `ingest`, with what `check` has returned just now."""
     step, (files, unread, _) = checked
+    commit = Commit(step)
     settings = job.ingest
     assert settings is not None  # else it was refused
-    if step.is_complete():
+    if commit.is_complete():
         confirm(files, DOCUMENTS.open(run).manifest.digests, run)
         return summary(run) + " (complete)"
     if other := changed(files, _digests(step, files), step.work):
         print_line(f"ingest begins again: {len(other)} of its input files changed since it was stopped, {other[0]} first")
         remove_tree(step.work)
-    step.begin(job.workers)
+    commit.begin(job.workers)
     inputs: list[InputFile | RecordUnit] = [*files, *choose(job, settings, step.work / RECORDS, len(files))]
     if parsed_files(step.work).count() < len(inputs):
         step.reports.forget(
@@ -131,7 +133,7 @@ def ingest_checked(job: Job, run: Path, beam_options: Sequence[str], checked: tu
             open_engine(beam_options, job.workers.processes, len(inputs), step.work) as engine,
         ):
             define(engine, len(inputs), settings, step, earlier)
-    outcome = step.reported(len(inputs), lambda failure: reject_file(inputs[failure.unit], failure.reason, step))
+    outcome = commit.reported(len(inputs), lambda failure: reject_file(inputs[failure.unit], failure.reason, step))
     counts = outcome.counts
     check_counts(counts, settings, len(inputs), wanted(step.work / RECORDS))
     counts = replace(counts, unread=dict(unread))
@@ -141,7 +143,7 @@ def ingest_checked(job: Job, run: Path, beam_options: Sequence[str], checked: tu
         counts = replace(counts, vanished=table.rows)
     write_text(run / INPUTS.path, (step.work / INPUTS.path).read_text(encoding="utf-8"))
     outcome.counts = counts
-    step.finish(outcome, beside)
+    commit.finish(outcome, beside)
     return summary(run)
 
 

@@ -38,6 +38,7 @@ from answermill.pipelines.data.inputs.labels import LabelSource, collected_label
 from answermill.pipelines.engine.runner import carry
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import BAD_DATA, JobError
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.runs.manifests.outcome import Outcome
@@ -96,9 +97,10 @@ def _section(job: Job) -> Propagate:
 def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     """Run the step, unless it is complete; returns its summary line."""
     step = step_of(job, run)
-    if step.is_complete():
+    commit = Commit(step)
+    if commit.is_complete():
         return summary(run) + " (complete)"
-    step.begin(job.workers)
+    commit.begin(job.workers)
     source, settings = LabelSource.of(job, run), _section(job)
     folder = step.work / "labels"
     labels, largest = _once(step.work / "given-labels.json", lambda: _write_labels(source, folder))
@@ -110,7 +112,7 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
 
     if settings.same_text:
         spreading = step.within("found", {}, StepCounts, {})
-        spreading.begin(job.workers)
+        Commit(spreading).begin(job.workers)
         do(spreading, FindLabelsToSpread(parts, GivenLabels(folder), spreading))
         to_spread = _labels_to_spread(spreading, len(parts))
         _once(step.work / "spread-labels.json", lambda: (_spread(given_labels, folder, to_spread),))
@@ -121,7 +123,7 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     if not outcome.counts.used:
         problem = f"none of its {labels} labels is of a sentence in {PASSAGES.path(run)}"
         raise JobError(f"{source.path}: {problem}", BAD_DATA)
-    step.finish(outcome)
+    commit.finish(outcome)
     return summary(run)
 
 

@@ -16,6 +16,7 @@ from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.engine.runner import carry
 from answermill.pipelines.errors import BAD_DATA, JobError, counted
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.failures import REASON, Failure
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches, read_part
@@ -75,11 +76,12 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
 def rerank_plan(job: Job, run: Path, beam_options: Sequence[str], plan: CheckedPlan) -> str:
     """As `rerank`, of the job's plan that was checked just now."""
     step = _step(job, run, plan)
-    if step.is_complete():
+    commit = Commit(step)
+    if commit.is_complete():
         return summary(run) + " (complete)"
     retrieved = RETRIEVED.open(run)
     questions = questions_of(run, retrieved)
-    step.begin(job.workers)
+    commit.begin(job.workers)
     sentence_codes.check(plan.stages, plan.codes, run)
     check_context(
         plan.stages,
@@ -104,7 +106,7 @@ def rerank_plan(job: Job, run: Path, beam_options: Sequence[str], plan: CheckedP
             BAD_DATA,
         )
     answers = write_jsonl(run, outcome.parts(ANSWERS.name))
-    step.finish(outcome, [answers])
+    commit.finish(outcome, [answers])
     return summary(run)
 
 

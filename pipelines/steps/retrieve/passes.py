@@ -19,6 +19,7 @@ from typing import Any
 
 from answermill.pipelines.engine.protocol import Engine, Units
 from answermill.pipelines.engine.unit_work import UnitWork
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Part
 from answermill.pipelines.runs.step import Step
@@ -102,7 +103,7 @@ class Pass:
         """A unit's report. Raises JobError (74), which says why, if it has failed."""
         report = self.step.reports.read_one(unit)
         if report is None:
-            self.step.reported(self.units)
+            Commit(self.step).reported(self.units)
             report = self.step.reports.read_one(unit)
             assert report is not None  # it came meanwhile, or there had been an error
         return report

@@ -18,6 +18,7 @@ from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.data.inputs.questions import QuestionChoice, choose, describe
 from answermill.pipelines.engine.runner import naming_what_is_missing, open_engine
 from answermill.pipelines.errors import counted
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meters, add_up
@@ -59,9 +60,10 @@ def step_of(job: Job, run: Path) -> Step[RetrieveCounts]:
 def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     """Run the step, unless it is complete; returns its summary line."""
     step, settings = step_of(job, run), settings_of(job)
-    if step.is_complete():
+    commit = Commit(step)
+    if commit.is_complete():
         return summary(run) + " (complete)"
-    step.begin(job.workers)
+    commit.begin(job.workers)
     choice = choose_questions(job)
     questions = choice.questions
     blocks = -(-len(questions) // settings.block)
@@ -70,7 +72,7 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         asked = ask(questions, pending, settings.block, step, job)
         turns = plan(asked, len(questions), RunShards.of(job, run), settings, step)
         for turn in turns[:-1]:
-            turn.step.begin(job.workers)
+            Commit(turn.step).begin(job.workers)
         meters = [Meters(turn.step.work, turn.sizes) for turn in turns]
         items, units = sum(sum(turn.sizes) for turn in turns), sum(len(turn.sizes) for turn in turns)
         with (
@@ -79,11 +81,11 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
             open_engine(beam_options, job.workers.processes, max(len(turn.sizes) for turn in turns), step.work) as engine,
         ):
             define(engine, turns)
-    outcome = step.reported(blocks)
+    outcome = commit.reported(blocks)
     outcome.include(write_rejects(choice, step, blocks))
     if outcome.counts.questions != len(questions):
         raise RuntimeError(f"{len(questions)} questions came in, {outcome.counts.questions} were searched")
-    step.finish(outcome)
+    commit.finish(outcome)
     return summary(run)
 
 

@@ -18,6 +18,7 @@ from functools import partial
 
 from answermill.pipelines.config.job_file import Job, Retrieve
 from answermill.pipelines.engine.unit_work import UnitWork
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.retrieve import PassCounts, RetrieveCounts
 from answermill.pipelines.steps.retrieve import asked_questions, block_order, fetch_passages, shard_hits, word_counts
@@ -39,7 +40,7 @@ def ask(
 ) -> AskedQuestions:
     """Write the questions of the pending blocks for the workers, unless that is done."""
     asking = step.within("asked", {asked_questions.FOLDER: AskedQuestion}, PassCounts, {})
-    asking.begin(job.workers)
+    Commit(asking).begin(job.workers)
     return write_asked(asking, questions, pending, block_size)
 
 

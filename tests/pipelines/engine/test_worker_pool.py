@@ -22,6 +22,7 @@ from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.engine import beam_engine
 from answermill.pipelines.engine.runner import configure_logging
 from answermill.pipelines.errors import BAD_DATA, IO, JobError
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.parquet_folder import read_manifest
 from answermill.pipelines.specs.index import INDEX
 from answermill.pipelines.specs.ingest import INGEST
@@ -137,7 +138,7 @@ def test_workers_that_see_another_folder_end_the_step_before_anything_is_committ
     shutil.copytree(in_process, run)
     shutil.rmtree(run / "scored")
     (run / "answers.jsonl").unlink()
-    step_of(job, run).begin()
+    Commit(step_of(job, run)).begin()
     shutil.copytree(run, copy)
     mount = f"mount -t tmpfs none {run} && "
     if sees == "a copy":

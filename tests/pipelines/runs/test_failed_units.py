@@ -17,6 +17,7 @@ from answermill.pipelines.engine import beam_engine
 from answermill.pipelines.engine.protocol import Engine
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import BAD_DATA, IO, JobError
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.failures import Failures, Limits
 from answermill.pipelines.runs.manifests.manifest import Manifest, read_manifest
 from answermill.pipelines.runs.manifests.reports import units_done
@@ -214,9 +215,9 @@ def test_a_failed_block_is_rejects_and_the_rest_as_ever(
     assert len(answers) == 30
     assert {a["question_id"] for a in answers if a["answer"] is None} >= {reject.source_record for reject in rejects}
     assert {state for step, _, _, state in status(run) if step == "rerank"} >= {"complete, 3 parts, 1 unit failed"}
-    assert rerank.step_of(job, run).is_complete()
+    assert Commit(rerank.step_of(job, run)).is_complete()
     shutil.rmtree(run / "scored_rejects")
-    assert not rerank.step_of(job, run).is_complete()
+    assert not Commit(rerank.step_of(job, run)).is_complete()
 
 
 def test_a_failed_unit_is_tried_again_also_when_its_rejects_are_reported(
@@ -338,7 +339,7 @@ def test_a_file_that_vanishes_is_named(crawl: Job, tmp_path: Path, monkeypatch: 
 def test_a_report_outweighs_a_failure_of_another_attempt(tmp_path: Path, retrieved: tuple[Job, Path]) -> None:
     job, run = retrieved
     step = rerank.step_of(job, run)
-    step.begin()
+    Commit(step).begin()
     Failures(step.work).write(0, KeyError("colour"))
     step.reports.write(report(0))
-    assert list(step.reported(1).units) == ["0"]
+    assert list(Commit(step).reported(1).units) == ["0"]

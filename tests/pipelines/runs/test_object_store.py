@@ -21,6 +21,7 @@ from answermill.files.remote import Remote, _filesystem
 from answermill.files.store import put, remove_tree
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import IO, OUTPUT_EXISTS, JobError
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests import manifest as manifests
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, read_manifest
 from answermill.pipelines.runs.parquet_folder import PartWriter
@@ -195,13 +196,13 @@ def test_what_a_store_refuses_ends_the_step_before_anything_is_committed(
     folder: Remote, s3: ObjectStore, fault: Fault, message: str
 ) -> None:
     step = questions_step(folder / "run")
-    step.begin()
+    Commit(step).begin()
     do(step, 0)
     with s3.failing(fault), pytest.raises(OSError, match=message):
         finish(step)
     assert read_manifest(folder / "run" / "questions") is None
     finish(step)
-    assert step.is_complete()
+    assert Commit(step).is_complete()
 
 
 def test_a_store_that_takes_a_file_and_never_answers_is_an_error(
@@ -240,10 +241,10 @@ def test_a_bucket_that_is_not_there_is_refused_before_any_work(job: Job, s3: Obj
 def test_of_two_jobs_in_one_folder_the_second_to_end_is_refused_and_the_first_stays_whole(folder: Remote) -> None:
     first, second = (questions_step(folder / "run", depth=depth) for depth in (10, 20))
     for step in (first, second):
-        step.begin()
+        Commit(step).begin()
         do(step, 0, f"of {step.settings['depth']}")
     finish(first)
-    for late in (lambda: finish(second), lambda: second.reported(1), second.begin, second.is_complete):
+    for late in (lambda: finish(second), lambda: Commit(second).reported(1), Commit(second).begin, Commit(second).is_complete):
         with pytest.raises(JobError) as e:
             late()
         assert e.value.code == OUTPUT_EXISTS, str(e.value)
@@ -252,13 +253,13 @@ def test_of_two_jobs_in_one_folder_the_second_to_end_is_refused_and_the_first_st
 
 def test_a_command_that_begins_while_another_works_takes_nothing_from_it(folder: Remote) -> None:
     first, same = questions_step(folder / "run"), questions_step(folder / "run")
-    first.begin()
+    Commit(first).begin()
     with PartWriter(first.run / "questions", Question, 0) as unreported:
         unreported.write([Question("0", "of a unit that has not reported yet")])
-    same.begin()
+    Commit(same).begin()
     first.reports.write(report(0, {"questions": unreported.parts}))
     finish(first)
-    assert first.is_complete()
+    assert Commit(first).is_complete()
 
 
 def test_what_the_sweep_after_the_commit_leaves_is_all_that_the_manifest_names(
@@ -266,12 +267,12 @@ def test_what_the_sweep_after_the_commit_leaves_is_all_that_the_manifest_names(
 ) -> None:
     monkeypatch.setattr(manifests, "IN_JSON", 0)  # so its tables are files beside it
     step = questions_step(folder / "run")
-    step.begin()
+    Commit(step).begin()
     with PartWriter(step.run / "questions", Question, 1) as lost:
         lost.write([Question("1", "of an attempt that was killed")])
     do(step, 0)
     finish(step)
-    assert step.is_complete() and len(list(QUESTIONS.open(folder / "run").read())) == 1
+    assert Commit(step).is_complete() and len(list(QUESTIONS.open(folder / "run").read())) == 1
     left = {path.name for path in (folder / "run" / "questions").iterdir()}
     manifest = read_manifest(folder / "run" / "questions")
     assert manifest is not None and len(manifest.tables) == 4
@@ -290,5 +291,5 @@ def do(step: Step, unit: int, text: str = "?") -> None:
 
 
 def finish(step: Step) -> None:
-    outcome = step.reported(1)
-    step.finish(outcome)
+    outcome = Commit(step).reported(1)
+    Commit(step).finish(outcome)

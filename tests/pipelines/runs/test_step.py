@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, JobError
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.manifest import Part, read_manifest
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
@@ -37,18 +38,18 @@ def work(step, unit, *texts):
 
 
 def finish(step):
-    step.finish(Outcome.of(Rows(), step.reports.each()))
+    Commit(step).finish(Outcome.of(Rows(), step.reports.each()))
 
 
 def test_a_step_is_complete_when_its_manifest_is_there_and_its_work_folder_gone(tmp_path):
     step = make(tmp_path)
-    assert not step.is_complete()
-    step.begin()
+    assert not Commit(step).is_complete()
+    Commit(step).begin()
     work(step, 1, "b")
     work(step, 0, "a", "c")
-    assert not step.is_complete()
+    assert not Commit(step).is_complete()
     finish(step)
-    assert step.is_complete()
+    assert Commit(step).is_complete()
     assert not (tmp_path / WORK).exists()
     manifest = read_manifest(tmp_path / "questions")
     assert (manifest.rows, manifest.counts, [part.rows for part in manifest.parts]) == (3, {"rows": 3}, [2, 1])
@@ -56,12 +57,12 @@ def test_a_step_is_complete_when_its_manifest_is_there_and_its_work_folder_gone(
 
 def test_units_that_have_reported_are_done_when_the_step_begins_again(tmp_path):
     step = make(tmp_path)
-    step.begin()
+    Commit(step).begin()
     work(step, 0, "a")
     with PartWriter(tmp_path / "questions", Question, 1) as unreported:
         unreported.write([Question("1.0", "killed before its report")])
     again = make(tmp_path)
-    again.begin()
+    Commit(again).begin()
     assert list(again.reports.read()) == [0]
     assert not (tmp_path / "questions" / unreported.part.file).exists()
     assert (tmp_path / "questions" / again.reports.read()[0].parts["questions"][0].file).exists()
@@ -69,9 +70,9 @@ def test_units_that_have_reported_are_done_when_the_step_begins_again(tmp_path):
 
 def test_a_job_with_other_settings_leaves_the_work_of_this_one_until_it_is_complete(tmp_path):
     step, other = make(tmp_path), make(tmp_path, depth=20)
-    step.begin()
+    Commit(step).begin()
     work(step, 0, "a")
-    other.begin()
+    Commit(other).begin()
     assert (step.work / MARK).is_file() and list(step.reports.read()) == [0]
     assert work_folders(tmp_path, "retrieve")[0] == other.work != step.work
     work(other, 0, "b")
@@ -81,17 +82,17 @@ def test_a_job_with_other_settings_leaves_the_work_of_this_one_until_it_is_compl
 
 def test_the_leftovers_of_other_settings_are_not_taken_for_ours(tmp_path):
     step = make(tmp_path)
-    step.begin()
+    Commit(step).begin()
     work(step, 0, "a")
     other = make(tmp_path, depth=20)
-    other.begin()
+    Commit(other).begin()
     assert other.reports.read() == {}
 
 
 def test_units_are_counted_while_the_step_runs_and_none_before_and_after(tmp_path):
     step = make(tmp_path)
     assert step.reports.count() == 0
-    step.begin()
+    Commit(step).begin()
     work(step, 0, "a")
     work(step, 1, "b")
     assert step.reports.count() == 2
@@ -130,35 +131,35 @@ def test_reports_are_in_the_order_of_their_numbers_beyond_a_hundred_thousand_uni
 @pytest.mark.parametrize("change", [{"depth": 20}, {"sources": ["bm25"]}])
 def test_the_output_of_another_job_is_not_touched(tmp_path, change):
     step = make(tmp_path)
-    step.begin()
+    Commit(step).begin()
     finish(step)
     with pytest.raises(JobError, match=r"holds the output of another job: settings \w+ = .* there, .* here") as e:
-        make(tmp_path, **change).is_complete()
+        Commit(make(tmp_path, **change)).is_complete()
     assert e.value.code == OUTPUT_EXISTS
-    assert step.is_complete()
+    assert Commit(step).is_complete()
 
 
 def test_the_output_of_another_input_is_not_touched(tmp_path):
     step = make(tmp_path)
-    step.begin()
+    Commit(step).begin()
     finish(step)
     with pytest.raises(JobError, match="holds the output of another job: input shards = 'abc' there, 'abd' here") as e:
-        replace(step, inputs={"shards": "abd"}).is_complete()
+        Commit(replace(step, inputs={"shards": "abd"})).is_complete()
     assert e.value.code == OUTPUT_EXISTS
 
 
 def test_the_output_of_another_revision_of_the_code_is_not_touched(tmp_path):
     step = make(tmp_path)
-    step.begin()
+    Commit(step).begin()
     finish(step)
     with pytest.raises(JobError, match=r"the code of retrieve gives another output since \(revision 1 there, 2 here\)") as e:
-        make(tmp_path, revision=2).is_complete()
+        Commit(make(tmp_path, revision=2)).is_complete()
     assert e.value.code == OUTPUT_EXISTS
     interrupted = make(tmp_path / "other")
-    interrupted.begin()
+    Commit(interrupted).begin()
     work(interrupted, 0, "a")
     again = make(tmp_path / "other", revision=2)
-    again.begin()
+    Commit(again).begin()
     assert again.reports.read() == {}
 
 
@@ -171,11 +172,11 @@ def test_the_counts_of_all_units_are_added_up():
 
 def complete(step):
     """Two units, done and committed."""
-    step.begin()
+    Commit(step).begin()
     work(step, 0, "a", "b")
     work(step, 1, "c")
     finish(step)
-    assert step.is_complete()
+    assert Commit(step).is_complete()
     return [step.run / "questions" / part.file for part in read_manifest(step.run / "questions").parts]
 
 
@@ -185,31 +186,31 @@ def test_of_a_complete_step_only_the_unit_whose_part_is_lost_is_done_again(tmp_p
     first, second = complete(step)
     before = read_manifest(tmp_path / "questions")
     damage(second)
-    assert not step.is_complete()
-    step.begin()
+    assert not Commit(step).is_complete()
+    Commit(step).begin()
     assert str(second) in capsys.readouterr().err
     assert list(step.reports.read()) == [0] and first.is_file() and not second.exists()
     assert read_manifest(tmp_path / "questions") is None
     work(step, 1, "c")
     finish(step)
-    assert step.is_complete() and read_manifest(tmp_path / "questions") == before
+    assert Commit(step).is_complete() and read_manifest(tmp_path / "questions") == before
 
 
 def test_two_commands_may_open_a_damaged_folder_at_once(tmp_path, monkeypatch):
     step = make(tmp_path)
     complete(step)[0].unlink()
     read = step._manifests()
-    make(tmp_path).begin()  # as another command does that shares a store, where nothing is locked
+    Commit(make(tmp_path)).begin()  # as another command does that shares a store, where nothing is locked
     monkeypatch.setattr(Step, "_manifests", lambda self: read)
-    step.begin()
+    Commit(step).begin()
     assert list(step.reports.read()) == [1] and read_manifest(tmp_path / "questions") is None
 
 
 def test_a_step_whose_units_need_each_other_is_done_again_as_a_whole(tmp_path):
     step = made_step(tmp_path, "retrieve", {"questions": Question}, {"depth": 10}, {"shards": "abc"})
     complete(step)[0].unlink()
-    assert not step.is_complete()
-    step.begin()
+    assert not Commit(step).is_complete()
+    Commit(step).begin()
     assert step.reports.read() == {} and list((tmp_path / "questions").iterdir()) == []
 
 
@@ -217,26 +218,26 @@ def test_only_a_look_at_every_byte_finds_a_part_of_the_same_size(tmp_path):
     step = make(tmp_path)
     path = complete(step)[0]
     path.write_bytes(bytes([path.read_bytes()[0] ^ 1]) + path.read_bytes()[1:])
-    assert step.is_complete() and not step.is_complete(checksums=True)
+    assert Commit(step).is_complete() and not Commit(step).is_complete(checksums=True)
 
 
 def test_a_file_beside_the_folder_is_compared_with_it(tmp_path):
     step = make(tmp_path)
-    step.begin()
+    Commit(step).begin()
     work(step, 0, "a")
     (tmp_path / "answers.jsonl").write_text("{}\n")
-    step.finish(Outcome.of(Rows(), step.reports.each()), [Part("answers.jsonl", 1, 3, "0" * 64)])
-    assert step.is_complete()
+    Commit(step).finish(Outcome.of(Rows(), step.reports.each()), [Part("answers.jsonl", 1, 3, "0" * 64)])
+    assert Commit(step).is_complete()
     (tmp_path / "answers.jsonl").write_text("{}")
-    assert not step.is_complete()
-    step.begin()
+    assert not Commit(step).is_complete()
+    Commit(step).begin()
     assert list(step.reports.read()) == [0]
 
 
 @pytest.mark.parametrize("change", ["gone", "flipped", "unit-00000.json emptied", "unit-00000.json of another shape"])
 def test_a_unit_whose_part_or_report_is_damaged_is_not_done(tmp_path, capsys, change):
     step = make(tmp_path)
-    step.begin()
+    Commit(step).begin()
     work(step, 0, "a")
     work(step, 1, "b")
     part = tmp_path / "questions" / step.reports.read()[0].parts["questions"][0].file
@@ -250,7 +251,7 @@ def test_a_unit_whose_part_or_report_is_damaged_is_not_done(tmp_path, capsys, ch
         with pytest.raises(JobError, match=r"unit-00000\.json") as e:
             step.reports.read()
         assert e.value.code == BAD_DATA
-    make(tmp_path).begin()
+    Commit(make(tmp_path)).begin()
     assert list(step.reports.read()) == [1]
     assert str(part if change in ("gone", "flipped") else report) in capsys.readouterr().err
 
@@ -262,10 +263,10 @@ def test_a_conflict_names_all_that_is_in_the_way_and_the_key_of_a_stage(tmp_path
     complete(made_step(tmp_path, "rerank", {"questions_scored": Question}, {}, {"questions": "abc"}))
     complete(made_step(tmp_path, "annotate", {"tasks": Question}, {}, {"questions_scored": "abc"}))
     with pytest.raises(JobError) as e:
-        make(tmp_path, stages=[stages[0], {**stages[1], "keep": 5}]).is_complete()
+        Commit(make(tmp_path, stages=[stages[0], {**stages[1], "keep": 5}])).is_complete()
     assert "settings stages.cascade.keep = 3 there, 5 here;" in str(e.value)
     assert "in the way: questions, questions_scored (its input questions), tasks (its input questions_scored)." in str(e.value)
     assert f"`answermill run JOB.toml --out {tmp_path} --redo retrieve`" in str(e.value)
     with pytest.raises(JobError, match="settings stages = cosinet, cascade there, cosinet here;"):
-        make(tmp_path, stages=stages[:1]).is_complete()
-    assert step.is_complete()
+        Commit(make(tmp_path, stages=stages[:1])).is_complete()
+    assert Commit(step).is_complete()

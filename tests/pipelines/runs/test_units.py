@@ -9,6 +9,7 @@ import pytest
 
 from answermill.pipelines.engine.protocol import Units
 from answermill.pipelines.errors import IO, JobError
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
 from answermill.pipelines.specs.retrieve import QUESTIONS
@@ -27,11 +28,11 @@ def test_each_unit_without_a_report_comes_once(tmp_path: Path) -> None:
 
 def write_questions(run: Path, *texts: str) -> Folder[Question]:
     step = made_step(run, "retrieve", {"questions": Question}, {}, {name: name for name in texts})
-    step.begin()
+    Commit(step).begin()
     writer = PartWriter(run / "questions", Question, 0)
     with writer:
         writer.write([Question(text, text) for text in texts])
-    step.finish(Outcome.of(Rows(), [report(0, {"questions": writer.parts})]))
+    Commit(step).finish(Outcome.of(Rows(), [report(0, {"questions": writer.parts})]))
     return QUESTIONS.open(run)
 
 

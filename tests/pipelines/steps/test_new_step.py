@@ -13,6 +13,7 @@ import pytest
 
 from answermill.__main__ import main
 from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
@@ -75,6 +76,7 @@ from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter, read_part
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.schemas.corpus import Document
@@ -108,12 +110,13 @@ def step_of(job, run):
 
 def run_step(job, run, beam_options=()):
     documents, step = DOCUMENTS.open(run), step_of(job, run)
-    if step.is_complete():
+    commit = Commit(step)
+    if commit.is_complete():
         return "toy (complete)"
-    step.begin()
+    commit.begin()
     work = CountLetters(job, documents, step)
     outcome = carry(step, len(documents.parts), work, beam_options, job.workers.processes)
-    step.finish(outcome)
+    commit.finish(outcome)
     return f"toy  {outcome.counts.letters} letters"
 
 
@@ -252,10 +255,10 @@ def test_explain_names_its_rows_of_a_question(small_run, capsys, tmp_path, monke
     asked = next(QUESTIONS.open(run).read())
     spec = made_spec("toy", {"toy": Question})
     step = Step(run, spec, {}, {})
-    step.begin()
+    Commit(step).begin()
     with PartWriter(run / "toy", Question, 0) as writer:
         writer.write([asked, asked, Question("another", "Who?")])
-    step.finish(Outcome.of(Rows(), [report(0, {"toy": writer.parts})]))
+    Commit(step).finish(Outcome.of(Rows(), [report(0, {"toy": writer.parts})]))
     monkeypatch.setitem(SPECS, "toy", spec)
     assert "also in toy/ (2 rows)" in call(capsys, "explain", run, asked.question_id)[1]
     assert json.loads(call(capsys, "explain", run, asked.question_id, "--json")[1])["elsewhere"] == {"toy": 2}

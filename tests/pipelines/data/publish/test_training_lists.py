@@ -24,6 +24,7 @@ from answermill.pipelines.data.publish.lists.training_lists import TrainingLists
 from answermill.pipelines.data.publish.question_splits import LabelledQuestions
 from answermill.pipelines.data.splits import SPLITS
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, USAGE, JobError
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.ranking.lists import ranked_list
@@ -360,10 +361,10 @@ def test_rules_that_are_none_are_refused(settings: Mapping[str, object], says: s
 
 def write(run: Path, step: str, name: str, record: type[Record], rows: Sequence[Record]) -> None:
     writing = made_step(run, f"{step}-{name.replace('/', '-')}", {name: record})
-    writing.begin()
+    Commit(writing).begin()
     with PartWriter(run / name, record, 0) as writer:
         writer.write(rows)
-    writing.finish(Outcome.of(Rows(), [report(0, {name: writer.parts})]))
+    Commit(writing).finish(Outcome.of(Rows(), [report(0, {name: writer.parts})]))
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from answermill.pipelines.data.publish.question_splits import LabelledQuestions
 from answermill.pipelines.data.publish.training_passages import build, ingest_settings
 from answermill.pipelines.data.splits import SPLITS, Split
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES
@@ -450,10 +451,10 @@ def dpr_run(folder: Path) -> Path:
         ("propagate", "labels/sentences", SentenceLabel, labels),
     ):
         writing = made_step(run, f"{step}-{name.replace('/', '-')}", {name: record})
-        writing.begin()
+        Commit(writing).begin()
         with PartWriter(run / name, record, 0) as writer:
             writer.write(rows)
-        writing.finish(Outcome.of(Rows(), [report(0, {name: writer.parts})]))
+        Commit(writing).finish(Outcome.of(Rows(), [report(0, {name: writer.parts})]))
     return run
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import StepCode
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter
@@ -48,13 +49,13 @@ def step_of(job: Job, run: Path) -> Step[ToyCounts]:
 
 def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     step = step_of(job, run)
-    step.begin()
+    Commit(step).begin()
     documents = list(DOCUMENTS.open(run).read())
     with PartWriter(run / COPIES.name, Document, 0) as writer:
         writer.write(documents)
     counts = ToyCounts(letters=sum(len(document.text) for document in documents))
     step.reports.write(Report(0, {COPIES.name: writer.parts}, counts))
-    step.finish(step.reported(1))
+    Commit(step).finish(Commit(step).reported(1))
     return "toy"
 
 

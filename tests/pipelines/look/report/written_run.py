@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter
@@ -26,14 +27,14 @@ def commit(
 ) -> None:
     """Write the folders of a step as one unit, and commit them."""
     step = Step(run, spec, settings, inputs)
-    step.begin()
+    Commit(step).begin()
     parts = {}
     for folder in spec:
         with PartWriter(run / folder.name, folder.record, 0) as writer:
             writer.write(list(rows.get(folder.name, ())))
         parts[folder.name] = writer.parts
     step.reports.write(Report(0, parts, counts))
-    step.finish(step.reported(1))
+    Commit(step).finish(Commit(step).reported(1))
 
 
 def passage(text: str, url: str = "https://a.example/", title: str = "A", source_file: str = "web.warc.gz") -> Passage:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from answermill.pipelines.errors import BAD_DATA, JobError
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests import manifest as manifests
 from answermill.pipelines.runs.manifests.arrow_columns import Named, Parts
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, TABLE, Manifest
@@ -31,10 +32,10 @@ def work(step: Step[Rows], unit: int) -> None:
 
 def commit(run: Path) -> Step[Rows]:
     step = step_of(run, {f"input {n}": f"{n} bytes" for n in range(UNITS)})
-    step.begin()
+    Commit(step).begin()
     for unit in set(range(UNITS)) - step.reports.numbers():
         work(step, unit)
-    step.finish(step.reported(UNITS))
+    Commit(step).finish(Commit(step).reported(UNITS))
     return step
 
 
@@ -82,9 +83,9 @@ def test_a_part_that_is_lost_is_written_again_alone(short: Manifest, long: Path)
     lost = long / "questions" / short.parts[4].file
     lost.unlink()
     step = step_of(long, dict(short.inputs))
-    step.begin()
+    Commit(step).begin()
     assert step.reports.numbers() == set(range(UNITS)) - {4} and not tables(long)
-    assert commit(long).is_complete() and lost.is_file()
+    assert Commit(commit(long)).is_complete() and lost.is_file()
     assert (read(long).parts, read(long).units) == (short.parts, short.units)
 
 

@@ -20,6 +20,7 @@ from answermill.pipelines.engine.protocol import Units
 from answermill.pipelines.engine.runner import carry, open_engine
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import Stopped
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch import stopping
 from answermill.schemas.corpus import Question
@@ -61,7 +62,7 @@ def ended(work: Callable[[], object]) -> int:
 @pytest.fixture
 def step(tmp_path: Path) -> Step:
     step = made_step(tmp_path, "retrieve", {"questions": Question}, {}, {})
-    step.begin()
+    Commit(step).begin()
     return step
 
 

@@ -14,6 +14,7 @@ from answermill.indexing.passages.text import fold
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.data.inputs.label_tables import label_batches
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.step import work_folders
 from answermill.pipelines.specs.annotate import ANNOTATE, TASKS
 from answermill.pipelines.specs.rerank import SCORED
@@ -163,7 +164,7 @@ def _annotate_and_stop(run_job: Job, run: Path) -> None:
     from answermill.pipelines.steps.annotate.known_labels import KnownLabels
 
     step = annotate_step(run_job, run)
-    step.begin()
+    Commit(step).begin()
     scored_parts = SCORED.open(run).parts
     hits = RETRIEVED.open(run).parts
     assert len(scored_parts) == 2

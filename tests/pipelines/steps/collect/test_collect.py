@@ -16,6 +16,7 @@ from answermill.__main__ import main
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.data.inputs.labels import LabelSource
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
@@ -65,12 +66,12 @@ def task(name: str, stratum: str = "top", expected: int | None = None) -> Task:
 def run_of(folder: Path, tasks: Sequence[Task]) -> Path:
     """A run with these tasks, committed in two parts."""
     step = made_step(folder / "run", "annotate", {"tasks": Task}, counts=AnnotateCounts)
-    step.begin()
+    Commit(step).begin()
     for unit, rows in enumerate((tasks[:2], tasks[2:])):
         with PartWriter(folder / "run/tasks", Task, unit) as writer:
             writer.write(rows)
         step.reports.write(Report(unit, {"tasks": writer.parts}, AnnotateCounts()))
-    step.finish(Outcome.of(AnnotateCounts(), step.reports.each()))
+    Commit(step).finish(Outcome.of(AnnotateCounts(), step.reports.each()))
     return folder / "run"
 
 

@@ -15,6 +15,7 @@ from answermill.files import atomic_files
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.errors import JobError
 from answermill.pipelines.runs import parquet_folder
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests import manifest
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.runs.manifests.outcome import Outcome
@@ -38,13 +39,13 @@ def passage(number: int) -> Passage:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder[Passage]:
     run = tmp_path_factory.mktemp("run")
     step = made_step(run, "ingest", {"passages": Passage})
-    step.begin()
+    Commit(step).begin()
     numbers = iter(range(sum(SIZES)))
     for unit, rows in enumerate(SIZES):
         with PartWriter(run / "passages", Passage, unit) as part:
             part.write([passage(next(numbers)) for _ in range(rows)])
         step.reports.write(report(unit, {"passages": part.parts}))
-    step.finish(Outcome.of(Rows(), step.reports.each()))
+    Commit(step).finish(Outcome.of(Rows(), step.reports.each()))
     return PASSAGES.open(run)
 
 
@@ -128,7 +129,7 @@ def test_a_shard_that_was_reported_is_not_built_again(small_run: Path, tmp_path:
     shutil.copytree(small_run / "passages", tmp_path / "passages")
     step, passages = step_of(job, tmp_path), PASSAGES.open(tmp_path)
     first, second = ranges(passages.rows, job.index.shards, job.index.passages_per_shard)
-    step.begin()
+    Commit(step).begin()
     build(first, passages, shard_settings(job, passage_encoder(job), ()), step)
     [built] = (tmp_path / "shards").iterdir()
     written = (built / "shard.json").stat().st_mtime_ns
@@ -141,7 +142,7 @@ def test_shards_that_other_keys_would_cut_in_the_same_places_are_complete(small_
     file, rows = small_run.parent / "job.toml", PASSAGES.open(small_run).rows
     half = -(-rows // 2)
     for overrides in ([f"index.passages_per_shard={rows}"], ["index.shards=0", f"index.passages_per_shard={half}"]):
-        assert step_of(load(file, overrides), small_run).is_complete()
+        assert Commit(step_of(load(file, overrides), small_run)).is_complete()
     says = r"settings passages_per_shard = 20000 there, \d+ here, settings shards = 2 there, 0 here"
     with pytest.raises(JobError, match=says):
-        step_of(load(file, ["index.shards=0", f"index.passages_per_shard={half - 1}"]), small_run).is_complete()
+        Commit(step_of(load(file, ["index.shards=0", f"index.passages_per_shard={half - 1}"]), small_run)).is_complete()

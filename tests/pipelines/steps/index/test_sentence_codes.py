@@ -19,6 +19,7 @@ from answermill.indexing.shards.shard import stored_codes
 from answermill.indexing.shards.shard_files import ShardDamaged, ShardMismatch
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.errors import JobError
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.specs.index import INDEX, SHARDS
 from answermill.pipelines.specs.ingest import PASSAGES
 from answermill.pipelines.specs.rerank import RERANK, SCORED, StageCounts
@@ -185,7 +186,7 @@ def test_an_index_that_was_stopped_ends_with_the_same_codes(sample: tuple[Job, P
     hashing_job, folder = sample
     shutil.copytree(folder / "passages", tmp_path / "passages")
     this = index.step_of(hashing_job, tmp_path)
-    this.begin()
+    Commit(this).begin()
     passages = PASSAGES.open(tmp_path)
     units = index.ranges(passages.rows, 2, 1)
     coders = sentence_codes.coders(hashing_job)

@@ -13,6 +13,7 @@ from answermill.indexing.documents.main_text import TextExtractor
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.data.sample import copy_to
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, IO, OUTPUT_EXISTS, JobError
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.parquet_folder import read_part
 from answermill.pipelines.runs.step import WORK
@@ -79,7 +80,7 @@ DOCUMENTS = {
 def ingest_without_beam(job, run, then=lambda files, step, extractor: None):
     """The step's functions, called one after the other; `then` is called when the duplicates are found."""
     step = ingest.step_of(job, run)
-    step.begin()
+    Commit(step).begin()
     files = find_files(job, job.ingest).files
     buckets, duplicates = defaultdict(list), defaultdict(list)
     with TextExtractor(job.ingest.page_seconds) as extractor:
@@ -93,7 +94,7 @@ def ingest_without_beam(job, run, then=lambda files, step, extractor: None):
         then(files, step, extractor)
     for file in files:
         parse_and_cut.cut_file(file, duplicates[file.number], parse_and_cut.splitter(job.ingest), job.ingest.min_words, step)
-    step.finish(Outcome.of(IngestCounts(), step.reports.each()))
+    Commit(step).finish(Outcome.of(IngestCounts(), step.reports.each()))
 
 
 def test_beam_gives_what_the_functions_give(tmp_path):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from answermill.pipelines.config.job_file import Job
-from answermill.pipelines.runs.step import Step
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST
 from answermill.pipelines.steps.ingest import ingest, vanished
 from answermill.pipelines.steps.ingest.vanished import VANISHED, Pages, not_there
@@ -83,7 +83,7 @@ def test_a_run_that_was_stopped_before_the_table_has_it_in_the_end(tmp_path: Pat
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Step, "finish", stopped)
+    monkeypatch.setattr(Commit, "finish", stopped)
     with pytest.raises(KeyboardInterrupt):
         ingest.ingest(new, tmp_path / "run")
     (tmp_path / "run" / VANISHED).unlink()

@@ -19,6 +19,7 @@ from answermill.indexing.passages.text import fold
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from answermill.pipelines.look.explain.gold_answers import by_labels
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import units_done
 from answermill.pipelines.runs.parquet_folder import PartWriter
@@ -41,7 +42,7 @@ NAMES = [folder.name for folder in PROPAGATE if folder is not LABEL_REJECTS]
 def commit(run, step, folders, parts):
     """Write committed folders: per part, the rows of each."""
     this = made_step(run, step, folders)
-    this.begin()
+    Commit(this).begin()
     outcome = Outcome(Rows())
     for unit, rows in enumerate(parts):
         writers = {name: PartWriter(run / name, record, unit) for name, record in folders.items()}
@@ -49,7 +50,7 @@ def commit(run, step, folders, parts):
             with writer:
                 writer.write(rows[name])
         outcome.add(report(unit, {name: writer.parts for name, writer in writers.items()}))
-    this.finish(outcome)
+    Commit(this).finish(outcome)
 
 
 def world(folder, parts=3, documents=60, labels=150, words=25, mode="sentences", seed=0):
@@ -190,7 +191,7 @@ def test_half_a_file_of_given_labels_is_made_anew(tmp_path, stage):
     run(tmp_path / "whole", *ALL)
     job = load(tmp_path / "killed/job.toml", ALL)
     step = propagate.step_of(job, tmp_path / "killed/run")
-    step.begin()
+    Commit(step).begin()
     name = {
         "labels": "labels/ids-000-of-004.arrow",
         "found": "_work/found/found-00000.arrow.tmp",

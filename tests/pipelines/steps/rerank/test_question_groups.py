@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 import pytest
 
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.rerank import RERANK, RerankCounts
@@ -57,7 +58,7 @@ class Reranking:
     def __init__(self, retrieved: Folder[Hit], run: Path) -> None:
         self._questions, self._retrieved = questions_of(retrieved.path.parent, retrieved), retrieved
         self.step, self.progress = Step(run, RERANK, {}, {}), list[tuple[int, int]]()
-        self.step.begin()
+        Commit(self.step).begin()
 
     def __call__(self, reranker: Letters) -> RerankCounts:
         """The unit's counts, without those that depend on the clock."""

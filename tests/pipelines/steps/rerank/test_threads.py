@@ -14,6 +14,7 @@ import torch
 
 from answermill.indexing.shards.dense import Encoder
 from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.parquet_folder import read_manifest
 from answermill.pipelines.specs.index import INDEX
 from answermill.pipelines.specs.ingest import INGEST
@@ -144,7 +145,7 @@ def test_the_threads_of_a_step_load_each_model_once(job: Job, in_process: Path, 
 def test_a_bundle_that_an_engine_repeats_writes_nothing_anew(job: Job, in_process: Path, tmp_path: Path) -> None:
     run = copy_until(in_process, tmp_path, "questions", "retrieved", "shards")
     step, retrieved = rerank.step_of(job, run), RETRIEVED.open(run)
-    step.begin()
+    Commit(step).begin()
     times = []
     for _ in range(2):
         worker = rerank.RunStages(CheckedPlan.of(job), questions_of(run, retrieved), retrieved, step)
@@ -161,7 +162,7 @@ def test_costs_are_booked_on_the_unit_that_spent_them(job: Job, in_process: Path
     for threads in (1, 4):
         run = copy_until(in_process, tmp_path / str(threads), "questions", "retrieved", "shards")
         step, retrieved = rerank.step_of(job, run), RETRIEVED.open(run)
-        step.begin()
+        Commit(step).begin()
         workers = [
             rerank.RunStages(CheckedPlan.of(job), questions_of(run, retrieved), retrieved, step) for _ in retrieved.parts
         ]
