@@ -6,8 +6,9 @@
     run = am.run(am.load_job("job.toml", ["index.shards=4"]), "out/run")
     scored = run["scored"].to_arrow()
 
-Importing the package loads neither torch, Beam nor Java: each name loads what it needs when it is first used. What a user
-can cause is raised as `JobError`, whose text says what to do and whose `code` is the exit status of the command line.
+Importing the package loads neither torch, Beam nor Java: each name loads what it needs when it is first used.
+What a user can cause is raised as `JobError`, whose text says what to do and whose `code` is the exit status
+of the command line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Figures, data sets and trainings: what the commands of the same names do, with values in place of printed lines."""
+"""Figures, data sets and trainings: what the commands of the same names do, with values in place of printed
+lines."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 def train(job: str | Path, out: str | Path, settings: Sequence[str] = ()) -> Path:
     """Train the checkpoint that a training file describes into `out`, or continue there; returns `out`.
 
-    Raises JobError: 65 and 66 if the data are wrong or missing, 73 if `out` holds something else, 78 for wrong settings.
+    Raises JobError: 65 and 66 if the data are wrong or missing, 73 if `out` holds something else, 78 for
+    wrong settings.
     """
     from answermill.pipelines.config.training_file import load_job
     from answermill.pipelines.learn.train.train import run
@@ -28,10 +30,11 @@ def train(job: str | Path, out: str | Path, settings: Sequence[str] = ()) -> Pat
 
 
 def read_dataset(path: str | Path, form: str | None = None, **options: Any) -> Iterator[LabelledCandidate]:
-    """The labelled candidates of a data set file, one at a time; a question's are consecutive, in their original order.
+    """The labelled candidates of a data set file, one at a time; a question's are consecutive, in their
+    original order.
 
-    `form` names its format if it is not recognised; `answermill dataset --help` lists the formats and their `options`.
-    Raises JobError: 66 if the file is missing, 65 with the line if a row is wrong.
+    `form` names its format if it is not recognised; `answermill dataset --help` lists the formats and their
+    `options`. Raises JobError: 66 if the file is missing, 65 with the line if a row is wrong.
     """
     from answermill.pipelines.data.formats import read_dataset as read
 
@@ -49,9 +52,10 @@ def evaluate(
 ) -> Evaluation:
     """Figures of `scores` (a scored/ folder, a TREC run, a Parquet, or a reranker's name) against `labels`.
 
-    `checkpoint`, `settings` (as `--set`, e.g. ["drop=[0.2]"]) and `words` are for a reranker or rule by name; the other options
-    are those of `answermill evaluate`: protocol, metrics, by, form. `.summary()` of the result is a flat dict, metrics from 0
-    to 1; `.lines()` are the table for people. Raises JobError as the command does.
+    `checkpoint`, `settings` (as `--set`, e.g. ["drop=[0.2]"]) and `words` are for a reranker or rule by name;
+    the other options are those of `answermill evaluate`: protocol, metrics, by, form. `.summary()` of the
+    result is a flat dict, metrics from 0 to 1; `.lines()` are the table for people. Raises JobError as the
+    command does.
     """
     from answermill.pipelines.learn.evaluate.evaluate import evaluate as measure
     from answermill.pipelines.learn.evaluate.rank import RankOptions
@@ -61,10 +65,11 @@ def evaluate(
 
 
 def compare(a: str | Path, b: str | Path, labels: str | Path | None = None, **options: Any) -> Compared:
-    """B against A over the same questions: differences with bootstrap intervals and p-values, and the flipped questions.
+    """B against A over the same questions: differences with bootstrap intervals and p-values, and the flipped
+    questions.
 
-    `a` and `b` are what `evaluate` takes, with `labels`; or files of `answermill evaluate --questions`. `options`: protocol,
-    metrics, rounds, seed. Raises JobError: 65 if A and B are not of the same questions.
+    `a` and `b` are what `evaluate` takes, with `labels`; or files of `answermill evaluate --questions`.
+    `options`: protocol, metrics, rounds, seed. Raises JobError: 65 if A and B are not of the same questions.
     """
     from answermill.pipelines.learn.evaluate.compare import compare_files
 

@@ -15,15 +15,22 @@ import pyterrier as pt  # noqa: E402  after `need`, whose message says what to t
 
 
 class PyTerrierReranker(pt.Transformer):
-    """R × Q → R: reranks the documents of each query, e.g. `bm25 >> pt.text.get_text(dataset) >> PyTerrierReranker(stages)`.
+    """R × Q → R: reranks the documents of each query, e.g. `bm25 >> pt.text.get_text(dataset) >>
+    PyTerrierReranker(stages)`.
 
-    In come the columns qid, query, docno and `text`, one row per candidate, in the order that list-wise models shall see;
-    out go the rows that the plan keeps, best first, with its `score` and a `rank` that counts from 0. A document is ranked by
-    its best sentence if the plan ends with sentences and `split` cuts the texts into them; `answer` then holds that sentence.
+    In come the columns qid, query, docno and `text`, one row per candidate, in the order that list-wise
+    models shall see; out go the rows that the plan keeps, best first, with its `score` and a `rank` that
+    counts from 0. A document is ranked by its best sentence if the plan ends with sentences and `split` cuts
+    the texts into them; `answer` then holds that sentence.
     """
 
     def __init__(
-        self, plan: Plan | Sequence[StageSettings | str], *, text: str = "text", split: bool = False, device: Device = "auto"
+        self,
+        plan: Plan | Sequence[StageSettings | str],
+        *,
+        text: str = "text",
+        split: bool = False,
+        device: Device = "auto",
     ) -> None:
         self._plan = plan if isinstance(plan, Plan) else Plan(plan, device=device)
         self._text, self._split = text, split
@@ -32,10 +39,16 @@ class PyTerrierReranker(pt.Transformer):
         """Raises ValueError if a column is missing."""
         missing = [name for name in ("qid", "query", "docno", self._text) if name not in inp.columns]
         if missing:
-            raise ValueError(f"the frame lacks {', '.join(missing)}; it has: {', '.join(map(str, inp.columns))}")
+            raise ValueError(
+                f"the frame lacks {', '.join(missing)}; it has: {', '.join(map(str, inp.columns))}"
+            )
+
         groups = [group for _, group in inp.groupby("qid", sort=False)]
-        answers = self._plan.rerank_all([(g["query"].iloc[0], g[self._text].tolist()) for g in groups], split=self._split)
+        answers = self._plan.rerank_all(
+            [(g["query"].iloc[0], g[self._text].tolist()) for g in groups], split=self._split
+        )
         frames = []
+
         for group, ranked in zip(groups, answers, strict=True):
             best = {answer.index: answer for answer in reversed(ranked)}  # each document's best sentence
             chosen = sorted(best.values(), key=lambda answer: answer.rank)
@@ -44,5 +57,6 @@ class PyTerrierReranker(pt.Transformer):
             frame["rank"] = range(len(chosen))
             frame["answer"] = [answer.text for answer in chosen]
             frames.append(frame)
+
         columns = [*inp.columns, *(name for name in ("score", "rank", "answer") if name not in inp.columns)]
         return pd.concat(frames, ignore_index=True) if frames else inp.reindex(columns=columns)

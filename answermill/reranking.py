@@ -1,4 +1,5 @@
-"""Plans of rerankers over texts in memory: the same stages, models and rules as in `[[rerank.stages]]` of a job file."""
+"""Plans of rerankers over texts in memory: the same stages, models and rules as in `[[rerank.stages]]` of a
+job file."""
 
 from __future__ import annotations
 
@@ -48,46 +49,62 @@ class Answer:
 class Plan:
     """Stages with their models loaded; use one for many questions.
 
-    plan = Plan([stage("cosinet", keep=25), stage("cascade", drop=[0.2])], device="cpu")
-    best = plan.rerank("When was the dam completed?", ["The dam is 126 m high.", "It was completed in 1970."])[0]
+    plan = Plan([stage("cosinet", keep=25), stage("cascade", drop=[0.2])], device="cpu") best =
+    plan.rerank("When was the dam completed?", ["The dam is 126 m high.", "It was completed in 1970."])[0]
     """
 
-    def __init__(self, stages: Sequence[StageSettings | str], *, device: Device = "auto", encoder: str | None = None) -> None:
-        """`stages`: settings of `stage`, or names of rerankers; `encoder`: for stages that compare vectors, a model's folder or
-        name, the embedded one if None. Raises JobError if a stage or checkpoint is wrong, or if stages do not fit together."""
+    def __init__(
+        self, stages: Sequence[StageSettings | str], *, device: Device = "auto", encoder: str | None = None
+    ) -> None:
+        """`stages`: settings of `stage`, or names of rerankers; `encoder`: for stages that compare vectors, a
+        model's folder or name, the embedded one if None. Raises JobError if a stage or checkpoint is wrong,
+        or if stages do not fit together."""
         from answermill.pipelines.steps.job_plan import load_plan  # imports torch
 
         settings: dict[str, Any] = {
-            "rerank": {"stages": [{"reranker": s} if isinstance(s, str) else s.model_dump(exclude_unset=True) for s in stages]},
+            "rerank": {
+                "stages": [
+                    {"reranker": s} if isinstance(s, str) else s.model_dump(exclude_unset=True)
+                    for s in stages
+                ]
+            },
             "workers": {"device": device},
         }
         if encoder is not None:
             settings["index"] = {"encoder": encoder}
+
         job = _job(settings)
         self._settings, self._stages = job.rerank.stages if job.rerank else [], load_plan(job)
 
     def rerank(self, question: str, texts: Sequence[str], *, split: bool = False) -> list[Answer]:
         """The answers that the plan keeps, best first; texts of equal score in the order in which they came.
 
-        `split` says that the texts are passages: they are cut into sentences first. Stages that read passages take each text
-        as one.
+        `split` says that the texts are passages: they are cut into sentences first. Stages that read passages
+        take each text as one.
         """
         return self.rerank_all([(question, texts)], split=split)[0]
 
-    def rerank_all(self, questions: Sequence[tuple[str, Sequence[str]]], *, split: bool = False) -> list[list[Answer]]:
+    def rerank_all(
+        self, questions: Sequence[tuple[str, Sequence[str]]], *, split: bool = False
+    ) -> list[list[Answer]]:
         """As `rerank`, for several questions at once, which fills the batches of a GPU."""
-        lists = [_ranked_list(str(n), question, texts, split) for n, (question, texts) in enumerate(questions)]
+        lists = [
+            _ranked_list(str(n), question, texts, split) for n, (question, texts) in enumerate(questions)
+        ]
         return [list(_answers(outcome)) for outcome in self.run(lists)]
 
     def run(self, lists: Sequence[RankedList]) -> list[Reranked]:
         """The stages over whole ranked lists of passages: what each stage scored, kept and dropped.
 
-        Raises JobError (65) if a stage with `missing_context = "refuse"` reads titles, or neighbours, and no passage has any.
+        Raises JobError (65) if a stage with `missing_context = "refuse"` reads titles, or neighbours, and no
+        passage has any.
         """
         from answermill.pipelines.steps.rerank.missing_context import check_context
         from answermill.ranking.plan import run_stages
 
-        check_context(self._settings, lambda: self._stages, lambda: (c.hit.passage for r in lists for c in r.candidates))
+        check_context(
+            self._settings, lambda: self._stages, lambda: (c.hit.passage for r in lists for c in r.candidates)
+        )
         return run_stages(lists, self._stages)
 
 
@@ -101,7 +118,8 @@ def rerank(
 ) -> list[Answer]:
     """Rank `texts` as answers to `question` by a plan; see `Plan.rerank`.
 
-    A plan given as stages loads its models for this call alone; load a `Plan` once to rerank for many questions.
+    A plan given as stages loads its models for this call alone; load a `Plan` once to rerank for many
+    questions.
     """
     loaded = plan if isinstance(plan, Plan) else Plan(plan, device=device)
     return loaded.rerank(question, texts, split=split)

@@ -21,7 +21,8 @@ R = TypeVar("R", bound=Record)
 def load_job(path: str | Path, settings: Sequence[str] = ()) -> Job:
     """The job of a TOML file, with `settings` such as 'index.shards=4' laid over it.
 
-    Raises JobError: 66 if the file is missing, 78 if a key or value is wrong, naming it and the nearest known key.
+    Raises JobError: 66 if the file is missing, 78 if a key or value is wrong, naming it and the nearest known
+    key.
     """
     return load(as_path(path), settings)
 
@@ -36,12 +37,13 @@ def run(
     beam_options: Sequence[str] = (),
     on_step: Callable[[str], object] | None = None,
 ) -> Run:
-    """Run the steps that the job has sections for, or only `steps`, into the folder `out`; complete steps are skipped.
+    """Run the steps that the job has sections for, or only `steps`, into the folder `out`; complete steps are
+    skipped.
 
-    A run that was stopped continues where it stopped. `redo`: a step that is done again, with what was made of its output by
-    the steps that run. `verify`: a step of whose output every byte is compared first; changed files are made again. `on_step`
-    is called with each step's summary line, e.g. `print`.
-    Raises JobError as the command line does.
+    A run that was stopped continues where it stopped. `redo`: a step that is done again, with what was made
+    of its output by the steps that run. `verify`: a step of whose output every byte is compared first;
+    changed files are made again. `on_step` is called with each step's summary line, e.g. `print`. Raises
+    JobError as the command line does.
     """
     from answermill.pipelines.steps.chain import run_steps, steps_of
 
@@ -62,7 +64,8 @@ def open_run(path: str | Path) -> Run:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run folder. `run["scored"]` reads one of its folders of records; `list(run)` names those that are complete."""
+    """A run folder. `run["scored"]` reads one of its folders of records; `list(run)` names those that are
+    complete."""
 
     path: Path
 
@@ -82,7 +85,8 @@ class Run:
         return (name for name, folder in folder_specs().items() if folder.manifest(self.path) is not None)
 
     def answers(self) -> Iterator[dict[str, Any]]:
-        """The best answer of each question, with its page and its place in the crawl; `answer` is None if it has none.
+        """The best answer of each question, with its page and its place in the crawl; `answer` is None if it
+        has none.
 
         Raises JobError (66) if the run has no answers yet.
         """

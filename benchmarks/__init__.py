@@ -1,5 +1,5 @@
-"""Guards of speed, equality, kills and faults: `python -m benchmarks.NAME [--data FOLDER] [--save]`, each ending in one flat
-JSON object."""
+"""Guards of speed, equality, kills and faults: `python -m benchmarks.NAME [--data FOLDER] [--save]`, each
+ending in one flat JSON object."""
 
 import logging
 

@@ -1,7 +1,9 @@
-"""Two attempts at one unit of each step, at once in two processes: both end, and what is there is what one attempt leaves.
+"""Two attempts at one unit of each step, at once in two processes: both end, and what is there is what one
+attempt leaves.
 
-The attempts begin together; in every second round they also write their reports together. Compared are the names of all files
-and the bytes of all rows and vectors, not times, and not Lucene's files, whose ids are drawn. `mismatches` counts rounds.
+The attempts begin together; in every second round they also write their reports together. Compared are the
+names of all files and the bytes of all rows and vectors, not times, and not Lucene's files, whose ids are
+drawn. `mismatches` counts rounds.
 """
 
 from __future__ import annotations
@@ -75,17 +77,29 @@ Contents = Mapping[str, str]
 
 
 def write_job(folder: Path) -> Path:
-    """A job of two files, of which the second repeats pages of the first, and six questions; returns the job file's path."""
+    """A job of two files, of which the second repeats pages of the first, and six questions; returns the job
+    file's path."""
     folder.mkdir(parents=True)
     for file in range(2):
         numbers = range(file * 8, file * 8 + 10)
-        pages = [{"id": f"d{file}-{n}", "text": f"{SUBJECTS[n % 6]} {n}. The {SUBJECTS[n % 5]} is {n} old."} for n in numbers]
-        (folder / f"pages-{file}.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages), encoding="utf-8")
-    questions = [{"question_id": f"q{n}", "text": f"Which {subject} is old?"} for n, subject in enumerate(SUBJECTS)]
-    (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in questions), encoding="utf-8")
+        pages = [
+            {"id": f"d{file}-{n}", "text": f"{SUBJECTS[n % 6]} {n}. The {SUBJECTS[n % 5]} is {n} old."}
+            for n in numbers
+        ]
+        (folder / f"pages-{file}.jsonl").write_text(
+            "".join(json.dumps(page) + "\n" for page in pages), encoding="utf-8"
+        )
+
+    questions = [
+        {"question_id": f"q{n}", "text": f"Which {subject} is old?"} for n, subject in enumerate(SUBJECTS)
+    ]
+    (folder / "questions.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in questions), encoding="utf-8"
+    )
     labels = "".join(f"q{n}\tThe {SUBJECTS[n]} is {n} old.\t1\n" for n in range(5))
     (folder / "labels.tsv").write_text("question_id\tsentence\tlabel\n" + labels, encoding="utf-8")
     (folder / "job.toml").write_text(JOB.format(encoder=small_encoder()), encoding="utf-8")
+
     return folder / "job.toml"
 
 
@@ -129,8 +143,10 @@ def search(job: Job, step: Step[Any]) -> Callable[[], object]:
     settings, questions = settings_of(job), retrieve.choose_questions(job).questions
     asked = ask(questions, [0], len(questions), step, job)
     turns = plan(asked, len(questions), RunShards.of(job, step.run), settings, step)
+
     for turn in turns:
-        if not turn.step.work.is_dir():  # else the command, which does this before its workers begin, has done it
+        # Else the command, which does this before its workers begin, has done it.
+        if not turn.step.work.is_dir():
             Commit(turn.step).begin()
 
     def work() -> None:
@@ -156,7 +172,11 @@ def choose(job: Job, step: Step[Any]) -> Callable[[], object]:
 def label(job: Job, step: Step[Any]) -> Callable[[], object]:
     """Both passes over a part of passages/."""
     assert job.propagate is not None
-    parts, settings, labels = PassageParts.of(step.run, windows=True), job.propagate, GivenLabels(step.work / "labels")
+    parts, settings, labels = (
+        PassageParts.of(step.run, windows=True),
+        job.propagate,
+        GivenLabels(step.work / "labels"),
+    )
     spreading = step.within("found", {}, StepCounts, {})
     if not spreading.work.is_dir():  # else the command, which does this before its workers begin, has done it
         LabelSource.of(job, step.run).write(labels.folder)
@@ -241,10 +261,12 @@ def contents(run: Path, step: Step[Any], inputs: tuple[str, ...]) -> Contents:
             pass
         if wrong:
             return {"damaged": ", ".join(wrong)}
+
     digests = {}
     for path in sorted(path for path in run.rglob("*") if path.is_file()):
         first, *_ = names = path.relative_to(run).parts
-        if first in inputs or names[-1].startswith("progress-"):  # how far an attempt is: the command removes it
+        # How far an attempt is: the command removes it.
+        if first in inputs or names[-1].startswith("progress-"):
             continue
         if first == "shards":
             names = (first, names[1].rpartition("-")[0], *names[2:])
@@ -252,13 +274,15 @@ def contents(run: Path, step: Step[Any], inputs: tuple[str, ...]) -> Contents:
                 continue
         is_decided = path.suffix in (".parquet", ".faiss", ".arrow", ".npy")
         digests["/".join(names)] = sha256(path) if is_decided else ""
+
     return digests
 
 
 def try_unit(
     name: str, job: Path, base: Path, run: Path, pool: Executor, attempts: int, at_once: int, is_close: bool
 ) -> Contents:
-    """What some attempts at the step's unit, `at_once` of them at a time, leave in the new folder `run`, which is removed."""
+    """What some attempts at the step's unit, `at_once` of them at a time, leave in the new folder `run`,
+    which is removed."""
     tried, meeting = STEPS[name], run.with_name("meeting")
     for folder in tried.inputs:
         shutil.copytree(base / folder, run / folder)
@@ -270,6 +294,7 @@ def try_unit(
     waiting = [pool.submit(attempt, name, job, run, meeting, at_once, is_close) for _ in range(attempts)]
     for each in waiting:
         each.result()
+
     left = contents(run, step, tried.inputs)
     shutil.rmtree(run)
     shutil.rmtree(meeting)
@@ -277,33 +302,42 @@ def try_unit(
 
 
 def measure(folder: Path, rounds: int, inline: bool = False) -> dict[str, float | int | str]:
-    """Of each step: rounds, mismatches and seconds. With `inline` one attempt follows the other in this process."""
+    """Of each step: rounds, mismatches and seconds. With `inline` one attempt follows the other in this
+    process."""
     job, base, run = write_job(folder / "job"), folder / "base", folder / "tried"
-    list(run_steps(read_job(job), base, [name for name in steps_of(read_job(job)) if name != "propagate"], ()))
+    list(
+        run_steps(read_job(job), base, [name for name in steps_of(read_job(job)) if name != "propagate"], ())
+    )
     result: dict[str, float | int | str] = {"rounds": rounds}
     mismatches = 0
+
     with processes(2, inline) as pool:
         for name in STEPS:
             undisturbed = try_unit(name, job, base, run, pool, 1, 1, is_close=False)
             assert len(undisturbed) > 1
             taken: list[float] = []
             different = 0
+
             with seconds(taken):
                 for each in range(rounds):
                     left = try_unit(name, job, base, run, pool, 2, 1 if inline else 2, is_close=each % 2 == 1)
                     if left != undisturbed:
                         different += 1
                         say(f"{name}: {sorted(set(left.items()) ^ set(undisturbed.items()))}")
+
             mismatches += different
             result |= {f"mismatches_{name}": different, f"seconds_{name}": taken[0]}
             say(f"{name}: {rounds} rounds, {different} mismatches, {taken[0]:.1f} s")
+
     return result | {"mismatches": mismatches}
 
 
 def main() -> None:
     options = arguments("attempts", __doc__ or "", needs_data=False)
     with tempfile.TemporaryDirectory() as folder:
-        result = measure(Path(folder).resolve(), 1 if options.smoke else max(options.rounds, ROUNDS), options.smoke)
+        result = measure(
+            Path(folder).resolve(), 1 if options.smoke else max(options.rounds, ROUNDS), options.smoke
+        )
     finish("attempts", result, options.save)
 
 

@@ -1,9 +1,10 @@
 """Bits flipped in every file of a run, one at a time: does `answermill verify` find each, and name the file?
 
-A small run of all steps with annotation is the subject. `flips`: bits at drawn places of each file, its first and last bytes
-among them; `cuts`, `removals` and `additions`: files that lost their end, files and folders that are gone, files that nobody
-names. `found` counts the flips, and `found_other` the rest, after which verify ended with 65 and a line that names the file, or
-the folder of a manifest. `clean` is 1 if the undisturbed run is sound to it, before and after.
+A small run of all steps with annotation is the subject. `flips`: bits at drawn places of each file, its first
+and last bytes among them; `cuts`, `removals` and `additions`: files that lost their end, files and folders
+that are gone, files that nobody names. `found` counts the flips, and `found_other` the rest, after which
+verify ended with 65 and a line that names the file, or the folder of a manifest. `clean` is 1 if the
+undisturbed run is sound to it, before and after.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ def measure(place: Place, drawn: int, every: int = 1) -> dict[str, int]:
         path.unlink()
         tried("removals", name)
         path.write_bytes(content)
+
     for folder in FOLDERS_WITH_MANIFEST:
         stray = place.run / folder / "part-99999-00000000.parquet"
         stray.write_bytes(b"PAR1")
@@ -83,6 +85,7 @@ def measure(place: Place, drawn: int, every: int = 1) -> dict[str, int]:
         (place.run / folder).rename(place.folder / "away")
         tried("removals", folder)
         (place.folder / "away").rename(place.run / folder)
+
     return {"files": len(paths[::every]), **counts, "clean": int(clean and verified(place).code == 0)}
 
 

@@ -1,14 +1,17 @@
-"""The cross-encoder's speed beside sentence-transformers', and the cascade's beside its theory: one thread, the same weights.
+"""The cross-encoder's speed beside sentence-transformers', and the cascade's beside its theory: one thread,
+the same weights.
 
-32 questions of SQuAD-sent's test set in flight, each with 100 candidates: its own sentences, filled up with others'. In turns,
-from text to scores: (a) `CrossEncoder.predict` with its defaults on the exported model; (b) at its best: weights in bfloat16
-where the processor multiplies it natively, the head computed in float32, and the batch size that a trial finds fastest
-(`predict` sorts by length on its own); (c) `pointwise`; (d) `cascade` at α = .3. Times are medians over the rounds; a ratio is
-the median of the rounds' ratios. `kendall_tau` and `top1_agreement` hold (a)'s order of a question's candidates against (c)'s.
+32 questions of SQuAD-sent's test set in flight, each with 100 candidates: its own sentences, filled up with
+others'. In turns, from text to scores: (a) `CrossEncoder.predict` with its defaults on the exported model;
+(b) at its best: weights in bfloat16 where the processor multiplies it natively, the head computed in float32,
+and the batch size that a trial finds fastest (`predict` sorts by length on its own); (c) `pointwise`; (d)
+`cascade` at α = .3. Times are medians over the rounds; a ratio is the median of the rounds' ratios.
+`kendall_tau` and `top1_agreement` hold (a)'s order of a question's candidates against (c)'s.
 
-`cascade_share_of_theory` is (c)'s time over (d)'s, relative to layers × candidates; `.._of_token_theory` to layers × tokens,
-which knows that those that stay may be longer or shorter. `roberta_` is the same with RoBERTa-base's shapes (12 × 768, exits at
-4, 6, 8, 10, 12), random weights, the same tokenizer, and fewer and shorter lists.
+`cascade_share_of_theory` is (c)'s time over (d)'s, relative to layers × candidates; `.._of_token_theory` to
+layers × tokens, which knows that those that stay may be longer or shorter. `roberta_` is the same with
+RoBERTa-base's shapes (12 × 768, exits at 4, 6, 8, 10, 12), random weights, the same tokenizer, and fewer and
+shorter lists.
 
 The weights are the shipped cascade's, or another's with --checkpoint.
 """
@@ -54,7 +57,15 @@ ALPHA = 0.3
 BATCHES, TRIAL = (16, 32, 64, 128), 200  # batch sizes to try for `predict`, on TRIAL pairs
 CARD_BATCHES, CARD_TRIAL = (128, 256, 512, 1_024), 4_096
 ROBERTA = Shape(
-    layers=12, width=768, heads=12, inner=3072, vocabulary=50_265, family="roberta", offset=2, types=1, epsilon=1e-5
+    layers=12,
+    width=768,
+    heads=12,
+    inner=3072,
+    vocabulary=50_265,
+    family="roberta",
+    offset=2,
+    types=1,
+    epsilon=1e-5,
 )
 ROBERTA_EXITS, ROBERTA_QUESTIONS, ROBERTA_CANDIDATES = (4, 6, 8, 10, 12), 16, 30
 
@@ -63,19 +74,28 @@ Runs = dict[str, Callable[[], object]]
 
 
 def lists_of(path: Path, questions: int, candidates: int) -> list[RankedList]:
-    """Questions of the set, drawn, each with its own sentences and, up to `candidates`, those of others; always the same."""
+    """Questions of the set, drawn, each with its own sentences and, up to `candidates`, those of others;
+    always the same."""
     random = np.random.default_rng(0)
     everyone = list(by_question(read_dataset(path)))
     pool = [row for rows in everyone for row in rows]
     lists = []
+
     for number in sorted(random.choice(len(everyone), questions, replace=False).tolist()):
         own = everyone[number][:candidates]
         others = [pool[n] for n in random.choice(len(pool), candidates - len(own), replace=False)]
         rows = [
-            replace(row, question_id=own[0].question_id, question=own[0].question, doc_id="", candidate_id=f"{number}-{n}")
+            replace(
+                row,
+                question_id=own[0].question_id,
+                question=own[0].question,
+                doc_id="",
+                candidate_id=f"{number}-{n}",
+            )
             for n, row in enumerate([*own, *others])
         ]
         lists.append(ranked_list(rows))
+
     return lists
 
 
@@ -131,7 +151,9 @@ class Ours(NamedTuple):
         return cls(Pointwise(whole, tokeniser), cascade, tokeniser)
 
     def runs(self, lists: Sequence[RankedList]) -> Runs:
-        texts = [(ranked.question.text, candidate.text) for ranked in lists for candidate in ranked.candidates]
+        texts = [
+            (ranked.question.text, candidate.text) for ranked in lists for candidate in ranked.candidates
+        ]
         runs: Runs = {
             "monolithic": lambda: self.pointwise.rerank(lists),
             "cascade": lambda: self.cascade.rerank(lists),
@@ -142,13 +164,19 @@ class Ours(NamedTuple):
             reranker.costs()
         return runs
 
-    def figures(self, lists: Sequence[RankedList], taken: dict[str, list[float]]) -> dict[str, float | int | str]:
+    def figures(
+        self, lists: Sequence[RankedList], taken: dict[str, list[float]]
+    ) -> dict[str, float | int | str]:
         """Speed beside theory; the costs are those of the rounds just run."""
         count = sum(len(ranked.candidates) for ranked in lists)
         depth, exits, drops = self.cascade.depth, self.cascade.exits, self.cascade.drops
         costs = self.cascade.costs()
-        tokens, candidates = costs["tokens"] * depth / costs["layer_tokens"], 1 / relative(exits, drops, lists)
+        tokens, candidates = (
+            costs["tokens"] * depth / costs["layer_tokens"],
+            1 / relative(exits, drops, lists),
+        )
         gain = over(taken["monolithic"], taken["cascade"])
+
         return {
             "pairs": count,
             "questions": len(lists),
@@ -190,9 +218,11 @@ def beside_predict(
     device: str = "cpu",
     attention: str | None = None,
 ) -> dict[str, float | int | str]:
-    """Ours and theirs on the device. `attention`: what theirs computes it by at its best; None = transformers' choice."""
+    """Ours and theirs on the device. `attention`: what theirs computes it by at its best; None =
+    transformers' choice."""
     precision, model = fast(device), model.to(device)
     pairs = [(ranked.question.text, candidate.text) for ranked in lists for candidate in ranked.candidates]
+
     with tempfile.TemporaryDirectory() as folder:
         save(Path(folder) / "checkpoint", "cascade", model, tokeniser)
         export(Path(folder) / "checkpoint", Path(folder) / "exported")
@@ -207,6 +237,7 @@ def beside_predict(
             model_kwargs=None if attention is None else {"attn_implementation": attention},
             keep_in_fp32_modules=head,
         ).to(precision)
+
         ours = Ours.of(model, tokeniser)
         batch = best_batch(best, pairs)
         plain.predict(pairs[:64], show_progress_bar=False)
@@ -214,12 +245,18 @@ def beside_predict(
 
         def predict(name: str, encoder: CrossEncoder, size: int) -> Callable[[], object]:
             def run() -> None:
-                predicted[name] = encoder.predict(pairs, batch_size=size, show_progress_bar=False).astype(np.float64)
+                predicted[name] = encoder.predict(pairs, batch_size=size, show_progress_bar=False).astype(
+                    np.float64
+                )
 
             return run
 
-        runs = {"predict": predict("predict", plain, 32), "predict_best": predict("predict_best", best, batch)}
+        runs = {
+            "predict": predict("predict", plain, 32),
+            "predict_best": predict("predict_best", best, batch),
+        }
         taken = timed(runs | ours.runs(lists), rounds)
+
     costs = ours.figures(lists, taken)
     mine = scores(ours.pointwise.rerank(lists), lists)
     edges = np.cumsum([len(ranked.candidates) for ranked in lists])[:-1]
@@ -241,6 +278,7 @@ def beside_predict(
         "precision_predict_best": name_of(precision),
         "precision": name_of(precision),
     }
+
     return beside | costs
 
 
@@ -257,11 +295,22 @@ def name_of(precision: torch.dtype) -> str:
 
 
 def main() -> None:
-    options = arguments("cascade_speed", __doc__ or "", paths={"checkpoint": "a trained cascade; the shipped one"})
+    options = arguments(
+        "cascade_speed", __doc__ or "", paths={"checkpoint": "a trained cascade; the shipped one"}
+    )
     if options.smoke:
-        shrink(globals(), QUESTIONS=4, CANDIDATES=10, BATCHES=(16, 32), TRIAL=10, ROBERTA_QUESTIONS=1, ROBERTA_CANDIDATES=6)
+        shrink(
+            globals(),
+            QUESTIONS=4,
+            CANDIDATES=10,
+            BATCHES=(16, 32),
+            TRIAL=10,
+            ROBERTA_QUESTIONS=1,
+            ROBERTA_CANDIDATES=6,
+        )
         shrink(globals(), ROBERTA=replace(ROBERTA, width=96, inner=192, vocabulary=31_000))
         options.checkpoint = options.checkpoint or Path(small_checkpoint("cascade"))
+
     torch.set_num_threads(1)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # theirs and ours
     transformers.logging.set_verbosity_error()
@@ -269,7 +318,10 @@ def main() -> None:
     model, tokeniser = load(options.checkpoint or SHIPPED / "cascade", "cascade", find_model)
     lists = lists_of(options.data / SET, QUESTIONS, CANDIDATES)
     result = beside_predict(model, tokeniser, lists, options.rounds)
-    few = [RankedList(ranked.question, ranked.candidates[:ROBERTA_CANDIDATES]) for ranked in lists[:ROBERTA_QUESTIONS]]
+    few = [
+        RankedList(ranked.question, ranked.candidates[:ROBERTA_CANDIDATES])
+        for ranked in lists[:ROBERTA_QUESTIONS]
+    ]
     result |= roberta(Tokeniser(find_model(DEFAULT)), few, options.rounds)
     finish("cascade_speed", result | {"peak_gb": peak_gb()}, options.save)
 

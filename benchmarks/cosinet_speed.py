@@ -1,10 +1,11 @@
 """Cosinet's speed: scoring from text by look-up beside the plain model, and training on WikiQA.
 
-Scoring: SQuAD-sent's test set (63,958 pairs; 5 candidates a question) and WikiQA's (6,165; 10 a question), from raw text to
-ranked lists, by two processes with one thread each, half of the questions each; `pairs_per_s` is SQuAD-sent's, every text met
-for the first time, model loaded before. The plain model encodes each pair by its own convolutions, over the first lists alone;
-`over_plain` compares the two on those. Training: 3 epochs on WikiQA with the paper's settings, matrix products in
-bfloat16, one dev evaluation at the end.
+Scoring: SQuAD-sent's test set (63,958 pairs; 5 candidates a question) and WikiQA's (6,165; 10 a question),
+from raw text to ranked lists, by two processes with one thread each, half of the questions each;
+`pairs_per_s` is SQuAD-sent's, every text met for the first time, model loaded before. The plain model encodes
+each pair by its own convolutions, over the first lists alone; `over_plain` compares the two on those.
+Training: 3 epochs on WikiQA with the paper's settings, matrix products in bfloat16, one dev evaluation at the
+end.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ def score_part(path: Path, part: int, start: float) -> tuple[int, float]:
 
 
 def beside_the_plain(path: Path, rounds: int) -> tuple[float, float, float]:
-    """(pairs/s by look-up, pairs/s of the plain model, largest difference), one thread, from rows of words, and features of 0
-    if the model reads some."""
+    """(pairs/s by look-up, pairs/s of the plain model, largest difference), one thread, from rows of words,
+    and features of 0 if the model reads some."""
     torch.set_num_threads(1)
     model, embeddings = load()
     lexicon = Lexicon(embeddings)
@@ -71,19 +72,28 @@ def beside_the_plain(path: Path, rounds: int) -> tuple[float, float, float]:
     for ranked in lists_of(path)[:PLAIN_LISTS]:
         question, *candidates = lexicon.rows([ranked.question.text, *(c.text for c in ranked.candidates)])
         numbered.append((question, candidates))
+
     pairs = sum(len(candidates) for _, candidates in numbered)
-    zeros = [np.zeros((len(candidates), len(model.features))) for _, candidates in numbered] if model.features else None
+    zeros = (
+        [np.zeros((len(candidates), len(model.features))) for _, candidates in numbered]
+        if model.features
+        else None
+    )
     look_up = LookUp(model.vectors, model.question, model.candidate, model.head)
     fast: list[float] = []
     plain: list[float] = []
+
     for _ in range(rounds):
         with seconds(fast):
             quick = look_up.scores(numbered, zeros)
         with seconds(plain), torch.inference_mode():
             slow = [
-                model(collate([(question, candidates, [0.0] * len(candidates))], zeros and zeros[n : n + 1])).numpy()
+                model(
+                    collate([(question, candidates, [0.0] * len(candidates))], zeros and zeros[n : n + 1])
+                ).numpy()
                 for n, (question, candidates) in enumerate(numbered)
             ]
+
     difference = max(float(np.abs(q - s).max()) for q, s in zip(quick, slow, strict=True))
     return pairs / statistics.median(fast), pairs / statistics.median(plain), difference
 
@@ -91,7 +101,9 @@ def beside_the_plain(path: Path, rounds: int) -> tuple[float, float, float]:
 def train_seconds(data: Path, threads: int) -> float:
     """Wall seconds of EPOCHS epochs on WikiQA, texts to rows included, word vectors not."""
     torch.set_num_threads(threads)
-    learn, dev = (list(by_question(read_dataset(data / f"wikiqa/wikiqa-{split}.parquet"))) for split in ("train", "dev"))
+    learn, dev = (
+        list(by_question(read_dataset(data / f"wikiqa/wikiqa-{split}.parquet"))) for split in ("train", "dev")
+    )
     embeddings = derive(vocabulary([*learn, *dev]), find_model("all-MiniLM-L6-v2"), "all-MiniLM-L6-v2")
     torch.manual_seed(0)
     began = time.perf_counter()
@@ -108,15 +120,23 @@ def main() -> None:
         shrink(globals(), EPOCHS=1, PROCESSES=1)
     result: dict[str, float | int | str] = {"form": load()[0].form}
     rates: dict[str, list[float]] = {name: [] for name in SETS}
+
     for _ in range(options.rounds):
         for name, path in SETS.items():
             with processes(PROCESSES, inline=options.smoke) as pool:
                 start = 0.0 if options.smoke else time.time() + 25  # both have loaded by then
-                parts = list(pool.map(score_part, [options.data / path] * PROCESSES, range(PROCESSES), [start] * PROCESSES))
+                parts = list(
+                    pool.map(
+                        score_part, [options.data / path] * PROCESSES, range(PROCESSES), [start] * PROCESSES
+                    )
+                )
             rates[name].append(sum(pairs for pairs, _ in parts) / max(taken for _, taken in parts))
             say(f"{name}: {rates[name][-1]:,.0f} pairs/s from text, {PROCESSES} processes")
+
     fast, plain, difference = beside_the_plain(options.data / SETS["wikiqa"], options.rounds)
-    taken = {threads: [train_seconds(options.data, threads) for _ in range(options.rounds)] for threads in (1, 2)}
+    taken = {
+        threads: [train_seconds(options.data, threads) for _ in range(options.rounds)] for threads in (1, 2)
+    }
     say(f"training: {taken}")
     result |= {
         "pairs_per_s": statistics.median(rates["squad"]),

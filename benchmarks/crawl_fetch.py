@@ -1,8 +1,10 @@
-"""Records of a crawl by its columnar index, over HTTP, from a server that is busy or slow, breaks off, or has lost files.
+"""Records of a crawl by its columnar index, over HTTP, from a server that is busy or slow, breaks off, or has
+lost files.
 
-The pages of web-html are in eight WARC files on a server of this machine; a job wants half of them, chosen by hash. Each fault
-is one run with an empty cache; `records_*` add up over all. `mismatches` counts documents that are not those of a run over
-the local files (same id, text and place), and runs whose records do not add up. One more run is killed at random moments.
+The pages of web-html are in eight WARC files on a server of this machine; a job wants half of them, chosen by
+hash. Each fault is one run with an empty cache; `records_*` add up over all. `mismatches` counts documents
+that are not those of a run over the local files (same id, text and place), and runs whose records do not add
+up. One more run is killed at random moments.
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ FAULTS: dict[str, Callable[[Request, int], Fault | None]] = {
     "broken": lambda request, n: Fault(status=500) if n % 4 == 1 else None,
     "cut": lambda request, n: Fault(cut=20_000) if n % 2 == 0 else None,
     "slow": lambda request, n: Fault(wait_s=3.0) if n == 1 else None,
-    "changed": lambda request, n: Fault(cut=20_000, tag='"2"') if n == 0 and "warc-6" in request.path else None,
+    "changed": lambda request, n: (
+        Fault(cut=20_000, tag='"2"') if n == 0 and "warc-6" in request.path else None
+    ),
     "gone": lambda request, n: Fault(status=404) if "warc-3" in request.path else None,
     "whole": lambda request, n: Fault(whole=True) if "warc-5" in request.path else None,
     "short": lambda request, n: Fault(status=416) if "warc-2" in request.path else None,
@@ -80,10 +84,12 @@ def main() -> None:
     web.PAUSE_S, web.TIMEOUT_S = 0.2, 1.5
     sums: Counter[str] = Counter()
     seconds: dict[str, float] = {}
+
     with tempfile.TemporaryDirectory() as name, temporary_files(Path(name) / "temporary"):
         folder = Path(name)
         write_crawl(folder / "www", FILES, sorted((options.data / "web-html").glob("*.warc.gz")))
         local = documents(ingest_local(folder, options.smoke), "crawl-data")
+
         with serving(folder / "www") as server:
             (folder / "job.toml").write_text(JOB.format(url=server.url, wanted=WANTED))
             for fault in FAULTS:
@@ -93,9 +99,14 @@ def main() -> None:
                 run = run_of(folder, fault)
                 seconds[fault] = time.monotonic() - began
                 sums += measured(run, server, local)
-                say(f"{fault}: {seconds[fault]:.1f} s, {server.count('GET')} requests, {counts_of(run).to_json()}")
+                say(
+                    f"{fault}: {seconds[fault]:.1f} s, {server.count('GET')} requests, "
+                    f"{counts_of(run).to_json()}"
+                )
+
             if KILLS:
                 sums += killed(folder, server, local)
+
     clean = seconds["none"]
     result = {
         "faults": len(FAULTS) - 1,
@@ -145,40 +156,60 @@ def counts_of(run: Path) -> IngestCounts:
 
 
 def mismatches(run: Path, local: dict[tuple[str, int], tuple[str, str]]) -> int:
-    """Documents with another id or text than the local file's, and sums that are wrong. A page whose equal comes before it in
-    the local run is a duplicate there, and may be none where the other was not wanted."""
+    """Documents with another id or text than the local file's, and sums that are wrong. A page whose equal
+    comes before it in the local run is a duplicate there, and may be none where the other was not wanted."""
     counts, rows = counts_of(run), documents(run, "crawl-data")
     rejects = sum(1 for _ in REJECTS.open(run).read())
     adds_up = counts.records == counts.records_read + counts.records_failed == len(rows) + rejects == WANTED
     others = [place for place, row in rows.items() if place in local and local[place] != row]
     texts = {text for _, text in local.values()}
-    return len(others) + sum(place not in local and row[1] not in texts for place, row in rows.items()) + (not adds_up)
+    return (
+        len(others)
+        + sum(place not in local and row[1] not in texts for place, row in rows.items())
+        + (not adds_up)
+    )
 
 
 def measured(run: Path, server: WebServer, local: dict[tuple[str, int], tuple[str, str]]) -> Counter[str]:
     counts = counts_of(run)
     asked = [request for request in server.requests if request.path.endswith(".warc.gz")]
-    sums = Counter({name: getattr(counts, name) for name in ("records", "records_read", "records_failed", "record_bytes")})
+    sums = Counter(
+        {
+            name: getattr(counts, name)
+            for name in ("records", "records_read", "records_failed", "record_bytes")
+        }
+    )
     sums["mismatches"] = mismatches(run, local)
-    sums["requests"], sums["repeated"], sums["sent"] = len(asked), len(asked) - counts.requests, server.sent_pages
+
+    sums["requests"], sums["repeated"], sums["sent"] = (
+        len(asked),
+        len(asked) - counts.requests,
+        server.sent_pages,
+    )
     if run.name == "none":
         sums["open_most_none"] = server.open_most
+
     return sums
 
 
 def killed(folder: Path, server: WebServer, local: dict[tuple[str, int], tuple[str, str]]) -> Counter[str]:
-    """What a run gives that is killed KILLS times and then goes on to its end. The server waits before each page, so that there
-    is something left to kill, however fast the machine is; `kills` counts runs that had not ended by themselves."""
+    """What a run gives that is killed KILLS times and then goes on to its end. The server waits before each
+    page, so that there is something left to kill, however fast the machine is; `kills` counts runs that had
+    not ended by themselves."""
     server.forget()
     server.fault = of_pages(lambda request, n: Fault(wait_s=PAGE_S))
     moments = random.Random(SEED)
     command: tuple[Any, ...] = ("ingest", str(folder / "job.toml"), "--out", str(folder / "killed"))
     sums: Counter[str] = Counter()
+
     for _ in range(KILLS):
-        child = subprocess.Popen([sys.executable, "-m", "answermill", *command], stdout=sys.stderr, env=dict(os.environ))
+        child = subprocess.Popen(
+            [sys.executable, "-m", "answermill", *command], stdout=sys.stderr, env=dict(os.environ)
+        )
         time.sleep(moments.uniform(1, 10))
         child.kill()
         sums["kills"] += child.wait() == -signal.SIGKILL
+
     server.fault = of_pages(FAULTS["none"])
     run_command(*command)
     sums["mismatches"] = mismatches(folder / "killed", local)

@@ -1,7 +1,8 @@
-"""The dense index's encoder: the packed encoder that the rerankers run on, against Hugging Face's own forward, padded.
+"""The dense index's encoder: the packed encoder that the rerankers run on, against Hugging Face's own
+forward, padded.
 
-Texts: passages of `corpus-wiki`, of at most 100 words; and questions, one a call. Each encoder runs on one thread, and its
-CPU seconds are counted; rounds are interleaved, and ratios are taken round by round.
+Texts: passages of `corpus-wiki`, of at most 100 words; and questions, one a call. Each encoder runs on one
+thread, and its CPU seconds are counted; rounds are interleaved, and ratios are taken round by round.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def passages(data: Path) -> list[tuple[str, str]]:
             document = json.loads(line)
             words = document["text"].split()
             cut += [
-                (document.get("title") or "", " ".join(words[start : start + WORDS])) for start in range(0, len(words), WORDS)
+                (document.get("title") or "", " ".join(words[start : start + WORDS]))
+                for start in range(0, len(words), WORDS)
             ]
             if len(cut) >= PASSAGES:
                 break
@@ -56,11 +58,19 @@ def main() -> None:
     use_threads()
     texts = passages(options.data)
     questions = [text.split(".")[0] for _, text in texts[:QUESTIONS]]
-    encoders: dict[str, Encoder] = {"packed": load_encoder(PackedTransformer), "padded": load_encoder(PaddedTransformer)}
-    vectors = {name: encoder.encode_passages(texts) for name, encoder in encoders.items()}  # also warms them up
+    encoders: dict[str, Encoder] = {
+        "packed": load_encoder(PackedTransformer),
+        "padded": load_encoder(PaddedTransformer),
+    }
+
+    # Also warms them up.
+    vectors = {name: encoder.encode_passages(texts) for name, encoder in encoders.items()}
     works: dict[str, tuple[int, Callable[[Encoder], object]]] = {
         "passages": (len(texts), lambda encoder: encoder.encode_passages(texts)),
-        "questions": (len(questions), lambda encoder: [encoder.encode_questions([text]) for text in questions]),
+        "questions": (
+            len(questions),
+            lambda encoder: [encoder.encode_questions([text]) for text in questions],
+        ),
     }
     result: dict[str, float | int | str] = {
         "passages": len(texts),
@@ -69,17 +79,23 @@ def main() -> None:
         "torch": torch.__version__,
         "largest_difference": float(np.abs(vectors["packed"] - vectors["padded"]).max()),
     }
+
     for what, (count, work) in works.items():
         taken: dict[str, list[float]] = {name: [] for name in encoders}
         for number in range(options.rounds):
             for name in sorted(encoders, reverse=bool(number % 2)):
                 taken[name].append(seconds(lambda name=name, work=work: work(encoders[name])))  # type: ignore[misc]
-            say(f"{what} round {number + 1}: " + ", ".join(f"{name} {count / taken[name][-1]:.1f}/s" for name in taken))
+            say(
+                f"{what} round {number + 1}: "
+                + ", ".join(f"{name} {count / taken[name][-1]:.1f}/s" for name in taken)
+            )
+
         for name, all_seconds in taken.items():
             result[f"{name}_{what}_per_s"] = count / statistics.median(all_seconds)
         result[f"{what}_ratio"] = statistics.median(
             slow / fast for slow, fast in zip(taken["padded"], taken["packed"], strict=True)
         )
+
     finish("dense_encoding", result, options.save)
 
 

@@ -1,9 +1,9 @@
-"""The same rows whatever the order: a tiny job of all steps, with its pages, questions and labels in other orders and files,
-and other numbers of shards, blocks and worker processes.
+"""The same rows whatever the order: a tiny job of all steps, with its pages, questions and labels in other
+orders and files, and other numbers of shards, blocks and worker processes.
 
-`mismatches` counts folders of a permuted run whose rows, sorted, are not those of the first run. The columns that name the
-input file and the place in it are left out, since a page lies elsewhere then. No page is there twice: of two, the first would
-stay.
+`mismatches` counts folders of a permuted run whose rows, sorted, are not those of the first run. The columns
+that name the input file and the place in it are left out, since a page lies elsewhere then. No page is there
+twice: of two, the first would stay.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ def measure(folder: Path, permutations: int, with_workers: int) -> dict[str, int
     expected = rows_of(tiny_job.write(folder / "job", encoder), folder / "run")
     assert len(set(expected.values())) > len(expected) // 2, "the folders are not empty"
     mismatches = 0
+
     for n in range(permutations):
         dice = random.Random(n)
         processes = 2 + n // with_workers % 2 if with_workers and n % with_workers == with_workers - 1 else 1
@@ -47,13 +48,20 @@ def measure(folder: Path, permutations: int, with_workers: int) -> dict[str, int
         rows = rows_of(tiny_job.write(place / "job", encoder, dice, processes), place / "run")
         different = sorted(name for name in expected if rows[name] != expected[name])
         mismatches += len(different)
-        say(f"permutation {n}: {processes} processes, {'the same rows' if not different else f'others in {different}'}")
+        say(
+            f"permutation {n}: {processes} processes, "
+            f"{'the same rows' if not different else f'others in {different}'}"
+        )
+
     return {"permutations": permutations, "folders": len(expected), "mismatches": mismatches}
 
 
 def main() -> None:
     options = arguments(
-        "determinism", __doc__ or "", needs_data=False, numbers={"permutations": f"how many; {PERMUTATIONS} if absent"}
+        "determinism",
+        __doc__ or "",
+        needs_data=False,
+        numbers={"permutations": f"how many; {PERMUTATIONS} if absent"},
     )
     with tempfile.TemporaryDirectory() as folder:
         permutations = 1 if options.smoke else int(options.permutations or PERMUTATIONS)

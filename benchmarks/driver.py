@@ -1,7 +1,9 @@
-"""What the command itself holds where a step has 100,000 units: the peak of its memory and its seconds from the reports of all
-units to the folders that the next step opens; and how large the graphs are that it sends to an engine.
+"""What the command itself holds where a step has 100,000 units: the peak of its memory and its seconds from
+the reports of all units to the folders that the next step opens; and how large the graphs are that it sends
+to an engine.
 
-The reports, and small files in place of the parts, are written beforehand. A graph is built as a step builds it, and not run.
+The reports, and small files in place of the parts, are written beforehand. A graph is built as a step builds
+it, and not run.
 """
 
 from __future__ import annotations
@@ -71,13 +73,20 @@ windows = "all"
 
 def step_of_files(run: Path) -> Step[IngestCounts]:
     """The ingest step of as many files."""
-    return Step(run, INGEST, {"min_words": 30}, {f"crawl/{n:06d}.warc.gz": f"{n} bytes" for n in range(UNITS)})
+    return Step(
+        run, INGEST, {"min_words": 30}, {f"crawl/{n:06d}.warc.gz": f"{n} bytes" for n in range(UNITS)}
+    )
 
 
 def report_of(unit: int, part: Callable[[str], Part]) -> Report[IngestCounts]:
     counts = IngestCounts(pages=35_000, documents=30_000, rejected={"too_short": 5_000}, passages=150_000)
     digest = hashlib.sha256(str(unit).encode()).hexdigest()
-    return Report(unit, {folder.name: (part(folder.name),) for folder in INGEST}, counts, {f"crawl/{unit:06d}.warc.gz": digest})
+    return Report(
+        unit,
+        {folder.name: (part(folder.name),) for folder in INGEST},
+        counts,
+        {f"crawl/{unit:06d}.warc.gz": digest},
+    )
 
 
 def write_reports(run: Path) -> None:
@@ -105,7 +114,8 @@ def write_reports(run: Path) -> None:
 
 
 def commit(run: Path) -> tuple[float, float, float]:
-    """What the command does when it is started again, all units have reported, and the next step opens what they wrote.
+    """What the command does when it is started again, all units have reported, and the next step opens what
+    they wrote.
 
     Returns its peak in GB, and its seconds on the clock and of a core.
     """
@@ -150,6 +160,7 @@ def graphs_of_questions(job: Job, run: Path) -> Iterable[tuple[str, float]]:
     commit_nothing(run, RETRIEVE, blocks)
     commit_nothing(run, RERANK, blocks)
     retrieved, scored = RETRIEVED.open(run), SCORED.open(run)
+
     rerank, annotate = Step(run, RERANK, {}, {}), Step(run, ANNOTATE, {}, {})
     stages = RunStages(CheckedPlan.of(job), questions_of(run, retrieved), retrieved, rerank)
     yield "rerank", of_units(rerank, blocks, stages)
@@ -165,7 +176,9 @@ def graphs_of_files(job: Job, run: Path) -> Iterable[tuple[str, float]]:
     commit_nothing(run, INGEST, UNITS)
     index, propagate = Step(run, INDEX, {}, {}), Step(run, PROPAGATE, {}, {})
     yield "index", of_units(index, UNITS, BuildShard(job, PASSAGES.open(run), index))
-    label = LabelPart(PassageParts.of(run, windows=True), GivenLabels(propagate.work / "labels"), job.propagate, propagate)
+    label = LabelPart(
+        PassageParts.of(run, windows=True), GivenLabels(propagate.work / "labels"), job.propagate, propagate
+    )
     yield "propagate", of_units(propagate, UNITS, label)
 
 
@@ -174,17 +187,26 @@ def of_units(step: Step[Any], units: int, work: UnitWork) -> float:
 
 
 def measure(folder: Path, inline: bool = False) -> dict[str, Any]:
-    """The figures, from runs in `folder`; what is measured runs in a fresh process, or in this one with `inline`."""
+    """The figures, from runs in `folder`; what is measured runs in a fresh process, or in this one with
+    `inline`."""
     (folder / "job.toml").write_text(JOB.format(encoder=small_encoder()), encoding="utf-8")
     job = load(folder / "job.toml")
-    files, questions = dict(graphs_of_files(job, folder / "files")), dict(graphs_of_questions(job, folder / "questions"))
+    files, questions = (
+        dict(graphs_of_files(job, folder / "files")),
+        dict(graphs_of_questions(job, folder / "questions")),
+    )
     result: dict[str, Any] = {f"graph_mb_{step}": size for step, size in (files | questions).items()}
     result |= {"graph_mb_100k_files": max(files.values()), "graph_mb_1m_questions": max(questions.values())}
     write_reports(folder / "run")
+
     say(f"the reports of {UNITS:,} units are written")
     with processes(1, inline) as pool:
         peak, seconds, of_a_core = pool.submit(commit, folder / "run").result()
-    return result | {"peak_gb_100k_parts": peak, "seconds_100k_parts": seconds, "core_seconds_100k_parts": of_a_core}
+    return result | {
+        "peak_gb_100k_parts": peak,
+        "seconds_100k_parts": seconds,
+        "core_seconds_100k_parts": of_a_core,
+    }
 
 
 def main() -> None:

@@ -1,11 +1,14 @@
-"""The same bytes whatever carries the work: the sample from its pages to answers, by each engine of this machine.
+"""The same bytes whatever carries the work: the sample from its pages to answers, by each engine of this
+machine.
 
-The plan is short and the dense encoder small, since most of the time goes into starting workers. `runs`: how often the job was
-run, first in this process, then by each other way once, and with four threads `runs_threads_4` times (--threads). `mismatches`:
-files (parts, indexes, answers) of the others that have other bytes than the first's, or are missing. `seconds_...`: the whole
-command, the median of its runs. Ways whose name begins with s3 have job, input and run in an object store (moto's): in the
-command's own process; by two workers on an island, whose temporary folder is its own; and by Flink with a TaskManager and a
-pool on each of two machines (see machines.py). With --smoke two ways, and few passages; --only names the others to try.
+The plan is short and the dense encoder small, since most of the time goes into starting workers. `runs`: how
+often the job was run, first in this process, then by each other way once, and with four threads
+`runs_threads_4` times (--threads). `mismatches`: files (parts, indexes, answers) of the others that have
+other bytes than the first's, or are missing. `seconds_...`: the whole command, the median of its runs. Ways
+whose name begins with s3 have job, input and run in an object store (moto's): in the command's own process;
+by two workers on an island, whose temporary folder is its own; and by Flink with a TaskManager and a pool on
+each of two machines (see machines.py). With --smoke two ways, and few passages; --only names the others to
+try.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ THREADS = ("--direct_running_mode=multi_threading", "--direct_num_workers=4")
 
 @dataclass(frozen=True)
 class Site:
-    """Where a command runs: Beam's options; and the machine on whose network it is, with the store that holds all files."""
+    """Where a command runs: Beam's options; and the machine on whose network it is, with the store that holds
+    all files."""
 
     options: Sequence[str] = ()
     machine: Machine | None = None
@@ -107,10 +111,19 @@ WAYS: dict[str, tuple[Callable[[], AbstractContextManager[Site]], Sequence[str]]
 
 def main() -> None:
     numbers = {"threads": "runs with four threads; 1 if absent"}
-    options = arguments("engines_equal", __doc__ or "", needs_data=False, numbers=numbers, choices={"only": ["all", *WAYS]})
-    ways = list(WAYS)[:2] if options.smoke else list(WAYS) if options.only == "all" else ["in_process", options.only]
+    options = arguments(
+        "engines_equal", __doc__ or "", needs_data=False, numbers=numbers, choices={"only": ["all", *WAYS]}
+    )
+    ways = (
+        list(WAYS)[:2]
+        if options.smoke
+        else list(WAYS)
+        if options.only == "all"
+        else ["in_process", options.only]
+    )
     rounds = dict.fromkeys(ways, 1) | {"threads_4": int(options.threads or 1)}
     result: dict[str, float | int | str] = {"runs": 0, "mismatches": 0, "runs_threads_4": rounds["threads_4"]}
+
     with tempfile.TemporaryDirectory() as folder:
         sample = Path(folder) / "sample"
         sample.mkdir()
@@ -121,11 +134,13 @@ def main() -> None:
         if not options.smoke:
             shutil.copytree(small_encoder(), sample / "encoder")
             text = text.replace("[index]", '[index]\nencoder = "encoder"')
+
         job.write_text(text, encoding="utf-8")
         for way in ways:
             start, settings = WAYS[way]
             taken: list[float] = []
             settings = (*(SETTINGS if not options.smoke else SETTINGS[:1]), *settings)
+
             for n in range(rounds[way]):
                 run = Path(folder) / f"{way}-{n}"
                 with start() as site:
@@ -137,8 +152,10 @@ def main() -> None:
                 result["runs"] = int(result["runs"]) + 1
                 result["mismatches"] = int(result["mismatches"]) + len(different)
                 shutil.rmtree(run)
+
             result["files"] = len(wanted)
             result[f"seconds_{way}"] = statistics.median(taken)
+
     finish("engines_equal", result, options.save)
 
 

@@ -1,10 +1,10 @@
 """`cross_encoder` beside each family's own forward pass: the largest differences of its logits, in fp32.
 
-A random model of each family, of 6 layers of 128 numbers, with a tokenizer of the family's kind; pairs of a question of the
-sample with one to twenty others, so of 10 to 128 tokens. `FAMILY_difference` is to transformers' own forward pass over each
-pair by itself, `FAMILY_beside_others` that of a pair scored alone from the same pair among all; logits have a standard
-deviation of about 1, and scores are rounded to six decimals before they order a list. `packed` counts the families that the
-packed encoder computes.
+A random model of each family, of 6 layers of 128 numbers, with a tokenizer of the family's kind; pairs of a
+question of the sample with one to twenty others, so of 10 to 128 tokens. `FAMILY_difference` is to
+transformers' own forward pass over each pair by itself, `FAMILY_beside_others` that of a pair scored alone
+from the same pair among all; logits have a standard deviation of about 1, and scores are rounded to six
+decimals before they order a list. `packed` counts the families that the packed encoder computes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ def pairs(texts: list[str]) -> list[tuple[str, str]]:
     """Each text as a question, with one that is longer or shorter."""
     count = len(texts)
     lengths = [1 + 7 * n % 20 for n in range(PAIRS)]
-    return [(texts[n % count], " ".join(texts[(n + 1 + i) % count] for i in range(size))) for n, size in enumerate(lengths)]
+    return [
+        (texts[n % count], " ".join(texts[(n + 1 + i) % count] for i in range(size)))
+        for n, size in enumerate(lengths)
+    ]
 
 
 @torch.inference_mode()
@@ -52,6 +55,7 @@ def main() -> None:
     if options.smoke:
         of_pairs, families, size = of_pairs[:6], ["bert", "deberta-v2"], {"layers": 1, "width": 16}
     result: dict[str, float | int | str] = {"pairs": len(of_pairs), "families": len(families), "packed": 0}
+
     for family in families:
         with tempfile.TemporaryDirectory() as name:
             folder = write_classifier(Path(name), family, texts, positions=POSITIONS, words=WORDS, **size)
@@ -62,8 +66,14 @@ def main() -> None:
             key = family.replace("-", "_")
             result[f"{key}_difference"] = float(np.abs(together - own_logits(folder, of_pairs)).max())
             result[f"{key}_beside_others"] = float(np.abs(together - alone).max())
-            say(f"{family}: {result[f'{key}_difference']:.2g}, beside others {result[f'{key}_beside_others']:.2g}")
-    result["largest_difference"] = max(float(value) for key, value in result.items() if key.endswith("_difference"))
+            say(
+                f"{family}: {result[f'{key}_difference']:.2g}, beside others "
+                f"{result[f'{key}_beside_others']:.2g}"
+            )
+
+    result["largest_difference"] = max(
+        float(value) for key, value in result.items() if key.endswith("_difference")
+    )
     finish("families", result, options.save)
 
 

@@ -1,6 +1,8 @@
-"""Faults that users meet, one at a time: does each end in its documented exit code, with a message that helps, and no row lost?
+"""Faults that users meet, one at a time: does each end in its documented exit code, with a message that
+helps, and no row lost?
 
-Each fault of `fault_list/` is done to a copy of a small complete run or of its inputs; then a command is typed. Counts:
+Each fault of `fault_list/` is done to a copy of a small complete run or of its inputs; then a command is
+typed. Counts:
 
 - `silent`: the command ended with 0, and rows are lost or changed, or it does not say what it must;
 - `tracebacks`: it ended with a traceback, or with an exit code that is not documented, or with 70;
@@ -42,7 +44,8 @@ FAST = (
 
 
 def try_numbered(n: int, sound: Path) -> tuple[str, Ended, set[str]]:
-    """The fault's name, the end of its command and what is wrong with it; `sound` is the folder of the undisturbed run."""
+    """The fault's name, the end of its command and what is wrong with it; `sound` is the folder of the
+    undisturbed run."""
     return (FAULTS[n].name, *try_fault(FAULTS[n], Place(sound)))
 
 
@@ -51,27 +54,35 @@ def main() -> None:
         "faults",
         __doc__ or "",
         needs_data=False,
-        numbers={"fuzz": "minutes of damaged files, instead of the list", "processes": "how many faults at once; default 4"},
+        numbers={
+            "fuzz": "minutes of damaged files, instead of the list",
+            "processes": "how many faults at once; default 4",
+        },
         paths={"only": "try only the faults with this in their name; saves nothing"},
     )
+
     names = [fault.name for fault in FAULTS]
     if len(names) != len(set(names)):
         raise ValueError(f"two faults have one name: {[name for name, n in Counter(names).items() if n > 1]}")
+
     with tempfile.TemporaryDirectory(prefix="answermill-faults-") as folder:
         (Path(folder) / "sound").mkdir()
         sound = sound_place(Path(folder) / "sound")
         if options.fuzz is not None:
             finish("faults", fuzz.throw(sound, 60 * options.fuzz, say), save=False)
             return
+
         chosen = [n for n, fault in enumerate(FAULTS) if not options.smoke or fault.name in FAST]
         if options.only is not None:
             chosen = [n for n in chosen if str(options.only) in FAULTS[n].name]
         counts: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
+
         with processes(int(options.processes or 4), inline=options.smoke) as pool:
             for task in as_completed([pool.submit(try_numbered, n, sound.folder) for n in chosen]):
                 name, ended, wrong = task.result()
                 counts.update(wrong)
                 say(f"{name:<44} {ended.code:>3}  {' '.join(sorted(wrong)) or 'ok'}  {ended.message[:200]}")
+
         finish("faults", {"tried": len(chosen), **counts}, options.save and options.only is None)
 
 

@@ -1,9 +1,10 @@
-"""Crawl files that were damaged at random, thrown at the readers: gzip, WARC, records that are fetched alone, HTTP and HTML.
+"""Crawl files that were damaged at random, thrown at the readers: gzip, WARC, records that are fetched alone,
+HTTP and HTML.
 
-Each target damages a part of the sample web as a seed says, reads it, and names what is wrong with the outcome: an error, a
-page that is lost though its bytes are sound, a record that is not counted, a place that is not in the file.
-`--minutes N` throws for so long at each target; what is found is printed with its target and seed, and belongs among the CASES
-of tests/indexing/crawl/test_readers.py.
+Each target damages a part of the sample web as a seed says, reads it, and names what is wrong with the
+outcome: an error, a page that is lost though its bytes are sound, a record that is not counted, a place that
+is not in the file. `--minutes N` throws for so long at each target; what is found is printed with its target
+and seed, and belongs among the CASES of tests/indexing/crawl/test_readers.py.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def read_gzip(folder: Path, seed: int) -> Iterator[str]:
     content, sound, damaged_from = _damaged(folder / "a.gz", seed)
     stream = ByteStream(folder / "a.gz", True, b"WARC/")
     read, position = bytearray(), 0
+
     try:
         for _ in range(STEPS):
             if count := stream.need(4096):
@@ -52,6 +54,7 @@ def read_gzip(folder: Path, seed: int) -> Iterator[str]:
                 stream.resume()
             else:
                 break
+
             if stream.position < position:
                 yield f"position {stream.position} after {position}"
             if not 0 <= stream.offset() <= len(content):
@@ -61,6 +64,7 @@ def read_gzip(folder: Path, seed: int) -> Iterator[str]:
             yield "the stream does not end"
     finally:
         stream.close()
+
     whole = b"".join(_inflated(member) for member in _members_before(sound, damaged_from))
     if not read.startswith(whole):
         yield "bytes before the damage are others"
@@ -93,10 +97,12 @@ def read_records(folder: Path, seed: int) -> Iterator[str]:
         else:
             starts[number] = len(content)
             content += changed
+
     (folder / "records.warc.gz").write_bytes(content)
     outcomes = list(record_pages(folder / "records.warc.gz", records, starts, failures))
     if len(outcomes) != len(records):
         yield f"{len(outcomes)} outcomes of {len(records)} records"
+
     for number, (record, outcome) in enumerate(zip(records, outcomes, strict=False)):
         if not record.offset <= outcome.source_offset <= record.end or outcome.source_file != "crawl":
             yield f"record {number} is at {outcome.source_offset}, not in {record.offset}–{record.end}"
@@ -109,7 +115,10 @@ def read_http(folder: Path, seed: int) -> Iterator[str]:
     draw = random.Random(seed)
     member, _ = draw.choice(_responses())
     block = mutated(_inflated(member).partition(b"\r\n\r\n")[2], draw)
-    fields = {"warc-type": draw.choice(["response", "resource", "conversion"]), "content-type": "application/http"}
+    fields = {
+        "warc-type": draw.choice(["response", "resource", "conversion"]),
+        "content-type": "application/http",
+    }
     outcome = page(Place("a", 0), fields, block)
     if not isinstance(outcome, RawPage | Rejected):
         yield f"{type(outcome).__name__} came back"
@@ -119,7 +128,9 @@ def read_html(folder: Path, seed: int) -> Iterator[str]:
     """A page is a document or a reject, whatever its markup is; sentences can be written as UTF-8."""
     draw = random.Random(seed)
     sound = draw.choice(_pages())
-    outcome = parse(replace(sound, body=mutated(sound.body, draw)), DocumentRules(language="", min_words=0), _extractor())
+    outcome = parse(
+        replace(sound, body=mutated(sound.body, draw)), DocumentRules(language="", min_words=0), _extractor()
+    )
     if not isinstance(outcome, Document | Rejected):
         yield f"{type(outcome).__name__} came back"
     elif isinstance(outcome, Document):
@@ -144,7 +155,8 @@ def wrong(target: str, folder: Path, seed: int) -> list[str]:
 
 
 def _damaged(file: Path, seed: int) -> tuple[bytes, bytes, int]:
-    """Write some of the sample's members, damaged; returns (what was written, the sound bytes, first other byte)."""
+    """Write some of the sample's members, damaged; returns (what was written, the sound bytes, first other
+    byte)."""
     draw = random.Random(seed)
     sound = b"".join(draw.sample(_members(), 5))
     content = mutated(sound, draw)
@@ -203,11 +215,15 @@ def _inflated(member: bytes) -> bytes:
 
 def main() -> None:
     options = arguments(
-        "fuzz", __doc__ or "", needs_data=False, numbers={"minutes": "how long to throw at each target; 1 if absent"}
+        "fuzz",
+        __doc__ or "",
+        needs_data=False,
+        numbers={"minutes": "how long to throw at each target; 1 if absent"},
     )
     minutes = 0.01 if options.smoke else 1.0 if options.minutes is None else options.minutes
     thrown: Counter[str] = Counter()
     findings: Counter[str] = Counter()
+
     with tempfile.TemporaryDirectory() as folder:
         for target in TARGETS:
             say(f"{target}, {minutes:g} minutes")
@@ -219,8 +235,12 @@ def main() -> None:
                     say(f'("{target}", {seed}): {what}')
                 if time.monotonic() > end:
                     break
+
     _extractor().close()
-    result = {f"thrown_{target}": thrown[target] for target in TARGETS} | {"findings": findings.total(), "minutes": minutes}
+    result = {f"thrown_{target}": thrown[target] for target in TARGETS} | {
+        "findings": findings.total(),
+        "minutes": minutes,
+    }
     finish("fuzz", result, options.save)
 
 

@@ -1,17 +1,22 @@
-"""Cross-encoders on a graphics card: pairs a second, the share of its peak, and beside sentence-transformers; random weights.
+"""Cross-encoders on a graphics card: pairs a second, the share of its peak, and beside sentence-transformers;
+random weights.
 
-64 questions of SQuAD-sent's test set, each with 400 candidates, as in cascade_speed, through three shapes: `minilm`, 6 layers
-of 384; `base`, 12 of 768; `large`, 24 of 1,024. From text to scores, in turns, medians over the rounds: `SHAPE_pairs_per_s` of
-`pointwise` in the card's fast precision; `.._over_sentence_transformers`, its speed over that of `CrossEncoder.predict` with
-its defaults; `.._best`, over that of `predict` in the same precision, with flash attention where it is installed
-(`predict_best_attention`) and the batch size that a trial finds fastest; `.._cascade_over_monolithic` at α = .3, five exits.
+64 questions of SQuAD-sent's test set, each with 400 candidates, as in cascade_speed, through three shapes:
+`minilm`, 6 layers of 384; `base`, 12 of 768; `large`, 24 of 1,024. From text to scores, in turns, medians
+over the rounds: `SHAPE_pairs_per_s` of `pointwise` in the card's fast precision;
+`.._over_sentence_transformers`, its speed over that of `CrossEncoder.predict` with its defaults; `.._best`,
+over that of `predict` in the same precision, with flash attention where it is installed
+(`predict_best_attention`) and the batch size that a trial finds fastest; `.._cascade_over_monolithic` at α =
+.3, five exits.
 
-`SHAPE_share_of_peak`: products with the layers' weights alone, 2 × weights × tokens a second, over what the card multiplies in
-square matrices of 8,192 rows in the same precision (`peak_tflops`): attention's own products come on top, so it is no more than
-that. `.._training_tokens_per_s` is of a cross-encoder's steps of 16,384 tokens with dropout, and `.._training_share_of_peak`
-counts three times the products, for loss and gradient.
+`SHAPE_share_of_peak`: products with the layers' weights alone, 2 × weights × tokens a second, over what the
+card multiplies in square matrices of 8,192 rows in the same precision (`peak_tflops`): attention's own
+products come on top, so it is no more than that. `.._training_tokens_per_s` is of a cross-encoder's steps of
+16,384 tokens with dropout, and `.._training_share_of_peak` counts three times the products, for loss and
+gradient.
 
-Without a card it ends with a sentence; with --smoke the same code runs on tiny shapes, on the processor if there is no card.
+Without a card it ends with a sentence; with --smoke the same code runs on tiny shapes, on the processor if
+there is no card.
 """
 
 from __future__ import annotations
@@ -51,7 +56,11 @@ SHAPES = {
 QUESTIONS, CANDIDATES = 64, 400
 ROWS, PRODUCTS = 8_192, 20  # of the square matrices that are multiplied for the peak
 STEP_TOKENS, STEPS = 16_384, 30
-PRECISIONS: dict[torch.dtype, Precision] = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
+PRECISIONS: dict[torch.dtype, Precision] = {
+    torch.float32: "fp32",
+    torch.bfloat16: "bf16",
+    torch.float16: "fp16",
+}
 
 
 def layer_weights(model: CascadeModel) -> int:
@@ -66,14 +75,19 @@ def training_tokens_per_s(
     """Tokens a second of a cross-encoder's steps, after a first one that is not counted."""
     questions = [
         [
-            LabelledCandidate(r.question.question_id, r.question.text, f"{n}-{i}", "", "", i, c.text, int(i == 0))
+            LabelledCandidate(
+                r.question.question_id, r.question.text, f"{n}-{i}", "", "", i, c.text, int(i == 0)
+            )
             for i, c in enumerate(r.candidates)
         ]
         for n, r in enumerate(lists)
     ]
-    task = PairTask(model, tokeniser, questions, lambda folder, trained: None, PairOptions(tokens=STEP_TOKENS))
+    task = PairTask(
+        model, tokeniser, questions, lambda folder, trained: None, PairOptions(tokens=STEP_TOKENS)
+    )
     optimizer = torch.optim.AdamW([p for _, group in task.rates for p in group], lr=1e-6, fused=True)
     updates = Updates(optimizer, precision=precision, clip=1.0, batches=1, processes=ALONE, seed=0)
+
     model.train()
     began, done, epoch = 0.0, 0, 0
     while done <= STEPS:
@@ -85,12 +99,18 @@ def training_tokens_per_s(
             if done > STEPS:
                 break
         epoch += 1
+
     next(model.parameters()).flatten()[0].item()  # waits for the last step
     return STEPS * task.tokens / (time.perf_counter() - began)
 
 
 def figures(
-    name: str, device: str, tokeniser: Tokeniser, lists: Sequence[RankedList], rounds: int, attention: str | None
+    name: str,
+    device: str,
+    tokeniser: Tokeniser,
+    lists: Sequence[RankedList],
+    rounds: int,
+    attention: str | None,
 ) -> dict[str, float | int | str]:
     """Of one shape."""
     shape, exits = SHAPES[name]
@@ -103,6 +123,7 @@ def figures(
     whole = CascadeModel(model.encoder, exits[-1:]).to(device)
     learnt = training_tokens_per_s(whole, tokeniser, lists, PRECISIONS[precision])
     say(f"{name}: {beside['monolithic_pairs_per_s']:,.0f} pairs/s, {learnt:,.0f} tokens/s in training")
+
     return {
         f"{name}_pairs_per_s": beside["monolithic_pairs_per_s"],
         f"{name}_share_of_peak": tokens_per_s * flops / peak,
@@ -124,13 +145,19 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu" and not options.smoke:
         raise SystemExit(
-            "benchmarks.gpu_speed: PyTorch finds no graphics card here, so nothing was measured; run it where "
+            "benchmarks.gpu_speed: PyTorch finds no graphics card here, so nothing was measured; run it "
+            "where "
             "torch.cuda.is_available(), or try the code with --smoke"
         )
+
     if options.smoke:
         shrink(globals(), QUESTIONS=3, CANDIDATES=10, ROWS=64, PRODUCTS=2, STEP_TOKENS=512, STEPS=2)
         tiny: dict[str, Any] = {"width": 32, "heads": 2, "inner": 64, "layers": 5}
-        shrink(globals(), SHAPES={name: (replace(shape, **tiny), (1, 2, 3, 4, 5)) for name, (shape, _) in SHAPES.items()})
+        shrink(
+            globals(),
+            SHAPES={name: (replace(shape, **tiny), (1, 2, 3, 4, 5)) for name, (shape, _) in SHAPES.items()},
+        )
+
     os.environ["TOKENIZERS_PARALLELISM"] = "true"  # theirs and ours
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -138,9 +165,13 @@ def main() -> None:
     attention = "flash_attention_2" if flash and device == "cuda" else None
     lists = lists_of(Path(options.data) / SET, QUESTIONS, CANDIDATES)
     if not options.smoke:
-        gc.freeze()  # the lists stay: Python would look through them again and again, for longer than a card computes
+        # The lists stay: Python would look through them again and again, for longer than a card computes.
+        gc.freeze()
+
     tokeniser = Tokeniser(find_model(DEFAULT))
-    result: dict[str, float | int | str] = {"device": torch.cuda.get_device_name() if device == "cuda" else "processor"}
+    result: dict[str, float | int | str] = {
+        "device": torch.cuda.get_device_name() if device == "cuda" else "processor"
+    }
     for name in SHAPES:
         result |= figures(name, device, tokeniser, lists, options.rounds, attention)
     finish("gpu_speed", result | {"predict_best_attention": attention or "sdpa"}, options.save)

@@ -1,7 +1,9 @@
-"""Scoring from bits beside a store of floats and encoding anew, in the form of HAS' Table 6: one question, 500 candidates.
+"""Scoring from bits beside a store of floats and encoding anew, in the form of HAS' Table 6: one question,
+500 candidates.
 
-For D of 384 and 768, answers of L = 64, 128 and 200 tokens, and M = 128 and 768 hidden numbers of the attention (the paper's M
-is 768 on insuranceQA, of which its Table 6 is, and 128 elsewhere); one thread, in turns:
+For D of 384 and 768, answers of L = 64, 128 and 200 tokens, and M = 128 and 768 hidden numbers of the
+attention (the paper's M is 768 on insuranceQA, of which its Table 6 is, and 128 elsewhere); one thread, in
+turns:
 
     float         the plain formulas over a store of float32 [500, L, D]; its numbers are ±1, so that all score the same
     packed        `rerankers.hashing.bits` over the same in bits, W1 in 7 bits: as a new attention's weights are
@@ -10,9 +12,10 @@ is 768 on insuranceQA, of which its Table 6 is, and 128 elsewhere); one thread, 
                   768, in the processor's fast precision; ENCODED of the answers are, and the time is scaled to 500
     pooled        cosines of a vector for each answer
 
-Times are the processor's, milliseconds a question, medians over the rounds; a ratio is the median of the rounds' ratios.
-`speed_over_float` and `speed_over_recalculated` are of D = 768, L = 200, M = 768, the paper's; `max_difference` is the largest
-between `packed` or `packed_fine` and `float` of all runs. `gib_` is the memory of the paper's 24,981 answers by formula.
+Times are the processor's, milliseconds a question, medians over the rounds; a ratio is the median of the
+rounds' ratios. `speed_over_float` and `speed_over_recalculated` are of D = 768, L = 200, M = 768, the
+paper's; `max_difference` is the largest between `packed` or `packed_fine` and `float` of all runs. `gib_` is
+the memory of the paper's 24,981 answers by formula.
 """
 
 from __future__ import annotations
@@ -61,14 +64,21 @@ def tokens_of(answers: int, length: int) -> Packed:
     return Packed(ids, torch.zeros_like(ids), torch.arange(length).repeat(answers), own, starts, lengths)
 
 
-def measure(encoder: LayeredEncoder, length: int, hidden: int, rounds: int) -> tuple[dict[str, list[float]], float]:
-    """Each way's seconds, in turns, after one round that does not count; and the largest difference to `plain`."""
+def measure(
+    encoder: LayeredEncoder, length: int, hidden: int, rounds: int
+) -> tuple[dict[str, list[float]], float]:
+    """Each way's seconds, in turns, after one round that does not count; and the largest difference to
+    `plain`."""
     width = encoder.shape.width
-    w1, w2, m = (torch.nn.Linear(*shape, bias=False).weight for shape in ((width, hidden), (width, hidden), (hidden, 1)))
+    w1, w2, m = (
+        torch.nn.Linear(*shape, bias=False).weight
+        for shape in ((width, hidden), (width, hidden), (hidden, 1))
+    )
     question = torch.rand(width) + 0.5
     codes = Codes(pack(torch.randn(CANDIDATES * length, width)), np.full(CANDIDATES, length))
     store = unpack(codes.bits).view(CANDIDATES, length, width)
     few = Codes(codes.bits[: ENCODED * length], codes.lengths[:ENCODED])
+
     pooled, asked = torch.randn(CANDIDATES, width), tokens_of(ENCODED, length)
     quick, fine = Attention(w1, w2, m[0]), Attention(w1, w2, LARGE * m[0])
     assert (quick.bits_of(question), fine.bits_of(question)) == (7, 14)
@@ -92,11 +102,13 @@ def measure(encoder: LayeredEncoder, length: int, hidden: int, rounds: int) -> t
             taken[name].append(time.process_time() - began)
         if not n:
             taken = {name: [] for name in runs}
+
     taken["recalculated"] = [each * CANDIDATES / ENCODED for each in taken["recalculated"]]
     differences = [
         np.abs(scorer.scores(question, codes) - plain(store, w1, w2, scale * m[0], question).numpy()).max()
         for scorer, scale in ((quick, 1.0), (fine, LARGE))
     ]
+
     return taken, float(max(differences))
 
 
@@ -109,18 +121,27 @@ def over(slow: list[float], quick: list[float]) -> float:
 def main() -> None:
     options = arguments("hashing_speed", __doc__ or "", needs_data=False)
     if options.smoke:
-        shrink(globals(), CANDIDATES=6, ENCODED=3, LENGTHS=(64, 200), BERT=replace(BERT, layers=1, vocabulary=31_000))
+        shrink(
+            globals(),
+            CANDIDATES=6,
+            ENCODED=3,
+            LENGTHS=(64, 200),
+            BERT=replace(BERT, layers=1, vocabulary=31_000),
+        )
+
     torch.set_num_threads(1)
     torch.manual_seed(0)
     bodies = {384: LayeredEncoder.load(find_model(DEFAULT)), 768: LayeredEncoder(BERT)}
     result: dict[str, float | int | str] = {}
     differences = []
+
     for width in WIDTHS:
         encoder = bodies[width].for_inference()
         for length in LENGTHS:
             stored = sizes(CANDIDATES, length, width)
             result[f"mb_float_d{width}_l{length}"] = stored.floats / 1e6
             result[f"mb_packed_d{width}_l{length}"] = stored.bits / 1e6
+
             for hidden in HIDDEN:
                 taken, difference = measure(encoder, length, hidden, options.rounds)
                 differences.append(difference)
@@ -130,12 +151,19 @@ def main() -> None:
                 result[f"speed_over_float_{key}"] = over(taken["float"], taken["packed"])
                 result[f"speed_over_float_fine_{key}"] = over(taken["float"], taken["packed_fine"])
                 result[f"speed_over_recalculated_{key}"] = over(taken["recalculated"], taken["packed"])
-                line = ", ".join(f"{name} {1000 * statistics.median(each):,.1f} ms" for name, each in taken.items())
-                say(f"{key}: {line}; {result[f'speed_over_float_{key}']:.2f} x float, difference {difference:.1e}")
+                line = ", ".join(
+                    f"{name} {1000 * statistics.median(each):,.1f} ms" for name, each in taken.items()
+                )
+                say(
+                    f"{key}: {line}; {result[f'speed_over_float_{key}']:.2f} x float, difference "
+                    f"{difference:.1e}"
+                )
+
     paper = sizes(ANSWERS, 200, 768)
     result |= {f"gib_{name}": size / 2**30 for name, size in paper._asdict().items()}
     result |= {
-        name: result[f"{name}_{PAPER}"] for name in ("speed_over_float", "speed_over_float_fine", "speed_over_recalculated")
+        name: result[f"{name}_{PAPER}"]
+        for name in ("speed_over_float", "speed_over_float_fine", "speed_over_recalculated")
     }
     result["memory_ratio"] = paper.floats / paper.bits
     result["max_difference"] = max(differences)

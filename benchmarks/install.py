@@ -75,6 +75,7 @@ def measure(folder: Path, extras: str, only_wheel: bool) -> dict[str, float | in
     if not only_wheel:
         with seconds(downloaded):
             call(*PIP, "download", "--dest", archives, *CONSTRAINTS, what)
+
     with seconds(installed):
         python = environment / "bin" / "python"
         needs = ("--no-deps",) if only_wheel else ("--find-links", archives)

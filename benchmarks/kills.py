@@ -1,9 +1,11 @@
-"""A tiny job of all steps, killed (SIGKILL) at random moments, again and again: does the same command end with the same bytes?
+"""A tiny job of all steps, killed (SIGKILL) at random moments, again and again: does the same command end
+with the same bytes?
 
-Each command is a forked process, which has all libraries loaded already; it is killed at a moment drawn from the time that an
-undisturbed one takes. When one comes to its end, its run is compared with the undisturbed one, and the next run begins. `runs`
-came to their end; `mismatches` counts those of them that have other files or bytes (Lucene's aside, whose ids are drawn), in
-which `verify` finds something wrong or `clean` something left over, and commands that ended with an error.
+Each command is a forked process, which has all libraries loaded already; it is killed at a moment drawn from
+the time that an undisturbed one takes. When one comes to its end, its run is compared with the undisturbed
+one, and the next run begins. `runs` came to their end; `mismatches` counts those of them that have other
+files or bytes (Lucene's aside, whose ids are drawn), in which `verify` finds something wrong or `clean`
+something left over, and commands that ended with an error.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ def command(job_file: Path, run: Path) -> int:
     process = os.fork()
     if process:
         return process
+
     try:
         from answermill.pipelines.config.job_file import load
         from answermill.pipelines.steps.chain import run_steps, steps_of
@@ -99,6 +102,7 @@ def measure(folder: Path, kills: int) -> dict[str, float | int]:
     began = time.monotonic()
     has_ended(command(job, undisturbed), 1e9)
     seconds = time.monotonic() - began
+
     killed = runs = mismatches = 0
     while killed < kills:
         run = folder / f"run-{runs:04d}"
@@ -112,6 +116,7 @@ def measure(folder: Path, kills: int) -> dict[str, float | int]:
         runs += 1
         mismatches += bool(wrong)
         say(f"run {runs} came to its end; {killed} kills so far{f'; IT DIFFERS: {wrong}' if wrong else ''}")
+
     return {"kills": killed, "runs": runs, "mismatches": mismatches, "seconds_undisturbed": seconds}
 
 

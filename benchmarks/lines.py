@@ -117,6 +117,7 @@ def count(root: Path) -> dict[str, int]:
         result[f"files_{folder}"] = len(texts)
         result[f"lines_{folder}"] = sum(len(text.splitlines()) for text in texts)
         result[f"code_{folder}"] = sum(map(code_lines, texts))
+
     measures = ("files", "lines", "code")
     sums = {measure: sum(result[f"{measure}_{folder}"] for folder in FOLDERS) for measure in measures}
 

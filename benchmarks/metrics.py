@@ -1,8 +1,10 @@
-"""How long the metrics take: 5,000 questions of 100 candidates, and one question of 10,000 tied ones; beside ir-measures.
+"""How long the metrics take: 5,000 questions of 100 candidates, and one question of 10,000 tied ones; beside
+ir-measures.
 
-`seconds_5000x100` is all of P@1, MAP, MRR, nDCG@10, each with its expectation, worst and best order, from arrays;
-`file_seconds_5000x100` the whole of `answermill evaluate` from a Parquet of scores and one of labels; `ir_measures_seconds`
-ir-measures on the same scores and labels as dictionaries, its one arbitrary order of ties.
+`seconds_5000x100` is all of P@1, MAP, MRR, nDCG@10, each with its expectation, worst and best order, from
+arrays; `file_seconds_5000x100` the whole of `answermill evaluate` from a Parquet of scores and one of labels;
+`ir_measures_seconds` ir-measures on the same scores and labels as dictionaries, its one arbitrary order of
+ties.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ def main() -> None:
     score = generator.integers(0, 1_000, n) / 1_000  # some ties in most lists
     label = (generator.random(n) < 0.05).astype(np.int64)
     judged = Judged(QUESTIONS, question, score, label, np.ones(n, np.bool_))
+
     tied = Judged.of([([1.0] * TIED, [1] * 5 + [0] * (TIED - 5))])
 
     ids = [f"q{q}" for q in question], [f"c{c}" for c in np.tile(np.arange(CANDIDATES), QUESTIONS)]
@@ -41,17 +44,20 @@ def main() -> None:
     for q, c, s, y in zip(*ids, score.tolist(), label.tolist(), strict=True):
         run.setdefault(q, {})[c] = s
         qrels.setdefault(q, {})[c] = y
+
     measures = [ir_measures.parse_measure(name) for name in ("P@1", "AP", "RR", "nDCG@10")]
 
     arrays: list[float] = []
     one_tie: list[float] = []
     files: list[float] = []
     theirs: list[float] = []
+
     with tempfile.TemporaryDirectory() as folder:
         scores, labels = Path(folder, "scores.parquet"), Path(folder, "labels.parquet")
         names = {"question_id": ids[0], "candidate_id": ids[1]}
         pq.write_table(pa.table({**names, "score": score}), scores)
         pq.write_table(pa.table({**names, "label": label}), labels)
+
         for n_round in range(options.rounds):
             with seconds(arrays):
                 values = measure(judged)
@@ -61,9 +67,14 @@ def main() -> None:
                 ir_measures.calc_aggregate(measures, qrels, run)
             with seconds(files):
                 evaluated = evaluate(str(scores), labels, protocol="raw")
-            say(f"round {n_round + 1}: arrays {arrays[-1]:.2f} s, ir-measures {theirs[-1]:.2f} s, files {files[-1]:.2f} s")
+            say(
+                f"round {n_round + 1}: arrays {arrays[-1]:.2f} s, ir-measures {theirs[-1]:.2f} s, files "
+                f"{files[-1]:.2f} s"
+            )
+
     if abs(evaluated.means["MAP"][0] - float(values["MAP"].expected.mean())) > 1e-12:
         raise SystemExit("the files and the arrays gave different values")
+
     finish(
         "metrics",
         {

@@ -1,8 +1,10 @@
-"""Faults put into a copy of the tree, one at a time: does the narrow test that should notice each of them fail?
+"""Faults put into a copy of the tree, one at a time: does the narrow test that should notice each of them
+fail?
 
-A fault names the text that it replaces, which must stand in exactly one module, and the test file that is run. Before the first
-fault the same files must pass in the copy. `survived` names the faults that no test noticed. --smoke runs no test: it
-only checks that each fault's text is still in exactly one module, and that its test file is there.
+A fault names the text that it replaces, which must stand in exactly one module, and the test file that is
+run. Before the first fault the same files must pass in the copy. `survived` names the faults that no test
+noticed. --smoke runs no test: it only checks that each fault's text is still in exactly one module, and that
+its test file is there.
 """
 
 from __future__ import annotations
@@ -35,10 +37,20 @@ class Fault(NamedTuple):
 
 
 FAULTS = (
-    Fault("ties_reversed", "key=lambda i: -values[i])", "key=lambda i: (-values[i], -i))", "ranking/test_reranker.py"),
-    Fault("keep_off_by_one", "[: stage.keep]", "[: stage.keep and stage.keep + 1]", "ranking/test_reranker.py"),
     Fault(
-        "shard_checksum_skipped", "checksums and sha256(path) != file.sha256", "False", "indexing/shards/test_shard_files.py"
+        "ties_reversed",
+        "key=lambda i: -values[i])",
+        "key=lambda i: (-values[i], -i))",
+        "ranking/test_reranker.py",
+    ),
+    Fault(
+        "keep_off_by_one", "[: stage.keep]", "[: stage.keep and stage.keep + 1]", "ranking/test_reranker.py"
+    ),
+    Fault(
+        "shard_checksum_skipped",
+        "checksums and sha256(path) != file.sha256",
+        "False",
+        "indexing/shards/test_shard_files.py",
     ),
     Fault(
         "part_checksum_skipped",
@@ -46,10 +58,18 @@ FAULTS = (
         "wrong = wrong or damage_of(folder, part)",
         "pipelines/runs/test_parquet_folder.py",
     ),
-    Fault("k1_and_b_swapped", "self.k1, self.b = k1, b", "self.k1, self.b = b, k1", "indexing/shards/test_bm25.py"),
+    Fault(
+        "k1_and_b_swapped",
+        "self.k1, self.b = k1, b",
+        "self.k1, self.b = b, k1",
+        "indexing/shards/test_bm25.py",
+    ),
     Fault("fold_removed", '" ".join(text.casefold().split())', "text", "indexing/passages/test_text.py"),
     Fault(
-        "drop_one_more", "k * exact.numerator //", "1 + k * exact.numerator //", "ranking/rerankers/cascade/test_schedule.py"
+        "drop_one_more",
+        "k * exact.numerator //",
+        "1 + k * exact.numerator //",
+        "ranking/rerankers/cascade/test_schedule.py",
     ),
     Fault(
         "report_ignored",
@@ -57,12 +77,33 @@ FAULTS = (
         "False and Reports",
         "pipelines/engine/test_unit_work.py",
     ),
-    Fault("inputs_not_in_fingerprint", '"inputs": self.inputs,', '"inputs": {},', "pipelines/runs/test_step.py"),
-    Fault("softmax_without_mask", ".masked_fill(~filled, -torch.inf)", "", "ranking/training/test_passages.py"),
-    Fault("window_of_others", "if run[1] > labelled]", "if run[1] >= labelled]", "indexing/labels/test_windows.py"),
-    Fault("labels_of_all", "maximum.reduceat(self.label", "minimum.reduceat(self.label", "indexing/labels/test_propagation.py"),
-    Fault("tau_not_squared", "tau**2 * soft_loss", "tau * soft_loss", "ranking/training/test_distillation.py"),
-    Fault("ties_as_they_come", "/ self.size * self.places(cut)", "* (self.start < cut)", "ranking/evaluation/test_metrics.py"),
+    Fault(
+        "inputs_not_in_fingerprint", '"inputs": self.inputs,', '"inputs": {},', "pipelines/runs/test_step.py"
+    ),
+    Fault(
+        "softmax_without_mask", ".masked_fill(~filled, -torch.inf)", "", "ranking/training/test_passages.py"
+    ),
+    Fault(
+        "window_of_others",
+        "if run[1] > labelled]",
+        "if run[1] >= labelled]",
+        "indexing/labels/test_windows.py",
+    ),
+    Fault(
+        "labels_of_all",
+        "maximum.reduceat(self.label",
+        "minimum.reduceat(self.label",
+        "indexing/labels/test_propagation.py",
+    ),
+    Fault(
+        "tau_not_squared", "tau**2 * soft_loss", "tau * soft_loss", "ranking/training/test_distillation.py"
+    ),
+    Fault(
+        "ties_as_they_come",
+        "/ self.size * self.places(cut)",
+        "* (self.start < cut)",
+        "ranking/evaluation/test_metrics.py",
+    ),
 )
 
 
@@ -77,19 +118,31 @@ def module_with(tree: Path, text: str) -> Path:
 
 
 def check_faults() -> None:
-    """Raises ValueError if a fault's text is not in exactly one module, FileNotFoundError if its test file is not there."""
+    """Raises ValueError if a fault's text is not in exactly one module, FileNotFoundError if its test file is
+    not there."""
     for fault in FAULTS:
         module_with(ROOT, fault.old)
         (ROOT / "tests" / fault.tests).stat()
 
 
 def passes(tree: Path, *tests: str) -> bool:
-    """Whether the test files pass. Raises RuntimeError with pytest's output if it neither passes nor fails."""
-    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", *(f"tests/{name}" for name in tests)]
+    """Whether the test files pass. Raises RuntimeError with pytest's output if it neither passes nor
+    fails."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        *(f"tests/{name}" for name in tests),
+    ]
+
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         raise RuntimeError(done.stdout + done.stderr)
+
     return done.returncode == 0
 
 
@@ -99,6 +152,7 @@ def main() -> None:
         check_faults()
         finish("mutations", {"mutations": len(FAULTS)}, save=False)
         return
+
     survived = []
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
@@ -108,13 +162,18 @@ def main() -> None:
         modules = [module_with(tree, fault.old) for fault in FAULTS]
         if not passes(tree, *sorted({fault.tests for fault in FAULTS})):
             raise SystemExit("the tests fail without any fault")
+
         for fault, module in zip(FAULTS, modules, strict=True):
             sound = module.read_text(encoding="utf-8")
             module.write_text(sound.replace(fault.old, fault.new), encoding="utf-8")
             if passes(tree, fault.tests):
                 survived.append(fault.name)
             module.write_text(sound, encoding="utf-8")
-            say(f"{fault.name:<28} {'survived' if fault.name in survived else 'caught'}  {module.relative_to(tree)}")
+            say(
+                f"{fault.name:<28} {'survived' if fault.name in survived else 'caught'}  "
+                f"{module.relative_to(tree)}"
+            )
+
     result: dict[str, float | int | str] = {
         "mutations": len(FAULTS),
         "caught": len(FAULTS) - len(survived),

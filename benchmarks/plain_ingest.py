@@ -1,8 +1,9 @@
-"""What one would write without AnswerMill to cut a crawl into passages: FastWARC, Trafilatura, spaCy, and a loop.
+"""What one would write without AnswerMill to cut a crawl into passages: FastWARC, Trafilatura, spaCy, and a
+loop.
 
-It does the same job as ingest on good input: HTML pages of status 200, their main text, sentences, and passages of whole
-sentences of about 100 words, with where each comes from. It has no child process that a page may cost, no check of duplicates
-or of the language, no rejects, and it begins again where it is killed.
+It does the same job as ingest on good input: HTML pages of status 200, their main text, sentences, and
+passages of whole sentences of about 100 words, with where each comes from. It has no child process that a
+page may cost, no check of duplicates or of the language, no rejects, and it begins again where it is killed.
 """
 
 from __future__ import annotations
@@ -19,20 +20,28 @@ WORDS = 100
 
 
 def plain_ingest(files: Sequence[Path], out: Path) -> int:
-    """Write the passages of the files' pages to the JSON lines file `out`; returns how many. Raises ImportError without
-    Trafilatura."""
+    """Write the passages of the files' pages to the JSON lines file `out`; returns how many. Raises
+    ImportError without Trafilatura."""
     import spacy
 
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
     written = 0
+
     with out.open("w", encoding="utf-8") as lines:
         for file in files:
             for url, position, text in main_texts(file):
                 for start, passage in passages(nlp, text):
-                    row = {"file": file.name, "position": position, "url": url, "start": start, "text": passage}
+                    row = {
+                        "file": file.name,
+                        "position": position,
+                        "url": url,
+                        "start": start,
+                        "text": passage,
+                    }
                     lines.write(json.dumps(row, ensure_ascii=False) + "\n")
                     written += 1
+
     return written
 
 

@@ -1,8 +1,9 @@
-"""The report of a run of 10,000 questions with 400 candidates each, by a plan of four stages: seconds, memory, bytes.
+"""The report of a run of 10,000 questions with 400 candidates each, by a plan of four stages: seconds,
+memory, bytes.
 
-`seconds` is all of `answermill report`, in a new process, and `cpu_seconds` what it computed; `peak_gb` is its highest
-memory, and `peak_gb_tenth` that for a tenth of the questions; `html_bytes` and `json_bytes` are the files'. The rows are
-drawn; those of a part are those of the first, with other ids of questions.
+`seconds` is all of `answermill report`, in a new process, and `cpu_seconds` what it computed; `peak_gb` is
+its highest memory, and `peak_gb_tenth` that for a tenth of the questions; `html_bytes` and `json_bytes` are
+the files'. The rows are drawn; those of a part are those of the first, with other ids of questions.
 """
 
 from __future__ import annotations
@@ -44,23 +45,31 @@ def main() -> None:
     if options.smoke:
         shrink(globals(), QUESTIONS=20, CANDIDATES=40, PER_PART=10, STAGES={"cosinet": 40, "last": 5})
     seconds, peaks = {}, {}
+
     with tempfile.TemporaryDirectory() as folder:
         for questions in (max(1, QUESTIONS // 10), QUESTIONS):
             run = Path(folder) / str(questions)
-            with processes(1, inline=options.smoke) as pool:  # or the command would begin with this process's memory
+            # Or the command would begin with this process's memory.
+            with processes(1, inline=options.smoke) as pool:
                 pool.submit(write_run, run, questions).result()
             labels = Path(folder) / "labels.qrels"
             names = (question_id(n // PER_PART, n % PER_PART) for n in range(questions))
-            labels.write_text("".join(f"{name} 0 {sentence_id(n % PER_PART, 3)} 1\n" for n, name in enumerate(names)))
+            labels.write_text(
+                "".join(f"{name} 0 {sentence_id(n % PER_PART, 3)} 1\n" for n, name in enumerate(names))
+            )
             say(f"{questions:,} questions are written")
+
             began, before = time.perf_counter(), sum(os.times()[:4])
             peaks[questions] = run_command("report", run, "--labels", labels, inline=options.smoke)
             seconds[questions], cpu = time.perf_counter() - began, sum(os.times()[:4]) - before
             say(f"{questions:,} questions: {seconds[questions]:.1f} s, {peaks[questions]:.2f} GB")
+
         quality = json.loads((run / "report.json").read_text(encoding="utf-8"))["quality"]
         if quality["questions"] != QUESTIONS:
             raise SystemExit(f"the report counts {quality['questions']:,} of {QUESTIONS:,} questions")
+
         sizes = {kind: (run / f"report.{kind}").stat().st_size for kind in ("html", "json")}
+
     finish(
         "report",
         {
@@ -127,6 +136,7 @@ def rerank_counts(questions: int) -> RerankCounts:
     for stage, keep in STAGES.items():
         stages[stage] = StageCounts(incoming=alive, outgoing=questions * keep, microseconds=50 * alive)
         alive = questions * keep
+
     candidates = questions * CANDIDATES
     return RerankCounts(
         questions=questions,
@@ -165,7 +175,10 @@ def first_part(questions: int) -> dict[str, pa.Table]:
         of_question = _candidates(name, text, n, generator)
         rows += of_question
         first = of_question[0]
-        answers.append(Answer(name, text, first.text, "sentence", 1.0, first.title, first.url, first.candidate_id))
+        answers.append(
+            Answer(name, text, first.text, "sentence", 1.0, first.title, first.url, first.candidate_id)
+        )
+
     return {
         "questions": Question.table(asked),
         "retrieved": Hit.table(hits),
@@ -195,12 +208,32 @@ def _row(
 ) -> ScoredCandidate:
     passage = _passage(n, place // SENTENCES)
     sentence = passage.sentences[place % SENTENCES]
-    page = (passage.passage_id, passage.doc_id, passage.url, passage.title, sentence.start, sentence.end, sentence.text)
+    page = (
+        passage.passage_id,
+        passage.doc_id,
+        passage.url,
+        passage.title,
+        sentence.start,
+        sentence.end,
+        sentence.text,
+    )
+
     passage_rank = place // SENTENCES + 1
     fate = "kept" if stage is None else "dropped"
     ranks = (1 / (60 + passage_rank), 9.0, passage_rank, 0.5, passage_rank)
     return ScoredCandidate(
-        name, text, "sentence", sentence.sentence_id, *page, rank, fate, stage, place, passage_rank, *ranks, tuple(scores)
+        name,
+        text,
+        "sentence",
+        sentence.sentence_id,
+        *page,
+        rank,
+        fate,
+        stage,
+        place,
+        passage_rank,
+        *ranks,
+        tuple(scores),
     )
 
 
@@ -212,10 +245,14 @@ def _passage(n: int, number: int) -> Passage:
         for place in range(SENTENCES)
     ]
     sentences = tuple(
-        Sentence(f"{doc_id}@{90 * place}", 90 * place, 90 * place + len(text), text) for place, text in enumerate(texts)
+        Sentence(f"{doc_id}@{90 * place}", 90 * place, 90 * place + len(text), text)
+        for place, text in enumerate(texts)
     )
     text, url = "".join(text.ljust(90) for text in texts), f"https://pages.example/{doc_id}"
-    return Passage(f"{doc_id}#0", doc_id, url, f"Page {number}", 0, len(text), text, sentences, "pages.warc.gz", 1000 * n)
+
+    return Passage(
+        f"{doc_id}#0", doc_id, url, f"Page {number}", 0, len(text), text, sentences, "pages.warc.gz", 1000 * n
+    )
 
 
 if __name__ == "__main__":

@@ -169,6 +169,7 @@ def compare(run_a: Path, run_b: Path, leave_out: Collection[str], digits: int) -
 
     if not complete["A"] or not complete["B"]:
         raise FileNotFoundError(f"no complete folder of a run is in {run_b if complete['A'] else run_a}")
+
     others = {name for run in (run_a, run_b) for name in other_files(run, files)}
     return {
         **figures(results),
@@ -228,6 +229,7 @@ def main() -> None:
         run_a, run_b = two_runs(Path(folder).resolve()) if options.smoke else (options.run_a, options.run_b)
         leave_out = [name for name in (options.leave_out or "").split(",") if name]
         result = compare(run_a, run_b, leave_out, int(options.digits or 0))
+
     finish("same_rows", result, options.save)
 
 

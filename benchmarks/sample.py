@@ -1,4 +1,5 @@
-"""The main job on the sample web, as a new user runs it: seconds, memory, and how many of its answers are right.
+"""The main job on the sample web, as a new user runs it: seconds, memory, and how many of its answers are
+right.
 
 `..._full`: by the sample's full plan, with PEASI's two stages, over the same retrieved passages.
 """
@@ -49,7 +50,8 @@ def full_plan(run: Path) -> dict[str, str]:
 
 
 def write_small_job(folder: Path) -> None:
-    """For --smoke: jobs of two stages of `overlap`, few questions and passages, which `answermill sample` leaves alone."""
+    """For --smoke: jobs of two stages of `overlap`, few questions and passages, which `answermill sample`
+    leaves alone."""
     from testing.tiny import ask_fewer
 
     text = sample.copy_to(folder).read_text(encoding="utf-8")
@@ -74,6 +76,7 @@ def main() -> None:
     taken: list[float] = []
     peak = 0.0
     plans: list[dict[str, str]] = []
+
     for _ in range(options.rounds):
         with tempfile.TemporaryDirectory() as folder:
             if options.smoke:
@@ -82,6 +85,7 @@ def main() -> None:
                 peak = max(peak, run_command("sample", "--out", folder, inline=options.smoke))
             run = Path(folder) / "run"
             plans = [answers(run), full_plan(run)] if len(taken) == options.rounds else []
+
     result: dict[str, float | int | str] = {
         "seconds": statistics.median(taken),
         "peak_gb": peak,

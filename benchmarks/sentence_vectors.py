@@ -1,9 +1,10 @@
-"""`similarity` over the sample web: sentences encoded at rerank, beside their vectors read from the index in fp16 and in int8.
+"""`similarity` over the sample web: sentences encoded at rerank, beside their vectors read from the index in
+fp16 and in int8.
 
-One stage over all sentences of the retrieved passages, each encoded behind its title; the models are loaded and the files read
-once before. `speedup_` is the median of the rounds' ratios. `bytes_a_sentence_` are those of both files of a set, which a shard
-has once for each different text (`sentences`). `same_first_answers_` are percent of the questions; `largest_score_difference_`
-is over all sentences of all questions.
+One stage over all sentences of the retrieved passages, each encoded behind its title; the models are loaded
+and the files read once before. `speedup_` is the median of the rounds' ratios. `bytes_a_sentence_` are those
+of both files of a set, which a shard has once for each different text (`sentences`). `same_first_answers_`
+are percent of the questions; `largest_score_difference_` is over all sentences of all questions.
 """
 
 from __future__ import annotations
@@ -55,13 +56,18 @@ def bytes_a_sentence(run: Path, form: Form, sentences: int) -> float:
     for shard in (run / "shards").glob("0*"):
         contents = json.loads((shard / "shard.json").read_text(encoding="utf-8"))
         (model,) = (codes["model"] for codes in contents["codes"] if codes["form"] == form)
-        size += sum(file["size"] for name, file in contents["files"].items() if name.startswith(f"codes/{model}/"))
+        size += sum(
+            file["size"] for name, file in contents["files"].items() if name.startswith(f"codes/{model}/")
+        )
     return size / sentences
 
 
 def scores(lists: list[RankedList], stage: Stage) -> list[dict[str, float]]:
     """Sentence → its score, the best first, of each question."""
-    return [{c.candidate_id: c.stages[-1].score for c in outcome.kept.candidates} for outcome in run_stages(lists, [stage])]
+    return [
+        {c.candidate_id: c.stages[-1].score for c in outcome.kept.candidates}
+        for outcome in run_stages(lists, [stage])
+    ]
 
 
 def main() -> None:
@@ -75,25 +81,31 @@ def main() -> None:
         plan = dict(zip(FORMS, load_plan(job, run), strict=True))
         scored = {form: scores(lists, stage) for form, stage in plan.items()}
         taken: dict[Form, list[float]] = {form: [] for form in FORMS}
+
         for _ in range(options.rounds):
             for form, stage in plan.items():
                 with seconds(taken[form]):
                     run_stages(lists, [stage])
+
         result: dict[str, float | int | str] = {
             "questions": len(lists),
             "candidates": sum(map(len, scored["encoded"])),
             "sentences": sentences,
         }
         result |= {f"bytes_a_sentence_{form}": bytes_a_sentence(run, form, sentences) for form in FORMS[1:]}
+
     result |= {f"rerank_seconds_{form}": statistics.median(times) for form, times in taken.items()}
     for form in FORMS[1:]:
         pairs = list(zip(scored["encoded"], scored[form], strict=True))
         same = statistics.fmean(next(iter(exact), "") == next(iter(rounded), "") for exact, rounded in pairs)
-        result[f"speedup_{form}"] = statistics.median(a / b for a, b in zip(taken["encoded"], taken[form], strict=True))
+        result[f"speedup_{form}"] = statistics.median(
+            a / b for a, b in zip(taken["encoded"], taken[form], strict=True)
+        )
         result[f"same_first_answers_{form}"] = 100 * same
         result[f"largest_score_difference_{form}"] = max(
             abs(exact[key] - rounded[key]) for exact, rounded in pairs for key in exact
         )
+
     finish("sentence_vectors", result, options.save)
 
 

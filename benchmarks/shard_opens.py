@@ -1,8 +1,10 @@
-"""How often retrieve opens the shards of an index, and whether the number of shards changes a byte of what it writes.
+"""How often retrieve opens the shards of an index, and whether the number of shards changes a byte of what it
+writes.
 
-8 shards meet 20,000 questions (`opens`, `seconds`); then 1, 3, 8 and 64 shards of the same passages meet 300 questions, and
-`mismatches` counts the parts of questions/ and retrieved/ that are not those of one shard. Pages and questions are made up, the
-dense encoder is a token one: what is measured is the way, not the finding.
+8 shards meet 20,000 questions (`opens`, `seconds`); then 1, 3, 8 and 64 shards of the same passages meet 300
+questions, and `mismatches` counts the parts of questions/ and retrieved/ that are not those of one shard.
+Pages and questions are made up, the dense encoder is a token one: what is measured is the way, not the
+finding.
 """
 
 from __future__ import annotations
@@ -33,8 +35,15 @@ def write_input(folder: Path) -> None:
     draw = random.Random(0)
     words = [f"w{n:04d}" for n in range(WORDS)]
     weights = [1 / (n + 3) for n in range(WORDS)]
-    pages = ({"id": f"d{n}", "title": "", "text": " ".join(draw.choices(words, weights, k=60)) + "."} for n in range(PAGES))
-    questions = ({"question_id": f"q{n}", "text": " ".join(draw.choices(words, weights, k=6)) + "?"} for n in range(QUESTIONS))
+    pages = (
+        {"id": f"d{n}", "title": "", "text": " ".join(draw.choices(words, weights, k=60)) + "."}
+        for n in range(PAGES)
+    )
+
+    questions = (
+        {"question_id": f"q{n}", "text": " ".join(draw.choices(words, weights, k=6)) + "?"}
+        for n in range(QUESTIONS)
+    )
     for name, rows in (("pages", pages), ("questions", questions)):
         with (folder / f"{name}.jsonl").open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
@@ -45,20 +54,29 @@ def job(folder: Path, shards: int, questions: int) -> Job:
         {
             "ingest": {"input": [str(folder / "pages.jsonl")], "min_words": 1, "language": ""},
             "index": {"shards": shards, "encoder": str(small_encoder())},
-            "retrieve": {"questions": str(folder / "questions.jsonl"), "depth": DEPTH, "max_questions": questions},
+            "retrieve": {
+                "questions": str(folder / "questions.jsonl"),
+                "depth": DEPTH,
+                "max_questions": questions,
+            },
         }
     )
 
 
 @contextmanager
 def counted() -> Iterator[tuple[Counter[str], Counter[str]]]:
-    """How often each shard is opened in the block, and how often all its bytes are read to compare checksums."""
+    """How often each shard is opened in the block, and how often all its bytes are read to compare
+    checksums."""
     opened: Counter[str] = Counter()
     verified: Counter[str] = Counter()
     open_shard = Shard.open
 
     def noted(
-        folder: Path, java: Java | None = None, heap: str = "1g", verify: bool = True, digest: str | None = None
+        folder: Path,
+        java: Java | None = None,
+        heap: str = "1g",
+        verify: bool = True,
+        digest: str | None = None,
     ) -> Shard:
         opened[folder.name] += 1
         verified[folder.name] += verify
@@ -77,7 +95,9 @@ def retrieve(folder: Path, shards: int, questions: int) -> tuple[set[str], float
     list(run_steps(of_run, run, ["ingest", "index"], ()))
     with seconds(taken):
         list(run_steps(of_run, run, ["retrieve"], ()))
-    parts = {f"{name}/{part.name}" for name in ("questions", "retrieved") for part in (run / name).glob("part-*")}
+    parts = {
+        f"{name}/{part.name}" for name in ("questions", "retrieved") for part in (run / name).glob("part-*")
+    }
     say(f"{shards} shards, {questions:,} questions: {taken[0]:.1f} s")
     return parts, taken[0]
 
@@ -95,8 +115,12 @@ def measure(folder: Path) -> dict[str, float | int | str]:
         "seconds": taken,
         "peak_gb": peak_gb(),
     }
+
     first, *others = (retrieve(folder, shards, COMPARED_QUESTIONS)[0] for shards in COMPARED_SHARDS)
-    return result | {"compared": len(first) * len(others), "mismatches": sum(len(first ^ other) for other in others)}
+    return result | {
+        "compared": len(first) * len(others),
+        "mismatches": sum(len(first ^ other) for other in others),
+    }
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
-"""How long a user waits for an answer that needs no model: seconds of whole commands, from their start to their end.
+"""How long a user waits for an answer that needs no model: seconds of whole commands, from their start to
+their end.
 
-Each command is a new process, as a user starts it; the rounds are interleaved, so that a busy minute is shared by all. A
-command with another exit code than it should have ends the benchmark.
+Each command is a new process, as a user starts it; the rounds are interleaved, so that a busy minute is
+shared by all. A command with another exit code than it should have ends the benchmark.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ def write_run(run: Path) -> None:
     """A run folder with one committed folder of a row."""
     with PartWriter(run / "questions", Question, 0) as writer:
         writer.write([Question("q0", "Which number is 0?")])
+
     Manifest(
         maker=QUESTIONS.maker,
         record="Question",
@@ -47,8 +49,10 @@ def write_run(run: Path) -> None:
 
 
 def commands(folder: Path) -> dict[str, tuple[list[str], int]]:
-    """Name → arguments, and the exit code that they should end with. Writes a job and a run into the folder."""
+    """Name → arguments, and the exit code that they should end with. Writes a job and a run into the
+    folder."""
     write_run(folder / "run")
+
     job, run, absent = str(copy_to(folder / "job")), str(folder / "run"), str(folder / "absent")
     job_in_run = ["run", job, "--out", str(folder / "out"), "--set"]
     return {
@@ -66,15 +70,24 @@ def commands(folder: Path) -> dict[str, tuple[list[str], int]]:
 def run_once(words: list[str], code: int) -> None:
     """Run a command. Raises RuntimeError with its stderr if it ends with another exit code."""
     done = subprocess.run(
-        [sys.executable, "-m", "answermill", *words], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+        [sys.executable, "-m", "answermill", *words],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        check=False,
     )
     if done.returncode != code:
-        raise RuntimeError(f"{' '.join(words)} ended with {done.returncode}, not {code}: {done.stderr.decode()}")
+        raise RuntimeError(
+            f"{' '.join(words)} ended with {done.returncode}, not {code}: {done.stderr.decode()}"
+        )
 
 
 def main() -> None:
-    options = arguments("startup", "seconds until a command that needs no model has answered", needs_data=False)
+    options = arguments(
+        "startup", "seconds until a command that needs no model has answered", needs_data=False
+    )
     rounds = options.rounds if options.smoke else max(5, options.rounds)
+
     with tempfile.TemporaryDirectory() as folder:
         asked = commands(Path(folder))
         names = SMOKE if options.smoke else tuple(asked)
@@ -84,6 +97,7 @@ def main() -> None:
             for name in names:
                 with seconds(waited[name]):
                     run_once(*asked[name])
+
     result = {f"{name}_s": statistics.median(times) for name, times in waited.items()}
     finish("startup", {"rounds": rounds, **result}, options.save)
 

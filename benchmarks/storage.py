@@ -1,8 +1,10 @@
-"""The light job with all its files in an object store, and on the disk: seconds, requests, and the same bytes.
+"""The light job with all its files in an object store, and on the disk: seconds, requests, and the same
+bytes.
 
-Some pages, six questions, labels and packs, two shards; the store is moto's server on this machine, so that what is measured
-is our work and the number of requests, not a network. `kills` runs are killed at random moments, and one goes on to the end.
-`mismatches` counts files whose SHA-256 is not that of the run on the disk; Lucene's are not compared, whose ids are drawn.
+Some pages, six questions, labels and packs, two shards; the store is moto's server on this machine, so that
+what is measured is our work and the number of requests, not a network. `kills` runs are killed at random
+moments, and one goes on to the end. `mismatches` counts files whose SHA-256 is not that of the run on the
+disk; Lucene's are not compared, whose ids are drawn.
 """
 
 from __future__ import annotations
@@ -32,29 +34,54 @@ SETTINGS = ("--set", "ingest.language=''", "ingest.input=['pages-*.jsonl']")
 
 def main() -> None:
     options = arguments(
-        "storage", __doc__ or "", needs_data=False, numbers={"kills": f"runs that are killed; {KILLS} if absent"}
+        "storage",
+        __doc__ or "",
+        needs_data=False,
+        numbers={"kills": f"runs that are killed; {KILLS} if absent"},
     )
     kills = int(KILLS if options.kills is None else options.kills) if not options.smoke else 0
     times: dict[str, list[float]] = {"disk": [], "s3": []}
     requests: list[int] = []
+
     mismatches = 0
-    with tempfile.TemporaryDirectory() as folder, serving() as store, temporary_files(Path(folder) / "temporary"):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving() as store,
+        temporary_files(Path(folder) / "temporary"),
+    ):
         os.environ.update(store.environment)
         local, job = Path(folder), write_job(Path(folder) / "job")
         stored = upload(job.parent, store.folder("job")) / job.name
+
         for n in range(options.rounds):
             with seconds(times["disk"]):
-                run_command("run", str(job), "--out", str(local / f"run-{n}"), *SETTINGS, inline=options.smoke)
+                run_command(
+                    "run", str(job), "--out", str(local / f"run-{n}"), *SETTINGS, inline=options.smoke
+                )
+
             before = len(store.requests)
             with seconds(times["s3"]):
-                run_command("run", str(stored), "--out", str(store.folder(f"run-{n}")), *SETTINGS, inline=options.smoke)
+                run_command(
+                    "run",
+                    str(stored),
+                    "--out",
+                    str(store.folder(f"run-{n}")),
+                    *SETTINGS,
+                    inline=options.smoke,
+                )
+
             requests.append(len(store.requests) - before)
             mismatches += differences(local / "run-0", store.folder(f"run-{n}"))
-            say(f"round {n}: disk {times['disk'][-1]:.1f} s; store {times['s3'][-1]:.1f} s, {requests[-1]} requests")
+            say(
+                f"round {n}: disk {times['disk'][-1]:.1f} s; store {times['s3'][-1]:.1f} s, {requests[-1]} "
+                "requests"
+            )
+
         if kills:
             killed = store.folder("killed")
             kill(kills, statistics.median(times["s3"]), ("run", str(stored), "--out", str(killed), *SETTINGS))
             mismatches += differences(local / "run-0", killed) + leftovers(killed)
+
     result = {
         "seconds_disk": statistics.median(times["disk"]),
         "seconds_s3": statistics.median(times["s3"]),
@@ -86,7 +113,8 @@ def upload(folder: Path, place: Remote) -> Remote:
 
 
 def kill(times: int, longest_s: float, command: tuple[str, ...]) -> None:
-    """Run the command and kill it, again and again, at random moments of its first `longest_s` seconds; then let it end."""
+    """Run the command and kill it, again and again, at random moments of its first `longest_s` seconds; then
+    let it end."""
     moments = random.Random(SEED)
     for n in range(times):
         moment = moments.uniform(0, longest_s)

@@ -1,10 +1,12 @@
-"""What the Dockerfile beside this file does, without Docker: its pip commands in a new environment, then commands in it.
+"""What the Dockerfile beside this file does, without Docker: its pip commands in a new environment, then
+commands in it.
 
     python deploy/without_docker.py FOLDER                          # create the environment in FOLDER
     python deploy/without_docker.py FOLDER answermill doctor        # run a command in it
 
-As in a container the command has an empty home and no variables but the image's; beyond that, it has no network: only the
-loopback of a namespace, for which one must be root. It runs as the same user, and with this machine's Python and files.
+As in a container the command has an empty home and no variables but the image's; beyond that, it has no
+network: only the loopback of a namespace, for which one must be root. It runs as the same user, and with this
+machine's Python and files.
 """
 
 from __future__ import annotations
@@ -32,7 +34,11 @@ def create(folder: Path) -> None:
     for word, rest in instructions():
         program, _, arguments = rest.removeprefix("PIP_EXTRA_INDEX_URL=$TORCH_INDEX ").partition(" ")
         if (word, program) == ("RUN", "pip"):
-            places = {"/source": HERE.parent, "/constraints.txt": HERE.parent / "constraints.txt", "/wheels": folder / "wheels"}
+            places = {
+                "/source": HERE.parent,
+                "/constraints.txt": HERE.parent / "constraints.txt",
+                "/wheels": folder / "wheels",
+            }
             for place, here in places.items():
                 arguments = re.sub(rf"(?<= |/){place}(?=[ /]|$)", lambda _, here=here: str(here), arguments)
             subprocess.run([folder / "bin" / "python", "-m", "pip", *shlex.split(arguments)], check=True)
@@ -42,10 +48,22 @@ def run(folder: Path, command: list[str]) -> None:
     """Become the command."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
-    variables = dict(pair.split("=", 1) for word, rest in instructions() if word == "ENV" for pair in shlex.split(rest))
-    environment = {"PATH": f"{folder / 'bin'}:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(home), "LANG": "C.UTF-8", **variables}
+    variables = dict(
+        pair.split("=", 1) for word, rest in instructions() if word == "ENV" for pair in shlex.split(rest)
+    )
+    environment = {
+        "PATH": f"{folder / 'bin'}:/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        **variables,
+    }
+
     os.chdir(home)
-    os.execvpe("unshare", ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *command], environment)
+    os.execvpe(
+        "unshare",
+        ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *command],
+        environment,
+    )
 
 
 if __name__ == "__main__":

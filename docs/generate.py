@@ -1,8 +1,9 @@
-"""Write the generated pages: `python -m docs.generate`. `--check` writes nothing and fails if a page is not current.
+"""Write the generated pages: `python -m docs.generate`. `--check` writes nothing and fails if a page is not
+current.
 
-- README.md and docs/results/*.md from docs/templates/: `[[cascade_quality.wikiqa_map .2]]` becomes the figure of
-  experiments/results/cascade_quality.json with two decimals; `%.1` multiplies by 100. Above a table of docs/results/ stand the
-  commands whose figures it has, with revision and date
+- README.md and docs/results/*.md from docs/templates/: `[[cascade_quality.wikiqa_map .2]]` becomes the figure
+  of experiments/results/cascade_quality.json with two decimals; `%.1` multiplies by 100. Above a table of
+  docs/results/ stand the commands whose figures it has, with revision and date
 - docs/reference/*.md from the code: keys of job and training files, the data dictionary, the command line
 - docs/images/*.svg: the way of the data, and plots of the saved figures
 """
@@ -63,7 +64,9 @@ def rendered(text: str) -> str:
     """A template with its figures; raises ValueError for a placeholder that is not understood."""
     page = _FIGURE.sub(figure, text)
     for rest in re.findall(r"\[\[\w+\.\w+ .*?\]\]", page):
-        raise ValueError(f"a placeholder is not understood: {rest}; write [[benchmark.key .2]], or %.1 for percent")
+        raise ValueError(
+            f"a placeholder is not understood: {rest}; write [[benchmark.key .2]], or %.1 for percent"
+        )
     return page
 
 
@@ -71,7 +74,10 @@ def results() -> Iterator[tuple[Path, str]]:
     """(page, text) of docs/results/."""
     for template in sorted((DOCS / "templates" / "results").glob("*.md")):
         note = NOTE.format(source=template.relative_to(DOCS.parent).as_posix())
-        yield DOCS / "results" / template.name, note + rendered(_TABLE.sub(sources, template.read_text(encoding="utf-8")))
+        yield (
+            DOCS / "results" / template.name,
+            note + rendered(_TABLE.sub(sources, template.read_text(encoding="utf-8"))),
+        )
 
 
 def readme() -> tuple[Path, str]:
@@ -96,7 +102,13 @@ def reference() -> Iterator[tuple[Path, str]]:
 def images() -> Iterator[tuple[Path, str]]:
     """(file, SVG) of docs/images/."""
     yield DOCS / "images" / "pipeline.svg", pictures.pipeline()
-    for draw in (pictures.cost_accuracy, pictures.first_stage, pictures.chain, pictures.speed, pictures.risk_coverage):
+    for draw in (
+        pictures.cost_accuracy,
+        pictures.first_stage,
+        pictures.chain,
+        pictures.speed,
+        pictures.risk_coverage,
+    ):
         yield DOCS / "images" / f"{draw.__name__}.svg", draw(saved)
 
 

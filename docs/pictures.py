@@ -1,6 +1,7 @@
 """The pictures of the documentation, as SVG: the way of the data, and plots of saved figures.
 
-Each function takes the saved results (benchmark → key → value) and returns the text of an SVG, the same text each time.
+Each function takes the saved results (benchmark → key → value) and returns the text of an SVG, the same text
+each time.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ Saved = Callable[[str], Mapping[str, Any]]
 BLUE, ORANGE, GREEN, RED, GREY = "#2a6fb0", "#d9822b", "#3a8f5c", "#b5443c", "#6b7280"
 
 INK = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor")
-mpl.rcParams.update(dict.fromkeys(INK, GREY))  # on a transparent ground it is read on a light and on a dark page
+# On a transparent ground it is read on a light and on a dark page.
+mpl.rcParams.update(dict.fromkeys(INK, GREY))
 
 MONOSPACE = 'font-family="monospace"'
 STEPS = (  # step, what it does, the folders that it writes
@@ -38,24 +40,36 @@ def pipeline() -> str:
     width, height, gap, row_height, per_row = 190, 78, 40, 150, 4
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {per_row * (width + gap)} {2 * row_height}" '
-        'font-family="sans-serif" role="img" aria-label="The steps of a run and the folders that they write">',
+        'font-family="sans-serif" role="img" aria-label="The steps of a run and the folders that they '
+        'write">',
         '<defs><marker id="tip" markerWidth="8" markerHeight="8" refX="7" refY="4" orient="auto">'
         f'<path d="M0,0 L8,4 L0,8 z" fill="{GREY}"/></marker></defs>',
     ]
     for n, (name, what, folders) in enumerate(STEPS):
         x, y = 20 + n % per_row * (width + gap), 12 + n // per_row * row_height
         centre = x + width / 2
-        parts.append(f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="8" fill="{BLUE if n else GREY}"/>')
+        parts.append(
+            f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="8" fill="{BLUE if n else GREY}"/>'
+        )
         parts.append(_text(centre, y + 25, name, 'fill="white" font-size="17" font-weight="bold"'))
         for line, text in enumerate(what.split("\n")):
             parts.append(_text(centre, y + 46 + 17 * line, text, 'fill="white" font-size="13"'))
+
         for line, folder in enumerate(folders.split()):
-            parts.append(_text(centre, y + height + 17 + 15 * line, folder, f'fill="{GREY}" font-size="13" {MONOSPACE}'))
+            parts.append(
+                _text(
+                    centre, y + height + 17 + 15 * line, folder, f'fill="{GREY}" font-size="13" {MONOSPACE}'
+                )
+            )
+
         if n % per_row:
             parts.append(_arrow(f"M{x - gap},{y + height / 2} H{x - 2}"))
         elif n:
             before, turn = x + 3 * (width + gap) + width, y - 16
-            parts.append(_arrow(f"M{before},{y - row_height + height / 2} h14 V{turn} H{x - 12} V{y + height / 2} h10"))
+            parts.append(
+                _arrow(f"M{before},{y - row_height + height / 2} h14 V{turn} H{x - 12} V{y + height / 2} h10")
+            )
+
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -68,32 +82,48 @@ def _arrow(path: str) -> str:
 
 
 def cost_accuracy(saved: Saved) -> str:
-    """MAP on WikiQA's test set against cost: the cascade, its exits, monolithic models and the sequential ranker."""
+    """MAP on WikiQA's test set against cost: the cascade, its exits, monolithic models and the sequential
+    ranker."""
     quality = saved("cascade_quality")
     families = {
         "monolithic, 2 to 6 layers": (("mt2", "mt4", "monolithic"), GREY, "s"),
         "sequential ranker, α .5 to .3": (("sequential_a5", "sequential_a4", "sequential_a3"), ORANGE, "^"),
         "cascade, α .5 to 0": (("cascade_a5", "cascade_a4", "cascade_a3", "cascade_a0"), BLUE, "o"),
-        "cascade cut at an exit": (("cascade_exit2", "cascade_exit3", "cascade_exit4", "cascade_exit5"), GREEN, "v"),
+        "cascade cut at an exit": (
+            ("cascade_exit2", "cascade_exit3", "cascade_exit4", "cascade_exit5"),
+            GREEN,
+            "v",
+        ),
     }
+
     figure, axes = plt.subplots(figsize=(6.4, 3.6))
     for label, (rows, colour, marker) in families.items():
         costs = [quality[f"wikiqa_cost_{row}"] for row in rows]
-        axes.plot(costs, [quality[f"wikiqa_map_{row}"] for row in rows], marker=marker, color=colour, label=label)
+        axes.plot(
+            costs, [quality[f"wikiqa_map_{row}"] for row in rows], marker=marker, color=colour, label=label
+        )
+
     axes.set_xlabel("cost: layers × candidates, 1 = the monolithic model")
     axes.set_ylabel("MAP, WikiQA test, %")
     return _svg(figure, axes)
 
 
 def first_stage(saved: Saved) -> str:
-    """Share of gold sentences that a first stage keeps, against how much it keeps, over retrieved passages."""
+    """Share of gold sentences that a first stage keeps, against how much it keeps, over retrieved
+    passages."""
     recall, keeps = saved("first_stage"), (5, 10, 20, 50)
     names = {"cosinet": BLUE, "overlap": GREY, "bm25": ORANGE, "fused": GREEN, "similarity": RED}
-    labels = {"cosinet": "Cosinet, shipped", "overlap": "word overlap", "bm25": "BM25", "fused": "Cosinet and BM25 fused"}
+    labels = {
+        "cosinet": "Cosinet, shipped",
+        "overlap": "word overlap",
+        "bm25": "BM25",
+        "fused": "Cosinet and BM25 fused",
+    }
     figure, axes = plt.subplots(figsize=(6.4, 3.6))
     for name, colour in names.items():
         values = [100 * recall[f"recall_at_{keep}pct_{name}"] for keep in keeps]
         axes.plot(keeps, values, marker="o", color=colour, label=labels.get(name, "dense similarity"))
+
     axes.set_xticks(keeps)
     axes.set_xlabel(f"candidates kept, % of {recall['candidates']:.0f} a question")
     axes.set_ylabel("gold sentences kept, %")
@@ -101,7 +131,8 @@ def first_stage(saved: Saved) -> str:
 
 
 def chain(saved: Saved) -> str:
-    """P@1 with its interval: the default plan, the plan without a stage, and other plans, which are of fewer questions."""
+    """P@1 with its interval: the default plan, the plan without a stage, and other plans, which are of fewer
+    questions."""
     figures = saved("chain")
     rows = {
         "default plan": ("default", BLUE),
@@ -117,10 +148,12 @@ def chain(saved: Saved) -> str:
         "cosine of all sentences": ("similarity_all", GREY),
         "cross-encoder of all sentences": ("cross_encoder_all", GREY),
     }
+
     figure, axes = plt.subplots(figsize=(6.4, 4.2))
     for place, (row, colour) in enumerate(reversed(rows.values())):
         value, low, high = (figures[f"p1_{row}{end}"] for end in ("", "_low", "_high"))
         axes.errorbar(value, place, xerr=[[value - low], [high - value]], marker="o", color=colour, capsize=3)
+
     axes.set_yticks(range(len(rows)), list(rows)[::-1])
     axes.set_xlabel("P@1 on L-test, %, with its 95 % interval")
     return _svg(figure, axes, legend=False)
@@ -164,7 +197,15 @@ def _svg(figure: Any, axes: Any, legend: bool = True) -> str:
     if legend:
         axes.legend(frameon=False, fontsize=8)
     file = io.StringIO()
+
     with mpl.rc_context({"svg.hashsalt": "answermill", "svg.fonttype": "none", "font.family": "sans-serif"}):
-        figure.savefig(file, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None, "Creator": None})
+        figure.savefig(
+            file,
+            format="svg",
+            bbox_inches="tight",
+            transparent=True,
+            metadata={"Date": None, "Creator": None},
+        )
+
     plt.close(figure)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"

@@ -1,4 +1,5 @@
-"""The reference pages, read from the code: keys of job and training files, the data dictionary, the command line."""
+"""The reference pages, read from the code: keys of job and training files, the data dictionary, the command
+line."""
 
 from __future__ import annotations
 
@@ -17,25 +18,47 @@ def job_keys() -> str:
 
 
 def training_keys() -> str:
-    head = "# Training keys\n\n**For** writers of training files. `answermill keys --of train` prints the same list.\n\n"
+    head = (
+        "# Training keys\n\n**For** writers of training files. `answermill keys --of train` prints the same "
+        "list.\n\n"
+    )
     return head + _sections(keys_of_training()) + "**Next:** [training](../training.md).\n"
 
 
 def data_dictionary() -> str:
     """Every column of every folder, as `answermill columns` prints them."""
-    lines = ["# Data dictionary", "", "**For** readers of a run's Parquet files. The meanings are stored in the files too.", ""]
+    lines = [
+        "# Data dictionary",
+        "",
+        "**For** readers of a run's Parquet files. The meanings are stored in the files too.",
+        "",
+    ]
     for step, folder in folders():
         record = folder.record
-        lines += [f"## {folder.name}/", "", f"Written by `{step.name}`. {' '.join((record.__doc__ or '').split())}", ""]
-        lines += _table(("column", "type", "meaning"), ((f"`{name}`", kind, what) for name, kind, what in record.describe()))
+        lines += [
+            f"## {folder.name}/",
+            "",
+            f"Written by `{step.name}`. {' '.join((record.__doc__ or '').split())}",
+            "",
+        ]
+        lines += _table(
+            ("column", "type", "meaning"),
+            ((f"`{name}`", kind, what) for name, kind, what in record.describe()),
+        )
+
     return "\n".join([*lines, "**Next:** [quickstart](../quickstart.md).", ""])
 
 
 def the_command_line() -> str:
     """Every command and option, as `--help` gives them."""
-    page = re.sub(r" -m [\w.]+", "", command_line().generate_docs(output_format="markdown"))  # how it is run now
+    # How it is run now.
+    page = re.sub(r" -m [\w.]+", "", command_line().generate_docs(output_format="markdown"))
     head = "# Command line\n\n**For** users of the terminal. `answermill COMMAND --help` prints the same.\n\n"
-    return head + page.partition("\n")[2].strip() + "\n\n**Next:** [jobs](../jobs.md), [running](../running.md).\n"
+    return (
+        head
+        + page.partition("\n")[2].strip()
+        + "\n\n**Next:** [jobs](../jobs.md), [running](../running.md).\n"
+    )
 
 
 def _sections(rows: Iterable[tuple[str, str, str, str]]) -> str:

@@ -1,4 +1,5 @@
-"""Studies of quality: `python -m experiments.NAME [--data FOLDER] [--save]`, each ending in one flat JSON object."""
+"""Studies of quality: `python -m experiments.NAME [--data FOLDER] [--save]`, each ending in one flat JSON
+object."""
 
 import logging
 

@@ -1,18 +1,21 @@
-"""A checkpoint that ships, adapted to labels of one's own by `answermill recipe adapt`: WikiQA before and after.
+"""A checkpoint that ships, adapted to labels of one's own by `answermill recipe adapt`: WikiQA before and
+after.
 
-The training file is the recipe's, with WikiQA as its data; only questions and candidates that tell nothing of a test set are
-learnt from (`question_sets/learnable.py`). Dev chooses the epoch and the weights of blends; the test set decides nothing.
+The training file is the recipe's, with WikiQA as its data; only questions and candidates that tell nothing of
+a test set are learnt from (`question_sets/learnable.py`). Dev chooses the epoch and the weights of blends;
+the test set decides nothing.
 
-Rows on WikiQA's test set, protocol `answerable`, in percent: `shipped` and `adapted`, without drops; `.._a3`, α = .3 at each
-exit; `.._exitN`, cut behind layer N; `similarity`, the dense encoder's cosine with the title, and `order`, the place in the
-document, alone; `known_blend`, both together; `shipped_blend` and `adapted_blend`, both and the model's last exit.
-Rows of `adapted` are means over trainings of SEEDS, with `_deviation`. `wikiqa_b_over_a_difference` is of MAP, with its 95 %
-interval (`_low`, `_high`) over questions, each the mean of its seeds, and `_p`. `hours` are of all trainings, if this run
-began them, `epochs_SEED` of one, and `dev_map_SEED` and `steps_SEED` of its best epoch.
+Rows on WikiQA's test set, protocol `answerable`, in percent: `shipped` and `adapted`, without drops; `.._a3`,
+α = .3 at each exit; `.._exitN`, cut behind layer N; `similarity`, the dense encoder's cosine with the title,
+and `order`, the place in the document, alone; `known_blend`, both together; `shipped_blend` and
+`adapted_blend`, both and the model's last exit. Rows of `adapted` are means over trainings of SEEDS, with
+`_deviation`. `wikiqa_b_over_a_difference` is of MAP, with its 95 % interval (`_low`, `_high`) over questions,
+each the mean of its seeds, and `_p`. `hours` are of all trainings, if this run began them, `epochs_SEED` of
+one, and `dev_map_SEED` and `steps_SEED` of its best epoch.
 
-The trainings stand in --work; what is complete is not repeated, what was stopped goes on. --epochs takes fewer than the recipe,
-or more, and --save then writes `adaptation_N_epochs.json`; with 0 nothing is trained, and the rows are those of the checkpoint
-that ships.
+The trainings stand in --work; what is complete is not repeated, what was stopped goes on. --epochs takes
+fewer than the recipe, or more, and --save then writes `adaptation_N_epochs.json`; with 0 nothing is trained,
+and the rows are those of the checkpoint that ships.
 """
 
 from __future__ import annotations
@@ -74,6 +77,7 @@ def table(data: Path, models: Mapping[str, Sequence[Path]]) -> dict[str, list[Ro
     lists = {split: answered(data / f"wikiqa/wikiqa-{split}.parquet") for split in ("dev", "test")}
     known = {split: beside(each, ENCODER) for split, each in lists.items()}
     rows: dict[str, list[Row]] = defaultdict(list)
+
     for name, checkpoints in models.items():
         for checkpoint in checkpoints:
             dev, test = (exit_scores(checkpoint, each) for each in lists.values())
@@ -81,13 +85,18 @@ def table(data: Path, models: Mapping[str, Sequence[Path]]) -> dict[str, list[Ro
                 for column, other in enumerate(("similarity", "order")):
                     rows[other] = [Row(values(test.question, test.label, known["test"][:, column]))]
                 rows["known_blend"] = [blended(dev, known["dev"], test, known["test"])[0]]
+
             rows[name].append(row(test))
             rows[f"{name}_a3"].append(row(test, ALPHA))
             for n, layer in enumerate(test.exits[:-1]):
                 rows[f"{name}_exit{layer}"].append(row(at_exit(test, n)))
-            both = (np.column_stack([each.scores[:, -1], known[split]]) for split, each in (("dev", dev), ("test", test)))
+            both = (
+                np.column_stack([each.scores[:, -1], known[split]])
+                for split, each in (("dev", dev), ("test", test))
+            )
             dev_columns, columns = both
             rows[f"{name}_blend"].append(blended(dev, dev_columns, test, columns)[0])
+
     return rows
 
 
@@ -109,27 +118,34 @@ def main() -> None:
     paths = {"work": "folder of the training, which stays; out/adaptation"}
     numbers = {"epochs": "of the training, at the most; the recipe's if absent"}
     options = arguments("adaptation", __doc__ or "", paths=paths, numbers=numbers)
+
     if options.smoke:
         model = Path(small_checkpoint("cascade"))
         small = ("train.epochs=1", "train.precision='fp32'", "transformer.words='trained'")
         shrink(globals(), SHIPPED_MODEL=model, ENCODER=small_encoder(), OVERRIDES=small, SEEDS=SEEDS[:2])
     elif options.epochs:
         shrink(globals(), OVERRIDES=(f"train.epochs={options.epochs:.0f}",))
+
     torch.set_num_threads(1)
     models = {"shipped": [SHIPPED_MODEL]}
     result: dict[str, float | int | str] = {"shipped_digest": str(folder_digest(SHIPPED_MODEL))[:12]}
+
     with work_folder(options, "adaptation") as work:
         data, began = options.data.resolve(), time.perf_counter()
         if options.epochs != 0:
             new = not list(work.glob("adapted-*"))
             models["adapted"] = [trained(data, work, seed) for seed in SEEDS]
-            result |= {"trained_by": trained_by(work)} | ({"hours": (time.perf_counter() - began) / 3600} if new else {})
+            result |= {"trained_by": trained_by(work)} | (
+                {"hours": (time.perf_counter() - began) / 3600} if new else {}
+            )
             for seed, checkpoint in zip(SEEDS, models["adapted"], strict=True):
                 history = finished(checkpoint)
                 assert history is not None and history.best is not None
                 result |= {f"dev_map_{seed}": 100 * history.best.dev, f"steps_{seed}": history.best.step}
                 result[f"epochs_{seed}"] = len(history.evaluations)
+
         result |= measured(models, data)
+
     name = "adaptation" if options.epochs is None else f"adaptation_{options.epochs:.0f}_epochs"
     finish(name, result, options.save)
 

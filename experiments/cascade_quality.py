@@ -1,22 +1,25 @@
-"""The Cascade Transformer beside what it is compared with, in the form of its Tables 2 and 3, on MiniLM-L6 as the body.
+"""The Cascade Transformer beside what it is compared with, in the form of its Tables 2 and 3, on MiniLM-L6 as
+the body.
 
-Models (`cascade_trainings.py`): the cuts to 2, 4 and 6 layers, each trained on its own (MT), of which the sequential ranker
-(SR) is made; `plain`, the cascade that begins with the plain encoder, as in the paper; and cascades that begin with MT's
-transfer and learn their exits in the adapt, one for each way of sampling (§4.3.1). `cascade` is the one of these that is best
-on WikiQA's dev set at α = .3, mean over the seeds; `sampling` says which. All read a sentence with its title. They learn by a
-softmax over a question's candidates, with some of the pointwise cross-entropy, which is the paper's. Rates, epochs and the
-size of a step were chosen in earlier trials, by dev sets.
+Models (`cascade_trainings.py`): the cuts to 2, 4 and 6 layers, each trained on its own (MT), of which the
+sequential ranker (SR) is made; `plain`, the cascade that begins with the plain encoder, as in the paper; and
+cascades that begin with MT's transfer and learn their exits in the adapt, one for each way of sampling
+(§4.3.1). `cascade` is the one of these that is best on WikiQA's dev set at α = .3, mean over the seeds;
+`sampling` says which. All read a sentence with its title. They learn by a softmax over a question's
+candidates, with some of the pointwise cross-entropy, which is the paper's. Rates, epochs and the size of a
+step were chosen in earlier trials, by dev sets.
 
-Keys: `wikiqa_<metric>_<row>`: the adapted models on WikiQA's test set, means over the seeds, with `.._deviation`.
-`transferred_..`: the same before the adapt. `squad_..`, `selqa_..`: QUESTIONS answerable questions of SQuAD-sent and of SelQA,
-drawn by hash, not adapted either; in these three `cascade` is `plain`. Metrics in percent, protocol `answerable`. `.._exitN`
-is cut behind layer N, `.._aN` lets a share N/10 leave at each exit but the last. `cost` is layers × candidates relative to the
-six layers' (with whole candidates, so it depends on the lists' lengths). `monolithic_blend` adds to MT the dense encoder's
-cosine with the title and the place in the document, with weights fitted on WikiQA's dev set. `wikiqa_b_over_a_difference` is
-of MAP, of each question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p`.
+Keys: `wikiqa_<metric>_<row>`: the adapted models on WikiQA's test set, means over the seeds, with
+`.._deviation`. `transferred_..`: the same before the adapt. `squad_..`, `selqa_..`: QUESTIONS answerable
+questions of SQuAD-sent and of SelQA, drawn by hash, not adapted either; in these three `cascade` is `plain`.
+Metrics in percent, protocol `answerable`. `.._exitN` is cut behind layer N, `.._aN` lets a share N/10 leave
+at each exit but the last. `cost` is layers × candidates relative to the six layers' (with whole candidates,
+so it depends on the lists' lengths). `monolithic_blend` adds to MT the dense encoder's cosine with the title
+and the place in the document, with weights fitted on WikiQA's dev set. `wikiqa_b_over_a_difference` is of
+MAP, of each question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p`.
 
-Trainings are those of `answermill train`, one after the other, and stand in --work, one folder each; what is complete there is
-not repeated, what was stopped goes on.
+Trainings are those of `answermill train`, one after the other, and stand in --work, one folder each; what is
+complete there is not repeated, what was stopped goes on.
 """
 
 from __future__ import annotations
@@ -59,17 +62,23 @@ def some(asked: Questions, number: int) -> Questions:
 
 
 def rows_of(tables: dict[str, ExitScores]) -> dict[str, Row]:
-    """The rows of one test set and one seed, from the models' scores: MT, SR, and each cascade at its exits and at each α."""
+    """The rows of one test set and one seed, from the models' scores: MT, SR, and each cascade at its exits
+    and at each α."""
     rows = {("monolithic" if depth == DEPTH else f"mt{depth}"): row(tables[f"mt{depth}"]) for depth in CUTS}
     for name in ("plain", *SAMPLINGS):
         if name in tables:
-            rows |= {f"{name}_exit{layer}": row(at_exit(tables[name], n)) for n, layer in enumerate(EXITS[:-1])}
+            rows |= {
+                f"{name}_exit{layer}": row(at_exit(tables[name], n)) for n, layer in enumerate(EXITS[:-1])
+            }
             rows |= {f"{name}_a{10 * alpha:.0f}": row(tables[name], alpha) for alpha in (0.0, *ALPHAS)}
+
     scores = np.concatenate([tables[f"mt{depth}"].scores for depth in CUTS], axis=1)
     in_a_row = replace(tables[MONOLITHIC], exits=CUTS, scores=scores)
     for alpha in ALPHAS:
-        cost = relative_cost(CUTS, (alpha,) * (len(CUTS) - 1), DEPTH, shared=False)  # each reads its candidates anew
+        # Each reads its candidates anew.
+        cost = relative_cost(CUTS, (alpha,) * (len(CUTS) - 1), DEPTH, shared=False)
         rows[f"sequential_a{10 * alpha:.0f}"] = row(in_a_row, alpha)._replace(cost=cost)
+
     return rows
 
 
@@ -79,7 +88,9 @@ def over_seeds(rows: Sequence[dict[str, Row]]) -> dict[str, list[Row]]:
 
 def renamed(rows: dict[str, list[Row]], model: str, name: str) -> dict[str, list[Row]]:
     """A model's rows under another name."""
-    return {f"{name}_{key.removeprefix(f'{model}_')}": rows[key] for key in rows if key.startswith(f"{model}_")}
+    return {
+        f"{name}_{key.removeprefix(f'{model}_')}": rows[key] for key in rows if key.startswith(f"{model}_")
+    }
 
 
 def chosen_sampling(work: Path) -> str:
@@ -97,6 +108,7 @@ def adapted(data: Path, work: Path) -> dict[str, list[Row]]:
     lists = {split: answered(data / f"wikiqa/wikiqa-{split}.parquet") for split in ("dev", "test")}
     known = {split: beside(each, cascade_trainings.ENCODER) for split, each in lists.items()}
     by_seed = []
+
     for seed in cascade_trainings.SEEDS:
         names = [training.name for training in cascade_trainings.adapts(seed)]
         tables = {name.partition("-")[0]: exit_scores(work / name, lists["test"], DEPTH) for name in names}
@@ -108,13 +120,16 @@ def adapted(data: Path, work: Path) -> dict[str, list[Row]]:
         ]
         rows["monolithic_blend"], _ = blended(dev, columns[0], tables[MONOLITHIC], columns[1])
         by_seed.append(rows)
+
     return over_seeds(by_seed)
 
 
 def transferred(work: Path, lists: Questions) -> dict[str, list[Row]]:
     """The rows of the models that were not adapted; they have one seed."""
     names = [training.name for training in cascade_trainings.transfers()]
-    rows = over_seeds([rows_of({name.partition("-")[0]: exit_scores(work / name, lists, DEPTH) for name in names})])
+    rows = over_seeds(
+        [rows_of({name.partition("-")[0]: exit_scores(work / name, lists, DEPTH) for name in names})]
+    )
     return rows | renamed(rows, "plain", "cascade")
 
 
@@ -125,6 +140,7 @@ def trained_and_measured(data: Path, work: Path) -> dict[str, float | int | str]
     for seed in cascade_trainings.SEEDS:
         for training in cascade_trainings.adapts(seed):
             say(cascade_trainings.train(work, training))
+
     sampling = chosen_sampling(work)
     result: dict[str, float | int | str] = {"seeds": len(cascade_trainings.SEEDS), "sampling": sampling}
     result["transfer_questions"] = len(answered(work / "transfer-train.parquet"))
@@ -132,14 +148,24 @@ def trained_and_measured(data: Path, work: Path) -> dict[str, float | int | str]
     rows |= renamed(rows, sampling, "cascade")
     tests = {"wikiqa": rows, "transferred": transferred(work, answered(data / "wikiqa/wikiqa-test.parquet"))}
     tests |= {name: transferred(work, questions(data / path, QUESTIONS)) for name, path in OTHERS.items()}
+
     for test, of_test in tests.items():
         result[f"{test}_questions"] = len(of_test["monolithic"][0].values["map"])
         for name, seeds in of_test.items():
             result |= figures(test, name, seeds)
-    pairs = [("cascade_a0", "monolithic"), ("cascade_a3", "monolithic"), ("plain_a0", "monolithic"), ("plain_a0", "cascade_a0")]
-    pairs += [(f"{name}_a3", "uniform_a3") for name in SAMPLINGS if name != "uniform"] + [("monolithic_blend", "monolithic")]
+
+    pairs = [
+        ("cascade_a0", "monolithic"),
+        ("cascade_a3", "monolithic"),
+        ("plain_a0", "monolithic"),
+        ("plain_a0", "cascade_a0"),
+    ]
+    pairs += [(f"{name}_a3", "uniform_a3") for name in SAMPLINGS if name != "uniform"] + [
+        ("monolithic_blend", "monolithic")
+    ]
     for name, over in pairs:
         result |= compared("wikiqa", name, over, rows)
+
     return result | {"trained_by": trained_by(work)}
 
 

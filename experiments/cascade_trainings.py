@@ -1,13 +1,14 @@
 """What `experiments.cascade_quality` trains, and on which questions.
 
-`prepare` writes the sets. The transfer learns from real queries (QED train) and from questions of SQuAD v1.1 train, TRANSFER
-of each at the most, drawn by hash; a question's candidates are the sentences of its own paragraph. The adapt learns from
-WikiQA. No question has the words of a test question, and no candidate is an answer of one; in the transfer no question is
-about a document of a test question either.
+`prepare` writes the sets. The transfer learns from real queries (QED train) and from questions of SQuAD v1.1
+train, TRANSFER of each at the most, drawn by hash; a question's candidates are the sentences of its own
+paragraph. The adapt learns from WikiQA. No question has the words of a test question, and no candidate is an
+answer of one; in the transfer no question is about a document of a test question either.
 
-`transfers` are `mtN-transfer`, the cuts of the monolithic model, and `plain-transfer`, the cascade that begins with the plain
-encoder, as the paper's does. `adapts` are, for each seed, `mtN-SEED` and `plain-SEED`, which begin with these, and a cascade
-for each of SAMPLINGS, which begins with the monolithic model's transfer and learns its early exits in the adapt alone.
+`transfers` are `mtN-transfer`, the cuts of the monolithic model, and `plain-transfer`, the cascade that
+begins with the plain encoder, as the paper's does. `adapts` are, for each seed, `mtN-SEED` and `plain-SEED`,
+which begin with these, and a cascade for each of SAMPLINGS, which begins with the monolithic model's transfer
+and learns its early exits in the adapt alone.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ FILES = {"qed": sources.QED["train"], "squad": "qa-train/squad-train/squad-sent-
 TRANSFER_RATE, ADAPT_RATE, ADAPT_EPOCHS = 1e-4, 5e-5, 2
 SETS = {
     "transfer": (
-        "QED train (Lamm et al. 2021: real queries of Natural Questions, Kwiatkowski et al. 2019) and SQuAD v1.1 train "
+        "QED train (Lamm et al. 2021: real queries of Natural Questions, Kwiatkowski et al. 2019) and SQuAD "
+        "v1.1 train "
         "(Rajpurkar et al. 2016)",
         "CC BY-SA 3.0 (QED, Natural Questions), CC BY-SA 4.0 (SQuAD)",
     ),
@@ -61,7 +63,8 @@ class Training(NamedTuple):
 
 
 def prepare(data: Path, work: Path) -> None:
-    """transfer-train.parquet, wikiqa-train.parquet and wikiqa-dev.parquet, of the questions that have an answer."""
+    """transfer-train.parquet, wikiqa-train.parquet and wikiqa-dev.parquet, of the questions that have an
+    answer."""
     if (work / "wikiqa-dev.parquet").is_file():
         return
     sets = {
@@ -70,24 +73,32 @@ def prepare(data: Path, work: Path) -> None:
         "wikiqa-dev": answered(data / "wikiqa/wikiqa-dev.parquet"),
     }
     for name, lists in sets.items():
-        pq.write_table(LabelledCandidate.table([row for rows in lists for row in rows]), work / f"{name}.parquet")
+        pq.write_table(
+            LabelledCandidate.table([row for rows in lists for row in rows]), work / f"{name}.parquet"
+        )
 
 
 def transfer_lists(data: Path, name: str) -> Questions:
     """The paragraphs of TRANSFER questions of a set that are apart from all test questions."""
     asked = sources.qed(data, "train") if name == "qed" else sources.squad_train(data)
     is_apart, leaks = draw.apart_from(asked_in_tests(data)), draw.leaked(data)
-    drawn = draw.some([each for each in asked if is_apart(each) and each.question_id not in leaks], TRANSFER[name])
+    drawn = draw.some(
+        [each for each in asked if is_apart(each) and each.question_id not in leaks], TRANSFER[name]
+    )
     ids = {each.question_id.partition(":")[2] for each in drawn}
     lists = (rows for rows in by_question(read_dataset(data / FILES[name])) if rows[0].question_id in ids)
-    return learnable(data, [[replace(row, title=row.title.replace("_", " ")) for row in rows] for rows in lists])
+    return learnable(
+        data, [[replace(row, title=row.title.replace("_", " ")) for row in rows] for rows in lists]
+    )
 
 
 def transfers() -> Iterator[Training]:
     for depth in CUTS:
         layers = {} if depth == DEPTH else {"layers": depth}
         yield Training(f"mt{depth}-transfer", "transfer", {"reranker": "pointwise", **layers})
-    yield Training("plain-transfer", "transfer", {"reranker": "cascade", "exits": list(EXITS), "sampling": "all"})
+    yield Training(
+        "plain-transfer", "transfer", {"reranker": "cascade", "exits": list(EXITS), "sampling": "all"}
+    )
 
 
 def adapts(seed: int) -> Iterator[Training]:
@@ -114,6 +125,7 @@ def training(work: Path, wanted: Training) -> TrainJob:
         "words": "source",
         "store": "fp16",
     }
+
     return TrainJob.model_validate(
         {
             "transformer": {**section, **read, **wanted.section},

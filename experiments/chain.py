@@ -1,32 +1,36 @@
-"""Plans over long lists of real retrieval: what the default plan is worth, and what each stage adds to it or loses.
+"""Plans over long lists of real retrieval: what the default plan is worth, and what each stage adds to it or
+loses.
 
-Lists: `long_lists`, L-test, or with --set dev L-dev, where choices are made. Figures are in percent of the `questions` whose
-answer is among the retrieved sentences; `…_of_asked` is of all that were `asked`, where the others count as wrong. P@1 and MRR
-are of the list that a plan leaves, and a lost answer counts 0. `p1_lenient_…` takes every sentence of the gold document that
-holds a short answer for right.
+Lists: `long_lists`, L-test, or with --set dev L-dev, where choices are made. Figures are in percent of the
+`questions` whose answer is among the retrieved sentences; `…_of_asked` is of all that were `asked`, where the
+others count as wrong. P@1 and MRR are of the list that a plan leaves, and a lost answer counts 0.
+`p1_lenient_…` takes every sentence of the gold document that holds a short answer for right.
 
-Plans: `default`, the sample job's. `without_<stage>`, the default plan with that stage left out: its score is weighed no
-more, the other weights stay, and what it keeps, the stage before keeps. On `costly_questions`, all or --costly of them, drawn
-by hash: `full`, the sample's second plan; `no_blend`, the chain as the papers have it (plan_without_blend.toml); --plan FILE,
-the plan of another job, as `plan`; `similarity_all` and `cross_encoder_all`, the dense encoder's cosine and the last exit of
-the default plan's cascade over all sentences of a list (on L-dev over the best 40 of Cosinet and BM25). Every row is compared
-with the default plan on the same questions, `…_default_on_costly` there. `…_low` and `…_high` are bootstrapped 95 % intervals;
-`p_default_over_<plan>` is the p of a paired randomisation test of P@1, `mrr_p_default_over_<plan>` of MRR, and
-`p1_gain_over_<plan>` the difference.
+Plans: `default`, the sample job's. `without_<stage>`, the default plan with that stage left out: its score is
+weighed no more, the other weights stay, and what it keeps, the stage before keeps. On `costly_questions`, all
+or --costly of them, drawn by hash: `full`, the sample's second plan; `no_blend`, the chain as the papers have
+it (plan_without_blend.toml); --plan FILE, the plan of another job, as `plan`; `similarity_all` and
+`cross_encoder_all`, the dense encoder's cosine and the last exit of the default plan's cascade over all
+sentences of a list (on L-dev over the best 40 of Cosinet and BM25). Every row is compared with the default
+plan on the same questions, `…_default_on_costly` there. `…_low` and `…_high` are bootstrapped 95 % intervals;
+`p_default_over_<plan>` is the p of a paired randomisation test of P@1, `mrr_p_default_over_<plan>` of MRR,
+and `p1_gain_over_<plan>` the difference.
 
-Of the default plan's stages: `answer_p1_after_…` and `answer_mrr_after_…`, the order in which a stage leaves its list; after
-`peasi.pr`, which ranks passages, of passages that hold an answer. `gold_lost_at_…`: questions whose last answer left there.
-`layer_tokens_share`: layers × tokens of the default plan's transformers over those of `cross_encoder_all`; vectors of sentences
-count as none, as an index can hold them. `questions_per_s`: the default plan on SPEED_QUESTIONS lists, one thread.
+Of the default plan's stages: `answer_p1_after_…` and `answer_mrr_after_…`, the order in which a stage leaves
+its list; after `peasi.pr`, which ranks passages, of passages that hold an answer. `gold_lost_at_…`: questions
+whose last answer left there. `layer_tokens_share`: layers × tokens of the default plan's transformers over
+those of `cross_encoder_all`; vectors of sentences count as none, as an index can hold them.
+`questions_per_s`: the default plan on SPEED_QUESTIONS lists, one thread.
 
---work keeps the lists and what the cascade and the encoder have said of every text, so that another plan, or this one after a
-stop, computes only what is new; the rows are compared with the plan's own on the lists of `questions_per_s`. --rows plans
-leaves out the rows `without_<stage>`, --rows stages the costly ones.
+--work keeps the lists and what the cascade and the encoder have said of every text, so that another plan, or
+this one after a stop, computes only what is new; the rows are compared with the plan's own on the lists of
+`questions_per_s`. --rows plans leaves out the rows `without_<stage>`, --rows stages the costly ones.
 
-With --hashing, beside the default plan's rows there is only this: a checkpoint of HAS stands in the cascade's place and leaves
-as many candidates. `p1_after_hashing` is beside the cascade's; what comes behind weighs the cascade's score, and is left out.
-`…_questions_per_s` of each of the two alone, medians of interleaved rounds, answers read from their bits as a store gives them;
-what making these took is `answers_encoded_per_s`. --save writes `chain_hashing.json`.
+With --hashing, beside the default plan's rows there is only this: a checkpoint of HAS stands in the cascade's
+place and leaves as many candidates. `p1_after_hashing` is beside the cascade's; what comes behind weighs the
+cascade's score, and is left out. `…_questions_per_s` of each of the two alone, medians of interleaved rounds,
+answers read from their bits as a store gives them; what making these took is `answers_encoded_per_s`. --save
+writes `chain_hashing.json`.
 """
 
 from __future__ import annotations
@@ -92,7 +96,9 @@ def measured(plan: Sequence[Stage], lists: Sequence[LongList], unit: Unit = "pas
     outcomes: list[Reranked] = []
     for start in range(0, len(lists), AT_ONCE):
         some = lists[start : start + AT_ONCE]
-        outcomes += run_stages([each.passages if unit == "passage" else each.ranked for each in some], plan, unit)
+        outcomes += run_stages(
+            [each.passages if unit == "passage" else each.ranked for each in some], plan, unit
+        )
     return row_of(outcomes, lists)
 
 
@@ -115,8 +121,13 @@ def figures(name: str, row: Row, asked: int | None = None) -> Result:
         result |= {f"{metric}_{name}_low": 100 * interval.low, f"{metric}_{name}_high": 100 * interval.high}
         if asked is not None:
             result[f"{metric}_{name}_of_asked"] = 100 * float(values.sum()) / asked
+
     result[f"p1_lenient_{name}"] = 100 * float(row.lenient.mean())
-    say(f"{name:<22} P@1 {result[f'p1_{name}']:.2f}, MRR {result[f'mrr_{name}']:.2f}, lenient {100 * row.lenient.mean():.2f}")
+    say(
+        f"{name:<22} P@1 {result[f'p1_{name}']:.2f}, MRR {result[f'mrr_{name}']:.2f}, lenient "
+        f"{100 * row.lenient.mean():.2f}"
+    )
+
     return result
 
 
@@ -146,7 +157,12 @@ def whole_lists(plan: Sequence[Stage], encoder: Any, work: Path, suffix: str) ->
 
 
 def costly(
-    default: Sequence[Stage], encoder: Any, work: Path, options: argparse.Namespace, row: Row, lists: Sequence[LongList]
+    default: Sequence[Stage],
+    encoder: Any,
+    work: Path,
+    options: argparse.Namespace,
+    row: Row,
+    lists: Sequence[LongList],
 ) -> Result:
     """Other plans and rankers of all sentences, beside the default plan on the same questions."""
     names = set(drawn((each.asked.question_id for each in lists), int(options.costly or len(lists))))
@@ -156,16 +172,19 @@ def costly(
     measured(default, some)
     spent = layer_tokens(default)
     result: Result = {"costly_questions": len(some)} | figures("default_on_costly", mine)
+
     for name, file in (("full", FULL), ("no_blend", NO_BLEND), ("plan", options.plan)):
         if file and file.is_file():
             other = measured(remember(load_stages(CheckedPlan.of(load(file)), lambda: encoder), work), some)
             result |= figures(name, other) | comparison(name, mine, other)
+
     whole, suffix = (some, "all") if options.set == "test" else (narrowed(some), f"of_{DEV_DEPTH}")
     for name, plan in whole_lists(default, encoder, work, suffix).items():
         other = measured(plan, whole, "sentence")
         result |= figures(name, other) | comparison(name, mine, other)
         if name.startswith("cross_encoder"):
             result["layer_tokens_share"] = 100 * spent / layer_tokens(plan)
+
     return result
 
 
@@ -181,8 +200,12 @@ def layer_tokens(plan: Sequence[Stage]) -> int:
 
 
 def rank_after(stage: str, outcome: Reranked, gold: frozenset[str]) -> int | None:
-    """The best rank that an answer, or a passage that holds one, has in what a stage left; None if none has."""
-    everyone: Sequence[Candidate] = (*outcome.kept.candidates, *(departure.candidate for departure in outcome.departed))
+    """The best rank that an answer, or a passage that holds one, has in what a stage left; None if none
+    has."""
+    everyone: Sequence[Candidate] = (
+        *outcome.kept.candidates,
+        *(departure.candidate for departure in outcome.departed),
+    )
     ranks = [
         score.rank
         for c in everyone
@@ -191,6 +214,7 @@ def rank_after(stage: str, outcome: Reranked, gold: frozenset[str]) -> int | Non
         and score.stage == stage
         and (c.candidate_id in gold or (stage == "peasi.pr" and holds(c, gold)))
     ]
+
     return min(ranks, default=None)
 
 
@@ -200,7 +224,9 @@ def holds(candidate: Candidate, gold: frozenset[str]) -> bool:
 
 def is_there(outcome: Reranked, gold: frozenset[str]) -> bool:
     """Whether an answer, or a passage that holds one, is among what a plan leaves."""
-    return any(c.candidate_id in gold or (c.sentence is None and holds(c, gold)) for c in outcome.kept.candidates)
+    return any(
+        c.candidate_id in gold or (c.sentence is None and holds(c, gold)) for c in outcome.kept.candidates
+    )
 
 
 def after(outcomes: Sequence[Reranked], lists: Sequence[LongList], stage: str) -> tuple[float, float]:
@@ -216,6 +242,7 @@ def stage_by_stage(plan: Sequence[Stage], lists: Sequence[LongList]) -> tuple[Ro
     result: Result = {}
     current, unit, alive = [each.passages for each in lists], "passage", len(lists)
     outcomes: list[Reranked] = []
+
     for stage in plan:
         outcomes = []
         for start in range(0, len(current), AT_ONCE):
@@ -225,8 +252,13 @@ def stage_by_stage(plan: Sequence[Stage], lists: Sequence[LongList]) -> tuple[Ro
         name = stage.name.replace(".", "_")
         result |= {f"answer_p1_after_{name}": p1, f"answer_mrr_after_{name}": mrr}
         result[f"gold_lost_at_{name}"] = 100 * (alive - still) / len(lists)
-        say(f"{stage.name:<12} P@1 {p1:.2f}, MRR {mrr:.2f}, answers left for {still} of {len(lists)} questions")
+        say(
+            f"{stage.name:<12} P@1 {p1:.2f}, MRR {mrr:.2f}, answers left for {still} of {len(lists)} "
+            "questions"
+        )
+
         alive, current, unit = still, [outcome.kept for outcome in outcomes], stage.reranker.writes
+
     return row_of(outcomes, lists), result
 
 
@@ -236,7 +268,9 @@ def on_its_own(plan: Sequence[Stage], remembered: Sequence[Stage], lists: Sequen
     began = time.perf_counter()
     own = run_stages(passages, plan)
     taken = time.perf_counter() - began
-    if [outcome.rows() for outcome in own] != [outcome.rows() for outcome in run_stages(passages, remembered)]:
+    if [outcome.rows() for outcome in own] != [
+        outcome.rows() for outcome in run_stages(passages, remembered)
+    ]:
         raise SystemExit("the plan and its replay from --work gave different rows")
     return {"questions_per_s": len(lists) / taken, "speed_questions": len(lists)}
 
@@ -262,7 +296,9 @@ class Default:
     """The lists of SPEED_QUESTIONS questions, drawn by hash."""
 
 
-def with_hashing(default: Default, lists: Sequence[LongList], checkpoint: Path, rounds: int) -> Iterator[tuple[str, float]]:
+def with_hashing(
+    default: Default, lists: Sequence[LongList], checkpoint: Path, rounds: int
+) -> Iterator[tuple[str, float]]:
     """HAS in the cascade's place."""
     plan = default.remembered
     place = next(n for n, stage in enumerate(plan) if stage.name == "cascade")
@@ -273,7 +309,10 @@ def with_hashing(default: Default, lists: Sequence[LongList], checkpoint: Path, 
     coded = AnswerCoder(model, tokeniser).encode(texts)
     yield "answers_encoded_per_s", len(texts) / (time.perf_counter() - began)
     bits = np.split(coded.bits, np.cumsum(coded.lengths)[:-1])
-    held = Held({text: StoredCode(*answer) for text, *answer in zip(texts, bits, coded.cut.tolist(), strict=True)})
+    held = Held(
+        {text: StoredCode(*answer) for text, *answer in zip(texts, bits, coded.cut.tolist(), strict=True)}
+    )
+
     left = max(len(outcome.kept.candidates) for outcome in run_stages(before, [plan[place]], "sentence"))
     hashing = Stage("hashing", Hashing(model, tokeniser, held), left)
     p1, mrr = after(run_stages(before, [hashing], "sentence"), lists, "hashing")
@@ -282,10 +321,12 @@ def with_hashing(default: Default, lists: Sequence[LongList], checkpoint: Path, 
     some = {each.asked.question_id for each in default.some}
     timed = [ranked for ranked in before if ranked.question.question_id in some]
     times: dict[str, list[float]] = {"cascade": [], "hashing": []}
+
     for _ in range(rounds):
         for name, one in (("cascade", default.plan[place]), ("hashing", hashing)):
             with seconds(times[name]):
                 run_stages(timed, [one], "sentence")
+
     for name, taken in times.items():
         yield f"{name}_questions_per_s", len(timed) / statistics.median(taken)
 
@@ -299,7 +340,8 @@ def others(plan: Sequence[Stage]) -> Iterator[tuple[str, list[Stage]]]:
 
 
 def left_out(plan: Sequence[Stage], names: Sequence[str]) -> list[Stage]:
-    """The plan without some of its stages: their scores are weighed no more, and how many they keep, the stage before keeps."""
+    """The plan without some of its stages: their scores are weighed no more, and how many they keep, the
+    stage before keeps."""
     shorter: list[Stage] = []
     for stage in plan:
         if stage.name not in names:
@@ -313,14 +355,20 @@ def not_weighing(stage: Stage, names: Sequence[str]) -> Stage:
     """A stage that weighs no scores of stages that are left out; its other weights stay as they are."""
 
     def fewer(weighed: WeightedSum) -> dict[str, float]:
-        return {name: weight for name, weight in zip(weighed.names, weighed.weights, strict=True) if name not in names}
+        return {
+            name: weight
+            for name, weight in zip(weighed.names, weighed.weights, strict=True)
+            if name not in names
+        }
 
     if isinstance(stage.reranker, Blend):
         return replace(stage, reranker=Blend(fewer(stage.reranker._sum)))
+
     if isinstance(stage.reranker, Cascade) and stage.reranker.prior is not None:
         cascade = copy_of(stage.reranker)
         cascade.prior = Prior(tuple(WeightedSum.of(fewer(weighed)) for weighed in stage.reranker.prior.sums))
         return replace(stage, reranker=cascade)
+
     return stage
 
 
@@ -330,15 +378,24 @@ def main() -> None:
         "plan": "job file whose plan is measured too",
         "hashing": "checkpoint of HAS, as hashing_quality trains it",
     }
-    numbers = {"costly": "questions, drawn by hash, for other plans and rankers of all sentences; all of them if absent"}
+    numbers = {
+        "costly": "questions, drawn by hash, for other plans and rankers of all sentences; all of them if "
+        "absent"
+    }
     options = arguments(
-        "chain", __doc__ or "", paths=paths, numbers=numbers, choices={"set": SETS, "rows": ("all", "plans", "stages")}
+        "chain",
+        __doc__ or "",
+        paths=paths,
+        numbers=numbers,
+        choices={"set": SETS, "rows": ("all", "plans", "stages")},
     )
     if options.smoke:
         shrink(globals(), SAMPLE=small_plan(fitted=True), SPEED_QUESTIONS=4, FULL=Path(), NO_BLEND=Path())
         small_lists()
+
     torch.set_num_threads(1)
     job = load(SAMPLE)
+
     with work_folder(options, "long_lists") as work:
         asked = read_lists(options.data.resolve(), work, options.set)
         lists = [each for each in asked if each.gold]
@@ -351,13 +408,16 @@ def main() -> None:
         names = drawn((each.asked.question_id for each in lists), SPEED_QUESTIONS)
         known = Default(load_plan(job), default, [each for each in lists if each.asked.question_id in names])
         result |= on_its_own(known.plan, default, known.some)
+
         if options.hashing:
             result |= with_hashing(known, lists, options.hashing, options.rounds)
         for name, plan in others(default) if options.rows != "plans" and not options.hashing else ():
             other = measured(plan, lists)
             result |= figures(name, other, len(asked)) | comparison(name, row, other)
+
         if options.rows != "stages" and not options.hashing:
             result |= costly(default, encoder, work, options, row, lists)
+
     name = "chain_hashing" if options.hashing else "chain"
     finish(name if options.set == "test" else f"{name}_dev", result, options.save)
 

@@ -1,15 +1,18 @@
-"""What a larger cluster would take: the steps' real units, costs that are measured here, and workers that are slow or die.
+"""What a larger cluster would take: the steps' real units, costs that are measured here, and workers that are
+slow or die.
 
---passages (130,000,000), --questions (100,000) and --workers (100, of one core) at --price dollars (0.05) for a core and hour
-are cut into units by the project's own code, for three sizes of shards. A unit costs what its pages, passages and questions
-cost in a short measurement: of the sample job with its models, and of synthetic text in small shards of two sizes, from which
-the cost of searching a shard is a line in its passages. Then simulation.py hands the units to workers, of which 5 % take twice
-as long; a worker dies once in 200 hours, and the job begins again after a minute. Medians of --rounds seeds.
+--passages (130,000,000), --questions (100,000) and --workers (100, of one core) at --price dollars (0.05) for
+a core and hour are cut into units by the project's own code, for three sizes of shards. A unit costs what its
+pages, passages and questions cost in a short measurement: of the sample job with its models, and of synthetic
+text in small shards of two sizes, from which the cost of searching a shard is a line in its passages. Then
+simulation.py hands the units to workers, of which 5 % take twice as long; a worker dies once in 200 hours,
+and the job begins again after a minute. Medians of --rounds seeds.
 
-`hours_STEP_SHARDS`, `dollars_SHARDS`; `units_...`: units of work; `longest_...`: hours of the longest unit; `even_...`: hours
-if all workers had the same share of the work, and none was slow or died; `busy_...`: the share of the paid hours in which
-workers do units; `hours_calm_...`: where no worker is slow or dies; `hours_free_...`: where a free worker takes the next unit.
-Reading and writing an object store costs nothing here.
+`hours_STEP_SHARDS`, `dollars_SHARDS`; `units_...`: units of work; `longest_...`: hours of the longest unit;
+`even_...`: hours if all workers had the same share of the work, and none was slow or died; `busy_...`: the
+share of the paid hours in which workers do units; `hours_calm_...`: where no worker is slow or dies;
+`hours_free_...`: where a free worker takes the next unit. Reading and writing an object store costs nothing
+here.
 """
 
 from __future__ import annotations
@@ -48,7 +51,11 @@ from answermill.pipelines.specs.run import Run
 from answermill.pipelines.steps.chain import run_steps
 from answermill.pipelines.steps.index.shard_ranges import ranges
 from answermill.pipelines.steps.rerank.question_groups import PASSAGES as KEPT_PASSAGES
-from answermill.pipelines.steps.retrieve.asked_questions import QUESTIONS_PER_ENCODING, QUESTIONS_PER_SEARCH, AskedQuestions
+from answermill.pipelines.steps.retrieve.asked_questions import (
+    QUESTIONS_PER_ENCODING,
+    QUESTIONS_PER_SEARCH,
+    AskedQuestions,
+)
 from answermill.pipelines.steps.retrieve.block_order import PARTS_PER_MERGE
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.pipelines.steps.retrieve.search_plan import plan
@@ -62,9 +69,11 @@ TAKES = "five minutes; [--workers N]; [--price DOLLARS]"
 SIZES = {"20k": 20_000, "100k": 100_000, "1m": 1_000_000}
 """Passages of a shard."""
 PAGES_PER_FILE, SUBMIT, RESTART = 35_000, 15.0, 60.0
-"""Of CommonCrawl's WARC files; seconds until an engine has taken a job; until it works again after a failure."""
+"""Of CommonCrawl's WARC files; seconds until an engine has taken a job; until it works again after a
+failure."""
 SHARDS, SMALL, LARGE, ASKED, DEPTH, WIDTH = 2, 500, 2_000, 512, 50, 384
-"""Of the synthetic measurement: shards, passages of a shard in each of two runs, questions, passages a question; of vectors."""
+"""Of the synthetic measurement: shards, passages of a shard in each of two runs, questions, passages a
+question; of vectors."""
 SCANNED, SCANS = 50_000, 10
 WORDS = 20_000
 COPIES = 10
@@ -84,7 +93,8 @@ STEPS = ("ingest", "index", "retrieve", "rerank")
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of one core: for a page of ingest, a passage of index, a question of rerank; for retrieve see `search_costs`.
+    """Seconds of one core: for a page of ingest, a passage of index, a question of rerank; for retrieve see
+    `search_costs`.
 
     `load`: until a worker process has imported and loaded what a step needs."""
 
@@ -113,9 +123,11 @@ class Costs:
 
 
 def unit_seconds(job: Job, run: Path, steps: Sequence[str]) -> dict[str, float]:
-    """Run the steps in this process: seconds of a core that their units took, by step, and of retrieve by pass.
+    """Run the steps in this process: seconds of a core that their units took, by step, and of retrieve by
+    pass.
 
-    Of ingest, whose pages are parsed in a child process, the seconds of the whole step, and by pass without the child's.
+    Of ingest, whose pages are parsed in a child process, the seconds of the whole step, and by pass without
+    the child's.
     """
     roots: list[beam.Pipeline] = []
     new_pipeline, clock = beam_engine.new_pipeline, vars(unit_work)["time"]
@@ -127,6 +139,7 @@ def unit_seconds(job: Job, run: Path, steps: Sequence[str]) -> dict[str, float]:
     vars(beam_engine)["new_pipeline"] = noted
     vars(unit_work)["time"] = SimpleNamespace(monotonic=processor_seconds)
     taken: defaultdict[str, float] = defaultdict(float)
+
     try:
         for step in steps:
             began = processor_seconds()
@@ -135,12 +148,14 @@ def unit_seconds(job: Job, run: Path, steps: Sequence[str]) -> dict[str, float]:
             taken[step] = processor_seconds() - began if step == "ingest" else 0
     finally:
         vars(beam_engine)["new_pipeline"], vars(unit_work)["time"] = new_pipeline, clock
+
     for root in roots:
         for each in root.result.metrics().query()["distributions"]:
             step = each.key.metric.namespace.removeprefix("answermill.").partition("/")[0]
             if each.key.metric.name == "unit_milliseconds":
                 label = each.key.step.partition("/")[0] if step in ("ingest", "retrieve") else step
                 taken[label] += each.result.sum / 1000
+
     return taken
 
 
@@ -157,11 +172,15 @@ def model_costs(smoke: bool) -> dict[str, float]:
         questions = run.counts(RERANK).questions
         for n in range(COPIES):  # whose pages are parsed again, and then refused
             shutil.copy(folder / "web.warc.gz", folder / f"copy-{n}.warc.gz")
+
         copies = load(folder / "job.toml", ["ingest.input=['*.warc.gz']", "ingest.max_reject_share=1"])
-        once, copied = (unit_seconds(each, folder / name, STEPS[:1]) for each, name in ((job, "once"), (copies, "copied")))
+        once, copied = (
+            unit_seconds(each, folder / name, STEPS[:1]) for each, name in ((job, "once"), (copies, "copied"))
+        )
         began = processor_seconds()
         subprocess.run([sys.executable, "-c", LOAD, str(folder / "job.toml")], check=True)
         loaded = processor_seconds() - began
+
     return {
         "page": (max(0.0, copied["ingest"] - once["ingest"]) / COPIES + once["Cut passages"]) / pages,
         "passages_per_page": passages / pages,
@@ -179,24 +198,31 @@ def write_synthetic(folder: Path, passages: int) -> Path:
     words = np.array([f"w{n}" for n in range(WORDS)])
     texts = random.choice(words, size=(passages, 90), p=share / share.sum())
     questions = random.choice(words, size=(ASKED, 8), p=share / share.sum())
+
     with (folder / "pages.jsonl").open("w", encoding="utf-8") as pages:
         pages.writelines(
-            json.dumps({"id": f"p{n}", "text": " ".join(text) + ".", "title": ""}) + "\n" for n, text in enumerate(texts)
+            json.dumps({"id": f"p{n}", "text": " ".join(text) + ".", "title": ""}) + "\n"
+            for n, text in enumerate(texts)
         )
+
     with (folder / "questions.jsonl").open("w", encoding="utf-8") as asked:
         lines = ({"question_id": f"q{n}", "text": " ".join(text) + "?"} for n, text in enumerate(questions))
         asked.writelines(json.dumps(line) + "\n" for line in lines)
+
     job = folder / "job.toml"
     job.write_text(
         f'[ingest]\ninput = ["pages.jsonl"]\nlanguage = ""\n[index]\nshards = {SHARDS}\n'
-        f'encoder = {json.dumps(small_encoder())}\n[retrieve]\nquestions = "questions.jsonl"\ndepth = {DEPTH}\n',
+        f'encoder = {json.dumps(small_encoder())}\n[retrieve]\nquestions = "questions.jsonl"\ndepth = '
+        f"{DEPTH}\n",
         encoding="utf-8",
     )
+
     return job
 
 
 def search_costs() -> tuple[dict[str, float], tuple[float, float]]:
-    """Of retrieve's passes on synthetic text: seconds of a question and unit; and the line of searching a shard."""
+    """Of retrieve's passes on synthetic text: seconds of a question and unit; and the line of searching a
+    shard."""
     taken = []
     for passages in (SMALL * SHARDS, LARGE * SHARDS):
         with tempfile.TemporaryDirectory() as name:
@@ -244,12 +270,17 @@ def schedule(passages: int, questions: int, per_shard: int, costs: Costs, job: J
     block = job.retrieve.block
     encoding = max(1, QUESTIONS_PER_ENCODING // block)
     batch = encoding * max(1, QUESTIONS_PER_SEARCH // (encoding * block))
+
     nowhere = Path("nowhere")
     asked = AskedQuestions(nowhere, Part("asked", questions, 0, ""), block, encoding, batch)
     nothing = Folder(nowhere, SHARD_FOLDER)
     step = Step(nowhere, RETRIEVE, {}, {})
+
     for turn in plan(asked, questions, RunShards(job, nothing, len(shards)), job.retrieve, step):
-        yield Stage("retrieve", np.array(turn.sizes, float) * costs.of_pass(turn.label, passages / len(shards)))
+        yield Stage(
+            "retrieve", np.array(turn.sizes, float) * costs.of_pass(turn.label, passages / len(shards))
+        )
+
     blocks = np.array([min(block, questions - first) for first in range(0, questions, block)], float)
     hits = costs.question * KEPT_PASSAGES / (2 * job.retrieve.depth)  # of the passages that a group holds
     yield Stage("rerank", blocks * costs.question, hits)
@@ -263,12 +294,16 @@ def simulated(stages: Sequence[Stage], load: float, workers: Workers, seed: int)
         elapsed = simulate(stage.units, stage.keeps, workers, random)
         before = total.get(stage.step, Elapsed(SUBMIT + load, 0, 0))
         total[stage.step] = Elapsed(
-            before.seconds + elapsed.seconds, before.worked + elapsed.worked, before.restarts + elapsed.restarts
+            before.seconds + elapsed.seconds,
+            before.worked + elapsed.worked,
+            before.restarts + elapsed.restarts,
         )
     return total
 
 
-def figures(name: str, stages: Sequence[Stage], costs: Costs, workers: Workers, rounds: int, price: float) -> dict[str, Any]:
+def figures(
+    name: str, stages: Sequence[Stage], costs: Costs, workers: Workers, rounds: int, price: float
+) -> dict[str, Any]:
     """The result's keys of one size of shards."""
 
     def hours(cluster: Workers) -> tuple[dict[str, float], float, float]:
@@ -285,6 +320,7 @@ def figures(name: str, stages: Sequence[Stage], costs: Costs, workers: Workers, 
     for step in STEPS:
         units = np.concatenate([stage.units for stage in stages if stage.step == step])
         result |= {f"units_{step}_{name}": len(units), f"longest_{step}_{name}": float(units.max()) / 3600}
+
     return result | {
         f"hours_{name}": whole,
         f"even_{name}": sum(float(stage.units.sum()) for stage in stages) / workers.number / 3600,
@@ -308,6 +344,7 @@ def main() -> None:
     if options.smoke:
         shrink(globals(), SMALL=10, LARGE=20, ASKED=16, SCANS=1, COPIES=1)
         passages, questions = 50_000, 500
+
     measured = model_costs(options.smoke)
     passes, line = search_costs()
     costs = Costs(passes=passes, search=line, **measured)
@@ -325,12 +362,14 @@ def main() -> None:
         "ms_search_1m": 1000 * (line[0] + 1_000_000 * line[1]),
     }
     workers = Workers(result["workers"], slow=0.05, slowness=2, failures=1 / 200, restart=RESTART)
+
     with tempfile.TemporaryDirectory() as name:
         job = load(copy_to(Path(name)))
     for size, per_shard in SIZES.items():
         stages = list(schedule(passages, questions, per_shard, costs, job))
         result |= figures(size, stages, costs, workers, max(options.rounds, 1), result["price"])
         say(f"{size}: {result[f'hours_{size}']:.1f} hours, {result[f'dollars_{size}']:,.0f} dollars")
+
     finish("cluster", result, options.save)
 
 

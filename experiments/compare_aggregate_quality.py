@@ -1,7 +1,8 @@
-"""Compare-Aggregate in its six forms on WikiQA (Cosinet Table 4); see `cosinet_quality`, whose protocol and rates this takes.
+"""Compare-Aggregate in its six forms on WikiQA (Cosinet Table 4); see `cosinet_quality`, whose protocol and
+rates this takes.
 
-Five seeds of each form. --vectors minilm, word2vec or glove: a run and a result file of its own, of which minilm's has no
-suffix. Matrix products are in bfloat16, which halves the time: an hour each.
+Five seeds of each form. --vectors minilm, word2vec or glove: a run and a result file of its own, of which
+minilm's has no suffix. Matrix products are in bfloat16, which halves the time: an hour each.
 """
 
 from __future__ import annotations
@@ -34,14 +35,25 @@ PAPER = {  # MAP, MRR (Table 4)
 
 
 def main() -> None:
-    options = arguments("compare_aggregate_quality", __doc__ or "", paths=WORK, choices={"vectors": tuple(VECTORS)})
+    options = arguments(
+        "compare_aggregate_quality", __doc__ or "", paths=WORK, choices={"vectors": tuple(VECTORS)}
+    )
     if options.smoke:
         shrink(vars(cosinet_quality), FORMS=FORMS[:1], VECTORS={"minilm": VECTORS["minilm"]})
         shrink(globals(), SEEDS=range(1), FORMS=FORMS[:1])
+
     suffix = "" if options.vectors == "minilm" else f"_{options.vectors}"
-    todo = [Run("wikiqa", options.vectors, "compare_aggregate", form, seed, rate(form)) for seed in SEEDS for form in FORMS]
-    result = {**parameters("compare_aggregate", "ca_"), **summary(train_all(options, todo, "compare_aggregate_quality"))}
+    todo = [
+        Run("wikiqa", options.vectors, "compare_aggregate", form, seed, rate(form))
+        for seed in SEEDS
+        for form in FORMS
+    ]
+    result = {
+        **parameters("compare_aggregate", "ca_"),
+        **summary(train_all(options, todo, "compare_aggregate_quality")),
+    }
     beside_the_paper(result, PAPER, "ca_", suffix)
+
     finish(f"compare_aggregate_quality{suffix}", result, options.save)
 
 

@@ -24,9 +24,12 @@ class Corpus:
 
 
 def wiki(data: Path, folder: Path) -> Corpus:
-    """`run` and `bm25` in `folder`, made where they are not there; of a token copy once for all benchmarks."""
+    """`run` and `bm25` in `folder`, made where they are not there; of a token copy once for all
+    benchmarks."""
     folder = shared_place(data) or folder
-    job = Job.model_validate({"ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1}})
+    job = Job.model_validate(
+        {"ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1}}
+    )
     for line in chain.run_steps(job, folder / "run", ["ingest"], ()):
         say(line)
     passages = list(PASSAGES.open(folder / "run").read())

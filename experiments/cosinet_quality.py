@@ -1,12 +1,12 @@
 """Cosinet in its six forms on WikiQA (Cosinet Table 4), and on SQuAD-sent and SelQA (Table 5).
 
-Protocol `answerable`; MAP, MRR and P@1 of the test set in percent, mean and deviation over seeds. The paper's settings: 3
-epochs, slanted triangle, 2e-4 list-wise, 2e-3 pointwise; 4 questions a step (not stated there; of 1, 4 and 8 the best on
-dev). The checkpoint is the epoch that was best on dev. Keys `wikiqa_map_<variant>` are with the best vectors, the
-MiniLM-derived ones; `…_word2vec` and `…_glove` with two small files, which lack most of the words.
-Five seeds each; matrix products in bfloat16, as `cosinet_speed` times them. --learn wikiqa or squad: a run and a result file of
-its own, of which wikiqa's has no suffix. SQuAD-sent is trained on the shared substitute; SelQA, which has no training set here,
-is ranked by the models of SQuAD-sent.
+Protocol `answerable`; MAP, MRR and P@1 of the test set in percent, mean and deviation over seeds. The paper's
+settings: 3 epochs, slanted triangle, 2e-4 list-wise, 2e-3 pointwise; 4 questions a step (not stated there; of
+1, 4 and 8 the best on dev). The checkpoint is the epoch that was best on dev. Keys `wikiqa_map_<variant>` are
+with the best vectors, the MiniLM-derived ones; `…_word2vec` and `…_glove` with two small files, which lack
+most of the words. Five seeds each; matrix products in bfloat16, as `cosinet_speed` times them. --learn wikiqa
+or squad: a run and a result file of its own, of which wikiqa's has no suffix. SQuAD-sent is trained on the
+shared substitute; SelQA, which has no training set here, is ranked by the models of SQuAD-sent.
 
 What is trained stands in --work, a file for each training, and is not trained again by the same revision.
 """
@@ -39,8 +39,13 @@ TAKES = "an hour"
 
 SEEDS = range(5)
 SMOKE_FORMS: tuple[Form, ...] = ("pointwise", "birnn")
-KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_TRIM_THRESHOLD_": "16000000000", "MALLOC_TOP_PAD_": "200000000"}
-"""glibc gives large arrays back to the system and fetches them anew, which costs Compare-Aggregate a sixth of its time."""
+KEEP_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": "4000000000",
+    "MALLOC_TRIM_THRESHOLD_": "16000000000",
+    "MALLOC_TOP_PAD_": "200000000",
+}
+"""glibc gives large arrays back to the system and fetches them anew, which costs Compare-Aggregate a sixth of
+its time."""
 VECTORS = {
     "minilm": "all-MiniLM-L6-v2",
     "word2vec": "embeddings/word2vec-googlenews-8000x300.npz",
@@ -94,28 +99,37 @@ def load(folder: Path, data: str) -> tuple[Questions, Dev, dict[str, Dev]]:
     if data not in _data:
 
         def questions(name: str) -> Questions:
-            return [rows for rows in by_question(read_dataset(folder / name)) if any(row.label for row in rows)]
+            return [
+                rows for rows in by_question(read_dataset(folder / name)) if any(row.label for row in rows)
+            ]
 
         if data == "wikiqa":
-            learn, dev, tests = (questions(f"wikiqa/wikiqa-{split}.parquet") for split in ("train", "dev", "test"))
+            learn, dev, tests = (
+                questions(f"wikiqa/wikiqa-{split}.parquet") for split in ("train", "dev", "test")
+            )
             _data[data] = learn, Dev(dev), {"wikiqa": Dev(tests)}
             texts = [*learn, *dev, *tests]
         else:
-            learn, dev, tests = (questions(f"squad/squad-sent-{split}.parquet") for split in ("train", "dev", "test"))
+            learn, dev, tests = (
+                questions(f"squad/squad-sent-{split}.parquet") for split in ("train", "dev", "test")
+            )
             selqa = questions("selqa/selqa-test.parquet")
             _data[data] = learn, Dev(dev), {"squad": Dev(tests), "selqa": Dev(selqa)}
             texts = [*learn, *dev, *tests, *selqa]
+
         words = vocabulary(texts)
         for vectors, name in VECTORS.items():
             if vectors == "minilm":
                 _embeddings[data, vectors] = derive(words, find_model(name), name)
             elif data == "wikiqa":
                 _embeddings[data, vectors] = read_archive(folder / name, words)
+
     return _data[data]
 
 
 def read_archive(path: Path, words: Mapping[str, int]) -> Embeddings:
-    """The vectors of an .npz of `words` and `vectors`, which is written in word2vec's binary form to be read."""
+    """The vectors of an .npz of `words` and `vectors`, which is written in word2vec's binary form to be
+    read."""
     with np.load(path, allow_pickle=False) as archive, tempfile.NamedTemporaryFile() as file:
         names, vectors = archive["words"].tolist(), archive["vectors"].astype("<f4")
         file.write(f"{len(names)} {vectors.shape[1]}\n".encode())
@@ -148,6 +162,7 @@ def one(folder: Path, run: Run) -> tuple[Run, dict[str, float]]:
         for name, test in tests.items()
         for metric, value in test.scores(reranker, ("MAP", "MRR", "P@1"), "answerable").items()
     }
+
     return run, measured | {f"{run.data}_dev_map": 100 * history.best.dev}
 
 
@@ -155,8 +170,8 @@ Results = list[tuple[Run, dict[str, float]]]
 
 
 def train_all(options: argparse.Namespace, todo: Sequence[Run], name: str) -> Results:
-    """The figures of each run, in the order of `todo`. They are kept in --work, and runs that this revision has done are not
-    done again."""
+    """The figures of each run, in the order of `todo`. They are kept in --work, and runs that this revision
+    has done are not done again."""
     with work_folder(options, name) as work:
         os.environ |= KEEP_MEMORY
         figures = {run: kept for run in todo if (kept := _kept(work, run)) is not None}
@@ -169,6 +184,7 @@ def train_all(options: argparse.Namespace, todo: Sequence[Run], name: str) -> Re
                 _file(work, run).write_text(json.dumps({"revision": revision(), **values}), encoding="utf-8")
                 text = ", ".join(f"{key} {value:.2f}" for key, value in values.items())
                 say(f"{len(figures)} of {len(todo)}: {' '.join(map(str, run))}: {text}")
+
     return [(run, figures[run]) for run in todo]
 
 
@@ -205,7 +221,10 @@ def parameters(name: str, prefix: str = "") -> dict[str, float]:
     """Trainable parameters of a model's six forms, at 300 numbers a word."""
     vectors = np.zeros((2, 300), np.float32)
     models = {form: MODELS[name].model(vectors, form, 300) for form in FORMS}
-    return {f"parameters_{prefix}{form}": sum(p.numel() for p in model.parameters()) for form, model in models.items()}
+    return {
+        f"parameters_{prefix}{form}": sum(p.numel() for p in model.parameters())
+        for form, model in models.items()
+    }
 
 
 def beside_the_paper(

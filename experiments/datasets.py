@@ -1,7 +1,9 @@
-"""Data sets as we read them, beside what the papers print of them; and how fast, at what memory, a large table streams.
+"""Data sets as we read them, beside what the papers print of them; and how fast, at what memory, a large
+table streams.
 
-SQuAD-sent is built anew from SQuAD v2.0 dev by each splitter and compared with squad-sent-test.parquet, which was built by
-another: `same_positive` is the percentage of answerable questions whose positive sentence is the same text in both.
+SQuAD-sent is built anew from SQuAD v2.0 dev by each splitter and compared with squad-sent-test.parquet, which
+was built by another: `same_positive` is the percentage of answerable questions whose positive sentence is the
+same text in both.
 """
 
 from __future__ import annotations
@@ -19,11 +21,17 @@ from testing.harness import arguments, finish, say, seconds, shrink
 QUESTIONS, PER_QUESTION = 1_000, 400  # like ASNQ's, where 57,242 questions have 413 each
 
 
-def report(name: str, counted: DatasetStatistics, published: tuple[str, str], result: dict[str, float | int | str]) -> None:
+def report(
+    name: str, counted: DatasetStatistics, published: tuple[str, str], result: dict[str, float | int | str]
+) -> None:
     """The table for people, and the keys of the result."""
     say("\n".join([f"\n{name}", *table(counted, PUBLISHED.get(published, ()))]))
     tally = counted.over("all")
-    result |= {f"{name}_questions": tally.questions, f"{name}_candidates": tally.candidates, f"{name}_answered": tally.answered}
+    result |= {
+        f"{name}_questions": tally.questions,
+        f"{name}_candidates": tally.candidates,
+        f"{name}_answered": tally.answered,
+    }
     result[f"{name}_average_candidates"] = tally.average_candidates
     result[f"{name}_question_length"] = tally.question_length
     result[f"{name}_candidate_length"] = tally.candidate_length
@@ -39,9 +47,12 @@ def squad_sent(data: Path, splitter: str, result: dict[str, float | int | str]) 
     result[f"{name}_sentences"] = counted.over("all").candidates
     result[f"{name}_answered"] = counted.over("all").answered
     result[f"{name}_candidate_length"] = counted.over("all").candidate_length
+
     result[f"{name}_p1"] = 100 * statistics.mean(c.position == 0 for c in positives)
     result[f"{name}_map"] = 100 * statistics.mean(1 / (c.position + 1) for c in positives)
-    result[f"{name}_same_positive"] = 100 * statistics.mean(theirs.get(c.question_id) == c.text for c in positives)
+    result[f"{name}_same_positive"] = 100 * statistics.mean(
+        theirs.get(c.question_id) == c.text for c in positives
+    )
 
 
 def write_table(path: Path) -> None:
@@ -52,17 +63,21 @@ def write_table(path: Path) -> None:
         for _ in range(QUESTIONS):
             question = " ".join(draw.choices(words, k=9))
             for n in range(PER_QUESTION):
-                file.write(f"{question}\t{' '.join(draw.choices(words, k=22))}\t{4 if n == 7 else draw.randint(1, 3)}\n")
+                file.write(
+                    f"{question}\t{' '.join(draw.choices(words, k=22))}\t{4 if n == 7 else draw.randint(1, 3)}\n"
+                )
 
 
 def stream(rounds: int, result: dict[str, float | int | str]) -> None:
-    """Rows per second of reading, and of reading with statistics; the peak of Python's own memory, in MB, of both together."""
+    """Rows per second of reading, and of reading with statistics; the peak of Python's own memory, in MB, of
+    both together."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "asnq.tsv"
         write_table(path)
         result |= {"tab_rows": QUESTIONS * PER_QUESTION, "tab_file_mb": path.stat().st_size / 1e6}
         read: list[float] = []
         counted: list[float] = []
+
         for _ in range(rounds):
             with seconds(read):
                 for _candidate in read_dataset(path, "asnq"):
@@ -70,10 +85,12 @@ def stream(rounds: int, result: dict[str, float | int | str]) -> None:
             with seconds(counted):
                 DatasetStatistics().add(read_dataset(path, "asnq"))
             say(f"read {read[-1]:.2f} s, with statistics {counted[-1]:.2f} s")
+
         tracemalloc.start()
         DatasetStatistics("blanks").add(read_dataset(path, "asnq"))
         result["tab_peak_mb"] = tracemalloc.get_traced_memory()[1] / 1e6
         tracemalloc.stop()
+
     result["rows_per_s"] = QUESTIONS * PER_QUESTION / statistics.median(read)
     result["statistics_rows_per_s"] = QUESTIONS * PER_QUESTION / statistics.median(counted)
 
@@ -83,6 +100,7 @@ def main() -> None:
     if options.smoke:
         shrink(globals(), QUESTIONS=10, PER_QUESTION=20)
     result: dict[str, float | int | str] = {}
+
     for split in ("train", "dev", "test"):
         report(
             f"wikiqa_{split}",
@@ -90,6 +108,7 @@ def main() -> None:
             ("wikiqa", split),
             result,
         )
+
     for split in ("dev", "test"):
         report(
             f"selqa_{split}",
@@ -98,7 +117,13 @@ def main() -> None:
             result,
         )
         path = options.data / f"insuranceqa-v1-partial/{split}.jsonl.gz"
-        report(f"insuranceqa_partial_{split}", DatasetStatistics().add(read_dataset(path)), ("insuranceqa", split), result)
+        report(
+            f"insuranceqa_partial_{split}",
+            DatasetStatistics().add(read_dataset(path)),
+            ("insuranceqa", split),
+            result,
+        )
+
     parquet = read_dataset(options.data / "squad/squad-sent-test.parquet")
     report("squad_sent_parquet", DatasetStatistics("blanks").add(parquet), ("squad-sent", "test"), result)
     for splitter in ("rules", "spacy"):

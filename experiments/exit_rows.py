@@ -1,6 +1,8 @@
-"""Rows of a results table, from a model's scores at its exits: with drops, at one exit, blended with what else is known.
+"""Rows of a results table, from a model's scores at its exits: with drops, at one exit, blended with what
+else is known.
 
-A row has a metric's value of each question, so that rows can be compared and seeds averaged question by question.
+A row has a metric's value of each question, so that rows can be compared and seeds averaged question by
+question.
 """
 
 from __future__ import annotations
@@ -34,18 +36,22 @@ BESIDE = ("similarity", "order")
 
 
 class Row(NamedTuple):
-    """Metric → its value of each question; and the cost, layers × candidates relative to a whole pass of the full depth."""
+    """Metric → its value of each question; and the cost, layers × candidates relative to a whole pass of the
+    full depth."""
 
     values: Mapping[str, Floats]
     cost: float = 0.0
 
 
 def exit_scores(checkpoint: Path, lists: Questions, depth: int | None = None) -> ExitScores:
-    """A cross-encoder's or a cascade's scores at each exit; its costs are relative to `depth` layers, its own if absent."""
+    """A cross-encoder's or a cascade's scores at each exit; its costs are relative to `depth` layers, its own
+    if absent."""
     cascade = Cascade(*load(checkpoint, kind_of(checkpoint), find_model), device=device_of("auto"))
     scores = cascade.exit_scores([ranked_list(rows) for rows in lists])
     labels = [[row.label for row in rows] for rows in lists]
-    return ExitScores.of(cascade.exits, depth or cascade.depth, [rows[0].question_id for rows in lists], labels, scores)
+    return ExitScores.of(
+        cascade.exits, depth or cascade.depth, [rows[0].question_id for rows in lists], labels, scores
+    )
 
 
 def at_exit(table: ExitScores, column: int) -> ExitScores:
@@ -54,7 +60,8 @@ def at_exit(table: ExitScores, column: int) -> ExitScores:
 
 
 def row(table: ExitScores, alpha: float = 0.0) -> Row:
-    """The ranking by the last exit after the share α has left at each exit before; who left comes last, all tied."""
+    """The ranking by the last exit after the share α has left at each exit before; who left comes last, all
+    tied."""
     here, spent, before = np.arange(len(table.question)), 0, 0
     for exit, layer in enumerate(table.exits):
         spent, before = spent + (layer - before) * len(here), layer
@@ -67,13 +74,19 @@ def row(table: ExitScores, alpha: float = 0.0) -> Row:
 
 
 def values(question: Ints, label: Ints, score: Floats) -> dict[str, Floats]:
-    """Metric as keys name it → its value of each question, exact under ties; `score` orders the candidates, all are [n]."""
-    judged = Judged(int(question.max()) + 1, question, score, np.maximum(label, 0), np.ones(len(score), np.bool_))
-    return {name.lower().replace("@", ""): each.expected for name, each in measure(judged, tuple(METRICS)).items()}
+    """Metric as keys name it → its value of each question, exact under ties; `score` orders the candidates,
+    all are [n]."""
+    judged = Judged(
+        int(question.max()) + 1, question, score, np.maximum(label, 0), np.ones(len(score), np.bool_)
+    )
+    return {
+        name.lower().replace("@", ""): each.expected for name, each in measure(judged, tuple(METRICS)).items()
+    }
 
 
 def beside(lists: Questions, encoder: str) -> Floats:
-    """[n, 2]: the dense encoder's cosine of question and title with sentence; and -log of the place in the list."""
+    """[n, 2]: the dense encoder's cosine of question and title with sentence; and -log of the place in the
+    list."""
     reranker = Similarity(dense_encoder(encoder), Reading(("title", "sentence")))
     known: list[tuple[float, float]] = []
     for rows, ranked in zip(lists, reranker.rerank([ranked_list(rows) for rows in lists]), strict=True):
@@ -83,13 +96,17 @@ def beside(lists: Questions, encoder: str) -> Floats:
 
 
 def blended(dev: ExitScores, dev_columns: Floats, test: ExitScores, columns: Floats) -> tuple[Row, Floats]:
-    """A weighted sum of columns [n, names], as `blend` adds them up, with weights that are fitted on dev; and the weights."""
+    """A weighted sum of columns [n, names], as `blend` adds them up, with weights that are fitted on dev; and
+    the weights."""
     names = tuple(str(n) for n in range(columns.shape[1]))
     fitted = fit_columns(
         LabelledColumns(names, dev_columns, dev.question, dev.label, dev.question_ids), FitOptions(folds=2)
     ).weights
     weights = np.array([fitted[name] for name in names])
-    total = sum(weight * standardised(column, test.question) for weight, column in zip(weights, columns.T, strict=True))
+    total = sum(
+        weight * standardised(column, test.question)
+        for weight, column in zip(weights, columns.T, strict=True)
+    )
     return Row(values(test.question, test.label, np.asarray(total))), weights
 
 
@@ -107,7 +124,8 @@ def figures(test: str, name: str, seeds: Sequence[Row]) -> Iterator[tuple[str, f
 def compared(
     test: str, name: str, over: str, rows: Mapping[str, Sequence[Row]], metric: str = "map"
 ) -> Iterator[tuple[str, float]]:
-    """Row `name` beside row `over`: the difference of each question's mean over the seeds, its 95 % interval, and p."""
+    """Row `name` beside row `over`: the difference of each question's mean over the seeds, its 95 % interval,
+    and p."""
     a, b = (np.mean([seed.values[metric] for seed in rows[which]], axis=0) for which in (over, name))
     result, key = compare(a, b), f"{test}_{name}_over_{over}"
     yield f"{key}_difference", 100 * result.difference

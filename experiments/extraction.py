@@ -1,17 +1,20 @@
-"""Main text: our extractors beside Trafilatura's default, readability-lxml and newspaper4k, on pages with a gold text.
+"""Main text: our extractors beside Trafilatura's default, readability-lxml and newspaper4k, on pages with a
+gold text.
 
-Three gold sets. `readability` and `newspaper` have a whole text for each page: precision, recall and F1 are of its runs of four
-words, for each page, and then the mean. Their gold is what Mozilla's Readability and newspaper put out and people accepted, so
-each favours its own kind. `strings` (Trafilatura's own evaluation, English pages) has texts that must and must not be in the
-main text: counted over all pages. The keys without a set are the mean over the pages of `readability` and `newspaper`.
+Three gold sets. `readability` and `newspaper` have a whole text for each page: precision, recall and F1 are
+of its runs of four words, for each page, and then the mean. Their gold is what Mozilla's Readability and
+newspaper put out and people accepted, so each favours its own kind. `strings` (Trafilatura's own evaluation,
+English pages) has texts that must and must not be in the main text: counted over all pages. The keys without
+a set are the mean over the pages of `readability` and `newspaper`.
 
-`ours` is what ingest does if nothing is set, `ours_with_comments` is `comments = true`, `resiliparse` and `trafilatura_fast`
-are `extractor = "resiliparse"` and `"trafilatura"`, bullets included. Times are CPU seconds of one process, decoded page to
-text, without a child. Trafilatura, readability-lxml and newspaper4k are left out, and named, if they cannot be imported.
+`ours` is what ingest does if nothing is set, `ours_with_comments` is `comments = true`, `resiliparse` and
+`trafilatura_fast` are `extractor = "resiliparse"` and `"trafilatura"`, bullets included. Times are CPU
+seconds of one process, decoded page to text, without a child. Trafilatura, readability-lxml and newspaper4k
+are left out, and named, if they cannot be imported.
 
-The rules of `ours` were chosen on the pages of each set whose URL's hash is even (`<set>_f1_<name>_chosen_on`); the others
-are held out (`…_held_out`). `<set>_f1_ours_over_<name>_held_out` is the difference there, `_low` and `_high` its bootstrapped
-95 % interval over pages.
+The rules of `ours` were chosen on the pages of each set whose URL's hash is even
+(`<set>_f1_<name>_chosen_on`); the others are held out (`…_held_out`). `<set>_f1_ours_over_<name>_held_out` is
+the difference there, `_low` and `_high` its bootstrapped 95 % interval over pages.
 """
 
 from __future__ import annotations
@@ -77,16 +80,23 @@ def gold_pages(folder: Path, files: str) -> list[GoldPage]:
             html = decode(page.body, page.charset, page.content_type)
             text = row.get("expected_text") or all_text(row.get("expected_html", ""))
             if html and (text or row.get("with")):
-                pages.append(GoldPage(page.url, html, len(page.body), text, row.get("with", ()), row.get("without", ())))
+                pages.append(
+                    GoldPage(
+                        page.url, html, len(page.body), text, row.get("with", ()), row.get("without", ())
+                    )
+                )
         if len(pages) == PAGES:
             break
+
     return pages
 
 
 def all_text(html: str) -> str:
     from resiliparse.extract.html2text import extract_plain_text
 
-    return str(extract_plain_text(html, main_content=False, alt_texts=False, list_bullets=False)) if html else ""
+    return (
+        str(extract_plain_text(html, main_content=False, alt_texts=False, list_bullets=False)) if html else ""
+    )
 
 
 def ours(by: html_text.ExtractorName = "blocks", comments: bool = False) -> Extract:
@@ -110,7 +120,8 @@ def newspaper() -> Extract:
     from newspaper import Article
 
     def extract(html: str) -> str:
-        article = Article("http://page.invalid/", fetch_images=False)  # it would ask the network for their sizes
+        # It would ask the network for their sizes.
+        article = Article("http://page.invalid/", fetch_images=False)
         article.download(input_html=html)
         article.parse()
         return str(article.text)
@@ -164,7 +175,8 @@ def by_text(texts: Sequence[str], pages: Sequence[GoldPage]) -> list[Quality]:
 
 
 def strings_of(texts: Sequence[str], pages: Sequence[GoldPage]) -> list[tuple[int, int, int]]:
-    """Of each page: the strings in its text that should be there, those that should not, and all that should be there."""
+    """Of each page: the strings in its text that should be there, those that should not, and all that should
+    be there."""
     counts = []
     for text, page in zip(texts, pages, strict=True):
         folded = " ".join(text.split())
@@ -175,13 +187,16 @@ def strings_of(texts: Sequence[str], pages: Sequence[GoldPage]) -> list[tuple[in
 
 
 def by_strings(counts: Sequence[tuple[int, int, int]]) -> Quality:
-    """The quality over all pages: how many strings in a text should be there, and how many that should be are."""
+    """The quality over all pages: how many strings in a text should be there, and how many that should be
+    are."""
     right, wrong, wanted = (sum(column) for column in zip(*counts, strict=True))
     precision, recall = right / max(1, right + wrong), right / max(1, wanted)
     return precision, recall, f1(precision, recall)
 
 
-def strings_interval(a: Sequence[tuple[int, int, int]], b: Sequence[tuple[int, int, int]]) -> tuple[float, float]:
+def strings_interval(
+    a: Sequence[tuple[int, int, int]], b: Sequence[tuple[int, int, int]]
+) -> tuple[float, float]:
     """(low, high) of B's F1 less A's over pages drawn with replacement, the same pages for both."""
     drawn = np.random.default_rng(0).integers(0, len(a), (DRAWS, len(a)))
 
@@ -200,23 +215,30 @@ def mean(qualities: Sequence[Quality]) -> Quality:
 
 
 def halves(outputs: dict[str, dict[str, list[str]]], sets: dict[str, list[GoldPage]]) -> dict[str, float]:
-    """F1 of each extractor on both halves of each set, and how much better `ours` is on the half that is held out."""
+    """F1 of each extractor on both halves of each set, and how much better `ours` is on the half that is held
+    out."""
     result: dict[str, float] = {}
     for set_name, pages in sets.items():
         for half in ("chosen_on", "held_out"):
             numbers = [n for n, page in enumerate(pages) if page.held_out == (half == "held_out")]
             if not numbers:
                 continue
+
             of_half = [pages[n] for n in numbers]
             texts = {name: [of_sets[set_name][n] for n in numbers] for name, of_sets in outputs.items()}
             key = f"{set_name}_f1_{{}}_{half}"
             result[f"{set_name}_pages_{half}"] = len(numbers)
+
             if set_name == "strings":
                 counts = {name: strings_of(of_name, of_half) for name, of_name in texts.items()}
                 result |= {key.format(name): by_strings(of_name)[2] for name, of_name in counts.items()}
             else:
-                f1s = {name: np.array([q[2] for q in by_text(of_name, of_half)]) for name, of_name in texts.items()}
+                f1s = {
+                    name: np.array([q[2] for q in by_text(of_name, of_half)])
+                    for name, of_name in texts.items()
+                }
                 result |= {key.format(name): float(of_name.mean()) for name, of_name in f1s.items()}
+
             for other in OTHERS if half == "held_out" else ():
                 if other not in texts:
                     continue
@@ -228,6 +250,7 @@ def halves(outputs: dict[str, dict[str, list[str]]], sets: dict[str, list[GoldPa
                 over = key.format(f"ours_over_{other}")
                 result |= {over: result[key.format("ours")] - result[key.format(other)]}
                 result |= {f"{over}_low": low, f"{over}_high": high}
+
     return result
 
 
@@ -237,6 +260,7 @@ def main() -> None:
     if options.smoke:
         shrink(globals(), PAGES=3, DRAWS=20)
         folder = (folder / "README.md").resolve().parent  # the token copy has other pages
+
     sets = {name: gold_pages(folder, files) for name, files in SETS.items()}
     mb = sum(page.size for pages in sets.values() for page in pages) / 1e6
     result: dict[str, float | int | str] = {f"{name}_pages": len(pages) for name, pages in sets.items()}
@@ -246,6 +270,7 @@ def main() -> None:
         result["not_installed"] = ", ".join(missing)
     times: dict[str, list[float]] = {name: [] for name in extractors}
     texts: dict[str, dict[str, list[str]]] = {}
+
     for n in range(options.rounds):
         for name, extract in extractors.items():
             outputs = {set_name: timed(extract, pages) for set_name, pages in sets.items()}
@@ -253,6 +278,7 @@ def main() -> None:
             say(f"round {n + 1}: {name} {mb / times[name][-1]:.1f} MB/s")
             if n:
                 continue
+
             texts[name] = {set_name: of_set for set_name, (of_set, _, _) in outputs.items()}
             of_pages = {s: by_text(texts[name][s], sets[s]) for s in ("readability", "newspaper")}
             qualities = {f"{s}_": mean(pages) for s, pages in of_pages.items()}
@@ -261,8 +287,10 @@ def main() -> None:
             for prefix, quality in qualities.items():
                 for figure, value in zip(("precision", "recall", "f1"), quality, strict=True):
                     result[f"{prefix}{figure}_{name}"] = value
+
             if errors := sum(errors for _, errors, _ in outputs.values()):
                 result[f"errors_{name}"] = errors
+
     result |= halves(texts, sets)
     result |= {f"mb_per_s_{name}": mb / statistics.median(values) for name, values in times.items()}
     finish("extraction", result, options.save)

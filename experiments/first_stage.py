@@ -1,18 +1,19 @@
 """What a first stage may drop: how many gold sentences are among the best 5, 10, 20, 50 % of the candidates.
 
-Rankers: the shipped Cosinet, word overlap, BM25, the dense encoder's similarity, and `fused`: Cosinet's ranks and BM25's, by
-reciprocal rank fusion (1 / (60 + rank)). Lists: SQuAD-sent and WikiQA test, each a
-paragraph or summary; and `long_lists`, L-test or with --set dev L-dev: the sentences of the 100 passages that BM25 finds for a
-question, several hundred. There BM25's order is the passages' and is the original order. A share is rounded up to whole
-candidates: of 5 sentences 5 % are one. Keys without a set's name are of the long lists. Similarity is measured on some
-questions, drawn by hash, `squad_similarity_questions` of them.
+Rankers: the shipped Cosinet, word overlap, BM25, the dense encoder's similarity, and `fused`: Cosinet's ranks
+and BM25's, by reciprocal rank fusion (1 / (60 + rank)). Lists: SQuAD-sent and WikiQA test, each a paragraph
+or summary; and `long_lists`, L-test or with --set dev L-dev: the sentences of the 100 passages that BM25
+finds for a question, several hundred. There BM25's order is the passages' and is the original order. A share
+is rounded up to whole candidates: of 5 sentences 5 % are one. Keys without a set's name are of the long
+lists. Similarity is measured on some questions, drawn by hash, `squad_similarity_questions` of them.
 
-`lost_at_25_of_200_…` and `lost_at_25_of_425_…`: of the questions with an answer among the sentences of the first 50, and 100,
-passages of BM25, the percentage with none among the first 25 of a ranker. `cosinet_bm25` adds up Cosinet's scores and BM25's
-scores of the passages, each standardised in the list (a stage `blend` with weights of 1). `plan` is what the sample's default
-plan has up to the first stage that drops: Cosinet with BM25, the dense index and the rank, by weights fitted on L-dev; keys
-without a ranker are its own. The lists have `candidates_of_200` and `candidates_of_425` sentences in the mean; `…_of_all`: the
-same of whole lists, of both indexes, as the job serves them.
+`lost_at_25_of_200_…` and `lost_at_25_of_425_…`: of the questions with an answer among the sentences of the
+first 50, and 100, passages of BM25, the percentage with none among the first 25 of a ranker. `cosinet_bm25`
+adds up Cosinet's scores and BM25's scores of the passages, each standardised in the list (a stage `blend`
+with weights of 1). `plan` is what the sample's default plan has up to the first stage that drops: Cosinet
+with BM25, the dense index and the rank, by weights fitted on L-dev; keys without a ranker are its own. The
+lists have `candidates_of_200` and `candidates_of_425` sentences in the mean; `…_of_all`: the same of whole
+lists, of both indexes, as the job serves them.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ SHARES = (0.05, 0.1, 0.2, 0.5)
 DEPTH, JOB_QUESTIONS, SLOW_QUESTIONS = 100, 250, 150
 KEPT, ENCODER = 25, DEFAULT
 LENGTHS = {"200": 50, "425": 100, "all": None}
-"""Sentences in a list, roughly → passages of BM25; None: all that was retrieved, in the order of retrieval."""
+"""Sentences in a list, roughly → passages of BM25; None: all that was retrieved, in the order of
+retrieval."""
 SETS = {"squad": "squad/squad-sent-test.parquet", "wikiqa": "wikiqa/wikiqa-test.parquet"}
 COSINET: str | None = None  # the one that ships
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
@@ -74,7 +76,8 @@ class Bm25Order:
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         return [
-            order_by(ranked, [self._score(ranked.question.text, c.text) for c in ranked.candidates], "bm25") for ranked in lists
+            order_by(ranked, [self._score(ranked.question.text, c.text) for c in ranked.candidates], "bm25")
+            for ranked in lists
         ]
 
     def _score(self, question: str, text: str) -> float:
@@ -139,7 +142,9 @@ def by_bm25(each: LongList, depth: int | None) -> tuple[RankedList, set[str]]:
     """
     if depth is None:
         return each.ranked, set(each.gold)
-    hits = sorted((c.hit for c in each.passages.candidates if c.hit.bm25_rank), key=lambda hit: hit.bm25_rank or 0)[:depth]
+    hits = sorted(
+        (c.hit for c in each.passages.candidates if c.hit.bm25_rank), key=lambda hit: hit.bm25_rank or 0
+    )[:depth]
     passages = tuple(Candidate(replace(hit, rank=n), None, n - 1) for n, hit in enumerate(hits, 1))
     ranked = to_sentences(RankedList(each.ranked.question, passages))
     return ranked, {c.candidate_id for c in ranked.candidates} & each.gold
@@ -168,6 +173,7 @@ def lost(lists: Sequence[LongList], name: str, depth: int | None) -> dict[str, f
     result[f"candidates_of_{name}"] = sum(len(ranked.candidates) for ranked, _ in cut) / len(cut)
     both = cosinet_and_bm25()
     rankers = {"bm25": [], "cosinet": both[:1], "cosinet_bm25": both, "plan": first_of_plan(SAMPLE)}
+
     for ranker, stages in rankers.items():
         missed = []
         for ranked, gold in cut:
@@ -175,28 +181,39 @@ def lost(lists: Sequence[LongList], name: str, depth: int | None) -> dict[str, f
             missed.append(gold.isdisjoint(c.candidate_id for c in after.candidates[:KEPT]))
         interval = compare(np.zeros(len(cut)), np.array(missed, np.float64))
         key = f"lost_at_{KEPT}_of_{name}_{ranker}"
-        result |= {key: 100 * interval.b, f"{key}_low": 100 * interval.low, f"{key}_high": 100 * interval.high}
+        result |= {
+            key: 100 * interval.b,
+            f"{key}_low": 100 * interval.low,
+            f"{key}_high": 100 * interval.high,
+        }
         say(f"{key} {100 * interval.b:.2f} ({100 * interval.low:.2f} to {100 * interval.high:.2f})")
+
     return result | {f"lost_at_{KEPT}_of_{name}": result[f"lost_at_{KEPT}_of_{name}_plan"]}
 
 
 def job(data: Path, folder: Path, depth: int = DEPTH, most: int = JOB_QUESTIONS, prefix: str = "") -> Lists:
-    """The first `depth` passages of corpus-wiki that BM25 finds, as sentences; about `most` questions, of those whose ids
-    begin with `prefix`, and with a gold sentence among the candidates."""
+    """The first `depth` passages of corpus-wiki that BM25 finds, as sentences; about `most` questions, of
+    those whose ids begin with `prefix`, and with a gold sentence among the candidates."""
     texts, gold = questions(data)
     texts = {key: text for key, text in texts.items() if key.startswith(prefix)}
     corpus = wiki(data, folder)
     ids = sorted(texts)[:: max(1, len(texts) // most)]
     results = corpus.bm25.search([texts[key] for key in ids], depth, None)
     lists = []
+
     for key, (rows, scores) in zip(ids, results, strict=True):
         hits = [
             Hit(key, texts[key], rank, 1 / rank, float(score), rank, None, None, corpus.passages[row])
             for rank, (row, score) in enumerate(zip(rows, scores, strict=True), 1)
         ]
-        ranked = to_sentences(RankedList(Question(key, texts[key]), tuple(Candidate(hit, None, hit.rank - 1) for hit in hits)))
-        if right := {c.candidate_id for c in ranked.candidates if is_right(c.hit.passage.doc_id, c.text, gold[key])}:
+        ranked = to_sentences(
+            RankedList(Question(key, texts[key]), tuple(Candidate(hit, None, hit.rank - 1) for hit in hits))
+        )
+        if right := {
+            c.candidate_id for c in ranked.candidates if is_right(c.hit.passage.doc_id, c.text, gold[key])
+        }:
             lists.append((ranked, right))
+
     return lists
 
 
@@ -210,6 +227,7 @@ def measured(data: Path, work: Path, name: str) -> dict[str, float | int | str]:
     similarity = Similarity(RememberedEncoder(dense_encoder(ENCODER), work))
     sets = {name: labelled(data / path) for name, path in SETS.items()}
     sets["long"] = [(ranked, gold) for ranked, gold in (by_bm25(each, DEPTH) for each in long) if gold]
+
     for name, lists in sets.items():
         prefix = "" if name == "long" else f"{name}_"
         result[f"{prefix}questions"] = len(lists)
@@ -223,11 +241,19 @@ def measured(data: Path, work: Path, name: str) -> dict[str, float | int | str]:
             "fused": (Fused(cosinet, order), lists),
             "similarity": (similarity, [each for each in lists if each[0].question.question_id in some]),
         }
+
         result[f"{prefix}similarity_questions"] = len(some)
         for ranker, (reranker, mine) in rankers.items():
             shares = recalls(reranker.rerank, mine)
-            say(f"{name:<7}{ranker:<11}" + "".join(f"{share:>5.0%} {value:.4f}" for share, value in shares.items()))
-            result |= {f"{prefix}recall_at_{share:.0%}_{ranker}".replace("%", "pct"): value for share, value in shares.items()}
+            say(
+                f"{name:<7}{ranker:<11}"
+                + "".join(f"{share:>5.0%} {value:.4f}" for share, value in shares.items())
+            )
+            result |= {
+                f"{prefix}recall_at_{share:.0%}_{ranker}".replace("%", "pct"): value
+                for share, value in shares.items()
+            }
+
     return result
 
 
@@ -235,7 +261,9 @@ def main() -> None:
     paths = {"work": "folder that keeps lists and vectors; out/long_lists"}
     options = arguments("first_stage", __doc__ or "", paths=paths, choices={"set": SETS_OF_LISTS})
     if options.smoke:
-        shrink(globals(), DEPTH=3, SLOW_QUESTIONS=2, ENCODER=small_encoder(), COSINET=small_checkpoint("cosinet"))
+        shrink(
+            globals(), DEPTH=3, SLOW_QUESTIONS=2, ENCODER=small_encoder(), COSINET=small_checkpoint("cosinet")
+        )
         shrink(globals(), SAMPLE=small_plan(fitted=True))
         small_lists()
     torch.set_num_threads(1)

@@ -1,23 +1,26 @@
-"""HAS beside pooling and attention, in the form of its Table 5, on MiniLM-L6 as the body (the plain all-MiniLM-L6-v2).
+"""HAS beside pooling and attention, in the form of its Table 5, on MiniLM-L6 as the body (the plain
+all-MiniLM-L6-v2).
 
-WikiQA: MAP and MRR of the test set. insuranceQA: P@1 and MRR on reduced pools of the shared part of v1, not comparable with the
-paper's: pools of 500 of 8,690 answers, QUESTIONS test questions; the dev score that chooses the checkpoint is of DEV_QUESTIONS
-dev questions with pools cut to DEV_POOL. Questions are drawn by hash, so from all documents. Wrong answers are drawn at random,
-from the question's list in WikiQA, from all answers in insuranceQA, as in the paper. Protocol `answerable`, in percent, mean
-and deviation over seeds; `has` is measured on its bits. `DATA_has_over_VARIANT_difference` is MAP's (insuranceQA's P@1's), of
-each question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p`; `attention_over_pooling` alike. `squad`
-is HAS alone on SQuAD-sent, QUESTIONS test questions. M is 128, β 5, δ 1e-6, L 200; insuranceQA's M is 128 too, and not 768.
+WikiQA: MAP and MRR of the test set. insuranceQA: P@1 and MRR on reduced pools of the shared part of v1, not
+comparable with the paper's: pools of 500 of 8,690 answers, QUESTIONS test questions; the dev score that
+chooses the checkpoint is of DEV_QUESTIONS dev questions with pools cut to DEV_POOL. Questions are drawn by
+hash, so from all documents. Wrong answers are drawn at random, from the question's list in WikiQA, from all
+answers in insuranceQA, as in the paper. Protocol `answerable`, in percent, mean and deviation over seeds;
+`has` is measured on its bits. `DATA_has_over_VARIANT_difference` is MAP's (insuranceQA's P@1's), of each
+question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p`; `attention_over_pooling`
+alike. `squad` is HAS alone on SQuAD-sent, QUESTIONS test questions. M is 128, β 5, δ 1e-6, L 200;
+insuranceQA's M is 128 too, and not 768.
 
-On WikiQA and SQuAD-sent, of which they have learnt nothing, there are two more: `shipped`, the checkpoint of HAS that comes
-with the package, and `similarity`, the cosine of the untrained encoder's vectors. `DATA_shipped_over_VARIANT_difference`
-compares the first with the other and with `has`.
+On WikiQA and SQuAD-sent, of which they have learnt nothing, there are two more: `shipped`, the checkpoint of
+HAS that comes with the package, and `similarity`, the cosine of the untrained encoder's vectors.
+`DATA_shipped_over_VARIANT_difference` compares the first with the other and with `has`.
 
 The paper's Figures 2 and 3, other values of β and δ, are `experiments.hashing_sweeps`.
 
-The paper has 18 and 60 epochs at 5e-6; here fewer at a higher rate, chosen on WikiQA's dev set, and the new attention learns
-ATTENTION_RATE times as fast. Nothing that is learnt from tells an answer of a test question (`question_sets/learnable.py`).
-Trainings are those of `answermill train`, one after the other, and stand in --work, one folder each; what is complete there is
-not repeated, what was stopped goes on.
+The paper has 18 and 60 epochs at 5e-6; here fewer at a higher rate, chosen on WikiQA's dev set, and the new
+attention learns ATTENTION_RATE times as fast. Nothing that is learnt from tells an answer of a test question
+(`question_sets/learnable.py`). Trainings are those of `answermill train`, one after the other, and stand in
+--work, one folder each; what is complete there is not repeated, what was stopped goes on.
 """
 
 from __future__ import annotations
@@ -69,7 +72,10 @@ PAPER = {"pooling": (77.22, 78.27), "attention": (80.65, 81.83), "has": (81.01, 
 """MAP and MRR on WikiQA with BERT-base (Table 5)."""
 DATA = {
     "wikiqa": {"name": "WikiQA (Yang et al. 2015)", "licence": "Microsoft Research Data License"},
-    "insuranceqa": {"name": "insuranceQA v1 (Feng et al. 2015), a part", "licence": "for research purpose only"},
+    "insuranceqa": {
+        "name": "insuranceQA v1 (Feng et al. 2015), a part",
+        "licence": "for research purpose only",
+    },
     "squad": {
         "name": "SQuAD-sent: SQuADShifts' new Wikipedia questions (Miller et al. 2020); "
         f"dev set: {DEV_QUESTIONS} questions of SQuAD v1.1 dev (Rajpurkar et al. 2016)",
@@ -98,7 +104,9 @@ def splits(pattern: str) -> tuple[str, str, str]:
 
 SETS = {
     "wikiqa": Set(*splits("wikiqa/wikiqa-{}.parquet"), "list", 4, VARIANTS, 3, ("MAP", "MRR")),
-    "insuranceqa": Set(*splits("insuranceqa-v1-partial/{}.jsonl.gz"), "all", 2, VARIANTS, 1, ("P@1", "MRR"), QUESTIONS),
+    "insuranceqa": Set(
+        *splits("insuranceqa-v1-partial/{}.jsonl.gz"), "all", 2, VARIANTS, 1, ("P@1", "MRR"), QUESTIONS
+    ),
     "squad": Set(*splits("squad/squad-sent-{}.parquet"), "list", 1, ("has",), 1, ("P@1", "MRR"), QUESTIONS),
 }
 FILTERED, SHORTENED = ("wikiqa", "squad"), ("insuranceqa", "squad")
@@ -120,16 +128,25 @@ class Run(NamedTuple):
 
 
 def runs() -> Iterator[Run]:
-    return (Run(name, variant, seed) for name, each in SETS.items() for seed in range(each.seeds) for variant in each.variants)
+    return (
+        Run(name, variant, seed)
+        for name, each in SETS.items()
+        for seed in range(each.seeds)
+        for variant in each.variants
+    )
 
 
 def prepare(data: Path, work: Path) -> None:
-    """What is learnt from, and small dev sets where the whole ones would take longer than the training: DEV_QUESTIONS, each
-    with its right answers and the first DEV_POOL others."""
+    """What is learnt from, and small dev sets where the whole ones would take longer than the training:
+    DEV_QUESTIONS, each with its right answers and the first DEV_POOL others."""
     for name in FILTERED:
         if not (work / f"{name}-train.parquet").is_file():
             kept = learnable(data, answered(data / SETS[name].learn))
-            pq.write_table(LabelledCandidate.table([row for rows in kept for row in rows]), work / f"{name}-train.parquet")
+            pq.write_table(
+                LabelledCandidate.table([row for rows in kept for row in rows]),
+                work / f"{name}-train.parquet",
+            )
+
     for name in SHORTENED:
         if (work / f"{name}-dev.parquet").is_file():
             continue
@@ -159,6 +176,7 @@ def training(data: Path, work: Path, wanted: Run) -> TrainJob:
         "words": "source",
         "store": "fp16",
     }
+
     return TrainJob.model_validate(
         {
             "hashing": section,
@@ -194,16 +212,20 @@ def one(data: Path, work: Path, wanted: Run) -> Row:
 
 
 def measured(data: Path, name: str, reranker: Reranker) -> dict[str, Floats]:
-    """Metric as keys name it → its value of each question of the set's test questions. The lists go in together: an answer that
-    is in many pools is encoded once."""
+    """Metric as keys name it → its value of each question of the set's test questions. The lists go in
+    together: an answer that is in many pools is encoded once."""
     settings = SETS[name]
     asked = list(by_question(read_dataset(data / settings.test)))
     asked = asked if settings.questions is None else some(asked, settings.questions)
     questions = [rows for rows in asked if any(row.label for row in rows)]
     scores: list[float] = []
-    for rows, ranked in zip(questions, reranker.rerank([ranked_list(rows) for rows in questions]), strict=True):
+
+    for rows, ranked in zip(
+        questions, reranker.rerank([ranked_list(rows) for rows in questions]), strict=True
+    ):
         known = {c.candidate_id: c.stages[-1].score for c in ranked.candidates}
         scores += [known[row.candidate_id] for row in rows]
+
     question = np.repeat(np.arange(len(questions)), [len(rows) for rows in questions])
     label = np.array([row.label for rows in questions for row in rows], np.int64)
     of_metric = values(question, label, np.array(scores))
@@ -222,7 +244,9 @@ def key_of(metric: str) -> str:
 
 
 def main() -> None:
-    options = arguments("hashing_quality", __doc__ or "", paths={"work": "folder of the trainings; out/hashing_quality"})
+    options = arguments(
+        "hashing_quality", __doc__ or "", paths={"work": "folder of the trainings; out/hashing_quality"}
+    )
     if options.smoke:
         few = {name: each._replace(seeds=1, epochs=1) for name, each in SETS.items()}
         shrink(globals(), ENCODER=small_encoder(), SETS=few)
@@ -240,6 +264,7 @@ def trained_and_measured(data: Path, work: Path) -> dict[str, float | int | str]
     for name, reranker in trained_elsewhere().items():
         for each_set in FILTERED:
             rows[each_set][name] = [Row(measured(data, each_set, reranker))]
+
     result: dict[str, float | int | str] = {}
     for name, of_set in rows.items():
         for variant, seeds in of_set.items():
@@ -247,10 +272,16 @@ def trained_and_measured(data: Path, work: Path) -> dict[str, float | int | str]
         for variant, over in PAIRS:
             if variant in of_set and over in of_set:
                 result |= compared(name, variant, over, of_set, key_of(SETS[name].metrics[0]))
+
     for variant, (map_, mrr) in PAPER.items():
         ours = f"{result[f'wikiqa_map_{variant}']:.2f} / {result[f'wikiqa_mrr_{variant}']:.2f}"
         say(f"WikiQA {variant:<10} MAP / MRR {ours}; the paper, BERT-base, {map_} / {mrr}")
-    return result | {f"{name}_seeds": each.seeds for name, each in SETS.items()} | {"trained_by": trained_by(work)}
+
+    return (
+        result
+        | {f"{name}_seeds": each.seeds for name, each in SETS.items()}
+        | {"trained_by": trained_by(work)}
+    )
 
 
 if __name__ == "__main__":

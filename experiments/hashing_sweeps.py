@@ -1,11 +1,13 @@
 """HAS with other values of β and δ: the form of its Figures 2 and 3, on MiniLM-L6 as the body.
 
-WikiQA's test set, MAP and MRR in percent, protocol `answerable`, mean and deviation over the seeds of `hashing_quality`.
-`wikiqa_map_beta_B` is `has` with that β where δ is 1e-6, `beta_5` among them; `wikiqa_map_delta_eN` is with δ = 10^-N where β
-is 5 (`delta_0`: none). Each point is compared with β 5, δ 1e-6: `wikiqa_POINT_over_beta_5_difference` is MAP's, of each
-question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p`.
+WikiQA's test set, MAP and MRR in percent, protocol `answerable`, mean and deviation over the seeds of
+`hashing_quality`. `wikiqa_map_beta_B` is `has` with that β where δ is 1e-6, `beta_5` among them;
+`wikiqa_map_delta_eN` is with δ = 10^-N where β is 5 (`delta_0`: none). Each point is compared with β 5, δ
+1e-6: `wikiqa_POINT_over_beta_5_difference` is MAP's, of each question's mean over the seeds, with its 95 %
+interval (`_low`, `_high`) and `_p`.
 
-Trainings are those of `hashing_quality`, and of one --work for both commands what is complete is not repeated.
+Trainings are those of `hashing_quality`, and of one --work for both commands what is complete is not
+repeated.
 """
 
 from __future__ import annotations

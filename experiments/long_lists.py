@@ -1,11 +1,12 @@
 """Long lists of real retrieval: what the project's models choose on (L-dev) and are measured on (L-test).
 
-Our own job searches one corpus for each question: corpus-wiki, SQuAD train's articles and QED's pages, 12,000 documents. A list
-is the sentences of the 100 passages that BM25 finds and of the 100 that the dense index finds, in the order of their reciprocal
-rank fusion. Documents of test questions are in the corpus, their labels are not. Who is asked: `question_sets/draw.py`. What is
-an answer: `question_sets/gold.py`.
+Our own job searches one corpus for each question: corpus-wiki, SQuAD train's articles and QED's pages, 12,000
+documents. A list is the sentences of the 100 passages that BM25 finds and of the 100 that the dense index
+finds, in the order of their reciprocal rank fusion. Documents of test questions are in the corpus, their
+labels are not. Who is asked: `question_sets/draw.py`. What is an answer: `question_sets/gold.py`.
 
-Everything is kept in --work and read from there by the next benchmark; a run that was stopped goes on. In Python:
+Everything is kept in --work and read from there by the next benchmark; a run that was stopped goes on. In
+Python:
 
     from experiments.long_lists import read_lists
     lists = read_lists(data, work, "dev")           # builds what is missing
@@ -15,8 +16,9 @@ Everything is kept in --work and read from there by the next benchmark; a run th
         each.asked                                  # the question: id, text, title, gold, short answers
         each.passages                               # RankedList of passages: what a plan's `run_stages` takes
 
-A question whose answer is no retrieved sentence has an empty `gold`. Keys: `<set>_asked` questions, `<set>_questions` of them
-with an answer in the list, `<set>_sentences` of a list, and the recall of passages with an answer, in percent of all asked.
+A question whose answer is no retrieved sentence has an empty `gold`. Keys: `<set>_asked` questions,
+`<set>_questions` of them with an answer in the list, `<set>_sentences` of a list, and the recall of passages
+with an answer, in percent of all asked.
 """
 
 from __future__ import annotations
@@ -101,7 +103,8 @@ processes = {processes}
 
 
 def job_in(folder: Path) -> Job:
-    """The job file in the folder, whose paths are relative to it: the run is the same wherever a benchmark is started."""
+    """The job file in the folder, whose paths are relative to it: the run is the same wherever a benchmark is
+    started."""
     text = JOB.format(shards=SHARDS, encoder=json.dumps(ENCODER), depth=DEPTH, processes=PROCESSES)
     write_text(folder / "job.toml", text)
     return load(folder / "job.toml")
@@ -113,8 +116,11 @@ def retrieve(data: Path, work: Path) -> Path:
     if not (folder / "documents.jsonl").is_file():
         rows = (json.dumps(row, ensure_ascii=False) + "\n" for row in documents(data))
         write_text(folder / "documents.jsonl", "".join(rows))
+
     asked = [each for name in SETS for each in questions(data, name)]
-    lines = [json.dumps({"question_id": each.question_id, "text": each.text}, ensure_ascii=False) for each in asked]
+    lines = [
+        json.dumps({"question_id": each.question_id, "text": each.text}, ensure_ascii=False) for each in asked
+    ]
     if not is_same(folder / "questions.jsonl", "\n".join(lines) + "\n"):
         write_text(folder / "questions.jsonl", "\n".join(lines) + "\n")
     run, job = folder / "run", job_in(folder)
@@ -122,6 +128,7 @@ def retrieve(data: Path, work: Path) -> Path:
     if before is None or before.inputs["questions"] != sha256(folder / "questions.jsonl"):
         carry_out(job, run, ["ingest", "index"])
         carry_out(job, run, ["retrieve"], None if before is None else "retrieve")
+
     return run
 
 
@@ -160,12 +167,17 @@ def figures(name: str, lists: Sequence[LongList]) -> dict[str, float | int | str
             ("fused", [hit.rank for hit in hits]),
         ):
             of_passages[source] += [min(rank for rank in ranks if rank is not None)] if any(ranks) else []
+
     recalls = {
         f"{name}_{source}_r{k}": 100 * sum(rank <= k for rank in ranks) / len(lists)
         for source, ranks in of_passages.items()
         for k in (1, 10, 100)
     }
-    counts = {f"{name}_questions_{source}": count for source, count in Counter(each.asked.source for each in answered).items()}
+    counts = {
+        f"{name}_questions_{source}": count
+        for source, count in Counter(each.asked.source for each in answered).items()
+    }
+
     return {
         f"{name}_asked": len(lists),
         f"{name}_questions": len(answered),
@@ -180,16 +192,20 @@ def figures(name: str, lists: Sequence[LongList]) -> dict[str, float | int | str
 
 def main() -> None:
     options = arguments(
-        "long_lists", __doc__ or "", paths={"work": "folder that keeps corpus, index and lists; out/long_lists"}
+        "long_lists",
+        __doc__ or "",
+        paths={"work": "folder that keeps corpus, index and lists; out/long_lists"},
     )
     if options.smoke:
         small_lists()
     configure_logging()
     data = options.data.resolve()
+
     result: dict[str, float | int | str] = {}
     with work_folder(options, "long_lists") as work:
         for name in SETS:
             result |= figures(name, read_lists(data, work, name))
+
     finish("long_lists", result, options.save)
 
 

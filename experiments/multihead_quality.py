@@ -1,26 +1,30 @@
-"""The multiple-heads student beside what it is compared with, in the form of its Tables 2 to 4, on MiniLM-L6 as the body.
+"""The multiple-heads student beside what it is compared with, in the form of its Tables 2 to 4, on MiniLM-L6
+as the body.
 
-Teachers that differ in kind (`multihead_trainings.py`): `cross`, `has` and `birnn`; `cross1` and `cross2` are for Hydra.
-Each student begins with the transferred cross-encoder and learns from WikiQA and the teachers' logits (§3.2): `alone`;
-`kd_<teacher>` with each teacher; `kd_sum`; `kd_rr`; `mhs`, B_5 3H_1; `hydra`. With the first seed alone: `mhs_none`, heads
-without a teacher, and `mhs_single`, all with the best one (Table 3); `mhs_b4` and `mhs_b3`, B_4 3H_2 and B_3 3H_3 (Table 4);
-`ct`, a cascade, and `ct_mhs`, which begins with it: exits in the body, three heads after it; `.._a3` lets α = .3 leave at each
-exit, and `cost_..` is layers × candidates relative to 6 layers.
+Teachers that differ in kind (`multihead_trainings.py`): `cross`, `has` and `birnn`; `cross1` and `cross2` are
+for Hydra. Each student begins with the transferred cross-encoder and learns from WikiQA and the teachers'
+logits (§3.2): `alone`; `kd_<teacher>` with each teacher; `kd_sum`; `kd_rr`; `mhs`, B_5 3H_1; `hydra`. With
+the first seed alone: `mhs_none`, heads without a teacher, and `mhs_single`, all with the best one (Table 3);
+`mhs_b4` and `mhs_b3`, B_4 3H_2 and B_3 3H_3 (Table 4); `ct`, a cascade, and `ct_mhs`, which begins with it:
+exits in the body, three heads after it; `.._a3` lets α = .3 leave at each exit, and `cost_..` is layers ×
+candidates relative to 6 layers.
 
-α and τ are values of the paper's grid that are best on WikiQA's dev set, with the first seed: τ first, with α = .5, and then
-α with that τ. They are searched for `mhs` (`alpha`, `tau`), and apart for the student of the teacher that is best on dev,
-`kd_single` (`single_alpha`, `single_tau`), so that neither has the other's. The other students have those of `mhs`.
+α and τ are values of the paper's grid that are best on WikiQA's dev set, with the first seed: τ first, with α
+= .5, and then α with that τ. They are searched for `mhs` (`alpha`, `tau`), and apart for the student of the
+teacher that is best on dev, `kd_single` (`single_alpha`, `single_tau`), so that neither has the other's. The
+other students have those of `mhs`.
 
-Ensembles, weights tuned on WikiQA's dev set: `ensemble_teachers`; `ensemble_hydra`; `ensemble`, of the students that have one
-teacher each (row 12 of Table 2).
+Ensembles, weights tuned on WikiQA's dev set: `ensemble_teachers`; `ensemble_hydra`; `ensemble`, of the
+students that have one teacher each (row 12 of Table 2).
 
-Keys: `wikiqa_map_<model>`, P@1, MRR and nDCG@10 too, WikiQA's test set in percent, protocol `answerable`. The figures of
-students are means over SEEDS, with `.._deviation`. `wikiqa_mhs_over_<model>_difference` is of MAP, of each question's mean over
-the seeds, with its 95 % interval (`_low`, `_high`) and `_p`. `agreement_<i>_<teacher>` is Fig. 3, head i of the first seed's
-`mhs` with each teacher, left out of a head that answers no question rightly.
+Keys: `wikiqa_map_<model>`, P@1, MRR and nDCG@10 too, WikiQA's test set in percent, protocol `answerable`. The
+figures of students are means over SEEDS, with `.._deviation`. `wikiqa_mhs_over_<model>_difference` is of MAP,
+of each question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p`.
+`agreement_<i>_<teacher>` is Fig. 3, head i of the first seed's `mhs` with each teacher, left out of a head
+that answers no question rightly.
 
-Trainings stand in --work, one folder each; what is complete is not repeated, what was stopped goes on. --processes of them
-run at a time, each on one thread.
+Trainings stand in --work, one folder each; what is complete is not repeated, what was stopped goes on.
+--processes of them run at a time, each on one thread.
 """
 
 from __future__ import annotations
@@ -85,13 +89,17 @@ class Models:
         if (name, dev) not in self._known:
             lists = self.dev if dev else self.test
             of_teacher = name in multihead_trainings.ALL
-            self._known[name, dev] = logits(self.work, name, lists) if of_teacher else scores(self.work / name, lists)
+            self._known[name, dev] = (
+                logits(self.work, name, lists) if of_teacher else scores(self.work / name, lists)
+            )
         return self._known[name, dev]
 
     def beside(self, columns: Sequence[Floats], dev: bool = False) -> Scored:
         lists = self.dev if dev else self.test
         question = np.repeat(np.arange(len(lists)), [len(rows) for rows in lists])
-        return Scored(question, np.array([row.label for rows in lists for row in rows], np.int64), np.stack(columns, 1))
+        return Scored(
+            question, np.array([row.label for rows in lists for row in rows], np.int64), np.stack(columns, 1)
+        )
 
     def row(self, score: Floats, cost: float = 0.0) -> Row:
         """What is scored [n] on the test set; NaN, a candidate that was dropped, comes last, tied."""
@@ -100,7 +108,9 @@ class Models:
 
     def ensemble(self, members: Sequence[str]) -> tuple[Row, str]:
         """The linear combination that is best on dev; and its weights."""
-        weights, _ = tuned(self.beside([self.scores(name, dev=True) for name in members], dev=True), "MAP", "answerable")
+        weights, _ = tuned(
+            self.beside([self.scores(name, dev=True) for name in members], dev=True), "MAP", "answerable"
+        )
         total = np.stack([self.scores(name) for name in members], 1) @ np.array(weights)
         return self.row(total), " ".join(f"{weight:g}" for weight in weights)
 
@@ -108,30 +118,52 @@ class Models:
         """A model with exits, where a share leaves at each; and its cost."""
         settings: dict[str, Any] = {"drop": [drop]} if drop else {}
         folder = self.work / name
-        ranker = load_reranker(kind_of(folder), folder, model=find_model, device=device_of("auto"), **settings)
+        ranker = load_reranker(
+            kind_of(folder), folder, model=find_model, device=device_of("auto"), **settings
+        )
         assert isinstance(ranker, Cascade)
         ranked = ranker.rerank([ranked_list(rows) for rows in self.test])
         known = [{c.candidate_id: c.score for c in each.candidates} for each in ranked]
-        score = [of_list.get(r.candidate_id, np.nan) for rows, of_list in zip(self.test, known, strict=True) for r in rows]
+        score = [
+            of_list.get(r.candidate_id, np.nan)
+            for rows, of_list in zip(self.test, known, strict=True)
+            for r in rows
+        ]
+
         spent = ranker.costs()
-        return self.row(np.array(score), spent["layer_candidates"] / (cascade_trainings.DEPTH * spent["candidates"]))
+        return self.row(
+            np.array(score), spent["layer_candidates"] / (cascade_trainings.DEPTH * spent["candidates"])
+        )
 
     def heads(self, name: str) -> Iterator[Floats]:
         """[n] of each head of a student."""
         model, tokeniser = load_student(self.work / name, find_model)
+
         for number in range(len(model.heads)):
-            ranked = MultiHead(model.only(number), tokeniser).rerank([ranked_list(rows) for rows in self.test])
+            ranked = MultiHead(model.only(number), tokeniser).rerank(
+                [ranked_list(rows) for rows in self.test]
+            )
             known = [{c.candidate_id: c.score for c in each.candidates} for each in ranked]
-            yield np.array([of_list[r.candidate_id] for rows, of_list in zip(self.test, known, strict=True) for r in rows])
+            yield np.array(
+                [
+                    of_list[r.candidate_id]
+                    for rows, of_list in zip(self.test, known, strict=True)
+                    for r in rows
+                ]
+            )
 
 
 def best_lessons(work: Path, pool: Executor, students: Sequence[str]) -> dict[str, Lesson]:
-    """For each student, of the first seed, the τ that is best on dev with α = ALPHA, then the α that is best with this τ; the
-    first of equals."""
+    """For each student, of the first seed, the τ that is best on dev with α = ALPHA, then the α that is best
+    with this τ; the first of equals."""
     best = {name: Lesson(ALPHA, 1.0) for name in students}
     for key, grid in (("tau", multihead_trainings.TAUS), ("alpha", multihead_trainings.ALPHAS)):
         tried = {name: [lesson._replace(**{key: value}) for value in grid] for name, lesson in best.items()}
-        tell(pool.submit(train, work, student(name, FIRST, each)) for name, lessons in tried.items() for each in lessons)
+        tell(
+            pool.submit(train, work, student(name, FIRST, each))
+            for name, lessons in tried.items()
+            for each in lessons
+        )
         best = {name: best_on_dev(work, name, lessons) for name, lessons in tried.items()}
     return best
 
@@ -153,7 +185,12 @@ def trained_and_measured(data: Path, work: Path, pool: Executor) -> dict[str, An
     models = Models(data, work)
     best = max(TEACHERS, key=lambda name: dev_score(multihead_trainings.folder_of(work, name)))
     lesson, of_single = best_lessons(work, pool, ("mhs", f"kd_{best}")).values()
-    result: dict[str, Any] = {"seeds": len(multihead_trainings.SEEDS), "best_teacher": best, "alpha": lesson.alpha}
+    result: dict[str, Any] = {
+        "seeds": len(multihead_trainings.SEEDS),
+        "best_teacher": best,
+        "alpha": lesson.alpha,
+    }
+
     result |= {"tau": lesson.tau, "single_alpha": of_single.alpha, "single_tau": of_single.tau}
     students = {seed: students_of(seed, lesson, best, of_single) for seed in multihead_trainings.SEEDS}
     others = list(parts(lesson, best))
@@ -161,19 +198,27 @@ def trained_and_measured(data: Path, work: Path, pool: Executor) -> dict[str, An
     tell(pool.submit(train, work, each) for each in others if each.name != AFTER_CT)
     tell(pool.submit(train, work, each) for each in others if each.name == AFTER_CT)
     rows: dict[str, list[Row]] = {name: [models.row(models.scores(name))] for name in multihead_trainings.ALL}
-    members: dict[str, list[tuple[str, ...]]] = {"ensemble_teachers": [TEACHERS], "ensemble_hydra": [HYDRA], "ensemble": []}
+    members: dict[str, list[tuple[str, ...]]] = {
+        "ensemble_teachers": [TEACHERS],
+        "ensemble_hydra": [HYDRA],
+        "ensemble": [],
+    }
+
     for of_seed in students.values():
         for name, training in of_seed.items():
             rows.setdefault(name, []).append(models.row(models.scores(training.name)))
         members["ensemble"].append(tuple(of_seed[f"kd_{name}"].name for name in TEACHERS))
+
     for training in others:
         name, _, _ = training.name.partition("-")
         rows[name] = [models.pruned(training.name, 0.0)]
         if name.startswith("ct"):
             rows[f"{name}_a3"] = [models.pruned(training.name, DROP)]
+
     for name, each in members.items():
         combined = [models.ensemble(names) for names in each]
         rows[name], result[f"weights_{name}"] = [row for row, _ in combined], combined[0][1]
+
     rows["kd_single"] = rows[f"kd_{best}"]
     result["wikiqa_questions"] = len(models.test)
     for name, seeds in rows.items():
@@ -185,28 +230,37 @@ def trained_and_measured(data: Path, work: Path, pool: Executor) -> dict[str, An
     for (i, j), value in np.ndenumerate(agreed):
         if not np.isnan(value):
             result[f"agreement_{i + 1}_{TEACHERS[j]}"] = 100 * float(value)
+
     return result
 
 
 def students_of(seed: int, lesson: Lesson, best: str, of_single: Lesson) -> dict[str, Training]:
     """Key → training: the students that each seed has."""
     students = {"alone": alone(seed)} | {name: student(name, seed, lesson) for name in STRATEGIES}
-    return students | {f"kd_{name}": student(f"kd_{name}", seed, of_single if name == best else lesson) for name in TEACHERS}
+    return students | {
+        f"kd_{name}": student(f"kd_{name}", seed, of_single if name == best else lesson) for name in TEACHERS
+    }
 
 
 def main() -> None:
     paths = {"work": "folder of the trainings, which stay; out/multihead_quality"}
     numbers = {"processes": "trainings at a time; 1"}
     options = arguments("multihead_quality", __doc__ or "", paths=paths, numbers=numbers)
+
     if options.smoke:
         few = {"SEEDS": (FIRST,), "ALPHAS": (0.5,), "TAUS": (1.0, 3.0), "HEAD_LAYERS": (2,), "EPOCHS": 1}
         shrink(vars(multihead_trainings), **few)
         shrink(vars(cascade_trainings), ENCODER=small_encoder(), ADAPT_EPOCHS=1)
         shrink(vars(hashing_quality), ENCODER=small_encoder())
+
     torch.set_num_threads(1)
-    with work_folder(options, "multihead_quality") as work, processes(int(options.processes or 1), options.smoke) as pool:
+    with (
+        work_folder(options, "multihead_quality") as work,
+        processes(int(options.processes or 1), options.smoke) as pool,
+    ):
         result = trained_and_measured(options.data.resolve(), work, pool)
         result["trained_by"] = trained_by(work)
+
     finish("multihead_quality", result, options.save)
 
 

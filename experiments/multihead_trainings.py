@@ -1,9 +1,10 @@
 """What `experiments.multihead_quality` trains: teachers, the table of their logits, and students.
 
-Teachers differ in kind: `cross`, the monolithic cross-encoder of `cascade_trainings.py`; `has`, HAS of `hashing_quality`, which
-encodes question and answer apart; `birnn`, Cosinet BiRNN, which reads word vectors and all candidates of a question in their
-order. `cross1` and `cross2` are `cross` with other seeds, for Hydra. Their scores are made logits by Platt's regression on
-WikiQA's dev set. With one --work for both commands, `cross` is trained once.
+Teachers differ in kind: `cross`, the monolithic cross-encoder of `cascade_trainings.py`; `has`, HAS of
+`hashing_quality`, which encodes question and answer apart; `birnn`, Cosinet BiRNN, which reads word vectors
+and all candidates of a question in their order. `cross1` and `cross2` are `cross` with other seeds, for
+Hydra. Their scores are made logits by Platt's regression on WikiQA's dev set. With one --work for both
+commands, `cross` is trained once.
 """
 
 from __future__ import annotations
@@ -81,7 +82,12 @@ def folder_of(work: Path, teacher: str) -> Path:
 def train_teachers(data: Path, work: Path, pool: Executor) -> None:
     cascade_trainings.prepare(data, work)
     transfer = next(each for each in cascade_trainings.transfers() if each.name == TRANSFER)
-    adapts = [each for seed in range(len(HYDRA)) for each in cascade_trainings.adapts(seed) if each.begins == TRANSFER]
+    adapts = [
+        each
+        for seed in range(len(HYDRA))
+        for each in cascade_trainings.adapts(seed)
+        if each.begins == TRANSFER
+    ]
     adapts = [each for each in adapts if each.section["reranker"] == "pointwise"]
     others = [pool.submit(train_other, data, work, name) for name in TEACHERS if not name.startswith("cross")]
     tell([pool.submit(cascade_trainings.train, work, transfer), *others])
@@ -92,7 +98,9 @@ def train_other(data: Path, work: Path, teacher: str) -> str:
     """HAS or Cosinet BiRNN."""
     torch.set_num_threads(1)
     if teacher == "has":
-        *_, last = run(hashing_quality.training(data, work, hashing_quality.Run("wikiqa", "has", FIRST)), work / teacher)
+        *_, last = run(
+            hashing_quality.training(data, work, hashing_quality.Run("wikiqa", "has", FIRST)), work / teacher
+        )
         return f"{teacher}: {last}"
     vocabulary = [str(work / "wikiqa-dev.parquet"), str(data / "wikiqa/wikiqa-test.parquet")]
     section = {"reranker": "cosinet", "form": "birnn", "vocabulary": vocabulary, "vectors": "source"}
@@ -107,7 +115,9 @@ def scores(checkpoint: Path, lists: Questions) -> Floats:
     ranker = load_reranker(kind_of(checkpoint), checkpoint, model=find_model, device=device_of("auto"))
     ranked = ranker.rerank([ranked_list(rows) for rows in lists])
     known = [{c.candidate_id: c.score for c in each.candidates} for each in ranked]
-    return np.array([of_list[row.candidate_id] for rows, of_list in zip(lists, known, strict=True) for row in rows])
+    return np.array(
+        [of_list[row.candidate_id] for rows, of_list in zip(lists, known, strict=True) for row in rows]
+    )
 
 
 def logits(work: Path, teacher: str, lists: Questions) -> Floats:
@@ -116,7 +126,9 @@ def logits(work: Path, teacher: str, lists: Questions) -> Floats:
     if not file.is_file():
         dev = answered(work / "wikiqa-dev.parquet")
         right = np.array([row.label for rows in dev for row in rows])
-        write_text(file, json.dumps(asdict(Calibration.fit(scores(folder_of(work, teacher), dev)[:, None], right))))
+        write_text(
+            file, json.dumps(asdict(Calibration.fit(scores(folder_of(work, teacher), dev)[:, None], right)))
+        )
     platt = Calibration(**json.loads(file.read_text(encoding="utf-8")))
     return scores(folder_of(work, teacher), lists) * platt.weights[0] + platt.bias
 
@@ -126,7 +138,10 @@ def write_table(work: Path) -> None:
     if (work / TABLE).is_file():
         return
     lists = answered(work / "wikiqa-train.parquet")
-    ids = {name: [getattr(row, name) for rows in lists for row in rows] for name in ("question_id", "candidate_id")}
+    ids = {
+        name: [getattr(row, name) for rows in lists for row in rows]
+        for name in ("question_id", "candidate_id")
+    }
     pq.write_table(pa.table(ids | {name: logits(work, name, lists) for name in ALL}), work / TABLE)
 
 
@@ -166,7 +181,8 @@ def alone(seed: int) -> Training:
 
 
 def parts(lesson: Lesson, best: str) -> Iterator[Training]:
-    """Of the first seed: heads without a teacher, all with the best; longer heads; a cascade, and heads behind its exits."""
+    """Of the first seed: heads without a teacher, all with the best; longer heads; a cascade, and heads
+    behind its exits."""
     heads = {"reranker": "multihead"}
     taught = student("mhs", FIRST, lesson).distil
     yield Training("mhs_none-0", heads)

@@ -1,10 +1,10 @@
 """Near duplicates by MinHash against the exact Jaccard similarity of all pairs, on real pages.
 
-Pages: those of `warc/` and `web-html/` as ingest extracts them, and once more with readers' comments where that makes
-another text, so that there are pairs of all similarities; texts that are equal count once. A page should go if one with a
-smaller id has a Jaccard similarity of SIMILARITY or more to it, over runs of five words: `wanted`. `precision` and `recall` are
-of the pages that go. `pages_per_s` counts CPU time of one process, from texts to what goes; `exact_pages_per_s` is that of
-all pairs.
+Pages: those of `warc/` and `web-html/` as ingest extracts them, and once more with readers' comments where
+that makes another text, so that there are pairs of all similarities; texts that are equal count once. A page
+should go if one with a smaller id has a Jaccard similarity of SIMILARITY or more to it, over runs of five
+words: `wanted`. `precision` and `recall` are of the pages that go. `pages_per_s` counts CPU time of one
+process, from texts to what goes; `exact_pages_per_s` is that of all pairs.
 """
 
 from __future__ import annotations
@@ -37,9 +37,13 @@ def texts_of(data: Path) -> list[str]:
     extractors = [html_text.load("blocks", comments) for comments in (False, True)]
     texts: dict[str, str] = {}
     read = 0
+
     for file in [*sorted((data / "warc").glob("*.warc.gz")), *sorted((data / "web-html").glob("*.warc.gz"))]:
         for page in read_pages(file, file.name, Counter()):
-            if not isinstance(page, RawPage) or (html := decode(page.body, page.charset, page.content_type)) is None:
+            if (
+                not isinstance(page, RawPage)
+                or (html := decode(page.body, page.charset, page.content_type)) is None
+            ):
                 continue
             if PAGES and read == PAGES:
                 return list(texts.values())
@@ -48,6 +52,7 @@ def texts_of(data: Path) -> list[str]:
                 text = normalise(title_and_text(html)[1])
                 if PageText(text).word_count >= MIN_WORDS:
                     texts.setdefault(fold(text), text)
+
     return list(texts.values())
 
 
@@ -93,11 +98,13 @@ def main() -> None:
     began = time.process_time()
     wanted, pairs = by_all_pairs(texts, ids)
     exact_seconds = time.process_time() - began
+
     times, gone = [], set()
     for _ in range(options.rounds):
         began = time.process_time()
         gone = by_signatures(texts, ids)
         times.append(time.process_time() - began)
+
     right = len(wanted & gone)
     result: dict[str, float | int | str] = {
         "pages": len(texts),

@@ -1,12 +1,13 @@
 """What ingest's options about pages do to real crawl files: language, quality presets, boilerplate.
 
-Language: of the HTML pages that declare one (`<html lang>`) and have main text, how many are judged as they declare: by the
-first look alone (Resiliparse's nearest language), by the second alone (py3langid), and by both as ingest has them; with the
-pages a second of each. What a page declares is its author's word: a site's template may be wrong of a page.
+Language: of the HTML pages that declare one (`<html lang>`) and have main text, how many are judged as they
+declare: by the first look alone (Resiliparse's nearest language), by the second alone (py3langid), and by
+both as ingest has them; with the pages a second of each. What a page declares is its author's word: a site's
+template may be wrong of a page.
 
-Quality: of the documents that ingest keeps with no preset, the share that each preset refuses. Boilerplate: with
-`boilerplate = 0.3`, the documents that lose a paragraph, how many paragraphs and characters they lose, and the share of all
-characters.
+Quality: of the documents that ingest keeps with no preset, the share that each preset refuses. Boilerplate:
+with `boilerplate = 0.3`, the documents that lose a paragraph, how many paragraphs and characters they lose,
+and the share of all characters.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def declared_pages(files: Sequence[Path]) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
     for file in files:
         for page in read_pages(file, file.name, Counter()):
-            if not isinstance(page, RawPage) or not (html := decode(page.body, page.charset, page.content_type)):
+            if not isinstance(page, RawPage) or not (
+                html := decode(page.body, page.charset, page.content_type)
+            ):
                 continue
             code = declared_language(html)
             if len(code) == 2 and code.isalpha() and (text := title_and_text(html)[1]) and text not in seen:
@@ -79,7 +82,10 @@ def judged(pages: Sequence[tuple[str, str]]) -> dict[str, float | int | str]:
 def refused(documents: Sequence[Document]) -> dict[str, float | int | str]:
     result: dict[str, float | int | str] = {"documents": len(documents)}
     for preset in PRESETS:
-        number = sum(refusal(PageText(document.text, document.language), [preset]) is not None for document in documents)
+        number = sum(
+            refusal(PageText(document.text, document.language), [preset]) is not None
+            for document in documents
+        )
         result[f"refused_by_{preset}"] = number / max(len(documents), 1)
     return result
 
@@ -92,11 +98,13 @@ def main() -> None:
     files = sorted(file.resolve() for name in FOLDERS for file in (options.data / name).glob(CRAWL_FILES))
     result = judged(list(declared_pages(files)))
     settings = {"input": [str(file) for file in files]}
+
     with tempfile.TemporaryDirectory() as folder:
         for name, more in (("plain", {}), ("boilerplate", {"boilerplate": SHARE})):
             say(ingest(Job.model_validate({"ingest": settings | more}), Path(folder) / name))
         plain, less = (list(DOCUMENTS.open(Path(folder) / name).read()) for name in ("plain", "boilerplate"))
         counts = INGEST.counts_of(DOCUMENTS.manifest(Path(folder) / "boilerplate"))
+
     result |= refused(plain)
     left = {document.doc_id: document.text for document in less}
     result |= {

@@ -1,11 +1,14 @@
-"""What PEASI costs beside plain AS2 (PEASI Table 4), on one engine in one run: the same body, processor, thread and precision.
+"""What PEASI costs beside plain AS2 (PEASI Table 4), on one engine in one run: the same body, processor,
+thread and precision.
 
-Questions of WikiQA and SQuAD, each with the DEPTH passages of `corpus-wiki` that BM25 finds, as many as the paper's 43. AS2
-scores every sentence (the shipped cascade with no drops, which is a monolithic model); PEASI scores every passage and reads
-the best one again. Predictions, tokens and milliseconds are per question; times are medians of interleaved rounds.
+Questions of WikiQA and SQuAD, each with the DEPTH passages of `corpus-wiki` that BM25 finds, as many as the
+paper's 43. AS2 scores every sentence (the shipped cascade with no drops, which is a monolithic model); PEASI
+scores every passage and reads the best one again. Predictions, tokens and milliseconds are per question;
+times are medians of interleaved rounds.
 
-A transformer's time follows its tokens, not its predictions: a passage has as many tokens as its sentences, and only the
-question, which AS2 reads again with every sentence, is saved. `token_ratio` and `time_ratio` are AS2's over PEASI's.
+A transformer's time follows its tokens, not its predictions: a passage has as many tokens as its sentences,
+and only the question, which AS2 reads again with every sentence, is saved. `token_ratio` and `time_ratio` are
+AS2's over PEASI's.
 """
 
 from __future__ import annotations
@@ -35,16 +38,24 @@ AS2: Path | None = None  # None: the shipped cascade
 
 
 def main() -> None:
-    options = arguments("peasi_cost", __doc__ or "", paths={"checkpoint": "of peasi, as peasi_quality trains it"})
+    options = arguments(
+        "peasi_cost", __doc__ or "", paths={"checkpoint": "of peasi, as peasi_quality trains it"}
+    )
     if options.smoke:
         shrink(globals(), DEPTH=3, QUESTIONS=2, AS2=Path(small_checkpoint("cascade")))
         options.checkpoint = Path(small_checkpoint("peasi"))
+
     torch.set_num_threads(1)
     device = device_of("auto")
     as2, pr, easi = (
         load_reranker(name, checkpoint, model=find_model, device=device)
-        for name, checkpoint in (("cascade", AS2), ("peasi.pr", options.checkpoint), ("peasi.easi", options.checkpoint))
+        for name, checkpoint in (
+            ("cascade", AS2),
+            ("peasi.pr", options.checkpoint),
+            ("peasi.easi", options.checkpoint),
+        )
     )
+
     with tempfile.TemporaryDirectory() as folder:
         sentences = [ranked for ranked, _ in job(options.data.resolve(), Path(folder), DEPTH, QUESTIONS)]
     assert isinstance(as2, Costed) and isinstance(pr, Costed) and isinstance(easi, Costed)
@@ -56,6 +67,7 @@ def main() -> None:
         "easi": (lambda: easi.rerank(best), easi.costs),
     }
     times: dict[str, list[float]] = {name: [] for name in stages}
+
     result: dict[str, float | int | str] = {"questions": len(sentences)}
     for _, costs in stages.values():
         costs()
@@ -67,11 +79,18 @@ def main() -> None:
             if not n:
                 result[f"predictions_{name}"] = spent.get("predictions", spent["candidates"]) / len(sentences)
                 result[f"tokens_{name}"] = spent["tokens"] / len(sentences)
+
     for name, taken in times.items():
         result[f"ms_{name}"] = 1000 * statistics.median(taken) / len(sentences)
     for what in ("predictions", "tokens", "ms"):
         result[f"{what}_all"] = float(result[f"{what}_pr"]) + float(result[f"{what}_easi"])
-        say(f"{what:<12}" + "".join(f"{name:>7} {result[f'{what}_{name}']:>10,.1f}" for name in ("as2", "pr", "easi", "all")))
+        say(
+            f"{what:<12}"
+            + "".join(
+                f"{name:>7} {result[f'{what}_{name}']:>10,.1f}" for name in ("as2", "pr", "easi", "all")
+            )
+        )
+
     result["predictions_ratio"] = float(result["predictions_all"]) / float(result["predictions_as2"])
     result["token_ratio"] = float(result["tokens_as2"]) / float(result["tokens_all"])
     result["time_ratio"] = float(result["ms_as2"]) / float(result["ms_all"])

@@ -1,13 +1,15 @@
-"""The passages that PEASI learns from and is measured with: of L-train, L-dev and L-test, as `long_lists` retrieves them.
+"""The passages that PEASI learns from and is measured with: of L-train, L-dev and L-test, as `long_lists`
+retrieves them.
 
-Learnt from are QUESTIONS of L-train, drawn by hash. Two thirds of them have whole passages of the index: the first retrieved
-one with a right sentence, and wrong ones. The other third has windows of up to MAX_TOKENS (`answermill passages`): a random
-one around a right sentence, and ones that begin where wrong passages do. Wrong passages are drawn among the best POOL, of the
-same document and of others. One that holds a short answer is left out, and so is, right or wrong, what holds an answer to a
-test question.
+Learnt from are QUESTIONS of L-train, drawn by hash. Two thirds of them have whole passages of the index: the
+first retrieved one with a right sentence, and wrong ones. The other third has windows of up to MAX_TOKENS
+(`answermill passages`): a random one around a right sentence, and ones that begin where wrong passages do.
+Wrong passages are drawn among the best POOL, of the same document and of others. One that holds a short
+answer is left out, and so is, right or wrong, what holds an answer to a test question.
 
-Measured are two sets of passages for each question. 'retrieved': the first DEPTH that BM25 finds. 'windows', the paper's: all
-windows around each of the best SENTENCES, by the default plan's first blend, as if they had been annotated.
+Measured are two sets of passages for each question. 'retrieved': the first DEPTH that BM25 finds. 'windows',
+the paper's: all windows around each of the best SENTENCES, by the default plan's first blend, as if they had
+been annotated.
 """
 
 from __future__ import annotations
@@ -52,39 +54,58 @@ PLACES, MAX_TOKENS = 5, 200
 def write_train(run: Path, asked: Sequence[Asked], test_answers: Set[str], file: Path) -> None:
     """The file of what is learnt from. `run`: retrieved passages and labels of these questions."""
     chosen = drawn((each.question_id for each in asked), QUESTIONS)
-    windowed = {name.removeprefix("windows ") for name in drawn((f"windows {key}" for key in chosen), len(chosen) // WINDOWED)}
+    windowed = {
+        name.removeprefix("windows ")
+        for name in drawn((f"windows {key}" for key in chosen), len(chosen) // WINDOWED)
+    }
     of_id = {each.question_id: each for each in asked}
     right: dict[str, list[SentenceLabel]] = defaultdict(list)
     for label in SENTENCE_LABELS.open(run).where("question_id", chosen):
         right[label.question_id].append(label)
+
     hits: dict[str, list[Hit]] = defaultdict(list)
     for hit in RETRIEVED.open(run).where("question_id", chosen):
         hits[hit.question_id].append(hit)
     rows: dict[str, list[LabelledPassage]] = {}
     wrong_hits: list[Hit] = []
+
     for key in chosen:
         correct = frozenset(label.sentence_id for label in right[key])
-        answering = [hit for hit in hits[key] if not correct.isdisjoint(s.sentence_id for s in hit.passage.sentences)]
-        others = [hit for hit in hits[key] if hit not in answering and not holds_answer(hit.passage, of_id[key])]
+        answering = [
+            hit for hit in hits[key] if not correct.isdisjoint(s.sentence_id for s in hit.passage.sentences)
+        ]
+        others = [
+            hit for hit in hits[key] if hit not in answering and not holds_answer(hit.passage, of_id[key])
+        ]
+
         if key in windowed:
             wrong = wrong_ones(of_id[key], others, SAME_WINDOWS, OTHER_WINDOWS)
             wrong_hits += [replace(hit, rank=rank) for rank, hit in enumerate(wrong, 1)]
         elif answering:
             shown = [min(answering, key=lambda hit: hit.rank), *wrong_ones(of_id[key], others, SAME, OTHERS)]
             rows[key] = [passage_row(hit, correct) for hit in shown]
+
     documents = DOCUMENTS.open(run)
     labels = [label for key in windowed for label in right[key]]
     built = build(
-        LabelledQuestions(labels, {key: of_id[key].text for key in windowed}, dict.fromkeys(windowed, "train")),
+        LabelledQuestions(
+            labels, {key: of_id[key].text for key in windowed}, dict.fromkeys(windowed, "train")
+        ),
         lambda ids: documents.where("doc_id", ids),
         lambda ids: (hit for hit in wrong_hits if hit.question_id in ids),
-        PassageRules("random", PLACES, MAX_TOKENS, negatives=SAME_WINDOWS + OTHER_WINDOWS, documents_apart=False),
+        PassageRules(
+            "random", PLACES, MAX_TOKENS, negatives=SAME_WINDOWS + OTHER_WINDOWS, documents_apart=False
+        ),
         ingest_settings(documents).passage_tokens,
     )
     rows |= {of_question[0].question_id: of_question for _, of_question in built.rows()}
     every = [row for key in sorted(rows) for row in rows[key]]
     kept = without_test_answers(every, test_answers)
-    say(f"{file.name}: {len(rows):,} questions, {len(kept):,} passages, {len(every) - len(kept)} with a test answer left out")
+    say(
+        f"{file.name}: {len(rows):,} questions, {len(kept):,} passages, {len(every) - len(kept)} with a "
+        "test answer left out"
+    )
+
     write(file, kept)
 
 
@@ -101,7 +122,9 @@ def wrong_ones(asked: Asked, hits: Sequence[Hit], same: int, others: int) -> lis
     """Passages drawn among the best POOL of the right documents, and of all others."""
     chosen: list[Hit] = []
     for number, own in ((same, True), (others, False)):
-        best = sorted((hit for hit in hits if (hit.passage.doc_id in asked.documents) is own), key=lambda hit: hit.rank)[:POOL]
+        best = sorted(
+            (hit for hit in hits if (hit.passage.doc_id in asked.documents) is own), key=lambda hit: hit.rank
+        )[:POOL]
         names = drawn((f"{asked.question_id} {hit.passage.passage_id}" for hit in best), number)
         chosen += [hit for hit in best if f"{asked.question_id} {hit.passage.passage_id}" in names]
     return chosen
@@ -112,39 +135,61 @@ def passage_row(hit: Hit, correct: Set[str]) -> LabelledPassage:
 
 
 def labelled(question_id: str, question: str, p: Passage, correct: Set[str], source: str) -> LabelledPassage:
-    sentences = tuple(LabelledSentence(s.sentence_id, s.text, int(s.sentence_id in correct)) for s in p.sentences)
+    sentences = tuple(
+        LabelledSentence(s.sentence_id, s.text, int(s.sentence_id in correct)) for s in p.sentences
+    )
     label = max((s.label for s in sentences), default=0)
-    return LabelledPassage(question_id, question, p.passage_id, p.doc_id, p.title, p.text, label, source, sentences)
+    return LabelledPassage(
+        question_id, question, p.passage_id, p.doc_id, p.title, p.text, label, source, sentences
+    )
 
 
 def retrieved(lists: Sequence[LongList]) -> list[list[LabelledPassage]]:
     """Of each question the first DEPTH passages that BM25 finds, in its order."""
     passages = []
     for each in lists:
-        of_bm25 = [c.hit for c in each.passages.candidates if c.hit.bm25_rank is not None and c.hit.bm25_rank <= DEPTH]
-        passages.append([passage_row(hit, each.gold) for hit in sorted(of_bm25, key=lambda hit: hit.bm25_rank or 0)])
+        of_bm25 = [
+            c.hit
+            for c in each.passages.candidates
+            if c.hit.bm25_rank is not None and c.hit.bm25_rank <= DEPTH
+        ]
+        passages.append(
+            [passage_row(hit, each.gold) for hit in sorted(of_bm25, key=lambda hit: hit.bm25_rank or 0)]
+        )
     return passages
 
 
 def write_dev(lists: Sequence[LongList], file: Path) -> None:
-    """The file of what a training's dev score and calibration are measured on: DEV_QUESTIONS of L-dev, with an answer among
-    their passages or without."""
+    """The file of what a training's dev score and calibration are measured on: DEV_QUESTIONS of L-dev, with
+    an answer among their passages or without."""
     chosen = set(drawn((each.asked.question_id for each in lists), DEV_QUESTIONS))
-    write(file, [row for rows in retrieved([each for each in lists if each.asked.question_id in chosen]) for row in rows])
+    write(
+        file,
+        [
+            row
+            for rows in retrieved([each for each in lists if each.asked.question_id in chosen])
+            for row in rows
+        ],
+    )
 
 
 def in_windows(
     best: Sequence[tuple[Asked, Sequence[Candidate]]], documents: Folder[Document]
 ) -> dict[Group, list[list[LabelledPassage]]]:
-    """The windows around each question's best sentences, by group: all, those in whose middle the sentence is, or a random
-    one for each sentence (WQA Table 3)."""
+    """The windows around each question's best sentences, by group: all, those in whose middle the sentence
+    is, or a random one for each sentence (WQA Table 3)."""
     wanted = {c.hit.passage.doc_id for _, candidates in best for c in candidates}
     texts = cut(documents.where("doc_id", wanted), ingest_settings(documents).passage_tokens)
-    number = {(doc_id, s.sentence_id): n for doc_id, (_, sentences) in texts.items() for n, s in enumerate(sentences)}
+    number = {
+        (doc_id, s.sentence_id): n
+        for doc_id, (_, sentences) in texts.items()
+        for n, s in enumerate(sentences)
+    }
     places = [[(c.hit.passage.doc_id, c.candidate_id) for c in candidates] for _, candidates in best]
     inside: dict[str, set[int]] = defaultdict(set)
     for place in chain.from_iterable(places):
         inside[place[0]].add(number[place])
+
     ends = window_ends(texts, inside, PLACES, MAX_TOKENS)
     result: dict[Group, list[list[LabelledPassage]]] = {group: [] for group in get_args(Group)}
     for (asked, _), of_question in zip(best, places, strict=True):
@@ -152,11 +197,18 @@ def in_windows(
             runs: dict[tuple[str, SentenceRun], None] = {}
             for doc_id, sentence_id in of_question:
                 n = number[doc_id, sentence_id]
-                around = choose(windows(n, ends[doc_id].__getitem__, PLACES), n, group, f"{asked.question_id}:{sentence_id}")
+                around = choose(
+                    windows(n, ends[doc_id].__getitem__, PLACES),
+                    n,
+                    group,
+                    f"{asked.question_id}:{sentence_id}",
+                )
                 runs |= dict.fromkeys((doc_id, run) for run in around)
+
             shown = [passage(*texts[doc_id], run) for doc_id, run in runs]
             right = {s.sentence_id for p in shown for s in p.sentences if asked.strict(p.doc_id, s.text)}
             passages.append([labelled(asked.question_id, asked.text, p, right, "window") for p in shown])
+
     return result
 
 

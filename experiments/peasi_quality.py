@@ -1,24 +1,27 @@
-"""PEASI beside plain AS2, in the form of its Tables 2 and 3, on MiniLM-L6 as the body. All learn from the same questions.
+"""PEASI beside plain AS2, in the form of its Tables 2 and 3, on MiniLM-L6 as the body. All learn from the
+same questions.
 
-The models are those of `experiments.trainings` in WORK/train, which are trained there if they are missing: `as2`, which reads
-the sentence alone, as the paper's does; `pr`, `easi`, and `peasi`, which is both in one ("joint"). All begin with the cascade,
-whose last exit is AS2 with context.
+The models are those of `experiments.trainings` in WORK/train, which are trained there if they are missing:
+`as2`, which reads the sentence alone, as the paper's does; `pr`, `easi`, and `peasi`, which is both in one
+("joint"). All begin with the cascade, whose last exit is AS2 with context.
 
-Questions are SQuAD's and WikiQA's of L-test and, to choose by, those of L-dev that trainings stop by. Protocols (`peasi_data`):
-the first passages that BM25 retrieves; and, of a part of the questions, drawn by hash, all windows around the best sentences,
-as in the paper. There `_all`, `_center` and `_random` are groups of windows on which the same models are measured (Table 3).
+Questions are SQuAD's and WikiQA's of L-test and, to choose by, those of L-dev that trainings stop by.
+Protocols (`peasi_data`): the first passages that BM25 retrieves; and, of a part of the questions, drawn by
+hash, all windows around the best sentences, as in the paper. There `_all`, `_center` and `_random` are groups
+of windows on which the same models are measured (Table 3).
 
-Passages are ranked by BM25, by the best of their sentences (`as2max`), and by p(q, p). Answers are ranked by `as2`, over all
-sentences; by `all_as2`, over those that EASI extracts; by `top1`, what EASI extracts from the best passage, then from the next;
-and by `product`, p(q, p) · p(s | p) among the first FIRST passages. `listwise` is the same with a softmax over the question's
-passages for p(q, p). `_context`: by AS2 with context. `top1_apart`: by `pr` and `easi`. `_shipped`: by the checkpoint that
-ships, which learnt from as many questions and began with an earlier cascade.
+Passages are ranked by BM25, by the best of their sentences (`as2max`), and by p(q, p). Answers are ranked by
+`as2`, over all sentences; by `all_as2`, over those that EASI extracts; by `top1`, what EASI extracts from the
+best passage, then from the next; and by `product`, p(q, p) · p(s | p) among the first FIRST passages.
+`listwise` is the same with a softmax over the question's passages for p(q, p). `_context`: by AS2 with
+context. `top1_apart`: by `pr` and `easi`. `_shipped`: by the checkpoint that ships, which learnt from as many
+questions and began with an earlier cascade.
 
-Keys: `passage_…` are passage-level and compare with each other alone; `answer_…` are answer-level. P@1, MAP and MRR in percent
-over the questions whose passages hold an answer. `B_over_A…`: the difference in P@1, its 95 % interval (`_low`, `_high`) and
-`_p` of a paired randomisation test. `easi_accuracy_…`: of the passages that hold an answer, those whose extracted one is right.
-`aurc_…`: area under risk against coverage over all questions, those without an answer included. Keys without a set are of
-`squad`.
+Keys: `passage_…` are passage-level and compare with each other alone; `answer_…` are answer-level. P@1, MAP
+and MRR in percent over the questions whose passages hold an answer. `B_over_A…`: the difference in P@1, its
+95 % interval (`_low`, `_high`) and `_p` of a paired randomisation test. `easi_accuracy_…`: of the passages
+that hold an answer, those whose extracted one is right. `aurc_…`: area under risk against coverage over all
+questions, those without an answer included. Keys without a set are of `squad`.
 """
 
 from __future__ import annotations
@@ -68,7 +71,14 @@ TESTS = ("squad", "wikiqa")
 WINDOW_QUESTIONS, FIRST = 50, 5
 SHIPPED_PEASI = SHIPPED / "peasi"
 MODELS = tuple(peasi_trainings.FILES)
-SHORT = ("answer_p1_as2", "answer_p1_as2_context", "answer_p1_top1", "answer_p1_all_as2", "answer_p1_product", "passage_p1_pr")
+SHORT = (
+    "answer_p1_as2",
+    "answer_p1_as2_context",
+    "answer_p1_top1",
+    "answer_p1_all_as2",
+    "answer_p1_product",
+    "passage_p1_pr",
+)
 """Keys that stand without a set too."""
 Questions = Sequence[Sequence[LabelledPassage]]
 Scores = list[dict[str, float]]
@@ -91,19 +101,23 @@ def said(folder: Path, lists: Questions) -> Said:
     asked = [AskedPassage.from_candidate(r, c) for r in map(ranked_passages, lists) for c in r.candidates]
     logits: npt.NDArray[np.float64] | None
     extracted: Extracted | None
+
     if model.at_once:
         logits, extracted = reader.both(asked)
     else:
         logits = reader.passages(asked) if model.pr is not None else None
         extracted = reader.sentences(asked) if model.easi is not None else None
+
     passages: Scores = [{} for _ in lists]
     sentences: list[dict[str, tuple[str, float]]] = [{} for _ in lists]
     rows = [(n, row) for n, of_question in enumerate(lists) for row in of_question]
+
     for place, (n, row) in enumerate(rows):
         if logits is not None:
             passages[n][row.passage_id] = float(logits[place])
         if extracted is not None and (number := int(extracted.sentence[place])) >= 0:
             sentences[n][row.passage_id] = row.sentences[number].sentence_id, float(extracted.log_p[place])
+
     return Said(passages, sentences)
 
 
@@ -127,10 +141,13 @@ def top1(passages: dict[str, float], sentences: dict[str, tuple[str, float]]) ->
     return scores
 
 
-def product(passages: dict[str, float], sentences: dict[str, tuple[str, float]], listwise: bool = False) -> dict[str, float]:
+def product(
+    passages: dict[str, float], sentences: dict[str, tuple[str, float]], listwise: bool = False
+) -> dict[str, float]:
     """log p(q, p) + log p(s | p) of what is extracted from the first FIRST passages.
 
-    p(q, p): whether the passage answers, by itself; `listwise`: that it does rather than the question's other passages.
+    p(q, p): whether the passage answers, by itself; `listwise`: that it does rather than the question's other
+    passages.
     """
     scores: dict[str, float] = {}
     every = np.logaddexp.reduce(list(passages.values()))
@@ -148,7 +165,8 @@ def only(scores: dict[str, float], sentences: dict[str, tuple[str, float]]) -> d
 
 
 def judged(lists: Questions, scores: Scores, unit: str) -> Judged:
-    """Of each question all sentences, or passages, with their labels; what has no score stands below the others."""
+    """Of each question all sentences, or passages, with their labels; what has no score stands below the
+    others."""
     questions = []
     for rows, known in zip(lists, scores, strict=True):
         labels = (
@@ -174,7 +192,9 @@ class Rows:
         lists = judged(self._lists, scores, unit)
         kept = lists.kept("answerable")
         for metric, values in measure(lists, tuple(METRICS)).items():
-            self.keys[f"{self.prefix}_{unit}_{METRICS[metric]}_{name}"] = 100 * float(values.expected[kept].mean())
+            self.keys[f"{self.prefix}_{unit}_{METRICS[metric]}_{name}"] = 100 * float(
+                values.expected[kept].mean()
+            )
             if metric == "P@1":
                 self._p1[f"{unit}_{name}"] = values.expected[kept]
 
@@ -182,7 +202,12 @@ class Rows:
         """Compare the first ones of two."""
         c = compare(self._p1[f"{unit}_{a}"], self._p1[f"{unit}_{b}"])
         name = f"{self.prefix}_{unit}_{b}_over_{a}"
-        self.keys |= {name: 100 * c.difference, f"{name}_low": 100 * c.low, f"{name}_high": 100 * c.high, f"{name}_p": c.p}
+        self.keys |= {
+            name: 100 * c.difference,
+            f"{name}_low": 100 * c.low,
+            f"{name}_high": 100 * c.high,
+            f"{name}_p": c.p,
+        }
 
 
 def answers(rows: Rows, joint: Said, as2: Scores, suffix: str = "") -> None:
@@ -191,7 +216,9 @@ def answers(rows: Rows, joint: Said, as2: Scores, suffix: str = "") -> None:
     rows.add("answer", f"all_as2{suffix}", list(map(only, as2, joint.sentences)))
     rows.add("answer", "top1", list(map(top1, joint.passages, joint.sentences)))
     rows.add("answer", "product", list(map(product, joint.passages, joint.sentences)))
-    rows.add("answer", "listwise", list(map(partial(product, listwise=True), joint.passages, joint.sentences)))
+    rows.add(
+        "answer", "listwise", list(map(partial(product, listwise=True), joint.passages, joint.sentences))
+    )
     for b in (f"all_as2{suffix}", "top1", "product", "listwise"):
         rows.over("answer", b, f"as2{suffix}")
 
@@ -206,14 +233,24 @@ def of_retrieved(name: str, lists: Questions, train: Path) -> dict[str, float | 
     as2, context = as2_scores(train / "as2", lists), as2_scores(peasi_trainings.cascade(train), lists)
     pr, easi, joint = (said(train / model, lists) for model in ("pr", "easi", "peasi"))
     shipped = said(SHIPPED_PEASI, lists)
-    rankings = {"bm25": [{row.passage_id: -float(n) for n, row in enumerate(of_question)} for of_question in lists]}
+    rankings = {
+        "bm25": [{row.passage_id: -float(n) for n, row in enumerate(of_question)} for of_question in lists]
+    }
+
     for suffix, scores in (("", as2), ("_context", context)):
         rankings[f"as2max{suffix}"] = [
-            {row.passage_id: max((known[s.sentence_id] for s in row.sentences), default=-np.inf) for row in of_question}
+            {
+                row.passage_id: max((known[s.sentence_id] for s in row.sentences), default=-np.inf)
+                for row in of_question
+            }
             for of_question, known in zip(lists, scores, strict=True)
         ]
-    for label, scores in (rankings | {"pr": pr.passages, "joint": joint.passages, "shipped": shipped.passages}).items():
+
+    for label, scores in (
+        rankings | {"pr": pr.passages, "joint": joint.passages, "shipped": shipped.passages}
+    ).items():
         rows.add("passage", label, scores)
+
     for a in rankings:
         rows.over("passage", "joint", a)
     rows.over("passage", "joint", "pr")
@@ -223,12 +260,14 @@ def of_retrieved(name: str, lists: Questions, train: Path) -> dict[str, float | 
     rows.add("answer", "top1_shipped", list(map(top1, shipped.passages, shipped.sentences)))
     for b in ("top1_apart", "top1_shipped"):
         rows.over("answer", b, "as2")
+
     rows.over("answer", "top1_shipped", "as2_context")
     rows.over("answer", "top1_shipped", "top1")
     rows.over("answer", "listwise", "product")
     for label, model in (("easi", easi), ("joint", joint), ("shipped", shipped)):
         rows.keys[f"{name}_easi_accuracy_{label}"] = accuracy(lists, model)
     rows.keys |= dict(selective(name, lists, as2, joint, train / "peasi"))
+
     return rows.keys
 
 
@@ -243,7 +282,9 @@ def accuracy(lists: Questions, model: Said) -> float:
     return 100 * float(np.mean(right))
 
 
-def selective(name: str, lists: Questions, as2: Scores, joint: Said, folder: Path) -> Iterator[tuple[str, float]]:
+def selective(
+    name: str, lists: Questions, as2: Scores, joint: Said, folder: Path
+) -> Iterator[tuple[str, float]]:
     """Risk against coverage over all questions, those without an answer too."""
     calibration = load(folder, find_model)[0].calibration or UNCALIBRATED
 
@@ -263,7 +304,9 @@ def selective(name: str, lists: Questions, as2: Scores, joint: Said, folder: Pat
         yield f"{name}_right_{label}", 100 * float(right.mean())
 
 
-def of_windows(name: str, lists: Sequence[LongList], documents: Folder[Document], train: Path) -> dict[str, float | int]:
+def of_windows(
+    name: str, lists: Sequence[LongList], documents: Folder[Document], train: Path
+) -> dict[str, float | int]:
     """The rows of the windows around the best sentences, by group."""
     plan = first_of_plan(train_lists.SAMPLE)
     plan[-1] = replace(plan[-1], keep=peasi_data.SENTENCES)
@@ -274,16 +317,20 @@ def of_windows(name: str, lists: Sequence[LongList], documents: Folder[Document]
     groups = peasi_data.in_windows(best, documents)
     as2, joint = as2_scores(train / "as2", groups["all"]), said(train / "peasi", groups["all"])
     keys: dict[str, float | int] = {}
+
     for group, of_group in groups.items():
         rows = Rows(f"{name}_{group}", of_group)
         shown = [{row.passage_id for row in of_question} for of_question in of_group]
         inside = [{s.sentence_id for row in of_question for s in row.sentences} for of_question in of_group]
         in_group = Said(list(map(among, joint.passages, shown)), list(map(among, joint.sentences, shown)))
         answers(rows, in_group, list(map(among, as2, inside)))
-        rows.keys[f"{name}_{group}_answerable"] = sum(any(row.label for row in of_question) for of_question in of_group)
+        rows.keys[f"{name}_{group}_answerable"] = sum(
+            any(row.label for row in of_question) for of_question in of_group
+        )
         rows.keys[f"{name}_{group}_passages"] = sum(map(len, of_group))
         rows.keys[f"{name}_{group}_easi_accuracy"] = accuracy(of_group, in_group)
         keys |= rows.keys
+
     return keys
 
 
@@ -298,15 +345,21 @@ def measured(data: Path, work: Path) -> dict[str, float | int | str]:
     documents = DOCUMENTS.open(long_lists.retrieve(data, work))
     lists = read_lists(data, work, "test")
     sets = {name: [each for each in lists if each.asked.source == name] for name in TESTS}
-    passages = {name: [rows for rows in peasi_data.retrieved(of_set) if rows] for name, of_set in sets.items()}
+    passages = {
+        name: [rows for rows in peasi_data.retrieved(of_set) if rows] for name, of_set in sets.items()
+    }
     passages["dev"] = read_passages(train / "passages-dev.parquet")
+
     for name, of_set in passages.items():
         result |= of_retrieved(name, of_set, train)
         if name in sets:
             some = set(drawn((each.asked.question_id for each in sets[name]), WINDOW_QUESTIONS))
-            result |= of_windows(name, [each for each in sets[name] if each.asked.question_id in some], documents, train)
+            result |= of_windows(
+                name, [each for each in sets[name] if each.asked.question_id in some], documents, train
+            )
         shown = {key: value for key, value in result.items() if key.startswith(f"{name}_answer_p1")}
         say(", ".join(f"{key} {float(value):.1f}" for key, value in shown.items()))
+
     result |= {key: result[f"squad_{key}"] for key in SHORT}
     return result | {"passage_p1_pr_easi": result["squad_passage_p1_joint"], "trained_by": trained_by(train)}
 

@@ -41,7 +41,11 @@ def section(folder: Path, name: str) -> tuple[str, dict[str, Any], dict[str, Any
         reads = {"context": ["passage", "title"], "context_dropout": 0.1, "limit": LIMIT, "tokens": TOKENS}
         return "peasi", begun | VARIANTS[name] | reads, recipe
     learns = {"loss": "softmax", "bce_weight": 0.3, "negatives": NEGATIVES, "tokens": TOKENS}
-    return "transformer", begun | {"reranker": "cascade", "sampling": "all", "context": ["sentence"]} | learns, recipe
+    return (
+        "transformer",
+        begun | {"reranker": "cascade", "sampling": "all", "context": ["sentence"]} | learns,
+        recipe,
+    )
 
 
 def prepare(data: Path, work: Path, asked: Sequence[Asked]) -> None:
@@ -50,6 +54,8 @@ def prepare(data: Path, work: Path, asked: Sequence[Asked]) -> None:
     learnt, dev = (folder / f"{name}.parquet" for name in PASSAGES)
     if not learnt.is_file():
         peasi_data.write_dev(read_lists(data, work, "dev"), dev)
-        peasi_data.write_train(train_lists.asked_run(data, work, asked), asked, draw.test_answers(data), learnt)
+        peasi_data.write_train(
+            train_lists.asked_run(data, work, asked), asked, draw.test_answers(data), learnt
+        )
     if not (folder / "sentences.parquet").is_file():
         peasi_data.write_sentences(folder / "train.parquet", learnt, folder / "sentences.parquet")

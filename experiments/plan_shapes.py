@@ -1,12 +1,14 @@
-"""How many sentences the default plan's cascade should read, and how many may leave at its exits: chosen on L-dev.
+"""How many sentences the default plan's cascade should read, and how many may leave at its exits: chosen on
+L-dev.
 
-For each number of KEEPS that the stage `first` keeps, and each α of DROPS that leaves at every exit but the last, the plan's
-weights are fitted anew, stage by stage, as `plan_weights` does, and judged held out in five folds. Nothing here reads L-test,
-and no weights file of the project is written.
+For each number of KEEPS that the stage `first` keeps, and each α of DROPS that leaves at every exit but the
+last, the plan's weights are fitted anew, stage by stage, as `plan_weights` does, and judged held out in five
+folds. Nothing here reads L-test, and no weights file of the project is written.
 
-Keys: `p1_keep25_drop2` and `mrr_…`, in percent of the `questions` that have an answer in their list, of which a lost answer
-counts 0; `left_…`, the percentage of them whose answer comes to the last blend; `layer_tokens_…`, of transformers, a question;
-`p1_gain_…` and `mrr_gain_…`, the difference to the first shape, with its 95 % interval, and its p by paired randomisation.
+Keys: `p1_keep25_drop2` and `mrr_…`, in percent of the `questions` that have an answer in their list, of which
+a lost answer counts 0; `left_…`, the percentage of them whose answer comes to the last blend;
+`layer_tokens_…`, of transformers, a question; `p1_gain_…` and `mrr_gain_…`, the difference to the first
+shape, with its 95 % interval, and its p by paired randomisation.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ def shaped(keep: int, alpha: float) -> str:
 
 
 def judged(plan_text: str, folder: Path, lists: Sequence[LongList], work: Path) -> Shape:
-    """The plan of a job file's text, its weights fitted and held out. `folder`: where the job and its weights are written."""
+    """The plan of a job file's text, its weights fitted and held out. `folder`: where the job and its weights
+    are written."""
     (folder / "weights").mkdir(parents=True, exist_ok=True)
     write_text(folder / "job.toml", plan_text)
     job = load(folder / "job.toml")
@@ -59,7 +62,10 @@ def judged(plan_text: str, folder: Path, lists: Sequence[LongList], work: Path) 
     list(fitting.write(set()))
     number, stage, _ = list(fitting.files())[-1]
     values = fitting.held_out(number, stage)
-    p1, mrr = (np.array([values[metric].get(each.asked.question_id, 0.0) for each in lists]) for metric in ("P@1", "MRR"))
+    p1, mrr = (
+        np.array([values[metric].get(each.asked.question_id, 0.0) for each in lists])
+        for metric in ("P@1", "MRR")
+    )
     return Shape(p1, mrr, len(values["MRR"]) / len(lists), fitting.layer_tokens / len(lists))
 
 
@@ -71,18 +77,25 @@ def figures(name: str, shape: Shape, first: Shape) -> dict[str, float]:
         for metric, a, b in (("p1", first.p1, shape.p1), ("mrr", first.mrr, shape.mrr)):
             gain = compare(a, b)
             result |= {f"{metric}_gain_{name}": 100 * gain.difference, f"{metric}_p_{name}": gain.p}
-            result |= {f"{metric}_gain_{name}_low": 100 * gain.low, f"{metric}_gain_{name}_high": 100 * gain.high}
+            result |= {
+                f"{metric}_gain_{name}_low": 100 * gain.low,
+                f"{metric}_gain_{name}_high": 100 * gain.high,
+            }
     say(", ".join(f"{key} {value:,.2f}" for key, value in result.items()))
     return result
 
 
 def main() -> None:
-    options = arguments("plan_shapes", __doc__ or "", paths={"work": "folder that keeps lists and scores; out/long_lists"})
+    options = arguments(
+        "plan_shapes", __doc__ or "", paths={"work": "folder that keeps lists and scores; out/long_lists"}
+    )
     if options.smoke:
         small_lists()
         shrink(globals(), SAMPLE=small_plan(fitted=False), KEEPS=(4,), DROPS=(0.2,))
+
     torch.set_num_threads(1)
     result: dict[str, float | int | str] = {}
+
     with work_folder(options, "long_lists") as work:
         lists = [each for each in read_lists(options.data.resolve(), work, "dev") if each.gold]
         result["questions"] = len(lists)
@@ -93,6 +106,7 @@ def main() -> None:
                 shape = judged(shaped(keep, alpha), work / "plan_shapes" / name, lists, work)
                 first = first or shape
                 result |= figures(name, shape, first)
+
     finish("plan_shapes", result, options.save)
 
 

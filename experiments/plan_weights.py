@@ -1,9 +1,11 @@
-"""The weights of the sample's plans, fitted on L-dev: writes the files that their stages name in `weights_file`.
+"""The weights of the sample's plans, fitted on L-dev: writes the files that their stages name in
+`weights_file`.
 
-Each such stage in turn: the stages before it run over L-dev's lists that hold an answer, and the weights of the
-scores in NAMES are fitted on what they leave, by `rerankers.blend.fitting` or, where exits decide, `rerankers.cascade`. So a
-second stage is fitted behind the first one's new weights. Keys: P@1 and MRR of each blend, held out in five folds, in percent,
-with 95 % intervals, `…_questions` that taught it, and the same of the best single score. Nothing here reads L-test.
+Each such stage in turn: the stages before it run over L-dev's lists that hold an answer, and the weights of
+the scores in NAMES are fitted on what they leave, by `rerankers.blend.fitting` or, where exits decide,
+`rerankers.cascade`. So a second stage is fitted behind the first one's new weights. Keys: P@1 and MRR of each
+blend, held out in five folds, in percent, with 95 % intervals, `…_questions` that taught it, and the same of
+the best single score. Nothing here reads L-test.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ class Fitting:
                 yield n, stage, self._job.path(stage.weights_file)
 
     def write(self, done: set[Path]) -> Iterator[tuple[str, list[Fit]]]:
-        """Fit each stage and write its file, if that is not among those `done` already; the stage's key and its tables."""
+        """Fit each stage and write its file, if that is not among those `done` already; the stage's key and
+        its tables."""
         for number, stage, file in self.files():
             if file in done:
                 continue
@@ -95,7 +98,10 @@ class Fitting:
     def _labels(self, number: int) -> list[list[int]]:
         """1 for each right candidate of the lists that come to stage `number`, else 0."""
         self._run_until(number)
-        return [[int(c.candidate_id in self._gold[r.question.question_id]) for c in r.candidates] for r in self._lists]
+        return [
+            [int(c.candidate_id in self._gold[r.question.question_id]) for c in r.candidates]
+            for r in self._lists
+        ]
 
     def file(self, stage: WeighedStage, fits: list[Fit]) -> WeightsFile:
         rerankers = {each.key: each.reranker for each in self._plan.stages}
@@ -127,18 +133,23 @@ def figures(key: str, fit: Fit) -> dict[str, float | int | str]:
 
 
 def main() -> None:
-    options = arguments("plan_weights", __doc__ or "", paths={"work": "folder that keeps lists and scores; out/long_lists"})
+    options = arguments(
+        "plan_weights", __doc__ or "", paths={"work": "folder that keeps lists and scores; out/long_lists"}
+    )
     if options.smoke:
         small_lists()
         shrink(globals(), SAMPLE=small_plan(fitted=False).parent, PLANS=PLANS[:1])
+
     torch.set_num_threads(1)
     result: dict[str, float | int | str] = {}
+
     with work_folder(options, "long_lists") as work:
         lists = [each for each in read_lists(options.data.resolve(), work, "dev") if each.gold]
         done: set[Path] = set()
         for name in PLANS:
             for key, fits in Fitting(load(SAMPLE / name), lists, work).write(done):
                 result |= figures(key, fits[-1])
+
     finish("plan_weights", result, options.save)
 
 

@@ -1,10 +1,12 @@
-"""How far a plan is off: predicted before a run, from a part of its input, against what the run then takes and writes.
+"""How far a plan is off: predicted before a run, from a part of its input, against what the run then takes
+and writes.
 
-The held-out job is the sample's, whole; the planner sees at most PAGES of its 70 pages and QUESTIONS of its 90 questions. The
-others, `real_…`, are of real pages: ingest of all crawl files, HTML pages and Wikipedia documents, of which it sees as many as
-`answermill plan` does; and index of the crawl files alone, since encoding all would take a quarter of an hour, and retrieve of
-WikiQA's questions from it; of these it sees a fifth.
-Seconds are those of the processor, each step's in a new process on one core, so that other work counts little.
+The held-out job is the sample's, whole; the planner sees at most PAGES of its 70 pages and QUESTIONS of its
+90 questions. The others, `real_…`, are of real pages: ingest of all crawl files, HTML pages and Wikipedia
+documents, of which it sees as many as `answermill plan` does; and index of the crawl files alone, since
+encoding all would take a quarter of an hour, and retrieve of WikiQA's questions from it; of these it sees a
+fifth. Seconds are those of the processor, each step's in a new process on one core, so that other work counts
+little.
 """
 
 from __future__ import annotations
@@ -62,7 +64,9 @@ def inputs(data: Path, folder: str) -> list[str]:
 
 def real_job(last: str, data: Path, folder: Path) -> Job:
     """Ingest of real pages; or an index of them, which REAL_QUESTIONS questions are asked."""
-    values: dict[str, Any] = {"ingest": {"input": [file for name in REAL[last] for file in inputs(data, name)]}}
+    values: dict[str, Any] = {
+        "ingest": {"input": [file for name in REAL[last] for file in inputs(data, name)]}
+    }
     if last == "retrieve":
         asked = sources.wikiqa(data, "train")[:REAL_QUESTIONS]
         rows = "".join(f"{each.question_id}\t{each.text}\n" for each in asked)
@@ -81,18 +85,28 @@ def real_pages(data: Path, smoke: bool) -> dict[str, float]:
             with processes(1, inline=smoke) as pool:
                 predicted = pool.submit(predict, job, REAL_PAGES[last], QUESTIONS, STEP_S).result()
             came: dict[str, float] = {}
+
             for step in STEPS[: STEPS.index(last) + 1]:
                 say(f"run {step}")
                 with processes(1, inline=smoke) as pool:
                     came[step] = pool.submit(take, job, run, step).result()
+
             passages = error(*compared(predicted, actual(Run.open(run))).get("passages", (0.0, 0.0)))
             for step in came if last == "ingest" else [*came][1:]:
-                result |= {f"real_predicted_{step}_s": predicted.seconds[step], f"real_actual_{step}_s": came[step]}
+                result |= {
+                    f"real_predicted_{step}_s": predicted.seconds[step],
+                    f"real_actual_{step}_s": came[step],
+                }
                 result[f"real_error_{step}"] = error(predicted.seconds[step], came[step])
-                result |= {f"real_{step}_pages": predicted.counts["pages"], f"real_{step}_pages_drawn": predicted.drawn}
+                result |= {
+                    f"real_{step}_pages": predicted.counts["pages"],
+                    f"real_{step}_pages_drawn": predicted.drawn,
+                }
                 result[f"real_error_{step}_passages"] = passages
+
             if "questions" in predicted.counts:
                 result["real_questions"] = predicted.counts["questions"]
+
     return result
 
 
@@ -112,6 +126,7 @@ def main() -> None:
             SETTINGS=settings,
             ENCODER=encoder,
         )
+
     os.environ["OMP_NUM_THREADS"] = "1"
     with tempfile.TemporaryDirectory() as folder:
         file = copy_to(Path(folder))
@@ -119,24 +134,30 @@ def main() -> None:
             text = file.read_text(encoding="utf-8")
             start, end = text.index("[[rerank.stages]]"), text.index("[propagate]")
             file.write_text(
-                text[:start] + '[[rerank.stages]]\nreranker = "overlap"\nkeep = 5\n\n' + text[end:], encoding="utf-8"
+                text[:start] + '[[rerank.stages]]\nreranker = "overlap"\nkeep = 5\n\n' + text[end:],
+                encoding="utf-8",
             )
+
         job, run = load(file, SETTINGS), Path(folder) / "run"
         say("plan")
         with processes(1, inline=options.smoke) as pool:
             predicted = pool.submit(predict, job, PAGES, QUESTIONS, STEP_S).result()
         came: dict[str, float] = {}
+
         for step in STEPS:
             say(f"run {step}")
             with processes(1, inline=options.smoke) as pool:
                 came[step] = pool.submit(take, job, run, step).result()
+
         result: dict[str, float] = {"pages_drawn": predicted.drawn, "pages": predicted.counts["pages"]}
         for step in STEPS:
             result |= {f"predicted_{step}_s": predicted.seconds[step], f"actual_{step}_s": came[step]}
             result[f"error_{step}"] = error(predicted.seconds[step], came[step])
+
         for name, (expected, value) in compared(predicted, actual(Run.open(run))).items():
             if not name.startswith("seconds of "):
                 result[f"error_{name.replace(' of ', '_')}"] = error(expected, value)
+
     result |= real_pages(options.data.resolve(), options.smoke)
     finish("planner", result, options.save)
 

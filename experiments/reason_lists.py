@@ -1,15 +1,17 @@
-"""Lists of why, how and what-is questions, of which L-train has few: factoid questions are nine tenths of SQuAD.
+"""Lists of why, how and what-is questions, of which L-train has few: factoid questions are nine tenths of
+SQuAD.
 
-Three sources, each of questions that share no words with a test question, and without a candidate that answers one:
-SQuAD v1.1 train's own, with the sentences of their paragraph; FairytaleQA's explicit ones, with those of their section; and
-WikiWhy's, whose right candidate is the cause and whose wrong ones are the effect, which says the question again, and the causes
-of OTHERS other questions. SOURCES says how many of each are drawn, by hash, to learn from.
+Three sources, each of questions that share no words with a test question, and without a candidate that
+answers one: SQuAD v1.1 train's own, with the sentences of their paragraph; FairytaleQA's explicit ones, with
+those of their section; and WikiWhy's, whose right candidate is the cause and whose wrong ones are the effect,
+which says the question again, and the causes of OTHERS other questions. SOURCES says how many of each are
+drawn, by hash, to learn from.
 
     python -m experiments.reason_lists --data ../shared/data [--against FOLDER]
 
-ranks the lists of SQuAD and FairytaleQA that are not drawn by the last exit of the cascade that ships, and of one in FOLDER.
-Keys: `reasons_questions`; metrics in percent; `…_shipped_over_against`: the difference in P@1 and in MRR, its 95 % interval
-(`_low`, `_high`) and `_p` of a paired randomisation test.
+ranks the lists of SQuAD and FairytaleQA that are not drawn by the last exit of the cascade that ships, and of
+one in FOLDER. Keys: `reasons_questions`; metrics in percent; `…_shipped_over_against`: the difference in P@1
+and in MRR, its 95 % interval (`_low`, `_high`) and `_p` of a paired randomisation test.
 """
 
 from __future__ import annotations
@@ -72,7 +74,9 @@ def squad(data: Path) -> Questions:
     """Of documents that no question of L-test or L-dev is about."""
     tests = [each for members in draw.test_pool(data).values() for each in members]
     is_apart, leaks = draw.apart_from([*tests, *draw.dev_set(data)]), draw.leaked(data)
-    members = (each for each in sources.squad_train(data) if is_reasoned(each.text) and each.question_id not in leaks)
+    members = (
+        each for each in sources.squad_train(data) if is_reasoned(each.text) and each.question_id not in leaks
+    )
     ids = {each.question_id.partition(":")[2] for each in members if is_apart(each)}
     lists = (rows for rows in by_question(read_dataset(data / SQUAD)) if rows[0].question_id in ids)
     return [[replace(row, title=row.title.replace("_", " ")) for row in rows] for rows in lists]
@@ -87,7 +91,11 @@ def fairytales(data: Path) -> Questions:
     of_question: dict[str, list[LabelledCandidate]] = {}
     for row in pq.read_table(data / FAIRYTALES).to_pylist():
         if is_reasoned(row["question"]):
-            rows, key, title = of_question.setdefault(row["question_id"], []), row["question_id"], row["document_title"]
+            rows, key, title = (
+                of_question.setdefault(row["question_id"], []),
+                row["question_id"],
+                row["document_title"],
+            )
             place = f"{key}-{len(rows)}", row["document_id"], title.replace("-", " "), len(rows)
             rows.append(LabelledCandidate(key, row["question"], *place, row["sentence"], row["label"]))
     return list(of_question.values())
@@ -106,15 +114,20 @@ def wikiwhy_rows(pairs: list[dict[str, str]], n: int) -> Iterator[LabelledCandid
     key = f"wikiwhy-{pair['id']}"
     for position, text in enumerate((pair["effect"], pair["cause"], *others)):
         place = f"{key}-{position}", f"{key}-{position}", "", position
-        yield LabelledCandidate(key, pair["question"], *place, text.strip(), int(position == 1), previous="", next="")
+        yield LabelledCandidate(
+            key, pair["question"], *place, text.strip(), int(position == 1), previous="", next=""
+        )
 
 
 def main() -> None:
-    options = arguments("reason_lists", __doc__ or "", paths={"against": "folder of a cascade to compare with"})
+    options = arguments(
+        "reason_lists", __doc__ or "", paths={"against": "folder of a cascade to compare with"}
+    )
     shipped = SHIPPED / "cascade"
     if options.smoke:
         shrink(globals(), SOURCES=dict.fromkeys(SOURCES, 1))
         shipped = options.against = Path(small_checkpoint("cascade"))
+
     lists = held_out(options.data)
     folders = {"shipped": shipped} | ({"against": options.against} if options.against else {})
     rows = {name: [exit_rows.row(exit_rows.exit_scores(folder, lists))] for name, folder in folders.items()}
@@ -124,6 +137,7 @@ def main() -> None:
     if options.against:
         for metric in ("p1", "mrr"):
             result |= exit_rows.compared(f"reasons_{metric}", "shipped", "against", rows, metric)
+
     finish("reason_lists", result, options.save)
 
 

@@ -1,9 +1,11 @@
-"""Retrieval and the untrained rerankers on a corpus whose gold is known; and BM25 on CACM against its published figure.
+"""Retrieval and the untrained rerankers on a corpus whose gold is known; and BM25 on CACM against its
+published figure.
 
-Corpus: Wikipedia documents of WikiQA, SelQA and SQuAD (`corpus-wiki`). Questions: WikiQA dev and test with a correct
-sentence, and as many of SQuAD v1.1 dev, chosen by a fixed seed. A passage is gold if it is of the gold document and holds
-the gold sentence, white space and case folded; which sentence is an answer is decided as everywhere
-(`question_sets/gold.py`). recall@k is the share of questions with a gold passage among the first k.
+Corpus: Wikipedia documents of WikiQA, SelQA and SQuAD (`corpus-wiki`). Questions: WikiQA dev and test with a
+correct sentence, and as many of SQuAD v1.1 dev, chosen by a fixed seed. A passage is gold if it is of the
+gold document and holds the gold sentence, white space and case folded; which sentence is an answer is decided
+as everywhere (`question_sets/gold.py`). recall@k is the share of questions with a gold passage among the
+first k.
 """
 
 from __future__ import annotations
@@ -50,11 +52,17 @@ def questions(data: Path) -> tuple[dict[str, str], Gold]:
         for row in pq.read_table(data / f"wikiqa/wikiqa-{split}.parquet").to_pylist():
             if row["label"]:
                 texts[f"wikiqa:{row['question_id']}"] = row["question"]
-                gold[f"wikiqa:{row['question_id']}"].append((f"wikiqa:{row['document_id']}", fold(row["sentence"])))
+                gold[f"wikiqa:{row['question_id']}"].append(
+                    (f"wikiqa:{row['document_id']}", fold(row["sentence"]))
+                )
+
     squad = [row for row in pq.read_table(data / "squad/squad-sent-dev.parquet").to_pylist() if row["label"]]
     for row in random.Random(SEED).sample(sorted(squad, key=lambda row: row["question_id"]), len(texts)):
         texts[f"squad:{row['question_id']}"] = row["question"]
-        gold[f"squad:{row['question_id']}"].append((f"squad-dev:{row['document_title']}", fold(row["sentence"])))
+        gold[f"squad:{row['question_id']}"].append(
+            (f"squad-dev:{row['document_title']}", fold(row["sentence"]))
+        )
+
     return texts, gold
 
 
@@ -71,12 +79,14 @@ def corpus_run(data: Path, folder: Path, texts: Mapping[str, str]) -> dict[str, 
             "rerank": {"stages": [{"reranker": "overlap", "keep": KEEP}, {"reranker": "similarity"}]},
         }
     )
+
     taken = {}
     for step in chain.steps_of(job):
         began = time.perf_counter()
         for line in chain.run_steps(job, folder / "run", [step], ()):
             say(line)
         taken[step] = time.perf_counter() - began
+
     return taken
 
 
@@ -85,10 +95,13 @@ def recalls(folder: Path, gold: Gold) -> dict[str, float]:
     first: dict[str, dict[str, int]] = {source: {} for source in ("bm25", "dense", "fused")}
     for hit in RETRIEVED.open(folder / "run").read():
         text = fold(hit.passage.text)
-        if any(hit.passage.doc_id == doc_id and sentence in text for doc_id, sentence in gold[hit.question_id]):
+        if any(
+            hit.passage.doc_id == doc_id and sentence in text for doc_id, sentence in gold[hit.question_id]
+        ):
             for source, rank in (("bm25", hit.bm25_rank), ("dense", hit.dense_rank), ("fused", hit.rank)):
                 if rank is not None:
                     first[source][hit.question_id] = min(rank, first[source].get(hit.question_id, rank))
+
     return {
         f"{source}_r{k}": sum(rank <= k for rank in ranks.values()) / len(gold)
         for source, ranks in first.items()
@@ -106,12 +119,14 @@ def answers(folder: Path, gold: Gold) -> dict[str, float]:
                 for stage in row["stages"]:
                     if stage["rank"] == 1 and is_right(row["doc_id"], row["text"], gold[row["question_id"]]):
                         right[stage["stage"]].add(row["question_id"])
+
     scores = {}
     for stage in ("overlap", "similarity"):
         scores[f"{stage}_p1"] = len(right[stage]) / len(gold)
         for source in ("wikiqa", "squad"):
             ids = [key for key in gold if key.startswith(source)]
             scores[f"{stage}_p1_{source}"] = len(right[stage].intersection(ids)) / len(ids)
+
     return scores
 
 
@@ -133,6 +148,7 @@ def collection(folder: Path, work: Path) -> tuple[float, float]:
         for query, (rows, scores) in zip(asked, results, strict=True)
         for row, score in zip(rows, scores, strict=True)
     ]
+
     judged = list(ir_measures.read_trec_qrels(str(folder / "qrels.txt")))
     measured: Mapping[Any, float] = ir_measures.calc_aggregate([AP @ 1000, R @ 1000], judged, scored)
     return measured[AP @ 1000], measured[R @ 1000]
@@ -145,6 +161,7 @@ def main() -> None:
     configure_logging()
     data = options.data.resolve()
     texts, gold = questions(data)
+
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         taken = corpus_run(data, folder, texts)
@@ -160,11 +177,13 @@ def main() -> None:
             "dense_index_passages_per_s": counts.passages / (counts.dense_ms / 1000),
             **{f"{step}_s": seconds for step, seconds in taken.items()},
         }
+
         jvm.start(jvm.find_java())
         result["cacm_map"], result["cacm_r1000"] = collection(data / "retrieval/cacm", folder)
         result["cacm_map_published"] = 0.3123
         result["cranfield_map"], _ = collection(data / "retrieval/cranfield", folder)
         result["peak_gb"] = peak_gb()
+
     finish("retrieval", result, options.save)
 
 

@@ -1,11 +1,12 @@
-"""Drop schedules of a trained cascade (Cascade Transformer §5.5, Fig. 2): how long 1,296 of them take to replay, and whether
-the guarantee that a schedule was chosen by holds on questions that chose nothing.
+"""Drop schedules of a trained cascade (Cascade Transformer §5.5, Fig. 2): how long 1,296 of them take to
+replay, and whether the guarantee that a schedule was chosen by holds on questions that chose nothing.
 
-The cascade is the shipped one, or another with five exits that was not trained on the data sets below (--checkpoint).
-Schedules are chosen on QUESTIONS answerable questions of SQuAD-sent's dev set, past those that helped to choose the
-checkpoint, with P(every correct candidate is lost) ≤ `delta` at confidence 1 - `epsilon`, and checked on as many of its test
-set: `held_out_loss` is the share of these that lost every correct candidate, `cost` the layers × candidates there, relative
-to the whole model. `--plot` gets the plot and tables.
+The cascade is the shipped one, or another with five exits that was not trained on the data sets below
+(--checkpoint). Schedules are chosen on QUESTIONS answerable questions of SQuAD-sent's dev set, past those
+that helped to choose the checkpoint, with P(every correct candidate is lost) ≤ `delta` at confidence 1 -
+`epsilon`, and checked on as many of its test set: `held_out_loss` is the share of these that lost every
+correct candidate, `cost` the layers × candidates there, relative to the whole model. `--plot` gets the plot
+and tables.
 """
 
 from __future__ import annotations
@@ -30,9 +31,13 @@ AIMS = Aims(delta=0.05, epsilon=0.1)
 
 
 def main() -> None:
-    paths = {"checkpoint": "a trained cascade with five exits; the shipped one", "plot": "folder for the plot and the tables"}
+    paths = {
+        "checkpoint": "a trained cascade with five exits; the shipped one",
+        "plot": "folder for the plot and the tables",
+    }
     options = arguments("schedules", __doc__ or "", paths=paths)
     torch.set_num_threads(1)
+
     with tempfile.TemporaryDirectory() as folder:
         for split in ("dev", "test"):
             every = questions(options.data / f"squad/squad-sent-{split}.parquet")
@@ -41,6 +46,7 @@ def main() -> None:
             pq.write_table(LabelledCandidate.table(rows), Path(folder) / f"{split}.parquet")
         dev, test = Path(folder) / "dev.parquet", Path(folder) / "test.parquet"
         tuned = tune_files(str(options.checkpoint or SHIPPED / "cascade"), dev, AIMS, held_out=test)
+
     for line in tuned.lines():
         say(line)
     if options.plot is not None:
@@ -50,6 +56,7 @@ def main() -> None:
     for _ in range(options.rounds):
         with seconds(taken):
             replay(tuned.table, schedules)
+
     assert tuned.held is not None
     place = list(tuned.chosen).index("guarantee")
     result: dict[str, float | int | str] = {

@@ -1,16 +1,18 @@
-"""Where sentences end: our rules against spaCy's sentencizer, pySBD, syntok and BlingFire, on documents with known sentences.
+"""Where sentences end: our rules against spaCy's sentencizer, pySBD, syntok and BlingFire, on documents with
+known sentences.
 
-Reference: the documents of WikiQA, whose sentences the data set lists one by one (cut by its authors' tool, not by hand).
-They are joined by blanks and split again. A predicted end is right if a reference sentence ends there; the end of the text
-does not count. Times are the median of the rounds, over the whole set.
+Reference: the documents of WikiQA, whose sentences the data set lists one by one (cut by its authors' tool,
+not by hand). They are joined by blanks and split again. A predicted end is right if a reference sentence ends
+there; the end of the text does not count. Times are the median of the rounds, over the whole set.
 
---golden FILE: texts that people wrote to try splitters with, each with its sentences: `benchmarks/english_golden_rules.py` of
-pySBD's source (MIT; `pip download pysbd --no-deps --no-binary :all:`), which is read and not run. `<name>_golden_right` counts
-those of them that are split as they should be; white space around a sentence does not count. They are odd cases, all of them,
-and pySBD was written to pass them.
+--golden FILE: texts that people wrote to try splitters with, each with its sentences:
+`benchmarks/english_golden_rules.py` of pySBD's source (MIT; `pip download pysbd --no-deps --no-binary
+:all:`), which is read and not run. `<name>_golden_right` counts those of them that are split as they should
+be; white space around a sentence does not count. They are odd cases, all of them, and pySBD was written to
+pass them.
 
-pySBD, syntok and BlingFire are no dependencies of AnswerMill: `pip install pysbd syntok blingfire`. Those that cannot be
-imported are named and left out.
+pySBD, syntok and BlingFire are no dependencies of AnswerMill: `pip install pysbd syntok blingfire`. Those
+that cannot be imported are named and left out.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ def documents(data: Path) -> list[list[str]]:
         rows = pq.read_table(data / f"wikiqa/wikiqa-{split}.parquet").to_pylist()
         for _, group in groupby(rows, key=lambda row: row["question_id"]):
             sentences = list(group)
-            by_document[sentences[0]["document_id"]] = [" ".join(row["sentence"].split()) for row in sentences]
+            by_document[sentences[0]["document_id"]] = [
+                " ".join(row["sentence"].split()) for row in sentences
+            ]
     return [sentences for _, sentences in sorted(by_document.items()) if len(sentences) > 1]
 
 
@@ -56,7 +60,8 @@ def golden_rules(file: Path) -> list[tuple[str, list[str]]]:
 def right_rules(split: SplitText, rules: Sequence[tuple[str, list[str]]]) -> int:
     """How many texts are split into just their sentences."""
     return sum(
-        [sentence.strip() for sentence in split(text) if sentence.strip()] == [sentence.strip() for sentence in sentences]
+        [sentence.strip() for sentence in split(text) if sentence.strip()]
+        == [sentence.strip() for sentence in sentences]
         for text, sentences in rules
     )
 
@@ -118,12 +123,18 @@ LIBRARIES: dict[str, Callable[[], SplitText]] = {
 
 
 def main() -> None:
-    options = arguments("sentences", __doc__ or "", paths={"golden": "texts that people split, of pySBD's source"})
+    options = arguments(
+        "sentences", __doc__ or "", paths={"golden": "texts that people split, of pySBD's source"}
+    )
     golden = golden_rules(options.golden) if options.golden else []
     reference = documents(options.data)
     texts = [" ".join(sentences) for sentences in reference]
     known = [ends_of(sentences) for sentences in reference]
-    result: dict[str, float | int | str] = {"documents": len(reference), "sentences": sum(map(len, reference))}
+    result: dict[str, float | int | str] = {
+        "documents": len(reference),
+        "sentences": sum(map(len, reference)),
+    }
+
     splitters, missing = installed(LIBRARIES)
     if missing:
         result["not_installed"] = ", ".join(missing)
@@ -136,6 +147,7 @@ def main() -> None:
         if golden:
             result |= {"golden_texts": len(golden), f"{name}_golden_right": right_rules(split, golden)}
         say(f"{name}: F1 {result[f'{name}_f1']:.4f}")
+
     times: dict[str, list[float]] = {name: [] for name in splitters}
     for _ in range(options.rounds):
         for name, split in splitters.items():
@@ -143,9 +155,12 @@ def main() -> None:
                 for text in texts:
                     split(text)
             say(f"{name}: {times[name][-1]:.2f} s")
+
     size, count = sum(map(len, texts)) / 1e6, sum(map(len, reference))
     result |= {f"{name}_mb_per_s": size / statistics.median(values) for name, values in times.items()}
-    result |= {f"{name}_sentences_per_s": round(count / statistics.median(values)) for name, values in times.items()}
+    result |= {
+        f"{name}_sentences_per_s": round(count / statistics.median(values)) for name, values in times.items()
+    }
     finish("sentences", result, options.save)
 
 

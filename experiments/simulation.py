@@ -1,8 +1,10 @@
-"""How long units of work take on many workers, some of which are slow and some of which die: drawn by a seed, nothing is run.
+"""How long units of work take on many workers, some of which are slow and some of which die: drawn by a seed,
+nothing is run.
 
-Units are handed out as engines do it. Flink and Spark give each unit to a worker before any is begun, by a random key, as
-Beam's Reshuffle draws it; Dataflow gives the next unit to a worker that is free. When a worker dies, Flink begins the job
-again: units that have reported are skipped, and all others lose what they have not kept.
+Units are handed out as engines do it. Flink and Spark give each unit to a worker before any is begun, by a
+random key, as Beam's Reshuffle draws it; Dataflow gives the next unit to a worker that is free. When a worker
+dies, Flink begins the job again: units that have reported are skipped, and all others lose what they have not
+kept.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ HandingOut = Literal["by key", "when free"]
 
 @dataclass(frozen=True)
 class Workers:
-    """A cluster. `slow`: the share of workers that take `slowness` times as long; `failures`: of one worker in an hour;
-    `restart`: seconds from a failure until all workers work again."""
+    """A cluster. `slow`: the share of workers that take `slowness` times as long; `failures`: of one worker
+    in an hour; `restart`: seconds from a failure until all workers work again."""
 
     number: int
     slow: float = 0.0
@@ -37,7 +39,8 @@ class Workers:
 
 @dataclass(frozen=True)
 class Elapsed:
-    """How long a step took, how long its workers worked in all, and how often the job began again; seconds."""
+    """How long a step took, how long its workers worked in all, and how often the job began again;
+    seconds."""
 
     seconds: float
     worked: float
@@ -45,13 +48,14 @@ class Elapsed:
 
 
 def simulate(units: Floats, keeps: float, workers: Workers, random: np.random.Generator) -> Elapsed:
-    """Do units that take these seconds each. `keeps`: what is interrupted has kept its work up to the last multiple of these
-    seconds; infinite if it begins anew."""
+    """Do units that take these seconds each. `keeps`: what is interrupted has kept its work up to the last
+    multiple of these seconds; infinite if it begins anew."""
     paces = workers.paces(random)
     rate = workers.failures * workers.number / 3600
     left = units[units > 0]
     now = worked = 0.0
     restarts = 0
+
     while len(left):
         begins, ends, paces_of_units = _hand_out(left, paces, workers.handing_out, random)
         failure = random.exponential(1 / rate) if rate else np.inf
@@ -64,6 +68,7 @@ def simulate(units: Floats, keeps: float, workers: Workers, random: np.random.Ge
         left = (left - kept)[~finished]
         now += failure + workers.restart
         restarts += 1
+
     return Elapsed(now, worked, restarts)
 
 
@@ -81,9 +86,11 @@ def _hand_out(
         ends = np.empty_like(units)
         ends[order] = all_ends - before
         return ends - units * paces[worker], ends, paces[worker]
+
     free = [(0.0, number) for number in range(len(paces))]
     begins, chosen = np.empty_like(units), np.empty(len(units), np.int64)
     for n, seconds in enumerate(units):
         begins[n], chosen[n] = heapq.heappop(free)
         heapq.heappush(free, (begins[n] + seconds * paces[chosen[n]], int(chosen[n])))
+
     return begins, begins + units * paces[chosen], paces[chosen]

@@ -1,10 +1,11 @@
 """What one more model adds to the default plan: on L-dev, where plans are chosen.
 
-`default` is the sample's plan without `hashing`; `hashing` and `peasi`, in place, are the same with that stage before its last
-blend, which then weighs one score more. The weights of all are fitted as `plan_weights` fits them and judged held out in five
-folds. Nothing here reads L-test.
+`default` is the sample's plan without `hashing`; `hashing` and `peasi`, in place, are the same with that
+stage before its last blend, which then weighs one score more. The weights of all are fitted as `plan_weights`
+fits them and judged held out in five folds. Nothing here reads L-test.
 
-Keys: as those of `plan_shapes`, whose first shape is `default` here. --hashing is a checkpoint in the shipped one's place.
+Keys: as those of `plan_shapes`, whose first shape is `default` here. --hashing is a checkpoint in the shipped
+one's place.
 """
 
 from __future__ import annotations
@@ -45,23 +46,31 @@ def cut(text: str) -> list[str]:
 
 
 def main() -> None:
-    paths = {"work": "folder that keeps lists and scores; out/long_lists", "hashing": "checkpoint of HAS; the shipped one"}
+    paths = {
+        "work": "folder that keeps lists and scores; out/long_lists",
+        "hashing": "checkpoint of HAS; the shipped one",
+    }
     options = arguments("stages_in_plan", __doc__ or "", paths=paths)
     if options.smoke:
         small_lists()
         shrink(vars(plan_shapes), SAMPLE=small_plan(fitted=False))
         shrink(globals(), CHECKPOINTS={name: small_checkpoint(name) for name in MODELS})
+
     if options.hashing:
         CHECKPOINTS["hashing"] = str(options.hashing.resolve())
     torch.set_num_threads(1)
     text = without(plan_shapes.SAMPLE.read_text(encoding="utf-8"), "hashing")
+
     with work_folder(options, "long_lists") as work:
         lists = [each for each in read_lists(options.data.resolve(), work, "dev") if each.gold]
         result: dict[str, float | int | str] = {"questions": len(lists)}
         default = judged(text, work / "stages_in_plan/default", lists, work)
         result |= figures("default", default, default)
         for name in MODELS:
-            result |= figures(name, judged(with_stage(text, name), work / "stages_in_plan" / name, lists, work), default)
+            result |= figures(
+                name, judged(with_stage(text, name), work / "stages_in_plan" / name, lists, work), default
+            )
+
     finish("stages_in_plan", result, options.save)
 
 

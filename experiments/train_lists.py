@@ -1,16 +1,18 @@
-"""L-train: lists to learn from, retrieved as those of L-dev and L-test are, of other questions; and L-dev's lists to stop by.
+"""L-train: lists to learn from, retrieved as those of L-dev and L-test are, of other questions; and L-dev's
+lists to stop by.
 
-The run of `long_lists` is asked the questions of L-train (`question_sets/draw.py`); a sentence of the gold document is right by
-the rule of all benchmarks. Lists are those of `answermill sentences`: NEGATIVES wrong sentences each, of the passage, of the
-document, of other documents among the best by the default plan's first blend, and random ones. No answer of a test question is
-in a list, neither as right nor as wrong; and a question with more than MOST_RIGHT right sentences, whose answer is a scrap of
-text that stands all over a document, has none. Rows have retrieval's scores and their place in the passage. `dev.parquet` has
-the DEV_DEPTH best sentences of each list of L-dev, by the same blend.
+The run of `long_lists` is asked the questions of L-train (`question_sets/draw.py`); a sentence of the gold
+document is right by the rule of all benchmarks. Lists are those of `answermill sentences`: NEGATIVES wrong
+sentences each, of the passage, of the document, of other documents among the best by the default plan's first
+blend, and random ones. No answer of a test question is in a list, neither as right nor as wrong; and a
+question with more than MOST_RIGHT right sentences, whose answer is a scrap of text that stands all over a
+document, has none. Rows have retrieval's scores and their place in the passage. `dev.parquet` has the
+DEV_DEPTH best sentences of each list of L-dev, by the same blend.
 
     python -m experiments.train_lists --work FOLDER      # then FOLDER/train/train.parquet, FOLDER/train/dev.parquet
 
-In a training file both are data sets as they are. Keys: questions and sentences of each set, negatives by kind, what was left
-out. A run that was stopped goes on. --questions takes a part of L-train, drawn by hash.
+In a training file both are data sets as they are. Keys: questions and sentences of each set, negatives by
+kind, what was left out. A run that was stopped goes on. --questions takes a part of L-train, drawn by hash.
 """
 
 from __future__ import annotations
@@ -48,21 +50,29 @@ GIVEN = ("documents", "passages", "rejects", "shards", "inputs.json")
 
 
 def job_in(folder: Path) -> Job:
-    """The job of `long_lists` with L-train's questions and labels, and the default plan's stages up to the first that drops."""
+    """The job of `long_lists` with L-train's questions and labels, and the default plan's stages up to the
+    first that drops."""
     shared = long_lists.job_in(folder.parent)
-    text = (folder.parent / "job.toml").read_text(encoding="utf-8").replace('["documents.jsonl"]', '["../documents.jsonl"]')
+    text = (
+        (folder.parent / "job.toml")
+        .read_text(encoding="utf-8")
+        .replace('["documents.jsonl"]', '["../documents.jsonl"]')
+    )
     plan = load(SAMPLE)
     assert plan.rerank is not None and shared.retrieve is not None
+
     for stage in plan.rerank.stages:
         keys = stage.model_dump(exclude_unset=True, exclude_none=True)
         if "weights_file" in keys:
             weights = plan.path(keys["weights_file"])
-            shutil.copyfile(weights, folder / weights.name)  # a name beside the job is the same in every checkout
+            # A name beside the job is the same in every checkout.
+            shutil.copyfile(weights, folder / weights.name)
             keys["weights_file"] = weights.name
         keys.pop("keep", None)
         text += "\n[[rerank.stages]]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items())
         if stage.keep is not None:
             break
+
     write_text(folder / "job.toml", text + '\n[propagate]\nlabels = "labels.jsonl"\n')
     return load(folder / "job.toml")
 
@@ -74,10 +84,12 @@ def toml(value: object) -> str:
 
 
 def asked_run(data: Path, work: Path, asked: Sequence[Asked]) -> Path:
-    """The run folder with what was retrieved for these questions, scored by the first blend, and their labels."""
+    """The run folder with what was retrieved for these questions, scored by the first blend, and their
+    labels."""
     shared = long_lists.retrieve(data, work)
     folder = shared.parent / f"train-{len(asked)}"
     run = folder / "run"
+
     if not run.is_dir():
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "copied").mkdir(parents=True)
@@ -85,6 +97,7 @@ def asked_run(data: Path, work: Path, asked: Sequence[Asked]) -> Path:
             source, target = shared / name, folder / "copied" / name
             (shutil.copytree if source.is_dir() else shutil.copy2)(source, target)
         (folder / "copied").rename(run)
+
     write_text(folder / "questions.jsonl", "".join(json.dumps(row) + "\n" for row in question_rows(asked)))
     write_text(folder / "labels.jsonl", "".join(json.dumps(row) + "\n" for row in label_rows(shared, asked)))
     long_lists.carry_out(job_in(folder), run, ["retrieve", "rerank", "propagate"])
@@ -101,7 +114,9 @@ def label_rows(run: Path, asked: Sequence[Asked]) -> Iterator[dict[str, object]]
     of_document: dict[str, dict[str, str]] = {}
     wanted = {doc_id for each in asked for doc_id in each.documents}
     for passage in PASSAGES.open(run).where("doc_id", wanted):
-        of_document.setdefault(passage.doc_id, {}).update((place.sentence_id, place.text) for place in places(passage))
+        of_document.setdefault(passage.doc_id, {}).update(
+            (place.sentence_id, place.text) for place in places(passage)
+        )
     for each in asked:
         for doc_id in sorted(each.documents):
             for sentence_id, text in of_document.get(doc_id, {}).items():
@@ -109,16 +124,23 @@ def label_rows(run: Path, asked: Sequence[Asked]) -> Iterator[dict[str, object]]
                     yield {"question_id": each.question_id, "sentence_id": sentence_id, "label": 1}
 
 
-def without_test_answers(rows: Sequence[LabelledCandidate], answers: frozenset[str]) -> list[LabelledCandidate]:
+def without_test_answers(
+    rows: Sequence[LabelledCandidate], answers: frozenset[str]
+) -> list[LabelledCandidate]:
     """The rows whose sentence is no answer of a test question, in each question's order."""
     kept = (row for row in rows if canonical(row.text) not in answers)
-    return [replace(row, position=n) for of_question in by_question(kept) for n, row in enumerate(of_question)]
+    return [
+        replace(row, position=n) for of_question in by_question(kept) for n, row in enumerate(of_question)
+    ]
 
 
 def without_scraps(rows: Sequence[LabelledCandidate]) -> list[LabelledCandidate]:
     """The lists of the questions that have no more than MOST_RIGHT right sentences."""
     return [
-        row for of_question in by_question(rows) if sum(row.label for row in of_question) <= MOST_RIGHT for row in of_question
+        row
+        for of_question in by_question(rows)
+        if sum(row.label for row in of_question) <= MOST_RIGHT
+        for row in of_question
     ]
 
 
@@ -128,12 +150,14 @@ def dev_rows(data: Path, work: Path) -> list[LabelledCandidate]:
     plan = first_of_plan(SAMPLE)
     plan[-1] = replace(plan[-1], keep=DEV_DEPTH)
     rows = []
+
     for start in range(0, len(lists), AT_ONCE):
         some = lists[start : start + AT_ONCE]
         for each, outcome in zip(some, run_stages([one.passages for one in some], plan), strict=True):
             kept, scores = outcome.kept.candidates, retrieved_scores(each.ranked)
             if each.gold.isdisjoint(c.candidate_id for c in kept):
                 continue
+
             for n, c in enumerate(kept):
                 (place,) = (place for place in places(c.hit.passage) if place.sentence_id == c.candidate_id)
                 rows.append(
@@ -152,11 +176,13 @@ def dev_rows(data: Path, work: Path) -> list[LabelledCandidate]:
                         **scores[c.candidate_id],
                     )
                 )
+
     return rows
 
 
 def has_all_columns(file: Path) -> bool:
-    """Whether these are the rows of today; lists of rows that know less are drawn again, of the run as it is."""
+    """Whether these are the rows of today; lists of rows that know less are drawn again, of the run as it
+    is."""
     return set(LabelledCandidate.schema().names) <= set(pq.read_schema(file).names)
 
 
@@ -166,13 +192,20 @@ def written(data: Path, work: Path, asked: Sequence[Asked]) -> dict[str, float |
     run, lists = asked_run(data, work, asked), out / f"lists-{len(asked)}"
     splits, answers = out / "splits.jsonl", out / "answers.jsonl"
     out.mkdir(parents=True, exist_ok=True)
-    write_text(splits, "".join(json.dumps({"question_id": each.question_id, "split": "train"}) + "\n" for each in asked))
+    write_text(
+        splits,
+        "".join(json.dumps({"question_id": each.question_id, "split": "train"}) + "\n" for each in asked),
+    )
     write_text(answers, "".join(json.dumps(row) + "\n" for row in question_rows(asked)))
+
     if (lists / "sentences.json").exists() and not has_all_columns(lists / "train.parquet"):
         shutil.rmtree(lists)
     if not (lists / "sentences.json").exists():
         name = Attribution("L-train", "CC BY-SA 4.0 (SQuAD), CC BY-SA 3.0 (Natural Questions)")
-        write_lists(run, lists, ListRules(negatives=NEGATIVES, by="first"), name, split_file=splits, answers=answers)
+        write_lists(
+            run, lists, ListRules(negatives=NEGATIVES, by="first"), name, split_file=splits, answers=answers
+        )
+
     counts = json.loads((lists / "sentences.json").read_text(encoding="utf-8"))
     rows = list(read_dataset(lists / "train.parquet"))
     no_scraps = without_scraps(rows)
@@ -182,11 +215,15 @@ def written(data: Path, work: Path, asked: Sequence[Asked]) -> dict[str, float |
     pq.write_table(LabelledCandidate.table(dev), out / "dev.parquet")
     result: dict[str, float | int | str] = {"train_asked": len(asked), "train_sentences": len(apart)}
     result["train_questions"] = len({row.question_id for row in apart if row.label})
+
     result["train_scraps_left_out"] = len(rows) - len(no_scraps)
     result["train_test_answers_left_out"] = len(no_scraps) - len(apart)
-    result |= {f"train_{key}": counts[key] for key in sorted(counts) if key.startswith(("negatives_", "candidates_"))}
+    result |= {
+        f"train_{key}": counts[key] for key in sorted(counts) if key.startswith(("negatives_", "candidates_"))
+    }
     result |= {"dev_questions": len({row.question_id for row in dev}), "dev_sentences": len(dev)}
     say(f"{out}: {result['train_questions']} questions, {len(apart)} sentences")
+
     return result
 
 
@@ -206,10 +243,12 @@ def main() -> None:
     if options.smoke:
         small_lists()
     data = options.data.resolve()
+
     with work_folder(options, "long_lists") as work:
         asked = draw.questions(data, SET)
         names = set(drawn((each.question_id for each in asked), int(options.questions or len(asked))))
         result = written(data, work, [each for each in asked if each.question_id in names])
+
     finish("train_lists", result, options.save)
 
 

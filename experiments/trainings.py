@@ -1,26 +1,29 @@
 """The checkpoints that ship, trained from L-train: one command, which goes on where it was stopped.
 
-`cascade` reads a sentence with its title and its neighbours. It begins with the pretrained encoder and learns from L-train, or
-goes on from the cascade that ships: with `--set more` from L-more, whose questions it has not seen, else more slowly from
-RECALLED questions of L-train. It always learns from the lists of `experiments.reason_lists` too: each right sentence against
-wrong ones of all documents (a softmax over the group, and some BCE, which says where a score of 0 lies), all exits in each
-step, the early ones from the last one as well: so its last exit is the cross-encoder. Negatives are drawn from the lists of
-`experiments.train_lists`, which are built first.
-A cascade that went on ships as WORK/train/cascade-mean, the mean of its weights and of those that it began with: it keeps what
-the one knew of L-dev's questions, and what the other learnt of reasons (Wortsman et al. 2022, "Robust fine-tuning").
-`hashing` begins with the encoder. It learns each right sentence of L-train against that one of DRAWN wrong sentences of its
-list that scores highest; the list has wrong ones of the same passage and document, and the best retrieved of all documents.
-`cosinet` reads beside the words what retrieval and the page say of a sentence, and learns from whole lists. Trainings are those
-of `answermill train` and stand in WORK/train/NAME; the dev score is the MRR of L-dev's best sentences.
+`cascade` reads a sentence with its title and its neighbours. It begins with the pretrained encoder and learns
+from L-train, or goes on from the cascade that ships: with `--set more` from L-more, whose questions it has
+not seen, else more slowly from RECALLED questions of L-train. It always learns from the lists of
+`experiments.reason_lists` too: each right sentence against wrong ones of all documents (a softmax over the
+group, and some BCE, which says where a score of 0 lies), all exits in each step, the early ones from the last
+one as well: so its last exit is the cross-encoder. Negatives are drawn from the lists of
+`experiments.train_lists`, which are built first. A cascade that went on ships as WORK/train/cascade-mean, the
+mean of its weights and of those that it began with: it keeps what the one knew of L-dev's questions, and what
+the other learnt of reasons (Wortsman et al. 2022, "Robust fine-tuning"). `hashing` begins with the encoder.
+It learns each right sentence of L-train against that one of DRAWN wrong sentences of its list that scores
+highest; the list has wrong ones of the same passage and document, and the best retrieved of all documents.
+`cosinet` reads beside the words what retrieval and the page say of a sentence, and learns from whole lists.
+Trainings are those of `answermill train` and stand in WORK/train/NAME; the dev score is the MRR of L-dev's
+best sentences.
 
-`peasi` begins with the cascade, from whose last exit both its heads take the classifier: one pass over a passage ranks it (PR)
-and each of its sentences (EASI). It learns from passages of a part of L-train (`peasi_data`). `pr` and `easi` are either head
-alone, and `as2` is the cross-encoder without context, adapted to the sentences of the same questions: these do not ship, they
-are for `peasi_quality`. The dev score of `peasi` is the MRR of the answers that the best passage gives, of `pr` that of
-passages, of `easi` that of a passage's sentences.
+`peasi` begins with the cascade, from whose last exit both its heads take the classifier: one pass over a
+passage ranks it (PR) and each of its sentences (EASI). It learns from passages of a part of L-train
+(`peasi_data`). `pr` and `easi` are either head alone, and `as2` is the cross-encoder without context, adapted
+to the sentences of the same questions: these do not ship, they are for `peasi_quality`. The dev score of
+`peasi` is the MRR of the answers that the best passage gives, of `pr` that of passages, of `easi` that of a
+passage's sentences.
 
-Keys: `NAME_dev_mrr` in percent, `NAME_steps`, `NAME_hours` of this process (0 if it was complete already). --model trains one
-of them, or builds the lists alone.
+Keys: `NAME_dev_mrr` in percent, `NAME_steps`, `NAME_hours` of this process (0 if it was complete already).
+--model trains one of them, or builds the lists alone.
 """
 
 from __future__ import annotations
@@ -64,7 +67,8 @@ BEGINNINGS = ("shipped", "encoder")
 RECALLED, SLOWER = 4_000, 3e-5
 """Questions of L-train, and the learning rate, of a cascade that has learnt from all of L-train before."""
 NAME = (
-    "SQuAD v1.1 train (Rajpurkar et al. 2016) and QED train (Lamm et al. 2021: real queries of Natural Questions, "
+    "SQuAD v1.1 train (Rajpurkar et al. 2016) and QED train (Lamm et al. 2021: real queries of Natural "
+    "Questions, "
     "Kwiatkowski et al. 2019)"
 )
 LICENCE = "CC BY-SA 4.0 (SQuAD), CC BY-SA 3.0 (QED, Natural Questions)"
@@ -79,11 +83,13 @@ def training(folder: Path, name: str, data: Path, begin: str, questions: str, th
     else:
         sections = {"cascade": lambda: cascade(begin), "cosinet": lambda: cosinet(data), "hashing": hashing}
         section, model, recipe = sections[name]()
+
     learnt, dev = peasi_trainings.FILES.get(name, ("train", "dev"))
     more = [f"{folder}/reasons.parquet"] if name == "cascade" else []
     rate = RATE[name]
     if name == "cascade" and begin == "shipped" and questions == "train":
         learnt, rate = "recalled", SLOWER
+
     return TrainJob.model_validate(
         {
             section: model | {"store": "fp16"},
@@ -93,7 +99,8 @@ def training(folder: Path, name: str, data: Path, begin: str, questions: str, th
                 "train": [str(folder / f"{learnt}.parquet"), *more],
                 "dev": [str(folder / f"{dev}.parquet")],
             },
-            "train": recipe | {"epochs": EPOCHS[name], "learning_rate": rate, "metric": "MRR", "threads": threads},
+            "train": recipe
+            | {"epochs": EPOCHS[name], "learning_rate": rate, "metric": "MRR", "threads": threads},
         }
     )
 
@@ -125,6 +132,7 @@ def cascade(begin: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
         "self_distillation": 1.0,
         "drop": [0.2],
     }
+
     model |= {"limit": LIMIT, "tokens": TOKENS, "loss": "softmax", "bce_weight": 0.3, "negatives": NEGATIVES}
     return (
         "transformer",
@@ -140,13 +148,21 @@ def cascade(begin: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
 
 def hashing() -> tuple[str, dict[str, Any], dict[str, Any]]:
     """The section, its keys, and how it learns."""
-    model = {"variant": "has", "encoder": ENCODER, "negatives": "hard", "drawn": DRAWN, "classifier_rate": 10.0}
+    model = {
+        "variant": "has",
+        "encoder": ENCODER,
+        "negatives": "hard",
+        "drawn": DRAWN,
+        "classifier_rate": 10.0,
+    }
     model |= {"context": ["title", "sentence"]}
     recipe = {"schedule": "linear", "weight_decay": 0.01, "precision": "bf16", "clip": 1.0}
     return "hashing", model | {"limit": LIMIT, "tokens": 2_000, "words": "source"}, recipe
 
 
-def trained(folder: Path, name: str, data: Path, begin: str, questions: str, threads: int = 1) -> dict[str, float | int | str]:
+def trained(
+    folder: Path, name: str, data: Path, begin: str, questions: str, threads: int = 1
+) -> dict[str, float | int | str]:
     """Train one, or go on with it; its keys."""
     began = time.perf_counter()
     for line in run(training(folder, name, data, begin, questions, threads), folder / name):
@@ -191,12 +207,14 @@ def prepare(
     chosen = set(drawn((each.question_id for each in asked), number or len(asked)))
     asked = [each for each in asked if each.question_id in chosen]
     result = train_lists.written(data, work, asked)
+
     if "cascade" in names:
         reasons = reason_lists.reason_lists(data)
         write_lists(reasons, work / "train/reasons.parquet")
         result |= {"reasons_questions": len(reasons), "reasons_sentences": sum(map(len, reasons))}
         if questions == "train":
             write_lists(recalled(work / "train"), work / "train/recalled.parquet")
+
     if not peasi_trainings.FILES.keys().isdisjoint(names):
         peasi_trainings.prepare(data, work, asked)
     return result
@@ -220,15 +238,22 @@ def main() -> None:
         shrink(vars(reason_lists), SOURCES=dict.fromkeys(reason_lists.SOURCES, 4))
         for name in ("pr", "easi"):  # parts of what `peasi` tries
             del EPOCHS[name]
+
     torch.set_num_threads(1)
     data = options.data.resolve()
+
     with work_folder(options, "long_lists") as work:
         names = [name for name in EPOCHS if options.model in ("all", name)]
-        result = prepare(data, work, names, options.set, int(options.questions) if options.questions else None)
+        result = prepare(
+            data, work, names, options.set, int(options.questions) if options.questions else None
+        )
         for name in names:
-            result |= trained(work / "train", name, data, options.begin, options.set, int(options.threads or 1))
+            result |= trained(
+                work / "train", name, data, options.begin, options.set, int(options.threads or 1)
+            )
             if name == "cascade" and options.begin == "shipped":
                 averaged(SHIPPED / "cascade", work / "train/cascade", work / "train/cascade-mean")
+
     finish("trainings", result, options.save)
 
 

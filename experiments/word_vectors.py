@@ -1,17 +1,19 @@
-"""How word vectors are derived from the bundled MiniLM (`ranking/word_vectors/word_pieces.py`), chosen on dev sets alone.
+"""How word vectors are derived from the bundled MiniLM (`ranking/word_vectors/word_pieces.py`), chosen on dev
+sets alone.
 
-Candidates are ranked by relatedness alone: the mean of r_i over the question's words (Cosinet §4.1.1), where equal words
-match with 1. Nothing is trained. MAP in percent, protocol `answerable`, on WikiQA dev and SQuAD-sent dev, and the mean of the
-two; no test set is read. The ways, the simplest first:
+Candidates are ranked by relatedness alone: the mean of r_i over the question's words (Cosinet §4.1.1), where
+equal words match with 1. Nothing is trained. MAP in percent, protocol `answerable`, on WikiQA dev and
+SQuAD-sent dev, and the mean of the two; no test set is read. The ways, the simplest first:
 
     input_raw      a word's pieces in the input embeddings, averaged: 384 numbers
     input_N        the same, less the mean of all pieces, and the N strongest directions dropped: the next 300 numbers
     layer_L_raw    the word alone through the transformer, its pieces' outputs after layer L averaged: 384 numbers
     layer_L_3      the same, less the mean of all pieces (each alone), and 3 directions dropped: the next 300 numbers
 
-The rule, written before the first run: the highest mean wins. Ways within 0.5 of it count as equal; among these the current
-one, input_3, stays if it is there, and else the first of the list above wins. A trial that had read test labels too had first
-picked the current way, so `simplest` says what would win if it had no such advantage.
+The rule, written before the first run: the highest mean wins. Ways within 0.5 of it count as equal; among
+these the current one, input_3, stays if it is there, and else the first of the list above wins. A trial that
+had read test labels too had first picked the current way, so `simplest` says what would win if it had no such
+advantage.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ class ByRelatedness:
         return rerank(lists, self._lexicon, lambda numbered: list(map(self._scores, numbered)), "relatedness")
 
     def _scores(self, numbered: NumberedList) -> npt.NDArray[np.float64]:
-        question, texts = numbered[0] or (0,), [text or (0,) for text in numbered[1]]  # no words: one place without a word
+        # No words: one place without a word.
+        question, texts = numbered[0] or (0,), [text or (0,) for text in numbered[1]]
         rows = np.fromiter(chain.from_iterable(texts), np.int32)
         r_q, _ = self._relatedness(np.array(question, np.int32), rows, np.fromiter(map(len, texts), np.int64))
         scores: npt.NDArray[np.float64] = r_q.mean(1, dtype=np.float64)
@@ -68,13 +71,21 @@ class ByRelatedness:
 def ways(words: Sequence[str]) -> Iterator[tuple[str, Embeddings]]:
     """Each way's name, and the vectors that it gives the words, the simplest first."""
     folder = find_model(ENCODER)
-    tokenizer, model = load_pretrained("AutoTokenizer", folder), load_pretrained("AutoModel", folder, use_safetensors=True)
+    tokenizer, model = (
+        load_pretrained("AutoTokenizer", folder),
+        load_pretrained("AutoModel", folder, use_safetensors=True),
+    )
     _, table, plain = read_pieces(folder)
     split = zip(words, tokenizer(list(words), add_special_tokens=False)["input_ids"], strict=True)
     pieces = {word: numbers for word, numbers in split if numbers and tokenizer.unk_token_id not in numbers}
     say(f"{len(words):,} words, {len(pieces):,} of them known; {len(plain):,} pieces")
 
-    yield "input_raw", encode_words(pieces, by_word(pieces, np.stack([table[numbers].mean(0) for numbers in pieces.values()])))
+    yield (
+        "input_raw",
+        encode_words(
+            pieces, by_word(pieces, np.stack([table[numbers].mean(0) for numbers in pieces.values()]))
+        ),
+    )
     for dropped in DROPPED:
         vectors = word_pieces(list(pieces), folder, DIMENSION, dropped)[1]
         yield f"input_{dropped}", encode_words(pieces, by_word(pieces, vectors))
@@ -82,10 +93,14 @@ def ways(words: Sequence[str]) -> Iterator[tuple[str, Embeddings]]:
     ends = tokenizer.cls_token_id, tokenizer.sep_token_id
     layers = outputs(model, list(pieces.values()), ends)  # [layers, words, hidden]
     each_alone = outputs(model, [[number] for number in plain[:PIECES]], ends)  # [layers, pieces, hidden]
+
     for layer, (vectors, alone) in enumerate(zip(layers, each_alone, strict=True), 1):
         yield f"layer_{layer}_raw", encode_words(pieces, by_word(pieces, vectors))
         kept = all_but_the_top(alone.astype(np.float64), DIMENSION, LAYER_DROPPED)
-        yield f"layer_{layer}_{LAYER_DROPPED}", encode_words(pieces, by_word(pieces, (vectors - alone.mean(0)) @ kept))
+        yield (
+            f"layer_{layer}_{LAYER_DROPPED}",
+            encode_words(pieces, by_word(pieces, (vectors - alone.mean(0)) @ kept)),
+        )
 
 
 def by_word(known: Mapping[str, object], vectors: npt.NDArray[Any]) -> Callable[[Sequence[str]], Vectors]:
@@ -96,15 +111,16 @@ def by_word(known: Mapping[str, object], vectors: npt.NDArray[Any]) -> Callable[
 
 @torch.inference_mode()
 def outputs(model: Any, texts: Sequence[Sequence[int]], ends: tuple[int, int]) -> Vectors:
-    """The mean of a text's pieces after each layer [layers, texts, hidden], each text alone between [CLS] and [SEP], which do
-    not count. Texts of one length go together: nothing is padded."""
+    """The mean of a text's pieces after each layer [layers, texts, hidden], each text alone between [CLS] and
+    [SEP], which do not count. Texts of one length go together: nothing is padded."""
     means = np.empty((model.config.num_hidden_layers, len(texts), model.config.hidden_size), np.float32)
     for length in sorted(set(map(len, texts))):
         same = [n for n, text in enumerate(texts) if len(text) == length]
         for first in range(0, len(same), BATCH):
             batch = same[first : first + BATCH]
             numbers = torch.tensor([[ends[0], *texts[n], ends[1]] for n in batch])
-            states = model(numbers, output_hidden_states=True).hidden_states[1:]  # layers × [batch, 1 + length + 1, hidden]
+            # Layers × [batch, 1 + length + 1, hidden].
+            states = model(numbers, output_hidden_states=True).hidden_states[1:]
             means[:, batch] = torch.stack(states)[:, :, 1:-1].mean(2).numpy()
     return means
 
@@ -122,17 +138,29 @@ def main() -> None:
     questions = {name: list(by_question(read_dataset(options.data / path))) for name, path in SETS.items()}
     devs = {name: Dev(rows) for name, rows in questions.items()}
     result: dict[str, float | str] = {
-        f"{name}_questions": sum(any(row.label for row in each) for each in rows) for name, rows in questions.items()
+        f"{name}_questions": sum(any(row.label for row in each) for each in rows)
+        for name, rows in questions.items()
     }
+
     means: dict[str, float] = {}
     for way, embeddings in ways(sorted(vocabulary(list(chain.from_iterable(questions.values()))))):
         reranker = ByRelatedness(embeddings)
         values = {name: 100 * dev.score(reranker, "MAP", "answerable") for name, dev in devs.items()}
         means[way] = sum(values.values()) / len(values)
-        result |= {f"{name}_map_{way}": value for name, value in values.items()} | {f"mean_map_{way}": means[way]}
-        say(f"{way:<12} {embeddings.dimension} numbers, " + ", ".join(f"{name} {value:.2f}" for name, value in values.items()))
+        result |= {f"{name}_map_{way}": value for name, value in values.items()} | {
+            f"mean_map_{way}": means[way]
+        }
+        say(
+            f"{way:<12} {embeddings.dimension} numbers, "
+            + ", ".join(f"{name} {value:.2f}" for name, value in values.items())
+        )
+
     equal = equals(means)
-    result |= {"best": max(means, key=lambda way: means[way]), "equal": ", ".join(equal), "simplest": equal[0]}
+    result |= {
+        "best": max(means, key=lambda way: means[way]),
+        "equal": ", ".join(equal),
+        "simplest": equal[0],
+    }
     result["chosen"] = CURRENT if CURRENT in equal else equal[0]
     say(f"best {result['best']}; equal to it {result['equal']}; chosen {result['chosen']}")
     finish("word_vectors", result, options.save)

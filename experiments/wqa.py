@@ -1,16 +1,20 @@
-"""The recipe for a data set (`pipelines/data/recipes/wqa.toml`) from a crawl to train, dev and test, with annotation simulated.
+"""The recipe for a data set (`pipelines/data/recipes/wqa.toml`) from a crawl to train, dev and test, with
+annotation simulated.
 
-Crawl: DOCUMENTS of `corpus-wiki` with Wikipedia's address, and all real WARC and WET files of `warc/`. Questions: ANSWERED of
-WikiQA's test set and SQuAD's, whose answer sentence is known, and OTHERS of NQ-open, whose is not. Three people, each wrong
-in a share of the judgements (ERRORS), label the packs for Label Studio by the known answers, some of which are controls; then
-collect, with votes weighted by the controls, propagate, passages.
+Crawl: DOCUMENTS of `corpus-wiki` with Wikipedia's address, and all real WARC and WET files of `warc/`.
+Questions: ANSWERED of WikiQA's test set and SQuAD's, whose answer sentence is known, and OTHERS of NQ-open,
+whose is not. Three people, each wrong in a share of the judgements (ERRORS), label the packs for Label Studio
+by the known answers, some of which are controls; then collect, with votes weighted by the controls,
+propagate, passages.
 
-Keys in the form of WQA's Table 1: `questions`, `documents`, `passages_positive` / `_negative` (question–passage pairs) and
-`sentences_…` (question–sentence pairs). `propagation_precision`: passages labelled positive that hold a known answer;
-`propagation_recall`: passages of the corpus that hold one and are labelled positive, in percent; `…_of_judged`: only those
-whose answer sentence was judged. `simulation_…`: DRAWS draws of the strata over the scored sentences of SIMULATED questions,
-truth known: the mean of the estimated number of correct sentences, the true one, and their difference in standard errors of
-that mean (`_z`); so for prevalence, with the share of correct ones among all judged beside (`_naive`), and the top's recall.
+Keys in the form of WQA's Table 1: `questions`, `documents`, `passages_positive` / `_negative`
+(question–passage pairs) and `sentences_…` (question–sentence pairs). `propagation_precision`: passages
+labelled positive that hold a known answer; `propagation_recall`: passages of the corpus that hold one and are
+labelled positive, in percent; `…_of_judged`: only those whose answer sentence was judged. `simulation_…`:
+DRAWS draws of the strata over the scored sentences of SIMULATED questions, truth known: the mean of the
+estimated number of correct sentences, the true one, and their difference in standard errors of that mean
+(`_z`); so for prevalence, with the share of correct ones among all judged beside (`_naive`), and the top's
+recall.
 """
 
 from __future__ import annotations
@@ -71,15 +75,21 @@ class Truth:
 
 
 def crawl(data: Path, folder: Path, first: set[str]) -> None:
-    """crawl/wiki.jsonl.gz: the documents `first` of corpus-wiki and, in the order of a hash, others; with addresses."""
+    """crawl/wiki.jsonl.gz: the documents `first` of corpus-wiki and, in the order of a hash, others; with
+    addresses."""
     with gzip.open(data / "corpus-wiki/documents.jsonl.gz", "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     rows.sort(key=lambda row: (row["doc_id"] not in first, sampling.draw(SEED, row["doc_id"])))
     (folder / "crawl").mkdir()
+
     with gzip.open(folder / "crawl/wiki.jsonl.gz", "wt", encoding="utf-8") as file:
         for row in rows[:DOCUMENTS]:
             url = "https://en.wikipedia.org/wiki/" + re.sub(r"\W+", "_", row["title"])
-            file.write(json.dumps({"id": row["doc_id"], "url": url, "title": row["title"], "text": row["text"]}) + "\n")
+            file.write(
+                json.dumps({"id": row["doc_id"], "url": url, "title": row["title"], "text": row["text"]})
+                + "\n"
+            )
+
     for path in sorted((data / "warc").iterdir()):
         if ".warc" in path.name and ".wat" not in path.name:
             shutil.copyfile(path, folder / "crawl" / path.name)
@@ -91,8 +101,15 @@ def ask(data: Path, folder: Path, asked: list[Question]) -> None:
     rows = [(question.question_id, question.text) for question in asked]
     rows += [(f"nq:{n}", text) for n, text in enumerate(random.Random(SEED).sample(others, OTHERS))]
     write_lines(folder / "questions.jsonl", ({"question_id": key, "text": text} for key, text in rows))
-    chosen = [question for question in asked if sampling.draw(SEED, "controls", question.question_id) < CONTROLS]
-    known = ({"question_id": q.question_id, "sentence": text, "label": 1} for q in chosen for text in sorted(q.gold))
+
+    chosen = [
+        question for question in asked if sampling.draw(SEED, "controls", question.question_id) < CONTROLS
+    ]
+    known = (
+        {"question_id": q.question_id, "sentence": text, "label": 1}
+        for q in chosen
+        for text in sorted(q.gold)
+    )
     write_lines(folder / "controls.jsonl", known)
 
 
@@ -100,8 +117,11 @@ def write_lines(path: Path, rows: Iterable[dict[str, object]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
-def annotated(packs: Path, tasks: dict[str, Task], truth: Truth) -> Iterator[tuple[Path, list[dict[str, Any]]]]:
-    """Each pack for Label Studio, as it comes back: the people's judgements, by the truth and their share of errors."""
+def annotated(
+    packs: Path, tasks: dict[str, Task], truth: Truth
+) -> Iterator[tuple[Path, list[dict[str, Any]]]]:
+    """Each pack for Label Studio, as it comes back: the people's judgements, by the truth and their share of
+    errors."""
     for path in sorted(packs.rglob("tasks-*.json")):
         rows = json.loads(path.read_text(encoding="utf-8"))
         for n, row in enumerate(rows, 1):
@@ -124,16 +144,19 @@ class Simulated(NamedTuple):
 
 
 def simulate(folder: Path, truth: Truth) -> dict[str, float]:
-    """The estimators of the strata, over DRAWS draws of the real choice, against the truth of all scored sentences."""
+    """The estimators of the strata, over DRAWS draws of the real choice, against the truth of all scored
+    sentences."""
     population: dict[str, dict[str, int]] = defaultdict(dict)
     for row in SCORED.open(folder).read():
         if row.unit == "sentence":
             population[row.question_id][row.candidate_id] = int(truth(row.question_id, row.doc_id, row.text))
+
     with_answer = sorted(question for question, labels in population.items() if any(labels.values()))
     population = {question: population[question] for question in with_answer[:SIMULATED]}
     correct = sum(sum(labels.values()) for labels in population.values())
     sentences = sum(map(len, population.values()))
     estimates = []
+
     for seed in range(DRAWS):
         rules = sampling.SamplingRules(seed=seed)
         judged = [
@@ -144,6 +167,7 @@ def simulate(folder: Path, truth: Truth) -> dict[str, float]:
         overall, _ = sampling.estimate(judged)
         naive = sum(row.label for row in judged) / len(judged)
         estimates.append((overall.correct, overall.prevalence, overall.recall, naive))
+
     values = np.array(estimates)
     means, errors = values.mean(0), values.std(0, ddof=1) / np.sqrt(DRAWS)
     top = sum(sum(list(labels.values())[:15]) for labels in population.values())
@@ -153,6 +177,7 @@ def simulate(folder: Path, truth: Truth) -> dict[str, float]:
         for name, mean, value, error in zip(("correct", "prevalence"), means, true, errors, strict=False)
         if error  # where all draws agree there are no standard errors
     }
+
     return {
         "simulation_draws": DRAWS,
         "simulation_sentences": sentences,
@@ -174,6 +199,7 @@ def propagated(folder: Path, truth: Truth, asked: list[Question]) -> dict[str, f
     for question in asked:
         of_document[question.doc_id].append(question.question_id)
     holds, reached = set(), set()
+
     for passage in PASSAGES.open(folder).read():
         for key in of_document.get(passage.doc_id, ()):
             right = [s.sentence_id for s in passage.sentences if truth(key, passage.doc_id, s.text)]
@@ -181,6 +207,7 @@ def propagated(folder: Path, truth: Truth, asked: list[Question]) -> dict[str, f
                 holds.add((key, passage.passage_id))
             if any((key, sentence_id) in judged for sentence_id in right):
                 reached.add((key, passage.passage_id))
+
     labels = list(PASSAGE_LABELS.open(folder).read())
     positive = {(label.question_id, label.passage_id) for label in labels if label.label}
     return {
@@ -193,26 +220,44 @@ def propagated(folder: Path, truth: Truth, asked: list[Question]) -> dict[str, f
 
 
 def main() -> None:
-    options = arguments("wqa", __doc__ or "", paths={"work": "folder of the run, which stays and is gone on with"})
+    options = arguments(
+        "wqa", __doc__ or "", paths={"work": "folder of the run, which stays and is gone on with"}
+    )
     if options.smoke:
         shrink(vars(wqa_questions), DEV_ARTICLES=6)
         cheap = (f"index.encoder={small_encoder()}", "rerank.stages=[{reranker = 'overlap', keep = 20}]")
-        shrink(globals(), DOCUMENTS=20, ANSWERED=8, OTHERS=4, DEPTH=10, DRAWS=20, SIMULATED=8, CONTROLS=1.0, SETTINGS=cheap)
+        shrink(
+            globals(),
+            DOCUMENTS=20,
+            ANSWERED=8,
+            OTHERS=4,
+            DEPTH=10,
+            DRAWS=20,
+            SIMULATED=8,
+            CONTROLS=1.0,
+            SETTINGS=cheap,
+        )
+
     data = options.data.resolve()
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(options.work or temporary).resolve()
         result = recipe(data, work)
+
     finish("wqa", result, options.save)
 
 
 def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
-    known = [question for question in questions(data) if question.gold and question.split in ("squad", "wikiqa")]
+    known = [
+        question for question in questions(data) if question.gold and question.split in ("squad", "wikiqa")
+    ]
     asked = sorted(known, key=lambda question: sampling.draw(SEED, question.question_id))[:ANSWERED]
     truth, folder = Truth(asked), work / "run"
+
     if not (work / "questions.jsonl").is_file():
         work.mkdir(parents=True, exist_ok=True)
         crawl(data, work, truth.documents())
         ask(data, work, asked)
+
     shutil.copyfile(RECIPE, work / "wqa.toml")
     settings = [
         "ingest.input=['crawl/*']",
@@ -223,24 +268,30 @@ def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
         *SETTINGS,
     ]
     job = load(work / "wqa.toml", settings)
+
     result: dict[str, float | int | str] = {}
     for name in chain.steps_of(job):
         if name != "propagate":
             for line in chain.run_steps(job, folder, [name], ()):
                 say(line)
+
     tasks = {task.task_id: task for task in TASKS.open(folder).read()}
     (work / "exports").mkdir(exist_ok=True)
     exports = []
     for path, rows in annotated(folder / "packs/label-studio", tasks, truth):
         exports.append(work / "exports" / path.name)
         exports[-1].write_text(json.dumps(rows), encoding="utf-8")
+
     for line in collect(folder, exports, ResolutionRules("weighted")):
         say(line)
     for line in chain.run_steps(job, folder, ["propagate"], ()):
         say(line)
     shutil.rmtree(work / "data", ignore_errors=True)
-    passages = json.loads(write_passages(folder, work / "data", PassageRules(max_tokens=WINDOW_TOKENS, seed=SEED)))
+    passages = json.loads(
+        write_passages(folder, work / "data", PassageRules(max_tokens=WINDOW_TOKENS, seed=SEED))
+    )
     say(json.dumps(passages))
+
     labels = list(LABELS.open(folder).read())
     right = [row.label == truth(row.question_id, row.doc_id, row.sentence) for row in labels]
     agreement = json.loads((folder / "collected/agreement.json").read_text(encoding="utf-8"))
@@ -255,9 +306,14 @@ def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
         "label_accuracy": 100 * float(np.mean(right)),
         "estimated_recall_of_top": 100 * overall.recall,
         **propagated(folder, truth, asked),
-        **{f"data_{name}": value for name, value in passages.items() if name.startswith(("train_", "dev_", "test_"))},
+        **{
+            f"data_{name}": value
+            for name, value in passages.items()
+            if name.startswith(("train_", "dev_", "test_"))
+        },
         **simulate(folder, truth),
     }
+
     return result
 
 

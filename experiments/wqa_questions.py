@@ -36,17 +36,25 @@ def questions(data: Path) -> list[Question]:
         for row in pq.read_table(data / f"{path}.parquet").to_pylist():
             rows[row["question_id"]].append(row)
         of_set = []
+
         for key in sorted(rows):
             first = rows[key][0]
             doc_id = f"{title}:{first['document_id' if split == 'wikiqa' else 'document_title']}"
             gold = frozenset(fold(row["sentence"]) for row in rows[key] if row["label"])
             if gold or split == "squad":
                 of_set.append(Question(f"{split}:{key}", first["question"], split, doc_id, gold))
+
         shuffle.shuffle(of_set)
         if split == "squad":
             articles = sorted({question.doc_id for question in of_set})[:DEV_ARTICLES]
-            asked += [question._replace(split="dev") for question in of_set if question.doc_id in articles][:DEV]
+            asked += [question._replace(split="dev") for question in of_set if question.doc_id in articles][
+                :DEV
+            ]
             asked += [question for question in of_set if question.doc_id not in articles][:TEST]
         else:
-            asked += [q._replace(split="wide") if split == "train" and n >= TRAIN else q for n, q in enumerate(of_set)]
+            asked += [
+                q._replace(split="wide") if split == "train" and n >= TRAIN else q
+                for n, q in enumerate(of_set)
+            ]
+
     return asked

@@ -1,7 +1,7 @@
 """A made set on which the usual ways of computing AS2 metrics go wrong, each beside the right figure.
 
-30 questions, 10 of them without a correct candidate and 2 with only correct ones; 8 texts are asked twice, of different
-documents; the scorer knows nothing: it gives three scores, drawn at random, so ties are many.
+30 questions, 10 of them without a correct candidate and 2 with only correct ones; 8 texts are asked twice, of
+different documents; the scorer knows nothing: it gives three scores, drawn at random, so ties are many.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ def main() -> None:
     judged, texts = made_set()
     by_text = judged.regrouped(texts)
     result: dict[str, float] = {"questions": judged.questions}
+
     for key, data, protocol, order in (
         ("raw", judged, "raw", "expected"),
         ("right", judged, "answerable", "expected"),
@@ -45,9 +46,12 @@ def main() -> None:
         kept = data.kept(protocol)  # type: ignore[arg-type]
         result[f"{key}_questions"] = int(kept.sum())
         for metric, values in measure(data, ("P@1", "MAP", "MRR")).items():
-            result[f"{key}_{metric.lower().replace('@', '')}"] = 100 * float(getattr(values, order)[kept].mean())
+            result[f"{key}_{metric.lower().replace('@', '')}"] = 100 * float(
+                getattr(values, order)[kept].mean()
+            )
         map_, mrr = result[f"{key}_map"], result[f"{key}_mrr"]
         say(f"{key:<25} MAP {map_:5.1f}  MRR {mrr:5.1f}  over {kept.sum()} questions")
+
     finish("wrong_ways", result, options.save)
 
 

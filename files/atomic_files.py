@@ -1,9 +1,9 @@
 """Files and folders that are there complete or not at all, and stay after a power loss.
 
-A file is written under a temporary name beside its own, `.NAME.<random>.tmp`, brought to the disk (fsync), renamed, and then
-its folder, which holds the name, is brought to the disk as well. What a killed process leaves has such a temporary name.
-A file of an object store is put there whole (`store.py`). What was written is read again with suspicion: JSON of a
-known shape, and files by their size and SHA-256.
+A file is written under a temporary name beside its own, `.NAME.<random>.tmp`, brought to the disk (fsync),
+renamed, and then its folder, which holds the name, is brought to the disk as well. What a killed process
+leaves has such a temporary name. A file of an object store is put there whole (`store.py`). What was written
+is read again with suspicion: JSON of a known shape, and files by their size and SHA-256.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _FORMER = ".former"
 
 @contextlib.contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """A temporary path to write to. The file there becomes `file` when the block ends well, and is deleted when it fails.
+    """A temporary path to write to. The file there becomes `file` when the block ends well, and is deleted
+    when it fails.
 
     Raises FileExistsError if `file` is a device, a pipe or a descriptor: those are never replaced.
     """
@@ -54,8 +55,8 @@ def write_text(file: Path, text: str, replace: bool = True) -> bool:
 
 @contextlib.contextmanager
 def whole_text(file: Path) -> Iterator[Callable[[str], object]]:
-    """A function that appends text; the file gets its name when the block ends well. A device, a pipe or a descriptor, such as
-    /dev/stdout, is written to as it is."""
+    """A function that appends text; the file gets its name when the block ends well. A device, a pipe or a
+    descriptor, such as /dev/stdout, is written to as it is."""
     if _is_stream(file):
         with file.open("a", encoding="utf-8", newline="\n") as stream:
             yield stream.write
@@ -65,20 +66,24 @@ def whole_text(file: Path) -> Iterator[Callable[[str], object]]:
 
 
 def _is_stream(file: Path) -> bool:
-    """Whether the name stands for a device, a pipe or a descriptor: a file in its place would take it from all."""
+    """Whether the name stands for a device, a pipe or a descriptor: a file in its place would take it from
+    all."""
     if not store_of(file).is_local:
         return False
     descriptors = Path("/proc")
-    if descriptors in file.parent.resolve().parents or (file.is_symlink() and descriptors in file.readlink().parents):
+    if descriptors in file.parent.resolve().parents or (
+        file.is_symlink() and descriptors in file.readlink().parents
+    ):
         return True
     return file.exists() and not file.is_file() and not file.is_dir()
 
 
 def replace_folder(new: Path, folder: Path) -> None:
-    """Give the complete folder `new` the name `folder`, on the same file system; what had the name before is deleted.
+    """Give the complete folder `new` the name `folder`, on the same file system; what had the name before is
+    deleted.
 
-    Of several that do so at once the last one stays. After a kill between the two renamings `recover_folder` brings the former
-    folder back, which all who read the folder or replace it call first.
+    Of several that do so at once the last one stays. After a kill between the two renamings `recover_folder`
+    brings the former folder back, which all who read the folder or replace it call first.
     """
     recover_folder(folder)
     for path in (*new.rglob("*"), new):
@@ -92,8 +97,9 @@ def replace_folder(new: Path, folder: Path) -> None:
 
 
 def recover_folder(folder: Path) -> None:
-    """Bring back what `replace_folder` had moved away when it was killed, unless the new folder got its name; and delete what
-    it had left. Safe at any time: another process that is replacing the folder at this moment succeeds all the same."""
+    """Bring back what `replace_folder` had moved away when it was killed, unless the new folder got its name;
+    and delete what it had left. Safe at any time: another process that is replacing the folder at this moment
+    succeeds all the same."""
     left = list(folder.parent.glob(f".{folder.name}.*{_FORMER}"))
     for former in left:
         with contextlib.suppress(OSError):  # another process was faster, or only reading is allowed here
@@ -161,7 +167,8 @@ def _adapter(shape: Any) -> TypeAdapter[Any]:
 
 
 def changes(folder: Path, files: Mapping[str, ListedFile], checksums: bool) -> Iterator[str]:
-    """Changes to the files since they were listed: a clause for each that is missing or other, beginning with its path.
+    """Changes to the files since they were listed: a clause for each that is missing or other, beginning with
+    its path.
 
     Sizes are compared and, with `checksums`, every byte.
     """

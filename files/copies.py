@@ -1,4 +1,5 @@
-"""Copies of objects on this machine, which all its processes share, and room for what is created here and put there later."""
+"""Copies of objects on this machine, which all its processes share, and room for what is created here and put
+there later."""
 
 from __future__ import annotations
 
@@ -19,14 +20,15 @@ IN_USE_S = 600
 
 @dataclass
 class Cache:
-    """The copies of objects on this machine, which all its processes share: those that were used last, as many as `limit` bytes
-    hold, and what is in use."""
+    """The copies of objects on this machine, which all its processes share: those that were used last, as
+    many as `limit` bytes hold, and what is in use."""
 
     limit: int = 20_000_000_000
 
     @property
     def folder(self) -> Path:
-        """The folder of all copies, within the one that TMPDIR names. Raises PermissionError if another user has it."""
+        """The folder of all copies, within the one that TMPDIR names. Raises PermissionError if another user
+        has it."""
         folder = Path(tempfile.gettempdir()) / f"answermill-{os.getuid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.stat().st_uid != os.getuid():
@@ -51,7 +53,8 @@ class Cache:
             shutil.rmtree(folder, ignore_errors=True)
 
     def shrink(self) -> None:
-        """Delete copies that were not used for longest until `limit` holds the others; and what killed processes left."""
+        """Delete copies that were not used for longest until `limit` holds the others; and what killed
+        processes left."""
         entries = []
         for entry in self.folder.iterdir():
             if entry.name.startswith("new-"):
@@ -61,6 +64,7 @@ class Cache:
             with contextlib.suppress(FileNotFoundError):  # another process is shrinking as well
                 size = sum(file.stat().st_size for file in entry.rglob("*") if file.is_file())
                 entries.append((entry.stat().st_mtime, size, entry))
+
         total = sum(size for _, size, _ in entries)
         for used, size, entry in sorted(entries):
             if total <= self.limit or used > time.time() - IN_USE_S:

@@ -1,4 +1,5 @@
-"""Libraries that only some commands need: each comes with an extra of the package, `pip install 'answermill[NAME]'`."""
+"""Libraries that only some commands need: each comes with an extra of the package, `pip install
+'answermill[NAME]'`."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ class ExtraMissing(RuntimeError):
 
 
 def need(library: str, extra: str, user: str) -> None:
-    """Raises ExtraMissing if the library that `user` needs is not installed. Loads nothing, so it can be asked first."""
+    """Raises ExtraMissing if the library that `user` needs is not installed. Loads nothing, so it can be
+    asked first."""
     if find_spec(library) is None:
         raise ExtraMissing(f"{user} needs {library}: pip install 'answermill[{extra}]'")

@@ -1,8 +1,9 @@
-"""Checks of a model folder when it is loaded: that its files are those that were written, its weights numbers, and
-that it needs no code of its own. transformers loads a folder by `load_pretrained` only.
+"""Checks of a model folder when it is loaded: that its files are those that were written, its weights
+numbers, and that it needs no code of its own. transformers loads a folder by `load_pretrained` only.
 
-A checkpoint of ours has `sha256.json` beside its files, written last, with the SHA-256 of each. A folder without it, such as
-one in Hugging Face's format, has nothing to compare; its weights are looked through all the same.
+A checkpoint of ours has `sha256.json` beside its files, written last, with the SHA-256 of each. A folder
+without it, such as one in Hugging Face's format, has nothing to compare; its weights are looked through all
+the same.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ PYLATE_DENSE = "pylate.models.Dense.Dense"
 
 
 class ModelDamaged(RuntimeError):
-    """A model's files are not those that were written, or it gives no numbers; the message names the file or the folder."""
+    """A model's files are not those that were written, or it gives no numbers; the message names the file or
+    the folder."""
 
     exit_code = 65
 
@@ -34,48 +36,65 @@ def write_sums(folder: Path, names: Sequence[str]) -> None:
 
 
 def check_sums(folder: Path) -> None:
-    """Compare a folder's files with the digests beside them, where there are some. Raises ModelDamaged, with the file."""
+    """Compare a folder's files with the digests beside them, where there are some. Raises ModelDamaged, with
+    the file."""
     sums = folder / SUMS
     try:
         digests = json.loads(sums.read_text(encoding="utf-8"))["sha256"].items()
     except (FileNotFoundError, NotADirectoryError):
         return
     except (AttributeError, KeyError, TypeError, ValueError) as e:
-        raise ModelDamaged(f"{sums} is damaged ({e}); copy the model's folder again, or train it again") from e
+        raise ModelDamaged(
+            f"{sums} is damaged ({e}); copy the model's folder again, or train it again"
+        ) from e
 
     for name, digest in digests:
         file = folder / name
         if not file.is_file():
-            raise ModelDamaged(f"{file} is not there, but {SUMS} names it; copy the model's folder again, or train it again")
+            raise ModelDamaged(
+                f"{file} is not there, but {SUMS} names it; copy the model's folder again, or train it again"
+            )
         if sha256(file) != digest:
             raise ModelDamaged(
-                f"{file} is not the file that was written with this model (its SHA-256 is not the one in {SUMS}); copy the "
+                f"{file} is not the file that was written with this model (its SHA-256 is not the one in "
+                f"{SUMS}); copy the "
                 f"folder again, or train it again; if you changed the file yourself, delete {sums}"
             )
 
 
 def check_weights(weights: Mapping[str, Any], file: Path) -> None:
-    """Look through all tensors of a file. Raises ModelDamaged, with file and tensor, where one holds NaN or infinity."""
+    """Look through all tensors of a file. Raises ModelDamaged, with file and tensor, where one holds NaN or
+    infinity."""
     for name, tensor in weights.items():
-        if tensor.numel() and tensor.is_floating_point() and not all(bound.isfinite() for bound in tensor.aminmax()):
+        if (
+            tensor.numel()
+            and tensor.is_floating_point()
+            and not all(bound.isfinite() for bound in tensor.aminmax())
+        ):
             raise ModelDamaged(
-                f"{file}: its weights {name!r} hold NaN or infinity; copy the model's folder again, train it again, or give "
+                f"{file}: its weights {name!r} hold NaN or infinity; copy the model's folder again, train "
+                "it again, or give "
                 "another model"
             )
 
 
 def code_in(folder: Path) -> str | None:
-    """The Python code that a folder in Hugging Face's format needs, and that is never run here; None if it needs none.
+    """The Python code that a folder in Hugging Face's format needs, and that is never run here; None if it
+    needs none.
 
-    A folder may name code (auto_map) for a model that transformers knows as well: then transformers' own is used.
+    A folder may name code (auto_map) for a model that transformers knows as well: then transformers' own is
+    used.
     """
     config, tokenizer = (json_table(folder / name) for name in ("config.json", "tokenizer_config.json"))
     if "auto_map" in config and not _is_known(config.get("architectures") or [], config.get("model_type")):
         return (
-            f"its config.json names Python code (auto_map) for {config.get('model_type')!r}, which transformers does not know"
+            f"its config.json names Python code (auto_map) for {config.get('model_type')!r}, which "
+            "transformers does not know"
         )
     if "auto_map" in tokenizer and not _is_known([tokenizer.get("tokenizer_class") or ""]):
-        return f"its tokenizer_config.json names Python code (auto_map) for {tokenizer.get('tokenizer_class')!r}"
+        return (
+            f"its tokenizer_config.json names Python code (auto_map) for {tokenizer.get('tokenizer_class')!r}"
+        )
     for kind in module_types(folder):
         if not kind.startswith("sentence_transformers.") and kind != PYLATE_DENSE:
             return f"its modules.json names Python code ({kind!r})"
@@ -93,7 +112,11 @@ def _is_known(classes: Sequence[str], model_type: str | None = None) -> bool:
     import transformers
 
     known = model_type is None or model_type in transformers.CONFIG_MAPPING
-    return known and all(name.isidentifier() and hasattr(transformers, name) for name in classes) and bool(classes)
+    return (
+        known
+        and all(name.isidentifier() and hasattr(transformers, name) for name in classes)
+        and bool(classes)
+    )
 
 
 def _json(file: Path) -> Any:
@@ -113,16 +136,21 @@ def json_table(file: Path) -> Mapping[str, Any]:
 def load_pretrained(kind: str, folder: Path, **options: Any) -> Any:
     """Load a folder by transformers' class `kind`: without the network, and without code of the folder.
 
-    Raises ValueError if it needs such code, ModelDamaged if a weight is no number, and what transformers raises.
+    Raises ValueError if it needs such code, ModelDamaged if a weight is no number, and what transformers
+    raises.
     """
     import transformers
 
     if reason := code_in(folder):
-        raise ValueError(f"{folder}: {reason}; code of a model's folder is never run here, give another model")
+        raise ValueError(
+            f"{folder}: {reason}; code of a model's folder is never run here, give another model"
+        )
 
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    loaded = getattr(transformers, kind).from_pretrained(folder, local_files_only=True, trust_remote_code=False, **options)
+    loaded = getattr(transformers, kind).from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False, **options
+    )
 
     model = loaded[0] if isinstance(loaded, tuple) else loaded  # a pair with output_loading_info
     if hasattr(model, "named_parameters"):

@@ -1,5 +1,5 @@
-"""Files of object stores, and of web servers, which are only read: copies of them come to this machine, and finished files go
-there whole."""
+"""Files of object stores, and of web servers, which are only read: copies of them come to this machine, and
+finished files go there whole."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ T = TypeVar("T")
 REQUESTS = 16
 """Requests to a store at the same time."""
 PATIENCE_S, SLOWEST = 120, 1_000_000
-"""Seconds, and bytes a second, in which a file must be put: Amazon's client would wait for ever for a store that takes the
-request and never says that it may go on."""
+"""Seconds, and bytes a second, in which a file must be put: Amazon's client would wait for ever for a store
+that takes the request and never says that it may go on."""
 
 
 class Changed(OSError):
@@ -63,9 +63,12 @@ class ObjectStore:
             self.put_tree(new, last)
 
     def put_tree(self, new: Path, last: str) -> None:
-        """Put the files of a finished folder of this machine here, at the end the one named `last`, which lists them."""
+        """Put the files of a finished folder of this machine here, at the end the one named `last`, which
+        lists them."""
         files = [file for file in sorted(new.rglob("*")) if file.is_file() and file != new / last]
-        for _ in each(lambda file: self.below(file.relative_to(new).as_posix()).put(file, True), files, self.at_once):
+        for _ in each(
+            lambda file: self.below(file.relative_to(new).as_posix()).put(file, True), files, self.at_once
+        ):
             pass
         self.below(last).put(new / last, True)
 
@@ -81,10 +84,16 @@ class ObjectStore:
         # A copy belongs to the versions of all its files, or to those of files that never change.
         versions = "".join(f"{file} {file.version()}\n" for file in present)
         entry = CACHE.entry(self.path, versions) / self.path.name
-        wanted: list[tuple[str, str | None]] = [(file.relative_to(self.path).as_posix(), None) for file in present]
+        wanted: list[tuple[str, str | None]] = [
+            (file.relative_to(self.path).as_posix(), None) for file in present
+        ]
         wanted += (files or {}).items()
-        for _ in each(lambda file: _copy(self.path / file[0], entry / file[0], file[1]), wanted, self.at_once):
+
+        for _ in each(
+            lambda file: _copy(self.path / file[0], entry / file[0], file[1]), wanted, self.at_once
+        ):
             pass
+
         return entry
 
     def below(self, name: str) -> ObjectStore:
@@ -152,12 +161,14 @@ def _copy(path: Remote, copy: Path, digest: str | None) -> Path:
     """The copy, brought here unless it was before."""
     if copy.is_file():
         return copy
+
     with CACHE.scratch() as folder:
         new = folder / path.name
         with errors_of(path):
             path.filesystem.get_file(path.key, str(new))
 
-        # What is named by its digest is compared with it; else the size tells a file that was cut off or replaced meanwhile.
+        # What is named by its digest is compared with it; else the size tells a file that was cut off or
+        # replaced meanwhile.
         if digest is not None and digest_of(new) != digest:
             raise Changed(f"{path} was changed since it was written (SHA-256)")
         if digest is None and (size := new.stat().st_size) != path.stat().st_size:
@@ -165,6 +176,7 @@ def _copy(path: Remote, copy: Path, digest: str | None) -> Path:
 
         copy.parent.mkdir(parents=True, exist_ok=True)
         new.replace(copy)
+
     CACHE.shrink()
     return copy
 

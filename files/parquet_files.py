@@ -1,8 +1,8 @@
 """Parquet files of a user, opened: a schema that is nested too deeply is an error.
 
 Arrow follows nested columns by calls within calls, as deep as the file says, and the process ends where its
-stack does. So the list of columns is read here first. It is a part of the footer, in Thrift's compact protocol,
-and each entry of it says how many of the next ones are within it.
+stack does. So the list of columns is read here first. It is a part of the footer, in Thrift's compact
+protocol, and each entry of it says how many of the next ones are within it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _STRUCT = (*ran
 def open_parquet(path: Path) -> pq.ParquetFile:
     """The file; what is read from it is compared with the checksums of its pages.
 
-    Raises pa.ArrowException or OSError, as Arrow does, if it is no Parquet or damaged, or if its schema is nested
-    too deeply.
+    Raises pa.ArrowException or OSError, as Arrow does, if it is no Parquet or damaged, or if its schema is
+    nested too deeply.
     """
     check_depth(path)
     return pq.ParquetFile(path, page_checksum_verification=True)
@@ -124,6 +124,7 @@ class _Footer:
                 self._skip(_BYTE if inner in (_TRUE, _FALSE) else inner, within + 1)
         elif kind not in (_TRUE, _FALSE):  # these are their own values
             raise IndexError
+
         if self._at > len(self._content):
             raise IndexError
 

@@ -1,8 +1,8 @@
-"""Paths of object stores, such as s3://bucket/run, in Amazon S3 and what speaks like it, Google Cloud Storage and Azure; and of
-web servers, which are only read (web.py).
+"""Paths of object stores, such as s3://bucket/run, in Amazon S3 and what speaks like it, Google Cloud Storage
+and Azure; and of web servers, which are only read (web.py).
 
-A `Remote` is a `Path`: it is joined, named and listed as one of a disk. What it does not have is a file that can be opened:
-`store.fetch` brings a copy of it to this machine, and `store.put` takes a finished file there.
+A `Remote` is a `Path`: it is joined, named and listed as one of a disk. What it does not have is a file that
+can be opened: `store.fetch` brings a copy of it to this machine, and `store.put` takes a finished file there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ WEB = ("https", "http")
 WEB_REQUESTS = 4
 """Requests of one process to a web server at the same time."""
 _OPTIONS = {"s3": {"config_kwargs": {"retries": {"mode": "standard"}}}}
-"""Amazon's client asks three times, or AWS_MAX_ATTEMPTS, with growing pauses, and waits 15 seconds for each answer."""
+"""Amazon's client asks three times, or AWS_MAX_ATTEMPTS, with growing pauses, and waits 15 seconds for each
+answer."""
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")  # `Path` makes one slash of two
 Information = dict[str, Any]
 """A store's description of an object or a folder: fsspec's "type" and "size", and what the store adds."""
@@ -49,14 +50,17 @@ def scheme_of(written: str | Path) -> str:
 
 
 def as_path(written: str | Path) -> Path:
-    """The path, or `Remote`, that is written; `~` is replaced. Raises NotHere for a URL of a scheme that is not read,
-    ExtraMissing for one that needs something installed."""
+    """The path, or `Remote`, that is written; `~` is replaced. Raises NotHere for a URL of a scheme that is
+    not read, ExtraMissing for one that needs something installed."""
     scheme = scheme_of(written)
     if not scheme:
         return Path(written).expanduser()
     if scheme not in (*EXTRAS, *WEB):
         known = ", ".join(f"{each}://" for each in (*EXTRAS, *WEB))
-        raise NotHere(f"{_with_slashes(str(written))}: of URLs only {known} are read; mount or copy it, and give that path")
+        raise NotHere(
+            f"{_with_slashes(str(written))}: of URLs only {known} are read; mount or copy it, and give that "
+            "path"
+        )
     remote = Remote(str(written))
     _filesystem(scheme, remote.bucket, os.getpid())
     return remote
@@ -73,9 +77,9 @@ class Status(NamedTuple):
 class Remote(PosixPath):
     """A file or folder of an object store.
 
-    It has the methods of Path that are used here; folders need not be created, and are there while a file is in them. All else
-    that asks for the name of a file of this machine, such as `open`, raises NotHere. Errors of the store are OSErrors. A path
-    that comes from a listing knows what the store said of it then.
+    It has the methods of Path that are used here; folders need not be created, and are there while a file is
+    in them. All else that asks for the name of a file of this machine, such as `open`, raises NotHere. Errors
+    of the store are OSErrors. A path that comes from a listing knows what the store said of it then.
     """
 
     said: Information | None = None
@@ -84,7 +88,9 @@ class Remote(PosixPath):
         return _with_slashes(super().__str__())
 
     def __fspath__(self) -> str:
-        raise NotHere(f"{self}: a path on a mounted file system is needed here, no URL; copy it, and give that path")
+        raise NotHere(
+            f"{self}: a path on a mounted file system is needed here, no URL; copy it, and give that path"
+        )
 
     @property
     def bucket(self) -> str:
@@ -117,7 +123,9 @@ class Remote(PosixPath):
 
     def resolve(self, strict: bool = False) -> Remote:
         """Without '..'."""
-        return self if ".." not in self.parts else self.with_parts(posixpath.normpath("/".join(self.parts[1:])))
+        return (
+            self if ".." not in self.parts else self.with_parts(posixpath.normpath("/".join(self.parts[1:])))
+        )
 
     def with_parts(self, parts: str) -> Remote:
         """Another path of the same store: bucket and names, with slashes."""
@@ -155,7 +163,8 @@ class Remote(PosixPath):
                 return None
 
     def known(self) -> Remote:
-        """The same path, which knows what the store says of it now. Raises FileNotFoundError if it is no file."""
+        """The same path, which knows what the store says of it now. Raises FileNotFoundError if it is no
+        file."""
         path, said = type(self)(str(self)), self.information()
         if said is None or said.get("type") != "file":
             raise FileNotFoundError(f"{self}: no such file")
@@ -165,7 +174,12 @@ class Remote(PosixPath):
     def version(self) -> str:
         """15 hex digits that are others for another content."""
         information = self.information() or {}
-        tag = information.get("ETag") or information.get("etag") or information.get("md5Hash") or information.get("created")
+        tag = (
+            information.get("ETag")
+            or information.get("etag")
+            or information.get("md5Hash")
+            or information.get("created")
+        )
         return hashlib.sha256(f"{information.get('size')} {tag}".encode()).hexdigest()[:15]
 
     def iterdir(self) -> Generator[Remote]:
@@ -209,10 +223,12 @@ class Remote(PosixPath):
         """Nothing: a folder is gone when no file is in it."""
 
     def check_bucket(self) -> None:
-        """Raises an OSError if the store cannot be reached, refuses the credentials, or has no such bucket; NotHere if it is
-        only read."""
+        """Raises an OSError if the store cannot be reached, refuses the credentials, or has no such bucket;
+        NotHere if it is only read."""
         if self.is_web:
-            raise NotHere(f"{self}: {self.scheme}:// is only read; give a folder, or a URL of {', '.join(EXTRAS)}")
+            raise NotHere(
+                f"{self}: {self.scheme}:// is only read; give a folder, or a URL of {', '.join(EXTRAS)}"
+            )
         if not self.exists():
             with errors_of(self):
                 if not self.filesystem.exists(self.bucket):
@@ -239,17 +255,19 @@ def name_from(path: Path, folder: Path) -> str:
 
 @contextmanager
 def listed(folder: Path) -> Iterator[None]:
-    """Answer in the block from one listing what is asked of files and folders below `folder`: whether they are there, and how
-    big. On a disk nothing is listed."""
+    """Answer in the block from one listing what is asked of files and folders below `folder`: whether they
+    are there, and how big. On a disk nothing is listed."""
     if not isinstance(folder, Remote):
         yield
         return
+
     entries: dict[Path, Information] = {path: path.said or {} for path in folder.files()}
     for path in list(entries):
         for parent in path.parents:
             if parent in entries:
                 break
             entries[parent] = {"type": "directory", "size": 0}
+
     _listings.append((folder, entries))
     try:
         yield
@@ -271,11 +289,17 @@ def _filesystem(scheme: str, bucket: str, process: int) -> Any:
         from answermill.files.web import WebFiles
 
         return WebFiles(scheme, bucket)
+
     try:
-        filesystem = url_to_fs(f"{scheme}://{bucket}", use_listings_cache=False, **_OPTIONS.get(scheme, {}))[0]
+        filesystem = url_to_fs(f"{scheme}://{bucket}", use_listings_cache=False, **_OPTIONS.get(scheme, {}))[
+            0
+        ]
     except ImportError as e:
         extra = EXTRAS.get(scheme, "")
-        raise ExtraMissing(f"{scheme}://{bucket}: {scheme}:// needs `pip install 'answermill[{extra}]'` ({e})") from None
+        raise ExtraMissing(
+            f"{scheme}://{bucket}: {scheme}:// needs `pip install 'answermill[{extra}]'` ({e})"
+        ) from None
+
     if scheme == "s3":
         filesystem.retries = 2  # on top of the client's own, for a body that breaks off
     return filesystem

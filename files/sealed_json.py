@@ -1,7 +1,7 @@
 """JSON files that carry their own SHA-256: what says how other files were written says so of itself.
 
-The last member, "sha256", is the digest of every byte before it, and what follows is always the same; so each byte of the file,
-be it a blank, is compared when the file is read.
+The last member, "sha256", is the digest of every byte before it, and what follows is always the same; so each
+byte of the file, be it a blank, is compared when the file is read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def write_sealed(file: Path, values: Mapping[str, Any], replace: bool = True, in
 
 
 def read_sealed(file: Path, shape: type[T]) -> T:
-    """The content, as `atomic_files.read_json` gives it; raises WrongShape too if a byte is not as it was written."""
+    """The content, as `atomic_files.read_json` gives it; raises WrongShape too if a byte is not as it was
+    written."""
     return parse_sealed(file, file.read_bytes(), shape)
 
 

@@ -1,12 +1,13 @@
-"""Whole files to and from their places, on a disk or in an object store; the only way in which this program writes.
+"""Whole files to and from their places, on a disk or in an object store; the only way in which this program
+writes.
 
-A file is created under another name, on a disk beside its place, for a store in a folder of this machine, and gets its name
-whole: nothing is ever streamed to a name that others read. What must not be overwritten is put with `replace=False`, and of
-several that do so at once one wins. What is read from a store is read from a copy on this machine, whose SHA-256 is compared
-once, when it comes.
+A file is created under another name, on a disk beside its place, for a store in a folder of this machine, and
+gets its name whole: nothing is ever streamed to a name that others read. What must not be overwritten is put
+with `replace=False`, and of several that do so at once one wins. What is read from a store is read from a
+copy on this machine, whose SHA-256 is compared once, when it comes.
 
-Where the rest of the program must know which kind of place a path is of, it asks `store_of(path)` a question by its name, and
-never for the class of the path.
+Where the rest of the program must know which kind of place a path is of, it asks `store_of(path)` a question
+by its name, and never for the class of the path.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class Store(Protocol):
     is_local: ClassVar[bool]
     """Whether files are opened where they are; those of other places are fetched first."""
     has_locks: ClassVar[bool]
-    """Whether a lock keeps a run folder for one command. Without locks another command may be at work in it, and what no
-    manifest names may be that command's: nobody sweeps before the manifests are there."""
+    """Whether a lock keeps a run folder for one command. Without locks another command may be at work in it,
+    and what no manifest names may be that command's: nobody sweeps before the manifests are there."""
     has_half_written: ClassVar[bool]
     """Whether a killed process leaves files and folders under temporary names."""
     is_quick: ClassVar[bool]
@@ -64,11 +65,13 @@ class Store(Protocol):
     def remove_if_empty(self) -> None: ...
 
     def known(self) -> Path:
-        """The path of a file; a store's knows what the store says of it now. Raises FileNotFoundError if there is no file."""
+        """The path of a file; a store's knows what the store says of it now. Raises FileNotFoundError if
+        there is no file."""
         ...
 
     def stated(self) -> Information | None:
-        """A web server's description of the file, which need not be asked again; None for a file of a store or a disk."""
+        """A web server's description of the file, which need not be asked again; None for a file of a store
+        or a disk."""
         ...
 
     def remember(self, said: Information) -> None:
@@ -100,8 +103,9 @@ def store_of(path: Path) -> Store:
 
 
 def creating(path: Path) -> AbstractContextManager[Path]:
-    """A path on this machine at which a file or folder can be created, to be `put` to `path` in the block; what is still there
-    when it ends is deleted. On a disk it is beside `path`, so that it only has to be renamed."""
+    """A path on this machine at which a file or folder can be created, to be `put` to `path` in the block;
+    what is still there when it ends is deleted. On a disk it is beside `path`, so that it only has to be
+    renamed."""
     return store_of(path).creating()
 
 
@@ -111,8 +115,8 @@ def is_temporary(name: str) -> bool:
 
 
 def put(new: Path, path: Path, replace: bool = True) -> bool:
-    """Give a finished file of this machine, from `creating`, its place: whole, or not at all. With `replace` False a file that
-    is there stays, and the result is False."""
+    """Give a finished file of this machine, from `creating`, its place: whole, or not at all. With `replace`
+    False a file that is there stays, and the result is False."""
     try:
         store_of(path).put(new, replace)
     except FileExistsError:
@@ -121,19 +125,21 @@ def put(new: Path, path: Path, replace: bool = True) -> bool:
 
 
 def publishing(folder: Path, last: str) -> AbstractContextManager[Path]:
-    """A path at which to create a folder that belongs at `folder`: there, or for a store on this machine, and it is put there
-    when the block ends well, the file `last` at the end."""
+    """A path at which to create a folder that belongs at `folder`: there, or for a store on this machine, and
+    it is put there when the block ends well, the file `last` at the end."""
     return store_of(folder).publishing(last)
 
 
 def fetch(path: Path, digest: str | None = None) -> Path:
-    """The file itself, or, of a store, this machine's copy of it; with a digest that whose SHA-256 this is, without one the
-    present one. Raises FileNotFoundError, Changed, and OSError if the store cannot be read."""
+    """The file itself, or, of a store, this machine's copy of it; with a digest that whose SHA-256 this is,
+    without one the present one. Raises FileNotFoundError, Changed, and OSError if the store cannot be
+    read."""
     return store_of(path).fetch(digest)
 
 
 def fetch_tree(path: Path, files: Mapping[str, str] | None = None) -> Path:
-    """The folder itself, or, of a store, this machine's copy of these files of it, or of all: name in the folder → SHA-256.
+    """The folder itself, or, of a store, this machine's copy of these files of it, or of all: name in the
+    folder → SHA-256.
 
     Files that are named must be those of a folder whose files never change. Raises as `fetch`.
     """
@@ -156,8 +162,8 @@ def requests_to(path: Path) -> int:
 
 
 def read_range(path: Path, start: int, end: int) -> bytes:
-    """The bytes of a file from `start` up to, and without, `end`; fewer where it ends before. Raises FileNotFoundError, Refused
-    where asking again is vain, and OSError."""
+    """The bytes of a file from `start` up to, and without, `end`; fewer where it ends before. Raises
+    FileNotFoundError, Refused where asking again is vain, and OSError."""
     return store_of(path).read_range(start, end)
 
 

@@ -14,9 +14,10 @@ class Refused(OSError):
 
 @contextmanager
 def errors_of(path: Path) -> Iterator[None]:
-    """Whatever a store's library raises in the block is an OSError that names the object, and what the store said; Refused
-    stays that."""
+    """Whatever a store's library raises in the block is an OSError that names the object, and what the store
+    said; Refused stays that."""
     store, bucket = ("server", "") if str(path).startswith("http") else ("store", ", or no such bucket")
+
     try:
         yield
     except FileExistsError:
@@ -24,9 +25,12 @@ def errors_of(path: Path) -> Iterator[None]:
     except FileNotFoundError as e:
         raise FileNotFoundError(f"{path}: no such file in the {store}{bucket} ({_said(e)})") from e
     except PermissionError as e:
-        raise PermissionError(f"{path}: the {store} refuses the credentials, or what they ask for ({_said(e)})") from e
+        raise PermissionError(
+            f"{path}: the {store} refuses the credentials, or what they ask for ({_said(e)})"
+        ) from e
     except Exception as e:
-        is_refused = isinstance(e, Refused) or getattr(e, "errno", None) == errno.EINVAL  # S3: a range beyond the file's end
+        # S3: a range beyond the file's end.
+        is_refused = isinstance(e, Refused) or getattr(e, "errno", None) == errno.EINVAL
         kind = Refused if is_refused else OSError
         raise kind(f"{path}: the {store} did not do it ({_said(e)})") from e
 

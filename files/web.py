@@ -1,8 +1,9 @@
 """Files of web servers, which are only read: whole, or some bytes of them, politely and with patience.
 
-Every request says who asks (User-Agent), and a process has few open to a server at a time. One that is answered by 429, 500,
-502, 503 or 504, or not at all, is sent again after growing pauses, or when Retry-After says; a body that breaks off is asked
-for from where it broke off. What asking again would not change is raised at once.
+Every request says who asks (User-Agent), and a process has few open to a server at a time. One that is
+answered by 429, 500, 502, 503 or 504, or not at all, is sent again after growing pauses, or when Retry-After
+says; a body that breaks off is asked for from where it broke off. What asking again would not change is
+raised at once.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from answermill.files.remote import WEB_REQUESTS
 from answermill.files.store_errors import Refused
 
 TRIES = 7
-"""Requests for the same thing, in all; a body that breaks off after at least PROGRESS bytes begins the count anew."""
+"""Requests for the same thing, in all; a body that breaks off after at least PROGRESS bytes begins the count
+anew."""
 PROGRESS = 1 << 20
 PAUSE_S, LONGEST_PAUSE_S, LONGEST_RETRY_AFTER_S = 1.0, 60.0, 600
 TIMEOUT_S = 60.0
@@ -97,15 +99,22 @@ class WebFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
         while True:
             before = out.tell()
             first = start + before
-            ranged = {"Range": f"bytes={first}-{'' if end is None else end - 1}"} if first or end is not None else {}
+            ranged = (
+                {"Range": f"bytes={first}-{'' if end is None else end - 1}"}
+                if first or end is not None
+                else {}
+            )
 
             with self._asked("GET", path, ranged) as response:
                 if tag not in (None, _tag(response)):
                     raise OSError("the file was changed while it was read")
+
                 tag = _tag(response)
                 if ranged and response.status != 206:
                     if end is not None or start:
-                        raise Refused(f"the server ignores Range and answers {response.status} with the whole file")
+                        raise Refused(
+                            f"the server ignores Range and answers {response.status} with the whole file"
+                        )
                     before = out.seek(0)
                     out.truncate()
 
@@ -120,10 +129,14 @@ class WebFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
             retry.sleep()
 
     @contextmanager
-    def _asked(self, method: str, path: str, headers: Mapping[str, str] | None = None) -> Iterator[BaseHTTPResponse]:
+    def _asked(
+        self, method: str, path: str, headers: Mapping[str, str] | None = None
+    ) -> Iterator[BaseHTTPResponse]:
         """The answer, whose body is not read yet; what the block leaves of it is never read."""
         headers = {**self._pool.headers, **(headers or {})}
-        response = self._pool.request(method, path, headers=headers, retries=self._retry, preload_content=False)
+        response = self._pool.request(
+            method, path, headers=headers, retries=self._retry, preload_content=False
+        )
         try:
             _check(response)
             yield response
@@ -157,7 +170,9 @@ def _check(response: BaseHTTPResponse) -> None:
         raise FileNotFoundError(said)
     if response.status in (401, 403):
         raise PermissionError(said)
-    raise (Refused if 400 <= response.status < 500 and response.status not in (408, 425, 429) else OSError)(said)
+    raise (Refused if 400 <= response.status < 500 and response.status not in (408, 425, 429) else OSError)(
+        said
+    )
 
 
 def _tag(response: BaseHTTPResponse) -> str:

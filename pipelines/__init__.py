@@ -2,5 +2,6 @@
 
 import os
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch is imported: threads that spin while they wait for one
+# Before torch is imported: threads that spin while they wait for one.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # another slow each other down several times over as soon as another process wants the same cores

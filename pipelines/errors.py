@@ -1,4 +1,5 @@
-"""Errors that a user can mend, with the exit code that a scheduler sees: sysexits, and 3 for a comparison that B lost."""
+"""Errors that a user can mend, with the exit code that a scheduler sees: sysexits, and 3 for a comparison
+that B lost."""
 
 from __future__ import annotations
 
@@ -8,14 +9,25 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-USAGE, WORSE, BAD_DATA, INPUT_MISSING, UNAVAILABLE, UNEXPECTED, OUTPUT_EXISTS, IO, SETTINGS = 2, 3, 65, 66, 69, 70, 73, 74, 78
+USAGE, WORSE, BAD_DATA, INPUT_MISSING, UNAVAILABLE, UNEXPECTED, OUTPUT_EXISTS, IO, SETTINGS = (
+    2,
+    3,
+    65,
+    66,
+    69,
+    70,
+    73,
+    74,
+    78,
+)
 INTERRUPTED, TERMINATED = 130, 143
 """128 and the number of the signal: SIGINT, which Ctrl-C sends, and SIGTERM."""
 
 DISK = {os.strerror(code): code for code in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)}
 """Words for which an error of Java, FAISS or another library is one of the disk."""
 _TEMPORARY = re.compile(r"(^|/)\.([^/]+?)(?:\.[0-9a-f]{32})?\.tmp(?=/|$)")
-"""A name under which a file or folder is written until it is complete; group 2 is the name that it gets then."""
+"""A name under which a file or folder is written until it is complete; group 2 is the name that it gets
+then."""
 
 
 def counted(number: int, noun: str) -> str:
@@ -24,21 +36,25 @@ def counted(number: int, noun: str) -> str:
 
 
 def of_the_disk(error: OSError, folder: Path | None) -> str:
-    """The user's file, or else the folder that was written, and what is wrong with it; never the name of a temporary file."""
+    """The user's file, or else the folder that was written, and what is wrong with it; never the name of a
+    temporary file."""
     number = error.errno or next((DISK[words] for words in DISK if words in str(error)), None)
     if number is None:
         return str(error)
     name = error.filename if isinstance(error.filename, str) else os.fsdecode(error.filename or b"")
     place = _TEMPORARY.sub(r"\1\2", name) or str(folder or "")
     advice = "; free some space, and type the same command: it goes on where it was"
-    return f"{place}: {os.strerror(number)}{advice if number in (errno.ENOSPC, errno.EDQUOT) else ''}".removeprefix(": ")
+    return f"{place}: {os.strerror(number)}{advice if number in (errno.ENOSPC, errno.EDQUOT) else ''}".removeprefix(
+        ": "
+    )
 
 
 class JobError(Exception):
     """What went wrong, where, and what to type; `code` is the exit status of the command.
 
-    Both are in `args`, of which it is made again where it is unpickled, and by Beam. The code is a note as well, so that it is
-    in the traceback, which is all that Beam hands over of a worker's error (engine/beam_errors.py).
+    Both are in `args`, of which it is made again where it is unpickled, and by Beam. The code is a note as
+    well, so that it is in the traceback, which is all that Beam hands over of a worker's error
+    (engine/beam_errors.py).
     """
 
     def __init__(self, message: str, code: int) -> None:
@@ -55,7 +71,8 @@ class EngineEnded(JobError):
 
 
 class Stopped(KeyboardInterrupt):
-    """SIGINT or SIGTERM has come. Beam makes it anew from `args`, whose first is a text: when the command stops."""
+    """SIGINT or SIGTERM has come. Beam makes it anew from `args`, whose first is a text: when the command
+    stops."""
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -22,13 +22,16 @@ def code_version() -> str:
 
 @cache
 def revision() -> str:
-    """'0.1.0-1f2e3d4c5b6a': the version, and a digest of the package's Python files as they are when this is first called.
+    """'0.1.0-1f2e3d4c5b6a': the version, and a digest of the package's Python files as they are when this is
+    first called.
 
     The same files have the same digest wherever they are installed.
     """
     digest = hashlib.sha256()
     folders = os.walk(PACKAGE, followlinks=True)  # a checkout's links count as what they lead to
-    for file in sorted(Path(folder, name) for folder, _, names in folders for name in names if name.endswith(".py")):
+    for file in sorted(
+        Path(folder, name) for folder, _, names in folders for name in names if name.endswith(".py")
+    ):
         content = file.read_bytes()
         digest.update(f"{file.relative_to(PACKAGE).as_posix()} {len(content)}\n".encode())
         digest.update(content)

@@ -1,5 +1,5 @@
-"""Common parts of all model folders: `config.json` with a format and the model's name, `model.safetensors`, and their digests
-(`files/model_files.py`). Never a pickle."""
+"""Common parts of all model folders: `config.json` with a format and the model's name, `model.safetensors`,
+and their digests (`files/model_files.py`). Never a pickle."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 def kind_of(folder: Path) -> str:
-    """The checkpoint format that a model folder is of, as `Entry.checkpoint` names it. Raises ValueError if it names none."""
+    """The checkpoint format that a model folder is of, as `Entry.checkpoint` names it. Raises ValueError if
+    it names none."""
     try:
         kind: str = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["model"]
     except (KeyError, TypeError, ValueError) as e:
-        raise ValueError(f"{folder}: config.json names no model; give another checkpoint, or train it again") from e
+        raise ValueError(
+            f"{folder}: config.json names no model; give another checkpoint, or train it again"
+        ) from e
     return kind
 
 
 def check_format(config: Mapping[str, Any], name: str) -> None:
-    """Refuse a config.json of another format or model. Raises ValueError, and KeyError if it does not name them."""
+    """Refuse a config.json of another format or model. Raises ValueError, and KeyError if it does not name
+    them."""
     if (config["format"], config["model"]) != (FORMAT, name):
         raise ValueError(
             f"it holds {config['model']!r} in format {config['format']}, not {name!r} in format {FORMAT}; "
@@ -36,8 +40,8 @@ def check_format(config: Mapping[str, Any], name: str) -> None:
 
 
 def load_weights(file: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, as they are stored. Raises ModelDamaged where one holds NaN or infinity, and what
-    safetensors and the file system raise."""
+    """The tensors of a safetensors file, as they are stored. Raises ModelDamaged where one holds NaN or
+    infinity, and what safetensors and the file system raise."""
     from safetensors.torch import load_file
 
     weights = load_file(file)

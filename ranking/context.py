@@ -1,11 +1,13 @@
-"""Parts of a candidate that a checkpoint reads, and the encodings that its classifiers get: settings of the checkpoint.
+"""Parts of a candidate that a checkpoint reads, and the encodings that its classifiers get: settings of the
+checkpoint.
 
-Training, serving, tuning and export take a candidate's texts from `Reading.tuples`, so they read the same. A candidate carries
-its passage, with its title and its sentences: [CLS] question [SEP] sentence [SEP] title [SEP] previous [SEP] next [SEP].
+Training, serving, tuning and export take a candidate's texts from `Reading.tuples`, so they read the same. A
+candidate carries its passage, with its title and its sentences: [CLS] question [SEP] sentence [SEP] title
+[SEP] previous [SEP] next [SEP].
 
-The neighbours are those in the passage. The sentence before a passage's first one, and the one after its last, are not in it:
-they are read as empty, as is the title of a page without one. A part that is empty keeps its separator, so that a place always
-means the same.
+The neighbours are those in the passage. The sentence before a passage's first one, and the one after its
+last, are not in it: they are read as empty, as is the title of a page without one. A part that is empty keeps
+its separator, so that a place always means the same.
 """
 
 from __future__ import annotations
@@ -25,15 +27,20 @@ Pooling = Literal["first", "mean", "candidate"]
 OWN: tuple[Part, ...] = ("sentence", "passage")
 """The candidate itself; a context has one of them."""
 _KEPT_LONGEST: tuple[Part, ...] = (*OWN, "title", "previous", "next")
-_NAMES = {"title": "a title", "previous": "a sentence before it in its passage", "next": "a sentence after it in its passage"}
+_NAMES = {
+    "title": "a title",
+    "previous": "a sentence before it in its passage",
+    "next": "a sentence after it in its passage",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """The parts of a candidate that are read, in their order, and how a text's encodings become one.
 
-    `pooling`: the encoding of the first token, the mean of all, or the mean of the candidate's own tokens. Raises ValueError if
-    a part or the pooling is unknown, a part comes twice, or the candidate itself is missing.
+    `pooling`: the encoding of the first token, the mean of all, or the mean of the candidate's own tokens.
+    Raises ValueError if a part or the pooling is unknown, a part comes twice, or the candidate itself is
+    missing.
     """
 
     context: tuple[Part, ...] = ("sentence",)
@@ -42,18 +49,23 @@ class Reading:
     def __post_init__(self) -> None:
         written = list(self.context)
         if unknown := [part for part in self.context if part not in _KEPT_LONGEST]:
-            raise ValueError(f"context = {written}: unknown part {unknown[0]!r}; known: {', '.join(_KEPT_LONGEST)}")
+            raise ValueError(
+                f"context = {written}: unknown part {unknown[0]!r}; known: {', '.join(_KEPT_LONGEST)}"
+            )
         if len(set(self.context)) != len(self.context):
             raise ValueError(f"context = {written}: a part comes twice; name each once")
         if len(set(OWN) & set(self.context)) != 1:
-            raise ValueError(f"context = {written}: name the candidate itself too, 'sentence' (or 'passage' for PEASI)")
+            raise ValueError(
+                f"context = {written}: name the candidate itself too, 'sentence' (or 'passage' for PEASI)"
+            )
+
         if self.pooling not in get_args(Pooling):
             raise ValueError(f"pooling = {self.pooling!r}: unknown; known: {', '.join(get_args(Pooling))}")
 
     @classmethod
     def of(cls, config: Mapping[str, Any], default: Self) -> Self:
-        """Reading that a checkpoint's config.json states; the default where it says nothing. Raises ValueError as the
-        constructor."""
+        """Reading that a checkpoint's config.json states; the default where it says nothing. Raises
+        ValueError as the constructor."""
         context = config.get("context", default.context)
         if isinstance(context, str) or not isinstance(context, Sequence):
             raise ValueError(f"context = {context!r}: not a list")
@@ -71,8 +83,8 @@ class Reading:
 
     @property
     def turns(self) -> tuple[int, ...]:
-        """Places of the parts in a tuple, from 1, in the order in which they get room: too long a tuple loses tokens of its
-        neighbours first, then of its title, then of the candidate itself."""
+        """Places of the parts in a tuple, from 1, in the order in which they get room: too long a tuple loses
+        tokens of its neighbours first, then of its title, then of the candidate itself."""
         return tuple(1 + self.context.index(part) for part in _KEPT_LONGEST if part in self.context)
 
     def tuples(self, lists: Sequence[RankedList]) -> list[tuple[str, ...]]:
@@ -81,7 +93,11 @@ class Reading:
 
     def texts(self, ranked: RankedList) -> Iterator[tuple[str, ...]]:
         """Each candidate's parts, in the context's order."""
-        passages = {c.hit.passage.passage_id: c.hit.passage for c in ranked.candidates} if self._reads_neighbours else {}
+        passages = (
+            {c.hit.passage.passage_id: c.hit.passage for c in ranked.candidates}
+            if self._reads_neighbours
+            else {}
+        )
         around = {name: neighbours(passage) for name, passage in passages.items()}
         for candidate in ranked.candidates:
             passage = candidate.hit.passage
@@ -100,37 +116,55 @@ class Reading:
 
     def arrange(self, own: str, title: str = "", previous: str = "", following: str = "") -> tuple[str, ...]:
         """A candidate's parts in the context's order."""
-        parts: dict[Part, str] = {"sentence": own, "passage": own, "title": title, "previous": previous, "next": following}
+        parts: dict[Part, str] = {
+            "sentence": own,
+            "passage": own,
+            "title": title,
+            "previous": previous,
+            "next": following,
+        }
         return tuple(parts[part] for part in self.context)
 
     def one_text(self, parts: Sequence[str]) -> str:
-        """A candidate's parts as one text, of those that have some; a title that comes first ends with a full stop."""
+        """A candidate's parts as one text, of those that have some; a title that comes first ends with a full
+        stop."""
         titled = self.context[0] == "title" and parts[0]
         return " ".join(filter(None, (f"{parts[0]}." if titled else parts[0], *parts[1:])))
 
     def missing(self, tuples: Sequence[tuple[str, ...]]) -> dict[str, int]:
-        """'without_<part>' → how many of `tuples` have nothing there, for the parts beside the candidate itself."""
+        """'without_<part>' → how many of `tuples` have nothing there, for the parts beside the candidate
+        itself."""
         places = {part: 1 + self.context.index(part) for part in self.around}
-        return {f"without_{part}": sum(not row[place].strip() for row in tuples) for part, place in places.items()}
+        return {
+            f"without_{part}": sum(not row[place].strip() for row in tuples) for part, place in places.items()
+        }
 
-    def dropped(self, tuples: Sequence[tuple[str, ...]], probability: float, seed: Sequence[int]) -> list[tuple[str, ...]]:
-        """The tuples with each part beside the candidate itself empty with a probability, each drawn for itself."""
+    def dropped(
+        self, tuples: Sequence[tuple[str, ...]], probability: float, seed: Sequence[int]
+    ) -> list[tuple[str, ...]]:
+        """The tuples with each part beside the candidate itself empty with a probability, each drawn for
+        itself."""
         stays = np.random.default_rng(seed).random((len(tuples), 1 + len(self.context))) >= probability
         stays[:, [0, *(1 + n for n, part in enumerate(self.context) if part in OWN)]] = True
-        return [tuple(text if stay else "" for text, stay in zip(*row, strict=True)) for row in zip(tuples, stays, strict=True)]
+        return [
+            tuple(text if stay else "" for text, stay in zip(*row, strict=True))
+            for row in zip(tuples, stays, strict=True)
+        ]
 
     def check_data(self, tuples: Sequence[tuple[str, ...]]) -> None:
         """Refuse data that have a part nowhere. Raises ValueError with what to do."""
         for part in self.around:
             if tuples and self.missing(tuples)[f"without_{part}"] == len(tuples):
                 raise ValueError(
-                    f"context = {list(self.context)}, but none of {len(tuples):,} candidates has {_NAMES[part]}; "
+                    f"context = {list(self.context)}, but none of {len(tuples):,} candidates has "
+                    f"{_NAMES[part]}; "
                     f"leave {part!r} out, or give data that have it"
                 )
 
 
 def check_one_text(context: Sequence[Part]) -> None:
-    """Raises ValueError unless these are parts that `Reading.one_text` can join: the title first, as in an indexed passage."""
+    """Raises ValueError unless these are parts that `Reading.one_text` can join: the title first, as in an
+    indexed passage."""
     Reading(tuple(context))
     if "title" in context[1:]:
         raise ValueError(f"context = {list(context)}: the title comes first, as in an indexed passage")
@@ -147,7 +181,8 @@ class ReadsContext(Protocol):
 
 
 def check_passages(readings: Iterable[Reading], passages: Iterable[Passage]) -> None:
-    """Refuse to rank candidates of passages none of which has what is read. Raises ValueError with what to do."""
+    """Refuse to rank candidates of passages none of which has what is read. Raises ValueError with what to
+    do."""
     wanted = {part for reading in readings for part in reading.around}
     count = 0
     for count, passage in enumerate(passages, 1):  # noqa: B007
@@ -157,14 +192,17 @@ def check_passages(readings: Iterable[Reading], passages: Iterable[Passage]) -> 
             wanted -= {"previous", "next"}
         if not wanted:
             return
+
     for part in sorted(wanted) if count else ():
         raise ValueError(
-            f"the checkpoint reads {_NAMES[part]}, but no candidate of {count:,} passages has one; give data that have it, or "
+            f"the checkpoint reads {_NAMES[part]}, but no candidate of {count:,} passages has one; give "
+            "data that have it, or "
             "set missing_context = 'count' to rank without"
         )
 
 
 def neighbours(passage: Passage) -> dict[str, tuple[str, str]]:
-    """Of each sentence of a passage, by its id, the sentences before and after it; '' where the passage ends."""
+    """Of each sentence of a passage, by its id, the sentences before and after it; '' where the passage
+    ends."""
     texts = ["", *(sentence.text for sentence in passage.sentences), ""]
     return {sentence.sentence_id: (texts[n], texts[n + 2]) for n, sentence in enumerate(passage.sentences)}

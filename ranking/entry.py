@@ -1,7 +1,9 @@
-"""Facts of a reranker that the registry knows before it is loaded: its settings, its checkpoint, its training.
+"""Facts of a reranker that the registry knows before it is loaded: its settings, its checkpoint, its
+training.
 
-A method's package declares its entries in its `__init__.py`, which imports neither torch nor its own model: a job file is
-checked, and `--help` answers, without them. `ranking/rerankers/registry.py` has one line per package.
+A method's package declares its entries in its `__init__.py`, which imports neither torch nor its own model: a
+job file is checked, and `--help` answers, without them. `ranking/rerankers/registry.py` has one line per
+package.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     from answermill.ranking.reranker import Reranker, Resources, SentenceCoder
 
 SHIPPED = Path(__file__).with_name("checkpoints")
-"""Folder of the checkpoints that come with the package: a sub-folder for each, named as `Entry.checkpoint`."""
+"""Folder of the checkpoints that come with the package: a sub-folder for each, named as
+`Entry.checkpoint`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,8 @@ class StageBefore:
     """Of its scores."""
     reranker: str
     model: str | None = None
-    """Digest of its checkpoint, or of the encoder that it uses; None if it has no model, or nobody has looked."""
+    """Digest of its checkpoint, or of the encoder that it uses; None if it has no model, or nobody has
+    looked."""
 
 
 class StageSettings(Section):
@@ -43,7 +47,8 @@ class StageSettings(Section):
     keep: int | None = Field(None, ge=1, description="candidates kept per question; all if absent")
     checkpoint: str | None = Field(
         None,
-        description="model folder, for rerankers that have one; the shipped one if absent. For models that others have "
+        description="model folder, for rerankers that have one; the shipped one if absent. For models that "
+        "others have "
         "published also a hub name",
     )
 
@@ -61,7 +66,8 @@ class ContextStage(StageSettings):
 
     missing_context: Literal["count", "refuse"] = Field(
         "count",
-        description="if it reads titles, or neighbours, and no candidate of all the data has any: 'count' ranks without them "
+        description="if it reads titles, or neighbours, and no candidate of all the data has any: 'count' "
+        "ranks without them "
         "and counts the candidates, 'refuse' ends with an error (65)",
     )
 
@@ -71,7 +77,8 @@ class OneTextStage(ContextStage):
 
     context: list[Literal["sentence", "title", "previous", "next"]] = Field(
         ["sentence"],
-        description="what is read as one text, in this order; a title comes first and ends with a full stop for cross_encoder "
+        description="what is read as one text, in this order; a title comes first and ends with a full stop "
+        "for cross_encoder "
         "and late_interaction, else it stands before the rest as it does before an indexed passage's text",
     )
 
@@ -89,14 +96,16 @@ class OneTextStage(ContextStage):
 
 @dataclass(frozen=True, slots=True)
 class FileName:
-    """Marks a key whose text names a file or a model folder, or a list of them: what is in them decides the result."""
+    """Marks a key whose text names a file or a model folder, or a list of them: what is in them decides the
+    result."""
 
     required: bool = False
     """Whether it must be a file, as data are; else it may also be the name of a model."""
 
 
 class TrainingSettings(Section):
-    """The section of a training file that says what is trained. Each method has a subclass with its own keys."""
+    """The section of a training file that says what is trained. Each method has a subclass with its own
+    keys."""
 
     reranker: str = Field(description="model to train")
 
@@ -116,33 +125,40 @@ def file_names(settings: Section) -> Iterator[tuple[str, bool]]:
     """(name, whether it must be a file) of every file or model folder that the settings name."""
     for key, mark in file_keys(type(settings)).items():
         value = getattr(settings, key)
-        yield from ((name, mark.required) for name in ([value] if isinstance(value, str) else value or ()) if name)
+        yield from (
+            (name, mark.required) for name in ([value] if isinstance(value, str) else value or ()) if name
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Training:
     """Training of a reranker's checkpoint: a section of the training file, and the task that it builds.
 
-    Entries whose checkpoints have one format share it; the key `reranker` of the section is that format's name.
+    Entries whose checkpoints have one format share it; the key `reranker` of the section is that format's
+    name.
     """
 
     section: str
-    """Key of the section in a training file; if several trainings share it, its key `reranker` says which is meant."""
+    """Key of the section in a training file; if several trainings share it, its key `reranker` says which is
+    meant."""
     settings: type[TrainingSettings]
     task: str
-    """'module:function' that builds it: from a `answermill.ranking.training.inputs.TrainingInputs` to a `Built`."""
+    """'module:function' that builds it: from a `answermill.ranking.training.inputs.TrainingInputs` to a
+    `Built`."""
     learns_from: Literal["candidates", "passages"] = "candidates"
-    """Rows that the files of [data] hold: labelled candidates, or passages as `answermill passages` writes them."""
+    """Rows that the files of [data] hold: labelled candidates, or passages as `answermill passages` writes
+    them."""
     distils: bool = False
     """Whether it learns from teachers too: the training file may have a section [distil]."""
     start: str | None = None
-    """'module:function' that loads a checkpoint for a training to begin with: from its folder, and a function from a
-    transformer's name to its folder, to (model, tokenizer). None if no training begins with one."""
+    """'module:function' that loads a checkpoint for a training to begin with: from its folder, and a function
+    from a transformer's name to its folder, to (model, tokenizer). None if no training begins with one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A reranker's line in the registry. Locations are constants of the code: configuration never names a module."""
+    """A reranker's line in the registry. Locations are constants of the code: configuration never names a
+    module."""
 
     name: str
     """Of the reranker in job files; equal to the class' `name`."""
@@ -152,17 +168,21 @@ class Entry:
     former: str | None = None
     """Its former name, which job files may still have, and which no list shows."""
     checkpoint: str | None = None
-    """Name of its checkpoint format, and of its folder in `SHIPPED` if one is shipped; None if it has no model."""
+    """Name of its checkpoint format, and of its folder in `SHIPPED` if one is shipped; None if it has no
+    model."""
     uses_encoder: bool = False
-    """Whether it scores by the job's dense encoder, whose settings and files then decide the output of the plan."""
+    """Whether it scores by the job's dense encoder, whose settings and files then decide the output of the
+    plan."""
     pretrained: str | None = None
-    """What model, published by others, its stage's key `checkpoint` names by folder or hub name, in words; None if it takes no
-    such model."""
+    """What model, published by others, its stage's key `checkpoint` names by folder or hub name, in words;
+    None if it takes no such model."""
     sentence_codes: str | None = None
-    """'module:Class' of the `SentenceCoder` that encodes all sentences when they are indexed; None if nothing is stored."""
+    """'module:Class' of the `SentenceCoder` that encodes all sentences when they are indexed; None if nothing
+    is stored."""
     training: Training | None = None
     pairwise: bool = False
-    """Whether it scores every candidate, and a score depends on the question's text and what is read of the candidate alone."""
+    """Whether it scores every candidate, and a score depends on the question's text and what is read of the
+    candidate alone."""
 
     @property
     def stores_vectors(self) -> bool:
@@ -184,24 +204,35 @@ class Entry:
         """A stage of this reranker. Raises pydantic's ValidationError if a key or value is wrong."""
         return self.settings(reranker=self.name, **settings)
 
-    def folder(self, checkpoint: str | Path | None = None, model: Callable[[str], Path] = Path) -> Path | None:
-        """The folder of a stage's checkpoint: the one given, else the shipped one; None if the reranker has no model.
+    def folder(
+        self, checkpoint: str | Path | None = None, model: Callable[[str], Path] = Path
+    ) -> Path | None:
+        """The folder of a stage's checkpoint: the one given, else the shipped one; None if the reranker has
+        no model.
 
-        `model`: the name of a model that others have published to its folder. Raises ValueError if a checkpoint is given to a
-        reranker without a model, or none is given and none is shipped; and as `model`.
+        `model`: the name of a model that others have published to its folder. Raises ValueError if a
+        checkpoint is given to a reranker without a model, or none is given and none is shipped; and as
+        `model`.
         """
         if self.pretrained is not None:
             if checkpoint is None:
-                raise ValueError(f"{self.name} needs `checkpoint`: the folder, or the hub name, of {self.pretrained}")
+                raise ValueError(
+                    f"{self.name} needs `checkpoint`: the folder, or the hub name, of {self.pretrained}"
+                )
             return model(str(checkpoint))
+
         if self.checkpoint is None:
             if checkpoint is not None:
-                raise ValueError(f"{self.name} takes no checkpoint, but {str(checkpoint)!r} is given; leave it out")
+                raise ValueError(
+                    f"{self.name} takes no checkpoint, but {str(checkpoint)!r} is given; leave it out"
+                )
             return None
+
         if checkpoint is not None:
             return Path(checkpoint)
         if (SHIPPED / self.checkpoint / "config.json").is_file():
             return SHIPPED / self.checkpoint
+
         raise ValueError(f"{self.name} needs a checkpoint: the folder that `answermill train` wrote")
 
     def load(self, resources: Resources) -> Reranker:

@@ -1,4 +1,5 @@
-"""Labelled candidates as the ranked lists that rerankers read: a data set goes through the same `rerank` as a crawl."""
+"""Labelled candidates as the ranked lists that rerankers read: a data set goes through the same `rerank` as a
+crawl."""
 
 from __future__ import annotations
 
@@ -11,18 +12,25 @@ from answermill.schemas.ranked import Candidate, Hit, RankedList
 
 
 def ranked_list(candidates: Sequence[LabelledCandidate], neighbours: bool = True) -> RankedList:
-    """The candidates of one question, in their original order, as sentences; those of one document are its passage.
+    """The candidates of one question, in their original order, as sentences; those of one document are its
+    passage.
 
-    If the data set does not say the document, each candidate is a passage by itself. So it is if the set says its neighbours,
-    which are then the passage's other sentences; without `neighbours` it has none. Raises ValueError if there is no
-    candidate, or if the candidates belong to several questions.
+    If the data set does not say the document, each candidate is a passage by itself. So it is if the set says
+    its neighbours, which are then the passage's other sentences; without `neighbours` it has none. Raises
+    ValueError if there is no candidate, or if the candidates belong to several questions.
     """
     if not candidates or len({c.question_id for c in candidates}) > 1:
-        raise ValueError(f"{len(candidates)} candidates of {len({c.question_id for c in candidates})} questions; give one's")
+        raise ValueError(
+            f"{len(candidates)} candidates of {len({c.question_id for c in candidates})} questions; give "
+            "one's"
+        )
 
     question = Question(candidates[0].question_id, candidates[0].question)
     ranked: list[Candidate] = []
-    passages = groupby(candidates, key=lambda c: (c.doc_id or c.candidate_id, c.candidate_id if _knows_neighbours(c) else ""))
+    passages = groupby(
+        candidates, key=lambda c: (c.doc_id or c.candidate_id, c.candidate_id if _knows_neighbours(c) else "")
+    )
+
     for rank, ((doc_id, _), group) in enumerate(passages, 1):
         members = list(group)
         texts = [(candidate.candidate_id, candidate.text) for candidate in members]
@@ -31,23 +39,36 @@ def ranked_list(candidates: Sequence[LabelledCandidate], neighbours: bool = True
         # A candidate that knows its neighbours stands between them in a passage of three sentences.
         if neighbours and _knows_neighbours(members[0]):
             ((name, _),) = texts
-            before, after = ([(f"{name}:{side}", text)] if (text := getattr(members[0], side)) else [] for side in NEIGHBOURS)
+            before, after = (
+                [(f"{name}:{side}", text)] if (text := getattr(members[0], side)) else []
+                for side in NEIGHBOURS
+            )
             own, texts = slice(len(before), len(before) + 1), [*before, *texts, *after]
 
         sentences = _sentences(texts)
         text = "\n".join(text for _, text in texts)
-        hit = _hit(question, rank, Passage(f"{doc_id}#{rank - 1}", doc_id, "", members[0].title, 0, len(text), text, sentences))
+        hit = _hit(
+            question,
+            rank,
+            Passage(f"{doc_id}#{rank - 1}", doc_id, "", members[0].title, 0, len(text), text, sentences),
+        )
         ranked += [
             Candidate(hit, sentence, candidate.position, retrieval=_retrieval(candidate))
             for sentence, candidate in zip(sentences[own], members, strict=True)
         ]
+
     return RankedList(question, tuple(ranked))
 
 
 def _retrieval(candidate: LabelledCandidate) -> Mapping[str, float | None] | None:
-    """The set's columns of the candidate's retrieval; None if it is the passage of its hit that says where it stands."""
+    """The set's columns of the candidate's retrieval; None if it is the passage of its hit that says where it
+    stands."""
     columns = {name: getattr(candidate, name) for name in RETRIEVAL}
-    return columns if _knows_neighbours(candidate) or any(value is not None for value in columns.values()) else None
+    return (
+        columns
+        if _knows_neighbours(candidate) or any(value is not None for value in columns.values())
+        else None
+    )
 
 
 def _knows_neighbours(candidate: LabelledCandidate) -> bool:
@@ -55,9 +76,12 @@ def _knows_neighbours(candidate: LabelledCandidate) -> bool:
 
 
 def ranked_passages(passages: Sequence[LabelledPassage]) -> RankedList:
-    """The passages of one question, in their order. Raises ValueError if there is none, or if they belong to several."""
+    """The passages of one question, in their order. Raises ValueError if there is none, or if they belong to
+    several."""
     if not passages or len({p.question_id for p in passages}) > 1:
-        raise ValueError(f"{len(passages)} passages of {len({p.question_id for p in passages})} questions; give one's")
+        raise ValueError(
+            f"{len(passages)} passages of {len({p.question_id for p in passages})} questions; give one's"
+        )
     question = Question(passages[0].question_id, passages[0].question)
     ranked = []
     for rank, row in enumerate(passages, 1):

@@ -1,7 +1,8 @@
 """Plans of stages: SR_N = R_N ∘ … ∘ R_1, each stage with its own k_i (Cascade Transformer §3.2).
 
-A plan takes whole ranked lists and returns them. Passages become sentences, and sentences passages, where the next stage reads
-the other unit. No candidate is lost: each ends as one row, with its score in each stage that it passed and where it departed.
+A plan takes whole ranked lists and returns them. Passages become sentences, and sentences passages, where the
+next stage reads the other unit. No candidate is lost: each ends as one row, with its score in each stage that
+it passed and where it departed.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class StageWork:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A candidate removed before the end of the plan. `dropped_by`: the stage, or None if its passage took its place."""
+    """A candidate removed before the end of the plan. `dropped_by`: the stage, or None if its passage took
+    its place."""
 
     candidate: Candidate
     dropped_by: str | None
@@ -75,6 +77,7 @@ class Reranked:
     def _row(self, c: Candidate, rank: int | None, fate: str, dropped_by: str | None) -> ScoredCandidate:
         hit, passage = c.hit, c.hit.passage
         place = c.sentence or passage
+
         return ScoredCandidate(
             question_id=self.kept.question.question_id,
             question=self.kept.question.text,
@@ -104,8 +107,8 @@ class Reranked:
 def to_sentences(ranked: RankedList) -> RankedList:
     """The sentences of a list of passages, in the passages' order; each inherits its passage's scores.
 
-    A sentence of two passages is taken once, from the one that was retrieved first. Passages that `to_passages` made give
-    back the sentences that were eligible then, at the positions that they had.
+    A sentence of two passages is taken once, from the one that was retrieved first. Passages that
+    `to_passages` made give back the sentences that were eligible then, at the positions that they had.
     """
     owner: dict[str, tuple[str, int]] = {}  # sentence id → (passage id, position)
     for candidate in sorted(ranked.candidates, key=lambda c: c.position):
@@ -122,9 +125,11 @@ def to_sentences(ranked: RankedList) -> RankedList:
 
 
 def to_passages(ranked: RankedList) -> RankedList:
-    """The passages of a list of sentences, in the order of each one's best sentence, whose scores it inherits.
+    """The passages of a list of sentences, in the order of each one's best sentence, whose scores it
+    inherits.
 
-    Only the list's sentences remain eligible: a sentence that was dropped before does not come back from its passage.
+    Only the list's sentences remain eligible: a sentence that was dropped before does not come back from its
+    passage.
     """
     best: dict[str, Candidate] = {}
     eligible: dict[str, dict[str, int]] = defaultdict(dict)
@@ -133,7 +138,8 @@ def to_passages(ranked: RankedList) -> RankedList:
         best.setdefault(passage_id, candidate)
         eligible[passage_id][candidate.candidate_id] = candidate.position
     passages = (
-        replace(c, sentence=None, position=c.hit.rank - 1, eligible=eligible[passage_id]) for passage_id, c in best.items()
+        replace(c, sentence=None, position=c.hit.rank - 1, eligible=eligible[passage_id])
+        for passage_id, c in best.items()
     )
     return RankedList(ranked.question, tuple(passages))
 
@@ -146,10 +152,10 @@ def run_stages(
 ) -> list[Reranked]:
     """Run the plan over whole lists whose candidates are of `unit`; `tell` hears what each stage did.
 
-    A sentence that was grouped may come back from its passage, and ends as one row, of its last departure. One that a stage
-    has dropped may not come back, though a stage that reads passages reads all their text.
-    Raises RuntimeError if a reranker breaks its contract (adds, repeats or unsorts candidates), naming the question;
-    ScoreNotFinite if a score is NaN or infinite, naming stage, checkpoint, question and candidate.
+    A sentence that was grouped may come back from its passage, and ends as one row, of its last departure.
+    One that a stage has dropped may not come back, though a stage that reads passages reads all their text.
+    Raises RuntimeError if a reranker breaks its contract (adds, repeats or unsorts candidates), naming the
+    question; ScoreNotFinite if a score is NaN or infinite, naming stage, checkpoint, question and candidate.
     """
     current = list(lists)
     departed: list[list[Departure]] = [[] for _ in current]
@@ -162,24 +168,37 @@ def run_stages(
 
         _of_card()  # leaves out what callers before this one have had computed
         began = time.perf_counter()
+
         with naming(f"stage {stage.name}", stage.checkpoint):
-            before, current = current, [_name_scores(stage, ranked) for ranked in stage.reranker.rerank(current)]
+            before, current = (
+                current,
+                [_name_scores(stage, ranked) for ranked in stage.reranker.rerank(current)],
+            )
+
         microseconds = round(1e6 * (time.perf_counter() - began))
 
         unit = stage.reranker.writes
         if len(current) != len(before):
-            raise RuntimeError(f"stage {stage.name}: {len(before)} lists came in and {len(current)} came back")
+            raise RuntimeError(
+                f"stage {stage.name}: {len(before)} lists came in and {len(current)} came back"
+            )
+
         for n, (incoming, returned) in enumerate(zip(before, current, strict=True)):
             _check_contract(stage, incoming, returned)
             current[n], departures = _cut(stage, incoming, returned)
             departed[n] += departures
+
         tell(StageWork(stage.name, _size(before), _size(current), microseconds, *_of_card()))
-    return [Reranked(ranked, _last_departures(ranked, ended)) for ranked, ended in zip(current, departed, strict=True)]
+
+    return [
+        Reranked(ranked, _last_departures(ranked, ended))
+        for ranked, ended in zip(current, departed, strict=True)
+    ]
 
 
 def _of_card() -> tuple[int, int]:
-    """For how many microseconds a graphics card was at work since the last call, and the bytes that were taken of it at the
-    most: none, where nothing has imported torch, which takes a second."""
+    """For how many microseconds a graphics card was at work since the last call, and the bytes that were
+    taken of it at the most: none, where nothing has imported torch, which takes a second."""
     devices = sys.modules.get("answermill.ranking.transformer.devices")
     return (int(devices.BUSY.take()), int(devices.PEAK.take())) if devices is not None else (0, 0)
 
@@ -191,8 +210,8 @@ def _size(lists: Sequence[RankedList]) -> int:
 def _cut(stage: Stage, incoming: RankedList, returned: RankedList) -> tuple[RankedList, list[Departure]]:
     """The first `keep` candidates that a stage returned, and the others as departures, worst first.
 
-    Those that left within the stage with a score come before those that `keep` cut, and those that it did not return at all
-    after them. A passage in whose place one of its sentences was returned has not departed.
+    Those that left within the stage with a score come before those that `keep` cut, and those that it did not
+    return at all after them. A passage in whose place one of its sentences was returned has not departed.
     """
     kept = RankedList(returned.question, returned.candidates[: stage.keep])
     known = {c.candidate_id for c in (*returned.candidates, *returned.left)}
@@ -216,31 +235,42 @@ def _last_departures(kept: RankedList, departures: Sequence[Departure]) -> tuple
 def check_plan(stages: Sequence[tuple[str, type[Reranker], int | None]], unit: Unit = "passage") -> None:
     """Refuse a plan whose stages do not fit one another: (name, reranker, keep) per stage.
 
-    Raises ValueError with the stage's number if a name comes twice, `keep` is below 1, or grows without a change of unit.
+    Raises ValueError with the stage's number if a name comes twice, `keep` is below 1, or grows without a
+    change of unit.
     """
     names: set[str] = set()
+
     bound: int | None = None
     for n, (name, reranker, keep) in enumerate(stages):
         where = f"rerank.stages.{n}"
         if name in names:
             raise ValueError(f"{where}: two stages are named {name!r}; give one another `name`")
+
         names.add(name)
         if keep is not None and keep < 1:
             raise ValueError(f"{where} ({name}): keep = {keep}; it must be at least 1")
+
         if reranker.reads != unit or reranker.writes != reranker.reads:
             bound = None
         unit = reranker.writes
         if keep is not None and bound is not None and keep > bound:
-            raise ValueError(f"{where} ({name}): keep = {keep} grows; the stages before leave {bound} at the most")
+            raise ValueError(
+                f"{where} ({name}): keep = {keep} grows; the stages before leave {bound} at the most"
+            )
+
         bound = keep if keep is not None else bound
 
 
 def _name_scores(stage: Stage, ranked: RankedList) -> RankedList:
-    """The list with the stage's name, in place of its reranker's, on each candidate's last score: the one just given."""
+    """The list with the stage's name, in place of its reranker's, on each candidate's last score: the one
+    just given."""
     if stage.name == stage.reranker.name:
         return ranked
     candidates, left = (
-        tuple(replace(c, stages=(*c.stages[:-1], replace(c.stages[-1], stage=stage.name))) if c.stages else c for c in part)
+        tuple(
+            replace(c, stages=(*c.stages[:-1], replace(c.stages[-1], stage=stage.name))) if c.stages else c
+            for c in part
+        )
         for part in (ranked.candidates, ranked.left)
     )
     return RankedList(ranked.question, candidates, left)
@@ -259,10 +289,13 @@ def _check_contract(stage: Stage, before: RankedList, after: RankedList) -> None
     if stage.reranker.reads == "passage" and stage.reranker.writes == "sentence":
         known = {s.sentence_id for c in before.candidates for s in c.sentences}
     if not known.issuperset(ids):
-        raise RuntimeError(f"{where}: came back with unknown candidates, e.g. {next(i for i in ids if i not in known)}")
+        raise RuntimeError(
+            f"{where}: came back with unknown candidates, e.g. {next(i for i in ids if i not in known)}"
+        )
 
     if any(c.stages[-1].rank is not None for c in after.left):
         raise RuntimeError(f"{where}: a candidate that left within the stage has a rank")
+
     scores = [c.stages[-1].score for c in after.candidates]
     if scores != sorted(scores, reverse=True):
         raise RuntimeError(f"{where}: the list is not sorted by score")

@@ -1,4 +1,5 @@
-"""Interface of rerankers: the `Reranker` protocol, the `Resources` that it is loaded with, and the order of a list."""
+"""Interface of rerankers: the `Reranker` protocol, the `Resources` that it is loaded with, and the order of a
+list."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ Settings = TypeVar("Settings", bound=StageSettings)
 
 
 SCORE_DECIMALS = 6
-"""Scores are rounded to this number of decimals before they order a list: the noise of the arithmetic decides nothing."""
+"""Scores are rounded to this number of decimals before they order a list: the noise of the arithmetic decides
+nothing."""
 
 
 class SentenceEncoder(Protocol):
@@ -45,9 +47,11 @@ class SentenceEncoder(Protocol):
 class LoadEncoder(Protocol):
     """Loads a published encoder of sentences."""
 
-    def __call__(self, name: str, *, max_tokens: int, precision: Literal["auto", "fp32", "bf16"]) -> SentenceEncoder:
-        """By folder or hub name; `max_tokens`: after which a text is cut, at most what the model takes. Raises RuntimeError if
-        it cannot be had."""
+    def __call__(
+        self, name: str, *, max_tokens: int, precision: Literal["auto", "fp32", "bf16"]
+    ) -> SentenceEncoder:
+        """By folder or hub name; `max_tokens`: after which a text is cut, at most what the model takes.
+        Raises RuntimeError if it cannot be had."""
         ...
 
 
@@ -73,7 +77,8 @@ class SentenceCodes(Protocol):
     """Codes that index stored of all sentences for one model."""
 
     def find(self, texts: Sequence[tuple[str, ...]]) -> Sequence[StoredCode | None]:
-        """One code per text, which is a sentence with the parts that are encoded with it; None for one that is not stored."""
+        """One code per text, which is a sentence with the parts that are encoded with it; None for one that
+        is not stored."""
         ...
 
 
@@ -103,7 +108,8 @@ class Resources:
     settings: StageSettings
     """The stage's, of the class that the reranker's entry names."""
     checkpoint: Path | None
-    """The stage's model folder, or the shipped one; None for a reranker without a model. See `Entry.folder`."""
+    """The stage's model folder, or the shipped one; None for a reranker without a model. See
+    `Entry.folder`."""
     encoder: Callable[[], SentenceEncoder]
     """The job's dense encoder, loaded when it is called for."""
     model: Callable[[str], Path] = Path
@@ -124,9 +130,12 @@ class Resources:
     """Loads an encoder that is the stage's own."""
 
     def stage(self, kind: type[Settings]) -> Settings:
-        """The settings, as those of a reranker with further keys. Raises TypeError if they are another reranker's."""
+        """The settings, as those of a reranker with further keys. Raises TypeError if they are another
+        reranker's."""
         if not isinstance(self.settings, kind):
-            raise TypeError(f"{kind.__name__} expected, but the stage's settings are {type(self.settings).__name__}")
+            raise TypeError(
+                f"{kind.__name__} expected, but the stage's settings are {type(self.settings).__name__}"
+            )
         return self.settings
 
     def scored_by(self, reranker: str) -> str | None:
@@ -136,12 +145,15 @@ class Resources:
     def folder(self) -> Path:
         """The checkpoint. Raises ValueError if there is none."""
         if self.checkpoint is None:
-            raise ValueError(f"{self.settings.reranker} needs a checkpoint: the folder that `answermill train` wrote")
+            raise ValueError(
+                f"{self.settings.reranker} needs a checkpoint: the folder that `answermill train` wrote"
+            )
         return self.checkpoint
 
 
 class SentenceCoder(Protocol):
-    """Encodes all sentences when they are indexed, for a reranker that reads the codes later (`Entry.sentence_codes`)."""
+    """Encodes all sentences when they are indexed, for a reranker that reads the codes later
+    (`Entry.sentence_codes`)."""
 
     width: int
     """Bits of a row: of a token, or of a sentence's whole vector."""
@@ -154,8 +166,8 @@ class SentenceCoder(Protocol):
 
     @classmethod
     def decisive(cls, stage: StageSettings, checkpoint: Path | None) -> tuple[str, ...] | None:
-        """The stage's settings that decide its codes beside the model; None if it reads none. Raises ValueError if the
-        checkpoint is none of the reranker."""
+        """The stage's settings that decide its codes beside the model; None if it reads none. Raises
+        ValueError if the checkpoint is none of the reranker."""
         ...
 
     @classmethod
@@ -169,10 +181,10 @@ class SentenceCoder(Protocol):
 class Reranker(Protocol):
     """R : Q × P(A) → P(A)  (Cascade Transformer §3.2), over a batch of questions.
 
-    Each list comes in best first and leaves best first: a subset of its candidates (or, for an extractor, sentences of
-    them) with this stage's score added; `left` may name those that it scored and dropped. The incoming order matters to
-    list-wise models; ties keep it. A candidate's score depends on its question's list alone, never on the other lists of the
-    call.
+    Each list comes in best first and leaves best first: a subset of its candidates (or, for an extractor,
+    sentences of them) with this stage's score added; `left` may name those that it scored and dropped. The
+    incoming order matters to list-wise models; ties keep it. A candidate's score depends on its question's
+    list alone, never on the other lists of the call.
     """
 
     name: ClassVar[str]
@@ -197,14 +209,16 @@ class Costed(Protocol):
 
 
 class ScoreNotFinite(RuntimeError):
-    """A model gave a candidate no number as its score; the message names the stage, the question and the candidate."""
+    """A model gave a candidate no number as its score; the message names the stage, the question and the
+    candidate."""
 
     exit_code = 65
 
 
 @contextmanager
 def naming(where: str, checkpoint: Path | None) -> Iterator[None]:
-    """Add where it was, such as the stage of the plan, and the model's folder to a `ScoreNotFinite` raised in the block."""
+    """Add where it was, such as the stage of the plan, and the model's folder to a `ScoreNotFinite` raised in
+    the block."""
     try:
         yield
     except ScoreNotFinite as e:
@@ -213,12 +227,14 @@ def naming(where: str, checkpoint: Path | None) -> Iterator[None]:
 
 
 def check_finite(ranked: RankedList, scores: npt.NDArray[np.floating], stage: str) -> None:
-    """Raises ScoreNotFinite, with the first candidate that has one, where a score [candidates, …] is NaN or infinite."""
+    """Raises ScoreNotFinite, with the first candidate that has one, where a score [candidates, …] is NaN or
+    infinite."""
     if np.isfinite(scores).all():
         return
     row, *place = (int(n) for n in np.argwhere(~np.isfinite(scores))[0])
     raise ScoreNotFinite(
-        f"{stage}: score {scores[(row, *place)]} for candidate {ranked.candidates[row].candidate_id} of question "
+        f"{stage}: score {scores[(row, *place)]} for candidate {ranked.candidates[row].candidate_id} of "
+        "question "
         f"{ranked.question.question_id}; the model is damaged or was never sound, give another one"
     )
 
@@ -229,27 +245,38 @@ def rounded(scores: Iterable[float]) -> list[float]:
 
 
 def order_by(
-    ranked: RankedList, scores: Sequence[float] | npt.NDArray[np.floating], stage: str, exit: int | None = None
+    ranked: RankedList,
+    scores: Sequence[float] | npt.NDArray[np.floating],
+    stage: str,
+    exit: int | None = None,
 ) -> RankedList:
-    """The list ordered by `scores` (one per candidate, in the list's order), which become the score of `stage`.
+    """The list ordered by `scores` (one per candidate, in the list's order), which become the score of
+    `stage`.
 
-    Higher is better; ties keep the incoming order. `exit`: that of the model which gave them, if it has several. Raises
-    ScoreNotFinite on a score that is NaN or infinite.
+    Higher is better; ties keep the incoming order. `exit`: that of the model which gave them, if it has
+    several. Raises ScoreNotFinite on a score that is NaN or infinite.
     """
     values = rounded(scores)
     if len(values) != len(ranked.candidates):
         raise ValueError(
-            f"{stage}: {len(values)} scores for {len(ranked.candidates)} candidates of question {ranked.question.question_id}"
+            f"{stage}: {len(values)} scores for {len(ranked.candidates)} candidates of question "
+            f"{ranked.question.question_id}"
         )
+
     check_finite(ranked, np.array(values, np.float64), stage)
     order = sorted(range(len(values)), key=lambda i: -values[i])
     candidates = (
-        replace(ranked.candidates[i], stages=(*ranked.candidates[i].stages, StageScore(stage, values[i], rank, exit)))
+        replace(
+            ranked.candidates[i],
+            stages=(*ranked.candidates[i].stages, StageScore(stage, values[i], rank, exit)),
+        )
         for rank, i in enumerate(order, 1)
     )
+
     return RankedList(ranked.question, tuple(candidates))
 
 
 def left_at(candidate: Candidate, score: float, stage: str, exit: int) -> Candidate:
-    """A candidate that leaves within a stage, with the score of the exit, counted from 1, at which it does."""
+    """A candidate that leaves within a stage, with the score of the exit, counted from 1, at which it
+    does."""
     return replace(candidate, stages=(*candidate.stages, StageScore(stage, rounded([score])[0], None, exit)))

@@ -11,7 +11,9 @@ from answermill.schemas.record import Record, column, record
 class Task(Record):
     """A question and a sentence that people judge: does it answer? With how it came to be chosen."""
 
-    task_id: str = column(pa.string(), "16 hex digits of the SHA-256 of question_id and sentence_id: the same in every export")
+    task_id: str = column(
+        pa.string(), "16 hex digits of the SHA-256 of question_id and sentence_id: the same in every export"
+    )
     question_id: str = column(pa.string(), "Question.question_id")
     question: str = column(pa.string(), "Question.text")
     sentence_id: str = column(pa.string(), "Sentence.sentence_id")
@@ -23,12 +25,20 @@ class Task(Record):
     end: int = column(pa.int64(), "code point after its last")
     title: str = column(pa.string(), "Document.title")
     url: str = column(pa.string(), "Document.url")
-    text_hash: str = column(pa.string(), "16 hex digits of the SHA-256 of question and sentence: another one is another text")
-    score: float = column(pa.float64(), "of the last stage that scored it, else of retrieval; higher is better")
+    text_hash: str = column(
+        pa.string(), "16 hex digits of the SHA-256 of question and sentence: another one is another text"
+    )
+    score: float = column(
+        pa.float64(), "of the last stage that scored it, else of retrieval; higher is better"
+    )
     rank: int | None = column(pa.int32(), "ScoredCandidate.rank; null if it left the plan before its end")
-    stratum: str = column(pa.string(), "'top', 'random' (below the top) or 'control' (of a known label; packs hide which)")
+    stratum: str = column(
+        pa.string(), "'top', 'random' (below the top) or 'control' (of a known label; packs hide which)"
+    )
     probability: float = column(pa.float64(), "with which its stratum took it, over seeds; 1 in the top")
-    expected: int | None = column(pa.int8(), "the known label if there is one, whatever the stratum; packs hide it")
+    expected: int | None = column(
+        pa.int8(), "the known label if there is one, whatever the stratum; packs hide it"
+    )
     annotators: int = column(pa.int32(), "people who are to judge it")
 
 

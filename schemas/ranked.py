@@ -1,7 +1,9 @@
-"""Ranked lists: what retrieval found for a question, what rerankers make of it, and the row that is published.
+"""Ranked lists: what retrieval found for a question, what rerankers make of it, and the row that is
+published.
 
-`RankedList` is the one noun of the pipeline. A candidate is a passage or a sentence; either way it carries the passage
-that retrieval found, so the passage around a sentence, its page and its ranks in the indexes are never looked up again.
+`RankedList` is the one noun of the pipeline. A candidate is a passage or a sentence; either way it carries
+the passage that retrieval found, so the passage around a sentence, its page and its ranks in the indexes are
+never looked up again.
 """
 
 from __future__ import annotations
@@ -20,15 +22,22 @@ Unit = Literal["passage", "sentence"]
 
 @record
 class Hit(Record):
-    """A passage that retrieval found for a question, with its score and rank in each index; ranks count from 1."""
+    """A passage that retrieval found for a question, with its score and rank in each index; ranks count from
+    1."""
 
     question_id: str = column(pa.string(), "Question.question_id")
     question: str = column(pa.string(), "Question.text")
     rank: int = column(pa.int32(), "rank after fusion")
-    fused_score: float = column(pa.float64(), "reciprocal rank fusion: sum over sources of 1 / (retrieve.fusion_k + rank)")
-    bm25_score: float | None = column(pa.float64(), "BM25 over the whole corpus; null where BM25 did not return it")
+    fused_score: float = column(
+        pa.float64(), "reciprocal rank fusion: sum over sources of 1 / (retrieve.fusion_k + rank)"
+    )
+    bm25_score: float | None = column(
+        pa.float64(), "BM25 over the whole corpus; null where BM25 did not return it"
+    )
     bm25_rank: int | None = column(pa.int32(), "rank by BM25 over all shards")
-    dense_score: float | None = column(pa.float64(), "inner product of the encoders' vectors; null if not returned")
+    dense_score: float | None = column(
+        pa.float64(), "inner product of the encoders' vectors; null if not returned"
+    )
     dense_rank: int | None = column(pa.int32(), "rank by the dense index over all shards")
     passage: Passage = one(Passage, "the passage")
 
@@ -39,9 +48,13 @@ class StageScore(Record):
 
     stage: str = column(pa.string(), "name of the stage; its reranker's name if the job gives none")
     score: float = column(pa.float64(), "higher is better; comparable within a question and stage only")
-    rank: int | None = column(pa.int32(), "rank in the list that the stage returned, from 1; null if it left within the stage")
+    rank: int | None = column(
+        pa.int32(), "rank in the list that the stage returned, from 1; null if it left within the stage"
+    )
     exit: int | None = column(
-        pa.int32(), "number, from 1, of the model's exit that gave the score; null if the model has only one", default=None
+        pa.int32(),
+        "number, from 1, of the model's exit that gave the score; null if the model has only one",
+        default=None,
     )
 
 
@@ -49,8 +62,8 @@ class StageScore(Record):
 class Candidate:
     """A passage, or one of its sentences, on its way through the stages.
 
-    `position` counts from 0 in the original order (retrieval rank, then reading order) and never changes; list-wise
-    models and ties need it.
+    `position` counts from 0 in the original order (retrieval rank, then reading order) and never changes;
+    list-wise models and ties need it.
     """
 
     hit: Hit
@@ -58,11 +71,11 @@ class Candidate:
     position: int
     stages: tuple[StageScore, ...] = ()
     eligible: Mapping[str, int] | None = None
-    """Of a passage whose sentences were candidates before: sentence id → position of those that may still be returned, which
-    are all but the dropped ones. None: all of its sentences may."""
+    """Of a passage whose sentences were candidates before: sentence id → position of those that may still be
+    returned, which are all but the dropped ones. None: all of its sentences may."""
     retrieval: Mapping[str, float | None] | None = None
-    """Columns `labels.RETRIEVAL` of a data set's candidate, if the set says how it was retrieved; a null column is unknown.
-    None: its hit says so, in the list as it is."""
+    """Columns `labels.RETRIEVAL` of a data set's candidate, if the set says how it was retrieved; a null
+    column is unknown. None: its hit says so, in the list as it is."""
 
     @property
     def sentences(self) -> tuple[Sentence, ...]:
@@ -95,8 +108,9 @@ class RankedList:
     question: Question
     candidates: tuple[Candidate, ...]
     left: tuple[Candidate, ...] = ()
-    """Of a list that a stage returned: those that left within it with a score of it, whose rank is None; the first to leave is
-    the first. What a stage does not return and does not name here left without a score of it."""
+    """Of a list that a stage returned: those that left within it with a score of it, whose rank is None; the
+    first to leave is the first. What a stage does not return and does not name here left without a score of
+    it."""
 
 
 @record
@@ -115,7 +129,9 @@ class ScoredCandidate(Record):
     end: int = column(pa.int64(), "code point after its last")
     text: str = column(pa.string(), "Document.text[start:end]")
     rank: int | None = column(pa.int32(), "rank in the plan's result, from 1; null if it left before")
-    fate: str = column(pa.string(), "'kept'; 'dropped' by a stage; 'grouped' if a later stage read its passage instead")
+    fate: str = column(
+        pa.string(), "'kept'; 'dropped' by a stage; 'grouped' if a later stage read its passage instead"
+    )
     dropped_by: str | None = column(pa.string(), "the stage that dropped it")
     position: int = column(pa.int32(), "original order, from 0: retrieval rank, then reading order")
     retrieved_rank: int = column(pa.int32(), "Hit.rank of the passage")
@@ -124,24 +140,29 @@ class ScoredCandidate(Record):
     bm25_rank: int | None = column(pa.int32(), "Hit.bm25_rank")
     dense_score: float | None = column(pa.float64(), "Hit.dense_score")
     dense_rank: int | None = column(pa.int32(), "Hit.dense_rank")
-    stages: tuple[StageScore, ...] = many(StageScore, "scores of the stages that scored this candidate, in plan order")
+    stages: tuple[StageScore, ...] = many(
+        StageScore, "scores of the stages that scored this candidate, in plan order"
+    )
 
 
 def answer_unit(rows: Iterable[tuple[str, int | None]]) -> str:
-    """The unit in which a plan ends, from the unit and rank of its candidates: that of a kept one. Only a plan that extracts
-    sentences can keep none of a question."""
+    """The unit in which a plan ends, from the unit and rank of its candidates: that of a kept one. Only a
+    plan that extracts sentences can keep none of a question."""
     return next((unit for unit, rank in rows if rank is not None), "sentence")
 
 
 @record
 class Answer(Record):
-    """The best candidate of one question, with its page and its place in the crawl; all is null where no candidate was kept."""
+    """The best candidate of one question, with its page and its place in the crawl; all is null where no
+    candidate was kept."""
 
     question_id: str = column(pa.string(), "Question.question_id")
     question: str = column(pa.string(), "Question.text")
     answer: str | None = column(pa.string(), "ScoredCandidate.text of rank 1", default=None)
     unit: str | None = column(pa.string(), "'passage' or 'sentence'", default=None)
-    score: float | None = column(pa.float64(), "of the last stage that scored it; null in a plan without scores", default=None)
+    score: float | None = column(
+        pa.float64(), "of the last stage that scored it; null in a plan without scores", default=None
+    )
     title: str | None = column(pa.string(), "Document.title", default=None)
     url: str | None = column(pa.string(), "Document.url", default=None)
     candidate_id: str | None = column(pa.string(), "passage_id or sentence_id", default=None)
@@ -149,6 +170,8 @@ class Answer(Record):
     doc_id: str | None = column(pa.string(), "Document.doc_id", default=None)
     start: int | None = column(pa.int64(), "code point of Document.text at which it starts", default=None)
     end: int | None = column(pa.int64(), "code point after its last", default=None)
-    source_file: str | None = column(pa.string(), "Document.source_file; null where there is no page", default=None)
+    source_file: str | None = column(
+        pa.string(), "Document.source_file; null where there is no page", default=None
+    )
     source_offset: int | None = column(pa.int64(), "Document.source_offset", default=None)
     source_record: str | None = column(pa.string(), "Document.source_record", default=None)

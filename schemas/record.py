@@ -5,8 +5,8 @@
         "A sentence of one document."
         sentence_id: str = column(pa.string(), "'<doc_id>@<start>'")
 
-A field whose annotation admits None is nullable in Arrow, every other one is not. What a column means travels inside
-the Parquet file, as the field's metadata `description`; `describe()` prints the same as a table.
+A field whose annotation admits None is nullable in Arrow, every other one is not. What a column means travels
+inside the Parquet file, as the field's metadata `description`; `describe()` prints the same as a table.
 """
 
 from __future__ import annotations
@@ -59,12 +59,14 @@ class Record:
 
     @classmethod
     def schema(cls) -> pa.Schema:
-        """The Arrow schema; field metadata hold the column descriptions, schema metadata the record's name and fingerprint."""
+        """The Arrow schema; field metadata hold the column descriptions, schema metadata the record's name
+        and fingerprint."""
         return cls._arrow
 
     @classmethod
     def fingerprint(cls) -> str:
-        """16 hex digits that change if a column's name, type, nullability or place does (not with its description).
+        """16 hex digits that change if a column's name, type, nullability or place does (not with its
+        description).
 
         Types have names of our own in it, so that it is the same under every release of pyarrow.
         """
@@ -115,10 +117,17 @@ class Record:
         """The data dictionary: (column, Arrow type, meaning), nested columns as 'outer.inner'."""
         rows = []
         for (name, nested, _), field in zip(cls._fields, cls._arrow, strict=True):
-            kind = ("list of " if pa.types.is_list(field.type) else "") + nested.__name__ if nested else str(field.type)
-            rows.append((name, kind + (" or null" if field.nullable else ""), field.metadata[b"description"].decode()))
+            kind = (
+                ("list of " if pa.types.is_list(field.type) else "") + nested.__name__
+                if nested
+                else str(field.type)
+            )
+            rows.append(
+                (name, kind + (" or null" if field.nullable else ""), field.metadata[b"description"].decode())
+            )
             if nested is not None:
                 rows += [(f"{name}.{inner}", t, d) for inner, t, d in nested.describe()]
+
         return rows
 
 
@@ -139,7 +148,8 @@ def _column_name(field: pa.Field) -> list[Any]:
 
 
 def _type_name(arrow_type: pa.DataType) -> Any:
-    """A type as JSON: its name; ["list", type, whether elements may be null]; ["struct", column, column, …]."""
+    """A type as JSON: its name; ["list", type, whether elements may be null]; ["struct", column, column,
+    …]."""
     if pa.types.is_list(arrow_type):
         return ["list", _type_name(arrow_type.value_type), arrow_type.value_field.nullable]
     if pa.types.is_struct(arrow_type):
@@ -160,4 +170,7 @@ def _arrow_schema(cls: type[Record]) -> pa.Schema:
                 arrow_type = pa.list_(pa.field("element", arrow_type, nullable=False))
         nullable = type(None) in getattr(hints[f.name], "__args__", ())
         fields.append(pa.field(f.name, arrow_type, nullable, {"description": f.metadata["description"]}))
-    return pa.schema(fields, metadata={"record": cls.__name__, "description": " ".join((cls.__doc__ or "").split())})
+
+    return pa.schema(
+        fields, metadata={"record": cls.__name__, "description": " ".join((cls.__doc__ or "").split())}
+    )

@@ -1,4 +1,5 @@
-"""Findings of `answermill tune`: a dev set's scores at every exit of a cascade, and what drop schedules make of them."""
+"""Findings of `answermill tune`: a dev set's scores at every exit of a cascade, and what drop schedules make
+of them."""
 
 from __future__ import annotations
 
@@ -13,16 +14,23 @@ class ExitScore(Record):
 
     question_id: str = column(pa.string(), "LabelledCandidate.question_id")
     candidate_id: str = column(pa.string(), "LabelledCandidate.candidate_id")
-    position: int = column(pa.int32(), "place in the list that came in, from 0; of equal scores the later one is dropped first")
+    position: int = column(
+        pa.int32(), "place in the list that came in, from 0; of equal scores the later one is dropped first"
+    )
     label: int = column(pa.int8(), "1 = answers the question, 0 = does not")
     tokens: int = column(pa.int32(), "tokens of question and candidate that go through the layers")
-    exits: tuple[int, ...] = column(pa.list_(pa.int32()), "layers after which there is a classifier; the same in every row")
-    scores: tuple[float, ...] = column(pa.list_(pa.float64()), "score after each of these layers, rounded as for ordering")
+    exits: tuple[int, ...] = column(
+        pa.list_(pa.int32()), "layers after which there is a classifier; the same in every row"
+    )
+    scores: tuple[float, ...] = column(
+        pa.list_(pa.float64()), "score after each of these layers, rounded as for ordering"
+    )
 
 
 @record
 class ScheduleScore(Record):
-    """One drop schedule on one dev set. Metrics are means over the answerable questions, exact under ties, 0 to 1."""
+    """One drop schedule on one dev set. Metrics are means over the answerable questions, exact under ties, 0
+    to 1."""
 
     drops: tuple[float, ...] = column(
         pa.list_(pa.float64()), "share of a question's candidates that leaves at each exit but the last"

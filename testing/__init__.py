@@ -1,1 +1,2 @@
-"""Helpers that tests, benchmarks and experiments share: engines, servers, small jobs, the harness of a measurement."""
+"""Helpers that tests, benchmarks and experiments share: engines, servers, small jobs, the harness of a
+measurement."""

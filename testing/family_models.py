@@ -1,5 +1,5 @@
-"""Random sequence classifiers of each family, with tokenizers of the family's kind that are trained on a few texts: no network,
-no weights of others. What a published model of the family is in all but its numbers."""
+"""Random sequence classifiers of each family, with tokenizers of the family's kind that are trained on a few
+texts: no network, no weights of others. What a published model of the family is in all but its numbers."""
 
 from __future__ import annotations
 
@@ -87,31 +87,53 @@ def write_classifier(
     words: int = 400,
     seed: int = 0,
 ) -> Path:
-    """A model folder as `save_pretrained` writes it; its scores spread, as those of freshly drawn weights do not."""
+    """A model folder as `save_pretrained` writes it; its scores spread, as those of freshly drawn weights do
+    not."""
     model = FAMILIES[family]
     tokenizer = tokenizer_of(model, texts, words)
     offset = 2 if family in ("roberta", "xlm-roberta", "camembert", "mpnet") else 0
-    sizes = {"hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": 4, "intermediate_size": 2 * width}
+    sizes = {
+        "hidden_size": width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 4,
+        "intermediate_size": 2 * width,
+    }
+
     if family == "distilbert":
         sizes = {"dim": width, "n_layers": layers, "n_heads": 4, "hidden_dim": 2 * width}
     config = getattr(transformers, f"{model.kind}Config")(
-        vocab_size=len(tokenizer), max_position_embeddings=positions + offset, num_labels=classes, **sizes, **model.settings
+        vocab_size=len(tokenizer),
+        max_position_embeddings=positions + offset,
+        num_labels=classes,
+        **sizes,
+        **model.settings,
     )
+
     torch.manual_seed(seed)
     classifier = getattr(transformers, f"{model.kind}ForSequenceClassification")(config)
+
     with torch.no_grad():
         for parameter in classifier.parameters():
             parameter.mul_(4 if parameter.dim() > 1 else 1).add_(0.02 * torch.randn_like(parameter))
-        tokens = tokenizer(list(texts), padding=True, truncation=True, max_length=positions, return_tensors="pt")
+        tokens = tokenizer(
+            list(texts), padding=True, truncation=True, max_length=positions, return_tensors="pt"
+        )
         logits = classifier.eval()(**tokens).logits  # [texts, classes]
-        head = [each for each in classifier.modules() if isinstance(each, torch.nn.Linear) and each.out_features == classes][-1]
+        head = [
+            each
+            for each in classifier.modules()
+            if isinstance(each, torch.nn.Linear) and each.out_features == classes
+        ][-1]
         head.weight.div_(logits.std(0)[:, None])
+
         head.bias.sub_(logits.mean(0)).div_(logits.std(0))
+
     classifier.save_pretrained(folder)
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.model_max_length = positions
     tokenizer.save_pretrained(folder)
+
     return folder
 
 
@@ -120,23 +142,31 @@ def tokenizer_of(model: FamilyModel, texts: Sequence[str], words: int = 400) -> 
     first, separator = model.first, model.separator
     padding, unknown = ("<pad>", "<unk>") if first == "<s>" else ("[PAD]", "[UNK]")
     special = [first, padding, separator, unknown, "[MASK]"]
+
     if model.words == "pieces":
         tokenizer = Tokenizer(models.WordPiece(unk_token=unknown))
         tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        trainer: Any = trainers.WordPieceTrainer(vocab_size=words, special_tokens=special, show_progress=False)
+        trainer: Any = trainers.WordPieceTrainer(
+            vocab_size=words, special_tokens=special, show_progress=False
+        )
     elif model.words == "bytes":
         tokenizer = Tokenizer(models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()
         alphabet = pre_tokenizers.ByteLevel.alphabet()
-        trainer = trainers.BpeTrainer(vocab_size=words, special_tokens=special, initial_alphabet=alphabet, show_progress=False)
+        trainer = trainers.BpeTrainer(
+            vocab_size=words, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+        )
     else:
         tokenizer = Tokenizer(models.Unigram())
         tokenizer.normalizer = normalizers.NFKC()
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
         tokenizer.decoder = decoders.Metaspace()
-        trainer = trainers.UnigramTrainer(vocab_size=words, special_tokens=special, unk_token=unknown, show_progress=False)
+        trainer = trainers.UnigramTrainer(
+            vocab_size=words, special_tokens=special, unk_token=unknown, show_progress=False
+        )
+
     tokenizer.train_from_iterator(texts, trainer)
     second = 1 if model.types else 0
     between = " ".join([f"{separator}:0"] + [f"{separator}:{second}"] * (model.between - 1))
@@ -146,6 +176,7 @@ def tokenizer_of(model: FamilyModel, texts: Sequence[str], words: int = 400) -> 
         special_tokens=[(token, tokenizer.token_to_id(token)) for token in (first, separator)],
     )
     inputs = ["input_ids", *(["token_type_ids"] if model.types else []), "attention_mask"]
+
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=padding,

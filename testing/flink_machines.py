@@ -15,9 +15,18 @@ from testing.machines import HIDDEN, NETWORK, POOL_OPTIONS, Machine, Store, two_
 JOB_PORT, REST_PORT = 8099, 8081
 REGISTERED = "Successful registration at resource manager"
 SLOTS = 2
-"""Of each TaskManager; a job takes as many in all, so that one TaskManager is enough when the other is gone."""
+"""Of each TaskManager; a job takes as many in all, so that one TaskManager is enough when the other is
+gone."""
 OPENED = (
-    *("lang", "util", "util.concurrent", "util.concurrent.atomic", "util.concurrent.locks", "lang.invoke", "lang.reflect"),
+    *(
+        "lang",
+        "util",
+        "util.concurrent",
+        "util.concurrent.atomic",
+        "util.concurrent.locks",
+        "lang.invoke",
+        "lang.reflect",
+    ),
     *("io", "net", "nio", "time", "text"),
 )
 OPENS = (
@@ -53,7 +62,8 @@ taskmanager.memory.jvm-metaspace.size: 256m
 taskmanager.memory.jvm-overhead.min: 192m
 taskmanager.memory.jvm-overhead.max: 192m
 """
-"""Of Flink on both machines. Its memory is written down since its own scripts, which would work it out, are not used."""
+"""Of Flink on both machines. Its memory is written down since its own scripts, which would work it out, are
+not used."""
 MEMORY = ("-Xmx384m", "-XX:MaxDirectMemorySize=320m", "-XX:MaxMetaspaceSize=256m")
 
 
@@ -63,7 +73,8 @@ def is_registered(machine: Machine) -> bool:
 
 
 class Cluster:
-    """Flink on two machines: a TaskManager and a pool of workers on each; JobManager, job server and object store on the first.
+    """Flink on two machines: a TaskManager and a pool of workers on each; JobManager, job server and object
+    store on the first.
 
     Raises EngineMissing if one of them does not come up.
     """
@@ -76,14 +87,20 @@ class Cluster:
         for machine in self.machines:
             self.start_task_manager(machine)
             machine.start_pool(self.store.environment)
+
         job_server: list[str | Path] = [
             "-jar",
             ENGINES / "flink-job-server.jar",
             f"--job-host={first.address}",
             f"--job-port={JOB_PORT}",
         ]
-        job_server += ["--artifact-port=0", "--expansion-port=0", f"--flink-master={first.address}:{REST_PORT}"]
+        job_server += [
+            "--artifact-port=0",
+            "--expansion-port=0",
+            f"--flink-master={first.address}:{REST_PORT}",
+        ]
         first.start("jobserver", [_java(), "-Xmx768m", *job_server, "--artifacts-dir=artifacts"], {})
+
         for machine in self.machines:
             machine.wait_until(partial(is_registered, machine), "taskmanager")
         first.wait_for(JOB_PORT, "jobserver")
@@ -92,16 +109,31 @@ class Cluster:
         own = ["-D", f"taskmanager.host={machine.address}"]
         self._java(machine, "taskmanager", "taskexecutor.TaskManagerRunner", MEMORY, own)
 
-    def _java(self, machine: Machine, name: str, entry: str, memory: Sequence[str], own: Sequence[str]) -> None:
+    def _java(
+        self, machine: Machine, name: str, entry: str, memory: Sequence[str], own: Sequence[str]
+    ) -> None:
         configuration = 'mkdir -p conf && printf "%s" "$0" >conf/config.yaml && exec "$@" '
-        command = [_java(), *OPENS, *memory, "-cp", f"{ENGINES / 'flink-lib'}/*", f"org.apache.flink.runtime.{entry}"]
+        command = [
+            _java(),
+            *OPENS,
+            *memory,
+            "-cp",
+            f"{ENGINES / 'flink-lib'}/*",
+            f"org.apache.flink.runtime.{entry}",
+        ]
         shell = ["sh", "-c", configuration, CONFIGURATION, *command, "--configDir", "conf", *own]
         machine.start(name, shell, {})
 
     def options(self) -> tuple[str, ...]:
         """For a pipeline whose command runs on the network of the first machine."""
         server = f"{self.machines[0].address}:{JOB_PORT}"
-        return "--runner=PortableRunner", f"--job_endpoint={server}", *POOL_OPTIONS, *JOB_SERVER, f"--parallelism={SLOTS}"
+        return (
+            "--runner=PortableRunner",
+            f"--job_endpoint={server}",
+            *POOL_OPTIONS,
+            *JOB_SERVER,
+            f"--parallelism={SLOTS}",
+        )
 
 
 def _java() -> str:
@@ -110,7 +142,8 @@ def _java() -> str:
 
 @contextmanager
 def flink_on_two_machines() -> Iterator[Cluster]:
-    """Flink on two machines that see neither each other's temporary files nor this machine's. Raises EngineMissing."""
+    """Flink on two machines that see neither each other's temporary files nor this machine's. Raises
+    EngineMissing."""
     if not (ENGINES / "flink-job-server.jar").is_file():
         raise EngineMissing(f"{ENGINES}, with Flink and Beam's job server, is not on this machine")
     with one_at_a_time(), two_machines(HIDDEN) as machines:

@@ -1,4 +1,5 @@
-"""Command line of a benchmark or an experiment, the record of the machine, and the flat JSON object at the end."""
+"""Command line of a benchmark or an experiment, the record of the machine, and the flat JSON object at the
+end."""
 
 from __future__ import annotations
 
@@ -40,15 +41,21 @@ def arguments(
     texts: Mapping[str, str] | None = None,
     places: Mapping[str, str] | None = None,
 ) -> argparse.Namespace:
-    """--data (a folder of measuring data, which must exist if it is needed), --save, --rounds, --smoke, `paths`, `numbers` and
-    `texts`, option → help, and `choices`, option → values, the default first. With --smoke, `data` is a token copy and `rounds`
-    is 1. `places`, argument → help: folders that are given without a name, and that --smoke does without.
+    """--data (a folder of measuring data, which must exist if it is needed), --save, --rounds, --smoke,
+    `paths`, `numbers` and `texts`, option → help, and `choices`, option → values, the default first. With
+    --smoke, `data` is a token copy and `rounds` is 1. `places`, argument → help: folders that are given
+    without a name, and that --smoke does without.
     """
     parser = argparse.ArgumentParser(prog=f"python -m {_module(name)}", description=what)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the measuring data")
+    parser.add_argument(
+        "--data", type=Path, default=Path("../shared/data"), help="folder of the measuring data"
+    )
     parser.add_argument("--save", action="store_true", help=f"write {RESULTS}/{name}.json")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved repetitions; medians are reported")
-    parser.add_argument("--smoke", action="store_true", help="only try that it runs: on token data; saves nothing")
+    parser.add_argument(
+        "--smoke", action="store_true", help="only try that it runs: on token data; saves nothing"
+    )
+
     for option, meaning in (paths or {}).items():
         parser.add_argument(f"--{option}", type=Path, help=meaning)
     for option, meaning in (numbers or {}).items():
@@ -59,24 +66,29 @@ def arguments(
         parser.add_argument(name_of_place, type=Path, nargs="?", help=meaning)
     for option, values in (choices or {}).items():
         parser.add_argument(f"--{option}", choices=values, default=values[0], help=f"default {values[0]}")
+
     options = parser.parse_args()
     if needs_data and not options.data.is_dir():
         parser.error(f"no folder {options.data}; give the measuring data with --data")
     if not options.smoke and (missing := [place for place in places or {} if not getattr(options, place)]):
         parser.error(f"give {', '.join(missing)}")
+
     if options.smoke:
         if options.save:
             parser.error("--smoke measures nothing, so there is nothing to --save; leave one out")
         options.rounds = 1
         if needs_data:
             options.data = small_data(options.data.resolve())
+
     return options
 
 
 def shrink(module: dict[str, Any], **constants: Any) -> None:
     """Give constants of a benchmark's module (its `globals()`) token values, for --smoke."""
     if vars(sys.modules[module["__name__"]]) is not module:
-        raise RuntimeError(f"{module['__name__']} was imported anew; what is shrunk is its former module, which nobody runs")
+        raise RuntimeError(
+            f"{module['__name__']} was imported anew; what is shrunk is its former module, which nobody runs"
+        )
     if unknown := constants.keys() - module.keys():
         raise KeyError(f"{module['__name__']} has no {', '.join(sorted(unknown))}")
     module.update(constants)
@@ -84,7 +96,8 @@ def shrink(module: dict[str, Any], **constants: Any) -> None:
 
 @contextmanager
 def work_folder(options: argparse.Namespace, name: str) -> Iterator[Path]:
-    """The folder --work, or out/NAME, which stays with what was trained in it; with --smoke a new one, which is removed."""
+    """The folder --work, or out/NAME, which stays with what was trained in it; with --smoke a new one, which
+    is removed."""
     if options.smoke:
         with tempfile.TemporaryDirectory() as folder:
             yield Path(folder)
@@ -95,7 +108,8 @@ def work_folder(options: argparse.Namespace, name: str) -> Iterator[Path]:
 
 
 class Inline(Executor):
-    """Runs each task at once in this process: for --smoke, where a process takes longer to start than its task."""
+    """Runs each task at once in this process: for --smoke, where a process takes longer to start than its
+    task."""
 
     def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         future: Future[T] = Future()
@@ -105,7 +119,8 @@ class Inline(Executor):
 
 @contextmanager
 def processes(number: int = 2, inline: bool = False) -> Iterator[Executor]:
-    """Fresh processes, or none with `inline`. If the block fails, tasks that none of them has begun are cancelled."""
+    """Fresh processes, or none with `inline`. If the block fails, tasks that none of them has begun are
+    cancelled."""
     if inline:
         yield Inline()
         return
@@ -152,12 +167,14 @@ def installed(loaders: Mapping[str, Callable[[], T]]) -> tuple[dict[str, T], lis
 
 
 def peak_gb() -> float:
-    """Highest resident memory so far of this process or, if larger, of one of its children that have ended."""
+    """Highest resident memory so far of this process or, if larger, of one of its children that have
+    ended."""
     return peak_bytes() / 1e9
 
 
 def run_command(*words: str | Path, inline: bool = False) -> float:
-    """Run `answermill` with these words in a new process, or in this one with `inline`; its peak memory in GB.
+    """Run `answermill` with these words in a new process, or in this one with `inline`; its peak memory in
+    GB.
 
     Raises RuntimeError if the command fails.
     """
@@ -172,8 +189,10 @@ def run_command(*words: str | Path, inline: bool = False) -> float:
             command = [sys.executable, "-m", "testing.command_peak", file.name, *map(str, words)]
             status = subprocess.run(command, check=False, stdout=sys.stderr).returncode
             peak = int(file.read() or 0) / 1e9
+
     if status:
         raise RuntimeError(f"answermill {' '.join(map(str, words))} ended with status {status}")
+
     return peak
 
 
@@ -225,7 +244,8 @@ def command(module: str, words: Sequence[str]) -> str:
 
 
 def _module(name: str) -> str:
-    """The module that runs: 'experiments.chain'; of one that a test calls, the first package that has `name`."""
+    """The module that runs: 'experiments.chain'; of one that a test calls, the first package that has
+    `name`."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     packages = ("benchmarks", "experiments")
     if spec is not None and spec.name.startswith(tuple(f"{package}." for package in packages)):
@@ -240,11 +260,15 @@ def machine() -> str:
 def revision() -> str:
     """The commit, with '+' where the working tree differs from it (results and their page aside)."""
     git = ["git", "-C", str(ROOT)]
-    head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False)
+    head = subprocess.run(
+        [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False
+    )
     if head.returncode:
         return "unknown"
     paths = ["--", ":/", ":!/benchmarks/results", ":!/experiments/results", ":!/README.md"]
-    changed = subprocess.run([*git, "status", "--porcelain", *paths], capture_output=True, text=True, check=False)
+    changed = subprocess.run(
+        [*git, "status", "--porcelain", *paths], capture_output=True, text=True, check=False
+    )
     return head.stdout.strip() + ("+" if changed.stdout.strip() else "")
 
 

@@ -54,7 +54,9 @@ def _takes(tree: ast.Module) -> str:
 
 def show(package: Path) -> None:
     """Print them, a paragraph each."""
-    print(f"python -m {package.name}.NAME [--data FOLDER] [--save] [--smoke]; --smoke tries it on token data\n")
+    print(
+        f"python -m {package.name}.NAME [--data FOLDER] [--save] [--smoke]; --smoke tries it on token data\n"
+    )
     for listed in commands(package):
         took = f" in {listed.seconds / 60:,.1f} minutes" if listed.seconds is not None else ""
         saved = f"saved {listed.date}{took}" if listed.date else ""

@@ -1,7 +1,9 @@
-"""Two machines of our own making, and an object store for them: for tests and measurements of what shares no disk.
+"""Two machines of our own making, and an object store for them: for tests and measurements of what shares no
+disk.
 
-A machine is a process with namespaces: its network (loopback, and one end of a cable), its mounts and its process ids.
-What runs in it dies with it. It sees this machine's files, but for the folders that are hidden: those are empty, and its own.
+A machine is a process with namespaces: its network (loopback, and one end of a cable), its mounts and its
+process ids. What runs in it dies with it. It sees this machine's files, but for the folders that are hidden:
+those are empty, and its own.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ WORKERS = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHO
 
 
 class Machine:
-    """A machine that runs until it is switched off. Its processes have names, and log to NAME.log in `logs`."""
+    """A machine that runs until it is switched off. Its processes have names, and log to NAME.log in
+    `logs`."""
 
     def __init__(self, number: int, hidden: Sequence[Path], logs: Path) -> None:
         self.address, self._logs = f"{NETWORK}.{number}", logs
@@ -50,13 +53,20 @@ class Machine:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
+
         assert self._power.stdout is not None and self._power.stderr is not None
         if self._power.stdout.readline() != b"on\n":
-            raise EngineMissing(f"no namespaces on this machine: {self._power.stderr.read().decode().strip()}")
+            raise EngineMissing(
+                f"no namespaces on this machine: {self._power.stderr.read().decode().strip()}"
+            )
+
         self.first_process = children(self._power.pid)[0]
 
-    def inside(self, command: Sequence[str | Path], namespaces: Sequence[str] = ("-n", "-m", "-p")) -> list[str]:
-        """The command line that runs a command in this machine; of another disk or processes, if not all `namespaces` are."""
+    def inside(
+        self, command: Sequence[str | Path], namespaces: Sequence[str] = ("-n", "-m", "-p")
+    ) -> list[str]:
+        """The command line that runs a command in this machine; of another disk or processes, if not all
+        `namespaces` are."""
         return ["nsenter", "-t", str(self.first_process), *namespaces, *map(str, command)]
 
     def start(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str]) -> None:
@@ -73,12 +83,18 @@ class Machine:
 
     def start_pool(self, environment: Mapping[str, str], packages: Path = ROOT) -> None:
         """A pool of workers, which import from the folder `packages`."""
-        command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={POOL_PORT}"]
+        command = [
+            sys.executable,
+            "-m",
+            "apache_beam.runners.worker.worker_pool_main",
+            f"--service_port={POOL_PORT}",
+        ]
         self.start("pool", command, {**environment, **WORKERS, "PYTHONPATH": str(packages)})
         self.wait_for(POOL_PORT, "pool")
 
     def command(self, words: Sequence[str | Path]) -> list[str]:
-        """The command line of `answermill` with these words, on the network of this machine, with our disk."""
+        """The command line of `answermill` with these words, on the network of this machine, with our
+        disk."""
         return self.inside([sys.executable, "-m", "answermill", *words], ["-n"])
 
     def kill(self, name: str) -> None:
@@ -91,12 +107,14 @@ class Machine:
         return (self._logs / f"{name}.log").read_text(encoding="utf-8")
 
     def wait_for(self, port: int, name: str) -> None:
-        """Wait until something listens on this port, which the process of that name should. Raises as `wait_until`."""
+        """Wait until something listens on this port, which the process of that name should. Raises as
+        `wait_until`."""
         pattern = re.compile(rf":{port:04X} \S+ 0A ")
         self.wait_until(lambda: any(pattern.search(self._proc_net(table)) for table in ("tcp", "tcp6")), name)
 
     def wait_until(self, is_ready: Callable[[], bool], name: str) -> None:
-        """Wait for the process of that name. Raises EngineMissing if it ends, or is not ready after PATIENCE seconds."""
+        """Wait for the process of that name. Raises EngineMissing if it ends, or is not ready after PATIENCE
+        seconds."""
         end = time.monotonic() + PATIENCE
         while not is_ready():
             if time.monotonic() > end or self._processes[name].poll() is not None:
@@ -127,23 +145,32 @@ def descendants(parent: int) -> list[int]:
 
 @contextmanager
 def two_machines(hidden: Sequence[Path] = ()) -> Iterator[tuple[Machine, Machine]]:
-    """Two machines with a cable between them, on which the folders `hidden` are empty. Raises EngineMissing."""
+    """Two machines with a cable between them, on which the folders `hidden` are empty. Raises
+    EngineMissing."""
     for program in ("unshare", "nsenter", "mount", "ip"):
         if not shutil.which(program):
-            raise EngineMissing(f"{program}, with which machines are made of namespaces, is not on this machine")
+            raise EngineMissing(
+                f"{program}, with which machines are made of namespaces, is not on this machine"
+            )
+
     if os.geteuid() != 0:
         raise EngineMissing("only root may make machines of namespaces")
+
     with ExitStack() as stack:
-        logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="answermill-machines-", dir="/var/tmp")))
+        logs = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="answermill-machines-", dir="/var/tmp"))
+        )
         machines = []
         for number in (1, 2):
             machines.append(Machine(number, hidden, logs / str(number)))
             stack.callback(machines[-1].switch_off)
+
         ends = [["netns", str(machine.first_process)] for machine in machines]
         _call("ip", "link", "add", "cable", *ends[0], "type", "veth", "peer", "name", "cable", *ends[1])
         for machine in machines:
             for words in (f"addr add {machine.address}/24 dev cable", "link set cable up", "link set lo up"):
                 _call(*machine.inside(["ip", *words.split()], ["-n"]))
+
         yield machines[0], machines[1]
 
 
@@ -163,6 +190,7 @@ class Store:
         for module in ("moto", "s3fs"):
             if find_spec(module) is None:
                 raise EngineMissing(f"{module}, of the object store, is not installed; pip install '.[test]'")
+
         self._machine, url = machine, f"http://{machine.address}:{STORE_PORT}"
         self.environment = {
             "AWS_ENDPOINT_URL": url,
@@ -170,7 +198,10 @@ class Store:
             "AWS_SECRET_ACCESS_KEY": "testing",
             "AWS_DEFAULT_REGION": "us-east-1",
         }
-        machine.start("store", [sys.executable, "-m", "moto.server", "-H", machine.address, "-p", str(STORE_PORT)], {})
+        machine.start(
+            "store", [sys.executable, "-m", "moto.server", "-H", machine.address, "-p", str(STORE_PORT)], {}
+        )
+
         machine.wait_for(STORE_PORT, "store")
         self._call(f"fsspec.filesystem('s3').mkdir({BUCKET!r})")
 
@@ -193,7 +224,8 @@ class Store:
 
 @contextmanager
 def island() -> Iterator[tuple[Machine, Store]]:
-    """A machine with a pool of workers that share with us nothing but an object store. Raises EngineMissing."""
+    """A machine with a pool of workers that share with us nothing but an object store. Raises
+    EngineMissing."""
     with two_machines(HIDDEN) as (machine, _):
         store = Store(machine)
         machine.start_pool(store.environment)

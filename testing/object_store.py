@@ -1,4 +1,5 @@
-"""A server that speaks as Amazon S3 does, on this machine, with faults to order: moto's, and who asked what of it."""
+"""A server that speaks as Amazon S3 does, on this machine, with faults to order: moto's, and who asked what
+of it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ BUCKET = "bucket"
 ERRORS = {404: "NoSuchKey", 403: "AccessDenied", 503: "SlowDown"}
 """Status → S3's code for it."""
 Fault = Callable[[str, str], int | None]
-"""(method, path) of a request → the status with which it is refused, 0 to close the connection; None to serve it."""
+"""(method, path) of a request → the status with which it is refused, 0 to close the connection; None to serve
+it."""
 
 
 @dataclass
@@ -63,13 +65,21 @@ class ObjectStore:
             with self._lock:
                 self.requests.append((method, f"{path}?{query}" if query else path))
                 status = self.fault(method, path)
+
             if status is None:
                 return served(environ, start_response)  # type: ignore[no-any-return]
+
             if status == 0:
-                environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)  # `close` would leave it open for the server's files
+                # `close` would leave it open for the server's files.
+                environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
                 return []
+
             start_response(f"{status} {ERRORS[status]}", [("Content-Type", "application/xml")])
-            return [b"" if method == "HEAD" else f"<Error><Code>{ERRORS[status]}</Code><Message>-</Message></Error>".encode()]
+            return [
+                b""
+                if method == "HEAD"
+                else f"<Error><Code>{ERRORS[status]}</Code><Message>-</Message></Error>".encode()
+            ]
 
         return answer
 
@@ -91,12 +101,19 @@ def serving() -> Iterator[ObjectStore]:
     s3fs.S3FileSystem.clear_instance_cache()
     store = ObjectStore()
     served = DomainDispatcherApplication(create_backend_app)
-    server: BaseWSGIServer = make_server("127.0.0.1", 0, store.application(served), threaded=True, request_handler=_Silent)
+    server: BaseWSGIServer = make_server(
+        "127.0.0.1", 0, store.application(served), threaded=True, request_handler=_Silent
+    )
     store.url = f"http://127.0.0.1:{server.port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
+
     try:
-        names = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "region_name": "us-east-1"}
+        names = {
+            "aws_access_key_id": "testing",
+            "aws_secret_access_key": "testing",
+            "region_name": "us-east-1",
+        }
         boto3.client("s3", endpoint_url=store.url, **names).create_bucket(Bucket=BUCKET)
         yield store
     finally:

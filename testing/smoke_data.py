@@ -1,7 +1,9 @@
-"""A token copy of the measuring data, and a token transformer, on which a benchmark takes seconds: what `--smoke` runs on.
+"""A token copy of the measuring data, and a token transformer, on which a benchmark takes seconds: what
+`--smoke` runs on.
 
-The copy has a few questions of each data set, a stretch of each document of corpus-wiki that they are about, and the smallest
-crawl files; everything else is linked. The files have the names and the form of the whole data.
+The copy has a few questions of each data set, a stretch of each document of corpus-wiki that they are about,
+and the smallest crawl files; everything else is linked. The files have the names and the form of the whole
+data.
 """
 
 from __future__ import annotations
@@ -30,7 +32,11 @@ PREFIX = "answermill-smoke-"
 WIDTH = 16  # of the transformer
 SQUAD_TRAIN = "qa-train/squad-train/squad-train-v1.1.json.gz"
 PIECES = 10_000  # that its tokenizer knows: the default's first ones, with all letters
-TITLES = {"squad-sent-train": "squadshifts-new-wiki", "squad-sent-dev": "squad-dev", "squad-sent-test": "squad-dev"}
+TITLES = {
+    "squad-sent-train": "squadshifts-new-wiki",
+    "squad-sent-dev": "squad-dev",
+    "squad-sent-test": "squad-dev",
+}
 
 
 @cache
@@ -42,12 +48,14 @@ def small_data(data: Path) -> Path:
             (folder / source.name).mkdir()
             for file in sorted(source.iterdir()):
                 (folder / source.name / file.name).symlink_to(file.resolve())
+
     for name in (*QUESTIONS, *COLLECTIONS):
         if (folder / name).is_symlink():  # a folder in a folder
             (folder / name).unlink()
             (folder / name).mkdir()
             for file in sorted((data / name).iterdir()):
                 (folder / name / file.name).symlink_to(file.resolve())
+
     documents: dict[str, str] = {}
     titles: set[str] = set()
     for name, questions in QUESTIONS.items():
@@ -56,20 +64,29 @@ def small_data(data: Path) -> Path:
             replace(folder / name / file.name, lambda path, table=table: pq.write_table(table, path))  # type: ignore[misc]
             documents = answers_of(file.stem, table) | documents
             titles |= set(table["document_title"].to_pylist())
+
     corpus = [json.loads(row) for row in rows(data / "corpus-wiki/documents.jsonl.gz")]
     corpus.sort(key=lambda row: row["doc_id"] not in documents)
     kept = corpus[: max(DOCUMENTS, len(documents))]
-    lines = [json.dumps(row | {"text": stretch(row["text"], documents.get(row["doc_id"], ""))}) for row in kept]
+    lines = [
+        json.dumps(row | {"text": stretch(row["text"], documents.get(row["doc_id"], ""))}) for row in kept
+    ]
     write_rows(folder / "corpus-wiki/documents.jsonl.gz", lines)
+
     for split in ("train", "dev", "test"):
         file = Path(f"insuranceqa-v1-partial/{split}.jsonl.gz")
         asked = [json.loads(row) for row in rows(data / file)[:LINES]]
-        pools = [{"pool_ids": small_pool(row)} if "pool_ids" in row else {} for row in asked]  # train has none
+        # Train has none.
+        pools = [{"pool_ids": small_pool(row)} if "pool_ids" in row else {} for row in asked]
         write_rows(folder / file, [json.dumps(row | pool) for row, pool in zip(asked, pools, strict=True)])
+
     for file in sorted((data / "squad").glob("*.json.gz")):
         with gzip.open(file, "rt", encoding="utf-8") as source_file:
             articles = json.load(source_file)
-        write_rows(folder / "squad" / file.name, [json.dumps(articles | {"data": articles["data"][:ARTICLES]})])
+        write_rows(
+            folder / "squad" / file.name, [json.dumps(articles | {"data": articles["data"][:ARTICLES]})]
+        )
+
     with gzip.open(data / SQUAD_TRAIN, "rt", encoding="utf-8") as source_file:
         articles = json.load(source_file)
     asked = [article for article in articles["data"] if article["title"] in titles]
@@ -77,16 +94,19 @@ def small_data(data: Path) -> Path:
     for name in COLLECTIONS:
         for part in ("docs.jsonl.gz", "queries.jsonl.gz"):
             write_rows(folder / name / part, rows(data / name / part)[:COLLECTED])
+
     for name, pattern in (("warc", "*.warc.gz"), ("web-html", "*.warc.gz")):
         files = sorted((data / name).glob(pattern), key=lambda file: file.stat().st_size)
         for file in (folder / name).iterdir():
             if ".warc" in file.name and file.name not in {small.name for small in files[:CRAWL_FILES]}:
                 file.unlink()
+
     return folder
 
 
 def shared_place(data: Path) -> Path | None:
-    """A folder for what is built of a token copy, which stays for the benchmarks after this one; None of the whole data."""
+    """A folder for what is built of a token copy, which stays for the benchmarks after this one; None of the
+    whole data."""
     return data / "built" if data.name.startswith(PREFIX) else None
 
 
@@ -114,7 +134,10 @@ def small_checkpoint(name: str) -> str:
 
     folder, tokeniser = new_folder(), Tokeniser(Path(small_encoder()), 64)
     torch.manual_seed(0)
-    body = LayeredEncoder(Shape(layers=2, width=WIDTH, heads=2, inner=2 * WIDTH, vocabulary=PIECES, positions=64))
+    body = LayeredEncoder(
+        Shape(layers=2, width=WIDTH, heads=2, inner=2 * WIDTH, vocabulary=PIECES, positions=64)
+    )
+
     if name == "cosinet":
         words = ("answer", "sentence", "the")
         vectors = np.random.default_rng(0).normal(size=(1 + len(words), WIDTH)).astype(np.float32)
@@ -126,12 +149,14 @@ def small_checkpoint(name: str) -> str:
         hashing_model.save(folder, hashing_model.HashingModel(body, "has", 8), tokeniser)
     else:
         peasi_model.save(folder, peasi_model.PeasiModel(body, "joint", 2), tokeniser)
+
     return str(folder)
 
 
 @cache
 def small_encoder() -> str:
-    """A folder with a random transformer: as many layers as the default encoder's, 16 numbers wide, and a small tokenizer."""
+    """A folder with a random transformer: as many layers as the default encoder's, 16 numbers wide, and a
+    small tokenizer."""
     import torch
 
     from answermill.indexing.shards.dense import DEFAULT, find_model
@@ -147,31 +172,35 @@ def small_encoder() -> str:
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
     with (default / "vocab.txt").open(encoding="utf-8") as pieces:
         (folder / "vocab.txt").write_text("".join(islice(pieces, PIECES)), encoding="utf-8")
+
     for name in ("tokenizer_config.json", "special_tokens_map.json"):
         shutil.copy(default / name, folder)
     return str(folder)
 
 
 def small_plan(fitted: bool) -> Path:
-    """The sample's job file with a random cascade and encoder. `fitted`: with the weights of the shipped files in it, which
-    belong to other models; else it names files in its own folder that are not there."""
+    """The sample's job file with a random cascade and encoder. `fitted`: with the weights of the shipped
+    files in it, which belong to other models; else it names files in its own folder that are not there."""
     from answermill.ranking.rerankers.blend.weights import WeightsFile
 
     sample = Path(__file__).resolve().parents[1] / "pipelines/data/sample"
     text = (sample / "job.toml").read_text(encoding="utf-8")
     text = text.replace("[index]", f"[index]\nencoder = {json.dumps(small_encoder())}")
     text = text.replace('"cascade"', f'"cascade"\ncheckpoint = {json.dumps(small_checkpoint("cascade"))}')
+
     for name in re.findall(r'weights_file = "([^"]+)"', text) if fitted else ():
         weights = WeightsFile.read(sample / name).fits[-1].weights
         table = ", ".join(f"{key} = {weight}" for key, weight in weights.items())
         text = text.replace(f'weights_file = "{name}"', f"weights = {{{table}}}")
+
     file = new_folder() / "job.toml"
     file.write_text(text, encoding="utf-8")
     return file
 
 
 def some_questions(table: pa.Table, number: int) -> pa.Table:
-    """The rows of `number` questions, evenly spaced, two thirds of them with an answer (all, if all have one)."""
+    """The rows of `number` questions, evenly spaced, two thirds of them with an answer (all, if all have
+    one)."""
     questions = list(dict.fromkeys(table["question_id"].to_pylist()))
     answered = set(table.filter(pc.greater(table["label"], 0))["question_id"].to_pylist())
     with_answer = [question for question in questions if question in answered]
@@ -186,7 +215,8 @@ def spaced(questions: list[str], number: int) -> list[str]:
 
 
 def answers_of(name: str, table: pa.Table) -> dict[str, str]:
-    """Id in corpus-wiki of each document that the questions are about, and the first answer in it, empty if it has none."""
+    """Id in corpus-wiki of each document that the questions are about, and the first answer in it, empty if
+    it has none."""
     if name in TITLES:
         ids = [f"{TITLES[name]}:{title}" for title in table["document_title"].to_pylist()]
     elif (source := name.partition("-")[0]) in ("wikiqa", "selqa"):

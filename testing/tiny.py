@@ -1,4 +1,5 @@
-"""Random models of two narrow layers, and a whole job of them on the sample web: what tests the machinery needs no quality."""
+"""Random models of two narrow layers, and a whole job of them on the sample web: what tests the machinery
+needs no quality."""
 
 from __future__ import annotations
 
@@ -49,7 +50,9 @@ def enlarged(model: Model, factor: float = 4) -> Model:
     return model
 
 
-SETTINGS: dict[str, dict[str, Any]] = {name: {"weights": {"overlap": 1.0}} for name in ("blend", "blend_passages")}
+SETTINGS: dict[str, dict[str, Any]] = {
+    name: {"weights": {"overlap": 1.0}} for name in ("blend", "blend_passages")
+}
 """What a stage of the reranker cannot do without, in a plan where one of `overlap` comes before."""
 
 
@@ -65,15 +68,19 @@ def stage_settings(name: str, folder: Path) -> dict[str, Any]:
 
 
 def write_body(folder: Path, seed: int = 0, **shape: Any) -> str:
-    """A transformer with the default's tokenizer, as a folder that a training can begin with; returns the folder."""
+    """A transformer with the default's tokenizer, as a folder that a training can begin with; returns the
+    folder."""
     torch.manual_seed(seed)
     LayeredEncoder(replace(SHAPE, **shape)).save(folder)
     shutil.copyfile(find_model(DEFAULT) / "tokenizer.json", folder / "tokenizer.json")
     return str(folder)
 
 
-def write_dense(folder: Path, kind: str = "BertModel", size: int = 32, seed: int = 0, **settings: float) -> Path:
-    """A dense encoder of this kind (BertModel, DPRContextEncoder, …), as its library saves it, with the default's tokenizer."""
+def write_dense(
+    folder: Path, kind: str = "BertModel", size: int = 32, seed: int = 0, **settings: float
+) -> Path:
+    """A dense encoder of this kind (BertModel, DPRContextEncoder, …), as its library saves it, with the
+    default's tokenizer."""
     import transformers
 
     torch.manual_seed(seed)
@@ -87,13 +94,15 @@ def write_dense(folder: Path, kind: str = "BertModel", size: int = 32, seed: int
         **settings,
     )
     getattr(transformers, kind)(config).save_pretrained(folder)
+
     for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
         shutil.copy(find_model(DEFAULT) / name, folder)
     return folder
 
 
 def write_late_interaction(folder: Path) -> Path:
-    """A ColBERT with prompts, query expansion and a token that is left out, as sentence-transformers saves it."""
+    """A ColBERT with prompts, query expansion and a token that is left out, as sentence-transformers saves
+    it."""
     from sentence_transformers import MultiVectorEncoder
     from sentence_transformers.base.modules import Dense, Normalize, Transformer
     from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
@@ -101,15 +110,25 @@ def write_late_interaction(folder: Path) -> Path:
     with tempfile.TemporaryDirectory() as name:
         body = write_dense(Path(name), initializer_range=0.5)
         transformer = Transformer(str(body), query_expansion={"strategy": "min", "length": 12})
-    dense = Dense(32, 16, bias=False, activation_function=torch.nn.Identity(), module_input_name="token_embeddings")
-    modules = [transformer, dense, MultiVectorMask(skiplist_words=["."]), Normalize(module_input_name="token_embeddings")]
+
+    dense = Dense(
+        32, 16, bias=False, activation_function=torch.nn.Identity(), module_input_name="token_embeddings"
+    )
+    modules = [
+        transformer,
+        dense,
+        MultiVectorMask(skiplist_words=["."]),
+        Normalize(module_input_name="token_embeddings"),
+    ]
+
     prompts = {"query": "query: ", "document": "passage: "}
     MultiVectorEncoder(modules=modules, prompts=prompts, device="cpu").save_pretrained(str(folder))
     return folder
 
 
 def checkpoint(name: str, folder: Path, words: Sequence[str] = ("answer", "sentence", "the")) -> str | None:
-    """Write a checkpoint of the reranker of that name; None where it has no model. `words` are those that word vectors know.
+    """Write a checkpoint of the reranker of that name; None where it has no model. `words` are those that
+    word vectors know.
 
     List models are pointwise, since to a recurrent one equal texts are not equal.
     """
@@ -118,7 +137,9 @@ def checkpoint(name: str, folder: Path, words: Sequence[str] = ("answer", "sente
     if name in MODELS:
         drawn = np.random.default_rng(0).normal(size=(len(words), 8))
         vectors = np.concatenate([np.zeros((1, 8)), drawn]).astype(np.float32)
-        save_list_model(folder, MODELS[name].model(vectors, "pointwise", 16), Embeddings(tuple(words), vectors))
+        save_list_model(
+            folder, MODELS[name].model(vectors, "pointwise", 16), Embeddings(tuple(words), vectors)
+        )
     elif name in ("cascade", "pointwise"):
         exits = (1, 2) if name == "cascade" else (2,)
         cascade_model.save(folder, name, enlarged(CascadeModel(LayeredEncoder(SHAPE), exits)), tokeniser())
@@ -140,6 +161,7 @@ def checkpoint(name: str, folder: Path, words: Sequence[str] = ("answer", "sente
         peasi_model.save(folder, enlarged(PeasiModel(LayeredEncoder(SHAPE), "joint", 2)), tokeniser())
     else:
         return None
+
     return str(folder)
 
 
@@ -148,7 +170,8 @@ STAGES = ("cosinet", "cascade", "peasi.pr", "peasi.easi")
 
 
 def ask_fewer(folder: Path, every: int) -> list[str]:
-    """Leave every n-th question of a copy of the sample, and its labels; returns the texts of these questions."""
+    """Leave every n-th question of a copy of the sample, and its labels; returns the texts of these
+    questions."""
     lines = (folder / "questions.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[::every]
     asked = {question["question_id"]: question["text"] for question in map(json.loads, lines)}
     (folder / "questions.jsonl").write_text("".join(lines), encoding="utf-8")
@@ -184,7 +207,8 @@ reranker = "similarity"
 
 
 def write_job(folder: Path, every: int = 3) -> Path:
-    """The sample job on its whole web, with a third of its questions, PLAN and random models; returns the job file's path."""
+    """The sample job on its whole web, with a third of its questions, PLAN and random models; returns the job
+    file's path."""
     job = copy_to(folder)
     words = sorted({word.strip("?,.'").lower() for text in ask_fewer(folder, every) for word in text.split()})
     steps, _, plan = job.read_text(encoding="utf-8").partition("[[rerank.stages]]")

@@ -1,4 +1,5 @@
-"""A job that takes seconds where libraries are loaded: pages of made-up facts, questions and labels; all steps, no models."""
+"""A job that takes seconds where libraries are loaded: pages of made-up facts, questions and labels; all
+steps, no models."""
 
 from __future__ import annotations
 
@@ -10,7 +11,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-SUBJECTS = ("glacier", "river", "senate", "violin", "comet", "vaccine", "harbour", "orchard", "lantern", "canal")
+SUBJECTS = (
+    "glacier",
+    "river",
+    "senate",
+    "violin",
+    "comet",
+    "vaccine",
+    "harbour",
+    "orchard",
+    "lantern",
+    "canal",
+)
 PLACES = ("Norway", "Kenya", "Peru", "Wales", "Japan", "Chile")
 PAGES = 30
 JOB = """
@@ -58,7 +70,15 @@ def pages() -> list[dict[str, Any]]:
             f"In the year {1900 + n} the {subject} was measured again by {n + 2} people.\n",
         ]
         text = "".join(sentences) * (1 + n % 3) if n % 7 else "Nothing to see."
-        rows.append({"id": f"d{n:02d}", "url": f"https://{subject}.example/{n}", "title": f"The {subject}", "text": text})
+        rows.append(
+            {
+                "id": f"d{n:02d}",
+                "url": f"https://{subject}.example/{n}",
+                "title": f"The {subject}",
+                "text": text,
+            }
+        )
+
     return rows
 
 
@@ -70,13 +90,16 @@ def questions() -> list[dict[str, str]]:
 def labels() -> list[str]:
     """Lines of labels.tsv: of sentences by their texts, one of them of nothing."""
     lines = [f"q{n}\tThe {SUBJECTS[n]} of {PLACES[n % 6]} is {n + 1} metres long.\t1" for n in range(1, 7)]
-    lines += [f"q{n}\tIn the year {1900 + n} the {SUBJECTS[n]} was measured again by {n + 2} people.\t0" for n in range(1, 7)]
+    lines += [
+        f"q{n}\tIn the year {1900 + n} the {SUBJECTS[n]} was measured again by {n + 2} people.\t0"
+        for n in range(1, 7)
+    ]
     return [*lines, "q9\tNobody wrote this sentence.\t1"]
 
 
 def write(folder: Path, encoder: str, dice: random.Random | None = None, processes: int = 1) -> Path:
-    """Write the job into the folder; returns the job file's path. `dice` draws the order of everything, how pages are spread
-    over files, and the sizes of shards and blocks."""
+    """Write the job into the folder; returns the job file's path. `dice` draws the order of everything, how
+    pages are spread over files, and the sizes of shards and blocks."""
     folder.mkdir(parents=True, exist_ok=True)
 
     def shuffled(rows: Sequence[T]) -> list[T]:
@@ -90,15 +113,26 @@ def write(folder: Path, encoder: str, dice: random.Random | None = None, process
     contents["labels.tsv"] = ["question_id\tsentence\tlabel", *shuffled(labels())]
     for name, lines in contents.items():
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    names = ", ".join(f'"{name}"' for name in shuffled([name for name in contents if name.startswith("pages")]))
+    names = ", ".join(
+        f'"{name}"' for name in shuffled([name for name in contents if name.startswith("pages")])
+    )
+
     shards, block = (dice.randint(1, 5), dice.randint(1, 12)) if dice else (2, 4)
-    values = {"input": names, "encoder": json.dumps(encoder), "shards": shards, "block": block, "processes": processes}
+    values = {
+        "input": names,
+        "encoder": json.dumps(encoder),
+        "shards": shards,
+        "block": block,
+        "processes": processes,
+    }
     (folder / "job.toml").write_text(JOB.format(**values), encoding="utf-8")
+
     return folder / "job.toml"
 
 
 def digests(run: Path) -> dict[str, str]:
-    """Folder → digest of its rows, sorted, without the columns that say from which file and place they come."""
+    """Folder → digest of its rows, sorted, without the columns that say from which file and place they
+    come."""
     names = (*FOLDERS, *(f"labels/{name}" for name in LABELS))
     return {name: hashlib.sha256("\n".join(sorted(_rows(run / name))).encode()).hexdigest() for name in names}
 

@@ -1,4 +1,5 @@
-"""A web server on this machine that gives files and ranges of them, with faults to order, and who asked what of it."""
+"""A web server on this machine that gives files and ranges of them, with faults to order, and who asked what
+of it."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Fault:
-    """What the server does instead: answers with another `status`, waits first, breaks the body off after `cut` bytes, ignores
-    ranges, or says that the file had other bytes than it gives, or another version."""
+    """What the server does instead: answers with another `status`, waits first, breaks the body off after
+    `cut` bytes, ignores ranges, or says that the file had other bytes than it gives, or another version."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
@@ -38,7 +39,8 @@ class Fault:
 
 @dataclass
 class WebServer:
-    """Serves the files below `root`. `fault` says what goes wrong with the n-th request (from 0) for a path."""
+    """Serves the files below `root`. `fault` says what goes wrong with the n-th request (from 0) for a
+    path."""
 
     root: Path
     url: str = ""
@@ -94,24 +96,33 @@ class _Handler(BaseHTTPRequestHandler):
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         span = (int(asked[1]), int(asked[2]) + 1 if asked[2] else None) if asked else None
         request = Request(self.command, self.path, span, self.headers.get("User-Agent", ""))
+
         with self.web.lock:
-            before = sum(each.path == request.path and each.method == request.method for each in self.web.requests)
+            before = sum(
+                each.path == request.path and each.method == request.method for each in self.web.requests
+            )
             self.web.requests.append(request)
             fault = self.web.fault(request, before) or Fault()
+
         time.sleep(fault.wait_s)
         file = self.web.root / self.path.lstrip("/")
         status = fault.status or (200 if file.is_file() else 404)
         content = file.read_bytes() if status == 200 else b"no\n"
         headers = {"ETag": fault.tag, **fault.headers}
+
         if status == 200 and span is not None and not fault.whole:
             first, end = span[0], min(span[1] or len(content), len(content))
             status = 206 if first < len(content) else 416
-            headers["Content-Range"] = f"bytes {first}-{end - 1}/{len(content)}" if status == 206 else f"bytes */{len(content)}"
+            headers["Content-Range"] = (
+                f"bytes {first}-{end - 1}/{len(content)}" if status == 206 else f"bytes */{len(content)}"
+            )
             content = content[first:end]
+
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(content))}.items():
             self.send_header(name, value)
         self.end_headers()
+
         if self.command == "GET":
             body = content if fault.cut is None else content[: fault.cut]
             with self.web.lock:  # before it is sent, since who reads it may look at once
@@ -131,6 +142,7 @@ def serving(root: Path) -> Iterator[WebServer]:
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     _filesystem.cache_clear()
+
     try:
         yield web
     finally:

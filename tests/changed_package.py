@@ -58,6 +58,7 @@ def _link(source: Path, target: Path, changes: Mapping[PurePosixPath, str]) -> N
     for each in source.iterdir() if source.is_dir() else ():
         if each.name not in below and each.name != "__pycache__":
             (target / each.name).symlink_to(each.resolve())
+
     for name, inner in below.items():
         if PurePosixPath() in inner:
             (target / name).write_text(inner[PurePosixPath()], encoding="utf-8")

@@ -16,18 +16,21 @@ if TYPE_CHECKING:
 # Before tests import numpy, torch and transformers; processes that tests start inherit it.
 for library in ("OMP", "MKL", "OPENBLAS"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # where a test asks for more threads than there are idle cores
+# Where a test asks for more threads than there are idle cores.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ["HF_HUB_OFFLINE"] = "1"  # a model that is not here is missing at once, with a network or without
 
 hypothesis.settings.register_profile("fast", max_examples=30, derandomize=True, deadline=None)
-hypothesis.settings.register_profile("nightly", max_examples=300, deadline=None)  # pytest --hypothesis-profile nightly
+# Pytest --hypothesis-profile nightly.
+hypothesis.settings.register_profile("nightly", max_examples=300, deadline=None)
 hypothesis.settings.load_profile("fast")
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
 def not_synced(descriptor: int) -> None:
-    """In place of `os.fsync`, on which a test run would wait for minutes: no test pulls the plug. Tests watch the calls."""
+    """In place of `os.fsync`, on which a test run would wait for minutes: no test pulls the plug. Tests watch
+    the calls."""
     os.fstat(descriptor)
 
 
@@ -37,7 +40,8 @@ BEGIN_WITH = "test_end_to_end.py"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests that wait for the sample run first (one file) and last (the others), so that two processes keep busy."""
+    """Put the tests that wait for the sample run first (one file) and last (the others), so that two
+    processes keep busy."""
     waiting = {item.path for item in items if "sample_run" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: 0 if item.path.name == BEGIN_WITH else 2 if item.path in waiting else 1)
 
@@ -51,7 +55,8 @@ def shared_data() -> Path:
 
 
 def shared_folder(factory: pytest.TempPathFactory, name: str, fill: Callable[[Path], object]) -> Path:
-    """The folder `name` in this session's temporary folder: the first process that asks for it fills it, others wait."""
+    """The folder `name` in this session's temporary folder: the first process that asks for it fills it,
+    others wait."""
     base = factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     folder, filled = base / name, base / f"{name}.filled"
@@ -80,7 +85,8 @@ def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A complete run of the same steps and stages with small random models, on a third of the questions; for reading only."""
+    """A complete run of the same steps and stages with small random models, on a third of the questions; for
+    reading only."""
     from answermill.pipelines.config.job_file import load
     from answermill.pipelines.steps.chain import run_steps, steps_of
     from testing.tiny import write_job

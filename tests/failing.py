@@ -1,4 +1,5 @@
-"""Work of steps that fails where a file in the run folder says so, in any process, by an error that nobody expected."""
+"""Work of steps that fails where a file in the run folder says so, in any process, by an error that nobody
+expected."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ FOR_EVER = 1_000
 
 
 def fail(run: Path, unit: int, times: int = FOR_EVER, stage: str = "work") -> Path:
-    """The work of a unit, or one stage of it (parse, cut), fails so often, or until the file is deleted that is returned."""
+    """The work of a unit, or one stage of it (parse, cut), fails so often, or until the file is deleted that
+    is returned."""
     run.mkdir(exist_ok=True)
     place = run / f"fail-{stage}-{unit}"
     place.write_text("x" * times)
@@ -21,7 +23,8 @@ def fail(run: Path, unit: int, times: int = FOR_EVER, stage: str = "work") -> Pa
 
 
 def _fail_where_asked(work: Path, unit: int, stage: str = "work") -> None:
-    """Raises KeyError if the unit shall fail. A unit is tried in one process, so nobody else counts at the same time."""
+    """Raises KeyError if the unit shall fail. A unit is tried in one process, so nobody else counts at the
+    same time."""
     place = work.parents[1] / f"fail-{stage}-{unit}"
     if place.is_file() and (left := len(place.read_text())):
         place.write_text("x" * (left - 1))

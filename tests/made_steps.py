@@ -28,7 +28,9 @@ class Rows(StepCounts):
 def made_spec(name: str, folders: Folders, counts: type[StepCounts] = Rows, **more: Any) -> StepSpec[Any]:
     """The description of a step that writes these folders."""
     maker = maker_of(name) if maker_of(name).step else Maker(name)
-    return StepSpec(maker, "", tuple(FolderSpec.of(n, record, maker) for n, record in folders.items()), counts, **more)
+    return StepSpec(
+        maker, "", tuple(FolderSpec.of(n, record, maker) for n, record in folders.items()), counts, **more
+    )
 
 
 def made_step(

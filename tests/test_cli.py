@@ -64,8 +64,16 @@ def refused(capsys, *arguments: object) -> tuple[int, str]:
         (["ingest.inputs=1"], 78, "unknown key ingest.inputs; did you mean 'input'?"),
         (["retrieve.depth=0"], 78, "retrieve.depth: Input should be greater than or equal to 1"),
         (["retrieve.questions=absent.tsv"], 66, "absent.tsv: no such file"),
-        (["propagate.labels=questions.jsonl"], 65, "questions.jsonl:1: needs question_id, sentence_id or sentence, and label"),
-        (["rerank.stages.0.reranker=overlapp"], 78, "rerank.stages.0: unknown reranker 'overlapp'; did you mean 'overlap'?"),
+        (
+            ["propagate.labels=questions.jsonl"],
+            65,
+            "questions.jsonl:1: needs question_id, sentence_id or sentence, and label",
+        ),
+        (
+            ["rerank.stages.0.reranker=overlapp"],
+            78,
+            "rerank.stages.0: unknown reranker 'overlapp'; did you mean 'overlap'?",
+        ),
         (["rerank.stages.0.keep=0"], 78, "rerank.stages.0.keep: Input should be greater than or equal to 1"),
         (
             ["rerank.stages=[{reranker='overlap', keep=5}, {reranker='similarity', keep=9}]"],
@@ -106,7 +114,9 @@ def test_a_file_where_the_run_should_go(folder, capsys):
 
 def test_an_unknown_beam_option_is_refused(finished, capsys):
     shutil.rmtree(finished / "run" / "scored")
-    code, err = refused(capsys, "rerank", finished / "job.toml", "--out", finished / "run", "--", "--runer=FlinkRunner")
+    code, err = refused(
+        capsys, "rerank", finished / "job.toml", "--out", finished / "run", "--", "--runer=FlinkRunner"
+    )
     assert code == 2
     assert "Beam has no option --runer=FlinkRunner" in err
 
@@ -118,7 +128,9 @@ def test_a_step_whose_input_is_missing_names_the_step_to_run(folder, capsys):
 
 
 def test_the_output_of_another_job_is_in_the_way(finished, capsys):
-    code, err = refused(capsys, "run", finished / "job.toml", "--out", finished / "run", "--set", "ingest.min_words=5")
+    code, err = refused(
+        capsys, "run", finished / "job.toml", "--out", finished / "run", "--set", "ingest.min_words=5"
+    )
     assert code == 73
     assert "settings min_words = 30 there, 5 here" in err
 
@@ -130,7 +142,11 @@ def test_the_output_of_another_job_is_in_the_way(finished, capsys):
         ("index", "index.encoder_tokens=64", "settings encoder_tokens = 256 there, 64 here"),
         ("retrieve", "index.encoder_tokens=64", "settings encoder.encoder_tokens = 256 there, 64 here"),
         ("rerank", "index.encoder_tokens=64", "settings encoder.encoder_tokens = 256 there, 64 here"),
-        ("rerank", "index.question_encoder='all-MiniLM-L6-v2'", "settings encoder.question_encoder = None there"),
+        (
+            "rerank",
+            "index.question_encoder='all-MiniLM-L6-v2'",
+            "settings encoder.question_encoder = None there",
+        ),
     ],
 )
 def test_every_setting_that_decides_the_output_refuses_a_finished_run(small_run, capsys, step, setting, says):
@@ -143,7 +159,9 @@ def test_an_encoder_with_other_weights_is_another_input(small_run, tmp_path, cap
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    monkeypatch.setattr("answermill.pipelines.steps.models.find_model", lambda name, beside=None: tmp_path / "encoder")
+    monkeypatch.setattr(
+        "answermill.pipelines.steps.models.find_model", lambda name, beside=None: tmp_path / "encoder"
+    )
     run = shutil.copytree(small_run, tmp_path / "run")
     for step in ("index", "retrieve", "rerank"):
         code, err = refused(capsys, step, small_run.parent / "job.toml", "--out", run)
@@ -181,7 +199,9 @@ def test_a_step_that_was_deleted_is_made_again_alone(finished, capsys):
     before = (finished / "run" / "answers.jsonl").read_bytes()
     shutil.rmtree(finished / "run" / "scored")
     assert call("run", finished / "job.toml", "--out", finished / "run") == 0
-    states = {line.split()[0]: line.endswith("(complete)") for line in capsys.readouterr().out.splitlines()[:5]}
+    states = {
+        line.split()[0]: line.endswith("(complete)") for line in capsys.readouterr().out.splitlines()[:5]
+    }
     assert states == {"ingest": True, "index": True, "retrieve": True, "rerank": False, "propagate": True}
     assert (finished / "run" / "answers.jsonl").read_bytes() == before
 
@@ -212,9 +232,14 @@ def test_the_version_is_the_package_s(capsys):
 
 
 def test_help_imports_nothing_heavy():
-    code = "import sys, answermill.__main__ as m\ntry: m.main(['--help'])\nexcept SystemExit: pass\nprint(sorted(sys.modules))"
+    code = (
+        "import sys, answermill.__main__ as m\ntry: m.main(['--help'])\nexcept SystemExit: "
+        "pass\nprint(sorted(sys.modules))"
+    )
     root = Path(__file__).parents[1]
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root).stdout
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root
+    ).stdout
     assert "'cyclopts'" in loaded
     for heavy in ("torch", "apache_beam", "spacy", "pyarrow", "transformers", "jnius"):
         assert f"'{heavy}'" not in loaded
@@ -245,6 +270,7 @@ def test_a_checkpoint_that_was_trained_again_is_another_job_s(finished, capsys):
     assert call(*settings) == 0 and "(complete)" in capsys.readouterr().out
     config = finished / "mine" / "words.json"
     config.write_text(config.read_text() + " ")
+
     (finished / "mine" / "sha256.json").unlink()
     code, err = refused(capsys, *settings)
     assert code == 73 and "checkpoint of cosinet" in err
@@ -298,7 +324,11 @@ def test_dataset_prints_the_statistics_row(labelled, capsys):
         (("evaluate", "absent.run", "--labels", "set.tsv"), 66, "absent.run: no such file or folder"),
         (("evaluate", "RR", "--labels", "absent"), 66, "absent: no such file or folder"),
         (("evaluate", "set.tsv", "--labels", "set.tsv"), 65, "set.tsv:1: 4 columns, where a TREC run has 6"),
-        (("evaluate", "RR", "--labels", "set.tsv", "--metrics", "MAPP"), 2, "unknown metric 'MAPP'; known: MAP, MRR"),
+        (
+            ("evaluate", "RR", "--labels", "set.tsv", "--metrics", "MAPP"),
+            2,
+            "unknown metric 'MAPP'; known: MAP, MRR",
+        ),
         (("compare", "RR", "WO"), 2, "give --labels"),
         (("dataset", "absent.tsv"), 66, "absent.tsv: no such file"),
         (("dataset", "set.tsv", "--form", "wikiqa"), 65, "set.tsv:1:"),

@@ -1,4 +1,5 @@
-"""What is in deploy/ belongs together, and to the versions of the package; the engines' pages say what was run."""
+"""What is in deploy/ belongs together, and to the versions of the package; the engines' pages say what was
+run."""
 
 from __future__ import annotations
 
@@ -25,7 +26,10 @@ ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
-MANIFESTS = {path.name: list(yaml.safe_load_all(path.read_text(encoding="utf-8"))) for path in DEPLOY.glob("kubernetes/*.yaml")}
+MANIFESTS = {
+    path.name: list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+    for path in DEPLOY.glob("kubernetes/*.yaml")
+}
 OBJECTS = [manifest for manifests in MANIFESTS.values() for manifest in manifests]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PINNED = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").split())
@@ -46,12 +50,18 @@ def templates() -> Iterator[dict[str, Any]]:
 
 
 def containers() -> Iterator[dict[str, Any]]:
-    return (container for manifest in templates() for container in manifest["spec"]["template"]["spec"]["containers"])
+    return (
+        container
+        for manifest in templates()
+        for container in manifest["spec"]["template"]["spec"]["containers"]
+    )
 
 
 def images() -> list[str]:
     """All that Compose and Kubernetes start."""
-    return [service["image"] for service in COMPOSE["services"].values()] + [each["image"] for each in containers()]
+    return [service["image"] for service in COMPOSE["services"].values()] + [
+        each["image"] for each in containers()
+    ]
 
 
 # The image.
@@ -64,26 +74,44 @@ def test_the_image_has_the_versions_that_were_tested_together() -> None:
     assert minor is not None and f"Programming Language :: Python :: {minor[1]}" in PROJECT["classifiers"]
     assert beam_image == f"apache/beam_python{minor[1]}_sdk:{PINNED['apache-beam']}"
     (install,) = [line for line in instructions("RUN") if "pip install" in line]
-    assert "--constraint /constraints.txt" in install and "COPY constraints.txt /constraints.txt" in DOCKERFILE
-    wheel = re.search(r'"answermill\[([\w,]+)\] @ file:///wheels/answermill-([\d.]+)-py3-none-any\.whl"', install)
+    assert (
+        "--constraint /constraints.txt" in install and "COPY constraints.txt /constraints.txt" in DOCKERFILE
+    )
+
+    wheel = re.search(
+        r'"answermill\[([\w,]+)\] @ file:///wheels/answermill-([\d.]+)-py3-none-any\.whl"', install
+    )
     assert wheel is not None and wheel[2] == PROJECT["version"]
     assert set(wheel[1].split(",")) <= set(PROJECT["optional-dependencies"])
 
 
 def test_the_image_downloads_nothing_when_it_starts_and_is_not_root() -> None:
     assert instructions("ENTRYPOINT") == ['["/opt/apache/beam/boot"]']
-    assert {"RUN_PYTHON_SDK_IN_DEFAULT_ENVIRONMENT=1", "HF_HUB_OFFLINE=1"} <= set(instructions("ENV")[-1].split())
+    assert {"RUN_PYTHON_SDK_IN_DEFAULT_ENVIRONMENT=1", "HF_HUB_OFFLINE=1"} <= set(
+        instructions("ENV")[-1].split()
+    )
     assert instructions("USER") == ["worker"] and "--uid 10001 worker" in DOCKERFILE
     last_stage = DOCKERFILE[DOCKERFILE.rindex("\nFROM ") :]
-    assert last_stage.index("\nRUN useradd") < last_stage.index("\nUSER worker") < last_stage.index("\nENTRYPOINT")
+    assert (
+        last_stage.index("\nRUN useradd")
+        < last_stage.index("\nUSER worker")
+        < last_stage.index("\nENTRYPOINT")
+    )
 
 
 def test_what_the_image_is_built_of_is_not_ignored() -> None:
     ignored = (DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8").split()
-    packages = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"][
-        "wheel"
-    ]
-    needed = {*packages["packages"], *PROJECT["license-files"], PROJECT["readme"], "constraints.txt", "pyproject.toml"}
+
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"][
+        "targets"
+    ]["wheel"]
+    needed = {
+        *packages["packages"],
+        *PROJECT["license-files"],
+        PROJECT["readme"],
+        "constraints.txt",
+        "pyproject.toml",
+    }
     assert ignored[0] == "*" and {f"!{name}" for name in needed} <= set(ignored)
     assert all((ROOT / name.removeprefix("!")).exists() for name in ignored if name.startswith("!"))
 
@@ -106,8 +134,15 @@ def test_compose_has_a_pool_at_the_taskmanager_and_a_slot_for_each_unit_at_once(
     assert services["workers"]["entrypoint"] == POOL
     assert services["workers"]["network_mode"] == "service:taskmanager"
     options = services["command"]["environment"]["FLINK"].split()
-    slots = yaml.safe_load(services["taskmanager"]["environment"]["FLINK_PROPERTIES"])["taskmanager.numberOfTaskSlots"]
-    assert {"--environment_config=127.0.0.1:50000", "--job_endpoint=jobserver:8099", f"--parallelism={slots}"} <= set(options)
+    slots = yaml.safe_load(services["taskmanager"]["environment"]["FLINK_PROPERTIES"])[
+        "taskmanager.numberOfTaskSlots"
+    ]
+    assert {
+        "--environment_config=127.0.0.1:50000",
+        "--job_endpoint=jobserver:8099",
+        f"--parallelism={slots}",
+    } <= set(options)
+
     assert "--job-port=8099" in services["jobserver"]["command"]
     keys = services["minio"]["environment"]
     for name in ("workers", "command"):
@@ -125,7 +160,9 @@ def test_selectors_find_their_pods_and_services_their_ports() -> None:
             assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
         if manifest["kind"] == "Service":
             assert spec["selector"] == pods[name]["metadata"]["labels"]
-            listening = {port["containerPort"] for each in pods[name]["spec"]["containers"] for port in each["ports"]}
+            listening = {
+                port["containerPort"] for each in pods[name]["spec"]["containers"] for port in each["ports"]
+            }
             assert {port["port"] for port in spec["ports"]} <= listening
 
 
@@ -148,12 +185,17 @@ def test_our_containers_are_not_root_and_the_pool_is_a_sidecar_of_each_slot() ->
     for container in ours:
         security = container["securityContext"]
         assert security["runAsNonRoot"] and f"--uid {security['runAsUser']} worker" in DOCKERFILE
+
     (taskmanager,) = [each for each in OBJECTS if each["metadata"]["name"] == "taskmanager"]
-    assert [each["name"] for each in taskmanager["spec"]["template"]["spec"]["containers"]] == ["taskmanager", "workers"]
+    assert [each["name"] for each in taskmanager["spec"]["template"]["spec"]["containers"]] == [
+        "taskmanager",
+        "workers",
+    ]
     (workers,) = [container for container in ours if container["name"] == "workers"]
     assert workers["command"] == POOL
     (flink,) = [each for each in OBJECTS if each["kind"] == "ConfigMap"]
     slots = yaml.safe_load(flink["data"]["FLINK_PROPERTIES"])["taskmanager.numberOfTaskSlots"]
+
     (command,) = [container for container in ours if container["name"] == "command"]
     assert f"--parallelism={slots * taskmanager['spec']['replicas']}" in command["args"]
 
@@ -184,10 +226,19 @@ def test_every_command_of_an_engine_s_page_says_whether_a_test_ran_it(name: str)
         assert (ROOT / file).is_file(), file
 
 
-@pytest.mark.parametrize(("page", "form", "slots"), [("flink", "pool", 8), ("flink", "process", 8), ("flink", "loopback", 4)])
-def test_the_options_of_a_page_are_those_of_the_tests(page: str, form: str, slots: int, tmp_path: Path) -> None:
-    wanted = {re.sub(r"(/[\w./-]+/(boot|java))\b", r"/PATH/\2", option) for option in Flink(slots, tmp_path).options(form)}
-    wanted = {re.sub(r"=/[\w./-]+\.jar$", "=JAR", option) for option in wanted if "java_launcher" not in option}
+@pytest.mark.parametrize(
+    ("page", "form", "slots"), [("flink", "pool", 8), ("flink", "process", 8), ("flink", "loopback", 4)]
+)
+def test_the_options_of_a_page_are_those_of_the_tests(
+    page: str, form: str, slots: int, tmp_path: Path
+) -> None:
+    wanted = {
+        re.sub(r"(/[\w./-]+/(boot|java))\b", r"/PATH/\2", option)
+        for option in Flink(slots, tmp_path).options(form)
+    }
+    wanted = {
+        re.sub(r"=/[\w./-]+\.jar$", "=JAR", option) for option in wanted if "java_launcher" not in option
+    }
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     written = [line.strip() for line in text.splitlines() if line.startswith("    answermill run")]
     options = [{option.replace("HOST", "127.0.0.1") for option in shlex.split(line)} for line in written]
@@ -196,11 +247,16 @@ def test_the_options_of_a_page_are_those_of_the_tests(page: str, form: str, slot
 
 
 def test_resource_hints_arrive_in_the_pipeline() -> None:
-    hints = ["--resource_hint=min_ram=16GB", "--resource_hint=accelerator=type:nvidia-l4;count:1;install-nvidia-driver"]
+    hints = [
+        "--resource_hint=min_ram=16GB",
+        "--resource_hint=accelerator=type:nvidia-l4;count:1;install-nvidia-driver",
+    ]
     root = new_pipeline(["--runner=PortableRunner", "--job_endpoint=localhost:1", *hints])
     _ = root | beam.Create([1])
     environments = root.to_runner_api().components.environments.values()
-    (arrived,) = [dict(environment.resource_hints) for environment in environments if environment.resource_hints]
+    (arrived,) = [
+        dict(environment.resource_hints) for environment in environments if environment.resource_hints
+    ]
     assert arrived["beam:resources:min_ram_bytes:v1"] == b"16000000000"
     assert arrived["beam:resources:accelerator:v1"].startswith(b"type:nvidia-l4;count:1")
 

@@ -1,4 +1,5 @@
-"""README and docs/ are held to the code: commands and examples run, names exist, generated pages are current."""
+"""README and docs/ are held to the code: commands and examples run, names exist, generated pages are
+current."""
 
 from __future__ import annotations
 
@@ -27,11 +28,18 @@ from answermill.ranking.rerankers.registry import RERANKERS
 from docs import generate
 
 ROOT = Path(__file__).parents[1]
-PAGES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+PAGES = {
+    path: path.read_text(encoding="utf-8")
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+}
 TEXT = "\n".join(PAGES.values())
 README = PAGES[ROOT / "README.md"]
 WRITTEN = {
-    path.name: [line.partition("  #")[0].strip() for line in text.splitlines() if re.match(r" {4}(answermill|mkdir|cp) ", line)]
+    path.name: [
+        line.partition("  #")[0].strip()
+        for line in text.splitlines()
+        if re.match(r" {4}(answermill|mkdir|cp) ", line)
+    ]
     for path, text in PAGES.items()
 }
 """Page → its shell commands, in order."""
@@ -58,8 +66,11 @@ NOT_RUN = {
     "spark.md": "the machines of a cluster have names of their own",
     "training.md": "a training takes labels that do not ship, and minutes",
 }
-"""Page with commands that are only parsed, since they have names to fill in → why nothing here can fill them in."""
-TO_FILL_IN = sorted({command for commands in WRITTEN.values() for command in commands if has_names_to_fill_in(command)})
+"""Page with commands that are only parsed, since they have names to fill in → why nothing here can fill them
+in."""
+TO_FILL_IN = sorted(
+    {command for commands in WRITTEN.values() for command in commands if has_names_to_fill_in(command)}
+)
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
@@ -70,7 +81,8 @@ def blocks(language: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("page", COMMANDS)
 def test_the_commands_of_a_page_run_one_after_the_other(page, small_run, tmp_path, monkeypatch, capsys):
-    """As they are written, in a folder with the sample and its run and nothing else; the run's models are small."""
+    """As they are written, in a folder with the sample and its run and nothing else; the run's models are
+    small."""
     shutil.copytree(small_run.parent, tmp_path / "out" / "sample")
     monkeypatch.chdir(tmp_path)
     for command in COMMANDS[page]:
@@ -87,11 +99,14 @@ def test_the_commands_of_a_page_run_one_after_the_other(page, small_run, tmp_pat
 @pytest.mark.parametrize("command", [command for command in TO_FILL_IN if command.startswith("answermill ")])
 def test_the_commands_with_names_to_fill_in_are_understood(command):
     tokens = shlex.split(command.partition(" -- ")[0].replace("...", ""))
-    command_line().parse_args(tokens[1:], exit_on_error=False, print_error=False)  # raises if a name or a value is wrong
+    # Raises if a name or a value is wrong.
+    command_line().parse_args(tokens[1:], exit_on_error=False, print_error=False)
 
 
 def test_a_page_has_names_to_fill_in_only_for_a_reason():
-    assert {page for page, commands in WRITTEN.items() if any(map(has_names_to_fill_in, commands))} == NOT_RUN.keys()
+    assert {
+        page for page, commands in WRITTEN.items() if any(map(has_names_to_fill_in, commands))
+    } == NOT_RUN.keys()
 
 
 def test_a_command_with_a_wrong_name_is_not_understood():
@@ -129,8 +144,8 @@ def test_the_example_of_the_readme_prints_what_it_says(sample_run, tmp_path, mon
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether these are the same but for counts that differ by one in a thousand at most: processors round vectors in their own
-    ways, and then another passage may be retrieved, with another number of sentences."""
+    """Whether these are the same but for counts that differ by one in a thousand at most: processors round
+    vectors in their own ways, and then another passage may be retrieved, with another number of sentences."""
     number = re.compile(r"\d[\d,]*")
     pairs = zip(number.findall(one), number.findall(other), strict=False)
     counts = [(float(a.replace(",", "")), float(b.replace(",", ""))) for a, b in pairs]
@@ -152,7 +167,11 @@ def test_the_output_in_the_readme_is_the_sample_job_s(sample_run, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit):
         main(["run", "out/sample/job.toml", "--out", "out/sample/run"])
-    lines = [line.removesuffix(" (complete)") for line in capsys.readouterr().out.splitlines() if line.endswith("(complete)")]
+    lines = [
+        line.removesuffix(" (complete)")
+        for line in capsys.readouterr().out.splitlines()
+        if line.endswith("(complete)")
+    ]
     assert [line.split()[0] for line in lines] == ["ingest", "index", "retrieve", "rerank", "propagate"]
     for line in lines:
         for page in (README, PAGES[ROOT / "docs" / "quickstart.md"]):
@@ -186,18 +205,28 @@ def test_every_folder_and_reranker_is_explained():
 
 
 def test_every_form_of_a_data_set_is_explained():
-    rows = [line.split("|")[1] for line in PAGES[ROOT / "docs" / "datasets.md"].splitlines() if line.startswith("| `")]
+    rows = [
+        line.split("|")[1]
+        for line in PAGES[ROOT / "docs" / "datasets.md"].splitlines()
+        if line.startswith("| `")
+    ]
     assert [name for name in FORMATS if f"`{name}`" not in " ".join(rows)] == []
 
 
 def test_every_job_key_that_is_named_exists():
     known = {key.replace("[]", "") for key, _, _, _ in keys()}
-    named = set(re.findall(r"(?:^|[`\s])((?:ingest|index|retrieve|rerank|annotate|propagate|workers)\.[a-z_.0-9]+)", TEXT))
+    named = set(
+        re.findall(
+            r"(?:^|[`\s])((?:ingest|index|retrieve|rerank|annotate|propagate|workers)\.[a-z_.0-9]+)", TEXT
+        )
+    )
     assert named
     assert {re.sub(r"\.\d+", "", key).rstrip(".") for key in named} <= known
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.md")), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs").rglob("*.md")), ids=lambda path: str(path.relative_to(ROOT))
+)
 def test_a_page_says_whom_it_is_for_and_where_to_go_next(path):
     """The generated pages too, and the templates that they are of."""
     text = re.sub(r"\A<!--.*?-->\n+", "", path.read_text(encoding="utf-8"))
@@ -226,10 +255,15 @@ def test_generated_pages_are_current():
 
 def test_a_page_that_is_not_current_is_named_with_what_to_edit(monkeypatch):
     readme, text = generate.readme()
-    pages = [(readme, text + "."), next(generate.results()), (generate.DOCS / "images" / "chain.svg", "<svg/>")]
+    pages = [
+        (readme, text + "."),
+        next(generate.results()),
+        (generate.DOCS / "images" / "chain.svg", "<svg/>"),
+    ]
     monkeypatch.setattr(generate, "pages", lambda: iter(pages))
     assert [generate.advice(*page) for page in generate.stale()] == [
-        "README.md is not current: edit docs/templates/README.md, not this file, then `python -m docs.generate`",
+        "README.md is not current: edit docs/templates/README.md, not this file, then `python -m "
+        "docs.generate`",
         "docs/images/chain.svg is not current: edit docs/pictures.py, then `python -m docs.generate`",
     ]
 
@@ -251,8 +285,16 @@ def test_a_figure_is_the_saved_one_and_an_unknown_one_an_error():
 
 def test_what_the_two_walks_name_exists():
     walks = PAGES[ROOT / "docs/design.md"].partition("## Two walks")[2].partition("\n## ")[0]
-    files = [path for room in ("pipelines", "ranking", "indexing", "files", "schemas") for path in (ROOT / room).rglob("*.py")]
-    known = {name for path in files for name in re.findall(r"^ *(?:def|class) (\w+)", path.read_text(encoding="utf-8"), re.M)}
+    files = [
+        path
+        for room in ("pipelines", "ranking", "indexing", "files", "schemas")
+        for path in (ROOT / room).rglob("*.py")
+    ]
+    known = {
+        name
+        for path in files
+        for name in re.findall(r"^ *(?:def|class) (\w+)", path.read_text(encoding="utf-8"), re.M)
+    }
     known |= {path.stem for path in files} | {path.parent.name for path in files} | set(folder_specs())
 
     paths = set(re.findall(r"`([\w/]+\.py)`", walks))

@@ -1,4 +1,5 @@
-"""The whole job on the sample web: what comes out, and that it comes out the same however the work is cut and carried."""
+"""The whole job on the sample web: what comes out, and that it comes out the same however the work is cut and
+carried."""
 
 from __future__ import annotations
 
@@ -85,6 +86,7 @@ def test_a_run_holds_the_folders_that_were_promised(sample_run):
         "labels/conflicts",
         "labels/rejects",
     }
+
     assert all(states[folder].startswith("complete") for folder in states.keys() - absent)
 
 
@@ -102,7 +104,9 @@ def test_most_answers_of_the_sample_are_right(sample_run):
 
 
 def test_every_question_has_its_line_of_answers_in_the_order_asked(sample_run):
-    lines = [json.loads(line) for line in (sample_run / "answers.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines = [
+        json.loads(line) for line in (sample_run / "answers.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     questions = list(QUESTIONS.open(sample_run).read())
     assert [line["question_id"] for line in lines] == [q.question_id for q in questions]
     assert len(lines) == 90
@@ -127,6 +131,7 @@ def test_every_candidate_has_one_row_and_says_where_it_left(sample_run):
     kept = [r for r in question_rows if r.fate == "kept"]
     assert sorted(r.rank for r in question_rows if r.rank) == [*range(1, len(kept) + 1)]
     stages = ["cosinet", "complete_sentence", "first", "cascade", "similarity", "last"]
+
     passed = {"complete_sentence": 1, "first": 3, "cascade": 4}
     for row in question_rows:
         count = 6 if row.fate == "kept" else passed[row.dropped_by or ""]
@@ -138,34 +143,46 @@ def test_every_candidate_has_one_row_and_says_where_it_left(sample_run):
 
 
 def test_the_manifest_accounts_for_the_cascade_s_work(sample_run):
-    came = Counter(r.question_id for r in sentences(sample_run) if r.dropped_by not in ("complete_sentence", "first"))
+    came = Counter(
+        r.question_id for r in sentences(sample_run) if r.dropped_by not in ("complete_sentence", "first")
+    )
     counts = RERANK.counts_of(SCORED.open(sample_run).manifest)
     costs = counts.stages["cascade"].costs
     assert costs["candidates"] == sum(came.values())
     assert costs["full_layer_candidates"] == 6 * sum(came.values())
     assert costs["layer_candidates"] == sum(cost(k, (2, 3, 4, 5, 6), (0.2,) * 4) for k in came.values())
     assert costs["full_layer_tokens"] == 6 * costs["tokens"] > costs["layer_tokens"]
+
     milliseconds = costs["milliseconds"]
-    assert f"{milliseconds / 1000:,.1f} s, {milliseconds / 90:,.1f} ms a question" in rerank.summary(sample_run)
+    assert f"{milliseconds / 1000:,.1f} s, {milliseconds / 90:,.1f} ms a question" in rerank.summary(
+        sample_run
+    )
     assert milliseconds > 0
 
 
 def test_a_plan_may_begin_with_cosinet_on_passages(small_run, tmp_path):
     for name in ("documents", "questions", "retrieved"):
         shutil.copytree(small_run / name, tmp_path / "run" / name)
-    first, second = (f"reranker='{name}', checkpoint='checkpoints/cosinet'" for name in ("cosinet_passages", "cosinet"))
+    first, second = (
+        f"reranker='{name}', checkpoint='checkpoints/cosinet'" for name in ("cosinet_passages", "cosinet")
+    )
     job = small_job(small_run, f"rerank.stages=[{{{first}, keep=4}}, {{{second}, keep=3}}]")
     list(run_steps(job, tmp_path / "run", ["rerank"], ()))
     lists = list(rerank.ranked_lists(iter(hits(small_run))))
     (whole,) = job_plan.load_plan(small_job(small_run, f"rerank.stages=[{{{first}}}]"))
     wanted = {ranked.question.question_id: ranked.candidates for ranked in whole.reranker.rerank(lists)}
+
     for question_id, rows in groupby(scored(tmp_path / "run"), key=lambda row: row.question_id):
         read = list(rows)
         best, others = wanted[question_id][:4], wanted[question_id][4:]
-        dropped = {row.candidate_id: row.stages[0].score for row in read if row.dropped_by == "cosinet_passages"}
+        dropped = {
+            row.candidate_id: row.stages[0].score for row in read if row.dropped_by == "cosinet_passages"
+        }
         assert dropped == {c.candidate_id: c.score for c in others}
         assert {r.unit for r in read if r.candidate_id in dropped} == {"passage"}
-        assert {r.candidate_id for r in read} - set(dropped) == {s.sentence_id for c in best for s in c.sentences}
+        assert {r.candidate_id for r in read} - set(dropped) == {
+            s.sentence_id for c in best for s in c.sentences
+        }
         assert sum(row.fate == "kept" for row in read) == 3
 
 
@@ -189,7 +206,9 @@ def test_labels_reach_the_passages_and_documents_that_hold_them(sample_run):
     passages = list(PASSAGE_LABELS.open(sample_run).read())
     documents = list(DOCUMENT_LABELS.open(sample_run).read())
     wanted = gold()
-    assert {(s.question_id, fold(s.text)) for s in sentences if s.label} == {(q, text) for q in wanted for text in wanted[q]}
+    assert {(s.question_id, fold(s.text)) for s in sentences if s.label} == {
+        (q, text) for q in wanted for text in wanted[q]
+    }
     positive = {(s.question_id, s.sentence_id) for s in sentences if s.label}
     for passage in passages:
         assert passage.label == any((passage.question_id, s) in positive for s in passage.sentence_ids)
@@ -197,7 +216,8 @@ def test_labels_reach_the_passages_and_documents_that_hold_them(sample_run):
 
 
 def test_the_small_run_is_no_trivial_case(small_run):
-    """Random models as they are, every stage drops, ranks otherwise than the one before, and hardly has a tie."""
+    """Random models as they are, every stage drops, ranks otherwise than the one before, and hardly has a
+    tie."""
     rows = scored(small_run)
     assert {r.dropped_by for r in rows} == {None, "cosinet", "complete_sentence", "cascade", "peasi.pr"}
     assert Counter(r.fate for r in rows).keys() == {"kept", "grouped", "dropped"}
@@ -209,7 +229,8 @@ def test_the_small_run_is_no_trivial_case(small_run):
 
 
 def test_beam_gives_what_the_functions_give(small_run):
-    """Retrieval and reranking once more, by plain calls in one loop, without Beam, blocks, parts or resumes."""
+    """Retrieval and reranking once more, by plain calls in one loop, without Beam, blocks, parts or
+    resumes."""
     job = small_job(small_run)
     questions = list(QUESTIONS.open(small_run).read())
     retrieved_hits = plain_retrieval.hits(job, small_run, questions)
@@ -221,19 +242,31 @@ def test_beam_gives_what_the_functions_give(small_run):
 def test_the_portable_path_gives_the_same_rows(small_run, tmp_path):
     """Beam's job service with workers in this process: the path that Flink, Spark and Dataflow take."""
     port = tmp_path / "port"  # the service takes a free one and writes it there
-    command = [sys.executable, "-m", "apache_beam.runners.portability.local_job_service_main", "--port_file", str(port)]
+    command = [
+        sys.executable,
+        "-m",
+        "apache_beam.runners.portability.local_job_service_main",
+        "--port_file",
+        str(port),
+    ]
     service = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
     try:
         while not port.exists():
             assert service.poll() is None, "Beam's job service has ended"
             time.sleep(0.05)
-        beam = ("--runner=PortableRunner", f"--job_endpoint=localhost:{port.read_text()}", "--environment_type=LOOPBACK")
+        beam = (
+            "--runner=PortableRunner",
+            f"--job_endpoint=localhost:{port.read_text()}",
+            "--environment_type=LOOPBACK",
+        )
         run = again(
             small_run, tmp_path / "run", beam=(*beam, "--job_server_timeout=3600")
         )  # on a busy machine a minute is short
     finally:
         service.kill()
         service.wait()
+
     assert hits(run) == hits(small_run)
     assert scored(run) == scored(small_run)
     for folder in (SENTENCE_LABELS, PASSAGE_LABELS, DOCUMENT_LABELS):
@@ -275,20 +308,36 @@ main()
 
 
 def test_a_run_killed_again_and_again_ends_with_the_same_rows_and_does_nothing_twice(small_run, tmp_path):
-    """kill -9 when three of six blocks are reranked, then when two of propagate's six folders are committed."""
+    """kill -9 when three of six blocks are reranked, then when two of propagate's six folders are
+    committed."""
     job, run = small_run.parent / "job.toml", tmp_path / "run"
     for folder in ("documents", "passages", "rejects", "shards"):
         shutil.copytree(small_run / folder, run / folder)
     written = []
+
     for moment in ("rerank", "propagate"):
         code = f"MOMENT = {moment!r}\n{KILLED}"
-        command = [sys.executable, "-c", code, "run", str(job), "--out", str(run), "--set", "retrieve.block=5"]
+        command = [
+            sys.executable,
+            "-c",
+            code,
+            "run",
+            str(job),
+            "--out",
+            str(run),
+            "--set",
+            "retrieve.block=5",
+        ]
         child = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, check=False)
         assert child.returncode == -signal.SIGKILL, child.stderr
+
         written.append({part: part.stat().st_mtime_ns for part in (run / "scored").glob("part-*.parquet")})
+
     assert len(written[0]) == 3 and written[0].items() <= written[1].items()
     states = {folder: state for _, folder, _, state in status(run)}
-    assert states["labels/passages"].startswith("complete") and states["labels/documents"].startswith("begun, ")
+    assert states["labels/passages"].startswith("complete") and states["labels/documents"].startswith(
+        "begun, "
+    )
     assert hits(again(small_run, run, "retrieve.block=5")) == hits(small_run)
     assert scored(run) == scored(small_run)
     assert (run / "answers.jsonl").read_bytes() == (small_run / "answers.jsonl").read_bytes()

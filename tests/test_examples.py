@@ -1,4 +1,5 @@
-"""examples/schedulers: what can be said of its files without a scheduler; `make test-schedulers` runs them."""
+"""examples/schedulers: what can be said of its files without a scheduler; `make test-schedulers` runs
+them."""
 
 from __future__ import annotations
 
@@ -21,7 +22,11 @@ STAGES = re.findall(r"^    (\w+)\)$", NIGHT, re.MULTILINE)
 def night(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     path = {"PATH": "/usr/bin:/bin"}
     return subprocess.run(
-        ["sh", str(FOLDER / "night.sh"), *words], env=path | variables, capture_output=True, text=True, check=False
+        ["sh", str(FOLDER / "night.sh"), *words],
+        env=path | variables,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -36,7 +41,11 @@ def test_its_commands_are_understood() -> None:
     lines = re.findall(r"^ +(answermill .*?)$", NIGHT, re.MULTILINE)
     assert [line.split()[1] for line in lines] == ["run", "evaluate", "verify", "compare"]
     for line in lines:
-        words = line.replace("${METRICS:+--metrics", "--metrics").replace('"$METRICS"}', "FILE").replace('"$MARGIN"', "0.02")
+        words = (
+            line.replace("${METRICS:+--metrics", "--metrics")
+            .replace('"$METRICS"}', "FILE")
+            .replace('"$MARGIN"', "0.02")
+        )
         tokens = shlex.split(re.sub(r"\$\(.*?\)", "NIGHT", words.replace('"$(readlink "$good")"', "N")))
         command_line().parse_args(tokens[1:], exit_on_error=False, print_error=False)
 
@@ -45,6 +54,7 @@ def test_publishing_is_a_link_and_old_runs_go_but_for_the_good_one(tmp_path: Pat
     for day in range(1, 6):
         (tmp_path / f"2026-01-0{day}").mkdir()
         (tmp_path / f"2026-01-0{day}.scores.parquet").touch()
+
     variables = {"JOB": "job.toml", "RUNS": str(tmp_path), "KEEP": "2"}
     assert night("publish", NIGHT="2026-01-01", **variables).returncode == 0
     assert (tmp_path / "good").readlink() == Path("2026-01-01")
@@ -54,6 +64,7 @@ def test_publishing_is_a_link_and_old_runs_go_but_for_the_good_one(tmp_path: Pat
         [*kept, *(f"{day}.scores.parquet" for day in kept), "good"]
     )
     assert night("publish", NIGHT="2026-01-05", **variables).returncode == 0
+
     assert (tmp_path / "good").readlink() == Path("2026-01-05") and not (tmp_path / "good.new").is_symlink()
 
 
@@ -80,7 +91,9 @@ def test_the_line_of_cron_runs_the_script() -> None:
     minute, hour, *rest = line.split(maxsplit=5)
     assert int(minute) < 60 and int(hour) < 24 and rest[:3] == ["*", "*", "*"]
     words = shlex.split(rest[3])
-    assert words[:2] == ["flock", "-n"] and words[3:5] == ["sh", "/opt/answermill/night.sh"] and "%" not in line
+    assert (
+        words[:2] == ["flock", "-n"] and words[3:5] == ["sh", "/opt/answermill/night.sh"] and "%" not in line
+    )
 
 
 def test_airflow_and_snakemake_have_the_stages_of_the_script() -> None:
@@ -88,8 +101,13 @@ def test_airflow_and_snakemake_have_the_stages_of_the_script() -> None:
     (stages,) = [
         ast.literal_eval(node.value)
         for node in dag.body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "STAGES"
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and node.targets[0].id == "STAGES"
     ]
     assert list(stages) == STAGES and stages["compare"] == 0
-    rules = re.search(r"^STAGES = (\[.*\])$", (FOLDER / "Snakefile").read_text(encoding="utf-8"), re.MULTILINE)
+
+    rules = re.search(
+        r"^STAGES = (\[.*\])$", (FOLDER / "Snakefile").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert rules is not None and ast.literal_eval(rules[1]) == STAGES

@@ -1,4 +1,5 @@
-"""Libraries that only some commands need: without one, a command says what to install before it begins, and ends with 69."""
+"""Libraries that only some commands need: without one, a command says what to install before it begins, and
+ends with 69."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from answermill.files.extras import ExtraMissing, need
 from answermill.ranking.rerankers.registry import load_reranker
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "optional-dependencies"
+]
 COMMANDS = {
     "evaluate scored --labels labels --coverage curve.svg": ("matplotlib", "plots"),
     "agreement scored --labels labels --heads a --teachers b --plot matrix.png": ("matplotlib", "plots"),
@@ -39,22 +42,31 @@ def test_a_command_whose_extra_is_not_installed_says_what_to_type(
         (tmp_path / name).mkdir()
     with pytest.raises(SystemExit) as e:
         main(command.split())
+
     err = capsys.readouterr().err
     assert e.value.code == 69, err
-    assert err.startswith("answermill: ") and err.endswith(f"needs {library}: pip install 'answermill[{extra}]'\n")
+    assert err.startswith("answermill: ") and err.endswith(
+        f"needs {library}: pip install 'answermill[{extra}]'\n"
+    )
     assert err.count("\n") == 1
 
 
-def test_a_stage_whose_extra_is_not_installed_says_what_to_type(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_stage_whose_extra_is_not_installed_says_what_to_type(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(ExtraMissing, match=r"late_interaction needs .*: pip install 'answermill\[sentence-transformers\]'"):
+    with pytest.raises(
+        ExtraMissing, match=r"late_interaction needs .*: pip install 'answermill\[sentence-transformers\]'"
+    ):
         load_reranker("late_interaction", tmp_path)
 
 
 def test_a_class_whose_extra_is_not_installed_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyterrier", None)
     monkeypatch.delitem(sys.modules, "answermill.pyterrier", raising=False)
-    with pytest.raises(ExtraMissing, match=r"PyTerrierReranker needs pyterrier: pip install 'answermill\[pyterrier\]'"):
+    with pytest.raises(
+        ExtraMissing, match=r"PyTerrierReranker needs pyterrier: pip install 'answermill\[pyterrier\]'"
+    ):
         am.PyTerrierReranker  # noqa: B018
 
 
@@ -65,7 +77,9 @@ def test_what_is_installed_is_not_missing() -> None:
 def test_every_extra_that_is_named_exists_and_the_tests_have_those_of_commands() -> None:
     assert {extra for _, extra in COMMANDS.values()} < EXTRAS.keys()
     tested = EXTRAS["test"][0].removeprefix("answermill[").removesuffix("]").split(",")
-    assert {extra for _, extra in COMMANDS.values()} | {"ensemble", "pyterrier", "s3", "trafilatura"} == set(tested)
+    assert {extra for _, extra in COMMANDS.values()} | {"ensemble", "pyterrier", "s3", "trafilatura"} == set(
+        tested
+    )
 
 
 def test_commands_that_need_no_extra_load_none() -> None:
@@ -80,5 +94,6 @@ def test_commands_that_need_no_extra_load_none() -> None:
         "[code_of(step) for step in job_steps().values()]; [entry.reranker for entry in RERANKERS.values()]\n"
         f"print([name for name in {optional!r}.split() if name in sys.modules])"
     )
+
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "[]\n"

@@ -1,4 +1,5 @@
-"""Files that were damaged at random: the command line ends in a documented exit code, with a message and no traceback.
+"""Files that were damaged at random: the command line ends in a documented exit code, with a message and no
+traceback.
 
 `python -m benchmarks.faults --fuzz 10` throws for ten minutes, and at the steps that do work too.
 """

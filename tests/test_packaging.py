@@ -1,4 +1,5 @@
-"""What is installed: every file of the one package, and no other. `tests/engines/test_wheel.py` installs it."""
+"""What is installed: every file of the one package, and no other. `tests/engines/test_wheel.py` installs
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Words that the code does without: phrases that only their author understands, and names that name nothing."""
+"""Words that the code does without: phrases that only their author understands, and names that name
+nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ FILES = {
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
 PHRASES = re.compile(
-    r"\b(is told|what stands|cannot be meant|of no use|at hand|so many|where there is none|whoever|there is to"
+    r"\b(is told|what stands|cannot be meant|of no use|at hand|so many|where there is none|whoever|there is "
+    r"to"
     r"|an? [\w-]+ of (its|their|our|one's) own)\b",
     re.IGNORECASE,
 )
@@ -52,7 +54,11 @@ def test_no_file_has_a_banned_phrase_or_name() -> None:
 
 
 def test_the_rules_find_what_they_are_for() -> None:
-    assert phrases("# takes a name\n# of its own, as whoever asks is told") == ["a name of its own", "whoever", "is told"]
+    assert phrases("# takes a name\n# of its own, as whoever asks is told") == [
+        "a name of its own",
+        "whoever",
+        "is told",
+    ]
     assert phrases("it is\n  told so") == ["is told"] and phrases("a name; its own") == []
     assigned = "def f(at):\n    made = of = 1\n    for found in x: pass\n    (given := 2)"
     assert sorted(names(assigned)) == ["at", "found", "given", "made", "of"]

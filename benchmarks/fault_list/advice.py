@@ -8,7 +8,17 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fault_list.damage import all_of, changed, cut, emptied, of_json, overwritten, removed, replaced, written
+from benchmarks.fault_list.damage import (
+    all_of,
+    changed,
+    cut,
+    emptied,
+    of_json,
+    overwritten,
+    removed,
+    replaced,
+    written,
+)
 from benchmarks.fault_list.fault import Fault, Place, complete, nothing, same_rows_in, written_out
 from benchmarks.fault_list.stops import TRAIN, training
 
@@ -38,7 +48,8 @@ def job_of_rerank(place: Place) -> None:
 
 
 def of_folder(folder: Path, change: Any) -> None:
-    """Change the rows of a committed folder's first part, whose digest is that of the new rows, as a program would write it."""
+    """Change the rows of a committed folder's first part, whose digest is that of the new rows, as a program
+    would write it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -55,6 +66,7 @@ def of_folder(folder: Path, change: Any) -> None:
     for part in values["parts"]:
         if part["file"] == file.name:
             part |= {"bytes": file.stat().st_size, "sha256": sha256(file)}
+
     del values["sha256"]
     write_sealed(manifest, values)
 
@@ -90,9 +102,14 @@ def _of_publish() -> list[Fault]:
         "a lost Parquet": removed("data/train.parquet"),
         "passages.json emptied": emptied("data/passages.json"),
         "passages.json a list": overwritten("data/passages.json", "[]"),
-        "a count of another type": of_json("data/passages.json", lambda values: values.update(train_questions="2")),
-        "a count of other rows": of_json("data/passages.json", lambda values: values.update(train_questions=999)),
+        "a count of another type": of_json(
+            "data/passages.json", lambda values: values.update(train_questions="2")
+        ),
+        "a count of other rows": of_json(
+            "data/passages.json", lambda values: values.update(train_questions=999)
+        ),
     }
+
     card = written_out("work/new/README.md")
     return [
         Fault(
@@ -105,6 +122,7 @@ def _of_publish() -> list[Fault]:
 
 def _of_training() -> list[Fault]:
     other = TRAIN.replace("model", "other")
+
     model = written_out("work/other/model.safetensors")
     return [
         Fault("train: another seed", trained, TRAIN, 73, "train.seed", (other,), model),
@@ -131,9 +149,11 @@ def _of_training() -> list[Fault]:
 def _of_evaluate() -> list[Fault]:
     run = "q01 Q0 a 1 nan t\n"
     return [
-        Fault("evaluate: a confidence of NaN", nan_in_the_last_stage, f"evaluate RUN/scored --labels {LABELS}", 65,
+        Fault("evaluate: a confidence of NaN", nan_in_the_last_stage, "evaluate RUN/scored --labels "
+                                                                      f"{LABELS}", 65,
               ", row 0: confidence nan"),
-        Fault("evaluate: a score of NaN in a TREC run", written("nan.txt", run), f"evaluate DIR/nan.txt --labels {LABELS}", 65,
+        Fault("evaluate: a score of NaN in a TREC run", written("nan.txt", run), "evaluate DIR/nan.txt "
+                                                                                 f"--labels {LABELS}", 65,
               "nan.txt:1: score nan"),
     ]  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""Faults of what people type: files that are missing or of another kind, names with a mistake, another job's folder."""
+"""Faults of what people type: files that are missing or of another kind, names with a mistake, another job's
+folder."""
 
 from __future__ import annotations
 
@@ -50,9 +51,23 @@ FAULTS = (
         78,
         "complete",
     ),
-    Fault("a key with a mistake", replaced("job.toml", "shards = 2", "shard = 2"), "run JOB --out RUN", 78, "shards"),
-    Fault("a value of another type", replaced("job.toml", "shards = 2", 'shards = "two"'), "run JOB --out RUN", 78, "shards"),
-    Fault("no TOML", overwritten("job.toml", "[ingest\n"), "run JOB --out RUN", 78, "not valid TOML", "restore"),
+    Fault(
+        "a key with a mistake",
+        replaced("job.toml", "shards = 2", "shard = 2"),
+        "run JOB --out RUN",
+        78,
+        "shards",
+    ),
+    Fault(
+        "a value of another type",
+        replaced("job.toml", "shards = 2", 'shards = "two"'),
+        "run JOB --out RUN",
+        78,
+        "shards",
+    ),
+    Fault(
+        "no TOML", overwritten("job.toml", "[ingest\n"), "run JOB --out RUN", 78, "not valid TOML", "restore"
+    ),
     Fault(
         "a job with a byte order mark",
         changed("job.toml", lambda whole: b"\xef\xbb\xbf" + whole),
@@ -60,7 +75,13 @@ FAULTS = (
         0,
         "(complete)",
     ),
-    Fault("a job of brackets", overwritten("job.toml", "a = " + "[" * 50_000), "run JOB --out RUN", 78, "not valid TOML"),
+    Fault(
+        "a job of brackets",
+        overwritten("job.toml", "a = " + "[" * 50_000),
+        "run JOB --out RUN",
+        78,
+        "not valid TOML",
+    ),
     Fault(
         "a job with a long number",
         replaced("job.toml", "shards = 2", "shards = " + "9" * 5_000),
@@ -68,28 +89,76 @@ FAULTS = (
         78,
         "not valid TOML",
     ),
-    Fault("--set with a long number", nothing, "run JOB --out RUN --set index.shards=" + "9" * 5_000, 78, "index.shards"),
+    Fault(
+        "--set with a long number",
+        nothing,
+        "run JOB --out RUN --set index.shards=" + "9" * 5_000,
+        78,
+        "index.shards",
+    ),
     Fault("a job of nothing", overwritten("job.toml", ""), "run JOB --out WORK/new", 78, "ingest"),
-    Fault("a job that is not UTF-8", overwritten("job.toml", b"\xff\xfe"), "run JOB --out RUN", 78, "not valid TOML"),
-    Fault("a metric with a mistake", nothing, f"evaluate RUN/scored --labels {LABELS} --metric NDGC", 2, "metric"),
-    Fault("a stage with a mistake", nothing, f"evaluate RUN/scored --labels {LABELS} --by cosinett", 2, "no stage"),
+    Fault(
+        "a job that is not UTF-8",
+        overwritten("job.toml", b"\xff\xfe"),
+        "run JOB --out RUN",
+        78,
+        "not valid TOML",
+    ),
+    Fault(
+        "a metric with a mistake",
+        nothing,
+        f"evaluate RUN/scored --labels {LABELS} --metric NDGC",
+        2,
+        "metric",
+    ),
+    Fault(
+        "a stage with a mistake",
+        nothing,
+        f"evaluate RUN/scored --labels {LABELS} --by cosinett",
+        2,
+        "no stage",
+    ),
     Fault("--out is a file", nothing, "run JOB --out JOB", 73, "is a file"),
     Fault("recipe --out is a file", nothing, "recipe wqa --out JOB", 73, "is a file"),
     Fault(
-        "a margin that is no number", nothing, f"compare RUN/scored RUN/scored --labels {LABELS} --margin nan", 2, "--margin"
+        "a margin that is no number",
+        nothing,
+        f"compare RUN/scored RUN/scored --labels {LABELS} --margin nan",
+        2,
+        "--margin",
     ),
     Fault("sample --out is a file", nothing, "sample --out JOB", 73, "is a file"),
     Fault("status of no run", nothing, "status WORK", 66, "no run in"),
     Fault("another --out without the steps before", nothing, "rerank JOB --out WORK/other", 66, "run"),
-    Fault("other settings in a complete folder", nothing, "run JOB --out RUN --set index.shards=1", 73, "shards"),
-    Fault("other settings, redone", nothing, "run JOB --out RUN --set retrieve.depth=10", 73, "--redo retrieve"),
+    Fault(
+        "other settings in a complete folder", nothing, "run JOB --out RUN --set index.shards=1", 73, "shards"
+    ),
+    Fault(
+        "other settings, redone", nothing, "run JOB --out RUN --set retrieve.depth=10", 73, "--redo retrieve"
+    ),
     Fault("compare without labels", nothing, "compare RUN/scored RUN/scored", 2, "--labels"),
     Fault("export of another model", nothing, "export DIR/checkpoints/cosinet --out WORK/new", 78, "cosinet"),
-    Fault("tune of another model", nothing, "tune DIR/checkpoints/cosinet --dev DIR/labels.tsv --out WORK/new", 78, "cosinet"),
     Fault(
-        "a pack that nobody has filled in", annotated, "collect RUN RUN/packs/csv/tasks-00001.csv", 65, "no label is filled in"
+        "tune of another model",
+        nothing,
+        "tune DIR/checkpoints/cosinet --dev DIR/labels.tsv --out WORK/new",
+        78,
+        "cosinet",
     ),
-    Fault("a URL that is not read, for --out", nothing, "run JOB --out hdfs://host/run", 78, "hdfs://host/run: of URLs only"),
+    Fault(
+        "a pack that nobody has filled in",
+        annotated,
+        "collect RUN RUN/packs/csv/tasks-00001.csv",
+        65,
+        "no label is filled in",
+    ),
+    Fault(
+        "a URL that is not read, for --out",
+        nothing,
+        "run JOB --out hdfs://host/run",
+        78,
+        "hdfs://host/run: of URLs only",
+    ),
     Fault("a Beam option with a mistake", nothing, "run JOB --out WORK/new -- --runer=X", 2, "runer"),
     Fault(
         "Flink without a network",

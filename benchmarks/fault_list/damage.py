@@ -1,4 +1,5 @@
-"""What can happen to a file: each function returns what does it to the first file of a name's pattern in a `Place`."""
+"""What can happen to a file: each function returns what does it to the first file of a name's pattern in a
+`Place`."""
 
 from __future__ import annotations
 

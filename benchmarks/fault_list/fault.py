@@ -1,4 +1,5 @@
-"""What a fault is, the small complete run that it is done to, and how it is tried: a command, what it says, its advice."""
+"""What a fault is, the small complete run that it is done to, and how it is tried: a command, what it says,
+its advice."""
 
 from __future__ import annotations
 
@@ -34,12 +35,15 @@ class Ended(NamedTuple):
     def message(self) -> str:
         """The last error on stderr, or else the last line of stdout; one line."""
         errors = [line for line in self.err.splitlines() if line.startswith("answermill: ")]
-        return (errors or self.out.splitlines() or self.err.splitlines() or [""])[-1].removeprefix("answermill: ")
+        return (errors or self.out.splitlines() or self.err.splitlines() or [""])[-1].removeprefix(
+            "answermill: "
+        )
 
 
 @dataclass(frozen=True)
 class Place:
-    """A folder with the small job's file, inputs and models, and its run, to be harmed; `work` is an empty folder beside it."""
+    """A folder with the small job's file, inputs and models, and its run, to be harmed; `work` is an empty
+    folder beside it."""
 
     folder: Path
 
@@ -56,24 +60,31 @@ class Place:
         return self.folder / "work"
 
     def file(self, pattern: str) -> Path:
-        """The first file or folder with such a name. Raises IndexError if there is none: the fault must be mended."""
+        """The first file or folder with such a name. Raises IndexError if there is none: the fault must be
+        mended."""
         return sorted(self.folder.glob(pattern))[0]
 
     def words(self, command: str) -> list[str]:
         """A command's arguments; JOB, RUN, WORK and DIR stand for the job file and the folders."""
         names = {"JOB": self.job, "RUN": self.run, "WORK": self.work, "DIR": self.folder}
-        return [re.sub(r"\b(JOB|RUN|WORK|DIR)\b", lambda match: str(names[match[0]]), word) for word in shlex.split(command)]
+        return [
+            re.sub(r"\b(JOB|RUN|WORK|DIR)\b", lambda match: str(names[match[0]]), word)
+            for word in shlex.split(command)
+        ]
 
     def call(self, command: str) -> Ended:
         """Run a command in this process, with the empty folder as the current one."""
         return in_process(self, self.words(command))
 
     def rows(self, run: str = "run") -> dict[str, str]:
-        """File of the run in this folder → digest, which two runs share if their rows are the same. Lucene's files are left
-        out, whose bytes Lucene chooses, and what holds times or digests of those."""
+        """File of the run in this folder → digest, which two runs share if their rows are the same. Lucene's
+        files are left out, whose bytes Lucene chooses, and what holds times or digests of those."""
         folder = self.folder / run
         files = [path for path in folder.rglob("*") if path.suffix in (".parquet", ".jsonl", ".faiss")]
-        return {_without_digest(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+        return {
+            _without_digest(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in files
+        }
 
     def restore(self, other: Place) -> None:
         """Put inputs and models back as they are in the other place; the run stays."""
@@ -101,9 +112,12 @@ def in_process(place: Place, words: Sequence[str]) -> Ended:
 
     vars(unit_work)["_loaded"].clear()
     if "answermill.pipelines.steps.models" in sys.modules:
-        vars(sys.modules["answermill.pipelines.steps.models"])["_loaded"].clear()  # a cycle may keep a model that nobody needs
+        # A cycle may keep a model that nobody needs.
+        vars(sys.modules["answermill.pipelines.steps.models"])["_loaded"].clear()
+
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace") for _ in range(2))
     code: object = 0
+
     with _current_folder(place.work), redirect_stdout(out), redirect_stderr(err):
         try:
             main(list(words))
@@ -112,10 +126,12 @@ def in_process(place: Place, words: Sequence[str]) -> Ended:
         except BaseException as e:  # of what runs in one process too many, the others go on
             err.write(f"Traceback (most recent call last): {e!r}\n")
             code = 1
+
     texts = []
     for stream in (out, err):
         stream.flush()
         texts.append(stream.buffer.getvalue().decode("utf-8", "replace"))
+
     return Ended(code if isinstance(code, int) else int(code is not None), *texts)
 
 
@@ -139,25 +155,36 @@ def same_rows_in(run: str, *without: str) -> Right:
     """Whether the run of that name has the rows of the undisturbed one, in all folders but these."""
 
     def right(place: Place, sound: Place) -> bool:
-        expected = {name: digest for name, digest in sound.rows().items() if not name.startswith(tuple(without) or "\0")}
+        expected = {
+            name: digest
+            for name, digest in sound.rows().items()
+            if not name.startswith(tuple(without) or "\0")
+        }
         return place.rows(run) == expected
 
     return right
 
 
 def complete(run: str) -> Right:
-    """Whether `status` says that the run of that name is complete, and has answers; its rows may be others."""
+    """Whether `status` says that the run of that name is complete, and has answers; its rows may be
+    others."""
 
     def right(place: Place, sound: Place) -> bool:
         state = place.call(f"status DIR/{run}")
-        return state.code == 0 and "begun, " not in state.out and (place.folder / run / "answers.jsonl").is_file()
+        return (
+            state.code == 0
+            and "begun, " not in state.out
+            and (place.folder / run / "answers.jsonl").is_file()
+        )
 
     return right
 
 
 def written_out(*files: str) -> Right:
     """Whether these files are below the place's folder, and hold something."""
-    return lambda place, sound: all((place.folder / name).is_file() and (place.folder / name).stat().st_size for name in files)
+    return lambda place, sound: all(
+        (place.folder / name).is_file() and (place.folder / name).stat().st_size for name in files
+    )
 
 
 def documents(place: Place, run: str) -> Counter[tuple[str, str]]:
@@ -170,7 +197,8 @@ def documents(place: Place, run: str) -> Counter[tuple[str, str]]:
 
 
 def same_documents(place: Place, sound: Place) -> bool:
-    """Whether the new run has the undisturbed run's documents, wherever they were read from, and no others."""
+    """Whether the new run has the undisturbed run's documents, wherever they were read from, and no
+    others."""
     return documents(place, "work/new") == documents(sound, "run")
 
 
@@ -182,18 +210,21 @@ def fewer_documents(place: Place, sound: Place) -> bool:
 def all_documents(place: Place, sound: Place) -> bool:
     """Whether the new run has the undisturbed run's documents and passages, whatever it has beside them."""
     before, after = (
-        {(name.partition("/")[0], value) for name, value in rows.items()} for rows in (sound.rows(), place.rows("work/new"))
+        {(name.partition("/")[0], value) for name, value in rows.items()}
+        for rows in (sound.rows(), place.rows("work/new"))
     )
     return {row for row in before if row[0] in ("documents", "passages")} <= after
 
 
 class Fault(NamedTuple):
-    """One fault: what is done to a copy of the small run, the command that is then typed, and what must come of it.
+    """One fault: what is done to a copy of the small run, the command that is then typed, and what must come
+    of it.
 
-    An exit code of 0 is right only if the message `says` it and the rows are `right`. `then`: what the user does next, after
-    which the run must be complete with the rows of the undisturbed run: `advice` types the command that the message names,
-    `again` the same command, `restore` first puts inputs and models back. A tuple holds whole commands, as the message and the
-    documentation advise them: each must end with 0, and the last one `right`, whatever became of the run itself.
+    An exit code of 0 is right only if the message `says` it and the rows are `right`. `then`: what the user
+    does next, after which the run must be complete with the rows of the undisturbed run: `advice` types the
+    command that the message names, `again` the same command, `restore` first puts inputs and models back. A
+    tuple holds whole commands, as the message and the documentation advise them: each must end with 0, and
+    the last one `right`, whatever became of the run itself.
     """
 
     name: str
@@ -234,17 +265,20 @@ def try_fault(fault: Fault, sound: Place) -> tuple[Ended, set[str]]:
         ended = fault.how(place, words)
         wrong = faults_of(ended, fault.code)
         is_said = fault.says in ended.out + ended.err
+
         if ended.code == 0 and not (is_said and fault.right(place, sound)):
             wrong.add("silent")
         elif not is_said:
             wrong.add("unclear")
+
         if fault.then and not _ends_well(fault, place, sound, ended, words):
             wrong.add("loops")
         return ended, wrong
 
 
 def faults_of(ended: Ended, code: int | None = None) -> set[str]:
-    """Of tracebacks and wrong_code, what the end of a command shows; any documented code will do if none is given."""
+    """Of tracebacks and wrong_code, what the end of a command shows; any documented code will do if none is
+    given."""
     wrong = set()
     if ended.code not in CODES or "Traceback (most recent" in ended.err:
         wrong.add("tracebacks")
@@ -257,6 +291,7 @@ def _ends_well(fault: Fault, place: Place, sound: Place, ended: Ended, words: Se
     """Whether what the user does next leads to a complete run with the right rows."""
     if isinstance(fault.then, tuple):
         return all(place.call(command).code == 0 for command in fault.then) and fault.right(place, sound)
+
     if fault.then == "advice":
         for _ in range(3):
             commands = sorted(set(ADVICE.findall(ended.err)))
@@ -267,6 +302,7 @@ def _ends_well(fault: Fault, place: Place, sound: Place, ended: Ended, words: Se
         if fault.then == "restore":
             place.restore(sound)
         ended = in_process(place, words)
+
     if ended.code == 0:
         ended = place.call("run JOB --out RUN")
     return ended.code == 0 and same_rows(place, sound) and not (place.run / "_work").exists()

@@ -1,4 +1,5 @@
-"""Damaged files, drawn at random, thrown at the command line: any documented exit code will do, a traceback will not."""
+"""Damaged files, drawn at random, thrown at the command line: any documented exit code will do, a traceback
+will not."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ VALUE = re.compile(rb'"(?:[^"\\\n]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null')
 
 
 class Target(NamedTuple):
-    """A file of the small job's folder, and a command that reads it. `works`: the command may then write into the run."""
+    """A file of the small job's folder, and a command that reads it. `works`: the command may then write into
+    the run."""
 
     file: str
     command: str
@@ -84,7 +86,8 @@ TARGETS = (
 
 
 def throw_one(sound: Place, folder: Path, target: Target, seed: int) -> tuple[Ended, set[str]]:
-    """Damage a copy of the target's file below the empty folder, and type the command; its end, and what is wrong with it.
+    """Damage a copy of the target's file below the empty folder, and type the command; its end, and what is
+    wrong with it.
 
     What is wrong is tracebacks, or silent: exit code 0 with other rows in the run.
     """
@@ -92,12 +95,14 @@ def throw_one(sound: Place, folder: Path, target: Target, seed: int) -> tuple[En
     for path in sound.folder.iterdir():
         if path.name != "work" and not target.file.startswith(path.name):
             (place.folder / path.name).symlink_to(path)
+
     first = target.file.partition("/")[0]
     source = sound.folder / first
     if source.is_dir():
         shutil.copytree(source, place.folder / first)
     elif source.exists():
         shutil.copy2(source, place.folder / first)
+
     place.work.mkdir()
     if (own := OWN_FILES.get(target.file)) is not None:
         own(place)
@@ -107,11 +112,13 @@ def throw_one(sound: Place, folder: Path, target: Target, seed: int) -> tuple[En
     wrong = faults_of(ended)
     if target.works and ended.code == 0 and place.rows() != sound.rows():
         wrong.add("silent")
+
     return ended, wrong
 
 
 def throw(sound: Place, seconds: float, say: Callable[[str], object], first_seed: int = 0) -> dict[str, int]:
-    """Throw files for so long; how many, how many were refused, and how many ended wrongly: each of those is a line."""
+    """Throw files for so long; how many, how many were refused, and how many ended wrongly: each of those is
+    a line."""
     until, counts = time.monotonic() + seconds, {"thrown": 0, "refused": 0, "tracebacks": 0, "silent": 0}
     seed = first_seed
     while time.monotonic() < until:
@@ -124,11 +131,13 @@ def throw(sound: Place, seconds: float, say: Callable[[str], object], first_seed
             counts[name] += 1
             say(f"{name}: seed {seed}, {target.file}, {target.command}: {ended.code} {ended.message[:300]}")
         seed += 1
+
     return counts
 
 
 def mutated(whole: bytes, random: random.Random) -> bytes:
-    """The bytes with one to three changes: bits flipped, a piece cut, repeated or replaced, a value by one of another type."""
+    """The bytes with one to three changes: bits flipped, a piece cut, repeated or replaced, a value by one of
+    another type."""
     for _ in range(random.randint(1, 3)):
         whole = random.choice((_flip, _cut, _repeat, _noise, _value, _value))(whole, random)
     return whole
@@ -141,7 +150,11 @@ def _piece(whole: bytes, random: random.Random) -> tuple[int, int]:
 
 def _flip(whole: bytes, random: random.Random) -> bytes:
     place = random.randrange(max(1, len(whole)))
-    return whole[:place] + bytes(byte ^ (1 << random.randrange(8)) for byte in whole[place : place + 1]) + whole[place + 1 :]
+    return (
+        whole[:place]
+        + bytes(byte ^ (1 << random.randrange(8)) for byte in whole[place : place + 1])
+        + whole[place + 1 :]
+    )
 
 
 def _cut(whole: bytes, random: random.Random) -> bytes:

@@ -1,4 +1,5 @@
-"""Faults of what people give: pages, questions and labels of other types, encodings and lengths, damaged, empty or changed."""
+"""Faults of what people give: pages, questions and labels of other types, encodings and lengths, damaged,
+empty or changed."""
 
 from __future__ import annotations
 
@@ -11,7 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.fault_list.damage import all_of, changed, copied, cut, emptied, flipped, replaced, written
-from benchmarks.fault_list.fault import Fault, Harm, Place, all_documents, fewer_documents, nothing, same_documents
+from benchmarks.fault_list.fault import (
+    Fault,
+    Harm,
+    Place,
+    all_documents,
+    fewer_documents,
+    nothing,
+    same_documents,
+)
 
 QUESTIONS = "run JOB --out RUN --redo retrieve --set retrieve.questions="
 LABELS = "run JOB --out RUN --redo propagate --set propagate.labels="
@@ -20,11 +29,15 @@ ROW = '{"question_id": "new", "text": %s}\n'
 
 
 def _asked(place: Place) -> list[dict[str, str]]:
-    return [json.loads(line) for line in (place.folder / "questions.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for line in (place.folder / "questions.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def questions_tsv(place: Place) -> None:
-    """The job's questions as a spreadsheet saves them: with a byte order mark, and lines that end in CR LF."""
+    """The job's questions as a spreadsheet saves them: with a byte order mark, and lines that end in CR
+    LF."""
     lines = ["question_id\ttext", *(f"{row['question_id']}\t{row['text']}" for row in _asked(place))]
     (place.folder / "q.tsv").write_bytes(b"\xef\xbb\xbf" + "".join(f"{line}\r\n" for line in lines).encode())
 
@@ -34,14 +47,17 @@ def questions_parquet(place: Place) -> None:
     texts = [*(row["text"].encode() for row in _asked(place)[:-1]), b"What is \xff?"]
     text = pa.array(texts, pa.binary()).view(pa.string())
     pq.write_table(
-        pa.table({"question_id": [row["question_id"] for row in _asked(place)], "text": text}), place.folder / "q.parquet"
+        pa.table({"question_id": [row["question_id"] for row in _asked(place)], "text": text}),
+        place.folder / "q.parquet",
     )
 
 
 def pages_parquet(place: Place) -> None:
     """Two pages, one with a text that is not UTF-8, and one with a date beyond the year 9999."""
     good = "Tea is a drink that people make of the leaves of a plant and of hot water. " * 8
-    text = pa.array([good.encode(), b"\xff" + good.encode(), good.upper().encode()], pa.binary()).view(pa.string())
+    text = pa.array([good.encode(), b"\xff" + good.encode(), good.upper().encode()], pa.binary()).view(
+        pa.string()
+    )
     date = pa.array([0, 0, 9_000_000_000_000_000], pa.timestamp("s"))
     pq.write_table(
         pa.table({"url": ["http://a.org/1", "http://a.org/2", "http://a.org/3"], "text": text, "date": date}),
@@ -52,7 +68,9 @@ def pages_parquet(place: Place) -> None:
 def labels_parquet(place: Place) -> None:
     header, *rows = ((place.folder / "labels.tsv").read_text(encoding="utf-8")).splitlines()
     columns = list(zip(*(row.split("\t") for row in rows), strict=True))
-    pq.write_table(pa.table(dict(zip(header.split("\t"), map(list, columns), strict=True))), place.folder / "l.parquet")
+    pq.write_table(
+        pa.table(dict(zip(header.split("\t"), map(list, columns), strict=True))), place.folder / "l.parquet"
+    )
     changed("l.parquet", lambda whole: whole[:10] + b"\xff" * 60 + whole[70:])(place)
 
 
@@ -62,7 +80,9 @@ def packed(pattern: str, name: str, damage: bool) -> Harm:
     def harm(place: Place) -> None:
         whole = gzip.compress(place.file(pattern).read_bytes())
         middle = len(whole) // 2
-        (place.folder / name).write_bytes(whole[:middle] + b"\xff" * 40 + whole[middle + 40 :] if damage else whole)
+        (place.folder / name).write_bytes(
+            whole[:middle] + b"\xff" * 40 + whole[middle + 40 :] if damage else whole
+        )
 
     return harm
 
@@ -73,7 +93,8 @@ def new_row(text: str, name: str = "questions.jsonl") -> Harm:
 
 
 def mixed_folder(place: Place) -> None:
-    """An input folder: the sample web, files that cannot be read, empty ones, and one whose name is not UTF-8."""
+    """An input folder: the sample web, files that cannot be read, empty ones, and one whose name is not
+    UTF-8."""
     pages = place.folder / "pages"
     pages.mkdir()
     shutil.copy2(place.folder / "web.warc.gz", pages)
@@ -132,7 +153,11 @@ FAULTS = (
     ),
     Fault("questions: gzip", packed("questions.jsonl", "q.jsonl.gz", False), QUESTIONS + "q.jsonl.gz", 0, ""),
     Fault(
-        "questions: damaged gzip", packed("questions.jsonl", "q.jsonl.gz", True), QUESTIONS + "q.jsonl.gz", 65, "q.jsonl.gz:"
+        "questions: damaged gzip",
+        packed("questions.jsonl", "q.jsonl.gz", True),
+        QUESTIONS + "q.jsonl.gz",
+        65,
+        "q.jsonl.gz:",
     ),
     Fault(
         "questions: cut gzip",
@@ -142,7 +167,13 @@ FAULTS = (
         "q.jsonl.gz:",
     ),
     Fault("questions: Parquet, not UTF-8", questions_parquet, QUESTIONS + "q.parquet", 65, "q.parquet"),
-    Fault("questions: cut Parquet", all_of(questions_parquet, cut("q.parquet")), QUESTIONS + "q.parquet", 65, "q.parquet"),
+    Fault(
+        "questions: cut Parquet",
+        all_of(questions_parquet, cut("q.parquet")),
+        QUESTIONS + "q.parquet",
+        65,
+        "q.parquet",
+    ),
     Fault("questions: a file that is not there", nothing, QUESTIONS + "none.tsv", 66, "none.tsv"),
     Fault(
         "questions: not UTF-8",
@@ -152,14 +183,38 @@ FAULTS = (
         "q.tsv:2",
     ),
     Fault(
-        "questions: a long TSV cell", written("q.tsv", f"question_id\ttext\n1\t{LONG}\n"), QUESTIONS + "q.tsv", 65, "q.tsv:2"
+        "questions: a long TSV cell",
+        written("q.tsv", f"question_id\ttext\n1\t{LONG}\n"),
+        QUESTIONS + "q.tsv",
+        65,
+        "q.tsv:2",
     ),
-    Fault("questions: CSV", written("q.csv", "question_id,text\n1,What is tea?\n"), QUESTIONS + "q.csv", 65, ".csv"),
     Fault(
-        "questions: emptied", emptied("questions.jsonl"), "run JOB --out RUN --redo retrieve", 65, "questions.jsonl", "restore"
+        "questions: CSV",
+        written("q.csv", "question_id,text\n1,What is tea?\n"),
+        QUESTIONS + "q.csv",
+        65,
+        ".csv",
     ),
-    Fault("questions: one more", new_row(ROW % '"What is tea?"'), "run JOB --out RUN", 73, "--redo retrieve", "restore"),
-    Fault("labels: damaged gzip", packed("labels.tsv", "l.tsv.gz", True), LABELS + "l.tsv.gz", 65, "l.tsv.gz:"),
+    Fault(
+        "questions: emptied",
+        emptied("questions.jsonl"),
+        "run JOB --out RUN --redo retrieve",
+        65,
+        "questions.jsonl",
+        "restore",
+    ),
+    Fault(
+        "questions: one more",
+        new_row(ROW % '"What is tea?"'),
+        "run JOB --out RUN",
+        73,
+        "--redo retrieve",
+        "restore",
+    ),
+    Fault(
+        "labels: damaged gzip", packed("labels.tsv", "l.tsv.gz", True), LABELS + "l.tsv.gz", 65, "l.tsv.gz:"
+    ),
     Fault("labels: damaged Parquet", labels_parquet, LABELS + "l.parquet", 65, "l.parquet"),
     Fault(
         "labels: a byte order mark",
@@ -175,9 +230,22 @@ FAULTS = (
         65,
         "labels.tsv:17",
     ),
-    Fault("labels: NaN", new_row("q01\tTea.\tnan\n", "labels.tsv"), "run JOB --out RUN --redo propagate", 65, "labels.tsv:17"),
+    Fault(
+        "labels: NaN",
+        new_row("q01\tTea.\tnan\n", "labels.tsv"),
+        "run JOB --out RUN --redo propagate",
+        65,
+        "labels.tsv:17",
+    ),
     Fault("labels: emptied", emptied("labels.tsv"), "run JOB --out RUN --redo propagate", 65, "labels.tsv"),
-    Fault("labels: one more", new_row("q01\tTea.\t0\n", "labels.tsv"), "run JOB --out RUN", 73, "--redo propagate", "restore"),
+    Fault(
+        "labels: one more",
+        new_row("q01\tTea.\t0\n", "labels.tsv"),
+        "run JOB --out RUN",
+        73,
+        "--redo propagate",
+        "restore",
+    ),
     Fault(
         "pages: Parquet with bad rows",
         pages_parquet,
@@ -202,9 +270,18 @@ FAULTS = (
         "60 documents + 15 rejects (4 empty_file",
         right=same_documents,
     ),
-    Fault("pages: an empty file", written("e.jsonl", ""), NEW + '\'["web.warc.gz","e.jsonl"]\'', 0, "e", right=all_documents),
+    Fault(
+        "pages: an empty file",
+        written("e.jsonl", ""),
+        NEW + '\'["web.warc.gz","e.jsonl"]\'',
+        0,
+        "e",
+        right=all_documents,
+    ),
     Fault("pages: empty files alone", written("e.jsonl", ""), NEW + "'[\"e.jsonl\"]'", 65, "empty_file"),
-    Fault("pages: one bit flipped", flipped("web.warc.gz"), "run JOB --out RUN", 73, "web.warc.gz", "restore"),
+    Fault(
+        "pages: one bit flipped", flipped("web.warc.gz"), "run JOB --out RUN", 73, "web.warc.gz", "restore"
+    ),
     Fault(
         "pages: a bit flipped, new run",
         flipped("web.warc.gz"),
@@ -213,15 +290,27 @@ FAULTS = (
         "broken_record",
         right=fewer_documents,
     ),
-    Fault("pages: cut, new run", cut("web.warc.gz"), NEW + "'[\"web.warc.gz\"]'", 0, "broken_record", right=fewer_documents),
+    Fault(
+        "pages: cut, new run",
+        cut("web.warc.gz"),
+        NEW + "'[\"web.warc.gz\"]'",
+        0,
+        "broken_record",
+        right=fewer_documents,
+    ),
     Fault(
         "pages: one file more",
-        all_of(copied("web.warc.gz", "more.warc.gz"), replaced("job.toml", 'input = ["web.warc.gz"]', 'input = ["*.warc.gz"]')),
+        all_of(
+            copied("web.warc.gz", "more.warc.gz"),
+            replaced("job.toml", 'input = ["web.warc.gz"]', 'input = ["*.warc.gz"]'),
+        ),
         "run JOB --out RUN",
         73,
         "--redo ingest",
         "restore",
     ),
-    Fault("pages: a URL that is not read", nothing, NEW + "'[\"hdfs://host/web.warc.gz\"]'", 78, "of URLs only"),
+    Fault(
+        "pages: a URL that is not read", nothing, NEW + "'[\"hdfs://host/web.warc.gz\"]'", 78, "of URLs only"
+    ),
     Fault("a copied run", moved_copy, "run JOB --out RUN", 0, "(complete)"),
 )

@@ -34,8 +34,15 @@ def full_stdout(place: Place, words: Sequence[str]) -> Ended:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-m", "answermill", *words]
         done = subprocess.run(
-            command, cwd=place.work, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            command,
+            cwd=place.work,
+            env=environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
         )
+
     return Ended(done.returncode, "", done.stderr)
 
 
@@ -55,12 +62,17 @@ def link_stays(place: Place, sound: Place) -> bool:
 
 
 def small_disk(kilobytes: int) -> How:
-    """The folder work/new is a file system of this size; then there is more room. A machine that mounts none says so."""
+    """The folder work/new is a file system of this size; then there is more room. A machine that mounts none
+    says so."""
 
     def run(place: Place, words: Sequence[str]) -> Ended:
         disk = place.work / "new"
         disk.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "none", disk], check=True, capture_output=True)
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "none", disk],
+            check=True,
+            capture_output=True,
+        )
         try:
             return in_process(place, words)
         finally:
@@ -85,7 +97,10 @@ def locked(place: Place, words: Sequence[str]) -> Ended:
     code = "import sys\nfrom pathlib import Path\nfrom answermill.pipelines.runs.lock import claimed\n"
     code += "with claimed(Path(sys.argv[1])):\n    print('held', flush=True)\n    sys.stdin.read()\n"
     pipe, environment = subprocess.PIPE, {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen([sys.executable, "-c", code, place.run], stdin=pipe, stdout=pipe, env=environment) as holder:
+
+    with subprocess.Popen(
+        [sys.executable, "-c", code, place.run], stdin=pipe, stdout=pipe, env=environment
+    ) as holder:
         assert holder.stdout is not None and holder.stdin is not None
         holder.stdout.readline()
         try:
@@ -106,8 +121,17 @@ DISKS = (
     Fault("a full disk: ingest", nothing, NEW, 74, "No space left", how=small_disk(60)),
     Fault("a full disk: index", nothing, NEW, 74, "No space left", how=small_disk(400)),
     Fault("a read-only folder: run", nothing, NEW, 74, "Read-only", how=read_only_disk),
-    Fault("a read-only folder: sample", nothing, "sample --out WORK/new", 74, "Read-only", how=read_only_disk),
-    Fault("a read-only folder: recipe", nothing, "recipe wqa --out WORK/new", 74, "wqa.toml: Read-only", how=read_only_disk),
+    Fault(
+        "a read-only folder: sample", nothing, "sample --out WORK/new", 74, "Read-only", how=read_only_disk
+    ),
+    Fault(
+        "a read-only folder: recipe",
+        nothing,
+        "recipe wqa --out WORK/new",
+        74,
+        "wqa.toml: Read-only",
+        how=read_only_disk,
+    ),
 )
 FAULTS = (
     Fault("stdout closed after a line", NO_SCORES, RUN, 0, "ingest", how=closed_stdout),

@@ -1,4 +1,5 @@
-"""Faults of models: a checkpoint or encoder that is damaged, is none, or brings code. No row may come of it."""
+"""Faults of models: a checkpoint or encoder that is damaged, is none, or brings code. No row may come of
+it."""
 
 from __future__ import annotations
 
@@ -47,15 +48,31 @@ def _faults_of(name: str) -> list[Fault]:
         Fault(f"{name}: emptied", emptied(weights(name)), REDO, 65, name),
         Fault(f"{name}: cut, no digests", all_of(cut(weights(name)), removed(sums(name))), REDO, 78, name),
         Fault(f"{name}: config emptied", all_of(emptied(config(name)), removed(sums(name))), REDO, 78, name),
-        Fault(f"{name}: config a list", all_of(overwritten(config(name), "[]"), removed(sums(name))), REDO, 78, name),
+        Fault(
+            f"{name}: config a list",
+            all_of(overwritten(config(name), "[]"), removed(sums(name))),
+            REDO,
+            78,
+            name,
+        ),
     ]
 
 
 ENCODER = "encoder/model.safetensors"
-TOKENIZER, OWN_CODE = "checkpoints/cascade/tokenizer.json", {"AutoModel": "own.Own", "AutoConfig": "own.Config"}
+TOKENIZER, OWN_CODE = (
+    "checkpoints/cascade/tokenizer.json",
+    {"AutoModel": "own.Own", "AutoConfig": "own.Config"},
+)
 FAULTS = (
     *(fault for name in CHECKPOINTS for fault in _faults_of(name)),
-    Fault("cascade: other weight", weight(weights("cascade"), 9.0, keep_sums=True), REDO, 65, "not the file", "restore"),
+    Fault(
+        "cascade: other weight",
+        weight(weights("cascade"), 9.0, keep_sums=True),
+        REDO,
+        65,
+        "not the file",
+        "restore",
+    ),
     Fault("cascade: weights lost", removed(weights("cascade")), REDO, 65, "is not there", "restore"),
     Fault(
         "cascade: config of nothing",
@@ -64,9 +81,18 @@ FAULTS = (
         78,
         "cascade",
     ),
-    Fault("cascade: tokenizer cut", all_of(cut(TOKENIZER), removed(sums("cascade"))), REDO, 78, "tokenizer.json", "restore"),
+    Fault(
+        "cascade: tokenizer cut",
+        all_of(cut(TOKENIZER), removed(sums("cascade"))),
+        REDO,
+        78,
+        "tokenizer.json",
+        "restore",
+    ),
     Fault("cascade: digests emptied", emptied(sums("cascade")), REDO, 65, "sha256.json", "restore"),
-    Fault("cascade: weights a pickle", overwritten(weights("cascade"), b"\x80\x04N."), REDO, 65, "not the file"),
+    Fault(
+        "cascade: weights a pickle", overwritten(weights("cascade"), b"\x80\x04N."), REDO, 65, "not the file"
+    ),
     Fault("cascade: lost", removed("checkpoints/cascade"), REDO, 66, "no such file or folder", "restore"),
     Fault("config of another model", copied(config("cascade"), config("peasi.pr")), REDO, 65, "not the file"),
     Fault(
@@ -76,7 +102,9 @@ FAULTS = (
         78,
         "words.json",
     ),
-    Fault("encoder: other weights", weight(ENCODER, 9.0), "run JOB --out RUN", 73, "input encoder", "restore"),
+    Fault(
+        "encoder: other weights", weight(ENCODER, 9.0), "run JOB --out RUN", 73, "input encoder", "restore"
+    ),
     Fault("encoder: NaN", weight(ENCODER, math.nan), NEW, 65, "NaN"),
     Fault("encoder: cut", cut(ENCODER), NEW, 69, "encoder"),
     Fault("encoder: emptied", emptied(ENCODER), NEW, 69, "encoder"),

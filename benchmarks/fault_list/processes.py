@@ -1,4 +1,5 @@
-"""Commands in processes of their own: stopped or killed in the midst of their work, and looked at while they work."""
+"""Commands in processes of their own: stopped or killed in the midst of their work, and looked at while they
+work."""
 
 from __future__ import annotations
 
@@ -27,9 +28,17 @@ def started(place: Place, words: Sequence[str], **variables: str) -> subprocess.
     """The command in a process group of its own, which no signal to us reaches."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **variables}
     pipe = subprocess.PIPE
+
     command = [sys.executable, "-m", "answermill", *words]
     return subprocess.Popen(
-        command, cwd=place.work, env=environment, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True
+        command,
+        cwd=place.work,
+        env=environment,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        errors="replace",
+        start_new_session=True,
     )
 
 
@@ -61,7 +70,8 @@ def torch_is_loaded(place: Place, process: int) -> bool:
 def signalled(number: signal.Signals, when: When) -> How:
     """The signal comes to the command alone, once the moment has come.
 
-    On a busy machine the command may be done before that moment is seen. Then the place is put back, and it is tried again.
+    On a busy machine the command may be done before that moment is seen. Then the place is put back, and it
+    is tried again.
     """
 
     def attempt(place: Place, words: Sequence[str]) -> Ended:
@@ -87,13 +97,16 @@ def signalled(number: signal.Signals, when: When) -> How:
 
 
 def killed(when: When) -> How:
-    """kill -9 to the command and what is in its process group, once the moment has come, and then the same command again."""
+    """kill -9 to the command and what is in its process group, once the moment has come, and then the same
+    command again."""
     stop = signalled(signal.SIGKILL, when)
 
     def run(place: Place, words: Sequence[str]) -> Ended:
         first = stop(place, words)
         if first.code != -signal.SIGKILL:
-            return Ended(1, first.out, f"the command ended with {first.code} before it was killed\n{first.err}")
+            return Ended(
+                1, first.out, f"the command ended with {first.code} before it was killed\n{first.err}"
+            )
         return ended(started(place, words))
 
     return run
@@ -113,7 +126,8 @@ def watched(place: Place, words: Sequence[str]) -> Ended:
 
 
 def listening(process: int) -> set[str]:
-    """The addresses, in hexadecimal, on which a process listens; an IPv4 address may be the end of an IPv6 one."""
+    """The addresses, in hexadecimal, on which a process listens; an IPv4 address may be the end of an IPv6
+    one."""
     sockets = {str(descriptor.readlink()) for descriptor in Path(f"/proc/{process}/fd").iterdir()}
     addresses = set()
     for table in ("tcp", "tcp6"):

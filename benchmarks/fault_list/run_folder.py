@@ -1,11 +1,22 @@
-"""Faults of a run folder: parts, indexes, manifests and reports, lost, cut or changed. A run mends them, or says how."""
+"""Faults of a run folder: parts, indexes, manifests and reports, lost, cut or changed. A run mends them, or
+says how."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from answermill.pipelines.runs.manifests.manifest import FORMAT
-from benchmarks.fault_list.damage import all_of, cut, emptied, flipped, interrupted, overwritten, removed, replaced, written
+from benchmarks.fault_list.damage import (
+    all_of,
+    cut,
+    emptied,
+    flipped,
+    interrupted,
+    overwritten,
+    removed,
+    replaced,
+    written,
+)
 from benchmarks.fault_list.fault import Fault, Harm, Place, documents, nothing, same_rows_in
 
 RUN = "run JOB --out RUN"
@@ -33,21 +44,29 @@ def moved(place: Place) -> None:
 def rows_and_link(place: Place, sound: Place) -> bool:
     """Whether the run has its rows, and documents/ is a link to where they are."""
     is_link = (place.run / "documents").is_symlink()
-    return is_link and documents(place, "run") == documents(sound, "run") and same_rows_in("run", "documents")(place, sound)
+    return (
+        is_link
+        and documents(place, "run") == documents(sound, "run")
+        and same_rows_in("run", "documents")(place, sound)
+    )
 
 
 def _parts() -> list[Fault]:
-    """A part whose size is another is noticed by every run, which makes it again; a changed byte by who reads it."""
+    """A part whose size is another is noticed by every run, which makes it again; a changed byte by who reads
+    it."""
     faults = []
     for folder in FOLDERS:
         part = f"run/{folder}/part-*"
         faults += [Fault(f"{folder}: part {how}", do(part), RUN, 0, "again") for how, do in DAMAGES.items()]
-        faults.append(Fault(f"{folder}: status of a cut part", cut(part), "status RUN", 65, "damaged", "advice"))
+        faults.append(
+            Fault(f"{folder}: status of a cut part", cut(part), "status RUN", 65, "damaged", "advice")
+        )
         if folder not in READERS:
             continue
         gone, command = READERS[folder]
         harm = all_of(flipped(part), removed(gone)) if gone else flipped(part)
         faults.append(Fault(f"{folder}: bit flipped", harm, command, 65, "SHA-256", "advice"))
+
     return faults
 
 
@@ -75,6 +94,7 @@ def _manifests() -> list[Fault]:
             harm = overwritten(f"run/{folder}/_manifest.json", content)
             faults.append(Fault(f"{folder}: manifest {name}", harm, RUN, 65, "_manifest.json", "advice"))
         faults.append(Fault(f"{folder}: manifest lost", removed(f"run/{folder}/_manifest.json"), RUN, 0, ""))
+
     return faults
 
 
@@ -110,7 +130,13 @@ FAULTS = (
         0,
         "",
     ),
-    Fault("a digit in shard.json", replaced("run/shards/00000*/shard.json", '"k1": 0.9', '"k1": 0.8'), RUN, 0, "again"),
+    Fault(
+        "a digit in shard.json",
+        replaced("run/shards/00000*/shard.json", '"k1": 0.9', '"k1": 0.8'),
+        RUN,
+        0,
+        "again",
+    ),
     Fault(
         "a digit in shard.json, then retrieve",
         all_of(replaced("run/shards/00000*/shard.json", '"k1": 0.9', '"k1": 0.8'), removed("run/retrieved")),
@@ -135,7 +161,9 @@ FAULTS = (
         right=rows_and_link,
     ),
     Fault("nothing, --redo index", nothing, RUN + " --redo index", 0, "redo       index"),
-    Fault("nothing, --redo rerank by the step", nothing, "rerank JOB --out RUN --redo", 0, "redo       rerank"),
+    Fault(
+        "nothing, --redo rerank by the step", nothing, "rerank JOB --out RUN --redo", 0, "redo       rerank"
+    ),
     Fault("nothing, --verify index", nothing, RUN + " --verify index", 0, "(complete)"),
     Fault("nothing, two workers", removed("run/scored"), RUN + " --set workers.processes=2", 0, ""),
     Fault(

@@ -1,4 +1,5 @@
-"""Faults of commands that are stopped or killed, and of several processes: the same command again ends with the same rows."""
+"""Faults of commands that are stopped or killed, and of several processes: the same command again ends with
+the same rows."""
 
 from __future__ import annotations
 
@@ -9,7 +10,11 @@ from benchmarks.fault_list.fault import Fault, Harm, Place, nothing, same_rows_i
 from benchmarks.fault_list.processes import begun, killed, signalled, there_is, torch_is_loaded, watched
 
 STOPPED = "stopped; the same command goes on where it was"
-NO_INDEX, NO_HITS, NO_SCORES = removed("run/shards", "run/retrieved"), removed("run/retrieved"), removed("run/scored")
+NO_INDEX, NO_HITS, NO_SCORES = (
+    removed("run/shards", "run/retrieved"),
+    removed("run/retrieved"),
+    removed("run/scored"),
+)
 RUN, NEW, TWO = "run JOB --out RUN", "run JOB --out WORK/new", " --set workers.processes=2"
 SIGNALS = {"Ctrl-C": (signal.SIGINT, 130), "SIGTERM": (signal.SIGTERM, 143)}
 TRAIN = "train DIR/train.toml --out WORK/model"
@@ -32,16 +37,22 @@ learning_rate = 0.01
 
 
 def data_set(place: Place, questions: int = 60) -> None:
-    """set.tsv: questions with twenty candidates each, of which one is right; vectors.txt: vectors of the words."""
+    """set.tsv: questions with twenty candidates each, of which one is right; vectors.txt: vectors of the
+    words."""
     words = [f"w{n}" for n in range(40)]
     lines = ["question_id\tquestion\tsentence\tlabel"]
     for n in range(questions):
         asked = " ".join(words[(n * 7 + i) % 40] for i in range(5))
         lines += [
-            f"q{n}\t{asked} ?\t{asked if i == 3 else words[i]} {words[(n + i) % 40]} {i} .\t{int(i == 3)}" for i in range(20)
+            f"q{n}\t{asked} ?\t{asked if i == 3 else words[i]} {words[(n + i) % 40]} {i} .\t{int(i == 3)}"
+            for i in range(20)
         ]
+
     (place.folder / "set.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    vectors = (f"{word} {' '.join(str(((n * k) % 11) / 11 - 0.5) for k in range(1, 9))}\n" for n, word in enumerate(words))
+    vectors = (
+        f"{word} {' '.join(str(((n * k) % 11) / 11 - 0.5) for k in range(1, 9))}\n"
+        for n, word in enumerate(words)
+    )
     (place.folder / "vectors.txt").write_text("".join(vectors), encoding="utf-8")
 
 
@@ -66,13 +77,16 @@ def _stopped() -> list[Fault]:
     faults = []
     for name, (number, code) in SIGNALS.items():
         faults += [
-            Fault(f"{name} in {step}", harm, command, code, STOPPED, "again", how=signalled(number, begun(step)))
+            Fault(
+                f"{name} in {step}", harm, command, code, STOPPED, "again", how=signalled(number, begun(step))
+            )
             for step, harm, command in (
                 ("index", NO_INDEX, RUN),
                 ("retrieve", NO_HITS, RUN),
                 ("rerank", NO_SCORES, "rerank JOB --out RUN"),
             )
         ]
+
         faults += [
             Fault(
                 f"{name} in ingest", nothing, NEW, code, STOPPED, (NEW,), same_rows_in("work/new"),
@@ -91,6 +105,7 @@ def _stopped() -> list[Fault]:
                 how=signalled(number, torch_is_loaded),
             ),
         ]  # fmt: skip
+
     return faults
 
 

@@ -1,7 +1,9 @@
-"""An Airflow DAG of a night's run: a task for each stage of night.sh. A copy of this file lies in Airflow's folder of DAGs.
+"""An Airflow DAG of a night's run: a task for each stage of night.sh. A copy of this file lies in Airflow's
+folder of DAGs.
 
-The tasks run where `answermill` is on PATH and RUNS is the same folder. `compare` ends with 3 if the run is worse than the last
-good one: it is not tried again, and `publish` does not run. A task that is killed goes on where it was when it is tried again.
+The tasks run where `answermill` is on PATH and RUNS is the same folder. `compare` ends with 3 if the run is
+worse than the last good one: it is not tried again, and `publish` does not run. A task that is killed goes on
+where it was when it is tried again.
 """
 
 from datetime import datetime, timedelta

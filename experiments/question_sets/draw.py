@@ -1,12 +1,14 @@
-"""L-train, L-dev, on which everything is chosen, and L-test, on which nothing ever is: who is asked, drawn by hash.
+"""L-train, L-dev, on which everything is chosen, and L-test, on which nothing ever is: who is asked, drawn by
+hash.
 
-L-test: WikiQA dev and test whole, SQuAD v2.0 dev over its 35 articles, SelQA test, QED dev (real queries). L-dev: WikiQA train,
-whole articles of SQuAD v1.1 train, of SQuADShifts and of the articles that only SQuAD v1.1 dev has, SelQA dev, QED train. A
-question of L-dev is left out if any question that L-test could have drawn is about the same document, about a document of the
-same title in another set, or in the same words. L-train: SQuAD v1.1 train and QED train, whose licences allow to ship what
-learns from them. Its questions are apart from those of L-test and from those of L-dev in the same way, and their answers are no
-sentence that is an answer in a test set. L-more: others of SQuAD v1.1 train, apart in the same way, for a model that
-has learnt from L-train.
+L-test: WikiQA dev and test whole, SQuAD v2.0 dev over its 35 articles, SelQA test, QED dev (real queries).
+L-dev: WikiQA train, whole articles of SQuAD v1.1 train, of SQuADShifts and of the articles that only SQuAD
+v1.1 dev has, SelQA dev, QED train. A question of L-dev is left out if any question that L-test could have
+drawn is about the same document, about a document of the same title in another set, or in the same words.
+L-train: SQuAD v1.1 train and QED train, whose licences allow to ship what learns from them. Its questions are
+apart from those of L-test and from those of L-dev in the same way, and their answers are no sentence that is
+an answer in a test set. L-more: others of SQuAD v1.1 train, apart in the same way, for a model that has
+learnt from L-train.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ def test_pool(data: Path) -> dict[str, list[Asked]]:
 
 def test_set(data: Path) -> list[Asked]:
     pool = test_pool(data)
-    return by_id([each for name, members in pool.items() for each in some(members, TEST.get(name, len(members)))])
+    return by_id(
+        [each for name, members in pool.items() for each in some(members, TEST.get(name, len(members)))]
+    )
 
 
 def dev_set(data: Path) -> list[Asked]:
@@ -62,6 +66,7 @@ def dev_set(data: Path) -> list[Asked]:
         "selqa": sources.selqa(data, "dev"),
         "qed": sources.qed(data, "train"),
     }
+
     chosen = []
     for name, members in pool.items():
         apart = [each for each in members if is_apart(each) and each.question_id not in leaks]
@@ -69,6 +74,7 @@ def dev_set(data: Path) -> list[Asked]:
             articles = drawn({each.title for each in apart}, ARTICLES[name])
             apart = [each for each in apart if each.title in articles]
         chosen += some(apart, DEV[name])
+
     return by_id(chosen)
 
 
@@ -84,19 +90,26 @@ def more_set(data: Path) -> list[Asked]:
 
 def train_pool(data: Path) -> dict[str, list[Asked]]:
     """All questions that may be learnt from."""
-    is_apart = apart_from([*(each for members in test_pool(data).values() for each in members), *dev_set(data)])
+    is_apart = apart_from(
+        [*(each for members in test_pool(data).values() for each in members), *dev_set(data)]
+    )
     leaks, answers = leaked(data), test_answers(data)
     pool = {"squad": sources.squad_train(data), "qed": sources.qed(data, "train")}
     for name, members in pool.items():
         apart = [each for each in members if is_apart(each) and each.question_id not in leaks]
-        pool[name] = [each for each in apart if not any(canonical(right) in answers for _, right in each.gold)]
+        pool[name] = [
+            each for each in apart if not any(canonical(right) in answers for _, right in each.gold)
+        ]
     return pool
 
 
 @cache
 def test_answers(data: Path) -> frozenset[str]:
-    """The answer sentences of all test questions, as texts are compared: what no training may see as a candidate."""
-    return frozenset(canonical(right) for members in test_pool(data).values() for each in members for _, right in each.gold)
+    """The answer sentences of all test questions, as texts are compared: what no training may see as a
+    candidate."""
+    return frozenset(
+        canonical(right) for members in test_pool(data).values() for each in members for _, right in each.gold
+    )
 
 
 def some(members: Sequence[Asked], number: int) -> list[Asked]:
@@ -129,7 +142,8 @@ def kind(doc_id: str) -> str:
 
 
 def leaked(data: Path) -> set[str]:
-    """Ids of the questions of SQuAD train and QED that stand in an evaluation set as well, whichever it is."""
+    """Ids of the questions of SQuAD train and QED that stand in an evaluation set as well, whichever it
+    is."""
     rows = csv.read_csv(
         data / "qa-train/leakage.tsv", parse_options=csv.ParseOptions(delimiter="\t", quote_char=False)
     ).to_pylist()

@@ -33,14 +33,18 @@ class Asked:
 
     def strict(self, doc_id: str, text: str) -> bool:
         """Whether a sentence of a document is one of the labelled answer sentences."""
-        return is_answer(canonical(text), [canonical(sentence) for doc, sentence in self.gold if doc == doc_id])
+        return is_answer(
+            canonical(text), [canonical(sentence) for doc, sentence in self.gold if doc == doc_id]
+        )
 
     def lenient(self, doc_id: str, text: str) -> bool:
-        """Whether it is, or is of a gold document and holds a short answer, as whole words. Where the set has no short answers
-        the same as `strict`."""
+        """Whether it is, or is of a gold document and holds a short answer, as whole words. Where the set has
+        no short answers the same as `strict`."""
         if doc_id not in self.documents:
             return False
-        return self.strict(doc_id, text) or any(holds(canonical(text), canonical(string)) for string in self.strings)
+        return self.strict(doc_id, text) or any(
+            holds(canonical(text), canonical(string)) for string in self.strings
+        )
 
 
 def canonical(text: str) -> str:
@@ -49,12 +53,12 @@ def canonical(text: str) -> str:
 
 
 def is_answer(text: str, gold: Iterable[str]) -> bool:
-    """Whether a sentence of the right document is an answer: it holds one, or is half of one at least (sentence splitters
-    differ). Texts are folded."""
+    """Whether a sentence of the right document is an answer: it holds one, or is half of one at least
+    (sentence splitters differ). Texts are folded."""
     return any(right in text or (text in right and 2 * len(text) >= len(right)) for right in gold)
 
 
 def drawn(names: Iterable[str], number: int) -> list[str]:
-    """`number` of the names, or all if there are fewer: those whose SHA-256 is least, so that the draw depends on no order,
-    and a name more or less in the set changes one at the most. Sorted by name."""
+    """`number` of the names, or all if there are fewer: those whose SHA-256 is least, so that the draw
+    depends on no order, and a name more or less in the set changes one at the most. Sorted by name."""
     return sorted(sorted(names, key=lambda name: hashlib.sha256(name.encode()).digest())[:number])

@@ -1,4 +1,5 @@
-"""What may be learnt from by a model that is measured on the test sets: nothing that tells an answer of theirs."""
+"""What may be learnt from by a model that is measured on the test sets: nothing that tells an answer of
+theirs."""
 
 from __future__ import annotations
 
@@ -19,11 +20,13 @@ def answered(path: Path) -> Questions:
 
 
 def learnable(data: Path, lists: Questions) -> Questions:
-    """The questions in other words than every test question, without candidates that are an answer of one; of these, the
-    questions that still have an answer."""
+    """The questions in other words than every test question, without candidates that are an answer of one; of
+    these, the questions that still have an answer."""
     asked, answers = {canonical(each.text) for each in asked_in_tests(data)}, draw.test_answers(data)
     others = [row for rows in lists if canonical(rows[0].question) not in asked for row in rows]
-    return [rows for rows in by_question(without_test_answers(others, answers)) if any(row.label for row in rows)]
+    return [
+        rows for rows in by_question(without_test_answers(others, answers)) if any(row.label for row in rows)
+    ]
 
 
 def asked_in_tests(data: Path) -> list[Asked]:

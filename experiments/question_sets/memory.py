@@ -1,8 +1,10 @@
-"""What a model has said of a text, kept in a folder: a plan that is run again, or another plan, computes only what is new.
+"""What a model has said of a text, kept in a folder: a plan that is run again, or another plan, computes only
+what is new.
 
-`remember` puts it into a loaded plan. All other code of a stage runs as it is, so the rows are those of the plan itself: of a
-cascade the pruning, its priors and its costs, whatever they are. A score is found by the tokens that the model would read, a
-vector by the text, both below the digest of the model's files, so a checkpoint that is trained again begins anew.
+`remember` puts it into a loaded plan. All other code of a stage runs as it is, so the rows are those of the
+plan itself: of a cascade the pruning, its priors and its costs, whatever they are. A score is found by the
+tokens that the model would read, a vector by the text, both below the digest of the model's files, so a
+checkpoint that is trained again begins anew.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ Keys = npt.NDArray[np.uint64]
 
 
 class Memory:
-    """Rows of numbers by 64-bit keys, in a folder of files; several processes may use it at once. Who opens a folder of more
-    than MANY files joins them."""
+    """Rows of numbers by 64-bit keys, in a folder of files; several processes may use it at once. Who opens a
+    folder of more than MANY files joins them."""
 
     def __init__(self, folder: Path, width: int, dtype: type = np.float64) -> None:
         self._folder = folder
@@ -44,11 +46,17 @@ class Memory:
         self._rows: Rows = np.empty((0, width), dtype)
         paths = sorted(folder.glob("*.npz"))
         blocks = []
+
         for path in paths:
-            with suppress(FileNotFoundError), np.load(path, allow_pickle=False) as block:  # joined by another process
+            # Joined by another process.
+            with suppress(FileNotFoundError), np.load(path, allow_pickle=False) as block:
                 blocks.append((block["keys"], block["rows"]))
+
         if blocks:
-            self._merge(np.concatenate([keys for keys, _ in blocks]), np.concatenate([rows for _, rows in blocks]))
+            self._merge(
+                np.concatenate([keys for keys, _ in blocks]), np.concatenate([rows for _, rows in blocks])
+            )
+
         if len(paths) > MANY:
             self._write(self._keys, self._rows)
             for path in paths:
@@ -80,7 +88,8 @@ class Memory:
 
 
 class RememberedCascade:
-    """A cascade's model, as `Cascade` uses it: after `embed` the scores of all exits stand in place of the encodings."""
+    """A cascade's model, as `Cascade` uses it: after `embed` the scores of all exits stand in place of the
+    encodings."""
 
     def __init__(self, model: Any, folder: Path) -> None:
         self._model = model
@@ -171,7 +180,9 @@ def remember(plan: Sequence[Stage], work: Path) -> list[Stage]:
     for stage in plan:
         if isinstance(stage.reranker, Cascade) and stage.checkpoint is not None:
             cascade = copy_of(stage.reranker)
-            cascade._model = cast(Any, RememberedCascade(cascade._model, work / f"scores-{folder_digest(stage.checkpoint)}"))
+            cascade._model = cast(
+                Any, RememberedCascade(cascade._model, work / f"scores-{folder_digest(stage.checkpoint)}")
+            )
             remembered.append(replace(stage, reranker=cascade))
         else:
             remembered.append(stage)

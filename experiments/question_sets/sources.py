@@ -1,4 +1,5 @@
-"""The labelled sets whose gold documents are in the corpus: each as a list of `Asked`, of the questions that have an answer."""
+"""The labelled sets whose gold documents are in the corpus: each as a list of `Asked`, of the questions that
+have an answer."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def wikiqa(data: Path, split: str) -> list[Asked]:
             cells = line.rstrip("\n").split("\t")
             phrases[cells[0]] += [phrase for phrase in cells[6:9] if phrase and phrase != "NO_ANS"]
     rows = answers_in(data / f"wikiqa/wikiqa-{split}.parquet")
-    return asked("wikiqa", rows, lambda row: f"wikiqa:{row['document_id']}", lambda key, _: tuple(phrases[key]))
+    return asked(
+        "wikiqa", rows, lambda row: f"wikiqa:{row['document_id']}", lambda key, _: tuple(phrases[key])
+    )
 
 
 def selqa(data: Path, split: str) -> list[Asked]:
@@ -52,13 +55,21 @@ def squad(data: Path, name: str) -> list[Asked]:
         for question in paragraph["qas"]:
             strings[question["id"]] = tuple(dict.fromkeys(answer["text"] for answer in question["answers"]))
     rows = answers_in(data / f"squad/squad-sent-{name}.parquet")
-    return asked("squad", rows, lambda row: f"{corpus}:{row['document_title']}", lambda key, _: strings.get(key, ()))
+    return asked(
+        "squad", rows, lambda row: f"{corpus}:{row['document_title']}", lambda key, _: strings.get(key, ())
+    )
 
 
 def squad_train(data: Path) -> list[Asked]:
     """SQuAD v1.1 train, of which the answer's sentence is certain."""
-    rows = (row for row in answers_in(data / "qa-train/squad-train/squad-sent-train-v1.1.parquet") if row["certain"])
-    return asked("squad", rows, lambda row: f"squad-train:{row['document_title']}", lambda _, row: (row["answer"],))
+    rows = (
+        row
+        for row in answers_in(data / "qa-train/squad-train/squad-sent-train-v1.1.parquet")
+        if row["certain"]
+    )
+    return asked(
+        "squad", rows, lambda row: f"squad-train:{row['document_title']}", lambda _, row: (row["answer"],)
+    )
 
 
 def qed(data: Path, split: str) -> list[Asked]:
@@ -74,12 +85,16 @@ def answers_in(path: Path) -> Iterator[Row]:
 
 
 def asked(
-    source: str, rows: Iterator[Row], document: Callable[[Row], str], strings: Callable[[str, Row], tuple[str, ...]]
+    source: str,
+    rows: Iterator[Row],
+    document: Callable[[Row], str],
+    strings: Callable[[str, Row], tuple[str, ...]],
 ) -> list[Asked]:
     """One `Asked` for each question that has an answer sentence, in the order of the rows."""
     of_question: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         of_question[row["question_id"]].append(row)
+
     return [
         Asked(
             f"{source}:{key}",
@@ -94,12 +109,14 @@ def asked(
 
 
 def documents(data: Path) -> Iterator[dict[str, str]]:
-    """The corpus: doc_id, title and text of corpus-wiki's documents, of SQuAD train's articles, and of QED's pages, of each the
-    paragraphs that have a question. Whole sets, whatever is drawn of them; no label is among it."""
+    """The corpus: doc_id, title and text of corpus-wiki's documents, of SQuAD train's articles, and of QED's
+    pages, of each the paragraphs that have a question. Whole sets, whatever is drawn of them; no label is
+    among it."""
     with gzip.open(data / CORPUS_WIKI, "rt", encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
             yield {name: row[name] for name in ("doc_id", "title", "text")}
+
     articles: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for key, title, paragraph in paragraphs(data / SQUAD_TRAIN):
         articles[f"squad-train:{key}", title][paragraph["context"]] = None
@@ -109,6 +126,7 @@ def documents(data: Path) -> Iterator[dict[str, str]]:
             sentences[row["question_id"], row["document_title"]].append(row["sentence"])
         for (_, title), of_paragraph in sentences.items():
             articles[f"qed:{title}", title][" ".join(of_paragraph)] = None
+
     for (doc_id, title), texts in articles.items():
         yield {"doc_id": doc_id, "title": title, "text": "\n".join(texts)}
 

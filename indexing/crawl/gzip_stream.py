@@ -1,7 +1,7 @@
 """The decompressed bytes of a file as one stream, plain or gzip, that goes on after broken parts.
 
-The members of a gzip file are separated here, with isal: a member that does not inflate, or whose checksum is wrong, ends the
-stream until it is resumed at the next member that can be read.
+The members of a gzip file are separated here, with isal: a member that does not inflate, or whose checksum is
+wrong, ends the stream until it is resumed at the next member that can be read.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ class Fault(Exception):
 class ByteStream:
     """The decompressed bytes of a file as one stream, and where in the file they come from.
 
-    `ahead` holds the bytes that were read and not yet dropped; `position` is the decompressed position of its first.
-    A gzip member that does not inflate leaves a `fault`: the stream ends there until `resume` is called, which goes on
-    at the next member. No byte of the faulty member that is still ahead is certain: its checksum was never reached.
+    `ahead` holds the bytes that were read and not yet dropped; `position` is the decompressed position of its
+    first. A gzip member that does not inflate leaves a `fault`: the stream ends there until `resume` is
+    called, which goes on at the next member. No byte of the faulty member that is still ahead is certain: its
+    checksum was never reached.
     """
 
     def __init__(self, path: Path, compressed: bool, starts: bytes) -> None:
@@ -40,15 +41,18 @@ class ByteStream:
         self._compressed = compressed
         self._starts = starts  # what a member must inflate to, to be believed after a fault
         self._inflater: Any = None
+
         self._input = b""  # compressed bytes, read and not yet inflated
         self._offset = 0  # of the first of them in the file
-        self._members: deque[tuple[int, int]] = deque([(0, 0)])  # (position, offset in the file), of what is ahead
+        # (position, offset in the file), of what is ahead
+        self._members: deque[tuple[int, int]] = deque([(0, 0)])
 
     def close(self) -> None:
         self._file.close()
 
     def need(self, count: int) -> int:
-        """Read on until `count` bytes are ahead, or the stream ends; returns how many are ahead, at most `count`."""
+        """Read on until `count` bytes are ahead, or the stream ends; returns how many are ahead, at most
+        `count`."""
         while len(self.ahead) < count and self._fill():
             pass
         return min(count, len(self.ahead))
@@ -87,6 +91,7 @@ class ByteStream:
             block = overlap + more
             begin = offset - len(overlap)
             place = block.find(GZIP)
+
             while place >= 0:
                 if self._readable(begin + place):
                     self._file.seek(begin + place)
@@ -98,6 +103,7 @@ class ByteStream:
             overlap = block[-2:]
             offset += len(more)
             self._file.seek(offset)
+
         self._input = b""
 
     def _readable(self, offset: int) -> bool:
@@ -107,10 +113,12 @@ class ByteStream:
     def _fill(self) -> bool:
         if self.fault:
             return False
+
         if not self._compressed:
             chunk = self._file.read(CHUNK)
             self.ahead += chunk
             return bool(chunk)
+
         try:
             return self._inflate()
         except Fault as fault:
@@ -141,6 +149,7 @@ class ByteStream:
             read = bool(self._input)
             self._offset += len(self._input) - len(rest)
             self._input = rest
+
             if self._inflater.eof:
                 self._inflater = None
             elif not read and not chunk:
@@ -153,6 +162,7 @@ class ByteStream:
     def _open_member(self) -> None:
         if len(self._input) < 18:
             self._input += self._file.read(CHUNK)
+
         end = self.position + len(self.ahead)
         if self._input.startswith(GZIP):
             if len(self._members) > 1 and self._members[-1][0] == end:

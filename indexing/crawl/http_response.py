@@ -1,4 +1,5 @@
-"""The block of a WARC record -> a raw page: the HTTP status and header, transfer and content encodings, the media type."""
+"""The block of a WARC record -> a raw page: the HTTP status and header, transfer and content encodings, the
+media type."""
 
 from __future__ import annotations
 
@@ -35,6 +36,7 @@ def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rej
             return place.rejected("broken_record", f"no HTTP status: {block[:40]!r}")
         if status[1] != b"200":
             return place.rejected("http_status", status[1].decode())
+
         end = BLANK_LINE.search(block)
         if end is None:
             return place.rejected("broken_record", "HTTP header without an end")
@@ -48,11 +50,13 @@ def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rej
         decoded = _decoded(block[end.end() :], http)
         if isinstance(decoded, tuple):
             return place.rejected(*decoded)
+
         body = decoded
 
     # A record that is no response has no HTTP header: its own type counts.
     if len(body) > MAX_BODY:
         return place.rejected("too_large", f"{len(body)} bytes; at most {MAX_BODY}")
+
     if declared := _CHARSET.search(content_type):
         charset = declared[1]
     kind = _kind(content_type, body)
@@ -75,7 +79,8 @@ def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rej
 
 
 def _kind(content_type: str, body: bytes) -> str:
-    """The declared media type; if none is declared, the one that the first bytes look like ('' for no bytes)."""
+    """The declared media type; if none is declared, the one that the first bytes look like ('' for no
+    bytes)."""
     declared = content_type.partition(";")[0].strip().lower()
     if "/" in declared and declared not in {"application/octet-stream", "unknown/unknown"}:
         return declared
@@ -85,8 +90,8 @@ def _kind(content_type: str, body: bytes) -> str:
 def _decoded(body: bytes, http: Mapping[str, str]) -> bytes | tuple[str, str]:
     """The body without its transfer and content encodings, or (reason, detail).
 
-    Crawlers often store the decoded body with the server's headers, so a body that does not begin as its encoding begins
-    is used as it is.
+    Crawlers often store the decoded body with the server's headers, so a body that does not begin as its
+    encoding begins is used as it is.
     """
     if "chunked" in http.get("transfer-encoding", "").lower() and _CHUNK_SIZE.match(body):
         try:
@@ -101,15 +106,25 @@ def _decoded(body: bytes, http: Mapping[str, str]) -> bytes | tuple[str, str]:
             if encoding in ("gzip", "x-gzip"):
                 body = _inflated(body, 31) if body.startswith(GZIP) else body
             elif encoding == "deflate":  # zlib by the standard, bare deflate in the wild
-                body = _inflated(body, 15 if body[:1] == b"\x78" else -15) if not _looks_like_text(body) else body
+                body = (
+                    _inflated(body, 15 if body[:1] == b"\x78" else -15)
+                    if not _looks_like_text(body)
+                    else body
+                )
             elif encoding == "br":
-                body = bytes(BrotliReader(io.BytesIO(body)).read(MAX_BODY + 1)) if not _looks_like_text(body) else body
+                body = (
+                    bytes(BrotliReader(io.BytesIO(body)).read(MAX_BODY + 1))
+                    if not _looks_like_text(body)
+                    else body
+                )
             else:
                 return "bad_encoding", f"unknown content encoding {encoding!r}"
         except (_IsalError, OSError, EOFError) as e:
             return "bad_encoding", f"{encoding}: {e}"
+
         if len(body) > MAX_BODY:
             return "too_large", f"more than {MAX_BODY} bytes when inflated"
+
     return body
 
 
@@ -143,7 +158,8 @@ def _inflated(body: bytes, window: int) -> bytes:
 
 
 def header_fields(lines: bytes) -> dict[str, str]:
-    """'Name: value' lines; the first of a name counts, lines that start with a blank continue the one before."""
+    """'Name: value' lines; the first of a name counts, lines that start with a blank continue the one
+    before."""
     fields: dict[str, str] = {}
     for line in re.sub(rb"\r?\n[ \t]+", b" ", lines).splitlines():
         name, colon, value = line.partition(b":")

@@ -1,11 +1,14 @@
-"""Input files -> raw pages with where they came from: WARC and WET, JSONL, DPR's TSV, Parquet; all but Parquet also as .gz.
+"""Input files -> raw pages with where they came from: WARC and WET, JSONL, DPR's TSV, Parquet; all but
+Parquet also as .gz.
 
-A page is a response, resource or conversion record of a WARC file, a line, or a row, and each gives exactly one RawPage
-or Rejected: pages in = documents + rejects can be checked by counting. A file is read as one stream in
-constant memory. A broken part costs nothing but itself:
-- a gzip member that does not inflate, or whose checksum is wrong, is one reject; reading goes on at the next member;
+A page is a response, resource or conversion record of a WARC file, a line, or a row, and each gives exactly
+one RawPage or Rejected: pages in = documents + rejects can be checked by counting. A file is read as one
+stream in constant memory. A broken part costs nothing but itself:
+- a gzip member that does not inflate, or whose checksum is wrong, is one reject; reading goes on at the next
+  member;
 - a record whose length is wrong is one reject; reading goes on at the next line that starts a record;
-- a value in a row of Parquet is one reject; a page that is damaged costs the rest of its row group, a reject for each row;
+- a value in a row of Parquet is one reject; a page that is damaged costs the rest of its row group, a reject
+  for each row;
 - nothing is inflated beyond MAX_BODY bytes, whatever it claims.
 """
 
@@ -33,20 +36,25 @@ _UNSUPPORTED = {
 
 
 def suffix_of(path: Path) -> str:
-    """The suffix that says what a file holds, in lower case: '.warc' of 'x.WARC.gz', '.md5' of 'x.warc.gz.md5'."""
+    """The suffix that says what a file holds, in lower case: '.warc' of 'x.WARC.gz', '.md5' of
+    'x.warc.gz.md5'."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 def read_pages(path: Path, name: str, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
-    """The pages of a file, in its order. `name` becomes source_file; `skipped` counts WARC records that are no pages.
+    """The pages of a file, in its order. `name` becomes source_file; `skipped` counts WARC records that are
+    no pages.
 
-    The content decides the format, or the suffix if the content does not. A format that is known but not read gives one
-    Rejected, so that a job goes on, and so does a file without a record (`empty_file`); an unknown one raises ValueError.
+    The content decides the format, or the suffix if the content does not. A format that is known but not read
+    gives one Rejected, so that a job goes on, and so does a file without a record (`empty_file`); an unknown
+    one raises ValueError.
     """
     return _or_empty(_pages(path, name, skipped), name, skipped)
 
 
-def _or_empty(pages: Iterator[RawPage | Rejected], name: str, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
+def _or_empty(
+    pages: Iterator[RawPage | Rejected], name: str, skipped: Counter[str]
+) -> Iterator[RawPage | Rejected]:
     before, count = skipped.total(), 0
     for page in pages:
         count += 1
@@ -68,6 +76,7 @@ def _pages(path: Path, name: str, skipped: Counter[str]) -> Iterator[RawPage | R
         if head.startswith(magic):
             detail = f"{kind} is not read; give WARC, WET, JSONL, TSV or Parquet, plain or .gz"
             return iter([Place(name, 0).rejected("unsupported_format", detail)])
+
     if not compressed and not head:
         return iter(())
 
@@ -75,16 +84,20 @@ def _pages(path: Path, name: str, skipped: Counter[str]) -> Iterator[RawPage | R
         return parquet_pages(path, name)
     if head.startswith(b"WARC/") or suffix in (".warc", ".wet", ".wat"):
         return warc_pages(path, compressed, name, skipped)
+
     text = head.removeprefix(codecs.BOM_UTF8)
     if suffix in (".jsonl", ".ndjson", ".json") or text.lstrip(b" \t\r\n").startswith(b"{"):
         return line_pages(path, compressed, name, json.loads)
+
     if suffix == ".tsv" and text.startswith(b"id\ttext"):
         columns = text.split(b"\n", 1)[0].decode("utf-8", "replace").strip().split("\t")
         return line_pages(path, compressed, name, lambda line: tsv_row(columns, line), header=True)
 
     if not head and inflates(path):
         return iter(())
+
     raise ValueError(
-        f"{name}: unknown format (starts with {head[:16]!r}); known: WARC and WET (.warc, .wet), JSONL (.jsonl), "
+        f"{name}: unknown format (starts with {head[:16]!r}); known: WARC and WET (.warc, .wet), JSONL "
+        "(.jsonl), "
         "TSV whose first line is 'id<tab>text<tab>title', Parquet (.parquet)"
     )

@@ -1,4 +1,5 @@
-"""Parquet -> raw pages. A value that cannot be read costs its row, damage the rest of its row group; others are read."""
+"""Parquet -> raw pages. A value that cannot be read costs its row, damage the rest of its row group; others
+are read."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _MOST_LOST = 10_000_000  # rows of a damaged row group that are believed, and be
 
 
 def parquet_pages(path: Path, name: str) -> Iterator[RawPage | Rejected]:
-    """A page or reject for each row that the file's footer counts, in order; one reject for a file that cannot be opened."""
+    """A page or reject for each row that the file's footer counts, in order; one reject for a file that
+    cannot be opened."""
     try:
         file = open_parquet(path)
         columns = [column for column in file.schema_arrow.names if column in COLUMNS]
@@ -43,14 +45,19 @@ def parquet_pages(path: Path, name: str) -> Iterator[RawPage | Rejected]:
 def _group_pages(
     file: pq.ParquetFile, group: int, columns: Sequence[str], *, name: str, first: int, rows: int
 ) -> Iterator[RawPage | Rejected]:
-    """Pages and rejects of one row group, as `parquet_pages`; it begins with row `first` and has `rows` by the footer."""
+    """Pages and rejects of one row group, as `parquet_pages`; it begins with row `first` and has `rows` by
+    the footer."""
     row = first
     problem = "it has fewer rows than the footer counts"
     try:
         for batch in file.iter_batches(batch_size=256, row_groups=[group], columns=columns):
             for values in _rows(batch):
                 place = Place(name, row)
-                yield place.rejected("broken_record", values) if isinstance(values, str) else row_page(place, values)
+                yield (
+                    place.rejected("broken_record", values)
+                    if isinstance(values, str)
+                    else row_page(place, values)
+                )
                 row += 1
     except _DAMAGE as e:
         _raise_unless_damage(e)
@@ -62,12 +69,14 @@ def _group_pages(
     if lost > _MOST_LOST:
         yield Place(name, row).rejected("broken_record", f"{lost} rows: {detail}")
         return
+
     for n in range(lost):
         yield Place(name, row + n).rejected("broken_record", detail)
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | str]:
-    """The values of each row, or why they cannot be read: text that is not UTF-8, a date beyond the year 9999."""
+    """The values of each row, or why they cannot be read: text that is not UTF-8, a date beyond the year
+    9999."""
     try:
         rows = batch.to_pylist()
     except (ValueError, OverflowError, pa.ArrowException):

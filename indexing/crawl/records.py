@@ -1,7 +1,8 @@
 """Records that an index of a crawl names: the ranges of bytes to ask for, and the pages in what came.
 
-A wanted record gives exactly one RawPage or Rejected, whatever its bytes hold: records wanted = records read + failures can be
-checked by counting. Its place is that in the WARC file that the index names, as if the whole file had been read.
+A wanted record gives exactly one RawPage or Rejected, whatever its bytes hold: records wanted = records read
++ failures can be checked by counting. Its place is that in the WARC file that the index names, as if the
+whole file had been read.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ GAP = 16_384
 LONGEST = 8_388_608
 """Bytes of a range that holds several records."""
 LARGEST = 20_000_000
-"""Bytes of a record, compressed, that is fetched at all; CommonCrawl's have 5 MiB or less before compression."""
+"""Bytes of a record, compressed, that is fetched at all; CommonCrawl's have 5 MiB or less before
+compression."""
 NOT_FETCHED, NO_RECORD, OTHER_RECORD = "not_fetched", "no_record", "other_record"
 FAILURES = (NOT_FETCHED, NO_RECORD, OTHER_RECORD)
 """Reasons of rejects for records that are not what the index says, or not there."""
@@ -29,7 +31,8 @@ FAILURES = (NOT_FETCHED, NO_RECORD, OTHER_RECORD)
 
 @dataclass(frozen=True, slots=True)
 class WantedRecord:
-    """A record as an index describes it: `file` is its WARC file as documents name it, `path` where that is read."""
+    """A record as an index describes it: `file` is its WARC file as documents name it, `path` where that is
+    read."""
 
     file: str
     path: str
@@ -47,7 +50,8 @@ class WantedRecord:
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """Bytes of one file from `start` up to, and without, `end`, and the numbers of the records in them, in order."""
+    """Bytes of one file from `start` up to, and without, `end`, and the numbers of the records in them, in
+    order."""
 
     path: str
     start: int
@@ -60,7 +64,8 @@ def too_large(record: WantedRecord) -> bool:
 
 
 def ranges(records: Sequence[WantedRecord]) -> list[ByteRange]:
-    """The ranges that hold all records that are fetched at all, in their order, which is that of files and offsets."""
+    """The ranges that hold all records that are fetched at all, in their order, which is that of files and
+    offsets."""
     merged: list[ByteRange] = []
     for number, record in enumerate(records):
         if too_large(record):
@@ -75,14 +80,15 @@ def ranges(records: Sequence[WantedRecord]) -> list[ByteRange]:
             merged[-1] = replace(last, end=max(last.end, record.end), records=(*last.records, number))
         else:
             merged.append(ByteRange(record.path, record.offset, record.end, (number,)))
+
     return merged
 
 
 def record_pages(
     file: Path, records: Sequence[WantedRecord], starts: Mapping[int, int], failures: Mapping[int, str]
 ) -> Iterator[RawPage | Rejected]:
-    """A page or reject for each record, in order. `file` holds those that were fetched, one after the other from the positions
-    `starts`; the others have their reason in `failures`."""
+    """A page or reject for each record, in order. `file` holds those that were fetched, one after the other
+    from the positions `starts`; the others have their reason in `failures`."""
     read = read_pages(file, "", Counter()) if starts else iter(())
     pending = next(read, None)
     ends = dict(zip(starts, [*starts.values(), None][1:], strict=True))

@@ -42,17 +42,20 @@ def line_pages(
 
 
 def _line(stream: ByteStream) -> tuple[bytes | None, int]:
-    """(the next line, its size in bytes); the line is None if it is too long to be read. (b'', 0) at the end."""
+    """(the next line, its size in bytes); the line is None if it is too long to be read. (b'', 0) at the
+    end."""
     searched = 0
     while (end := stream.ahead.find(b"\n", searched)) < 0:
         searched = len(stream.ahead)
         if searched > MAX_BODY or stream.need(searched + 1) == searched:
             break
+
     if end < 0 and searched > MAX_BODY:
         size = stream.drop(searched)
         while (end := stream.ahead.find(b"\n")) < 0 and (read := len(stream.ahead) or stream.need(1)):
             size += stream.drop(read)
         return None, size + stream.drop(end + 1)
+
     size = end + 1 if end >= 0 else searched
     line = bytes(stream.ahead[:size])
     stream.drop(size)
@@ -87,7 +90,9 @@ def row_page(place: Place, row: Mapping[str, Any]) -> RawPage | Rejected:
     url = _string(row.get("url"))
 
     if text is None:
-        return Place(place.file, place.offset, doc_id, url).rejected("missing_text", f"none of {', '.join(_TEXT)}")
+        return Place(place.file, place.offset, doc_id, url).rejected(
+            "missing_text", f"none of {', '.join(_TEXT)}"
+        )
     if len(text) > MAX_BODY:
         return Place(place.file, place.offset, doc_id, url).rejected("too_large", f"{len(text)} characters")
 
@@ -108,7 +113,8 @@ def row_page(place: Place, row: Mapping[str, Any]) -> RawPage | Rejected:
 
 
 def _string(value: Any) -> str:
-    """Strings and whole numbers as strings, without the lone surrogates that JSON can hold; '' for anything else."""
+    """Strings and whole numbers as strings, without the lone surrogates that JSON can hold; '' for anything
+    else."""
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, bool) or not isinstance(value, (str, int)):

@@ -1,7 +1,7 @@
 """Records of WARC and WET files -> raw pages.
 
-Records are read here and not by FastWARC (which lends its brotli reader): it takes a truncated file for a whole one,
-gives up at the first header it dislikes, and knows no HTTP chunk extensions.
+Records are read here and not by FastWARC (which lends its brotli reader): it takes a truncated file for a
+whole one, gives up at the first header it dislikes, and knows no HTTP chunk extensions.
 """
 
 from __future__ import annotations
@@ -26,9 +26,12 @@ _BLANKS = re.compile(rb"[\r\n]*")
 _NEXT = re.compile(rb"\nWARC/\d+\.\d+[ \t]*\r?\n")
 
 
-def warc_pages(path: Path, compressed: bool, name: str, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
+def warc_pages(
+    path: Path, compressed: bool, name: str, skipped: Counter[str]
+) -> Iterator[RawPage | Rejected]:
     """Pages as of `read_pages`, from a file that is known to be WARC; `compressed` by gzip or not."""
     stream = ByteStream(path, compressed, b"WARC/")
+
     try:
         while True:
             while stream.need(64) and (blanks := len(_BLANKS.match(stream.ahead)[0])):  # type: ignore[index]
@@ -61,15 +64,18 @@ def _record(stream: ByteStream, name: str, skipped: Counter[str]) -> Iterator[Ra
     offset = stream.offset()
     header = _header(stream)
     fields = _warc_fields(header)
+
     if fields is None:
         _to_next_record(stream)
         if stream.fault and stream.position > stream.fault_position:
             stream.resume()
         yield Place(name, offset).rejected("broken_record", f"no WARC header: {header[:60]!r}")
         return
+
     place = _place(name, offset, fields)
     kind = fields.get("warc-type", "").lower()
     claimed = fields.get("content-length", "")
+
     if not (claimed.isascii() and claimed.isdigit()):
         wrong = f"Content-Length is {claimed!r}"
         _to_next_record(stream)
@@ -77,9 +83,11 @@ def _record(stream: ByteStream, name: str, skipped: Counter[str]) -> Iterator[Ra
     else:
         stream.drop(len(header))
         block, wrong = _block(stream, int(claimed[:18]))
+
     if stream.fault and stream.position > stream.fault_position:
         wrong = stream.fault
         stream.resume()
+
     if kind not in _PAGES and (kind or not wrong):
         skipped[kind if kind in _OTHERS else "unknown"] += 1
     elif wrong:
@@ -112,14 +120,17 @@ def _warc_fields(header: bytes) -> dict[str, str] | None:
 
 
 def _place(name: str, offset: int, fields: Mapping[str, str]) -> Place:
-    return Place(name, offset, fields.get("warc-record-id", ""), fields.get("warc-target-uri", "").strip("<>"))
+    return Place(
+        name, offset, fields.get("warc-record-id", ""), fields.get("warc-target-uri", "").strip("<>")
+    )
 
 
 def _block(stream: ByteStream, length: int) -> tuple[bytes | None, str]:
-    """(block, '') of the length that its header claims; (None, '') if it is too large; (None, why) if the length is wrong.
+    """(block, '') of the length that its header claims; (None, '') if it is too large; (None, why) if the
+    length is wrong.
 
-    A record ends with two line ends, or at least the next record or the end of the file follows. Otherwise the length is
-    wrong: if a record starts within the claimed length, reading goes on there.
+    A record ends with two line ends, or at least the next record or the end of the file follows. Otherwise
+    the length is wrong: if a record starts within the claimed length, reading goes on there.
     """
     ahead = stream.need(min(length, MAX_BODY + _MAX_HEADER))
     inside = None
@@ -141,7 +152,10 @@ def _block(stream: ByteStream, length: int) -> tuple[bytes | None, str]:
 
     if length > ahead >= MAX_BODY:
         dropped = stream.drop(length)
-        return None, "" if dropped == length else f"Content-Length {length}: the file ends after {dropped} bytes"
+        return (
+            None,
+            "" if dropped == length else f"Content-Length {length}: the file ends after {dropped} bytes",
+        )
 
     stream.drop(min(length, ahead))
     if not stream.fault:
@@ -150,7 +164,8 @@ def _block(stream: ByteStream, length: int) -> tuple[bytes | None, str]:
 
 
 def _ends_well(stream: ByteStream, length: int) -> bool:
-    """Whether a record starts after `length` bytes, or the file ends; reads into the next gzip member to know."""
+    """Whether a record starts after `length` bytes, or the file ends; reads into the next gzip member to
+    know."""
     size = 32
     while True:
         ahead = stream.need(length + size)

@@ -13,22 +13,25 @@ _BELOW = re.compile(r"^([a-z]+://)?(\*\.|\.)", re.IGNORECASE)
 
 
 class BlockList:
-    """Entries such as 'example.org', which blocks the host and all below it, or 'example.org/shop', which blocks the addresses
-    below that path. '*.example.org' and '.example.org' are the same as the first. Empty lines and lines that begin with '#' are
-    no entries; a scheme does not count."""
+    """Entries such as 'example.org', which blocks the host and all below it, or 'example.org/shop', which
+    blocks the addresses below that path. '*.example.org' and '.example.org' are the same as the first. Empty
+    lines and lines that begin with '#' are no entries; a scheme does not count."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         """Raises ValueError with the number of a line that has no host, or what no host is written with."""
         self._hosts: set[str] = set()
         self._paths: dict[str, set[str]] = {}
         """Host → the paths of its entries that have one."""
+
         for number, line in enumerate(lines, 1):
             entry = line.removeprefix("\ufeff").strip()
             if not entry or entry.startswith("#"):
                 continue
             host, path = _parts(_BELOW.sub(r"\1", entry))
             if not _HOST.fullmatch(host) or len(entry.split()) > 1:
-                raise ValueError(f"line {number}: no host in {entry!r}; give one such as example.org or example.org/shop")
+                raise ValueError(
+                    f"line {number}: no host in {entry!r}; give one such as example.org or example.org/shop"
+                )
             if path:
                 self._paths.setdefault(host, set()).add(path)
             else:
@@ -51,7 +54,8 @@ class BlockList:
 
 
 def _parts(url: str) -> tuple[str, str]:
-    """(host in lower case, path without '/' at its end) of a URL, with or without a scheme; ('', '') of what is no URL."""
+    """(host in lower case, path without '/' at its end) of a URL, with or without a scheme; ('', '') of what
+    is no URL."""
     try:
         parts = urlsplit(url if "://" in url else f"//{url}")
         host = parts.hostname or ""

@@ -1,8 +1,10 @@
-"""Paragraphs that stand on many pages of one domain: menus, notices and teasers that the extraction of main text left.
+"""Paragraphs that stand on many pages of one domain: menus, notices and teasers that the extraction of main
+text left.
 
-A paragraph is a line of a document's text, letter case and white space folded. Here it is a key of 8 bytes, of it
-and its domain, so that no text is moved. It is boilerplate if it stands on at least a share of the domain's pages, and on at
-least a number of them; that depends on the pages alone, not on their order. A page counts once for each of its paragraphs.
+A paragraph is a line of a document's text, letter case and white space folded. Here it is a key of 8 bytes,
+of it and its domain, so that no text is moved. It is boilerplate if it stands on at least a share of the
+domain's pages, and on at least a number of them; that depends on the pages alone, not on their order. A page
+counts once for each of its paragraphs.
 """
 
 from __future__ import annotations
@@ -46,11 +48,13 @@ def paragraphs_of(pages: Iterable[tuple[str, str]]) -> tuple[Paragraphs, Hashes,
     on_pages: list[Hashes] = [np.empty(0, np.uint64)]
     domains: list[Hashes] = [np.empty(0, np.uint64)]
     pages_of: dict[str, int] = {}
+
     for domain, text in pages:
         pages_of[domain] = pages_of.get(domain, 0) + 1
         keys = np.array(sorted({paragraph_key(domain, line) for line in text.splitlines()}), np.uint64)
         on_pages.append(keys)
         domains.append(np.full(len(keys), domain_key(domain), np.uint64))
+
     keys, first, counts = np.unique(np.concatenate(on_pages), return_index=True, return_counts=True)
     paragraphs = Paragraphs(keys, np.concatenate(domains)[first], counts)
     return (
@@ -87,7 +91,8 @@ def looked_up(wanted: Hashes, keys: Hashes, numbers: Counts) -> Counts:
 
 
 def without(document: Document, boilerplate: Set[int]) -> tuple[Document, int, int]:
-    """(the document without the paragraphs whose keys are boilerplate, how many of them there were, their characters)."""
+    """(the document without the paragraphs whose keys are boilerplate, how many of them there were, their
+    characters)."""
     lines = document.text.splitlines()
     gone = [line for line in lines if paragraph_key(document.domain, line) in boilerplate]
     if not gone:

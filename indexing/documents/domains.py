@@ -1,4 +1,5 @@
-"""Registered domains, and which of them a crawl is reduced to (WQA §3.3: the 5,000 most popular): counted, or from a list."""
+"""Registered domains, and which of them a crawl is reduced to (WQA §3.3: the 5,000 most popular): counted, or
+from a list."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ DomainCount = tuple[str, int]
 
 @functools.cache
 def _suffixes() -> tldextract.TLDExtract:
-    return tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)  # the list in the package: no network, no files
+    # The list in the package: no network, no files.
+    return tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
 
 
 def domain_of(url: str) -> str:
@@ -34,7 +36,8 @@ def domain_of(url: str) -> str:
 
 
 def ascii_host(host: str) -> str:
-    """A host in lower case, as URLs of a crawl have it: 'xn--mnchen-3ya.de' of 'München.de'. As it is if it cannot be one."""
+    """A host in lower case, as URLs of a crawl have it: 'xn--mnchen-3ya.de' of 'München.de'. As it is if it
+    cannot be one."""
     if not host.isascii():
         with suppress(UnicodeError):
             host = host.encode("idna").decode("ascii")
@@ -42,7 +45,8 @@ def ascii_host(host: str) -> str:
 
 
 def count(pages: Iterable[RawPage | Rejected]) -> dict[str, int]:
-    """Registered domain → number of its pages whose content could be read; pages without a domain are not counted."""
+    """Registered domain → number of its pages whose content could be read; pages without a domain are not
+    counted."""
     counts: dict[str, int] = {}
     for page in pages:
         if isinstance(page, RawPage) and (domain := domain_of(page.url)):
@@ -59,9 +63,9 @@ def popularity(domain: DomainCount) -> tuple[int, str]:
 def listed(lines: Iterable[str], most: int = 0) -> list[str]:
     """The first `most` domains of a list (0 = all of them), each once, in the order of the list.
 
-    A line's domain is its first cell that is not a number; cells are separated by tabs or commas, and a host stands for its
-    registered domain. Empty lines, lines that begin with '#' and a header line are skipped. Raises ValueError with the number
-    of a line that has no domain.
+    A line's domain is its first cell that is not a number; cells are separated by tabs or commas, and a host
+    stands for its registered domain. Empty lines, lines that begin with '#' and a header line are skipped.
+    Raises ValueError with the number of a line that has no domain.
     """
     domains: dict[str, None] = {}
     for number, cell in _name_cells(lines):
@@ -76,7 +80,8 @@ def listed(lines: Iterable[str], most: int = 0) -> list[str]:
 
 
 def _name_cells(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """(line from 1, its first cell that is not a number, or '') of every line that is neither empty nor a comment."""
+    """(line from 1, its first cell that is not a number, or '') of every line that is neither empty nor a
+    comment."""
     for number, line in enumerate(lines, 1):
         text = line.removeprefix("\ufeff").strip()
         if text and not text.startswith("#"):
@@ -86,4 +91,6 @@ def _name_cells(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
 
 def table(counts: Mapping[str, int]) -> str:
     """A list of domains and pages, separated by tabs, most pages first; `listed` reads it."""
-    return "# domain\tpages\n" + "".join(f"{domain}\t{pages}\n" for domain, pages in sorted(counts.items(), key=popularity))
+    return "# domain\tpages\n" + "".join(
+        f"{domain}\t{pages}\n" for domain, pages in sorted(counts.items(), key=popularity)
+    )

@@ -1,7 +1,8 @@
 """Exact duplicates over the whole corpus, as pure functions over compact arrays.
 
-A document is 16 bytes here, so that a hundred million of them can be sorted in memory, and no text is moved. The first
-occurrence in (file order, place in the file) stays, whatever the order in which the files were read.
+A document is 16 bytes here, so that a hundred million of them can be sorted in memory, and no text is moved.
+The first occurrence in (file order, place in the file) stays, whatever the order in which the files were
+read.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ def id_keys(doc_ids: Iterable[str]) -> Keys:
 
 
 def losers(units: Sequence[tuple[int, Keys]]) -> dict[int, npt.NDArray[np.int64]]:
-    """Unit → the rows (from 0, ascending) whose key an earlier row holds: of this unit or one of a lower number.
+    """Unit → the rows (from 0, ascending) whose key an earlier row holds: of this unit or one of a lower
+    number.
 
-    A unit is (its number in the order of the input files, the keys of its documents in reading order). Units may come
-    in any order, but each once.
+    A unit is (its number in the order of the input files, the keys of its documents in reading order). Units
+    may come in any order, but each once.
 
     >>> keys = np.array([[1, 0], [2, 0]], np.uint64)
     >>> {number: rows.tolist() for number, rows in losers([(1, keys), (0, keys[1:])]).items()}
@@ -48,13 +50,16 @@ def losers(units: Sequence[tuple[int, Keys]]) -> dict[int, npt.NDArray[np.int64]
         raise ValueError(f"a unit is given twice: {sorted({n for n in numbers if numbers.count(n) > 1})}")
     if not ordered:
         return {}
+
     rows = np.concatenate([unit for _, unit in ordered])
-    order = np.lexsort((rows[:, 1], rows[:, 0]))  # stable: equal keys stay in reading order, so the first is the winner
+    # Stable: equal keys stay in reading order, so the first is the winner.
+    order = np.lexsort((rows[:, 1], rows[:, 0]))
     ranked = rows[order]
     repeated = np.zeros(len(rows), dtype=bool)
     repeated[order[1:]] = (ranked[1:] == ranked[:-1]).all(axis=1)
     ends = np.cumsum([len(unit) for _, unit in ordered])
     parts = np.split(repeated, ends[:-1])
+
     return {number: np.flatnonzero(part) for number, part in zip(numbers, parts, strict=True)}
 
 

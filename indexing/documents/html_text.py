@@ -1,9 +1,10 @@
-"""Title and main text of a page: by our rules about its blocks, by Resiliparse's rules, or by Trafilatura in its fast mode.
+"""Title and main text of a page: by our rules about its blocks, by Resiliparse's rules, or by Trafilatura in
+its fast mode.
 
-Of all three, headings, paragraphs, list items and rows of tables are lines of the text, in the order of the page; the cells of
-a row stand beside each other. Navigation, footers, forms and scripts are left out. Resiliparse keeps most, and is the fastest;
-`python -m experiments.extraction` measures all three. A change that gives another text raises `REVISION` in
-pipelines/steps/ingest/ingest.py.
+Of all three, headings, paragraphs, list items and rows of tables are lines of the text, in the order of the
+page; the cells of a row stand beside each other. Navigation, footers, forms and scripts are left out.
+Resiliparse keeps most, and is the fastest; `python -m experiments.extraction` measures all three. A change
+that gives another text raises `REVISION` in pipelines/steps/ingest/ingest.py.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _BULLET = re.compile("^- ", re.MULTILINE)
 
 
 def load(by: ExtractorName, comments: bool) -> TitleAndText:
-    """The extractor of that name, loaded; `comments` keeps what readers have written below an article, and in a forum."""
+    """The extractor of that name, loaded; `comments` keeps what readers have written below an article, and in
+    a forum."""
     return {"blocks": _blocks, "resiliparse": _resiliparse, "trafilatura": _trafilatura}[by](comments)
 
 
@@ -48,7 +50,9 @@ def _resiliparse(comments: bool) -> TitleAndText:
 
     def title_and_text(html: str) -> tuple[str, str]:
         tree = HTMLTree.parse(html)
-        text = extract_plain_text(tree, main_content=True, alt_texts=False, list_bullets=False, comments=comments)
+        text = extract_plain_text(
+            tree, main_content=True, alt_texts=False, list_bullets=False, comments=comments
+        )
         return title_of(tree), str(text)
 
     return title_and_text
@@ -66,11 +70,14 @@ def _trafilatura(comments: bool) -> TitleAndText:
 
 
 def title_of(tree: Any) -> str:
-    """<title>, else og:title, else the first <h1> of a parsed page; white space folded, '' if there is none."""
+    """<title>, else og:title, else the first <h1> of a parsed page; white space folded, '' if there is
+    none."""
     if title := _folded(tree.title):
         return title
     for selector in _OG_TITLE:
-        if (meta := tree.document.query_selector(selector)) is not None and (title := _folded(meta.getattr("content"))):
+        if (meta := tree.document.query_selector(selector)) is not None and (
+            title := _folded(meta.getattr("content"))
+        ):
             return title
     heading = tree.document.query_selector("h1")
     return _folded(heading.text) if heading is not None else ""

@@ -1,8 +1,9 @@
 """The language of a text, in two looks, and how sure it is.
 
-The first look, Resiliparse's, ranks languages by the distance of the text's letters from theirs, in a fraction of a
-millisecond. It is believed where the nearest language is near and the next one clearly farther. Otherwise py3langid, a naive
-Bayes model that is ten to fifty times slower, gives the language and its probability.
+The first look, Resiliparse's, ranks languages by the distance of the text's letters from theirs, in a
+fraction of a millisecond. It is believed where the nearest language is near and the next one clearly farther.
+Otherwise py3langid, a naive Bayes model that is ten to fifty times slower, gives the language and its
+probability.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from resiliparse.parse.lang import detect_fast
 FIRST = 10_000  # characters that the first look reads
 _SECOND = 2_000  # characters that the second one reads
 _NEAR = 400  # distance up to which the first look may be believed
-_APART = 25  # distance by which the next language must be farther: all six mistakes on 765 real pages were nearer
+# Distance by which the next language must be farther: all six mistakes on 765 real pages were nearer.
+_APART = 25
 
 
 class Language(NamedTuple):
@@ -25,11 +27,13 @@ class Language(NamedTuple):
     code: str
     """ISO 639-1, or 639-3 of languages that have none."""
     confidence: float
-    """Its probability among all that the second look knows; 1 where the first look was believed, or the input says it."""
+    """Its probability among all that the second look knows; 1 where the first look was believed, or the input
+    says it."""
 
 
 def language_of(text: str, declared: str) -> Language:
-    """The text's language: `declared` by the input if that begins with a code of two letters, else as it is detected."""
+    """The text's language: `declared` by the input if that begins with a code of two letters, else as it is
+    detected."""
     code = declared.partition("-")[0].strip().lower()
     return Language(code, 1.0) if len(code) == 2 and code.isalpha() else detected(text)
 
@@ -37,7 +41,9 @@ def language_of(text: str, declared: str) -> Language:
 def detected(text: str) -> Language:
     nearest = detect_fast(text[:FIRST], n_results=2)
     match nearest:
-        case [(code, distance), (_, next_distance)] if distance <= _NEAR and next_distance >= distance + _APART:
+        case [(code, distance), (_, next_distance)] if (
+            distance <= _NEAR and next_distance >= distance + _APART
+        ):
             return Language(str(code), 1.0)
     return second_look(text)
 
@@ -45,7 +51,8 @@ def detected(text: str) -> Language:
 def second_look(text: str) -> Language:
     """The language of the start of the text's longest lines."""
     code, probability = _identifier().classify(_longest_lines(text))
-    return Language(str(code), round(float(probability), 4))  # so that the last bits of a processor do not matter
+    # So that the last bits of a processor do not matter.
+    return Language(str(code), round(float(probability), 4))
 
 
 def _longest_lines(text: str) -> str:

@@ -1,11 +1,14 @@
-"""HTML -> title and main text, in a child process that can be killed; what it runs on a page is in html_text.py.
+"""HTML -> title and main text, in a child process that can be killed; what it runs on a page is in
+html_text.py.
 
-A page of some 100 KB of tags that are never closed may keep the parser, or an extractor, busy for seconds or a minute, and no
-Python signal handler runs meanwhile. So the child arms a timer of its CPU seconds before each page, and leaves the signal at
-its default: the kernel ends the process, and the parent sees a closed pipe, starts another child at the next page, and goes on.
-The limit is CPU time, not wall time, so that a busy machine does not refuse other pages than an idle one.
+A page of some 100 KB of tags that are never closed may keep the parser, or an extractor, busy for seconds or
+a minute, and no Python signal handler runs meanwhile. So the child arms a timer of its CPU seconds before
+each page, and leaves the signal at its default: the kernel ends the process, and the parent sees a closed
+pipe, starts another child at the next page, and goes on. The limit is CPU time, not wall time, so that a busy
+machine does not refuse other pages than an idle one.
 
-A request is the page in UTF-8, an answer the title and the text, each with its length in four bytes before it.
+A request is the page in UTF-8, an answer the title and the text, each with its length in four bytes before
+it.
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ _REFUSED = 0xFFFFFFFF  # in place of the title's length: the page raised an erro
 
 
 class ExtractionFailed(Exception):
-    """A page that cost its child process: `reason` as in Rejected, 'extraction_timeout' or 'extraction_crashed'."""
+    """A page that cost its child process: `reason` as in Rejected, 'extraction_timeout' or
+    'extraction_crashed'."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -48,7 +52,8 @@ class TextExtractor:
         by: ExtractorName = "blocks",
         comments: bool = False,
     ) -> None:
-        """At most `deadline_s` seconds of CPU for one page and `memory_gb` of address space; the others are those of `load`."""
+        """At most `deadline_s` seconds of CPU for one page and `memory_gb` of address space; the others are
+        those of `load`."""
         if deadline_s <= 0 or memory_gb <= 0:
             raise ValueError(f"deadline_s and memory_gb must be positive, not {deadline_s} and {memory_gb}")
         self._deadline_s = deadline_s
@@ -62,6 +67,7 @@ class TextExtractor:
         child = self._child or self._start()
         request, answers = child.stdin, child.stdout
         assert request is not None and answers is not None
+
         try:
             _send(request, html.encode("utf-8", "replace"))
             request.flush()
@@ -70,8 +76,10 @@ class TextExtractor:
             text = _take(answers, _size(answers))
         except (BrokenPipeError, EOFError):
             raise self._cause_of_death(child) from None
+
         if first == _REFUSED:
             raise ExtractionFailed("extraction_crashed", text.decode("utf-8"))
+
         return title.decode("utf-8"), text.decode("utf-8")
 
     def close(self) -> None:
@@ -84,7 +92,9 @@ class TextExtractor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def __del__(self) -> None:
@@ -92,7 +102,8 @@ class TextExtractor:
             self.close()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # A new interpreter, never a fork: the parent may hold a JVM and threads. It finds what the parent finds.
+        # A new interpreter, never a fork: the parent may hold a JVM and threads. It finds what the parent
+        # finds.
         own_code = str(Path(__file__).absolute().parents[3])
         paths = os.pathsep.join([own_code, *(p for p in sys.path if p)])
         settings = f"{self._deadline_s!r}, {self._memory_gb!r}, {self._by!r}, {self._comments!r}"
@@ -104,11 +115,13 @@ class TextExtractor:
             stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": paths},
         )
+
         if hasattr(fcntl, "F_SETPIPE_SZ"):  # Linux: a page goes over in one piece, not 64 KB at a time
             for pipe in (self._child.stdin, self._child.stdout):
                 assert pipe is not None
                 with contextlib.suppress(PermissionError):  # the user's pipes hold too much already
                     fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
+
         return self._child
 
     def _cause_of_death(self, child: subprocess.Popen[bytes]) -> ExtractionFailed:
@@ -144,6 +157,7 @@ def serve(deadline_s: float, memory_gb: float, by: ExtractorName, comments: bool
         else:
             _send(answers, title.encode("utf-8", "replace"))
             _send(answers, text.encode("utf-8", "replace"))
+
         signal.setitimer(signal.ITIMER_PROF, 0)
         answers.flush()
 

@@ -1,12 +1,14 @@
-"""Near duplicates by MinHash and locality-sensitive hashing (Broder 1997; Leskovec et al., Mining of Massive Datasets, 3).
+"""Near duplicates by MinHash and locality-sensitive hashing (Broder 1997; Leskovec et al., Mining of Massive
+Datasets, 3).
 
-A text is the set of its runs of five words; two texts are near if the Jaccard similarity of their sets reaches a threshold. A
-document is a signature of 128 bytes here: what is compared is the share of equal bytes. Only documents whose signatures are
-equal in all rows of one of the bands are compared.
+A text is the set of its runs of five words; two texts are near if the Jaccard similarity of their sets
+reaches a threshold. A document is a signature of 128 bytes here: what is compared is the share of equal
+bytes. Only documents whose signatures are equal in all rows of one of the bands are compared.
 
-Who stays is decided by ids alone, whatever the order in which files were read: in each band a document goes if one that stays
-before it there is near it, and what goes in a band is gone. So the document that is kept for one may be near it only through
-another that went. Rensa computes the signatures, from hashes that are ours.
+Who stays is decided by ids alone, whatever the order in which files were read: in each band a document goes
+if one that stays before it there is near it, and what goes in a band is gone. So the document that is kept
+for one may be near it only through another that went. Rensa computes the signatures, from hashes that are
+ours.
 """
 
 from __future__ import annotations
@@ -25,11 +27,12 @@ from answermill.indexing.passages.text import UNSPACED
 Signatures: TypeAlias = npt.NDArray[np.uint8]  # [documents, SIZE]
 Bands: TypeAlias = npt.NDArray[np.uint64]  # [documents, BANDS]
 Rank: TypeAlias = tuple[int, str]
-"""(0 for a document of an earlier run, else 1; Document.doc_id): of near documents the one with the smallest stays."""
+"""(0 for a document of an earlier run, else 1; Document.doc_id): of near documents the one with the smallest
+stays."""
 
 SIZE, BANDS = 128, 16
-"""Numbers of a signature, and the bands that they are cut into: with eight rows, texts of similarity 0.8 meet in one of the
-bands with probability 0.95, texts of 0.9 with 0.9998."""
+"""Numbers of a signature, and the bands that they are cut into: with eight rows, texts of similarity 0.8 meet
+in one of the bands with probability 0.95, texts of 0.9 with 0.9998."""
 _ROWS = SIZE // BANDS
 _RUN = 5  # words
 _SEED = 1
@@ -38,8 +41,8 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def runs_of_words(text: str) -> npt.NDArray[np.uint64]:
-    """Hashes of the runs of five words, each once; of a shorter text one. In scripts without blanks each character is a word;
-    letter case and punctuation do not count."""
+    """Hashes of the runs of five words, each once; of a shorter text one. In scripts without blanks each
+    character is a word; letter case and punctuation do not count."""
     folded = text.casefold()
     words = _WORDS.findall(folded) or folded.split()  # of a text of symbols alone
     hashes = np.fromiter((xxhash.xxh3_64_intdigest(word.encode()) for word in words), np.uint64, len(words))
@@ -63,9 +66,11 @@ def signatures(texts: Iterable[str]) -> tuple[Signatures, Bands]:
 def near_pairs(
     ranks: Sequence[Rank], band: npt.NDArray[np.uint64], rows: Signatures, similarity: float
 ) -> Iterator[tuple[int, int]]:
-    """(document, the one that stays for it) of those that are near in one band, whose hashes are `band` [documents].
+    """(document, the one that stays for it) of those that are near in one band, whose hashes are `band`
+    [documents].
 
-    In the order of their ranks, each is compared with those that stay before it; the first that is near stays for it.
+    In the order of their ranks, each is compared with those that stay before it; the first that is near stays
+    for it.
 
     >>> rows = np.array([[1, 2], [1, 2], [7, 8]], np.uint8)
     >>> list(near_pairs([(1, "b"), (1, "a"), (1, "c")], np.array([5, 5, 5], np.uint64), rows, 0.8))
@@ -80,7 +85,9 @@ def near_pairs(
             yield from _near([order[n] for n in grouped[start:end]], ranks, rows, similarity)
 
 
-def _near(members: Sequence[int], ranks: Sequence[Rank], rows: Signatures, similarity: float) -> Iterator[tuple[int, int]]:
+def _near(
+    members: Sequence[int], ranks: Sequence[Rank], rows: Signatures, similarity: float
+) -> Iterator[tuple[int, int]]:
     """The pairs of `near_pairs` among documents with one hash, the smallest rank first."""
     stay: list[int] = []
     for member in members:
@@ -105,7 +112,8 @@ def _jaccard(equal: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def kept(pairs: Iterable[tuple[Rank, Rank]]) -> Mapping[Rank, Rank]:
     """Each document that goes → the one that is kept for it, from pairs (goes, stays) of all bands.
 
-    One that stays in one band may go in another: what was to stay for others then hands them on, to a smaller rank each time.
+    One that stays in one band may go in another: what was to stay for others then hands them on, to a smaller
+    rank each time.
 
     >>> kept([((1, "c"), (1, "b")), ((1, "b"), (1, "a"))])
     {(1, 'b'): (1, 'a'), (1, 'c'): (1, 'a')}

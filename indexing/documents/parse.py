@@ -1,4 +1,5 @@
-"""A raw page -> a Document, or Rejected with its reason: decoding, main text, title, language, length, domain, ids.
+"""A raw page -> a Document, or Rejected with its reason: decoding, main text, title, language, length,
+domain, ids.
 
 The text is normalised once, before any offset is given (indexing/passages/text.py).
 """
@@ -51,8 +52,11 @@ class DocumentRules:
 
 
 def parse(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> Document | Rejected:
-    """The document that a page holds, or why it is refused; a page of another domain is refused before it is decoded."""
-    page = replace(page, url=visible(page.url), doc_id=visible(page.doc_id), source_record=visible(page.source_record))
+    """The document that a page holds, or why it is refused; a page of another domain is refused before it is
+    decoded."""
+    page = replace(
+        page, url=visible(page.url), doc_id=visible(page.doc_id), source_record=visible(page.source_record)
+    )
 
     # The cheapest refusals come first: a page of another domain is not even decoded.
     domain = domain_of(page.url)
@@ -66,10 +70,13 @@ def parse(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> Docu
     if text is None:
         text = decode(page.body, page.charset, page.content_type)
         if text is None:
-            return _rejected(page, "undecodable", f"{len(page.body)} bytes, charset {page.charset or 'not declared'}")
+            return _rejected(
+                page, "undecodable", f"{len(page.body)} bytes, charset {page.charset or 'not declared'}"
+            )
 
     if is_html and rules.refuse_noindex and (robots := noindex(text)):
         return _rejected(page, "noindex", robots)
+
     if is_html:
         try:
             title, text = extractor.extract(text)
@@ -94,7 +101,12 @@ def parse(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> Docu
     if rules.language and language != rules.language:
         return _rejected(page, "language", f"{language!r}, not {rules.language!r}")
     if confidence < rules.language_confidence:
-        return _rejected(page, "language_unsure", f"{confidence:g} for {language!r}; at least {rules.language_confidence:g}")
+        return _rejected(
+            page,
+            "language_unsure",
+            f"{confidence:g} for {language!r}; at least {rules.language_confidence:g}",
+        )
+
     if refused := refusal(content, rules.quality):
         return _rejected(page, *refused)
 
@@ -118,9 +130,9 @@ def parse(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> Docu
 def decode(body: bytes, charset: str, content_type: str) -> str | None:
     """The text of a page, or None if no encoding makes sense of it.
 
-    Bytes that are valid UTF-8 are UTF-8, whatever is declared: other encodings do not look like it by chance. Otherwise
-    the first of these decides that gives a readable text: a byte order mark, the HTTP header, the declaration in the page,
-    and what its bytes look like.
+    Bytes that are valid UTF-8 are UTF-8, whatever is declared: other encodings do not look like it by chance.
+    Otherwise the first of these decides that gives a readable text: a byte order mark, the HTTP header, the
+    declaration in the page, and what its bytes look like.
     """
     for mark, encoding in _BOMS:
         if body.startswith(mark):
@@ -139,12 +151,14 @@ def decode(body: bytes, charset: str, content_type: str) -> str | None:
         known = map_encoding_to_html5(name, fallback_utf8=False)
         if known and (text := _readable(body.decode(known, "replace"))) is not None:
             return text
+
     return _guessed(body)
 
 
 def _guessed(body: bytes) -> str | None:
     text = _readable(body.decode(detect_encoding(body) or "utf-8", "replace"))
-    return text if text is not None else _readable(body.decode("cp1252", "replace"))  # the default of the HTML standard
+    # The default of the HTML standard.
+    return text if text is not None else _readable(body.decode("cp1252", "replace"))
 
 
 def _readable(text: str) -> str | None:
@@ -154,7 +168,8 @@ def _readable(text: str) -> str | None:
 
 
 def noindex(html: str) -> str:
-    """The <meta name="robots"> of a page that asks not to be indexed ('noindex' or 'none'); '' if there is none."""
+    """The <meta name="robots"> of a page that asks not to be indexed ('noindex' or 'none'); '' if there is
+    none."""
     for meta in _META.finditer(html):
         tag = meta[0]
         if _ROBOTS.search(tag) and (content := _CONTENT.search(tag)):

@@ -2,13 +2,15 @@
 
 A page that breaks a rule is refused with the rule's name.
 
-- `c4`: Raffel et al., Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer, JMLR 2020, section 2.2
-- `gopher`: Rae et al., Scaling Language Models, 2021, appendix A.1: quality filtering, and repetition removal (table A1)
+- `c4`: Raffel et al., Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer, JMLR
+  2020, section 2.2
+- `gopher`: Rae et al., Scaling Language Models, 2021, appendix A.1: quality filtering, and repetition removal
+  (table A1)
 - `fineweb`: Penedo et al., The FineWeb Datasets, 2024, section 3.5: what is added to the two above
 
-Lines, words and characters are those of the text that is stored, whose lines are its paragraphs. C4 removes lines as well: here
-they are left out where its rule about whole pages counts sentences, but the text stays as it is. Its list of bad words is not
-applied.
+Lines, words and characters are those of the text that is stored, whose lines are its paragraphs. C4 removes
+lines as well: here they are left out where its rule about whole pages counts sentences, but the text stays as
+it is. Its list of bad words is not applied.
 """
 
 from __future__ import annotations
@@ -29,15 +31,18 @@ _SENTENCE_END = re.compile(r"[.?!][\"”'’)]*(?=\s|$)")
 _BULLETS = ("•", "‣", "●", "▪", "-", "*", "–")
 _ELLIPSES = ("...", "…")
 _STOP_WORDS = frozenset(("the", "be", "to", "of", "and", "that", "have", "with"))
-_TOP_RUNS = {2: 0.20, 3: 0.18, 4: 0.16}  # words of a run: share of the characters that the most frequent one may have
-_REPEATED_RUNS = {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}  # the same for all runs that come twice
+# Words of a run: share of the characters that the most frequent one may have.
+_TOP_RUNS = {2: 0.20, 3: 0.18, 4: 0.16}
+# The same for all runs that come twice.
+_REPEATED_RUNS = {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
 
 
 class PageText:
     """A text with what is counted in it, each figure once."""
 
     def __init__(self, text: str, language: str = "") -> None:
-        """`language`, an ISO 639-1 code, may be set later: only Gopher's rule about stop words asks for it."""
+        """`language`, an ISO 639-1 code, may be set later: only Gopher's rule about stop words asks for
+        it."""
         self.text, self.language = text, language
 
     @cached_property
@@ -80,7 +85,9 @@ class PageText:
 
     @cached_property
     def alphabetic(self) -> float:
-        return sum(word[0].isalpha() or any(map(str.isalpha, word)) for word in self.words) / max(1, len(self.words))
+        return sum(word[0].isalpha() or any(map(str.isalpha, word)) for word in self.words) / max(
+            1, len(self.words)
+        )
 
     @cached_property
     def line_ends(self) -> float:
@@ -125,7 +132,9 @@ class PageText:
         characters = n = 0
         while n + size <= len(self.words):
             run = tuple(self.words[n : n + size])
-            characters, n = (characters + sum(map(len, run)), n + size) if run in seen else (characters, n + 1)
+            characters, n = (
+                (characters + sum(map(len, run)), n + size) if run in seen else (characters, n + 1)
+            )
             seen.add(run)
         return characters / max(1, self.letters)
 
@@ -144,10 +153,14 @@ def _most(value: float, bound: float, what: str) -> str:
 
 def _c4_sentences(page: PageText) -> str:
     kept = (
-        line for line in page.lines if line.endswith(_TERMINAL) and len(line.split()) >= 5 and "javascript" not in line.lower()
+        line
+        for line in page.lines
+        if line.endswith(_TERMINAL) and len(line.split()) >= 5 and "javascript" not in line.lower()
     )
     return _least(
-        sum(len(_SENTENCE_END.findall(line)) or 1 for line in kept), 3, "sentences in lines that end as a sentence does"
+        sum(len(_SENTENCE_END.findall(line)) or 1 for line in kept),
+        3,
+        "sentences in lines that end as a sentence does",
     )
 
 
@@ -165,7 +178,10 @@ def _gopher_word_length(page: PageText) -> str:
 
 
 def _gopher_repeated_runs(page: PageText) -> str:
-    top = (_most(page.share_of_top_run(n), most, f"of the characters in one run of {n} words") for n, most in _TOP_RUNS.items())
+    top = (
+        _most(page.share_of_top_run(n), most, f"of the characters in one run of {n} words")
+        for n, most in _TOP_RUNS.items()
+    )
     repeated = (
         _most(page.share_of_repeated_runs(n), most, f"of the characters in repeated runs of {n} words")
         for n, most in _REPEATED_RUNS.items()
@@ -199,7 +215,9 @@ PRESETS: Mapping[PresetName, Mapping[str, Rule]] = {
     },
     "fineweb": {
         "line_ends": lambda page: _least(page.line_ends, 0.12, "of the lines end as a sentence does"),
-        "repeated_lines": lambda page: _most(page.repeated_characters, 0.1, "of the characters in lines that came before"),
+        "repeated_lines": lambda page: _most(
+            page.repeated_characters, 0.1, "of the characters in lines that came before"
+        ),
         "short_lines": lambda page: _most(page.short_lines, 0.67, "of the lines are short"),
     },
 }
@@ -207,7 +225,8 @@ PRESETS: Mapping[PresetName, Mapping[str, Rule]] = {
 
 
 def refusal(page: PageText, presets: Sequence[PresetName]) -> tuple[str, str] | None:
-    """(reason, detail) of the first rule that a page breaks, such as ('gopher_words', '12 words; at least 50'); else None."""
+    """(reason, detail) of the first rule that a page breaks, such as ('gopher_words', '12 words; at least
+    50'); else None."""
     return next(_broken(page, presets), None)
 
 

@@ -22,7 +22,8 @@ ConflictPlace: TypeAlias = tuple[int, int, str, int]
 
 
 def conflicts(labelled: LabelledSentences) -> list[LabelConflict]:
-    """The conflicts of single sentences and within passages, by document, question id, passage and sentence."""
+    """The conflicts of single sentences and within passages, by document, question id, passage and
+    sentence."""
     with_place = [*_sentence_conflicts(labelled), *_passage_conflicts(labelled)]
     return [conflict for _, conflict in sorted(with_place, key=lambda pair: pair[0])]
 
@@ -77,7 +78,10 @@ def _passage_conflicts(labelled: LabelledSentences) -> Iterator[tuple[ConflictPl
             continue
 
         numbers = sentences.occurrence_sentence[occurrence[same]]
-        passage, question = int(sentences.occurrence_passage[occurrence[same[0]]]), int(labelled.question[row[same[0]]])
+        passage, question = (
+            int(sentences.occurrence_passage[occurrence[same[0]]]),
+            int(labelled.question[row[same[0]]]),
+        )
         passage_id = sentences.passage_id[passage].as_py()
         lines = labelled.line[row[same]]
 

@@ -1,12 +1,14 @@
-"""Labels of sentences as people give them, stored so that any number of sentences can look theirs up (WQA §3.3).
+"""Labels of sentences as people give them, stored so that any number of sentences can look theirs up (WQA
+§3.3).
 
-A label names its sentence by id, by text, or by both. A label with an id is of that one sentence; if it gives a text too,
-the sentence must still have that text, letter case and white space folded. A label by text alone is of every sentence with
-that text.
+A label names its sentence by id, by text, or by both. A label with an id is of that one sentence; if it gives
+a text too, the sentence must still have that text, letter case and white space folded. A label by text alone
+is of every sentence with that text.
 
-A folder holds `given.arrow`, the labels in the order of their lines, and two tables of indexing/labels/hash_join.py: `ids`,
-the labels with a sentence id, by that id; and `texts`, the labels by text alone, one row for each text and question. After
-`spread` a third table, `spread`, takes the place of `texts`: in it labels by id count for their texts too.
+A folder holds `given.arrow`, the labels in the order of their lines, and two tables of
+indexing/labels/hash_join.py: `ids`, the labels with a sentence id, by that id; and `texts`, the labels by
+text alone, one row for each text and question. After `spread` a third table, `spread`, takes the place of
+`texts`: in it labels by id count for their texts too.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ GIVEN_LABEL = pa.schema(
         pa.field("label", pa.int8(), nullable=False),
     ]
 )
-SPREAD_LABEL = pa.schema([("key", pa.string()), ("question_id", pa.string()), ("label", pa.int8()), ("number", pa.int64())])
+SPREAD_LABEL = pa.schema(
+    [("key", pa.string()), ("question_id", pa.string()), ("label", pa.int8()), ("number", pa.int64())]
+)
 """A label by id that shall hold for its text as well; `key` is the folded text of its sentence."""
 
 REPEATED = "repeated.npy"
@@ -51,8 +55,8 @@ class Contradiction(ValueError):
 def may_contradict(batches: Iterable[pa.RecordBatch]) -> bool:
     """Whether two labels among batches of GIVEN_LABEL may say 1 and 0 of the same question and sentence.
 
-    False is certain; True may come from two keys with one hash, so that only `GivenLabels.write` knows. Needs no files, and 9
-    bytes of memory for each label.
+    False is certain; True may come from two keys with one hash, so that only `GivenLabels.write` knows. Needs
+    no files, and 9 bytes of memory for each label.
     """
     keys, labels = [np.zeros(0, np.uint64)], [np.zeros(0, np.int8)]
     for batch in batches:
@@ -79,9 +83,9 @@ class GivenLabels:
     def texts(self) -> Buckets:
         """Labels by folded text, one row for each question that has labels of the text.
 
-        `given`: the label by text alone, or -1; `number`: that label's number, or 0. `ones`, `zeros`: how many labels of
-        the text say 1 and 0, including those that `spread` added. `first_one`, `first_zero`: the number of the first label
-        that says so, or 0.
+        `given`: the label by text alone, or -1; `number`: that label's number, or 0. `ones`, `zeros`: how
+        many labels of the text say 1 and 0, including those that `spread` added. `first_one`, `first_zero`:
+        the number of the first label that says so, or 0.
         """
         return Buckets(self.folder, "spread" if any(self.folder.glob("spread-*.arrow")) else "texts")
 
@@ -91,10 +95,11 @@ class GivenLabels:
         return self.texts.count() > 0
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> tuple[int, int]:
-        """Write the folder from batches of GIVEN_LABEL; returns the number of labels, and the largest of their numbers.
+        """Write the folder from batches of GIVEN_LABEL; returns the number of labels, and the largest of
+        their numbers.
 
-        Raises Contradiction if two labels of a question and sentence say 1 and 0, with the first line that contradicts an
-        earlier one.
+        Raises Contradiction if two labels of a question and sentence say 1 and 0, with the first line that
+        contradicts an earlier one.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
 
@@ -127,7 +132,8 @@ class GivenLabels:
         return table.count()
 
     def repeated(self) -> NDArray[np.int64]:
-        """[2, n]: the numbers of labels that repeat an earlier label, ascending, and the numbers of those earlier labels."""
+        """[2, n]: the numbers of labels that repeat an earlier label, ascending, and the numbers of those
+        earlier labels."""
         pairs: NDArray[np.int64] = np.load(self.folder / REPEATED, allow_pickle=False)
         return pairs
 
@@ -181,14 +187,18 @@ class _Checks:
         """The rows, without those that repeat the sentence id, question and text of an earlier one."""
         rows, group = _grouped(rows)
         texts = rows["text"].combine_chunks().dictionary_encode().indices
-        return rows.filter(pa.array(self._firsts(rows, group, pc.fill_null(texts, -1).to_numpy().astype(np.int64) + 1)))
+        return rows.filter(
+            pa.array(self._firsts(rows, group, pc.fill_null(texts, -1).to_numpy().astype(np.int64) + 1))
+        )
 
     def settle_texts(self, rows: pa.Table) -> pa.Table:
         """One row for each text and question, with the columns of `GivenLabels.texts`."""
         rows, group = _grouped(rows)
         by_text = np.flatnonzero(rows["by_text"].to_numpy())
         unique = np.ones(len(rows), bool)
-        unique[by_text] = self._firsts(rows.take(pa.array(by_text)), group[by_text], np.zeros(len(by_text), np.int64))
+        unique[by_text] = self._firsts(
+            rows.take(pa.array(by_text)), group[by_text], np.zeros(len(by_text), np.int64)
+        )
         return _tally(rows.filter(pa.array(unique)), group[unique])
 
     def _firsts(self, rows: pa.Table, group: Ints, text: Ints) -> NDArray[np.bool_]:
@@ -198,14 +208,19 @@ class _Checks:
         """
         if not len(group):
             return np.zeros(0, bool)
+
         number, label = rows["number"].to_numpy(), rows["label"].to_numpy()
 
         leaders = np.flatnonzero(np.diff(group, prepend=-1))
-        leader = np.repeat(leaders, np.diff(np.append(leaders, len(group))))  # [rows]: the first row of its group
+        # [rows]: the first row of its group.
+        leader = np.repeat(leaders, np.diff(np.append(leaders, len(group))))
         contradicting = np.flatnonzero(label != label[leader])
+
         if len(contradicting):
             row = contradicting[number[contradicting].argmin()]
-            self.contradictions.append(Contradiction(int(number[row]), int(label[row]), int(number[leader[row]])))
+            self.contradictions.append(
+                Contradiction(int(number[row]), int(label[row]), int(number[leader[row]]))
+            )
 
         _, firsts, pair = np.unique(group * (text.max() + 2) + text, return_index=True, return_inverse=True)
         first = firsts[pair]  # [rows]: the first row of its group and text
@@ -215,24 +230,30 @@ class _Checks:
 
 
 def _grouped(rows: pa.Table) -> tuple[pa.Table, Ints]:
-    """The rows sorted by key, question and number; and for each its group, from 0: one for each key and question.
+    """The rows sorted by key, question and number; and for each its group, from 0: one for each key and
+    question.
 
     >>> rows = pa.table({"hash": [9, 9, 4], "key": ["b", "b", "a"], "question_id": ["q", "q", "q"], "number": [2, 1, 3]})
     >>> rows, group = _grouped(rows)
     >>> rows["number"].to_pylist(), group.tolist()
     ([3, 1, 2], [0, 1, 1])
     """
-    rows = rows.take(pc.sort_indices(rows, [(name, "ascending") for name in ("hash", "key", "question_id", "number")]))
+    rows = rows.take(
+        pc.sort_indices(rows, [(name, "ascending") for name in ("hash", "key", "question_id", "number")])
+    )
     rows = rows.combine_chunks()
     changes = np.zeros(max(len(rows) - 1, 0), bool)
     for name in ("key", "question_id"):
         values = rows[name].combine_chunks()
-        changes |= pc.not_equal(values[1:], values[:-1]).to_numpy(zero_copy_only=False) if len(rows) else changes
+        changes |= (
+            pc.not_equal(values[1:], values[:-1]).to_numpy(zero_copy_only=False) if len(rows) else changes
+        )
     return rows, np.concatenate([np.zeros(min(len(rows), 1), np.int64), np.cumsum(changes)])
 
 
 def _tally(rows: pa.Table, group: Ints) -> pa.Table:
-    """The rows of each group as one row with the columns of `GivenLabels.texts`; rows and groups as from `_grouped`."""
+    """The rows of each group as one row with the columns of `GivenLabels.texts`; rows and groups as from
+    `_grouped`."""
     label, number, by_text = (rows[name].to_numpy() for name in ("label", "number", "by_text"))
     leaders = np.flatnonzero(np.diff(group, prepend=-1))
     label_by_text, number_by_text = np.full(len(leaders), -1, np.int8), np.zeros(len(leaders), np.int64)

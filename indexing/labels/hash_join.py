@@ -1,11 +1,13 @@
 """A join on string keys whose memory does not grow with the table.
 
-The table's rows, sorted by the hash of their key, are in Arrow IPC files of about ROWS rows each, cut by the hash. A look-up
-maps one file at a time into memory. It is exact: a hash only says where to look, the keys themselves are compared.
+The table's rows, sorted by the hash of their key, are in Arrow IPC files of about ROWS rows each, cut by the
+hash. A look-up maps one file at a time into memory. It is exact: a hash only says where to look, the keys
+themselves are compared.
 
-`python -m benchmarks.propagation` measures it against DuckDB, part by part of five million sentences as a worker has them. With
-a million labels DuckDB takes a tenth less processor time and 1.6 times the memory; with four million, over a third more time
-and more than twice the memory, because it reads the table of labels again for each part.
+`python -m benchmarks.propagation` measures it against DuckDB, part by part of five million sentences as a
+worker has them. With a million labels DuckDB takes a tenth less processor time and 1.6 times the memory; with
+four million, over a third more time and more than twice the memory, because it reads the table of labels
+again for each part.
 """
 
 from __future__ import annotations
@@ -45,16 +47,20 @@ def consecutive(starts: Ints, lengths: Ints) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """The files '<name>-<n>-of-<count>.arrow' of a folder; bucket n has the keys whose hash begins with the bits of n."""
+    """The files '<name>-<n>-of-<count>.arrow' of a folder; bucket n has the keys whose hash begins with the
+    bits of n."""
 
     folder: Path
     name: str
 
-    def write(self, batches: Iterable[pa.RecordBatch], rows: int, settle: Callable[[pa.Table], pa.Table]) -> None:
+    def write(
+        self, batches: Iterable[pa.RecordBatch], rows: int, settle: Callable[[pa.Table], pa.Table]
+    ) -> None:
         """Write the table from batches with a column `key`, of about `rows` rows in all.
 
-        `settle` turns the rows into those that are stored. It is called once for each file, with all rows of the file's
-        keys and their `hash`, in the order of the batches; it may drop, change and combine rows, but not change a key.
+        `settle` turns the rows into those that are stored. It is called once for each file, with all rows of
+        the file's keys and their `hash`, in the order of the batches; it may drop, change and combine rows,
+        but not change a key.
         """
         count = 1 << max(0, min(MOST_BUCKETS, -(-rows // ROWS)) - 1).bit_length()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -91,22 +97,25 @@ class Buckets:
     def join(self, keys: pa.Array) -> tuple[Ints, pa.Table] | None:
         """Every pair of one of `keys` and a row with that key; None if the table was never written.
 
-        Returns the place [pairs] of each pair's key in `keys`, from 0, and the pairs' rows, without `key` and `hash`, in
-        the same order, which means nothing.
+        Returns the place [pairs] of each pair's key in `keys`, from 0, and the pairs' rows, without `key` and
+        `hash`, in the same order, which means nothing.
         """
         files = sorted(self.folder.glob(f"{self.name}-*.arrow"))
         if not files:
             return None
+
         key_hashes = hashes(keys)
         order = np.argsort(key_hashes)
         edges = np.searchsorted(_buckets(key_hashes[order], len(files)), np.arange(len(files) + 1))
         places, tables = [], []
+
         for n, path in enumerate(files):
             with pa.memory_map(str(path)) as file:
                 table = pa.ipc.open_file(file).read_all()
                 place, rows = _join_file(keys, key_hashes, order[edges[n] : edges[n + 1]], table)
             places.append(place)
             tables.append(rows)
+
         return np.concatenate(places), pa.concat_tables(tables)
 
 
@@ -132,7 +141,9 @@ def _buckets(key_hashes: NDArray[np.uint64], count: int) -> NDArray[np.uint64]:
     return key_hashes >> np.uint64(64 - bits) if bits else np.zeros_like(key_hashes)
 
 
-def _join_file(keys: pa.Array, key_hashes: NDArray[np.uint64], places: Ints, table: pa.Table) -> tuple[Ints, pa.Table]:
+def _join_file(
+    keys: pa.Array, key_hashes: NDArray[np.uint64], places: Ints, table: pa.Table
+) -> tuple[Ints, pa.Table]:
     """`Buckets.join` of the keys at `places` with one file; the rows are copied out of the file."""
     row_hashes = table["hash"].to_numpy()
     first = np.searchsorted(row_hashes, key_hashes[places], "left")

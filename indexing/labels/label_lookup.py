@@ -33,17 +33,23 @@ class LabelsById:
 
 
 def labels_by_id(sentences: SentenceTable, given_labels: GivenLabels) -> LabelsById:
-    """The labels by id whose sentence is among these and has the text that the label gives, if it gives one."""
+    """The labels by id whose sentence is among these and has the text that the label gives, if it gives
+    one."""
     joined = given_labels.ids.join(sentences.sentence_id)
     if joined is None:
         return LabelsById(_NO_INTS, _NO_STRINGS, _NO_INTS, _NO_INTS, _NO_INTS)
+
     sentence, rows = joined
     given_text = array_of(rows["text"])
     is_same = np.ones(len(sentence), bool)
     with_text = np.flatnonzero(pc.is_valid(given_text).to_numpy(zero_copy_only=False))
+
     if len(with_text):
         texts = fold_all(sentences.text.take(pa.array(sentence[with_text])))
-        is_same[with_text] = pc.equal(texts, given_text.take(pa.array(with_text))).to_numpy(zero_copy_only=False)
+        is_same[with_text] = pc.equal(texts, given_text.take(pa.array(with_text))).to_numpy(
+            zero_copy_only=False
+        )
+
     label, number = rows["label"].to_numpy().astype(np.int64), rows["number"].to_numpy()
     question_id = array_of(rows["question_id"]).filter(pa.array(is_same))
     return LabelsById(sentence[is_same], question_id, label[is_same], number[is_same], number[~is_same])
@@ -76,11 +82,14 @@ def labels_by_text(sentences: SentenceTable, given_labels: GivenLabels) -> Label
         rows[name].to_numpy() for name in ("given", "number", "zeros", "ones", "first_zero", "first_one")
     )
     votes, first_lines = np.stack([zeros, ones]), np.stack([first_zero, first_one])
-    return LabelsByText(sentence, array_of(rows["question_id"]), label.astype(np.int64), number, votes, first_lines)
+    return LabelsByText(
+        sentence, array_of(rows["question_id"]), label.astype(np.int64), number, votes, first_lines
+    )
 
 
 def labels_to_spread(sentences: SentenceTable, given_labels: GivenLabels) -> pa.RecordBatch:
-    """The labels by id of these sentences, the first of each question and sentence: rows of SPREAD_LABEL for `spread`."""
+    """The labels by id of these sentences, the first of each question and sentence: rows of SPREAD_LABEL for
+    `spread`."""
     by_id = labels_by_id(sentences, given_labels)
     question = codes(by_id.question_id)[1]
     order = np.lexsort((by_id.number, question, by_id.sentence))

@@ -1,8 +1,10 @@
-"""Labels of sentences become labels of the passages and documents that hold them (WQA §3.1, §3.3), column by column.
+"""Labels of sentences become labels of the passages and documents that hold them (WQA §3.1, §3.3), column by
+column.
 
-A label by id is of that sentence. A label by text is of every sentence with that text (letter case and white space folded),
-on every page; so are labels by id, if they were spread (GivenLabels.spread). If the labels of a sentence disagree, the one
-by id decides; without one, what most labels of the text say; in a tie the sentence gets no label.
+A label by id is of that sentence. A label by text is of every sentence with that text (letter case and white
+space folded), on every page; so are labels by id, if they were spread (GivenLabels.spread). If the labels of
+a sentence disagree, the one by id decides; without one, what most labels of the text say; in a tie the
+sentence gets no label.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ class LabelledSentences:
     """Numbers of the labels by id whose sentence has another text now."""
 
     def tables(self) -> dict[str, pa.Table]:
-        """The labels of sentences, passages and documents, as tables of SentenceLabel, PassageLabel and DocumentLabel."""
+        """The labels of sentences, passages and documents, as tables of SentenceLabel, PassageLabel and
+        DocumentLabel."""
         return {
             "sentences": self._sentence_labels(),
             "passages": self._passage_labels(),
@@ -64,7 +67,8 @@ class LabelledSentences:
     def occurrences(self) -> tuple[Ints, Ints, Ints]:
         """Each row with a label, once for each passage that holds its sentence: (rows, occurrences, edges).
 
-        Sorted by passage, question and reading order. Rows edges[n] .. edges[n + 1] - 1 are of one passage and question.
+        Sorted by passage, question and reading order. Rows edges[n] .. edges[n + 1] - 1 are of one passage
+        and question.
         """
         rows, sentences = self.decided(), self.sentences
         order = np.argsort(sentences.occurrence_sentence, kind="stable")  # occurrences, by sentence
@@ -93,6 +97,7 @@ class LabelledSentences:
             pa.array(self.label[rows].astype(np.int8)),
             pa.array(["given", "text", "same_text"]).take(pa.array(source)),
         ]
+
         return pa.Table.from_arrays(columns, schema=SentenceLabel.schema())
 
     def _passage_labels(self) -> pa.Table:
@@ -133,30 +138,44 @@ class LabelledSentences:
 def label_sentences(sentences: SentenceTable, given_labels: GivenLabels) -> LabelledSentences:
     """Look up the labels of these sentences, and decide the label of each question and sentence.
 
-    An example with one question: line 1 labels the sentence with id d@0 as 1, line 2 the text 'Yes.' as 0, and d@0 and d@5
-    both read 'Yes.'. The row of d@0 has by_id 1, by_text 0, votes (1, 0), first_lines (2, 1), label 1 and line 1: the label by
-    id decides. The row of d@5 has by_id NONE, by_text 0, votes (1, 0), first_lines (2, 0), label 0 and line 2.
+    An example with one question: line 1 labels the sentence with id d@0 as 1, line 2 the text 'Yes.' as 0,
+    and d@0 and d@5 both read 'Yes.'. The row of d@0 has by_id 1, by_text 0, votes (1, 0), first_lines (2, 1),
+    label 1 and line 1: the label by id decides. The row of d@5 has by_id NONE, by_text 0, votes (1, 0),
+    first_lines (2, 0), label 0 and line 2.
     """
     by_id, by_text = labels_by_id(sentences, given_labels), labels_by_text(sentences, given_labels)
     questions, question = codes(pa.concat_arrays([by_id.question_id, by_text.question_id]))
     sentence = np.concatenate([by_id.sentence, by_text.sentence])
-    _, first, row = np.unique(sentence * max(len(questions), 1) + question, return_index=True, return_inverse=True)
+    _, first, row = np.unique(
+        sentence * max(len(questions), 1) + question, return_index=True, return_inverse=True
+    )
     sentence, question, rows = sentence[first], question[first], len(first)
-    id_row, text_row = row[: len(by_id.sentence)], row[len(by_id.sentence) :]  # the row that each label belongs to
+
+    # The row that each label belongs to.
+    id_row, text_row = row[: len(by_id.sentence)], row[len(by_id.sentence) :]
 
     text_label = np.full(rows, NONE)
     votes, first_lines = np.zeros((2, rows), np.int64), np.zeros((2, rows), np.int64)
-    text_label[text_row], votes[:, text_row], first_lines[:, text_row] = by_text.label, by_text.votes, by_text.first_lines
+    text_label[text_row], votes[:, text_row], first_lines[:, text_row] = (
+        by_text.label,
+        by_text.votes,
+        by_text.first_lines,
+    )
     id_label, id_line = np.full(rows, NONE), np.full(rows, np.iinfo(np.int64).max)
     id_label[id_row] = by_id.label
+
     np.minimum.at(id_line, id_row, by_id.number)
     has_id = np.flatnonzero(id_label != NONE)
     text_line = first_lines[id_label[has_id], has_id]
-    first_lines[id_label[has_id], has_id] = np.where(text_line == 0, id_line[has_id], np.minimum(text_line, id_line[has_id]))
+    first_lines[id_label[has_id], has_id] = np.where(
+        text_line == 0, id_line[has_id], np.minimum(text_line, id_line[has_id])
+    )
 
     majority = np.select([votes[1] > votes[0], votes[0] > votes[1]], [1, 0], NONE)
     label = np.where(id_label != NONE, id_label, majority)
-    line = np.select([id_label != NONE, label != NONE], [id_line, first_lines[label.clip(0), np.arange(rows)]], 0)
+    line = np.select(
+        [id_label != NONE, label != NONE], [id_line, first_lines[label.clip(0), np.arange(rows)]], 0
+    )
 
     order = _order(sentences.document[sentence], question, sentences.sentence_id.take(pa.array(sentence)))
     return LabelledSentences(
@@ -182,5 +201,7 @@ def _order(document: Ints, question: Ints, name: pa.Array) -> NDArray[np.uint64]
     [2, 1, 0]
     """
     keys = pa.table({"document": document, "question": question, "name": name})
-    order: NDArray[np.uint64] = pc.sort_indices(keys, [(key, "ascending") for key in keys.column_names]).to_numpy()
+    order: NDArray[np.uint64] = pc.sort_indices(
+        keys, [(key, "ascending") for key in keys.column_names]
+    ).to_numpy()
     return order

@@ -17,10 +17,11 @@ COLUMNS = ("passage_id", "doc_id", "sentences")
 
 @dataclass(frozen=True)
 class SentenceTable:
-    """The sentences of whole documents and the passages that hold them; a sentence may occur in several passages.
+    """The sentences of whole documents and the passages that hold them; a sentence may occur in several
+    passages.
 
-    Documents, passages and sentences are numbered from 0 in the order of the passages; a document's sentences in reading
-    order.
+    Documents, passages and sentences are numbered from 0 in the order of the passages; a document's sentences
+    in reading order.
     """
 
     passage_id: pa.Array
@@ -58,10 +59,12 @@ class SentenceTable:
             pc.struct_field(lists.flatten(), name) for name in ("sentence_id", "start", "end", "text")
         )
 
-        # A document has one sentence at a start, in however many of its passages: they are neighbours in this order.
+        # A document has one sentence at a start, in however many of its passages: they are neighbours in this
+        # order.
         order = np.lexsort((start.to_numpy(), document_of_passage[passage]))
         document, starts = document_of_passage[passage][order], start.to_numpy()[order]
-        is_first = differs(document, starts)  # a document has one sentence at a start, in however many passages
+        # A document has one sentence at a start, in however many passages.
+        is_first = differs(document, starts)
 
         first = pa.array(order[is_first])
         sentence = np.empty(len(order), np.int64)

@@ -1,9 +1,11 @@
-"""Windows: more passages around a labelled sentence, for training (WQA §3.3; groups: WQA Table 3). Pure functions.
+"""Windows: more passages around a labelled sentence, for training (WQA §3.3; groups: WQA Table 3). Pure
+functions.
 
-The paper says that a sliding window makes them, that the labelled sentence takes positions 1 to 5, and that a passage has
-at most 200 tokens. The rest is our choice: a window is a run of whole sentences of one document, over line ends too,
-that begins with the labelled sentence or up to `places` - 1 sentences before it, and extends to the right by as many
-sentences as fit. It exists if the labelled sentence is in it; so a sentence too long to fit is a window by itself.
+The paper says that a sliding window makes them, that the labelled sentence takes positions 1 to 5, and that a
+passage has at most 200 tokens. The rest is our choice: a window is a run of whole sentences of one document,
+over line ends too, that begins with the labelled sentence or up to `places` - 1 sentences before it, and
+extends to the right by as many sentences as fit. It exists if the labelled sentence is in it; so a sentence
+too long to fit is a window by itself.
 """
 
 from __future__ import annotations
@@ -32,10 +34,11 @@ SentenceRun: TypeAlias = tuple[int, int]
 
 
 def windows(labelled: int, last: Callable[[int], int], places: int = 5) -> list[SentenceRun]:
-    """The windows of sentence number `labelled` (from 0) of a document's sentences, the one that begins with it first.
+    """The windows of sentence number `labelled` (from 0) of a document's sentences, the one that begins with
+    it first.
 
-    `last` maps the first sentence of a window to the sentence after its last: `last_that_fits`, or a look-up in
-    `SentenceLine.lasts`.
+    `last` maps the first sentence of a window to the sentence after its last: `last_that_fits`, or a look-up
+    in `SentenceLine.lasts`.
 
     >>> windows(3, {1: 3, 2: 5, 3: 6}.__getitem__, places=3)
     [(3, 6), (2, 5)]
@@ -56,8 +59,8 @@ def last_that_fits(text: str, sentences: Sequence[Sentence], first: int, fits: F
 def choose(runs: Sequence[SentenceRun], labelled: int, group: Group, key: str) -> list[SentenceRun]:
     """A group of the windows `runs` of sentence number `labelled`, at least one (WQA Table 3).
 
-    'all' windows; the one in whose 'center' the sentence is, or the first of those nearest to that; or a 'random' one, which
-    depends on `key` alone, not on any order.
+    'all' windows; the one in whose 'center' the sentence is, or the first of those nearest to that; or a
+    'random' one, which depends on `key` alone, not on any order.
 
     >>> choose([(3, 6), (2, 5), (1, 4)], 3, "center", "")
     [(2, 5)]
@@ -79,7 +82,9 @@ def passage(document: Document, sentences: Sequence[Sentence], run: SentenceRun)
     inside = tuple(sentences[slice(*run)])
     start, end = inside[0].start, inside[-1].end
     name = f"{document.doc_id}:{start}-{end}"
-    return Passage(name, document.doc_id, document.url, document.title, start, end, document.text[start:end], inside)
+    return Passage(
+        name, document.doc_id, document.url, document.title, start, end, document.text[start:end], inside
+    )
 
 
 @dataclass(frozen=True)
@@ -100,26 +105,31 @@ class SentenceLine:
     def lasts(self, labelled: Ints, places: int, splitter: Splitter) -> Ints:
         """[sentences]: the sentence after the last of the window that begins with a sentence.
 
-        Only the sentences with which a window of one of the `labelled` sentences may begin have a meaningful value.
+        Only the sentences with which a window of one of the `labelled` sentences may begin have a meaningful
+        value.
 
-        The values equal those of `last_that_fits`, but spaCy tokenizes each sentence once, not once for each run. That adds
-        up exactly, because spaCy splits at white space first: a run's tokens are those of its sentences and of the white
-        space between them. Only in documents that have two sentences without white space between them are runs tokenized
-        whole.
+        The values equal those of `last_that_fits`, but spaCy tokenizes each sentence once, not once for each
+        run. That adds up exactly, because spaCy splits at white space first: a run's tokens are those of its
+        sentences and of the white space between them. Only in documents that have two sentences without white
+        space between them are runs tokenized whole.
         """
         limit = splitter.max_tokens
-        begin = np.searchsorted(self.document, self.document, "left")  # [sentences]: the first of the same document
+        # [sentences]: the first of the same document.
+        begin = np.searchsorted(self.document, self.document, "left")
         end = np.searchsorted(self.document, self.document, "right")
 
         # Sentences that no window can reach keep more tokens than a window may have.
         measured = self._within_reach(labelled, places, limit, begin, end)
         tokens = np.full(len(self.start), limit + 1)
-        tokens[measured] = splitter.counts(self.texts[self.document[n]][self.start[n] : self.end[n]] for n in measured)
+        tokens[measured] = splitter.counts(
+            self.texts[self.document[n]][self.start[n] : self.end[n]] for n in measured
+        )
         gaps, glued = self._gaps(measured, begin, splitter)
 
         # A window from n has the tokens up to its last sentence, less the gap before n: a search in the sums
         # finds the last.
-        sums = np.concatenate([[0], np.cumsum(tokens + gaps)])  # [n]: tokens before sentence n, its gap not counted
+        # [n]: tokens before sentence n, its gap not counted.
+        sums = np.concatenate([[0], np.cumsum(tokens + gaps)])
         lasts = np.searchsorted(sums, sums[:-1] + gaps + limit, "right") - 1
         lasts = np.clip(lasts, np.arange(1, len(lasts) + 1), end)
 
@@ -132,17 +142,19 @@ class SentenceLine:
         return lasts
 
     def _within_reach(self, labelled: Ints, places: int, limit: int, begin: Ints, end: Ints) -> Ints:
-        """The sentences that may be in a window of a labelled one, ascending: `places` - 1 before it, and after it as many
-        as have at most `limit` words together."""
+        """The sentences that may be in a window of a labelled one, ascending: `places` - 1 before it, and
+        after it as many as have at most `limit` words together."""
         sums = np.concatenate([[0], np.cumsum(self.words)])
         beyond = np.minimum(np.searchsorted(sums, sums[labelled] + limit, "right"), end[labelled])
-        change = np.zeros(len(self.start) + 1, np.int64)  # of the number of labelled sentences within whose reach one is
+        # Of the number of labelled sentences within whose reach one is.
+        change = np.zeros(len(self.start) + 1, np.int64)
         np.add.at(change, np.maximum(labelled - places + 1, begin[labelled]), 1)
         np.add.at(change, beyond, -1)
         return np.flatnonzero(np.cumsum(change)[:-1])
 
     def _gaps(self, measured: Ints, begin: Ints, splitter: Splitter) -> tuple[Ints, Ints]:
-        """The tokens [sentences] of the white space before each measured sentence, and the documents that lack such space."""
+        """The tokens [sentences] of the white space before each measured sentence, and the documents that
+        lack such space."""
         tokens = {"": 0}
         gaps, glued = np.zeros(len(self.start), np.int64), []
         for n in measured[measured > begin[measured]]:
@@ -167,11 +179,14 @@ class WindowRule:
     """By which group 'random' draws its window."""
 
 
-def choose_many(labelled: Ints, document: Ints, lasts: Ints, rule: WindowRule, keys: Callable[[int], str]) -> tuple[Ints, Ints]:
-    """`choose` of `windows` for many labelled sentences at once: each window's place in `labelled`, and its first sentence.
+def choose_many(
+    labelled: Ints, document: Ints, lasts: Ints, rule: WindowRule, keys: Callable[[int], str]
+) -> tuple[Ints, Ints]:
+    """`choose` of `windows` for many labelled sentences at once: each window's place in `labelled`, and its
+    first sentence.
 
-    `document` and `lasts` are of all sentences, as in SentenceLine; `keys` maps a place in `labelled` to the key of `choose`.
-    By place, then in the order of `windows`.
+    `document` and `lasts` are of all sentences, as in SentenceLine; `keys` maps a place in `labelled` to the
+    key of `choose`. By place, then in the order of `windows`.
 
     Sentences 0 to 2 are of one document, 3 is of another, and windows have at most two sentences:
 
@@ -184,7 +199,8 @@ def choose_many(labelled: Ints, document: Ints, lasts: Ints, rule: WindowRule, k
     exists = inside & (lasts[np.where(inside, firsts, 0)] > labelled[:, None])
 
     if rule.group == "center":
-        distance = np.abs(firsts + lasts[np.where(inside, firsts, 0)] - 1 - 2 * labelled[:, None])  # twice that to the middle
+        # Twice that to the middle.
+        distance = np.abs(firsts + lasts[np.where(inside, firsts, 0)] - 1 - 2 * labelled[:, None])
         chosen = np.where(exists, distance, np.iinfo(np.int64).max).argmin(1)
     elif rule.group == "random":
         drawn = np.array([_draw(keys(row), int(many)) for row, many in enumerate(exists.sum(1))], np.int64)
@@ -209,13 +225,19 @@ def least_tokens(texts: pa.Array) -> Ints:
     return words
 
 
-def window_labels(labelled: LabelledSentences, texts: Sequence[str], splitter: Splitter, rule: WindowRule) -> pa.Table:
-    """The windows around labelled sentences, as WindowLabel: by document, question id, sentence id, then as `windows`.
+def window_labels(
+    labelled: LabelledSentences, texts: Sequence[str], splitter: Splitter, rule: WindowRule
+) -> pa.Table:
+    """The windows around labelled sentences, as WindowLabel: by document, question id, sentence id, then as
+    `windows`.
 
-    `texts` are those of the documents of `labelled.sentences`, or '' if none of a document's sentences has a label.
+    `texts` are those of the documents of `labelled.sentences`, or '' if none of a document's sentences has a
+    label.
     """
     sentences, rows = labelled.sentences, labelled.decided()
-    line = SentenceLine(sentences.document, sentences.start, sentences.end, least_tokens(sentences.text), texts)
+    line = SentenceLine(
+        sentences.document, sentences.start, sentences.end, least_tokens(sentences.text), texts
+    )
     lasts = line.lasts(labelled.sentence[rows], rule.places, splitter)
     questions = labelled.questions.to_pylist() if rule.group == "random" else []
 
@@ -230,7 +252,8 @@ def window_labels(labelled: LabelledSentences, texts: Sequence[str], splitter: S
     start, end = pa.array(sentences.start[first]), pa.array(sentences.end[last - 1])
     span = pc.binary_join_element_wise(start.cast(pa.string()), end.cast(pa.string()), "-")
 
-    edges = np.concatenate([[0], np.cumsum(last - first)])  # window n holds the entries edges[n] .. edges[n + 1] - 1
+    # Window n holds the entries edges[n] .. edges[n + 1] - 1.
+    edges = np.concatenate([[0], np.cumsum(last - first)])
     inside = consecutive(first, last - first)
 
     columns = [
@@ -244,6 +267,7 @@ def window_labels(labelled: LabelledSentences, texts: Sequence[str], splitter: S
         pa.array((sentence - first + 1).astype(np.int32)),
         pa.ListArray.from_arrays(pa.array(edges, pa.int32()), sentences.sentence_id.take(pa.array(inside))),
     ]
+
     return pa.Table.from_arrays(columns, schema=WindowLabel.schema())
 
 

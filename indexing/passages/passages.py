@@ -1,7 +1,9 @@
-"""A document's text -> sentences and passages, each an exact span of it: text[start:end] is the sentence, or the passage.
+"""A document's text -> sentences and passages, each an exact span of it: text[start:end] is the sentence, or
+the passage.
 
-Token limits are spaCy's tokens (WQA §3.3: at most 200). To tokenise everything would be most of the cost of reading a
-crawl, so a bound from above, made of runs of letters and digits, is tried first, and spaCy is asked only beyond it.
+Token limits are spaCy's tokens (WQA §3.3: at most 200). To tokenise everything would be most of the cost of
+reading a crawl, so a bound from above, made of runs of letters and digits, is tried first, and spaCy is asked
+only beyond it.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ _CHARACTERS_PER_TOKEN = 20  # a run of more is cut before spaCy is asked: base64
 
 @cache
 def _english() -> tuple[Language, dict[str, int]]:
-    """(spaCy's English tokenizer, one for this process; how many more tokens than our units it makes of each word in its list:
-    'cannot' is two)."""
+    """(spaCy's English tokenizer, one for this process; how many more tokens than our units it makes of each
+    word in its list: 'cannot' is two)."""
     import spacy  # takes seconds, so not at the top
 
     nlp = spacy.blank("en")
@@ -39,13 +41,17 @@ def _english() -> tuple[Language, dict[str, int]]:
 class Splitter:
     """Cuts documents into sentences and passages. Loads spaCy's English tokenizer, once in a process."""
 
-    def __init__(self, max_tokens: int = 200, words: int = 100, mode: Literal["sentences", "dpr"] = "sentences") -> None:
-        """Passages of whole sentences near `words` words and of at most `max_tokens` spaCy tokens; or, in 'dpr' mode,
-        disjoint blocks of exactly `words` words (DPR §4.1), whatever sentences they cut."""
+    def __init__(
+        self, max_tokens: int = 200, words: int = 100, mode: Literal["sentences", "dpr"] = "sentences"
+    ) -> None:
+        """Passages of whole sentences near `words` words and of at most `max_tokens` spaCy tokens; or, in
+        'dpr' mode, disjoint blocks of exactly `words` words (DPR §4.1), whatever sentences they cut."""
         if mode not in ("sentences", "dpr"):
             raise ValueError(f"mode is {mode!r}; known: 'sentences', 'dpr'")
         if max_tokens < 10 or words < 1:
-            raise ValueError(f"max_tokens must be at least 10 and words at least 1, not {max_tokens} and {words}")
+            raise ValueError(
+                f"max_tokens must be at least 10 and words at least 1, not {max_tokens} and {words}"
+            )
         self._nlp, self._extra = _english()
         self._max_tokens = max_tokens
         self._words = words
@@ -53,7 +59,9 @@ class Splitter:
 
     def sentences(self, doc_id: str, text: str) -> list[Sentence]:
         """The sentences of a text; one of more than max_tokens tokens is cut into several."""
-        return [Sentence(f"{doc_id}@{start}", start, end, text[start:end]) for start, end in self._spans(text)]
+        return [
+            Sentence(f"{doc_id}@{start}", start, end, text[start:end]) for start, end in self._spans(text)
+        ]
 
     def split(self, document: Document) -> list[Passage]:
         """The passages of a document, in reading order."""
@@ -103,19 +111,25 @@ class Splitter:
                     yield from self._cut(text, *part)
 
     def _packed(self, sentences: Sequence[Sentence]) -> Iterator[tuple[int, int, Sequence[Sentence]]]:
-        """Whole sentences, passages of about equal length near `words` words, by the bound never above max_tokens.
+        """Whole sentences, passages of about equal length near `words` words, by the bound never above
+        max_tokens.
 
-        For each passage, the remaining sentences are planned anew as n passages of equal length, so that no small rest remains.
+        For each passage, the remaining sentences are planned anew as n passages of equal length, so that no
+        small rest remains.
         """
         words = [len(s.text.split()) for s in sentences]
-        words_after = list(accumulate(reversed(words), initial=0))[::-1]  # [i]: words of sentences i and later
-        tokens = [self._bound(s.text) + 1 for s in sentences]  # + 1: a line end between two sentences is a token
+        # [i]: words of sentences i and later.
+        words_after = list(accumulate(reversed(words), initial=0))[::-1]
+        # + 1: a line end between two sentences is a token.
+        tokens = [self._bound(s.text) + 1 for s in sentences]
         tokens_after = list(accumulate(reversed(tokens), initial=0))[::-1]
 
         first = 0
         while first < len(sentences):
             remaining = words_after[first]  # words
-            passages = max(1, round(remaining / self._words), math.ceil(tokens_after[first] / self._max_tokens))
+            passages = max(
+                1, round(remaining / self._words), math.ceil(tokens_after[first] / self._max_tokens)
+            )
             target = remaining / passages
             last = first + 1  # sentences first .. last - 1
             size = words[first]
@@ -129,8 +143,11 @@ class Splitter:
             yield sentences[first].start, sentences[last - 1].end, sentences[first:last]
             first = last
 
-    def _blocks(self, text: str, sentences: Sequence[Sentence]) -> Iterator[tuple[int, int, Sequence[Sentence]]]:
-        """Blocks of exactly `words` words, the last may be shorter, each with the sentences that start in it."""
+    def _blocks(
+        self, text: str, sentences: Sequence[Sentence]
+    ) -> Iterator[tuple[int, int, Sequence[Sentence]]]:
+        """Blocks of exactly `words` words, the last may be shorter, each with the sentences that start in
+        it."""
         words = [m.span() for m in re.finditer(r"\S+", text)]
         starts = [s.start for s in sentences]
         for first in range(0, len(words), self._words):
@@ -141,7 +158,8 @@ class Splitter:
     # Tokens.
 
     def _bound(self, text: str) -> int:
-        """An upper bound of the spaCy tokens of the text: units, line ends (a token each), and what the exceptions add."""
+        """An upper bound of the spaCy tokens of the text: units, line ends (a token each), and what the
+        exceptions add."""
         units = _UNIT.findall(text)
         count = len(units)
         if "  " in text or not text.isprintable():
@@ -155,7 +173,8 @@ class Splitter:
             return [token.idx for token in self._nlp.tokenizer(text)]
 
     def _cut(self, text: str, start: int, end: int) -> Iterator[Span]:
-        """A sentence of too many tokens in pieces of about equal length that end at token edges, at blanks if possible."""
+        """A sentence of too many tokens in pieces of about equal length that end at token edges, at blanks if
+        possible."""
         part = text[start:end]
         starts = self._token_starts(part)
         pieces = math.ceil(len(starts) / self._max_tokens)

@@ -1,7 +1,8 @@
 """Well-formed questions (WQA §3.2): a text in; the reason why it is refused, or None, out.
 
-The rules look at a text's form and know no grammar: a question begins as one, has some words, is one sentence, and holds no
-placeholder. Upper case and a question mark at the end are not required: web queries have neither.
+The rules look at a text's form and know no grammar: a question begins as one, has some words, is one
+sentence, and holds no placeholder. Upper case and a question mark at the end are not required: web queries
+have neither.
 """
 
 from __future__ import annotations
@@ -23,10 +24,13 @@ ASKING = _words("who whom whose what which when where why how")
 """A question begins with one of these, also contracted ('who's', 'whats')."""
 AUXILIARIES = _words(
     "is are was were am do does did has have had can could will would shall should may might must "
-    "isn't aren't wasn't weren't don't doesn't didn't hasn't haven't hadn't can't couldn't won't wouldn't shouldn't"
+    "isn't aren't wasn't weren't don't doesn't didn't hasn't haven't hadn't can't couldn't won't wouldn't "
+    "shouldn't"
 )
 """Or with one of these."""
-LEADING = _words("in on at to from for by with of under during after before since until through into about within and so")
+LEADING = _words(
+    "in on at to from for by with of under during after before since until through into about within and so"
+)
 """Or with one of these before an asking word that is no 'when', 'where', 'why', 'how': 'in which year'."""
 REQUESTS = _words("name list give tell explain describe define identify")
 """Or asks for something: 'name the planets'. A request may end as a statement does."""
@@ -39,7 +43,9 @@ _HTML = re.compile(
     r"|&(?:#\d+|#x[\da-f]+|[a-z]{2,8});",
     re.I,
 )
-_PLACEHOLDER = re.compile(r"_{2,}|\[[\w .-]*\]|<[^<>]*>|\{[^{}]*\}|(?<!\w)[Xx]{3,}(?!\w)|(?:\.\s?){3,}|…|\?{3,}")
+_PLACEHOLDER = re.compile(
+    r"_{2,}|\[[\w .-]*\]|<[^<>]*>|\{[^{}]*\}|(?<!\w)[Xx]{3,}(?!\w)|(?:\.\s?){3,}|…|\?{3,}"
+)
 _PAIRS = (("(", ")"), ("“", "”"), ("«", "»"))
 
 
@@ -54,9 +60,9 @@ class QuestionRules:
 def refusal(text: str, count_sentences: CountSentences, rules: QuestionRules | None = None) -> str | None:
     """Why a text is no well-formed question, in one word; None if it is one.
 
-    'no_letter', 'markup' (a URL or HTML), 'placeholder' (____, [BLANK], <...>, {...}, XXX, '...'), 'upper_case', 'too_short',
-    'too_long', 'unbalanced' (brackets or quotes), 'not_a_question', 'statement' (begins as a question, ends as none) or
-    'several_sentences': the first that holds, in this order.
+    'no_letter', 'markup' (a URL or HTML), 'placeholder' (____, [BLANK], <...>, {...}, XXX, '...'),
+    'upper_case', 'too_short', 'too_long', 'unbalanced' (brackets or quotes), 'not_a_question', 'statement'
+    (begins as a question, ends as none) or 'several_sentences': the first that holds, in this order.
     """
     rules, text = rules or QuestionRules(), " ".join(text.split())
     words = [word.casefold().replace("’", "'") for word in _WORD.findall(text)]
@@ -72,16 +78,20 @@ def refusal(text: str, count_sentences: CountSentences, rules: QuestionRules | N
         "statement": words and words[0] not in REQUESTS and text.rstrip("\"'”’)")[-1:] in tuple(".!:;,"),
     }
     reason = next((reason for reason, holds in reasons.items() if holds), None)
+
     return reason or ("several_sentences" if count_sentences(text) > 1 else None)
 
 
 def begins_as_question(words: list[str]) -> bool:
-    """Whether words, case folded and at least one, begin as a question does; 'can', 'will' and the like need a word more."""
+    """Whether words, case folded and at least one, begin as a question does; 'can', 'will' and the like need
+    a word more."""
     first, second = words[0], words[1] if len(words) > 1 else ""
     if _is_asking(first) or first in REQUESTS:
         return True
     if first in LEADING:
-        return second in ("which", "what", "whose", "whom", "how") or (first in ("and", "so") and _is_asking(second))
+        return second in ("which", "what", "whose", "whom", "how") or (
+            first in ("and", "so") and _is_asking(second)
+        )
     return first in AUXILIARIES and second not in ("", "not")
 
 

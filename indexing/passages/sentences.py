@@ -1,11 +1,12 @@
 """A text -> its sentences, each an exact span of it: text[start:end] is the sentence.
 
-Sentences cover every character that is not white space exactly once, and none crosses a line: after extraction, a line
-is a block of the page. Inside a line, a decision list decides: of RULES the first that applies to a mark says whether a
-sentence ends there.
+Sentences cover every character that is not white space exactly once, and none crosses a line: after
+extraction, a line is a block of the page. Inside a line, a decision list decides: of RULES the first that
+applies to a mark says whether a sentence ends there.
 
-`python -m experiments.sentences` measures them against libraries, on the sentences of WikiQA's documents: F1 is 97.0 here,
-96.8 by BlingFire, 96.2 by pySBD, 95.9 by spaCy's sentencizer and 94.4 by syntok; only BlingFire is as fast.
+`python -m experiments.sentences` measures them against libraries, on the sentences of WikiQA's documents: F1
+is 97.0 here, 96.8 by BlingFire, 96.2 by pySBD, 95.9 by spaCy's sentencizer and 94.4 by syntok; only BlingFire
+is as fast.
 """
 
 from __future__ import annotations
@@ -19,15 +20,19 @@ Span = tuple[int, int]  # (start, end) in code points of Document.text
 _OPENING = "\"'“‘«([{‹„¿¡"
 _END = re.compile(
     r"(?:[.!?…]+|(?P<wide>[。！？]+))"  # what may end a sentence,
-    r"(?P<closing>(?:[\"'”’»›)\]}」』）]|\[[\w ]{1,12}\])*)"  # closing quotes, brackets and footnote marks [1] [a] [note 2]
+    # Closing quotes, brackets and footnote marks [1] [a] [note 2].
+    r"(?P<closing>(?:[\"'”’»›)\]}」』）]|\[[\w ]{1,12}\])*)"
     r"(?:(?=[ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000])|(?<=[。！？」』”）])|$)",
     re.MULTILINE,
 )
 _BEFORE_LAST = re.compile(r".*[\s\"'“‘«(\[{‹„/—–]", re.DOTALL)
 _LONGEST_LAST = 40  # characters before a mark among which its word is looked for
-_WORD_AFTER = re.compile(r"[\"'“‘«(\[{‹„¿¡ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000]*(?P<word>[^\s.,;:!?\"”’)\]}…]*)")
+_WORD_AFTER = re.compile(
+    r"[\"'“‘«(\[{‹„¿¡ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000]*(?P<word>[^\s.,;:!?\"”’)\]}…]*)"
+)
 _CONTINUES = frozenset(".,;:!?…)]}%-–—/&+=|")
-_DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")  # U.S, p.m, Ph.D: the last dot is the one in question
+# U.S, p.m, Ph.D: the last dot is the one in question.
+_DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")
 _NUMBER_OR_ROMAN = re.compile(r"\s*[(#]?(?:\d|[IVXLC]+\b)")
 
 
@@ -36,13 +41,17 @@ def _words(words: str) -> frozenset[str]:
 
 
 _STARTERS = _words(
-    "A After All Although An And Another Any As At Because Before Both But By Each Even Every For From He Her Here His How "
-    "However I If In Instead It Its Many Meanwhile Moreover Most My No Not Now On Once One Or Our Perhaps She Since So Some "
-    "Still Such That The Their Then There Therefore These They This Those Though Thus To Today Under Unlike Until We What "
+    "A After All Although An And Another Any As At Because Before Both But By Each Even Every For From He "
+    "Her Here His How "
+    "However I If In Instead It Its Many Meanwhile Moreover Most My No Not Now On Once One Or Our Perhaps "
+    "She Since So Some "
+    "Still Such That The Their Then There Therefore These They This Those Though Thus To Today Under Unlike "
+    "Until We What "
     "When Where Whether Which While Who Why With Yet You Your"
 )
 _TITLES = _words(  # a name follows
-    "Adm Asst Brig Capt Cmdr Col Cpl Dr Fr Gen Gov Hon Lt Maj Messrs Mlle Mme Mr Mrs Ms Pfc Pres Prof Pvt Rep Reps Rev Sen "
+    "Adm Asst Brig Capt Cmdr Col Cpl Dr Fr Gen Gov Hon Lt Maj Messrs Mlle Mme Mr Mrs Ms Pfc Pres Prof Pvt "
+    "Rep Reps Rev Sen "
     "Sens Sgt Ssgt Supt"
 )
 _LATIN = _words("approx ca cf e.g eg i.e ie v vs viz")  # something follows
@@ -51,8 +60,10 @@ _BEFORE_NUMBER = _words(
     "jan feb mar apr jun jul aug sep sept oct nov dec"
 )
 _MAYBE_LAST = _words(  # last in a sentence only if the next word is one that starts sentences
-    "Ave Bldg Blvd Bros Co Corp Dept Dist Est Ft Inc Jr Ltd Mt Mts Rd Sr St Ste Univ Assn al Jan Feb Mar Apr Jun Jul Aug Sep "
-    "Sept Oct Nov Dec Ariz Ark Calif Colo Conn Del Fla Ga Ill Ind Kan Ky La Md Mich Minn Miss Mo Mont Neb Nev Okla Ore Pa Tenn "
+    "Ave Bldg Blvd Bros Co Corp Dept Dist Est Ft Inc Jr Ltd Mt Mts Rd Sr St Ste Univ Assn al Jan Feb Mar "
+    "Apr Jun Jul Aug Sep "
+    "Sept Oct Nov Dec Ariz Ark Calif Colo Conn Del Fla Ga Ill Ind Kan Ky La Md Mich Minn Miss Mo Mont Neb "
+    "Nev Okla Ore Pa Tenn "
     "Tex Va Vt Wash Wis Wyo Ed Eds Ph.D M.D B.A M.A B.Sc M.Sc"
 )
 
@@ -81,7 +92,9 @@ class EndMark:
         assert after is not None  # it matches the empty word
         self.word: str = after["word"]  # word after the marks, '' if none follows
         self.follower = self.word[:1] or text[self.end : line_end].lstrip()[:1]
-        self.goes_on = self.word[:1].islower() and not self.word[1:2].isupper()  # 'he said', but not 'iPhones are'
+
+        # 'he said', but not 'iPhones are'.
+        self.goes_on = self.word[:1].islower() and not self.word[1:2].isupper()
 
     @property
     def before(self) -> str:
@@ -96,7 +109,12 @@ class EndMark:
     @property
     def is_ordinary(self) -> bool:
         """Whether the word before the marks is a long one in small letters, and no abbreviation."""
-        return len(self.last) > 3 and self.last.islower() and self.last.isalpha() and self.plain not in _SHORTENED
+        return (
+            len(self.last) > 3
+            and self.last.islower()
+            and self.last.isalpha()
+            and self.plain not in _SHORTENED
+        )
 
     @property
     def is_initial(self) -> bool:
@@ -109,7 +127,8 @@ class EndMark:
 
     @property
     def is_list_number(self) -> bool:
-        """Whether a number of up to three digits stands before the marks, and only opening quotes before it."""
+        """Whether a number of up to three digits stands before the marks, and only opening quotes before
+        it."""
         return self.last.isdigit() and len(self.last) <= 3 and not self.before.strip(_OPENING + " \t")
 
     @property
@@ -131,12 +150,24 @@ class Rule(NamedTuple):
 RULES = (
     Rule("a mark that goes on", lambda m: m.follower in _CONTINUES, False, "Why?| - he asked."),
     Rule("wide marks", lambda m: m.wide, True, "これは文です。|次の文です。"),
-    Rule("dots in a sentence", lambda m: m.dots and (m.goes_on or m.word == "I"), False, "Well...| I think so."),
+    Rule(
+        "dots in a sentence", lambda m: m.dots and (m.goes_on or m.word == "I"), False, "Well...| I think so."
+    ),
     Rule("dots", lambda m: m.dots, True, "Wait…| He came."),
     Rule("a quoted question", lambda m: m.asks and m.goes_on and m.closing != "", False, '"Why?"| he asked.'),
-    Rule("a name with a mark", lambda m: m.asks and m.goes_on and m.last[:1].isupper(), False, "Yahoo!| is a firm."),
+    Rule(
+        "a name with a mark",
+        lambda m: m.asks and m.goes_on and m.last[:1].isupper(),
+        False,
+        "Yahoo!| is a firm.",
+    ),
     Rule("a question", lambda m: m.asks, True, "Why?| No one knows."),
-    Rule("no capitals", lambda m: m.goes_on and not m.closing and m.is_ordinary, True, "i went home.| it was cold."),
+    Rule(
+        "no capitals",
+        lambda m: m.goes_on and not m.closing and m.is_ordinary,
+        True,
+        "i went home.| it was cold.",
+    ),
     Rule("a small letter", lambda m: m.goes_on, False, "It is 5 p.m.| in Rome."),
     Rule("a title", lambda m: m.last in _TITLES, False, "Dr.| Smith came."),
     Rule("Latin", lambda m: m.last in _LATIN, False, "Jones vs.| Brown"),
@@ -164,7 +195,8 @@ def sentence_spans(text: str) -> Iterator[Span]:
 
 
 def _ends(text: str) -> Iterator[int]:
-    """Offsets after which a new sentence may begin, ascending: the end of each line, and the ends that the rules find in it."""
+    """Offsets after which a new sentence may begin, ascending: the end of each line, and the ends that the
+    rules find in it."""
     line = 0
     while line <= len(text):
         line_end = text.find("\n", line)
@@ -176,7 +208,8 @@ def _ends(text: str) -> Iterator[int]:
 
 
 def decisions(text: str, line: int, line_end: int) -> Iterator[tuple[int, Rule]]:
-    """(offset after the marks, the rule that decides on them) of all marks inside a line that may end a sentence."""
+    """(offset after the marks, the rule that decides on them) of all marks inside a line that may end a
+    sentence."""
     sentence = line
     for match in _END.finditer(text, line, line_end):
         if match.end() < line_end:

@@ -10,13 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
-"""Letters of scripts that are written without blanks, as ranges: Thai, Lao, Burmese, Khmer, Chinese, Japanese."""
+"""Letters of scripts that are written without blanks, as ranges: Thai, Lao, Burmese, Khmer, Chinese,
+Japanese."""
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _SPACED = rf"[^\W{UNSPACED}]"
 _UNSEEN = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]+"
 )
-"""Control characters but white space, marks of the writing direction, and characters of no width but joiners."""
+"""Control characters but white space, marks of the writing direction, and characters of no width but
+joiners."""
 _BREAKS = re.compile("[\t-\r\x1c-\x1f\x85\u2028\u2029]+")
 _JOINERS = re.compile("[\u200c\u200d]+")
 _JOINED = re.compile("[\u0590-\u1cff\ua800-\ud7ff\ufb1d-\ufefc\U00010000-\U0001ffff]")
@@ -26,11 +28,13 @@ _JOINED = re.compile("[\u0590-\u1cff\ua800-\ud7ff\ufb1d-\ufefc\U00010000-\U0001f
 def normalise(text: str) -> str:
     """The text as it is stored; every offset counts in it. Normalising it again changes nothing.
 
-    Unicode NFC (the same word is then the same bytes to an index, a hash and the language detectors), no control or zero-width
-    characters but joiners inside words, one blank between words, one line for each block of the page, no empty lines.
+    Unicode NFC (the same word is then the same bytes to an index, a hash and the language detectors), no
+    control or zero-width characters but joiners inside words, one blank between words, one line for each
+    block of the page, no empty lines.
     """
     if not text.isascii():
-        text = _JOINERS.sub(_joiner, _UNSEEN.sub("", text.encode("utf-8", "replace").decode("utf-8")))  # no lone surrogates
+        # No lone surrogates.
+        text = _JOINERS.sub(_joiner, _UNSEEN.sub("", text.encode("utf-8", "replace").decode("utf-8")))
         text = unicodedata.normalize("NFC", text)
     else:
         text = _UNSEEN.sub("", text)
@@ -50,7 +54,8 @@ def one_line(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """An id or URL without control characters and marks of the writing direction, on one line, else as it is."""
+    """An id or URL without control characters and marks of the writing direction, on one line, else as it
+    is."""
     return _BREAKS.sub(" ", _UNSEEN.sub("", text))
 
 
@@ -60,8 +65,8 @@ def fold(text: str) -> str:
 
 
 def holds(text: str, words: str) -> bool:
-    """Whether the words stand in the text, one after the other; both are folded. Where a script has no blanks, a word may begin
-    and end anywhere."""
+    """Whether the words stand in the text, one after the other; both are folded. Where a script has no
+    blanks, a word may begin and end anywhere."""
     if not words:
         return False
     before = "" if _UNSPACED.match(words[0]) else f"(?<!{_SPACED})"

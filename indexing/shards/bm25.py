@@ -1,12 +1,13 @@
 """One shard's Lucene index: BM25 as Anserini does it, exact over any number of shards.
 
-Lucene's document number i is row i of the shard. The text that is indexed is the title, a line break, and the passage,
-through Anserini's English analyser (Porter's stemmer, Lucene's stop words). A question is a bag of its analysed words,
-never a search expression, so no character in it has a meaning.
+Lucene's document number i is row i of the shard. The text that is indexed is the title, a line break, and the
+passage, through Anserini's English analyser (Porter's stemmer, Lucene's stop words). A question is a bag of
+its analysed words, never a search expression, so no character in it has a meaning.
 
-Exact over shards: a shard is searched by `GlobalSearcher` (lucene/answermill/GlobalSearcher.java, compiled beside it), which
-gives Lucene the document count, token count and document frequencies of the whole corpus in place of the shard's. All else
-in a score is the passage's own, so n shards give, bit for bit, the scores of one.
+Exact over shards: a shard is searched by `GlobalSearcher` (lucene/answermill/GlobalSearcher.java, compiled
+beside it), which gives Lucene the document count, token count and document frequencies of the whole corpus in
+place of the shard's. All else in a score is the passage's own, so n shards give, bit for bit, the scores of
+one.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class ShardSize:
 
 @dataclass(frozen=True, slots=True)
 class GlobalStatistics:
-    """Size of the whole corpus, and in how many documents each word of the questions occurs: the sum over its shards."""
+    """Size of the whole corpus, and in how many documents each word of the questions occurs: the sum over its
+    shards."""
 
     documents: int = 0
     tokens: int = 0
@@ -73,9 +75,12 @@ class Bm25Writer:
         lucene = _lucene()
         self.rows = 0
         self._directory = lucene.directory(folder)
-        config = lucene.IndexWriterConfig(lucene.analyzer, signature="(Lorg/apache/lucene/analysis/Analyzer;)V")
+        config = lucene.IndexWriterConfig(
+            lucene.analyzer, signature="(Lorg/apache/lucene/analysis/Analyzer;)V"
+        )
         config.setOpenMode(lucene.OpenMode.CREATE)
         config.setMergePolicy(lucene.LogDocMergePolicy())
+
         config.setMergeScheduler(lucene.SerialMergeScheduler())
         config.setRAMBufferSizeMB(_RAM_BUFFER_MB)
         config.setUseCompoundFile(False)
@@ -84,6 +89,7 @@ class Bm25Writer:
         kind.setIndexOptions(lucene.IndexOptions.DOCS_AND_FREQS)
         kind.setTokenized(True)
         kind.freeze()
+
         # One Lucene document serves for all passages: two calls into Java a passage instead of seven.
         self._text = lucene.Field(
             _FIELD,
@@ -105,8 +111,11 @@ class Bm25Writer:
         return self
 
     @calls_java
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Merge into one segment, commit (Lucene calls fsync) and close; on an error, drop what was written."""
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Merge into one segment, commit (Lucene calls fsync) and close; on an error, drop what was
+        written."""
         try:
             if error is not None:
                 self._writer.rollback()
@@ -137,6 +146,7 @@ class Bm25Index:
         """Raises FileNotFoundError if the folder holds no index."""
         if not any(folder.glob("segments_*")):
             raise FileNotFoundError(f"{folder}: no Lucene index")
+
         lucene = _lucene()
         self.k1, self.b = k1, b
         self._lucene = lucene
@@ -147,6 +157,7 @@ class Bm25Index:
             int(self._reader.getDocCount(_FIELD)) if self.rows else 0,
             int(self._reader.getSumTotalTermFreq(_FIELD)) if self.rows else 0,
         )
+
         self._frequencies: dict[str, int] = {}  # word → document frequency in this shard
 
     @calls_java
@@ -161,7 +172,9 @@ class Bm25Index:
     @calls_java
     def document_frequencies(self, questions: Sequence[str]) -> dict[str, int]:
         """Analysed word of the questions → the number of passages of this shard that hold it (0 included)."""
-        return {term: self._frequency(term) for question in questions for term in self._lucene.analyze(question)}
+        return {
+            term: self._frequency(term) for question in questions for term in self._lucene.analyze(question)
+        }
 
     @calls_java
     def share(self, questions: Sequence[str]) -> GlobalStatistics:
@@ -169,12 +182,16 @@ class Bm25Index:
         return GlobalStatistics(self._size.documents, self._size.tokens, self.document_frequencies(questions))
 
     @calls_java
-    def search(self, questions: Sequence[str], depth: int, total: GlobalStatistics | None) -> list[tuple[Rows, Scores]]:
-        """Per question the rows and scores of the best `depth` passages, and of all that tie with the last of them.
+    def search(
+        self, questions: Sequence[str], depth: int, total: GlobalStatistics | None
+    ) -> list[tuple[Rows, Scores]]:
+        """Per question the rows and scores of the best `depth` passages, and of all that tie with the last of
+        them.
 
-        Scores are rounded to 4 decimals; order is score descending, then row. With `total` (of at least these questions)
-        the scores are those of one index over the whole corpus; without, those of this shard alone. A question of no
-        known word finds nothing. Raises ValueError if depth < 1 or `total` misses a word of a question.
+        Scores are rounded to 4 decimals; order is score descending, then row. With `total` (of at least these
+        questions) the scores are those of one index over the whole corpus; without, those of this shard
+        alone. A question of no known word finds nothing. Raises ValueError if depth < 1 or `total` misses a
+        word of a question.
         """
         if depth < 1:
             raise ValueError(f"depth is {depth}, must be at least 1")
@@ -185,6 +202,7 @@ class Bm25Index:
         searcher = self._searcher(questions, total)
         clauses: dict[tuple[str, int], Any] = {}
         results = []
+
         for question in questions:
             builder, known = self._lucene.QueryBuilder(), False
             for term, count in Counter(self._lucene.analyze(question)).items():
@@ -193,26 +211,38 @@ class Bm25Index:
                 if clauses[term, count] is not None:
                     builder.add(clauses[term, count])
                     known = True
-            results.append(self._hits(searcher, builder.build(), depth) if known else (np.empty(0, np.int64), np.empty(0)))
+            results.append(
+                self._hits(searcher, builder.build(), depth)
+                if known
+                else (np.empty(0, np.int64), np.empty(0))
+            )
+
         return results
 
     def _searcher(self, questions: Sequence[str], total: GlobalStatistics | None) -> Any:
-        """A searcher that scores these questions with the statistics of the whole corpus, or of this shard."""
+        """A searcher that scores these questions with the statistics of the whole corpus, or of this
+        shard."""
         lucene = self._lucene
         if total is None:
-            searcher = lucene.IndexSearcher(self._reader, signature="(Lorg/apache/lucene/index/IndexReader;)V")
+            searcher = lucene.IndexSearcher(
+                self._reader, signature="(Lorg/apache/lucene/index/IndexReader;)V"
+            )
         else:
             searcher = lucene.GlobalSearcher(self._reader, total.documents, total.tokens)
             for term in {term for question in questions for term in lucene.analyze(question)}:
                 if term not in total.frequencies:
-                    raise ValueError(f"the corpus' statistics miss the word {term!r}; add up `share` of the same questions")
+                    raise ValueError(
+                        f"the corpus' statistics miss the word {term!r}; add up `share` of the same questions"
+                    )
                 searcher.put(term, total.frequencies[term])
+
         searcher.setQueryCache(None)
         searcher.setSimilarity(lucene.BM25Similarity(self.k1, self.b))
         return searcher
 
     def _clause(self, term: str, count: int) -> Any:
-        """The word as a clause of a query, weighted by its count in the question; None if no passage of this shard has it."""
+        """The word as a clause of a query, weighted by its count in the question; None if no passage of this
+        shard has it."""
         if self._frequency(term) == 0:
             return None
         query = self._lucene.TermQuery(self._lucene.Term(_FIELD, term))
@@ -235,9 +265,12 @@ class Bm25Index:
             if len(rows) < fetch or fetch == self.rows or scores[-1] < scores[depth - 1]:
                 break
             fetch *= 2
+
         if len(rows) > depth:
-            tied = int((scores >= scores[depth - 1]).sum())  # the best `depth`, and all that tie with the last of them
+            # The best `depth`, and all that tie with the last of them.
+            tied = int((scores >= scores[depth - 1]).sum())
             rows, scores = rows[:tied], scores[:tied]
+
         order = np.lexsort((rows, -scores))
         return rows[order], scores[order]
 
@@ -248,11 +281,16 @@ class _Lucene:
     def __init__(self) -> None:
         from jnius import autoclass
 
-        search, index, document = "org.apache.lucene.search.", "org.apache.lucene.index.", "org.apache.lucene.document."
+        search, index, document = (
+            "org.apache.lucene.search.",
+            "org.apache.lucene.index.",
+            "org.apache.lucene.document.",
+        )
         self.IndexSearcher = autoclass(search + "IndexSearcher")
         self.GlobalSearcher = autoclass("answermill.GlobalSearcher")
         self.TermQuery = autoclass(search + "TermQuery")
         self.BoostQuery = autoclass(search + "BoostQuery")
+
         self.BooleanClause = autoclass(search + "BooleanClause")
         self.QueryBuilder = autoclass(search + "BooleanQuery$Builder")
         self.SHOULD = autoclass(search + "BooleanClause$Occur").SHOULD
@@ -262,6 +300,7 @@ class _Lucene:
         self.IndexWriter = autoclass(index + "IndexWriter")
         self.IndexWriterConfig = autoclass(index + "IndexWriterConfig")
         self.OpenMode = autoclass(index + "IndexWriterConfig$OpenMode")
+
         self.IndexOptions = autoclass(index + "IndexOptions")
         self.LogDocMergePolicy = autoclass(index + "LogDocMergePolicy")
         self.SerialMergeScheduler = autoclass(index + "SerialMergeScheduler")
@@ -270,7 +309,9 @@ class _Lucene:
         self.FieldType = autoclass(document + "FieldType")
         self._file = autoclass("java.io.File")
         self._open = autoclass("org.apache.lucene.store.FSDirectory").open
-        self._no_lock = autoclass("org.apache.lucene.store.NoLockFactory").INSTANCE  # a shard has one writer, then none
+
+        # A shard has one writer, then none.
+        self._no_lock = autoclass("org.apache.lucene.store.NoLockFactory").INSTANCE
         self.analyzer = autoclass(ANALYZER).newDefaultInstance()
         self._analyze = autoclass("io.anserini.analysis.AnalyzerUtils").analyze
         self.IndexSearcher.setMaxClauseCount(2**31 - 1)  # a question may be longer than 1,024 words

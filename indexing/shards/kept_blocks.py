@@ -1,8 +1,10 @@
-"""Arrays that take long to compute, kept block by block on the disk, so that a build that was killed goes on within its shard.
+"""Arrays that take long to compute, kept block by block on the disk, so that a build that was killed goes on
+within its shard.
 
-A block's file is named by the digest of all that decides its content, and a block is always computed as a whole: so the same
-arrays come out whether they were kept or not, and several builds of one shard may share the folder. What cannot be read, such
-as a file that was damaged, is computed again: numpy's .npz holds a checksum of each array.
+A block's file is named by the digest of all that decides its content, and a block is always computed as a
+whole: so the same arrays come out whether they were kept or not, and several builds of one shard may share
+the folder. What cannot be read, such as a file that was damaged, is computed again: numpy's .npz holds a
+checksum of each array.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ class KeptBlocks:
         """The arrays of the block that `decisive` decides: read if they are there, else computed and kept."""
         if self._folder is None:
             return compute()
+
         name = hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:32]
         file = self._folder / f"{name}.npz"
         self._files.append(file)
@@ -42,6 +45,7 @@ class KeptBlocks:
         if arrays is not None:
             self.read += 1
             return arrays
+
         arrays = compute()
         with replacing(file) as temporary, temporary.open("wb") as opened:
             np.savez(opened, allow_pickle=False, **arrays)

@@ -1,7 +1,7 @@
 """The k best over shards, and reciprocal rank fusion. Pure NumPy; order is score descending, then passage id.
 
-`merge` is associative and commutative: shards are merged in any order and grouping, and n shards give what one gives.
-Ids are compared by their UTF-8 bytes, which is the order of Python's strings.
+`merge` is associative and commutative: shards are merged in any order and grouping, and n shards give what
+one gives. Ids are compared by their UTF-8 bytes, which is the order of Python's strings.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ class Best:
     scores: npt.NDArray[np.float64]
 
     @classmethod
-    def of(cls, shard: int, rows: npt.NDArray[np.int64], ids: Iterable[str], scores: npt.NDArray[np.float64]) -> Best:
+    def of(
+        cls, shard: int, rows: npt.NDArray[np.int64], ids: Iterable[str], scores: npt.NDArray[np.float64]
+    ) -> Best:
         """The passages that one shard found."""
         encoded = np.array([passage_id.encode() for passage_id in ids], dtype=np.bytes_)
         return cls(np.full(len(rows), shard, np.int32), rows, encoded, scores)
@@ -34,7 +36,8 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """A passage with its place in a shard, its fused score, and (score, rank from 1) by each source that found it."""
+    """A passage with its place in a shard, its fused score, and (score, rank from 1) by each source that
+    found it."""
 
     shard: int
     row: int
@@ -62,9 +65,11 @@ def merge(parts: Iterable[Best], depth: int) -> Best:
 
 
 def fuse(by_source: Mapping[str, Best], k: int = 60) -> list[Fused]:
-    """Reciprocal rank fusion (Cormack, Clarke & Büttcher, SIGIR 2009): score = sum over sources of 1 / (k + rank).
+    """Reciprocal rank fusion (Cormack, Clarke & Büttcher, SIGIR 2009): score = sum over sources of 1 / (k +
+    rank).
 
-    Every passage that a source found is in the result, best first. Sources are summed in the order of their names.
+    Every passage that a source found is in the result, best first. Sources are summed in the order of their
+    names.
 
     >>> bm25 = Best.of(0, np.array([4, 9]), ["a", "b"], np.array([2.0, 1.0]))
     >>> dense = Best.of(0, np.array([9]), ["b"], np.array([0.8]))
@@ -80,6 +85,7 @@ def fuse(by_source: Mapping[str, Best], k: int = 60) -> list[Fused]:
             passage_id = encoded.decode()
             place[passage_id] = (shard, row)
             sources.setdefault(passage_id, {})[source] = (score, rank)
+
     fused = [
         Fused(*place[passage_id], passage_id, sum(1 / (k + rank) for _, rank in ranks.values()), ranks)
         for passage_id, ranks in sources.items()

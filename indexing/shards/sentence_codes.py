@@ -4,10 +4,11 @@
       answers.arrow   one row per text: its hash, its rows in bits.arrow, tokens that were cut, and the row of …
       bits.arrow      … its first one; rows of fixed size: a token's D bits (HAS), or a text's whole vector
 
-A text is a tuple: a sentence, alone or with the parts around it that the model reads. Both are files of Arrow IPC that are
-mapped into memory: what is read of them is what is asked for. `answers.arrow` is sorted by hash. A model is named by the digest
-of all that decides its codes; shard.json says which there are, with their sizes and checksums. What the bits mean is the
-model's business (`ranking/rerankers/hashing/bits.py`, `ranking/rerankers/baselines/sentence_vectors.py`); here they are bytes.
+A text is a tuple: a sentence, alone or with the parts around it that the model reads. Both are files of Arrow
+IPC that are mapped into memory: what is read of them is what is asked for. `answers.arrow` is sorted by hash.
+A model is named by the digest of all that decides its codes; shard.json says which there are, with their
+sizes and checksums. What the bits mean is the model's business (`ranking/rerankers/hashing/bits.py`,
+`ranking/rerankers/baselines/sentence_vectors.py`); here they are bytes.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class EncodedTexts(Protocol):
 
 
 class CodeMaker(Protocol):
-    """A maker of codes. `model`: 32 hex digits that stand for all that decides them; `width`: bits of a row."""
+    """A maker of codes. `model`: 32 hex digits that stand for all that decides them; `width`: bits of a
+    row."""
 
     model: str
     width: int
@@ -78,7 +80,8 @@ class CodeMaker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CodesName:
-    """The codes that a shard holds: format, model, bits of a row, and how many: texts, rows, and texts that were cut."""
+    """The codes that a shard holds: format, model, bits of a row, and how many: texts, rows, and texts that
+    were cut."""
 
     format: int
     model: str
@@ -118,6 +121,7 @@ class CodeWriter:
             key = text_hash(text)
             if key not in self._known:
                 new.setdefault(key, text)
+
         if new:
             encoded = self._encoded(list(new.values()))
             rows = _fixed(np.ascontiguousarray(encoded["bits"]), self._encoder.width // 8)
@@ -140,7 +144,9 @@ class CodeWriter:
     def finish(self) -> CodesName:
         """Write the table of texts; says what was written."""
         self._writer.close()
-        lengths, cut = (np.concatenate([np.zeros(0, np.int64), *parts]) for parts in (self._lengths, self._cut))
+        lengths, cut = (
+            np.concatenate([np.zeros(0, np.int64), *parts]) for parts in (self._lengths, self._cut)
+        )
 
         # Sorted by hash, so that a search finds a text by bisection.
         hashes = np.frombuffer(b"".join(self._hashes), np.uint8).reshape(-1, _HASH)
@@ -184,9 +190,14 @@ class ShardCodes:
         hashes = table["text_hash"]
         self._hashes = _bytes(hashes.chunk(0), _HASH) if hashes.num_chunks else np.zeros((0, _HASH), np.uint8)
         self._keys = _key(self._hashes)
-        self._length, self._cut, self._first = (table[column].to_numpy() for column in ("length", "cut", "first"))
+        self._length, self._cut, self._first = (
+            table[column].to_numpy() for column in ("length", "cut", "first")
+        )
         file = pa.ipc.open_file(pa.memory_map(str(folder / BITS)))
-        self._batches = [_bytes(file.get_batch(n).column(0), name.width // 8) for n in range(file.num_record_batches)]
+        self._batches = [
+            _bytes(file.get_batch(n).column(0), name.width // 8) for n in range(file.num_record_batches)
+        ]
+
         self._starts = np.cumsum([0, *map(len, self._batches)])
         self.name = name
 
@@ -196,7 +207,10 @@ class ShardCodes:
             return [None] * len(hashes)
         rows = np.minimum(np.searchsorted(self._keys, _key(hashes)), len(self._keys) - 1)
         there = (self._hashes[rows] == hashes).all(1)
-        return [self._answer(row) if known else None for row, known in zip(rows.tolist(), there.tolist(), strict=True)]
+        return [
+            self._answer(row) if known else None
+            for row, known in zip(rows.tolist(), there.tolist(), strict=True)
+        ]
 
     def _answer(self, row: int) -> StoredCode:
         first = int(self._first[row])
@@ -226,8 +240,8 @@ class SentenceCodes:
 
 
 def text_hash(text: Parts) -> bytes:
-    """The key of a text: 16 bytes of its SHA-256; of several parts, of the SHA-256s of all, so that ('a b', '') and
-    ('a', 'b') are two texts."""
+    """The key of a text: 16 bytes of its SHA-256; of several parts, of the SHA-256s of all, so that ('a b',
+    '') and ('a', 'b') are two texts."""
     first, *others = (hashlib.sha256(part.encode("utf-8")).digest() for part in text)
     return (hashlib.sha256(b"".join([first, *others])).digest() if others else first)[:_HASH]
 
@@ -238,7 +252,9 @@ def folder_of(shard: Path, model: str) -> Path:
 
 def _fixed(rows: Bytes, width: int) -> pa.Array:
     """Rows of bytes [n, width] as a column of fixed size; without a copy."""
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows))])
+    return pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(width), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows))]
+    )
 
 
 def _bytes(column: pa.Array, width: int) -> Bytes:
@@ -247,13 +263,15 @@ def _bytes(column: pa.Array, width: int) -> Bytes:
     >>> _bytes(_fixed(np.array([[1, 2], [3, 4]], np.uint8), 2)[1:], 2).tolist()
     [[3, 4]]
     """
-    rows: Bytes = np.frombuffer(column.buffers()[1], np.uint8)[: (column.offset + len(column)) * width].reshape(-1, width)
+    rows: Bytes = np.frombuffer(column.buffers()[1], np.uint8)[
+        : (column.offset + len(column)) * width
+    ].reshape(-1, width)
     return rows[column.offset :]
 
 
 def _key(hashes: Bytes) -> npt.NDArray[np.uint64]:
-    """The first 8 bytes of each, as a number that sorts as they do. Two texts with the same ones are told apart by the rest:
-    at worst one of them is not found.
+    """The first 8 bytes of each, as a number that sorts as they do. Two texts with the same ones are told
+    apart by the rest: at worst one of them is not found.
 
     >>> _key(np.array([[0] * 7 + [1] + [0] * 8], np.uint8)).tolist()
     [1]

@@ -1,4 +1,5 @@
-"""A shard, open for search: a run of passages with their Lucene index and their vectors, in one order (see shard_files.py)."""
+"""A shard, open for search: a run of passages with their Lucene index and their vectors, in one order (see
+shard_files.py)."""
 
 from __future__ import annotations
 
@@ -42,12 +43,17 @@ class Shard:
 
     @classmethod
     def open(
-        cls, folder: Path, java: Java | None = None, heap: str = "1g", verify: bool = True, digest: str | None = None
+        cls,
+        folder: Path,
+        java: Java | None = None,
+        heap: str = "1g",
+        verify: bool = True,
+        digest: str | None = None,
     ) -> Shard:
         """Open a shard folder, reading every byte once to compare checksums unless `verify` is off.
 
-        `digest`: what the SHA-256 of its shard.json must be. Raises ShardDamaged if a file is missing or not the one that was
-        written, ShardMismatch if another version of this program wrote the shard.
+        `digest`: what the SHA-256 of its shard.json must be. Raises ShardDamaged if a file is missing or not
+        the one that was written, ShardMismatch if another version of this program wrote the shard.
         """
         contents = read_shard_file(folder, digest)
         if verify:
@@ -64,11 +70,13 @@ class Shard:
 
     @cached_property
     def bm25(self) -> Bm25Index:
-        """The Lucene index; starts the JVM. Raises ShardMismatch if another Lucene wrote it, and JavaMissing."""
+        """The Lucene index; starts the JVM. Raises ShardMismatch if another Lucene wrote it, and
+        JavaMissing."""
         version = lucene_version(anserini_jar())
         if version != self._lucene_version:
             raise ShardMismatch(
-                f"{self.folder}: written by Lucene {self._lucene_version}, here is {version}; scores could differ. "
+                f"{self.folder}: written by Lucene {self._lucene_version}, here is {version}; scores could "
+                "differ. "
                 f"Install the pyserini it was built with, or {what_to_do(self.folder)}"
             )
         start(self._java or find_java(), self._heap)
@@ -86,7 +94,8 @@ class Shard:
         if self.encoder is None or self.encoder.fingerprint != fingerprint:
             theirs = f"{self.encoder.name} ({self.encoder.fingerprint})" if self.encoder else "none"
             raise ShardMismatch(
-                f"{self.folder}: its encoder was {theirs}, the job's is {fingerprint}; {what_to_do(self.folder)}"
+                f"{self.folder}: its encoder was {theirs}, the job's is {fingerprint}; "
+                f"{what_to_do(self.folder)}"
             )
 
     def passage_ids(self, rows: Sequence[int] | npt.NDArray[np.int64]) -> list[str]:
@@ -127,12 +136,13 @@ def stored_codes(
     digests: Sequence[str] | None = None,
     vectors: bool = False,
 ) -> SentenceCodes | None:
-    """The codes that these shards hold by the model of this digest; None if no shard holds codes of any model.
+    """The codes that these shards hold by the model of this digest; None if no shard holds codes of any
+    model.
 
-    `vectors`: whether vectors are looked for, or else bits of tokens; what a shard holds of the other sort does not count.
-    Compares each shard.json with its SHA-256 in `digests`, if these are known; the codes' sizes, and checksums unless `verify`
-    is off. Raises ShardMismatch if the codes are of other models or of another format, ShardDamaged if a file is not the one
-    that was written.
+    `vectors`: whether vectors are looked for, or else bits of tokens; what a shard holds of the other sort
+    does not count. Compares each shard.json with its SHA-256 in `digests`, if these are known; the codes'
+    sizes, and checksums unless `verify` is off. Raises ShardMismatch if the codes are of other models or of
+    another format, ShardDamaged if a file is not the one that was written.
     """
     shards = []
     for n, folder in enumerate(folders):
@@ -140,22 +150,29 @@ def stored_codes(
         entries = contents.codes
         if any(entry["format"] != sentence_codes.FORMAT for entry in entries):
             raise ShardMismatch(
-                f"{folder}: its sentence codes were written by another version of this program; {what_to_do(folder)}"
+                f"{folder}: its sentence codes were written by another version of this program; "
+                f"{what_to_do(folder)}"
             )
 
         names = {entry["model"]: CodesName(**entry) for entry in entries}
-        names = {key: name for key, name in names.items() if (name.form != sentence_codes.TOKEN_BITS) == vectors}
+        names = {
+            key: name for key, name in names.items() if (name.form != sentence_codes.TOKEN_BITS) == vectors
+        }
         if not names:
             continue
 
         if model not in names:
             what = "vectors are of encoder and settings" if vectors else "codes are of checkpoint"
             raise ShardMismatch(
-                f"{folder}: its sentence {what} {', '.join(sorted(names))}, the job's is {model}. Run this job's index in "
+                f"{folder}: its sentence {what} {', '.join(sorted(names))}, the job's is {model}. Run this "
+                "job's index in "
                 "another --out; or rerank in a folder without shards/, where every sentence is encoded anew"
             )
 
         inside = sentence_codes.folder_of(Path(), model).as_posix()
-        check_files(folder, {name: file for name, file in contents.files.items() if name.startswith(inside)}, verify)
+        check_files(
+            folder, {name: file for name, file in contents.files.items() if name.startswith(inside)}, verify
+        )
         shards.append(ShardCodes(folder, names[model]))
+
     return SentenceCodes(shards) if shards else None

@@ -1,7 +1,8 @@
-"""Builds a shard: passages, their Lucene index, their vectors and their sentences' codes in one order; whole or not at all.
+"""Builds a shard: passages, their Lucene index, their vectors and their sentences' codes in one order; whole
+or not at all.
 
-A shard is written under another name beside its place, `.NAME.<random>.tmp`, and moved there when every byte is on the disk.
-What a killed build leaves has such a name; the index step deletes it when it begins.
+A shard is written under another name beside its place, `.NAME.<random>.tmp`, and moved there when every byte
+is on the disk. What a killed build leaves has such a name; the index step deletes it when it begins.
 """
 
 from __future__ import annotations
@@ -26,7 +27,15 @@ from answermill.indexing.shards.bm25 import ANALYZER, Bm25Writer
 from answermill.indexing.shards.jvm import Java, anserini_jar, find_java, lucene_version, start
 from answermill.indexing.shards.kept_blocks import KeptBlocks
 from answermill.indexing.shards.sentence_codes import CodeMaker, CodesName
-from answermill.indexing.shards.shard_files import BM25, DENSE, FORMAT, PASSAGES, ROWS_PER_GROUP, SHARD_FILE, list_files
+from answermill.indexing.shards.shard_files import (
+    BM25,
+    DENSE,
+    FORMAT,
+    PASSAGES,
+    ROWS_PER_GROUP,
+    SHARD_FILE,
+    list_files,
+)
 from answermill.indexing.shards.vector_index import DenseWriter
 from answermill.schemas.corpus import Passage
 
@@ -41,7 +50,8 @@ class PassageEncoder(Protocol):
     dimension: int
     precision: Literal["fp32", "bf16"]
     at_once: int
-    """Passages that are encoded in one call, and kept: a multiple of BLOCK, or a shard's row groups would depend on it."""
+    """Passages that are encoded in one call, and kept: a multiple of BLOCK, or a shard's row groups would
+    depend on it."""
 
     @property
     def fingerprint(self) -> str: ...
@@ -88,11 +98,11 @@ def build_shard(
 ) -> ShardReport:
     """Build the shard of these passages, in their order. A folder that is there already is replaced.
 
-    Passages pass through in blocks, of 256 or as many as the encoder is best given; what stays in memory until the end is the
-    vectors (4 bytes × dimension a passage) and the hashes of the sentences. `kept`: a folder that holds the vectors and codes
-    of the blocks until the shard is complete, so that the next build of the same passages goes on there. `on_block` is called
-    after each block with the number of its passages, and how many of them were kept. Raises JavaMissing, and what reading the
-    passages raises.
+    Passages pass through in blocks, of 256 or as many as the encoder is best given; what stays in memory
+    until the end is the vectors (4 bytes × dimension a passage) and the hashes of the sentences. `kept`: a
+    folder that holds the vectors and codes of the blocks until the shard is complete, so that the next build
+    of the same passages goes on there. `on_block` is called after each block with the number of its passages,
+    and how many of them were kept. Raises JavaMissing, and what reading the passages raises.
     """
     start(settings.java or find_java(), settings.heap)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -138,25 +148,35 @@ def _write_shard(
                 began = clock()
                 vectors.add(_encoded(block, encoder, blocks))
                 seconds_dense += clock() - began
+
             for writer in writers:
                 writer.add_passages(block)
 
             rows += len(block)
             on_block(len(block), len(block) if blocks.read > read else 0)
+
         began = clock()
+
     seconds_bm25 += clock() - began  # Lucene writes most of its index when it is closed
 
     if vectors:
         vectors.write(folder / DENSE)
     codes = tuple(writer.finish() for writer in writers)
     size = _describe(folder, rows, settings, codes)
-    return ShardReport(rows, size, seconds_bm25, seconds_dense, codes, tuple(writer.seconds for writer in writers))
+    return ShardReport(
+        rows, size, seconds_bm25, seconds_dense, codes, tuple(writer.seconds for writer in writers)
+    )
 
 
 def _passage_writer(file: Path) -> pq.ParquetWriter:
     """The writer of a shard's passages; columns whose values repeat have a dictionary."""
     repeated = ["doc_id", "url", "title", "source_file", "source_record"]
-    options = {"compression": "zstd", "write_page_checksum": True, "write_statistics": False, "use_dictionary": repeated}
+    options = {
+        "compression": "zstd",
+        "write_page_checksum": True,
+        "write_statistics": False,
+        "use_dictionary": repeated,
+    }
     return pq.ParquetWriter(file, Passage.schema(), **options)
 
 
@@ -175,6 +195,7 @@ def _describe(folder: Path, rows: int, settings: ShardSettings, codes: Sequence[
         "files": files,
     }
     (folder / SHARD_FILE).write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
+
     size: int = sum(file["size"] for file in files.values()) + (folder / SHARD_FILE).stat().st_size
     return size
 

@@ -1,4 +1,5 @@
-"""The files of a shard: their names, what shard.json says of them, and whether they are the ones that were written.
+"""The files of a shard: their names, what shard.json says of them, and whether they are the ones that were
+written.
 
     shards/00017-of-00512-1f83c0de/   the digits are of the attempt that built it
       passages.parquet   row i is …
@@ -7,7 +8,8 @@
       codes/<model>/     bits or vectors of each different sentence, one folder for each model that the plan reads them by
       shard.json         written last: rows, versions, encoder, and the size and SHA-256 of every other file
 
-Lucene and FAISS do not notice every flipped bit, so opening a shard compares the checksums before either reads a byte.
+Lucene and FAISS do not notice every flipped bit, so opening a shard compares the checksums before either
+reads a byte.
 """
 
 from __future__ import annotations
@@ -91,7 +93,8 @@ class _Version:
 
 
 def read_shard_file(folder: Path, digest: str | None = None) -> ShardFile:
-    """The content of shard.json. Its SHA-256 is compared with `digest`, if that is known: the manifest of shards/ has it.
+    """The content of shard.json. Its SHA-256 is compared with `digest`, if that is known: the manifest of
+    shards/ has it.
 
     Raises ShardDamaged if it is missing, another, or no such JSON; ShardMismatch if its format is another.
     """
@@ -110,16 +113,22 @@ def read_shard_file(folder: Path, digest: str | None = None) -> ShardFile:
 
 
 def check_files(folder: Path, files: Mapping[str, ListedFile], checksums: bool = True) -> None:
-    """Compare files with what shard.json says of them: size and, unless `checksums` is off, SHA-256. Raises ShardDamaged."""
+    """Compare files with what shard.json says of them: size and, unless `checksums` is off, SHA-256. Raises
+    ShardDamaged."""
     wrong = next(changes(folder, files, checksums), None)
     if wrong is not None:
-        is_noticed = next(changes(folder, files, checksums=False), None) is not None  # by every run, which builds it again
+        # By every run, which builds it again.
+        is_noticed = next(changes(folder, files, checksums=False), None) is not None
         raise ShardDamaged(f"{wrong}; {what_to_do(folder, '' if is_noticed else 'verify')}")
 
 
 def what_to_do(folder: Path, option: str = "redo") -> str:
     """The end of an error message about a shard that must be built again: the command.
 
-    `option`: 'redo' builds all shards again, 'verify' those whose bytes were changed, '' those whose damage every run notices.
+    `option`: 'redo' builds all shards again, 'verify' those whose bytes were changed, '' those whose damage
+    every run notices.
     """
-    return f"`answermill run JOB.toml --out {folder.parent.parent}{f' --{option} index' if option else ''}` builds it again"
+    return (
+        f"`answermill run JOB.toml --out {folder.parent.parent}{f' --{option} index' if option else ''}` "
+        "builds it again"
+    )

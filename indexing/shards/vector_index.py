@@ -1,4 +1,5 @@
-"""One shard's vectors as an exact FAISS index: written chunk by chunk, searched without cutting a tie at random."""
+"""One shard's vectors as an exact FAISS index: written chunk by chunk, searched without cutting a tie at
+random."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ class DenseWriter:
         self._faiss.write_index(self._index, str(path))
         least = 4 * self._index.ntotal * self._index.d
         if path.stat().st_size < least:
-            raise OSError(f"{path}: {path.stat().st_size:,} bytes were written of {least:,} and more; is the disk full?")
+            raise OSError(
+                f"{path}: {path.stat().st_size:,} bytes were written of {least:,} and more; is the disk full?"
+            )
 
 
 @dataclass(frozen=True)
@@ -58,17 +61,20 @@ class DenseIndex:
         index = faiss.read_index(str(path))
         if not isinstance(index, faiss.IndexFlatIP):
             raise ValueError(f"{path}: {type(index).__name__}, not IndexFlatIP")
-        return cls(index, faiss.rev_swig_ptr(index.get_xb(), index.ntotal * index.d).reshape(index.ntotal, index.d))
+        return cls(
+            index, faiss.rev_swig_ptr(index.get_xb(), index.ntotal * index.d).reshape(index.ntotal, index.d)
+        )
 
     @property
     def rows(self) -> int:
         return len(self.vectors)
 
     def search(self, questions: Vectors, depth: int) -> list[tuple[Rows, Scores]]:
-        """Per question [d] the rows and scores of the best `depth` vectors, and of all that tie with the last of them.
+        """Per question [d] the rows and scores of the best `depth` vectors, and of all that tie with the last
+        of them.
 
-        FAISS finds the candidates; each one's score is then summed anew in float64, row by row, and rounded to 6
-        decimals, so it does not depend on the size of the shard. Order is score descending, then row.
+        FAISS finds the candidates; each one's score is then summed anew in float64, row by row, and rounded
+        to 6 decimals, so it does not depend on the size of the shard. Order is score descending, then row.
         """
         if depth < 1:
             raise ValueError(f"depth is {depth}, must be at least 1")
@@ -85,7 +91,10 @@ class DenseIndex:
         self, question: npt.NDArray[np.float32], rows: Rows, near: npt.NDArray[np.float32], depth: int
     ) -> tuple[Rows, Scores]:
         while True:
-            scores = np.round((self.vectors[rows].astype(np.float64) * question.astype(np.float64)).sum(axis=1), SCORE_DECIMALS)
+            scores = np.round(
+                (self.vectors[rows].astype(np.float64) * question.astype(np.float64)).sum(axis=1),
+                SCORE_DECIMALS,
+            )
             order = np.lexsort((rows, -scores))
             rows, scores = rows[order], scores[order]
 

@@ -53,7 +53,9 @@ MODULES = (
 
 def command_line() -> App:
     """All commands, each in its group."""
-    app = App(name="answermill", help=HELP, version=lambda: metadata.version("answermill"), help_format="markdown")
+    app = App(
+        name="answermill", help=HELP, version=lambda: metadata.version("answermill"), help_format="markdown"
+    )
     for module in MODULES:
         for place, command in enumerate(module.commands()):
             app.command(command, group=module.GROUP, sort_key=place)
@@ -71,13 +73,18 @@ def run(tokens: Sequence[str], command: Command) -> int:
     function, bound, unparsed = app.parse_args(tokens[:end])
     for value in (*bound.args, *bound.kwargs.values()):
         refuse_urls(value)
+
     if (rest := tokens[end + 1 :]) and "command" not in unparsed:
-        raise JobError(f"{tokens[0]} has no work for an engine, so leave out what follows `--`: {' '.join(rest)}", USAGE)
+        raise JobError(
+            f"{tokens[0]} has no work for an engine, so leave out what follows `--`: {' '.join(rest)}", USAGE
+        )
 
     out = bound.arguments.get("out")
     command.folder = out if isinstance(out, Path) else None
     command.beam_options = rest
     extras = {"app": app, "command": command}
-    logging.disable(logging.WARNING)  # libraries that are loaded log what is missing for uses that are none of ours
+
+    # Libraries that are loaded log what is missing for uses that are none of ours.
+    logging.disable(logging.WARNING)
     code = function(*bound.args, **bound.kwargs, **{name: extras[name] for name in unparsed})
     return code if isinstance(code, int) else 0

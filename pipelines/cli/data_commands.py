@@ -16,29 +16,40 @@ GROUP = Group("Data sets and annotation", sort_key=2)
 
 
 def dataset(
-    files: Annotated[tuple[Path, ...], Parameter(name="FILE", negative=(), help="One data set, in one file or several.")] = (),
+    files: Annotated[
+        tuple[Path, ...], Parameter(name="FILE", negative=(), help="One data set, in one file or several.")
+    ] = (),
     *,
     form: Annotated[
         str | None,
-        Parameter(help="Form of the files, if it is not recognised; 'list' prints all forms with their options."),
+        Parameter(
+            help="Form of the files, if it is not recognised; 'list' prints all forms with their options."
+        ),
     ] = None,
-    out: Annotated[Path | None, Parameter(help="Write the candidates to this Parquet file, which `--labels` takes.")] = None,
+    out: Annotated[
+        Path | None, Parameter(help="Write the candidates to this Parquet file, which `--labels` takes.")
+    ] = None,
     tokens: Annotated[
-        Literal["spacy", "blanks"], Parameter(help="Unit of lengths: spaCy's English tokens, or words between blanks.")
+        Literal["spacy", "blanks"],
+        Parameter(help="Unit of lengths: spaCy's English tokens, or words between blanks."),
     ] = "spacy",
     published: Annotated[
         str | None,
-        Parameter(help="Print the papers' rows beside: SET/SPLIT, e.g. wikiqa/test; 'list' prints all names."),
+        Parameter(
+            help="Print the papers' rows beside: SET/SPLIT, e.g. wikiqa/test; 'list' prints all names."
+        ),
     ] = None,
-    **options: Annotated[str, Parameter(help="An option of the form, e.g. --splitter spacy; `--form list` prints them.")],
+    **options: Annotated[
+        str, Parameter(help="An option of the form, e.g. --splitter spacy; `--form list` prints them.")
+    ],
 ) -> None:
     """Read an answer sentence selection data set, print the papers' statistics row, and convert it.
 
     All forms but squad and yahooqa are read as a stream, whatever their size.
 
-    yahooQA's splits are published as a pickle. A pickle runs code when it is opened, so this command does not open it; if you
-    trust it, convert it to JSON:
-    `python -c "import json, pickle; json.dump(pickle.load(open('env.pkl', 'rb')), open('yahooqa.json', 'w'))"`.
+    yahooQA's splits are published as a pickle. A pickle runs code when it is opened, so this command does not
+    open it; if you trust it, convert it to JSON: `python -c "import json, pickle;
+    json.dump(pickle.load(open('env.pkl', 'rb')), open('yahooqa.json', 'w'))"`.
     """
     check_there(*files)
     from answermill.pipelines.data.convert.convert import convert
@@ -48,16 +59,19 @@ def dataset(
 
 def candidates(
     files: Annotated[
-        tuple[Path, ...], Parameter(name="FILE", negative=(), help="Labelled data sets (see `answermill dataset`).")
+        tuple[Path, ...],
+        Parameter(name="FILE", negative=(), help="Labelled data sets (see `answermill dataset`)."),
     ],
     *,
     out: LocalOut,
     form: Form = None,
 ) -> None:
-    """Write labelled data sets as a run: their questions and candidates, as if retrieved, for `answermill rerank`.
+    """Write labelled data sets as a run: their questions and candidates, as if retrieved, for `answermill
+    rerank`.
 
-    Every stage of a plan then scores them. The scored/ folder has the data sets' own ids and is a table for distillation:
-    write `[distil] tables = ["RUN"]` in a training file, with the names of the stages as teachers.
+    Every stage of a plan then scores them. The scored/ folder has the data sets' own ids and is a table for
+    distillation: write `[distil] tables = ["RUN"]` in a training file, with the names of the stages as
+    teachers.
     """
     from answermill.pipelines.data.convert.as_run import write_candidates
 
@@ -71,7 +85,8 @@ def collect(
         Parameter(
             name="EXPORT",
             negative=(),
-            help="Exports of annotation tools, plain or gzip: Label Studio (JSON, JSON_MIN, CSV), Argilla (JSON), Prodigy "
+            help="Exports of annotation tools, plain or gzip: Label Studio (JSON, JSON_MIN, CSV), Argilla "
+            "(JSON), Prodigy "
             "(JSONL), CSV. Name all of them each time.",
         ),
     ],
@@ -79,31 +94,40 @@ def collect(
     resolve: Annotated[
         Literal["majority", "weighted", "adjudicate"],
         Parameter(
-            help="majority: the label with most votes holds; weighted: a vote weighs by the annotator's accuracy on controls; "
+            help="majority: the label with most votes holds; weighted: a vote weighs by the annotator's "
+            "accuracy on controls; "
             "adjudicate: tasks with any disagreement stay open. A tie stays open in all three."
         ),
     ] = "majority",
     min_votes: Annotated[int, Parameter(help="A task with fewer votes gets no label.")] = 1,
     adjudicator: Annotated[
         str | None,
-        Parameter(help="Annotator whose vote decides every task that they judged. A CSV without names: the file's name."),
+        Parameter(
+            help="Annotator whose vote decides every task that they judged. A CSV without names: the file's "
+            "name."
+        ),
     ] = None,
     form: Annotated[
         str | None,
-        Parameter(help="Form of all exports, if it is not recognised, such as label-studio-min; a wrong name lists all."),
+        Parameter(
+            help="Form of all exports, if it is not recognised, such as label-studio-min; a wrong name "
+            "lists all."
+        ),
     ] = None,
 ) -> None:
     """Read exports of annotation tools; write labels, conflicts and agreement into RUN/collected.
 
-    Only the exports that are named count: a second collect replaces the first, so name the old ones again. A record that is
-    not a label (cancelled, skipped, duplicate, unknown_task, text_changed, not_a_label) is kept in collected/rejects. If an
-    annotator labelled a task twice, the later label holds: by the tool's time, else by the order of files and records.
+    Only the exports that are named count: a second collect replaces the first, so name the old ones again. A
+    record that is not a label (cancelled, skipped, duplicate, unknown_task, text_changed, not_a_label) is
+    kept in collected/rejects. If an annotator labelled a task twice, the later label holds: by the tool's
+    time, else by the order of files and records.
 
-    A vote's weight is ln((right + 1) / (wrong + 1)) on controls, never below 0; an annotator who judged no control gets the
-    mean weight.
+    A vote's weight is ln((right + 1) / (wrong + 1)) on controls, never below 0; an annotator who judged no
+    control gets the mean weight.
 
-    Open tasks are written as a pack, collected/adjudication.csv, and as ids in adjudication.txt. Copy the pack, fill in its
-    labels, and name it beside all other exports: `answermill collect RUN EXPORTS... judged.csv --adjudicator judged`.
+    Open tasks are written as a pack, collected/adjudication.csv, and as ids in adjudication.txt. Copy the
+    pack, fill in its labels, and name it beside all other exports: `answermill collect RUN EXPORTS...
+    judged.csv --adjudicator judged`.
     """
     check_there(run, *exports)
     from answermill.pipelines.steps.collect.collect import collect as collect_exports
@@ -120,7 +144,8 @@ class Windows:
     group: Annotated[
         Literal["all", "center", "random"],
         Parameter(
-            help="Windows of a labelled sentence to keep. all: every window; center: the one with the sentence nearest to its "
+            help="Windows of a labelled sentence to keep. all: every window; center: the one with the "
+            "sentence nearest to its "
             "middle; random: a random one."
         ),
     ] = "all"
@@ -129,7 +154,8 @@ class Windows:
     negatives: Annotated[
         int,
         Parameter(
-            help="Hard negatives per question: windows that begin as the first retrieved passages without a correct sentence."
+            help="Hard negatives per question: windows that begin as the first retrieved passages without a "
+            "correct sentence."
         ),
     ] = 5
 
@@ -139,35 +165,48 @@ class Windows:
 class Split:
     """Division of the questions into train, dev and test."""
 
-    split: Annotated[tuple[float, float, float], Parameter(negative=(), help="Shares of the questions: train, dev, test.")] = (
+    split: Annotated[
+        tuple[float, float, float], Parameter(negative=(), help="Shares of the questions: train, dev, test.")
+    ] = (
         0.8,
         0.1,
         0.1,
     )
     split_file: Annotated[
         Path | None,
-        Parameter(help="question_id and train, dev or test, as TSV, JSONL or Parquet; replaces --split and its seed."),
+        Parameter(
+            help="question_id and train, dev or test, as TSV, JSONL or Parquet; replaces --split and its "
+            "seed."
+        ),
     ] = None
     similar: Annotated[
         float,
-        Parameter(help="Questions whose words have at least this Jaccard similarity are nearly the same and share a split."),
+        Parameter(
+            help="Questions whose words have at least this Jaccard similarity are nearly the same and share "
+            "a split."
+        ),
     ] = 0.8
     keep_documents_apart: Annotated[bool, Parameter(help="No document is in two splits.")] = True
     seed: Annotated[int, Parameter(help="Seed of the split, and of what is drawn.")] = 0
 
 
 def passages(
-    run: Annotated[Path, Parameter(help="Folder of a run, with labels/, documents/, questions/ and retrieved/.")],
+    run: Annotated[
+        Path, Parameter(help="Folder of a run, with labels/, documents/, questions/ and retrieved/.")
+    ],
     *,
-    out: Annotated[Path, Parameter(help="Folder for train, dev and test; it is created if it does not exist.")],
+    out: Annotated[
+        Path, Parameter(help="Folder for train, dev and test; it is created if it does not exist.")
+    ],
     windows: Windows = Windows(),
     split: Split = Split(),
 ) -> None:
     """Write passages for training from the labels of a run: train.parquet, dev.parquet and test.parquet.
 
-    Windows of whole sentences slide over each labelled sentence; a passage is positive if it holds a correct one. Neither a
-    question, or one nearly the same, nor a document is in two splits: test is filled before dev, dev before train, and what is
-    therefore left out is counted. Prints the counts as one JSON object, and writes it to passages.json in --out.
+    Windows of whole sentences slide over each labelled sentence; a passage is positive if it holds a correct
+    one. Neither a question, or one nearly the same, nor a document is in two splits: test is filled before
+    dev, dev before train, and what is therefore left out is counted. Prints the counts as one JSON object,
+    and writes it to passages.json in --out.
     """
     from answermill.pipelines.data.publish.passage_set import PassageRules
     from answermill.pipelines.data.publish.training_passages import write_passages
@@ -195,43 +234,54 @@ class Negatives:
         tuple[float, float, float, float],
         Parameter(
             negative=(),
-            help="Shares of them by where they are from: a passage with a right sentence; the rest of its document; other "
+            help="Shares of them by where they are from: a passage with a right sentence; the rest of its "
+            "document; other "
             "documents, among the best retrieved; random passages. What one lacks, others make up for.",
         ),
     ] = (0.2, 0.25, 0.45, 0.1)
     depth: Annotated[
-        int, Parameter(help="Sentences of other documents, the best first, that the third share is drawn from.")
+        int,
+        Parameter(help="Sentences of other documents, the best first, that the third share is drawn from."),
     ] = 50
     by: Annotated[
         str | None,
         Parameter(
-            help="Stage whose scores say which are the best, or 'retrieved' for the rank of their passage; if absent the last "
+            help="Stage whose scores say which are the best, or 'retrieved' for the rank of their passage; "
+            "if absent the last "
             "stage of scored/, or 'retrieved' if there is none."
         ),
     ] = None
     answers: Annotated[
         Path | None,
         Parameter(
-            help="question_id and answers (a text or a list) as TSV, JSONL or Parquet, such as the file of questions. A "
-            "sentence of a right one's document that holds one of them is left out, unless it is labelled right."
+            help="question_id and answers (a text or a list) as TSV, JSONL or Parquet, such as the file of "
+            "questions. A "
+            "sentence of a right one's document that holds one of them is left out, unless it is labelled "
+            "right."
         ),
     ] = None
 
 
 def sentences(
-    run: Annotated[Path, Parameter(help="Folder of a run, with labels/, passages/, questions/, and retrieved/ or scored/.")],
+    run: Annotated[
+        Path,
+        Parameter(help="Folder of a run, with labels/, passages/, questions/, and retrieved/ or scored/."),
+    ],
     *,
-    out: Annotated[Path, Parameter(help="Folder for train, dev and test; it is created if it does not exist.")],
+    out: Annotated[
+        Path, Parameter(help="Folder for train, dev and test; it is created if it does not exist.")
+    ],
     name: Annotated[str, Parameter(help="Name of the set, for its card.")],
     licence: Annotated[str, Parameter(help="Licence of the set, for its card.")],
     negatives: Negatives = Negatives(),
     split: Split = Split(),
 ) -> None:
-    """Write lists of sentences for training from the labels of a run: train.parquet, dev.parquet and test.parquet.
+    """Write lists of sentences for training from the labels of a run: train.parquet, dev.parquet and
+    test.parquet.
 
-    A list has the question's right sentences and wrong ones, judged or not, which are drawn in given shares. Splits are as
-    those of `answermill passages`. `answermill train` and `answermill dataset` read the files. Prints the counts as one JSON
-    object, and writes it to sentences.json in --out, beside a card.
+    A list has the question's right sentences and wrong ones, judged or not, which are drawn in given shares.
+    Splits are as those of `answermill passages`. `answermill train` and `answermill dataset` read the files.
+    Prints the counts as one JSON object, and writes it to sentences.json in --out, beside a card.
     """
     from answermill.pipelines.data.publish.lists.list_files import Attribution, write_lists
     from answermill.pipelines.data.publish.lists.list_rules import ListRules
@@ -246,6 +296,7 @@ def sentences(
         similar=split.similar,
         documents_apart=split.keep_documents_apart,
     )
+
     of_set = Attribution(name, licence)
     content = write_lists(run, out, rules, of_set, split_file=split.split_file, answers=negatives.answers)
     sys.stdout.write(content)
@@ -263,17 +314,25 @@ def publish(
     ] = ("parquet", "dpr", "beir", "asnq", "trec"),
     sources: Annotated[
         tuple[str, ...],
-        Parameter(negative=(), consume_multiple=True, help="Sources of the set, each with its licence, for the card."),
+        Parameter(
+            negative=(),
+            consume_multiple=True,
+            help="Sources of the set, each with its licence, for the card.",
+        ),
     ] = (),
     run: Annotated[
         Path | None,
-        Parameter(help="The run that DATA came from; the card then reports pages, questions, sampling and agreement."),
+        Parameter(
+            help="The run that DATA came from; the card then reports pages, questions, sampling and "
+            "agreement."
+        ),
     ] = None,
 ) -> None:
-    """Write a set of passages as Parquet (for `datasets`), DPR, BEIR, ASNQ and TREC, with its card, README.md.
+    """Write a set of passages as Parquet (for `datasets`), DPR, BEIR, ASNQ and TREC, with its card,
+    README.md.
 
-    `datasets.load_dataset(FOLDER, "passages")`, or "sentences", loads the Parquet files as they are. Prints the table of the
-    card, in the form of WQA's Table 1.
+    `datasets.load_dataset(FOLDER, "passages")`, or "sentences", loads the Parquet files as they are. Prints
+    the table of the card, in the form of WQA's Table 1.
     """
     from answermill.pipelines.data.publish.card import Card
     from answermill.pipelines.data.publish.publish import publish as publish_files

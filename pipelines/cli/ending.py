@@ -1,4 +1,5 @@
-"""The end of a command: an error is a line and an exit code, and so is a signal; a defect of ours is a file with its traceback.
+"""The end of a command: an error is a line and an exit code, and so is a signal; a defect of ours is a file
+with its traceback.
 
 Importing this module loads next to nothing: what it watches over includes the loading of everything else.
 """
@@ -45,12 +46,15 @@ class Command:
 
 
 def run_to_the_end(work: Callable[[Command], int], is_process: bool) -> NoReturn:
-    """Do the work, which returns an exit code, and exit with it, or with that of an error, which a line on stderr explains.
+    """Do the work, which returns an exit code, and exit with it, or with that of an error, which a line on
+    stderr explains.
 
-    With `is_process` the process is ours, and when it is stopped it ends without waiting for the threads of libraries.
+    With `is_process` the process is ours, and when it is stopped it ends without waiting for the threads of
+    libraries.
     """
     command = Command()
     log_lines.choose("text")
+
     with lenient_streams() as stdout, _signals(command):
         try:
             code = work(command)
@@ -62,6 +66,7 @@ def run_to_the_end(work: Callable[[Command], int], is_process: bool) -> NoReturn
         if stdout.error is not None and not isinstance(stdout.error, BrokenPipeError):
             code = code or IO
             _write_reason(f"standard output: {stdout.error.strerror}", code)
+
         for end in command.at_end:
             try:
                 end(code)
@@ -84,6 +89,7 @@ def _report(error: BaseException, command: Command) -> int:
 
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else int(error.code is not None)
+
     if (known := message_of(error, command.folder)) is not None:
         message, code = known
         _write_reason(message, code)
@@ -92,9 +98,11 @@ def _report(error: BaseException, command: Command) -> int:
     _write_reason(
         f"unexpected error, {_last_line(error)}\n"
         f"The traceback is in {_write_traceback(error, command.folder)}\n"
-        "This is a defect of AnswerMill: please report it with that file. The same command goes on where it was.",
+        "This is a defect of AnswerMill: please report it with that file. The same command goes on where it "
+        "was.",
         UNEXPECTED,
     )
+
     return UNEXPECTED
 
 
@@ -104,7 +112,8 @@ def _write_reason(message: str, code: int, level: str = "error") -> None:
 
 
 def message_of(error: BaseException, folder: Path | None) -> tuple[str, int] | None:
-    """A message for users, and the exit code; None for a defect of ours. `folder` is what the command writes."""
+    """A message for users, and the exit code; None for a defect of ours. `folder` is what the command
+    writes."""
     for cause in causes(error):
         if isinstance(cause, JobError):
             return str(cause), cause.code
@@ -127,7 +136,8 @@ def _last_line(error: BaseException) -> str:
 
 
 def _write_traceback(error: BaseException, folder: Path | None) -> str:
-    """Write it into the run folder if there is one, else into the current or the temporary folder; returns the path."""
+    """Write it into the run folder if there is one, else into the current or the temporary folder; returns
+    the path."""
     text = "".join(traceback.format_exception(error))
     name = f"answermill-error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     places = [Path(), Path(tempfile.gettempdir())]
@@ -144,8 +154,8 @@ def _write_traceback(error: BaseException, folder: Path | None) -> str:
 
 @contextmanager
 def _signals(command: Command) -> Iterator[None]:
-    """In the block SIGINT and SIGTERM raise Stopped in the main thread, or, where units are at work, let these end first; a
-    second one ends the process at once, as a line says on a terminal."""
+    """In the block SIGINT and SIGTERM raise Stopped in the main thread, or, where units are at work, let
+    these end first; a second one ends the process at once, as a line says on a terminal."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

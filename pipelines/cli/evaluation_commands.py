@@ -30,7 +30,10 @@ class Measure:
     labels: Annotated[
         Path,
         PLACE,
-        Parameter(help="A data set (see `answermill dataset`), a folder below labels/, TREC or BEIR qrels, or a Parquet file."),
+        Parameter(
+            help="A data set (see `answermill dataset`), a folder below labels/, TREC or BEIR qrels, or a "
+            "Parquet file."
+        ),
     ]
     protocol: Protocol = "answerable"
     metrics: Metrics = METRICS
@@ -44,7 +47,8 @@ class ScoreOptions:
     by: Annotated[
         str,
         Parameter(
-            help="Order of a scored/ folder: final, position (the original order), the name of a stage (its scores), or the "
+            help="Order of a scored/ folder: final, position (the original order), the name of a stage (its "
+            "scores), or the "
             "weights of an ensemble, e.g. '0.5 * a + 0.5 * b'."
         ),
     ] = "final"
@@ -56,12 +60,16 @@ class ScoreOptions:
             name="--set",
             negative=(),
             consume_multiple=True,
-            help="Settings of the reranker, as in a job's stage, e.g. drop=[0.2]. What it drops counts as not found.",
+            help="Settings of the reranker, as in a job's stage, e.g. drop=[0.2]. What it drops counts as "
+            "not found.",
         ),
     ] = ()
     words: Annotated[
         Literal["cosinet", "blanks"],
-        Parameter(help="Words that WO and WO+RR count. cosinet: Cosinet's spaCy tokens; blanks: the text between blanks."),
+        Parameter(
+            help="Words that WO and WO+RR count. cosinet: Cosinet's spaCy tokens; blanks: the text between "
+            "blanks."
+        ),
     ] = "cosinet"
 
 
@@ -70,14 +78,19 @@ class ScoreOptions:
 class EvaluationFiles:
     """Files that an evaluation is written to."""
 
-    json: Annotated[Path | None, Parameter(help="Write the figures, from 0 to 1, as one flat JSON object.")] = None
-    questions: Annotated[Path | None, Parameter(help="Write one row per question and metric as Parquet.")] = None
+    json: Annotated[
+        Path | None, Parameter(help="Write the figures, from 0 to 1, as one flat JSON object.")
+    ] = None
+    questions: Annotated[Path | None, Parameter(help="Write one row per question and metric as Parquet.")] = (
+        None
+    )
     coverage: Annotated[
         tuple[Path, ...],
         Parameter(
             negative=(),
             consume_multiple=True,
-            help="Plot the share of right answers if only the most confident are given, as .svg, .png or both.",
+            help="Plot the share of right answers if only the most confident are given, as .svg, .png or "
+            "both.",
         ),
     ] = ()
 
@@ -86,7 +99,8 @@ def evaluate(
     scores: Annotated[
         str,
         Parameter(
-            help="A scored/ folder, a TREC run, or a Parquet file of question_id, candidate_id, score. Or what ranks the data "
+            help="A scored/ folder, a TREC run, or a Parquet file of question_id, candidate_id, score. Or "
+            "what ranks the data "
             "set: random, RR, WO, WO+RR, or the name of a reranker."
         ),
     ],
@@ -97,11 +111,12 @@ def evaluate(
 ) -> None:
     """Measure scores against labels: P@1, MAP, MRR, nDCG@10, exact under ties, with the protocol named.
 
-    Tied candidates count by their expectation over all orders of the tie; the worst and the best order are printed beside it.
-    Judged candidates without a score, and scored ones without a label, are counted and reported.
+    Tied candidates count by their expectation over all orders of the tie; the worst and the best order are
+    printed beside it. Judged candidates without a score, and scored ones without a label, are counted and
+    reported.
 
-    With --coverage all questions that have labels count, whatever the protocol, and so do those without a correct answer. The
-    answer is the first candidate, and its score is the confidence.
+    With --coverage all questions that have labels count, whatever the protocol, and so do those without a
+    correct answer. The answer is the first candidate, and its score is the confidence.
     """
     check_plots(files.coverage)
     _check_scores(scores)
@@ -120,6 +135,7 @@ def evaluate(
         coverage=bool(files.coverage),
     )
     result.write(files.json, files.questions, files.coverage)
+
     write_lines(result.lines())
 
 
@@ -129,8 +145,12 @@ class ComparedMeasure:
     """Labels and metrics for two sets of scores that are no finished evaluations."""
 
     labels: Annotated[Path | None, PLACE, Parameter(help="Evaluate A and B against these labels.")] = None
-    protocol: Annotated[Literal["raw", "answerable", "clean", "compat"], Parameter(help="As for `evaluate`.")] = "answerable"
-    metrics: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="As for `evaluate`.")] = METRICS
+    protocol: Annotated[
+        Literal["raw", "answerable", "clean", "compat"], Parameter(help="As for `evaluate`.")
+    ] = "answerable"
+    metrics: Annotated[
+        tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="As for `evaluate`.")
+    ] = METRICS
 
 
 @Parameter(name="*")
@@ -146,34 +166,55 @@ class Margin:
 
 
 def compare(
-    a: Annotated[str, Parameter(help="Parquet file of `evaluate --questions`; with --labels anything that `evaluate` takes.")],
-    b: Annotated[str, Parameter(help="The same for the other side; a win is a question that B answers better.")],
+    a: Annotated[
+        str,
+        Parameter(
+            help="Parquet file of `evaluate --questions`; with --labels anything that `evaluate` takes."
+        ),
+    ],
+    b: Annotated[
+        str, Parameter(help="The same for the other side; a win is a question that B answers better.")
+    ],
     *,
     measure: ComparedMeasure = ComparedMeasure(),
     limit: Margin = Margin(),
     rounds: Annotated[int, Parameter(help="Rounds of the randomisation test and of the bootstrap.")] = 10_000,
     seed: Annotated[int, Parameter(help="Seed of the randomisation test and of the bootstrap.")] = 0,
     show: Annotated[int, Parameter(help="Number of lost questions, and of gained ones, to show.")] = 10,
-    json: Annotated[Path | None, Parameter(help="Write everything, all flipped questions included, as JSON.")] = None,
+    json: Annotated[
+        Path | None, Parameter(help="Write everything, all flipped questions included, as JSON.")
+    ] = None,
 ) -> int:
-    """Compare B with A on the same questions: difference, interval, p, wins and losses, and the questions that flipped."""
+    """Compare B with A on the same questions: difference, interval, p, wins and losses, and the questions
+    that flipped."""
     if limit.margin is not None and not 0 <= limit.margin <= 1:
         raise JobError(f"--margin {limit.margin}: give a number from 0 to 1", USAGE)
+
     for side in (a, b):
         _check_scores(side)
     check_there(*([measure.labels] if measure.labels is not None else []))
     from answermill.pipelines.learn.evaluate.compare import compare_files
 
     result = compare_files(
-        a, b, labels=measure.labels, protocol=measure.protocol, metrics=measure.metrics, rounds=rounds, seed=seed
+        a,
+        b,
+        labels=measure.labels,
+        protocol=measure.protocol,
+        metrics=measure.metrics,
+        rounds=rounds,
+        seed=seed,
     )
     worse = result.worse_by(limit.metric) if limit.margin is not None else 0.0
+
     if json:
         result.write(json)
     write_lines(result.lines(show))
     if limit.margin is not None and worse > limit.margin:
-        sys.stderr.write(f"answermill: B is worse by {worse:.4f} {limit.metric}; the margin is {limit.margin}\n")
+        sys.stderr.write(
+            f"answermill: B is worse by {worse:.4f} {limit.metric}; the margin is {limit.margin}\n"
+        )
         return WORSE
+
     return 0
 
 
@@ -182,10 +223,15 @@ def compare(
 class WeightSearch:
     """Weights of an ensemble to try, and the metric of the best."""
 
-    metric: Annotated[str, Parameter(help="The chosen weights have the highest value of this metric.")] = "MAP"
-    protocol: Annotated[Literal["raw", "answerable", "clean"], Parameter(help="As for `evaluate`.")] = "answerable"
+    metric: Annotated[str, Parameter(help="The chosen weights have the highest value of this metric.")] = (
+        "MAP"
+    )
+    protocol: Annotated[Literal["raw", "answerable", "clean"], Parameter(help="As for `evaluate`.")] = (
+        "answerable"
+    )
     parts: Annotated[
-        int, Parameter(help="Weights are multiples of 1 / parts; for up to four models all of them are tried.")
+        int,
+        Parameter(help="Weights are multiples of 1 / parts; for up to four models all of them are tried."),
     ] = 20
     trials: Annotated[int, Parameter(help="Number of weights that Optuna samples; 0 tries all instead.")] = 0
     seed: Annotated[int, Parameter(help="Seed of the sample of --trials.")] = 0
@@ -195,14 +241,16 @@ def ensemble(
     scores: Annotated[Path, PLACE, Parameter(help="scored/ folder of a run with a stage for each model.")],
     *,
     labels: Annotated[Path, PLACE, Parameter(help="Labels of the dev set, as for `evaluate`.")],
-    stages: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="The stages to combine.")],
+    stages: Annotated[
+        tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="The stages to combine.")
+    ],
     search: WeightSearch = WeightSearch(),
     json: Annotated[Path | None, Parameter(help="Write the weights and values as JSON.")] = None,
 ) -> None:
     """Tune the weights of a linear combination of several models' scores on a dev set.
 
-    Prints each model alone, all with equal weights, and the best weights as `answermill evaluate SCORED --by '…'` takes them.
-    For a stage of a job, whose scores come from several scales, fit `weights` instead.
+    Prints each model alone, all with equal weights, and the best weights as `answermill evaluate SCORED --by
+    '…'` takes them. For a stage of a job, whose scores come from several scales, fit `weights` instead.
     """
     check_there(scores, labels)
     from answermill.pipelines.learn.evaluate.ensemble import WeightTuning, tune_ensemble
@@ -215,20 +263,28 @@ def ensemble(
 
 
 def agreement(
-    scores: Annotated[Path, PLACE, Parameter(help="scored/ folder of a run with a stage for each head and teacher.")],
+    scores: Annotated[
+        Path, PLACE, Parameter(help="scored/ folder of a run with a stage for each head and teacher.")
+    ],
     *,
     labels: Annotated[Path, PLACE, Parameter(help="Labels, as for `evaluate`.")],
     heads: Annotated[
         tuple[str, ...],
-        Parameter(negative=(), consume_multiple=True, help="Stages of the student's heads; see `answermill heads`."),
+        Parameter(
+            negative=(), consume_multiple=True, help="Stages of the student's heads; see `answermill heads`."
+        ),
     ],
-    teachers: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="Stages of the teachers.")],
+    teachers: Annotated[
+        tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="Stages of the teachers.")
+    ],
     json: Annotated[Path | None, Parameter(help="Write the matrix as JSON.")] = None,
     plot: Annotated[
-        tuple[Path, ...], Parameter(negative=(), consume_multiple=True, help="Plot the matrix as .svg, .png or both.")
+        tuple[Path, ...],
+        Parameter(negative=(), consume_multiple=True, help="Plot the matrix as .svg, .png or both."),
     ] = (),
 ) -> None:
-    """Measure how often a student's heads answer as their teachers do: each teacher's share of a head's correct answers."""
+    """Measure how often a student's heads answer as their teachers do: each teacher's share of a head's
+    correct answers."""
     check_plots(plot)
     check_there(scores, labels)
     from answermill.pipelines.learn.evaluate.ensemble import agree
@@ -239,7 +295,8 @@ def agreement(
 
 
 def check_plots(files: tuple[Path, ...]) -> None:
-    """Raises JobError (2) if a file's name does not end as a plot's, and ExtraMissing if nothing can draw it."""
+    """Raises JobError (2) if a file's name does not end as a plot's, and ExtraMissing if nothing can draw
+    it."""
     for file in files:
         if file.suffix not in PLOTS:
             raise JobError(f"{file}: give a name that ends in {' or '.join(PLOTS)}", USAGE)

@@ -24,14 +24,16 @@ class Beginning:
     redo: Annotated[
         str | None,
         Parameter(
-            help="A step that is to be done again, e.g. rerank: its output, and what later steps have made of it, is listed, "
+            help="A step that is to be done again, e.g. rerank: its output, and what later steps have made "
+            "of it, is listed, "
             "removed and made again. packs/ and collected/ stay."
         ),
     ] = None
     verify: Annotated[
         str | None,
         Parameter(
-            help="A step of whose output every byte is compared with its SHA-256 first, e.g. index: changed files are removed "
+            help="A step of whose output every byte is compared with its SHA-256 first, e.g. index: changed "
+            "files are removed "
             "and made again, in index, retrieve and rerank without the others."
         ),
     ] = None
@@ -39,7 +41,8 @@ class Beginning:
         bool,
         Parameter(
             negative=(),
-            help="Check the job, and say what it will read and fetch: files, records, requests, bytes. Reads lists, indexes "
+            help="Check the job, and say what it will read and fetch: files, records, requests, bytes. "
+            "Reads lists, indexes "
             "and the sizes of files; runs and writes nothing.",
         ),
     ] = False
@@ -54,7 +57,8 @@ def run(
     outlets: Outlets = DEFAULTS,
     command: Running,
 ) -> None:
-    """Run the whole job: every step that it has a section for, in order; then write its report, report.html."""
+    """Run the whole job: every step that it has a section for, in order; then write its report,
+    report.html."""
     work = JobWork(job, out, settings, outlets, command)
     if beginning.dry_run:
         work.foresee()
@@ -72,10 +76,16 @@ def step_command(name: str, about: str) -> Callable[..., None]:
         *,
         out: Out,
         redo: Annotated[
-            bool, Parameter(negative=(), help="Remove the step's own output first; what later steps made of it stays.")
+            bool,
+            Parameter(
+                negative=(), help="Remove the step's own output first; what later steps made of it stays."
+            ),
         ] = False,
         verify: Annotated[
-            bool, Parameter(negative=(), help="Compare every byte of the step's output first; make changed files again.")
+            bool,
+            Parameter(
+                negative=(), help="Compare every byte of the step's output first; make changed files again."
+            ),
         ] = False,
         settings: Overrides = (),
         outlets: Outlets = DEFAULTS,
@@ -94,13 +104,17 @@ def sample(
     out: LocalOut = Path("sample"),
     plan: Annotated[
         Literal["default", "full"],
-        Parameter(help="default: job.toml, into OUT/run; full: full.toml, with PEASI's two stages too, into OUT/run-full."),
+        Parameter(
+            help="default: job.toml, into OUT/run; full: full.toml, with PEASI's two stages too, into "
+            "OUT/run-full."
+        ),
     ] = "default",
     settings: Overrides = (),
     outlets: Outlets = DEFAULTS,
     command: Running,
 ) -> None:
-    """Write the sample web, its questions, labels and job files into --out, run a job there, and show three answers."""
+    """Write the sample web, its questions, labels and job files into --out, run a job there, and show three
+    answers."""
     from answermill.pipelines.data.sample import PLANS, copy_to, edited
 
     job = copy_to(out).with_name(PLANS[plan])
@@ -120,12 +134,15 @@ def recipe(
     name: Annotated[
         Literal["wqa", "peasi", "adapt"],
         Parameter(
-            help="wqa: a job that builds a labelled set from a crawl; peasi: a training file for such a set; adapt: a training "
+            help="wqa: a job that builds a labelled set from a crawl; peasi: a training file for such a "
+            "set; adapt: a training "
             "file that takes a shipped checkpoint to your own labels."
         ),
     ],
     *,
-    out: Annotated[Path, Parameter(help="Folder to write NAME.toml into; it is created if it does not exist.")] = Path(),
+    out: Annotated[
+        Path, Parameter(help="Folder to write NAME.toml into; it is created if it does not exist.")
+    ] = Path(),
 ) -> None:
     """Write a commented job or training file to start from."""
     from answermill.pipelines.data.recipes import copy_to
@@ -134,10 +151,12 @@ def recipe(
 
 
 def status(run: Run) -> None:
-    """Show who works on a run and how far, and the rows and state of every step. Exits with 65 if a file is damaged or missing.
+    """Show who works on a run and how far, and the rows and state of every step. Exits with 65 if a file is
+    damaged or missing.
 
-    A run is running, with its step, the rate, the time that is left, and the process, user and machine; stopped; stale, if its
-    process is gone without a word; or complete. Any terminal can ask, on another machine too if it sees the folder.
+    A run is running, with its step, the rate, the time that is left, and the process, user and machine;
+    stopped; stale, if its process is gone without a word; or complete. Any terminal can ask, on another
+    machine too if it sees the folder.
     """
     from answermill.pipelines.errors import JobError
     from answermill.pipelines.runs.watch.live import line_of
@@ -151,16 +170,22 @@ def status(run: Run) -> None:
         if len(rows) == 1:
             raise
         damage = e
+
     write_lines([line_of(run, all(row[3].startswith(("complete", "not there")) for row in rows[1:]))])
     widths = [max(len(row[n]) for row in rows) for n in range(3)]
-    write_lines(f"{step:<{widths[0]}}  {folder:<{widths[1]}}  {n:>{widths[2]}}  {state}" for step, folder, n, state in rows)
+    write_lines(
+        f"{step:<{widths[0]}}  {folder:<{widths[1]}}  {n:>{widths[2]}}  {state}"
+        for step, folder, n, state in rows
+    )
     if damage is not None:
         raise damage
 
 
 def keys(
     *,
-    kind: Annotated[Literal["job", "train"], Parameter(name="--of", help="The kind of file: job or train.")] = "job",
+    kind: Annotated[
+        Literal["job", "train"], Parameter(name="--of", help="The kind of file: job or train.")
+    ] = "job",
 ) -> None:
     """List every key of a job file, or of a training file, with its type, default and meaning."""
     if kind == "train":
@@ -171,15 +196,24 @@ def keys(
         from answermill.pipelines.config.job_file import keys as job_keys
 
         listing = job_keys()
+
     for key, value, default, meaning in listing:
-        write_lines([key, f"    {value}, {default if default == 'required' else 'default ' + default}", f"    {meaning}"])
+        write_lines(
+            [
+                key,
+                f"    {value}, {default if default == 'required' else 'default ' + default}",
+                f"    {meaning}",
+            ]
+        )
 
 
 def columns() -> None:
     """Print the data dictionary: every column of every folder."""
     for _, folder in folders():
         write_lines([f"{folder.name}/  {' '.join((folder.record.__doc__ or '').split())}"])
-        write_lines(f"    {name:<32} {kind:<26} {meaning}" for name, kind, meaning in folder.record.describe())
+        write_lines(
+            f"    {name:<32} {kind:<26} {meaning}" for name, kind, meaning in folder.record.describe()
+        )
 
 
 def commands() -> list[Callable[..., object]]:

@@ -1,4 +1,5 @@
-"""The work of the commands that run a job or a step of it: lines for each step, lines and figures meanwhile, a report."""
+"""The work of the commands that run a job or a step of it: lines for each step, lines and figures meanwhile,
+a report."""
 
 from __future__ import annotations
 
@@ -28,20 +29,23 @@ class Outlets:
     log_format: Annotated[
         Literal["text", "json"],
         Parameter(
-            help="Lines on stderr: text, with a bar on a terminal; json: every line an object with time, level and message."
+            help="Lines on stderr: text, with a bar on a terminal; json: every line an object with time, "
+            "level and message."
         ),
     ] = "text"
     metrics: Annotated[
         Path | None,
         Parameter(
-            help="Write the run's figures to this file for Prometheus (node_exporter's textfile collector): when a step ends, "
+            help="Write the run's figures to this file for Prometheus (node_exporter's textfile collector): "
+            "when a step ends, "
             "every half minute, and at the end, with the exit code."
         ),
     ] = None
     report: Annotated[
         bool,
         Parameter(
-            help="Write report.html and report.json at the end; a command of one step does so where they are there already, so "
+            help="Write report.html and report.json at the end; a command of one step does so where they "
+            "are there already, so "
             "that they say what the folders hold now."
         ),
     ] = True
@@ -83,14 +87,17 @@ class JobWork:
     def foresee(self) -> None:
         """Write what the job's steps will read. Raises JobError (2) if there are options for an engine."""
         if options := self.command.beam_options:
-            raise JobError(f"--dry-run does no work, so leave out what follows `--`: {' '.join(options)}", USAGE)
+            raise JobError(
+                f"--dry-run does no work, so leave out what follows `--`: {' '.join(options)}", USAGE
+            )
         job = self._checked(list(job_steps()))
         from answermill.pipelines.steps.chain import foreseen, steps_of
 
         write_lines(foreseen(job, self.out, steps_of(job, self.out)))
 
     def report(self, only_again: bool = False) -> None:
-        """Write the run's report, unless the command is to write none; with `only_again` only if there is one."""
+        """Write the run's report, unless the command is to write none; with `only_again` only if there is
+        one."""
         from answermill.pipelines.specs.registry import REPORT_PAGE
 
         if self.outlets.report and (not only_again or (self.out / REPORT_PAGE).is_file()):
@@ -111,6 +118,7 @@ class JobWork:
         """Begin the file of metrics, if one is wanted; returns a function to call when a step ends."""
         if self.outlets.metrics is None:
             return None
+
         from answermill.pipelines.runs.watch.metrics import MetricsFile
         from answermill.pipelines.runs.watch.progress import sinks
 

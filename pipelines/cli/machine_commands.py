@@ -34,8 +34,9 @@ def completion(
 ) -> None:
     """Print a script that makes the Tab key complete commands and options in a shell.
 
-    In bash: `answermill completion bash > ~/.local/share/bash-completion/completions/answermill`. In zsh write it to a file
-    `_answermill` in a folder of `fpath`, in fish to `~/.config/fish/completions/answermill.fish`.
+    In bash: `answermill completion bash > ~/.local/share/bash-completion/completions/answermill`. In zsh
+    write it to a file `_answermill` in a folder of `fpath`, in fish to
+    `~/.config/fish/completions/answermill.fish`.
     """
     write_lines([app.generate_completion(shell=shell)])
 

@@ -23,14 +23,17 @@ from answermill.pipelines.cli.parameters import (
 from answermill.pipelines.errors import USAGE, JobError
 
 GROUP = Group("Models", sort_key=3)
-SCORES_TO_WEIGH = "The scores to weigh: stages of the run, bm25, dense, fused, log_rank (-log of the rank in retrieval)."
+SCORES_TO_WEIGH = (
+    "The scores to weigh: stages of the run, bm25, dense, fused, log_rank (-log of the rank in retrieval)."
+)
 
 
 def train(job: TrainingFile, *, out: LocalOut, settings: Overrides = ()) -> None:
-    """Train a reranker and write its checkpoint into --out; a training that was stopped continues where it stopped.
+    """Train a reranker and write its checkpoint into --out; a training that was stopped continues where it
+    stopped.
 
-    `answermill keys --of train` lists the keys of a training file. To use the checkpoint, write `checkpoint = "FOLDER"` in
-    `[[rerank.stages]]`, or type `answermill evaluate RERANKER --checkpoint FOLDER`.
+    `answermill keys --of train` lists the keys of a training file. To use the checkpoint, write `checkpoint =
+    "FOLDER"` in `[[rerank.stages]]`, or type `answermill evaluate RERANKER --checkpoint FOLDER`.
     """
     from answermill.pipelines.config.training_file import load_job
 
@@ -47,18 +50,24 @@ def sweep(
     over: Annotated[
         tuple[str, ...],
         Parameter(
-            negative=(), consume_multiple=True, help="One or several keys with their values, e.g. hashing.beta=1,2,5,10,20."
+            negative=(),
+            consume_multiple=True,
+            help="One or several keys with their values, e.g. hashing.beta=1,2,5,10,20.",
         ),
     ],
     out: Annotated[
-        Path, Parameter(help="Folder of the trainings, the table and the plots; it is created if it does not exist.")
+        Path,
+        Parameter(
+            help="Folder of the trainings, the table and the plots; it is created if it does not exist."
+        ),
     ],
     labels: Annotated[
         tuple[Path, ...],
         Parameter(
             negative=(),
             consume_multiple=True,
-            help="Data sets on which each checkpoint is measured; if none is named, only the dev score is written.",
+            help="Data sets on which each checkpoint is measured; if none is named, only the dev score is "
+            "written.",
         ),
     ] = (),
     metrics: Annotated[
@@ -69,9 +78,9 @@ def sweep(
 ) -> None:
     """Train once for each value of a setting, with all other settings as in the file, and plot the results.
 
-    Several keys are swept one after the other, each from the file's own values; a training that two of them share runs once.
-    A finished training does not run again, and one that was stopped continues. --out gets a folder for each training,
-    sweep.json, and a plot for each key, KEY.svg and KEY.png.
+    Several keys are swept one after the other, each from the file's own values; a training that two of them
+    share runs once. A finished training does not run again, and one that was stopped continues. --out gets a
+    folder for each training, sweep.json, and a plot for each key, KEY.svg and KEY.png.
     """
     need("matplotlib", "plots", "a plot")
     check_there(job, *labels)
@@ -86,42 +95,62 @@ class ScheduleAims:
     """Drop schedules to try, and the aims of the best."""
 
     budget: Annotated[
-        float, Parameter(help="Highest cost that a schedule may have; 1 is the cost of every candidate through every layer.")
+        float,
+        Parameter(
+            help="Highest cost that a schedule may have; 1 is the cost of every candidate through every "
+            "layer."
+        ),
     ] = 0.6
     metric: Annotated[
-        Literal["P@1", "MAP", "MRR", "nDCG@10"], Parameter(help="The chosen schedule has the highest value of this metric.")
+        Literal["P@1", "MAP", "MRR", "nDCG@10"],
+        Parameter(help="The chosen schedule has the highest value of this metric."),
     ] = "P@1"
     delta: Annotated[
-        float, Parameter(help="Highest probability that an answerable question loses every correct candidate.")
+        float,
+        Parameter(help="Highest probability that an answerable question loses every correct candidate."),
     ] = 0.05
-    epsilon: Annotated[float, Parameter(help="Highest probability that the guarantee of --delta is wrong.")] = 0.1
+    epsilon: Annotated[
+        float, Parameter(help="Highest probability that the guarantee of --delta is wrong.")
+    ] = 0.1
     grid: Annotated[
         str,
         Parameter(
-            help="Shares to try at each exit but the last, separated by commas. 0 means no exit there; with it the exits "
+            help="Shares to try at each exit but the last, separated by commas. 0 means no exit there; with "
+            "it the exits "
             "are chosen too."
         ),
     ] = "0.1,0.2,0.3,0.4,0.5,0.6"
-    seed: Annotated[int, Parameter(help="Seed of the split of the dev set into the halves that the guarantee needs.")] = 0
+    seed: Annotated[
+        int, Parameter(help="Seed of the split of the dev set into the halves that the guarantee needs.")
+    ] = 0
 
 
 def tune(
     checkpoint: Annotated[str, Parameter(help="Checkpoint of a cascade.")],
     *,
     dev: Annotated[
-        Path, Parameter(help="Labelled data set (see `answermill dataset`) on which schedules are tried and chosen.")
+        Path,
+        Parameter(
+            help="Labelled data set (see `answermill dataset`) on which schedules are tried and chosen."
+        ),
     ],
-    out: Annotated[Path, Parameter(help="Folder for the tables and the plot; it is created if it does not exist.")],
-    held_out: Annotated[Path | None, Parameter(help="Another data set, on which the chosen schedules are checked.")] = None,
+    out: Annotated[
+        Path, Parameter(help="Folder for the tables and the plot; it is created if it does not exist.")
+    ],
+    held_out: Annotated[
+        Path | None, Parameter(help="Another data set, on which the chosen schedules are checked.")
+    ] = None,
     aims: ScheduleAims = ScheduleAims(),
     form: Form = None,
 ) -> None:
-    """Choose how many candidates a cascade drops at each exit: the best within --budget, and the cheapest that keeps --delta.
+    """Choose how many candidates a cascade drops at each exit: the best within --budget, and the cheapest
+    that keeps --delta.
 
-    The model runs once over the dev set; all schedules of the grid are then replayed, exactly, in seconds. --out gets
-    schedules.parquet (every schedule), schedules.json (the chosen ones), cost.svg and cost.png (cost against accuracy), and
-    exit_scores.parquet. The guarantee holds for questions like those of the dev set, on half of which it is tested. It is
-    weaker if the same dev set already chose the checkpoint; --held-out shows by how much.
+    The model runs once over the dev set; all schedules of the grid are then replayed, exactly, in seconds.
+    --out gets schedules.parquet (every schedule), schedules.json (the chosen ones), cost.svg and cost.png
+    (cost against accuracy), and exit_scores.parquet. The guarantee holds for questions like those of the dev
+    set, on half of which it is tested. It is weaker if the same dev set already chose the checkpoint;
+    --held-out shows by how much.
     """
     need("matplotlib", "plots", "a plot")
     check_there(dev, *([held_out] if held_out is not None else []))
@@ -139,41 +168,61 @@ class WeightFit:
     """Settings by which weights are fitted and judged."""
 
     penalty: Annotated[
-        float, Parameter(help="Times the sum of the squared weights: more holds weights nearer to 0, where questions are few.")
+        float,
+        Parameter(
+            help="Times the sum of the squared weights: more holds weights nearer to 0, where questions are "
+            "few."
+        ),
     ] = 0.005
     folds: Annotated[
-        int, Parameter(help="Parts of the questions. Each is ordered by weights that were fitted without it, for the figures.")
+        int,
+        Parameter(
+            help="Parts of the questions. Each is ordered by weights that were fitted without it, for the "
+            "figures."
+        ),
     ] = 5
-    seed: Annotated[int, Parameter(help="Seed of the parts, which are chosen by a hash of the question's id.")] = 0
+    seed: Annotated[
+        int, Parameter(help="Seed of the parts, which are chosen by a hash of the question's id.")
+    ] = 0
 
 
 def weights(
     scored: Annotated[Path, PLACE, Parameter(help="scored/ folder of a run whose stages gave the scores.")],
     *,
-    labels: Annotated[Path, PLACE, Parameter(help="Labels of a dev set, as for `evaluate`. Never those of a test set.")],
+    labels: Annotated[
+        Path, PLACE, Parameter(help="Labels of a dev set, as for `evaluate`. Never those of a test set.")
+    ],
     names: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, help=SCORES_TO_WEIGH)],
     out: Annotated[Path, Parameter(help="The file of weights to write, as JSON.")],
     exits_of: Annotated[
         str | None,
-        Parameter(help="Stage with exits, such as cascade: fit a table for each exit but the last, not a blend's."),
+        Parameter(
+            help="Stage with exits, such as cascade: fit a table for each exit but the last, not a blend's."
+        ),
     ] = None,
     checkpoint: Annotated[
-        Path | None, Parameter(help="Checkpoint of --exits-of, if it is not where the job named it, from the current folder.")
+        Path | None,
+        Parameter(
+            help="Checkpoint of --exits-of, if it is not where the job named it, from the current folder."
+        ),
     ] = None,
     fit: WeightFit = WeightFit(),
 ) -> None:
-    """Fit the weights of a stage of `blend`: how much each score that a candidate has says about its being the answer.
+    """Fit the weights of a stage of `blend`: how much each score that a candidate has says about its being
+    the answer.
 
-    Each score is standardised within its list; the weights are those of a list-wise logistic regression over the questions
-    whose list holds an answer. Prints P@1 and MRR of each score alone and of the blend, which is measured on questions that
-    its weights have not seen, and of the difference. An interval of the difference that holds 0 says that no gain is shown.
+    Each score is standardised within its list; the weights are those of a list-wise logistic regression over
+    the questions whose list holds an answer. Prints P@1 and MRR of each score alone and of the blend, which
+    is measured on questions that its weights have not seen, and of the difference. An interval of the
+    difference that holds 0 says that no gain is shown.
 
-    With --exits-of STAGE the weights are those by which candidates leave at the exits of a cascade: of the exit's own score,
-    `exit`, and of scores that are known before. The model scores what the stage has read again, at all exits; the run must
-    have its retrieved/ folder. The stage then names the file in `weights_file`.
+    With --exits-of STAGE the weights are those by which candidates leave at the exits of a cascade: of the
+    exit's own score, `exit`, and of scores that are known before. The model scores what the stage has read
+    again, at all exits; the run must have its retrieved/ folder. The stage then names the file in
+    `weights_file`.
 
-    A stage names the file: reranker = "blend", weights_file = "FILE". It is refused in a plan where one of the stages has
-    another reranker or another checkpoint.
+    A stage names the file: reranker = "blend", weights_file = "FILE". It is refused in a plan where one of
+    the stages has another reranker or another checkpoint.
     """
     check_there(scored, labels)
     from answermill.pipelines.learn.evaluate.blend_weights import fit_exits_of, fit_run
@@ -181,17 +230,24 @@ def weights(
 
     options = FitOptions(fit.penalty, fit.folds, fit.seed)
     if exits_of is None and checkpoint is not None:
-        raise JobError("--checkpoint is of the stage whose exits are fitted; name it with --exits-of too", USAGE)
+        raise JobError(
+            "--checkpoint is of the stage whose exits are fitted; name it with --exits-of too", USAGE
+        )
+
     if exits_of is None:
         result = fit_run(scored, labels, names, options)
     else:
         result = fit_exits_of(scored, labels, exits_of, names, options, checkpoint=checkpoint)
+
     result.file.write(out)
     write_lines(result.lines())
 
 
-def heads(checkpoint: Annotated[Path, Parameter(help="Checkpoint of a multihead reranker.")], *, out: NewFolder) -> None:
-    """Write each head of a multiple-heads student as a separate checkpoint, OUT/1, OUT/2, …, to use each as a stage."""
+def heads(
+    checkpoint: Annotated[Path, Parameter(help="Checkpoint of a multihead reranker.")], *, out: NewFolder
+) -> None:
+    """Write each head of a multiple-heads student as a separate checkpoint, OUT/1, OUT/2, …, to use each as a
+    stage."""
     check_there(checkpoint)
     from answermill.pipelines.learn.train.heads import write_heads
 
@@ -203,10 +259,14 @@ def export(
     *,
     out: NewFolder,
     exit: Annotated[
-        int | None, Parameter(help="Exit of the cascade at which the exported model ends, from 1; the last if not named.")
+        int | None,
+        Parameter(
+            help="Exit of the cascade at which the exported model ends, from 1; the last if not named."
+        ),
     ] = None,
 ) -> None:
-    """Write a cross-encoder as a folder for sentence-transformers: CrossEncoder(FOLDER).predict(pairs) gives its scores."""
+    """Write a cross-encoder as a folder for sentence-transformers: CrossEncoder(FOLDER).predict(pairs) gives
+    its scores."""
     need("sentence_transformers", "sentence-transformers", "`answermill export`")
     check_there(checkpoint)
     from answermill.pipelines.learn.train.export import export_files

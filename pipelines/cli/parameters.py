@@ -37,28 +37,42 @@ Out: TypeAlias = Annotated[
         help="Folder of the run, or its URL (s3://, gs://, abfs://); it is created if it does not exist.",
     ),
 ]
-LocalOut: TypeAlias = Annotated[Path, Parameter(name="--out", help="Folder of the run; it is created if it does not exist.")]
+LocalOut: TypeAlias = Annotated[
+    Path, Parameter(name="--out", help="Folder of the run; it is created if it does not exist.")
+]
 NewFolder: TypeAlias = Annotated[Path, Parameter(help="Folder to write; if it exists, it must be empty.")]
 Overrides: TypeAlias = Annotated[
     tuple[str, ...],
     Parameter(
-        name="--set", negative=(), consume_multiple=True, help="Settings that replace those of the file, e.g. index.shards=4."
+        name="--set",
+        negative=(),
+        consume_multiple=True,
+        help="Settings that replace those of the file, e.g. index.shards=4.",
     ),
 ]
 Form: TypeAlias = Annotated[
-    str | None, Parameter(help="Form of the data set, if not recognised; `answermill dataset --form list` lists the forms.")
+    str | None,
+    Parameter(
+        help="Form of the data set, if not recognised; `answermill dataset --form list` lists the forms."
+    ),
 ]
 Protocol: TypeAlias = Annotated[
     Literal["raw", "answerable", "clean", "compat"],
     Parameter(
-        help="Questions that count. raw: all; answerable: those with a correct candidate; clean: those with a wrong one as "
-        "well; compat: as the field's posted code counts them. compat is optimistic: use it only to compare with figures that "
+        help="Questions that count. raw: all; answerable: those with a correct candidate; clean: those with "
+        "a wrong one as "
+        "well; compat: as the field's posted code counts them. compat is optimistic: use it only to compare "
+        "with figures that "
         "were computed in this way."
     ),
 ]
 Metrics: TypeAlias = Annotated[
     tuple[str, ...],
-    Parameter(negative=(), consume_multiple=True, help="Metrics to compute: MAP, MRR, and P@k, R@k, nDCG@k with any k."),
+    Parameter(
+        negative=(),
+        consume_multiple=True,
+        help="Metrics to compute: MAP, MRR, and P@k, R@k, nDCG@k with any k.",
+    ),
 ]
 Running: TypeAlias = Annotated[Command, Parameter(parse=False)]
 """The command that runs. `command_line.run` fills it in."""
@@ -67,7 +81,8 @@ CommandLine: TypeAlias = Annotated[App, Parameter(parse=False)]
 
 
 def refuse_urls(value: object) -> None:
-    """Raises JobError (78) if an argument, or what it holds, is a URL that no parameter has taken as a PLACE."""
+    """Raises JobError (78) if an argument, or what it holds, is a URL that no parameter has taken as a
+    PLACE."""
     if isinstance(value, Path) and store_of(value).is_local:
         local_path(value)
     elif isinstance(value, tuple):
@@ -79,7 +94,8 @@ def refuse_urls(value: object) -> None:
 
 
 def check_there(*paths: Path) -> None:
-    """Raises JobError (66) if one of the files or folders is missing, before anything that takes long is loaded."""
+    """Raises JobError (66) if one of the files or folders is missing, before anything that takes long is
+    loaded."""
     for path in paths:
         if not path.exists():
             raise JobError(f"{path}: no such file or folder", INPUT_MISSING)

@@ -24,24 +24,32 @@ def explain(
     *,
     gold: Annotated[
         str | None,
-        Parameter(help="Words of the right answer, in place of the run's labels; letter case and blanks are folded."),
+        Parameter(
+            help="Words of the right answer, in place of the run's labels; letter case and blanks are folded."
+        ),
     ] = None,
     first: Annotated[
-        int, Parameter(help="Number of candidates to show, the best of the plan; right ones are always shown.")
+        int,
+        Parameter(help="Number of candidates to show, the best of the plan; right ones are always shown."),
     ] = 10,
     all: Annotated[bool, Parameter(negative=(), help="Show every candidate.")] = False,
-    json: Annotated[bool, Parameter(negative=(), help="Print one JSON object in place of the table.")] = False,
+    json: Annotated[
+        bool, Parameter(negative=(), help="Print one JSON object in place of the table.")
+    ] = False,
 ) -> None:
-    """Show the way of a question's candidates through retrieval and stages, and where the right answer was lost.
+    """Show the way of a question's candidates through retrieval and stages, and where the right answer was
+    lost.
 
-    For each right answer it says what became of it: not in the corpus; not retrieved; retrieved, but no sentence of the list;
-    dropped by a stage, at which place of how many, and what its score lacked to the last one that stayed; or kept, at which
-    rank. What is right is said by labels/, which `propagate` writes, or by --gold:
+    For each right answer it says what became of it: not in the corpus; not retrieved; retrieved, but no
+    sentence of the list; dropped by a stage, at which place of how many, and what its score lacked to the
+    last one that stayed; or kept, at which rank. What is right is said by labels/, which `propagate` writes,
+    or by --gold:
 
     answermill explain RUN q17 --gold "completed in 1970"
 
-    In the table #3 is a rank, beside the score of the index or stage; `exit 1` says that a candidate left within a stage.
-    Works on runs that are not finished, as far as they have come, and on runs in an object store.
+    In the table #3 is a rank, beside the score of the index or stage; `exit 1` says that a candidate left
+    within a stage. Works on runs that are not finished, as far as they have come, and on runs in an object
+    store.
     """
     if first < 0:
         raise JobError(f"--first {first}: give 0 or more", USAGE)
@@ -60,23 +68,35 @@ def plan(
     out: Annotated[
         Path | None,
         PLACE,
-        Parameter(help="Folder of the run to be: the plan is written there, as plan.json, to be compared with what comes."),
+        Parameter(
+            help="Folder of the run to be: the plan is written there, as plan.json, to be compared with "
+            "what comes."
+        ),
     ] = None,
     rates: Annotated[
         Path | None,
-        Parameter(help="Throughputs of the machine that will run the job, from --save-rates, in place of this one's."),
+        Parameter(
+            help="Throughputs of the machine that will run the job, from --save-rates, in place of this "
+            "one's."
+        ),
     ] = None,
-    save_rates: Annotated[Path | None, Parameter(help="Write this machine's throughputs into this file.")] = None,
+    save_rates: Annotated[
+        Path | None, Parameter(help="Write this machine's throughputs into this file.")
+    ] = None,
     price_per_hour: Annotated[
         float | None, Parameter(help="Price of an hour of the machine, for what the run will cost.")
     ] = None,
-    json: Annotated[bool, Parameter(negative=(), help="Print one JSON object in place of the tables.")] = False,
+    json: Annotated[
+        bool, Parameter(negative=(), help="Print one JSON object in place of the tables.")
+    ] = False,
     settings: Overrides = (),
 ) -> None:
-    """Say what a job will take before it is started: counts, hours by step, bytes by folder, memory of a worker, money.
+    """Say what a job will take before it is started: counts, hours by step, bytes by folder, memory of a
+    worker, money.
 
-    Some pages and questions are drawn by hash, and the job's own steps run on them in a temporary folder, for about a minute of
-    one core. What they became is scaled to the whole input, and what they cost to `workers.processes`. It says what it assumes:
+    Some pages and questions are drawn by hash, and the job's own steps run on them in a temporary folder, for
+    about a minute of one core. What they became is scaled to the whole input, and what they cost to
+    `workers.processes`. It says what it assumes:
 
     answermill plan JOB.toml --price-per-hour 0.40
 
@@ -101,9 +121,12 @@ def plan(
 
 def ask(
     run: Run,
-    *questions: Annotated[str, Parameter(help="The questions; without one they are read from stdin, a line each.")],
+    *questions: Annotated[
+        str, Parameter(help="The questions; without one they are read from stdin, a line each.")
+    ],
     job: Annotated[
-        JobFile | None, Parameter(help="Take the plan, [retrieve] and [rerank], of this job file in place of the run's own.")
+        JobFile | None,
+        Parameter(help="Take the plan, [retrieve] and [rerank], of this job file in place of the run's own."),
     ] = None,
     settings: Overrides = (),
     answers: Annotated[int, Parameter(help="Number of answers to show for each question.")] = 3,
@@ -115,9 +138,9 @@ def ask(
 
     answermill ask RUN "Why is the sea salty?" --set rerank.stages.2.keep=50
 
-    Indexes and models are loaded once, and a line on stderr says how long that took; another one says it of each question. The
-    run needs shards/; its plan is read from its manifests, and the files that the plan names are looked for beside the run.
-    Nothing is written.
+    Indexes and models are loaded once, and a line on stderr says how long that took; another one says it of
+    each question. The run needs shards/; its plan is read from its manifests, and the files that the plan
+    names are looked for beside the run. Nothing is written.
     """
     import time
 

@@ -1,4 +1,5 @@
-"""Commands about a run that is there: its report, its verification and repair, and the removal of leftovers."""
+"""Commands about a run that is there: its report, its verification and repair, and the removal of
+leftovers."""
 
 from __future__ import annotations
 
@@ -19,23 +20,31 @@ def verify(
     run: Run,
     *,
     repair: Annotated[
-        bool, Parameter(negative=(), help="Say which files would be removed, which steps run again, and what to type.")
+        bool,
+        Parameter(
+            negative=(), help="Say which files would be removed, which steps run again, and what to type."
+        ),
     ] = False,
     yes: Annotated[bool, Parameter(negative=(), help="With --repair: remove those files now.")] = False,
     job: Annotated[
-        Path | None, PLACE, Parameter(help="With --repair --yes: the run's job file; those steps then run at once.")
+        Path | None,
+        PLACE,
+        Parameter(help="With --repair --yes: the run's job file; those steps then run at once."),
     ] = None,
 ) -> None:
-    """Compare a finished run, byte for byte and row for row, with what was written. Exits with 65 if anything differs.
+    """Compare a finished run, byte for byte and row for row, with what was written. Exits with 65 if anything
+    differs.
 
-    Every file is read and compared with the SHA-256 that a manifest has of it; a manifest has its own. Files that are missing,
-    and files that no manifest names, are found too. Then the manifests are compared with each other: was each folder made of
-    the one that is there now, and is what came in what went out and what was refused? Then the rows: columns, ids that are
-    there once and lead somewhere, texts that stand in their documents, ranks from 1 to n.
+    Every file is read and compared with the SHA-256 that a manifest has of it; a manifest has its own. Files
+    that are missing, and files that no manifest names, are found too. Then the manifests are compared with
+    each other: was each folder made of the one that is there now, and is what came in what went out and what
+    was refused? Then the rows: columns, ids that are there once and lead somewhere, texts that stand in their
+    documents, ranks from 1 to n.
 
-    A line for each thing that is wrong goes to stdout. Nothing is written without --yes, and what people judge, packs/ and
-    collected/, is never removed. After --job, and where no step has to run, the run is verified again. Memory does not grow
-    with the run. A run in an object store is read there, and not from the copies on this machine.
+    A line for each thing that is wrong goes to stdout. Nothing is written without --yes, and what people
+    judge, packs/ and collected/, is never removed. After --job, and where no step has to run, the run is
+    verified again. Memory does not grow with the run. A run in an object store is read there, and not from
+    the copies on this machine.
     """
     if (yes and not repair) or (job is not None and not yes):
         raise JobError("--yes belongs to --repair, and --job to --repair --yes", USAGE)
@@ -52,17 +61,20 @@ def clean(
 ) -> None:
     """List what killed commands have left in a run and nothing needs; with --yes remove it.
 
-    Half-written files; parts and shards that no manifest names, and no unit of a stopped step; work folders of complete steps;
-    folders that others have replaced. What a stopped step goes on with stays, and so do votes, and files that are none of ours.
-    A run that a command works on is refused (73), and so is a folder in which no step of a run has begun (66). An object store
-    has no locks: give --yes when no command works there.
+    Half-written files; parts and shards that no manifest names, and no unit of a stopped step; work folders
+    of complete steps; folders that others have replaced. What a stopped step goes on with stays, and so do
+    votes, and files that are none of ours. A run that a command works on is refused (73), and so is a folder
+    in which no step of a run has begun (66). An object store has no locks: give --yes when no command works
+    there.
     """
     from answermill.pipelines.look.verify.leftovers import clean as cleaned
     from answermill.pipelines.look.verify.leftovers import leftovers
 
     number = size = 0
     for leftover in cleaned(run) if yes else leftovers(run):
-        write_lines([f"{'removed' if yes else 'leftover':<10} {leftover.path.relative_to(run)}  ({leftover.why})"])
+        write_lines(
+            [f"{'removed' if yes else 'leftover':<10} {leftover.path.relative_to(run)}  ({leftover.why})"]
+        )
         number, size = number + 1, size + leftover.bytes
     what = f"{counted(number, 'leftover')}, {size / 1e6:,.1f} MB"
     advice = f"; `answermill clean {run} --yes` removes them" if number and not yes else ""
@@ -74,7 +86,10 @@ def report(
     other: Annotated[
         Path | None,
         PLACE,
-        Parameter(help="Another run of the same questions: what changed from the first to this one is reported instead."),
+        Parameter(
+            help="Another run of the same questions: what changed from the first to this one is reported "
+            "instead."
+        ),
     ] = None,
     *,
     labels: Annotated[
@@ -82,17 +97,25 @@ def report(
         PLACE,
         Parameter(help="Labels, as for `evaluate`; the run's own labels/sentences if not given and there."),
     ] = None,
-    price_per_hour: Annotated[float | None, Parameter(help="What an hour of one worker costs, in dollars.")] = None,
+    price_per_hour: Annotated[
+        float | None, Parameter(help="What an hour of one worker costs, in dollars.")
+    ] = None,
     seed: Annotated[int, Parameter(help="Seed of the hash that chooses the questions that are shown.")] = 0,
-    show: Annotated[int, Parameter(help="Changed answers of two runs that are shown of each kind: lost, gained, other.")] = 50,
+    show: Annotated[
+        int, Parameter(help="Changed answers of two runs that are shown of each kind: lost, gained, other.")
+    ] = 50,
     out: Annotated[
-        Path | None, PLACE, Parameter(help="Folder to write into; the run's, of two the second's, if not given.")
+        Path | None,
+        PLACE,
+        Parameter(help="Folder to write into; the run's, of two the second's, if not given."),
     ] = None,
 ) -> None:
-    """Write the report of a run, RUN/report.html, and its figures, RUN/report.json; or what changed between two runs.
+    """Write the report of a run, RUN/report.html, and its figures, RUN/report.json; or what changed between
+    two runs.
 
-    `answermill run` does so at its end. The page is one file that loads nothing and runs nothing. Of two runs, compared.html
-    and compared.json hold counts, settings, P@1 and MRR, and the questions whose first answer changed, with both answers.
+    `answermill run` does so at its end. The page is one file that loads nothing and runs nothing. Of two
+    runs, compared.html and compared.json hold counts, settings, P@1 and MRR, and the questions whose first
+    answer changed, with both answers.
     """
     check_there(*(path for path in (run, other, labels) if path is not None))
     if other is None:

@@ -1,4 +1,5 @@
-"""stdout and stderr that never decide a run: what cannot be shown is written otherwise, and what nobody reads is left out."""
+"""stdout and stderr that never decide a run: what cannot be shown is written otherwise, and what nobody reads
+is left out."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from typing import Any, TextIO
 
 
 class LenientStream:
-    """A text stream whose writing never fails. After the first error it writes nothing; `error` is that error.
+    """A text stream whose writing never fails. After the first error it writes nothing; `error` is that
+    error.
 
     Characters that its encoding lacks are written as escapes, e.g. \\xd7 for the multiplication sign.
     """
@@ -43,7 +45,8 @@ class LenientStream:
                 self._close(e)
 
     def _close(self, error: OSError) -> None:
-        """Let the descriptor lead to nowhere, so that what waits in buffers does not fail again when Python ends."""
+        """Let the descriptor lead to nowhere, so that what waits in buffers does not fail again when Python
+        ends."""
         self.error = error
         with suppress(OSError, ValueError):
             descriptor = os.open(os.devnull, os.O_WRONLY)

@@ -28,7 +28,8 @@ class WholeStep:
     job: Job
     sample: Run
     before: dict[str, float]
-    """Readable pages of the input, questions that are asked, and rows of the folders that steps before it write."""
+    """Readable pages of the input, questions that are asked, and rows of the folders that steps before it
+    write."""
     scale: float
     """Items of the whole job for each of the sample's."""
     units: int

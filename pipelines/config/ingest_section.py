@@ -15,81 +15,113 @@ class Ingest(Section):
 
     input: list[str] = Field(
         [],
-        description="WARC, WET, JSONL or Parquet files, plain or gzip: paths, folders, globs, or lists of paths as CommonCrawl "
+        description="WARC, WET, JSONL or Parquet files, plain or gzip: paths, folders, globs, or lists of "
+        "paths as CommonCrawl "
         "has them (warc.paths.gz)",
     )
     paths_root: str = Field(
         "",
-        description="folder or URL below which the paths in lists and in crawl_index are; '' = s3://commoncrawl/ for a list or "
+        description="folder or URL below which the paths in lists and in crawl_index are; '' = "
+        "s3://commoncrawl/ for a list or "
         "index at s3://, else https://data.commoncrawl.org/",
     )
     paths_range: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=2)] = Field(
-        [], description="[first, end]: paths of each list that are read, counted from 0, without `end`; [] = all"
+        [],
+        description="[first, end]: paths of each list that are read, counted from 0, without `end`; [] = all",
     )
     crawl_index: CrawlIndex | None = None
     domains: int = Field(
-        0, ge=0, description="number of registered domains to keep: those with most pages, or domain_list's first; 0 = all"
+        0,
+        ge=0,
+        description="number of registered domains to keep: those with most pages, or domain_list's first; 0 "
+        "= all",
     )
     domain_list: str = Field(
-        "", description="keep pages of the domains of this file: one a line, or the first column but ranks of TSV or CSV"
+        "",
+        description="keep pages of the domains of this file: one a line, or the first column but ranks of "
+        "TSV or CSV",
     )
     block_list: str = Field(
-        "", description="refuse pages of this file's hosts and addresses, one a line: 'example.org', 'example.org/shop'"
+        "",
+        description="refuse pages of this file's hosts and addresses, one a line: 'example.org', "
+        "'example.org/shop'",
     )
     language: str = Field("en", description="ISO 639-1 code of the pages to keep; '' keeps every language")
     language_confidence: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="pages whose language has a lower probability are refused (language_unsure): 0.65, say; 0 refuses none",
+        description="pages whose language has a lower probability are refused (language_unsure): 0.65, say; "
+        "0 refuses none",
     )
     min_words: int = Field(30, ge=0, description="pages with fewer words of main text are refused")
     max_characters: Count = Field(1_000_000, description="pages with a longer main text are refused")
     require_title: bool = Field(True, description="refuse HTML pages without a title")
     quality: list[Literal["c4", "gopher", "fineweb"]] = Field(
         [],
-        description="presets of rules about a page's text, by the corpora they cleaned; each rule is a reject reason",
+        description="presets of rules about a page's text, by the corpora they cleaned; each rule is a "
+        "reject reason",
     )
-    refuse_noindex: bool = Field(False, description="refuse HTML pages whose robots meta tag says noindex or none")
+    refuse_noindex: bool = Field(
+        False, description="refuse HTML pages whose robots meta tag says noindex or none"
+    )
     mask: list[Literal["email", "phone"]] = Field(
-        [], description="what is replaced by [email] or [phone] in the text of pages, before anything is counted in it"
+        [],
+        description="what is replaced by [email] or [phone] in the text of pages, before anything is "
+        "counted in it",
     )
     near_duplicates: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="0.8 or more: of pages whose runs of five words have this Jaccard similarity, only the one with the "
+        description="0.8 or more: of pages whose runs of five words have this Jaccard similarity, only the "
+        "one with the "
         "smallest id is kept; 0 = only pages of equal text are duplicates",
     )
     since: str | None = Field(
         None,
-        description="folder of an earlier run: vanished.tsv lists its documents whose pages are not in this one; with "
+        description="folder of an earlier run: vanished.tsv lists its documents whose pages are not in this "
+        "one; with "
         "near_duplicates, pages near one of its documents, or equal to it, are refused",
     )
     boilerplate: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="0.3, say: paragraphs that stand on at least this share of the pages of their domain are left out of "
+        description="0.3, say: paragraphs that stand on at least this share of the pages of their domain "
+        "are left out of "
         "documents; 0 = none",
     )
     boilerplate_pages: int = Field(
-        10, ge=2, description="pages of its domain that a paragraph must stand on, at the least, to be boilerplate"
+        10,
+        ge=2,
+        description="pages of its domain that a paragraph must stand on, at the least, to be boilerplate",
     )
     passages: Literal["sentences", "dpr"] = Field(
-        "sentences", description="'sentences' packs whole sentences; 'dpr' cuts blocks of exactly passage_words words"
+        "sentences",
+        description="'sentences' packs whole sentences; 'dpr' cuts blocks of exactly passage_words words",
     )
     passage_words: Count = Field(100, description="words that a passage is filled up to")
-    passage_tokens: int = Field(200, ge=10, description="spaCy tokens that no passage exceeds ('sentences' only)")
+    passage_tokens: int = Field(
+        200, ge=10, description="spaCy tokens that no passage exceeds ('sentences' only)"
+    )
     extractor: Literal["blocks", "resiliparse", "trafilatura"] = Field(
         "blocks",
-        description="what extracts main text from HTML: 'blocks' weighs prose, links and the names of elements; 'resiliparse' "
-        "takes less time and leaves more of what surrounds an article in; 'trafilatura' takes longer, and needs "
+        description="what extracts main text from HTML: 'blocks' weighs prose, links and the names of "
+        "elements; 'resiliparse' "
+        "takes less time and leaves more of what surrounds an article in; 'trafilatura' takes longer, and "
+        "needs "
         "`pip install 'answermill[trafilatura]'`",
     )
-    comments: bool = Field(False, description="readers' comments are main text, below an article and in a forum")
-    page_seconds: float = Field(10.0, gt=0, description="CPU seconds at the most for extracting one page's main text")
-    max_reject_share: float = Field(1.0, ge=0, le=1, description="the job fails (65) if a larger share of the pages is refused")
+    comments: bool = Field(
+        False, description="readers' comments are main text, below an article and in a forum"
+    )
+    page_seconds: float = Field(
+        10.0, gt=0, description="CPU seconds at the most for extracting one page's main text"
+    )
+    max_reject_share: float = Field(
+        1.0, ge=0, le=1, description="the job fails (65) if a larger share of the pages is refused"
+    )
 
     @model_validator(mode="after")
     def _has_pages(self) -> Self:
@@ -103,6 +135,7 @@ class Ingest(Section):
     def _near_enough(self) -> Self:
         if 0 < self.near_duplicates < 0.8:
             raise ValueError(
-                f"near_duplicates is 0 or from 0.8 to 1, not {self.near_duplicates:g}: fewer would be found of less similar"
+                f"near_duplicates is 0 or from 0.8 to 1, not {self.near_duplicates:g}: fewer would be found "
+                "of less similar"
             )
         return self

@@ -21,7 +21,8 @@ _PLAIN = (
     ("annotate", "since"),
     ("propagate", "labels"),
 )
-"""(step, key of its section) of each file or folder that is named alone, beside inputs and what stages name."""
+"""(step, key of its section) of each file or folder that is named alone, beside inputs and what stages
+name."""
 
 
 def check_files(job: Job, steps: Sequence[str]) -> None:
@@ -35,10 +36,14 @@ def check_files(job: Job, steps: Sequence[str]) -> None:
 def _named(job: Job) -> Iterator[tuple[str, str, str]]:
     """(step, key, path as it is written) of each file that the job names."""
     for key, patterns in _patterns(job):
-        yield from (("ingest", key, pattern) for pattern in patterns if not any(mark in pattern for mark in "*?["))
+        yield from (
+            ("ingest", key, pattern) for pattern in patterns if not any(mark in pattern for mark in "*?[")
+        )
+
     for step, name in _PLAIN:
         if written := getattr(job.section(step), name, None):
             yield step, f"{step}.{name}", written
+
     for number, stage in enumerate(job.rerank.stages if job.rerank is not None else ()):
         if stage.checkpoint is not None and find(stage.reranker).checkpoint is not None:
             yield "rerank", f"rerank.stages.{number}.checkpoint", stage.checkpoint

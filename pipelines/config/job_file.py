@@ -1,6 +1,7 @@
 """JOB.toml → checked, frozen settings. Every key is declared here once: type, default, bounds and meaning.
 
-Paths are relative to the job file's folder, or URLs of object stores. Configuration is data: nothing in it names code.
+Paths are relative to the job file's folder, or URLs of object stores. Configuration is data: nothing in it
+names code.
 """
 
 from __future__ import annotations
@@ -26,14 +27,16 @@ class Index(Section):
     shards: int = Field(0, ge=0, description="number of shards; 0 = one per passages_per_shard")
     passages_per_shard: Count = Field(
         20_000,
-        description="passages in a shard if `shards` is 0; the default is about ten minutes of a core, so that cores share the "
+        description="passages in a shard if `shards` is 0; the default is about ten minutes of a core, so "
+        "that cores share the "
         "work evenly. More make searching a large corpus faster, and lose nothing when a build is stopped",
     )
     k1: float = Field(0.9, ge=0, description="BM25's k1")
     b: float = Field(0.4, ge=0, le=1, description="BM25's b")
     encoder: str = Field(
         "all-MiniLM-L6-v2",
-        description="dense encoder of passages: the embedded default, a model folder, relative to the job file, or a hub name",
+        description="dense encoder of passages: the embedded default, a model folder, relative to the job "
+        "file, or a hub name",
     )
     question_encoder: str | None = Field(None, description="encoder of questions if it is another one (DPR)")
     encoder_tokens: int = Field(256, ge=8, description="tokens after which a text is cut for the encoder")
@@ -41,17 +44,22 @@ class Index(Section):
         "auto", description="'auto' is bf16 if the processor has it in hardware, else fp32"
     )
     since: str | None = Field(
-        None, description="folder of an earlier run, whose vectors are taken over for passages of the same title and text"
+        None,
+        description="folder of an earlier run, whose vectors are taken over for passages of the same title "
+        "and text",
     )
 
 
 class Retrieve(Section):
     """Questions in, ranked passages out."""
 
-    questions: str = Field(description="TSV or JSONL (question_id, text or question) or Parquet, plain or gzip")
+    questions: str = Field(
+        description="TSV or JSONL (question_id, text or question) or Parquet, plain or gzip"
+    )
     question_rules: Literal["none", "well_formed"] = Field(
         "none",
-        description="'well_formed' refuses what does not begin as a question, is no single sentence, or has blanks to fill",
+        description="'well_formed' refuses what does not begin as a question, is no single sentence, or has "
+        "blanks to fill",
     )
     question_words: Annotated[list[Count], Field(min_length=2, max_length=2)] = Field(
         [3, 30], description="words of a well-formed question: at least, at most"
@@ -60,13 +68,19 @@ class Retrieve(Section):
         None,
         ge=0,
         le=1,
-        description="refuse questions whose column `well_formed`, a model's score from 0 to 1, is not above this",
+        description="refuse questions whose column `well_formed`, a model's score from 0 to 1, is not above "
+        "this",
     )
     max_questions: int = Field(
-        0, ge=0, description="size of a sample, chosen by hash, of the questions that are not refused; 0 = all of them"
+        0,
+        ge=0,
+        description="size of a sample, chosen by hash, of the questions that are not refused; 0 = all of "
+        "them",
     )
     question_seed: int = Field(0, ge=0, description="seed of the sample of `max_questions`")
-    depth: Count = Field(100, description="passages taken per question from each source, and kept after fusion")
+    depth: Count = Field(
+        100, description="passages taken per question from each source, and kept after fusion"
+    )
     sources: Annotated[list[Literal["bm25", "dense"]], Field(min_length=1)] = Field(
         ["bm25", "dense"], description="indexes to search"
     )
@@ -79,11 +93,14 @@ class Rerank(Section):
 
     stages: Annotated[list[RerankStage], Field(min_length=1)] = Field(description="the plan, in order")
     allow_empty: bool = Field(
-        False, description="the step may keep none of its candidates, over all questions; else that is an error (65)"
+        False,
+        description="the step may keep none of its candidates, over all questions; else that is an error "
+        "(65)",
     )
     since: str | None = Field(
         None,
-        description="folder of an earlier run; stages that score each pair by itself take over the scores that a stage of it "
+        description="folder of an earlier run; stages that score each pair by itself take over the scores "
+        "that a stage of it "
         "with the same model and settings has given to the same texts",
     )
 
@@ -91,13 +108,18 @@ class Rerank(Section):
 class Annotate(Section):
     """Scored sentences in, tasks for people and packs for annotation tools out."""
 
-    top: Count = Field(15, description="sentences per question, the best of the plan; then those that left it last")
+    top: Count = Field(
+        15, description="sentences per question, the best of the plan; then those that left it last"
+    )
     random: int = Field(
-        2, ge=0, description="sentences per question drawn from those below the top; 2 or more give standard errors"
+        2,
+        ge=0,
+        description="sentences per question drawn from those below the top; 2 or more give standard errors",
     )
     controls: str | None = Field(
         None,
-        description="TSV, JSONL or Parquet of known labels (question_id, sentence_id or sentence, label), mixed in blindly",
+        description="TSV, JSONL or Parquet of known labels (question_id, sentence_id or sentence, label), "
+        "mixed in blindly",
     )
     control_share: float = Field(
         0.05, ge=0, lt=1, description="share of controls in a question's tasks, if it has known labels"
@@ -110,17 +132,25 @@ class Annotate(Section):
         description="share of the tasks, chosen by hash, that all `annotators` judge; other tasks get one",
     )
     tools: Annotated[list[str], Field(min_length=1)] | None = Field(
-        None, description="annotation tools to write packs for, such as 'label-studio' or 'csv'; all that are known if absent"
+        None,
+        description="annotation tools to write packs for, such as 'label-studio' or 'csv'; all that are "
+        "known if absent",
     )
     predictions: bool = Field(
-        True, description="packs hold the model's score, as a prediction 'correct', which tools may show or choose beforehand"
+        True,
+        description="packs hold the model's score, as a prediction 'correct', which tools may show or "
+        "choose beforehand",
     )
     guidelines: str | None = Field(
         None, description="Markdown file for annotators; ours (correct, sufficient, direct) if absent"
     )
-    since: str | None = Field(None, description="folder of an earlier run; packs leave out the tasks that it asked already")
+    since: str | None = Field(
+        None, description="folder of an earlier run; packs leave out the tasks that it asked already"
+    )
     seed: int = Field(0, description="seed of all random choices in this section")
-    tasks_per_file: int = Field(10_000, ge=1, le=10_000, description="tasks in a file of a pack, which has at most 100 MB")
+    tasks_per_file: int = Field(
+        10_000, ge=1, le=10_000, description="tasks in a file of a pack, which has at most 100 MB"
+    )
 
     @model_validator(mode="after")
     def _each_tool_once(self) -> Self:
@@ -137,12 +167,20 @@ class Propagate(Section):
         description="TSV, JSONL or Parquet: question_id, sentence_id or sentence or both, label (0 or 1); "
         "the run's collected/labels if absent",
     )
-    same_text: bool = Field(False, description="labels by sentence id hold for the sentences of the same text as well")
-    windows: Literal["none", "all", "center", "random"] = Field(
-        "none", description="windows around labelled sentences: all, the one with the sentence in the middle, or one at random"
+    same_text: bool = Field(
+        False, description="labels by sentence id hold for the sentences of the same text as well"
     )
-    window_tokens: int = Field(200, ge=10, description="spaCy tokens that no window of several sentences exceeds")
-    places: Count = Field(5, description="positions in a window that the labelled sentence takes, from the first")
+    windows: Literal["none", "all", "center", "random"] = Field(
+        "none",
+        description="windows around labelled sentences: all, the one with the sentence in the middle, or "
+        "one at random",
+    )
+    window_tokens: int = Field(
+        200, ge=10, description="spaCy tokens that no window of several sentences exceeds"
+    )
+    places: Count = Field(
+        5, description="positions in a window that the labelled sentence takes, from the first"
+    )
     seed: int = Field(0, description="seed of windows = 'random'")
 
 
@@ -165,10 +203,14 @@ class Job(SettingsFile):
     @model_validator(mode="after")
     def _has_a_step(self) -> Self:
         optional = [
-            step for step in job_steps() if step in type(self).model_fields and type(self).model_fields[step].default is None
+            step
+            for step in job_steps()
+            if step in type(self).model_fields and type(self).model_fields[step].default is None
         ]
         if all(self.section(step) is None for step in optional):
-            raise ValueError(f"the job has no step: give at least one of {', '.join(f'[{step}]' for step in optional)}")
+            raise ValueError(
+                f"the job has no step: give at least one of {', '.join(f'[{step}]' for step in optional)}"
+            )
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:  # a class that `job_type` made cannot be found by its name
@@ -176,9 +218,12 @@ class Job(SettingsFile):
 
 
 def job_type(steps: Collection[str]) -> type[Job]:
-    """Job, with the sections of those steps that it does not declare itself. Other steps of the registry stay unread."""
+    """Job, with the sections of those steps that it does not declare itself. Other steps of the registry stay
+    unread."""
     added = {name: spec for name, spec in job_steps().items() if name not in Job.model_fields}
-    fields: dict[str, Any] = {name: (spec.section | None if name in steps else None, None) for name, spec in added.items()}
+    fields: dict[str, Any] = {
+        name: (spec.section | None if name in steps else None, None) for name, spec in added.items()
+    }
     return create_model("Job", __base__=Job, **fields) if added else Job
 
 
@@ -189,7 +234,8 @@ def _restore(settings: Mapping[str, Any], folder: Path) -> Job:
 
 
 def load(path: Path, overrides: Sequence[str] = ()) -> Job:
-    """The job of a TOML file, with `overrides` like 'index.shards=4' or 'rerank.stages.0.keep=20' laid over it.
+    """The job of a TOML file, with `overrides` like 'index.shards=4' or 'rerank.stages.0.keep=20' laid over
+    it.
 
     Raises JobError: 66 if there is no such file, 78 if it is not TOML, or if a key or value in it is wrong.
     """

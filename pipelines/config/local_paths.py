@@ -1,4 +1,5 @@
-"""Where only paths of mounted file systems will do, a URL is refused before anything is created under its name."""
+"""Where only paths of mounted file systems will do, a URL is refused before anything is created under its
+name."""
 
 from __future__ import annotations
 
@@ -12,5 +13,7 @@ def local_path(written: str | Path) -> Path:
     """The path as it is written, `~` replaced. Raises JobError (78) for a URL, such as s3://bucket/run."""
     if scheme_of(written):
         url = Remote(str(written))
-        raise JobError(f"{url}: paths on mounted file systems only here, no URLs; copy it, and give that path", SETTINGS)
+        raise JobError(
+            f"{url}: paths on mounted file systems only here, no URLs; copy it, and give that path", SETTINGS
+        )
     return Path(written).expanduser()

@@ -21,23 +21,28 @@ class StepCode:
     run: Callable[[Job, Path, Sequence[str]], str]
     """Runs the step (job, run folder, Beam's options), unless it is complete; returns its summary line."""
     check: Callable[[Job, Path], object]
-    """Refuses, on the launching machine and before any step runs, what the step would refuse. Raises with what to type."""
+    """Refuses, on the launching machine and before any step runs, what the step would refuse. Raises with
+    what to type."""
     step_of: Callable[[Job, Path], Step[Any]]
-    """The step of the run, which knows its fingerprint; what it reads is complete. Raises with what to type."""
+    """The step of the run, which knows its fingerprint; what it reads is complete. Raises with what to
+    type."""
     run_checked: Callable[[Job, Path, Sequence[str], Any], str] | None = None
-    """As `run`, from what `check` has just returned, so that nothing is looked at twice; None if `run` can use
-    none of it."""
+    """As `run`, from what `check` has just returned, so that nothing is looked at twice; None if `run` can
+    use none of it."""
     is_wanted: Callable[[Job, Path | None], bool] | None = None
     """Whether `answermill run` runs the step; None = if the job has its section."""
     foresee: Callable[[Job], str] | None = None
-    """A line for people on what the step will read, and will ask of stores and servers; for `run --dry-run`."""
+    """A line for people on what the step will read, and will ask of stores and servers; for `run
+    --dry-run`."""
     grow: Callable[[WholeStep], object] | None = None
     """Sets what of a whole job does not grow with the step's items; for `answermill plan`."""
     refuses_first: bool = False
-    """Whether `run` itself begins with the check; then it is not called for the first of the steps that run now."""
+    """Whether `run` itself begins with the check; then it is not called for the first of the steps that run
+    now."""
 
 
 def code_of(spec: StepSpec[Any]) -> StepCode:
-    """The step's code; its module is imported now. The place is a constant of the code: configuration never names one."""
+    """The step's code; its module is imported now. The place is a constant of the code: configuration never
+    names one."""
     code: StepCode = resolve_name(spec.code)
     return code

@@ -1,4 +1,5 @@
-"""A TOML file of settings → a checked, frozen section: overrides laid over it, its keys listed, its mistakes explained."""
+"""A TOML file of settings → a checked, frozen section: overrides laid over it, its keys listed, its mistakes
+explained."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ F = TypeVar("F", bound=SettingsFile)
 
 
 def read(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """The tables of a TOML file, with `overrides` like 'index.shards=4' or 'rerank.stages.0.keep=20' laid over them.
+    """The tables of a TOML file, with `overrides` like 'index.shards=4' or 'rerank.stages.0.keep=20' laid
+    over them.
 
     Raises JobError: 66 if there is no such file, 78 if it is not TOML, or if an override does not fit.
     """
@@ -60,13 +62,15 @@ def read(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
         settings = tomllib.loads(as_path(path).read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise JobError(
-            f"{path}: no such file; `answermill sample` writes a job to start from, `answermill recipe peasi` a training file",
+            f"{path}: no such file; `answermill sample` writes a job to start from, `answermill recipe "
+            "peasi` a training file",
             INPUT_MISSING,
         ) from None
     except (ValueError, RecursionError) as e:  # no TOML, not UTF-8, numbers too long, brackets too deep
         raise JobError(f"{path}: not valid TOML: {e}", SETTINGS) from e
     except OSError as e:
         raise JobError(f"{path}: {e.strerror}" if e.strerror else str(e), INPUT_MISSING) from e
+
     lay_over(settings, overrides)
     return settings
 
@@ -78,11 +82,14 @@ def lay_over(settings: dict[str, Any], overrides: Sequence[str]) -> None:
 
 
 def check(settings: Mapping[str, Any], kind: type[F], path: Path) -> F:
-    """The tables of the file at `path`, checked. Raises JobError (78) with a line for each key or value that is wrong."""
+    """The tables of the file at `path`, checked. Raises JobError (78) with a line for each key or value that
+    is wrong."""
     try:
         checked = kind.model_validate(settings)
     except ValidationError as e:
-        raise JobError("\n".join(f"{path}: {_explain(error, kind, settings)}" for error in e.errors()), SETTINGS) from e
+        raise JobError(
+            "\n".join(f"{path}: {_explain(error, kind, settings)}" for error in e.errors()), SETTINGS
+        ) from e
     checked._folder = as_path(path).resolve().parent
     return checked
 
@@ -101,15 +108,26 @@ def _keys(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str
             if inner is StageSettings:
                 for settings, key, rerankers in further_keys():
                     _, kind, default, meaning = _key(key, settings.model_fields[key])
-                    yield f"{prefix}{name}{repeated}.{key}", kind, default, f"{', '.join(rerankers)}: {meaning}"
+                    yield (
+                        f"{prefix}{name}{repeated}.{key}",
+                        kind,
+                        default,
+                        f"{', '.join(rerankers)}: {meaning}",
+                    )
             continue
+
         key, kind, default, meaning = _key(name, field)
         yield prefix + key, kind, default, meaning
 
 
 def _key(name: str, field: FieldInfo) -> tuple[str, str, str, str]:
     """A field's name, type, default and meaning."""
-    return name, _written(field.annotation), "required" if field.is_required() else repr(field.default), field.description or ""
+    return (
+        name,
+        _written(field.annotation),
+        "required" if field.is_required() else repr(field.default),
+        field.description or "",
+    )
 
 
 def _written(annotation: Any) -> str:
@@ -140,10 +158,12 @@ def _override(settings: dict[str, Any], override: str) -> None:
     key, equals, written = override.partition("=")
     if not equals or not key:
         raise JobError(f"--set {override}: write key=value, e.g. --set index.shards=4", SETTINGS)
+
     try:
         value = tomllib.loads(f"value = {written}")["value"]
     except (ValueError, RecursionError):
         value = written
+
     *parents, last = key.split(".")
     place: Any = settings
     for depth, name in enumerate(parents):
@@ -152,7 +172,10 @@ def _override(settings: dict[str, Any], override: str) -> None:
         elif isinstance(place, dict):
             place = place.setdefault(name, {})
         else:
-            raise JobError(f"--set {override}: {'.'.join(parents[:depth])} is a value, not a section", SETTINGS)
+            raise JobError(
+                f"--set {override}: {'.'.join(parents[:depth])} is a value, not a section", SETTINGS
+            )
+
     if isinstance(place, list):
         place[_position(place, last, override)] = value
     elif isinstance(place, dict):
@@ -163,22 +186,28 @@ def _override(settings: dict[str, Any], override: str) -> None:
 
 def _position(values: list[Any], name: str, override: str) -> int:
     if not name.isdecimal() or int(name) >= len(values):
-        raise JobError(f"--set {override}: no item {name!r}; the job has {len(values)}, counted from 0", SETTINGS)
+        raise JobError(
+            f"--set {override}: no item {name!r}; the job has {len(values)}, counted from 0", SETTINGS
+        )
     return int(name)
 
 
 def _explain(error: Mapping[str, Any], kind: type[BaseModel], settings: Any) -> str:
-    """One line for one pydantic error in `settings`: the key, what is wrong with it, and the nearest known key."""
+    """One line for one pydantic error in `settings`: the key, what is wrong with it, and the nearest known
+    key."""
     location = error["loc"]
     where = ".".join(map(str, location)) or "job"
     if error["type"] == "extra_forbidden":
-        context = error.get("ctx", {})  # a section that is chosen by its content says itself which keys it knows
+        # A section that is chosen by its content says itself which keys it knows.
+        context = error.get("ctx", {})
         known = context.get("known") or list(_fields_at(kind, location[:-1], settings))
         near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
         meant = context.get("hint", f"; did you mean {near[0]!r}?" if near else ".")
         return f"unknown key {where}{meant} Known here: {', '.join(known)}"
+
     if error["type"] == "missing":
         return f"{where} is missing"
+
     value = "" if isinstance(error["input"], dict) else f", not {error['input']!r}"
     return f"{where}: {error['msg'].removeprefix('Value error, ')}{value}"
 

@@ -13,8 +13,9 @@ dev = ["WikiQA-dev.tsv"]
 [train]
 epochs = 3
 
-The first section says what is trained. Its name and its keys are declared by the `Training` of the reranker's entry in the
-registry; several rerankers may share a section, and its key `reranker` then says which. Nothing here imports a model.
+The first section says what is trained. Its name and its keys are declared by the `Training` of the reranker's
+entry in the registry; several rerankers may share a section, and its key `reranker` then says which. Nothing
+here imports a model.
 """
 
 from __future__ import annotations
@@ -40,22 +41,27 @@ class Distil(Section):
     """Teachers, whose logits were written before (MHS §3.2, §3.3)."""
 
     tables: Annotated[list[str], FileName(required=True), Field(min_length=1)] = Field(
-        description="runs or their scored/ folders, or Parquets with a column for each teacher, that hold the training pairs"
+        description="runs or their scored/ folders, or Parquets with a column for each teacher, that hold "
+        "the training pairs"
     )
     teachers: Annotated[list[str], Field(min_length=1)] = Field(
         description="stages or columns, in the order of the heads; their scores must be logits"
     )
     strategy: Literal["single", "sum", "round_robin", "mhs"] = Field(
-        description="one teacher, in every head; the sum of all teachers' losses; each step another teacher; a teacher per head"
+        description="one teacher, in every head; the sum of all teachers' losses; each step another "
+        "teacher; a teacher per head"
     )
-    alpha: float = Field(0.5, ge=0, le=1, description="weight of the labels' loss; 1 - alpha that of the teachers (Eq. 1)")
+    alpha: float = Field(
+        0.5, ge=0, le=1, description="weight of the labels' loss; 1 - alpha that of the teachers (Eq. 1)"
+    )
     tau: float = Field(3.0, gt=0, description="temperature of both softened distributions (Eq. 2, 3)")
     weights: list[Annotated[float, Field(ge=0)]] = Field(
         [], description="λ of each head (mhs, single) or of each teacher (Eq. 4); all 1 if empty"
     )
     loss: Literal["kl", "margin_mse"] = Field(
         "kl",
-        description="what a teacher teaches: its probability of each pair (Eq. 2, 3); or by how much it prefers a question's "
+        description="what a teacher teaches: its probability of each pair (Eq. 2, 3); or by how much it "
+        "prefers a question's "
         "right candidates to its wrong ones",
     )
 
@@ -72,7 +78,8 @@ class Data(Section):
     name: str = Field(description="name of the training data, for the card")
     licence: str = Field(description="licence of the training data, for the card")
     train: Annotated[list[str], FileName(required=True), Field(min_length=1)] = Field(
-        description="data sets, in any format that `answermill dataset` reads; for [peasi] what `answermill passages` writes"
+        description="data sets, in any format that `answermill dataset` reads; for [peasi] what `answermill "
+        "passages` writes"
     )
     dev: Annotated[list[str], FileName(required=True), Field(min_length=1)] = Field(
         description="data sets that the dev score is measured on"
@@ -85,31 +92,45 @@ class Train(Section):
 
     epochs: Count = Field(3, description="passes over the training data")
     batch: Count = Field(1, description="list models: questions per step, with all their candidates")
-    learning_rate: float = Field(2e-4, gt=0, description="highest learning rate; Cosinet takes 2e-4 list-wise, 2e-3 pointwise")
+    learning_rate: float = Field(
+        2e-4, gt=0, description="highest learning rate; Cosinet takes 2e-4 list-wise, 2e-3 pointwise"
+    )
     schedule: Literal["slanted", "linear", "constant"] = Field(
         "slanted", description="slanted triangle; linear warm-up and decay; or a constant rate"
     )
     warm_up: float = Field(0.1, ge=0, lt=1, description="share of the steps in which 'linear' rises")
     weight_decay: float = Field(0.0, ge=0, description="weight decay of AdamW")
-    clip: float | None = Field(None, gt=0, description="greatest norm of a step's gradient; not limited if absent")
-    evaluate_every: int = Field(0, ge=0, description="steps between evaluations; 0 = one at the end of each epoch")
+    clip: float | None = Field(
+        None, gt=0, description="greatest norm of a step's gradient; not limited if absent"
+    )
+    evaluate_every: int = Field(
+        0, ge=0, description="steps between evaluations; 0 = one at the end of each epoch"
+    )
     patience: int | None = Field(
-        None, ge=1, description="evaluations without a better dev score after which training stops; never if absent"
+        None,
+        ge=1,
+        description="evaluations without a better dev score after which training stops; never if absent",
     )
     precision: Literal["fp32", "bf16", "fp16"] = Field(
         "fp32",
-        description="precision of the matrix products; bf16 is faster on processors and graphics cards that have it in "
+        description="precision of the matrix products; bf16 is faster on processors and graphics cards that "
+        "have it in "
         "hardware, fp16 on cards before Ampere",
     )
     accumulate: Count | None = Field(
         None,
-        description="batches of one step, whose mean gradient it takes; processes of torchrun share them. 1 if absent",
+        description="batches of one step, whose mean gradient it takes; processes of torchrun share them. 1 "
+        "if absent",
     )
     metric: str = Field("MAP", description="dev score: MAP, MRR, P@k, nDCG@k")
-    protocol: Literal["raw", "answerable", "clean"] = Field("answerable", description="which dev questions count")
+    protocol: Literal["raw", "answerable", "clean"] = Field(
+        "answerable", description="which dev questions count"
+    )
     seed: int = Field(0, ge=0, description="seed of the initial weights and of the order of the questions")
     threads: Count = Field(1, description="threads of torch on the CPU")
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where it trains; 'auto' = CUDA if there is a device")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="where it trains; 'auto' = CUDA if there is a device"
+    )
 
 
 class TrainJob(SettingsFile):
@@ -139,7 +160,8 @@ class TrainJob(SettingsFile):
         return _sections()[self.section][self.trained.reranker]
 
     def path(self, written: str) -> Path:
-        """A path that is written in the file; the name of a shipped checkpoint, where no file has that name, is its folder."""
+        """A path that is written in the file; the name of a shipped checkpoint, where no file has that name,
+        is its folder."""
         path, shipped = super().path(str(local_path(written))), SHIPPED / written
         return shipped if written in shipped_checkpoints() and not path.exists() else path
 
@@ -169,7 +191,9 @@ class TrainJob(SettingsFile):
     def _check_teachers(self) -> Self:
         if self.distil is not None and not self.training.distils:
             students = sorted(name for name, training in trainings().items() if training.distils)
-            raise ValueError(f"[distil] is for {', '.join(students)}, not for {self.trained.reranker}; leave it out")
+            raise ValueError(
+                f"[distil] is for {', '.join(students)}, not for {self.trained.reranker}; leave it out"
+            )
         return self
 
 
@@ -184,7 +208,8 @@ def load_job(path: Path, overrides: Sequence[str] = ()) -> TrainJob:
 
 
 def keys() -> Iterator[tuple[str, str, str, str]]:
-    """Every key of a training file: (key, type, default, meaning). Rerankers are named if not all of a section have it."""
+    """Every key of a training file: (key, type, default, meaning). Rerankers are named if not all of a
+    section have it."""
     for section, by_name in _sections().items():
         rerankers: dict[tuple[str, str, str, str], list[str]] = {}
         for name, training in by_name.items():
@@ -192,7 +217,13 @@ def keys() -> Iterator[tuple[str, str, str, str]]:
                 values = " or ".join(by_name) if key == "reranker" else kind
                 rerankers.setdefault((key, values, default, meaning), []).append(name)
         for (key, kind, default, meaning), names in rerankers.items():
-            yield f"{section}.{key}", kind, default, meaning if len(names) == len(by_name) else f"{', '.join(names)}: {meaning}"
+            yield (
+                f"{section}.{key}",
+                kind,
+                default,
+                meaning if len(names) == len(by_name) else f"{', '.join(names)}: {meaning}",
+            )
+
     yield from section_keys(TrainJob)
 
 
@@ -233,7 +264,9 @@ def _below(
     return InitErrorDetails(type=error["type"], loc=location, input=error["input"], ctx=error.get("ctx", {}))
 
 
-def _unknown(known: list[str], location: tuple[str | int, ...], value: Any, hint: str | None = None) -> InitErrorDetails:
+def _unknown(
+    known: list[str], location: tuple[str | int, ...], value: Any, hint: str | None = None
+) -> InitErrorDetails:
     context = {"known": known} if hint is None else {"known": known, "hint": hint}
     error = PydanticCustomError("extra_forbidden", "Extra inputs are not permitted", context)
     return InitErrorDetails(type=error, loc=location, input=value)

@@ -12,21 +12,27 @@ from answermill.schemas.section import Count, Section
 class Workers(Section):
     """How the work is carried out on this machine; other runners have their own options."""
 
-    processes: int = Field(1, ge=0, description="worker processes on this machine; 1 = the command's own, 0 = one per core")
+    processes: int = Field(
+        1, ge=0, description="worker processes on this machine; 1 = the command's own, 0 = one per core"
+    )
     tries: Count = Field(
         3,
-        description="how often a unit of work is tried in all, if it fails by an unexpected error, e.g. of a network disk",
+        description="how often a unit of work is tried in all, if it fails by an unexpected error, e.g. of "
+        "a network disk",
     )
     max_failed_units: int = Field(
         0,
         ge=0,
-        description="files of `ingest`, or blocks of questions of `rerank`, that may fail for good: they become rejects, "
-        "unit_failed. More of them, or a unit of another step, end the step with 74 once its other units are done",
+        description="files of `ingest`, or blocks of questions of `rerank`, that may fail for good: they "
+        "become rejects, "
+        "unit_failed. More of them, or a unit of another step, end the step with 74 once its other units "
+        "are done",
     )
     cache_gb: float = Field(
         20.0,
         ge=0,
-        description="gigabytes for copies of what is read from s3://, gs:// and abfs://, on each machine, in the folder that "
+        description="gigabytes for copies of what is read from s3://, gs:// and abfs://, on each machine, "
+        "in the folder that "
         "TMPDIR names; what is in use stays",
     )
     java: str | None = Field(None, description="home folder of a Java 21 or later; found by itself if absent")

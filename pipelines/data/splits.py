@@ -1,7 +1,9 @@
-"""Train, dev and test sets that share nothing: neither a question nor a document stands in two. Pure functions over ids.
+"""Train, dev and test sets that share nothing: neither a question nor a document stands in two. Pure
+functions over ids.
 
-What questions have in common (a labelled document, their words) is a key here; `links` says which keys a question has.
-Near-duplicate questions are found exactly: every pair whose words' Jaccard similarity reaches a threshold.
+What questions have in common (a labelled document, their words) is a key here; `links` says which keys a
+question has. Near-duplicate questions are found exactly: every pair whose words' Jaccard similarity reaches a
+threshold.
 """
 
 from __future__ import annotations
@@ -17,27 +19,34 @@ Key = TypeVar("Key", bound=Hashable)
 Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 CLAIMS: tuple[Split, ...] = ("test", "dev", "train")
-"""Splits in the order in which they take a key that two could have: test, so that the test set is complete."""
+"""Splits in the order in which they take a key that two could have: test, so that the test set is
+complete."""
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _ROUNDING = 1e-9
 _STOPS = (
-    "a an the this that these those there it its i me my we us our you your he him his she her they them their "
-    "is are was were am be been being do does did done has have had can could will would shall should may might must "
+    "a an the this that these those there it its i me my we us our you your he him his she her they them "
+    "their "
+    "is are was were am be been being do does did done has have had can could will would shall should may "
+    "might must "
     "of in on at to from for by with about into as and or but if so than then too very just also please"
 )
 _STOP_WORDS = frozenset(_STOPS.split())
-"""Words without which a question stays itself. Question words are none of them: who wrote it is not when it was written."""
+"""Words without which a question stays itself. Question words are none of them: who wrote it is not when it
+was written."""
 
 
 def split(links: Mapping[str, Iterable[Key]], shares: Sequence[float], seed: int = 0) -> dict[str, Split]:
     """Question → split, with questions that have a key in common, over others too, in the same.
 
-    Groups of such questions, the largest first, those of a size in the order of a hash of the seed and their smallest id,
-    each go to the split that is then furthest below its share of the questions (train, dev, test). No order matters.
+    Groups of such questions, the largest first, those of a size in the order of a hash of the seed and their
+    smallest id, each go to the split that is then furthest below its share of the questions (train, dev,
+    test). No order matters.
     """
     groups = connected(links)
-    order = sorted(groups, key=lambda first: (-len(groups[first]), hashlib.sha256(f"{seed}:{first}".encode()).digest()))
+    order = sorted(
+        groups, key=lambda first: (-len(groups[first]), hashlib.sha256(f"{seed}:{first}".encode()).digest())
+    )
     missing = {name: share * len(links) for name, share in zip(SPLITS, shares, strict=True)}  # questions
     splits: dict[str, Split] = {}
     for first in order:
@@ -61,6 +70,7 @@ def connected(links: Mapping[str, Iterable[Key]]) -> dict[str, list[str]]:
         for key in keys:
             one, other = sorted((root(question), root(first_with.setdefault(key, question))))
             parent[other] = one
+
     groups: dict[str, list[str]] = {}
     for question in sorted(links):
         groups.setdefault(root(question), []).append(question)
@@ -79,15 +89,18 @@ def owners(links: Mapping[str, Iterable[Key]], splits: Mapping[str, Split]) -> d
 
 
 def words_of(question: str) -> frozenset[str]:
-    """The words that tell a question from others: case folded, no punctuation, no stop words; all if there are no others."""
+    """The words that tell a question from others: case folded, no punctuation, no stop words; all if there
+    are no others."""
     words = {word.replace("’", "'").removesuffix("'s") for word in _WORD.findall(question.casefold())}
     return frozenset(words - _STOP_WORDS) or frozenset(words)
 
 
 def near_duplicates(questions: Mapping[str, str], threshold: float = 0.8) -> dict[str, str]:
-    """Question → smallest id of the questions that it hangs together with by near-duplicates, itself included.
+    """Question → smallest id of the questions that it hangs together with by near-duplicates, itself
+    included.
 
-    Two are near-duplicates if the Jaccard similarity of their words is at least the threshold, above 0 and at most 1.
+    Two are near-duplicates if the Jaccard similarity of their words is at least the threshold, above 0 and at
+    most 1.
     """
     same: dict[frozenset[str], list[str]] = defaultdict(list)
     for question in sorted(questions):
@@ -104,16 +117,20 @@ def near_duplicates(questions: Mapping[str, str], threshold: float = 0.8) -> dic
 
 
 def similar(sets: Sequence[Set[str]], threshold: float) -> Iterator[tuple[int, int]]:
-    """All pairs of sets, by number, whose Jaccard similarity is at least the threshold; an empty set is like no other.
+    """All pairs of sets, by number, whose Jaccard similarity is at least the threshold; an empty set is like
+    no other.
 
-    Prefix filtering (Chaudhuri et al. 2006, Bayardo et al. 2007): with the elements in one order, the rarest first, two such
-    sets share one of the first |x| - ⌈t|x|⌉ + 1 of each. Only sets that do are compared, and none is smaller than t|x|.
+    Prefix filtering (Chaudhuri et al. 2006, Bayardo et al. 2007): with the elements in one order, the rarest
+    first, two such sets share one of the first |x| - ⌈t|x|⌉ + 1 of each. Only sets that do are compared, and
+    none is smaller than t|x|.
     """
     if not 0 < threshold <= 1:
         raise ValueError(f"threshold is {threshold}; it must be above 0 and at most 1")
+
     often = Counter(element for each in sets for element in each)
     ordered = [sorted(each, key=lambda element: (often[element], element)) for each in sets]
-    index: dict[str, list[int]] = defaultdict(list)  # element → sets that have it in their prefix, the smallest first
+    # Element → sets that have it in their prefix, the smallest first.
+    index: dict[str, list[int]] = defaultdict(list)
 
     # The smallest first, so that a set meets only sets that are no larger.
     for number in sorted(range(len(sets)), key=lambda n: (len(sets[n]), n)):

@@ -1,8 +1,10 @@
-"""The engine of clusters: all that a step asks for is one pipeline of Apache Beam's, which runs when the block ends.
+"""The engine of clusters: all that a step asks for is one pipeline of Apache Beam's, which runs when the
+block ends.
 
-It runs wherever Beam's own options say: by a job server (Flink, Spark, Dataflow), by workers of a pool that was started
-elsewhere, or in this process. The name DirectRunner means Beam's FnApiRunner: Beam's own would try to download a Go binary
-first, and which engine runs would depend on the pipeline. This module is imported when a command has such options.
+It runs wherever Beam's own options say: by a job server (Flink, Spark, Dataflow), by workers of a pool that
+was started elsewhere, or in this process. The name DirectRunner means Beam's FnApiRunner: Beam's own would
+try to download a Go binary first, and which engine runs would depend on the pipeline. This module is imported
+when a command has such options.
 """
 
 from __future__ import annotations
@@ -37,8 +39,9 @@ from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.runs.watch.stopping import at_work
 
 NEVER_MS = 10**10
-"""Four months, after which a thread sends what it has to send by the clock. Beam's second cuts elements in two, or loses some,
-since it does not wait for the end of the element that is being written; by size, it does."""
+"""Four months, after which a thread sends what it has to send by the clock. Beam's second cuts elements in
+two, or loses some, since it does not wait for the end of the element that is being written; by size, it
+does."""
 
 
 class ListenOptions(PipelineOptions):
@@ -46,7 +49,9 @@ class ListenOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
-        parser.add_argument("--listen_address", default="127.0.0.1", help="Address on which a pool finds the command.")
+        parser.add_argument(
+            "--listen_address", default="127.0.0.1", help="Address on which a pool finds the command."
+        )
 
 
 class BeamEngine:
@@ -59,10 +64,16 @@ class BeamEngine:
         begin = None if after is None else after | f"{label}: when all is done" >> Count.Globally()
         return self._numbers(label, units, begin) | label >> beam.ParDo(_DoWork(work))
 
-    def group(self, label: str, pairs: Sequence[Pairs], work: UnitWork | GroupFunction, every: Units | None = None) -> Pairs:
+    def group(
+        self, label: str, pairs: Sequence[Pairs], work: UnitWork | GroupFunction, every: Units | None = None
+    ) -> Pairs:
         together = list(pairs)
-        if every is not None:  # each value is the only one of a tuple, so that a unit can be a key without any
-            together = [each | f"{label}: values {n}" >> beam.MapTuple(_as_only_one) for n, each in enumerate(together)]
+        # Each value is the only one of a tuple, so that a unit can be a key without any.
+        if every is not None:
+            together = [
+                each | f"{label}: values {n}" >> beam.MapTuple(_as_only_one)
+                for n, each in enumerate(together)
+            ]
             together.append(self._numbers(label, every) | f"{label}: as keys" >> beam.Map(_without_value))
         groups = together | f"{label}: all pairs" >> beam.Flatten() | f"{label}: by key" >> beam.GroupByKey()
         if every is not None:
@@ -70,7 +81,8 @@ class BeamEngine:
         return groups | label >> beam.ParDo(_DoWork(as_work(label, work)))
 
     def _numbers(self, label: str, units: Units, begin: Pairs = None) -> Pairs:
-        """(n,) for each unit, spread over the workers; `begin`: one element, which comes when they may begin."""
+        """(n,) for each unit, spread over the workers; `begin`: one element, which comes when they may
+        begin."""
         begin = self._root | f"{label}: begin" >> beam.Impulse() if begin is None else begin
         numbers = begin | f"{label}: units" >> beam.FlatMap(_pending, units)
         return numbers | f"{label}: over the workers" >> beam.Reshuffle()
@@ -121,13 +133,16 @@ class _DoWork(beam.DoFn):
 def beam_engine(beam_options: Sequence[str], processes: int, units: int) -> Iterator[BeamEngine]:
     """An engine whose pipeline runs when the block ends. Arguments and errors are those of `new_pipeline`.
 
-    An error of a worker is raised as that error. If the command is to stop, the units that are done in its own process end
-    first (Stopped); a job server is asked to cancel the job, which Flink's answers and does not do.
+    An error of a worker is raised as that error. If the command is to stop, the units that are done in its
+    own process end first (Stopped); a job server is asked to cancel the job, which Flink's answers and does
+    not do.
     """
     root = new_pipeline(beam_options, processes, units)
     is_beam_s = isinstance(root.runner, FnApiRunner)
-    is_here = is_beam_s and not root.options.view_as(PortableOptions).environment_type  # of which EXTERNAL is the only one
+    # Of which EXTERNAL is the only one.
+    is_here = is_beam_s and not root.options.view_as(PortableOptions).environment_type
     address = root.options.view_as(ListenOptions).listen_address
+
     try:
         with (
             at_work() if is_here else nullcontext(),
@@ -148,9 +163,9 @@ def beam_engine(beam_options: Sequence[str], processes: int, units: int) -> Iter
 def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1) -> beam.Pipeline:
     """A Beam pipeline that has not run yet.
 
-    `beam_options` are Beam's own, e.g. --runner=FlinkRunner; raises JobError (2) for one that Beam does not know. With
-    --environment_type=EXTERNAL alone `processes` workers of the pool at --environment_config do the work, 0 for one per core,
-    never more than there are `units`.
+    `beam_options` are Beam's own, e.g. --runner=FlinkRunner; raises JobError (2) for one that Beam does not
+    know. With --environment_type=EXTERNAL alone `processes` workers of the pool at --environment_config do
+    the work, 0 for one per core, never more than there are `units`.
     """
     check_options(beam_options)
     _quieten()
@@ -159,22 +174,26 @@ def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1
     known, rest = parser.parse_known_args(list(beam_options))
     if known.runner not in IN_PROCESS:
         return beam.Pipeline(options=PipelineOptions(list(beam_options)))
+
     environment: Environment | None = None
     portable = PipelineOptions(rest).view_as(PortableOptions)
     if portable.environment_type not in (None, "EXTERNAL"):
         raise JobError("without --runner the only --environment_type is EXTERNAL: workers of a pool", USAGE)
+
     if portable.environment_type:
         environment = ExternalEnvironment.from_options(portable)
         rest = [*rest, f"--direct_num_workers={min(processes or os.cpu_count() or 1, units)}"]
     elif PipelineOptions(rest).view_as(DirectOptions).direct_running_mode == "multi_threading":
         rest = [*rest, "--direct_running_mode=in_memory"]  # or Beam takes its own environment of threads
         environment = EmbeddedPythonGrpcEnvironment(None, NEVER_MS, python_sdk_capabilities())
+
     return beam.Pipeline(runner=FnApiRunner(default_environment=environment), options=PipelineOptions(rest))
 
 
 @contextmanager
 def _listening_on(address: str) -> Iterator[None]:
-    """Beam's servers that are started in the block listen on `address`. Beam names all interfaces, and asks for no password."""
+    """Beam's servers that are started in the block listen on `address`. Beam names all interfaces, and asks
+    for no password."""
     start = grpc.server
 
     def server(*arguments: Any, **options: Any) -> grpc.Server:
@@ -192,7 +211,8 @@ def _listening_on(address: str) -> Iterator[None]:
 
 @contextmanager
 def _quiet_connections() -> Iterator[None]:
-    """Threads that read from a connection print nothing when the other side ends: what waits for it gets an error instead."""
+    """Threads that read from a connection print nothing when the other side ends: what waits for it gets an
+    error instead."""
     former = threading.excepthook
 
     def show(failure: threading.ExceptHookArgs) -> None:
@@ -208,15 +228,23 @@ def _quiet_connections() -> Iterator[None]:
 
 def _quieten() -> None:
     """Let Beam neither log nor print what it also raises."""
-    for name in ("runners.common", "runners.worker", "runners.portability.fn_api_runner", "utils.subprocess_server"):
+    for name in (
+        "runners.common",
+        "runners.worker",
+        "runners.portability.fn_api_runner",
+        "utils.subprocess_server",
+    ):
         logging.getLogger(f"apache_beam.{name}").setLevel(logging.CRITICAL)
     for logger in (logging.getLogger(), logging.getLogger("apache_beam.options.pipeline_options")):
         logger.addFilter(_is_news)
-    vars(sdk_worker)["print"] = lambda *_values, **_options: None  # its only call prints a traceback of what is then raised
+    # Its only call prints a traceback of what is then raised.
+    vars(sdk_worker)["print"] = lambda *_values, **_options: None
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """False for a job server's errors, which are raised as well, for each second until it answers, and for guesses at options
-    before it has said its own."""
+    """False for a job server's errors, which are raised as well, for each second until it answers, and for
+    guesses at options before it has said its own."""
     is_error = record.funcName == "read_messages" and record.levelno >= logging.ERROR
-    return not is_error and not record.getMessage().startswith(("Unparseable argument", "Waiting for grpc channel"))
+    return not is_error and not record.getMessage().startswith(
+        ("Unparseable argument", "Waiting for grpc channel")
+    )

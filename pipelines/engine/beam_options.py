@@ -1,5 +1,5 @@
-"""Which options Beam knows. Uses private parts of Beam's and therefore has a separate module; its test names the releases of
-Beam that it was tried with."""
+"""Which options Beam knows. Uses private parts of Beam's and therefore has a separate module; its test names
+the releases of Beam that it was tried with."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from answermill.pipelines.errors import USAGE, JobError
 IN_PROCESS = ("DirectRunner", "FnApiRunner")
 """Runners that run here. Others may pass options on to a job server, which has some that only it knows."""
 ALIKE = 0.92
-"""How like a known option another may be before it counts as a slip; `difflib.SequenceMatcher.ratio`. Of the options that only
-Flink's job server knows, --max_cache_memory_usage_mb_class is the nearest to a known one, with 0.90."""
+"""How like a known option another may be before it counts as a slip; `difflib.SequenceMatcher.ratio`. Of the
+options that only Flink's job server knows, --max_cache_memory_usage_mb_class is the nearest to a known one,
+with 0.90."""
 
 
 def check_options(beam_options: Sequence[str]) -> None:
@@ -28,7 +29,9 @@ def check_options(beam_options: Sequence[str]) -> None:
         options._add_argparse_args(_FirstWins(parser))  # type: ignore[arg-type]  # Beam has no type for what it takes
     known, unknown = parser.parse_known_args(list(beam_options))
     if unknown and (known.runner or "DirectRunner") in IN_PROCESS:
-        raise JobError(f"Beam has no option {' '.join(unknown)}; arguments after -- are passed to Beam", USAGE)
+        raise JobError(
+            f"Beam has no option {' '.join(unknown)}; arguments after -- are passed to Beam", USAGE
+        )
     names = [name for action in parser._actions for name in action.option_strings]
     for argument in unknown:
         for name in difflib.get_close_matches(argument.partition("=")[0], names, 1, ALIKE):

@@ -1,10 +1,10 @@
 """Values that workers emit, on the disk until those of one key are asked for together.
 
-Each process writes its own file, one MessagePack after the other. The command holds 24 bytes for each value: file, begin and
-length; the values of a key are read one at a time.
+Each process writes its own file, one MessagePack after the other. The command holds 24 bytes for each value:
+file, begin and length; the values of a key are read one at a time.
 
-A value is made of numbers, texts, lists, dictionaries (no key is None), tuples, arrays, and named tuples. A file can hold
-nothing else: reading one runs no code, even if others have written it.
+A value is made of numbers, texts, lists, dictionaries (no key is None), tuples, arrays, and named tuples. A
+file can hold nothing else: reading one runs no code, even if others have written it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from answermill.pipelines.engine.protocol import Key
 Written: TypeAlias = list[tuple[Key, int, int]]
 """(key, where its value begins in the file, its length in bytes) of each pair that was written."""
 Places: TypeAlias = "defaultdict[Key, array[int]]"
-"""Key → for each of its values the number of a file, where the value begins in it, and its length, one after the other."""
+"""Key → for each of its values the number of a file, where the value begins in it, and its length, one after
+the other."""
 _MARK = None
 _TUPLE, _NAMED_TUPLE, _ARRAY = range(3)
 
@@ -36,7 +37,8 @@ def no_places() -> Places:
 
 
 class ValueWriter:
-    """The file of the process with this number in a folder; it is created when there is something to write."""
+    """The file of the process with this number in a folder; it is created when there is something to
+    write."""
 
     def __init__(self, folder: Path, number: int) -> None:
         self._folder, self._number = folder, number
@@ -86,8 +88,8 @@ def packed(value: Any) -> bytes:
 
 
 def unpacked(packed_value: bytes) -> Any:
-    """The value; its arrays cannot be written to. Raises ValueError if it is too deep, or names a class that is no
-    named tuple."""
+    """The value; its arrays cannot be written to. Raises ValueError if it is too deep, or names a class that
+    is no named tuple."""
     return msgpack.unpackb(packed_value, object_hook=_restored, strict_map_key=False)
 
 

@@ -1,4 +1,5 @@
-"""The engine of one machine: a loop in the command's own process, or a task at a time for each of several worker processes."""
+"""The engine of one machine: a loop in the command's own process, or a task at a time for each of several
+worker processes."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ class LocalEngine:
     def each(self, label: str, units: Units, work: UnitWork, after: object = None) -> Places:
         return self._do(work, ((number, None) for number in units.pending()))
 
-    def group(self, label: str, pairs: Sequence[Places], work: UnitWork | GroupFunction, every: Units | None = None) -> Places:
+    def group(
+        self, label: str, pairs: Sequence[Places], work: UnitWork | GroupFunction, every: Units | None = None
+    ) -> Places:
         places = no_places()
         for number in every.pending() if every is not None else ():
             places[number]
@@ -67,7 +70,9 @@ class Here:
 @contextmanager
 def local_engine(processes: int, work: Path) -> Iterator[LocalEngine]:
     """An engine for the block; `work`: the step's work folder, in which values are while the block lasts."""
-    folder = Path(tempfile.mkdtemp(prefix="answermill-values-")) if isinstance(work, Remote) else work / "values"
+    folder = (
+        Path(tempfile.mkdtemp(prefix="answermill-values-")) if isinstance(work, Remote) else work / "values"
+    )
     engine = LocalEngine(processes, folder)
     try:
         yield engine

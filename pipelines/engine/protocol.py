@@ -1,7 +1,8 @@
-"""An engine: all that a step needs of whatever carries its work. It does units, and brings values of one key together.
+"""An engine: all that a step needs of whatever carries its work. It does units, and brings values of one key
+together.
 
-`LocalEngine` does the work on this machine, call by call. `BeamEngine` makes one pipeline of all calls, for any of Apache
-Beam's runners. The same units give the same bytes by both.
+`LocalEngine` does the work on this machine, call by call. `BeamEngine` makes one pipeline of all calls, for
+any of Apache Beam's runners. The same units give the same bytes by both.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ GroupFunction: TypeAlias = Callable[[Any, Iterable[Any]], Iterable[tuple[Key, An
 class Units:
     """Units by their numbers, without those that have a report among `but` when the work begins.
 
-    What is sent of them has the same size however many they are: what a unit is, its file, part or range of rows, a function
-    looks up in what it reads when it loads.
+    What is sent of them has the same size however many they are: what a unit is, its file, part or range of
+    rows, a function looks up in what it reads when it loads.
     """
 
     numbers: Callable[[], Iterable[int]]
@@ -47,10 +48,14 @@ class Engine(Protocol):
     """Carries work; `label` names it in the pages of an engine that has some."""
 
     def each(self, label: str, units: Units, work: UnitWork, after: Pairs = None) -> Pairs:
-        """Do each unit, as the element (number,), when all of `after` is done; returns the pairs that they emit."""
+        """Do each unit, as the element (number,), when all of `after` is done; returns the pairs that they
+        emit."""
 
-    def group(self, label: str, pairs: Sequence[Pairs], work: UnitWork | GroupFunction, every: Units | None = None) -> Pairs:
-        """Call `work` with each key and all values that the pairs have for it; returns the pairs that it emits.
+    def group(
+        self, label: str, pairs: Sequence[Pairs], work: UnitWork | GroupFunction, every: Units | None = None
+    ) -> Pairs:
+        """Call `work` with each key and all values that the pairs have for it; returns the pairs that it
+        emits.
 
         `every`: units that are keys also where no pair has them, with no values.
         """

@@ -31,8 +31,9 @@ from answermill.pipelines.runs.watch.stopping import at_work
 def open_engine(beam_options: Sequence[str], processes: int, units: int, work: Path) -> Iterator[Engine]:
     """An engine for the block, at whose end all that it was asked for is done.
 
-    Without `beam_options`, the work is done in this process, or in `processes` workers, 0 for one per core, never more than
-    there are `units`; `work` is the step's work folder. If the command is to stop, the units at work end first (Stopped).
+    Without `beam_options`, the work is done in this process, or in `processes` workers, 0 for one per core,
+    never more than there are `units`; `work` is the step's work folder. If the command is to stop, the units
+    at work end first (Stopped).
     """
     if beam_options:
         level = logging.root.manager.disable
@@ -66,10 +67,12 @@ def carry(
     what: str = "units",
     reject: Callable[[Failure], Report[AnyCounts]] | None = None,
 ) -> Outcome[AnyCounts]:
-    """Give each of the step's `units` that has no report to `work`, by its number, (n,); show progress meanwhile.
+    """Give each of the step's `units` that has no report to `work`, by its number, (n,); show progress
+    meanwhile.
 
-    `sizes`: how many items, which people call `what`, are in each unit by its number; a `Meter` counts them within a unit.
-    Returns what all units have reported. Raises as the work does, and as `Commit.reported`, whose argument `reject` is.
+    `sizes`: how many items, which people call `what`, are in each unit by its number; a `Meter` counts them
+    within a unit. Returns what all units have reported. Raises as the work does, and as `Commit.reported`,
+    whose argument `reject` is.
     """
     sizes = sizes or [1] * units
     pending = units - step.reports.count()
@@ -100,4 +103,6 @@ def naming_what_is_missing(step: Step[Any], units: int) -> Iterator[None]:
         if not isinstance(e, EngineEnded):
             raise
         missing = sorted({*range(units)} - step.reports.numbers())
-        raise EngineEnded(f"{named(step.name, missing)} not done: {e}" if missing else str(e), e.code) from None
+        raise EngineEnded(
+            f"{named(step.name, missing)} not done: {e}" if missing else str(e), e.code
+        ) from None

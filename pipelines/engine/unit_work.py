@@ -1,8 +1,9 @@
-"""What a worker does with a unit of a step: what all functions have in common that do them, whatever engine carries them.
+"""What a worker does with a unit of a step: what all functions have in common that do them, whatever engine
+carries them.
 
-Engines such as Flink, Spark and Dataflow give one process several units at once, on threads. Java's bridge, lazy imports and
-the costs that a model counts are not safe for that. So one lock guards all units of a process; what puts cores to work is more
-processes.
+Engines such as Flink, Spark and Dataflow give one process several units at once, on threads. Java's bridge,
+lazy imports and the costs that a model counts are not safe for that. So one lock guards all units of a
+process; what puts cores to work is more processes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from threading import RLock
 from typing import Any, ClassVar, Protocol
 
 from answermill.files.store import CACHE
-from answermill.pipelines.errors import INTERRUPTED, IO, UNAVAILABLE, JobError, causes, is_unexpected, of_the_disk
+from answermill.pipelines.errors import (
+    INTERRUPTED,
+    IO,
+    UNAVAILABLE,
+    JobError,
+    causes,
+    is_unexpected,
+    of_the_disk,
+)
 from answermill.pipelines.revision import revision
 from answermill.pipelines.runs.counts import Counts
 from answermill.pipelines.runs.manifests.failures import FAILED_UNITS, Failures, Limits
@@ -28,8 +37,8 @@ from answermill.pipelines.runs.watch.stopping import is_asked
 
 _one_at_a_time = RLock()
 _loaded: dict[type[UnitWork], UnitWork] = {}
-"""The last one of each class that loaded. Beam lets go of one that was idle for a minute; what it loaded stays until a unit of
-another step comes to this process."""
+"""The last one of each class that loaded. Beam lets go of one that was idle for a minute; what it loaded
+stays until a unit of another step comes to this process."""
 
 
 class Metrics(Protocol):
@@ -43,7 +52,8 @@ class Metrics(Protocol):
 
 
 class Work:
-    """What a worker does with elements, as an engine sees it; `name` is in messages, and whose metrics are counted."""
+    """What a worker does with elements, as an engine sees it; `name` is in messages, and whose metrics are
+    counted."""
 
     name: str
 
@@ -65,23 +75,24 @@ class Work:
 class UnitWork(Work):
     """Does units of a step; an element is a tuple that begins with the unit's number.
 
-    `work` is the step's work folder; a unit with a report there is skipped, since engines give out the same units again. When
-    the command is to stop every unit is; if units emit something, the pipeline then ends. Errors of a unit say the step and the
-    unit. Subclasses define `work`, and `load` for what a worker process loads once; both run alone in their process, from the
-    first import to the last result.
+    `work` is the step's work folder; a unit with a report there is skipped, since engines give out the same
+    units again. When the command is to stop every unit is; if units emit something, the pipeline then ends.
+    Errors of a unit say the step and the unit. Subclasses define `work`, and `load` for what a worker process
+    loads once; both run alone in their process, from the first import to the last result.
 
-    A unit that fails by an unexpected error is tried again here, as often as the step's limits say. If it fails for good, a
-    record of that is kept in `work`, and other units go on; the command decides what becomes of it (`Commit.reported`).
+    A unit that fails by an unexpected error is tried again here, as often as the step's limits say. If it
+    fails for good, a record of that is kept in `work`, and other units go on; the command decides what
+    becomes of it (`Commit.reported`).
 
-    Of an engine that has metrics: the distribution `unit_milliseconds`, and a counter for each count of the reports that this
-    process has written; a unit that is skipped counts nothing.
+    Of an engine that has metrics: the distribution `unit_milliseconds`, and a counter for each count of the
+    reports that this process has written; a unit that is skipped counts nothing.
     """
 
     skips_reported: ClassVar[bool] = True
     """False if units emit something, so that a later stage of the pipeline waits for it."""
     may_be_missing: ClassVar[bool] = False
-    """Of units that emit something: True if later stages do without that of a unit that fails for good; else it ends the
-    pipeline (74)."""
+    """Of units that emit something: True if later stages do without that of a unit that fails for good; else
+    it ends the pipeline (74)."""
 
     def __init__(self, step: str, work: Path, counts: type[Counts] = Counts) -> None:
         """`counts`: those that the units report."""
@@ -120,14 +131,18 @@ class UnitWork(Work):
 
     def process(self, element: Any, metrics: Metrics | None = None) -> list[Any]:
         unit, *rest = element
+
         with _one_at_a_time, _errors_of(self.place(unit), self._work_folder):
             if is_asked():
                 if self.skips_reported:
                     return []
-                raise JobError("the command is to stop", INTERRUPTED)  # or later stages would do without what it emits
+                # Or later stages would do without what it emits.
+                raise JobError("the command is to stop", INTERRUPTED)
+
             _check_folder(self._work_folder)
             if self.skips_reported and Reports(self._work_folder, self._counts).has(unit):
                 return []
+
             begin = time.monotonic()
             results = self._try(unit, *rest)
             if metrics is not None:
@@ -153,21 +168,25 @@ class UnitWork(Work):
         return None
 
     def _fail(self, unit: int, error: Exception) -> None:
-        """Keep that a unit has failed for good. Raises JobError (74) if the pipeline cannot go on without it."""
+        """Keep that a unit has failed for good. Raises JobError (74) if the pipeline cannot go on without
+        it."""
         failures = Failures(self._work_folder)
         failure = failures.write(unit, error)
         if not (self.skips_reported or self.may_be_missing):
             raise JobError(f"{failure.reason}; the traceback is in {failures.folder}", IO)
 
     def _measure(self, metrics: Metrics, unit: int, seconds: float | None) -> None:
-        """Add a unit that was tried just now to the metrics, whose numbers are whole; `seconds` is None if it has failed."""
+        """Add a unit that was tried just now to the metrics, whose numbers are whole; `seconds` is None if it
+        has failed."""
         if seconds is None:
             metrics.count(FAILED_UNITS, 1)
             return
+
         metrics.measure("unit_milliseconds", round(1000 * seconds))
         report = Reports(self._work_folder, self._counts).read_one(unit) if self.skips_reported else None
         if report is None:
             return
+
         peaks = report.counts.peaks()
         for name, count in report.counts.flat():
             if name in peaks:
@@ -184,7 +203,8 @@ def _check_folder(work: Path) -> None:
 
 @contextmanager
 def _folder_checked(step: str, work: Path) -> Iterator[None]:
-    """A function may hold folders of the run: where they are missing, the error says whether the run is seen at all."""
+    """A function may hold folders of the run: where they are missing, the error says whether the run is seen
+    at all."""
     with _errors_of(step, work):
         try:
             yield
@@ -194,14 +214,17 @@ def _folder_checked(step: str, work: Path) -> Iterator[None]:
 
 
 def _opened(step: str, revision_of_command: str, work: Path, pickled: bytes) -> UnitWork:
-    """A step's function in a worker. Raises JobError: 69 if the worker runs another revision of the package, 74 if it does not
-    see the folder of the run."""
+    """A step's function in a worker. Raises JobError: 69 if the worker runs another revision of the package,
+    74 if it does not see the folder of the run."""
     if revision() != revision_of_command:
         raise JobError(
-            f"{step}: {platform.node()} runs revision {revision()} of answermill, the command {revision_of_command}: install "
-            "the same package on all machines, and type the same command; `answermill doctor` shows what a machine has",
+            f"{step}: {platform.node()} runs revision {revision()} of answermill, the command "
+            f"{revision_of_command}: install "
+            "the same package on all machines, and type the same command; `answermill doctor` shows what a "
+            "machine has",
             UNAVAILABLE,
         )
+
     with _folder_checked(step, work):
         kind, values = pickle.loads(pickled)
     function: UnitWork = kind.__new__(kind)
@@ -211,8 +234,9 @@ def _opened(step: str, revision_of_command: str, work: Path, pickled: bytes) -> 
 
 @contextmanager
 def _errors_of(place: str, work: Path) -> Iterator[None]:
-    """Errors that a user can mend, or that were raised from one, are raised as JobErrors that begin with the place; others get
-    it as a note. So what an engine hands over of an error is enough, whether that is the error or its text.
+    """Errors that a user can mend, or that were raised from one, are raised as JobErrors that begin with the
+    place; others get it as a note. So what an engine hands over of an error is enough, whether that is the
+    error or its text.
 
     An error of the disk that names no file is about the run, whose folder of this step's work is `work`.
     """
@@ -222,7 +246,8 @@ def _errors_of(place: str, work: Path) -> Iterator[None]:
         for cause in causes(e):
             code = cause.code if isinstance(cause, JobError) else getattr(cause, "exit_code", None)
             if isinstance(code, int):
-                raise JobError(f"{place}: {cause}", code) from None  # or the command would show the first of the two
+                # Or the command would show the first of the two.
+                raise JobError(f"{place}: {cause}", code) from None
         for cause in causes(e):
             if isinstance(cause, OSError):
                 raise JobError(f"{place}: {of_the_disk(cause, work.parent.parent)}", IO) from None

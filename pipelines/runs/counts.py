@@ -1,7 +1,8 @@
 """Numbers that a step counts: dataclasses that add up.
 
-A unit of work reports one object, a manifest holds the sum of all, and pages and metrics read its fields. A field is a whole
-number, a mapping of names to numbers or to further counts, or counts themselves. A number is not stored while it is 0.
+A unit of work reports one object, a manifest holds the sum of all, and pages and metrics read its fields. A
+field is a whole number, a mapping of names to numbers or to further counts, or counts themselves. A number is
+not stored while it is 0.
 
 >>> @dataclass(frozen=True)
 ... class Fruit(Counts):
@@ -31,7 +32,8 @@ C = TypeVar("C", bound="Counts")
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """The time that a field counts: the work that took it, the field that says how many items it was done to, and its unit."""
+    """The time that a field counts: the work that took it, the field that says how many items it was done to,
+    and its unit."""
 
     work: str
     item: str
@@ -44,7 +46,8 @@ def by_name() -> Any:
 
 
 def milliseconds(work: str, item: str) -> Any:
-    """A field that counts the milliseconds of some work, such as 'pages parsed', done to the items of another field."""
+    """A field that counts the milliseconds of some work, such as 'pages parsed', done to the items of another
+    field."""
     return field(default=0, metadata={"time": Time(work, item, 1e-3)})
 
 
@@ -57,7 +60,10 @@ class Counts:
     def __add__(self, other: Self) -> Self:
         hints = _hints(type(self))
         return type(self)(
-            **{f.name: _added(hints[f.name], getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
+            **{
+                f.name: _added(hints[f.name], getattr(self, f.name), getattr(other, f.name))
+                for f in fields(self)
+            }
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -163,7 +169,8 @@ def _built(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-_hints: Callable[[Any], dict[str, Any]] = _resolved  # a class is hashable, which `cache` does not see of one with __hash__
+# A class is hashable, which `cache` does not see of one with __hash__.
+_hints: Callable[[Any], dict[str, Any]] = _resolved
 _adapter: Callable[[Any], TypeAdapter[Any]] = _built
 
 

@@ -13,23 +13,25 @@ from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
 from answermill.pipelines.runs.watch.progress import print_line
 
 LOCK = ".lock"
-"""The file in a folder that its process holds. The lock is the operating system's: it ends with the process, however that ends,
-and a file that a killed process left locks nobody out."""
+"""The file in a folder that its process holds. The lock is the operating system's: it ends with the process,
+however that ends, and a file that a killed process left locks nobody out."""
 
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
     """Keep all other processes out of `folder` until the block ends.
 
-    The folder is created if necessary, and then removed again if the block wrote nothing into it. If the file system has no
-    locks, a line on stderr says so. Raises JobError (73) if another process is writing into the folder, or if it is a file.
+    The folder is created if necessary, and then removed again if the block wrote nothing into it. If the file
+    system has no locks, a line on stderr says so. Raises JobError (73) if another process is writing into the
+    folder, or if it is a file.
 
-    A store has no locks, and needs none: names are of contents or attempts, of two reports or manifests the first stays, and
-    nothing is swept before the manifests are there (`Commit.finish`).
+    A store has no locks, and needs none: names are of contents or attempts, of two reports or manifests the
+    first stays, and nothing is swept before the manifests are there (`Commit.finish`).
     """
     if not store_of(folder).has_locks:
         yield
         return
+
     try:
         folder.mkdir(parents=True)
         created = True
@@ -37,15 +39,22 @@ def claimed(folder: Path) -> Iterator[None]:
         if folder.is_file():
             raise JobError(f"{folder} is a file; give a folder", OUTPUT_EXISTS) from None
         created = False
+
     lock = FileLock(folder / LOCK, blocking=False)
     try:
         lock.acquire()
-    except (Timeout, FileExistsError, FileNotFoundError):  # the last two: its process removes the folder at this moment
+    except (
+        Timeout,
+        FileExistsError,
+        FileNotFoundError,
+    ):  # the last two: its process removes the folder at this moment
         raise JobError(
-            f"{folder}: another process is writing here; wait until it ends, or give another --out", OUTPUT_EXISTS
+            f"{folder}: another process is writing here; wait until it ends, or give another --out",
+            OUTPUT_EXISTS,
         ) from None
     except OSError as e:
         print_line(f"{folder} cannot be locked ({e.strerror}): make sure that no other process writes there")
+
     try:
         yield
     finally:

@@ -1,4 +1,5 @@
-"""Messages about a step that cannot go on: which units have failed, and which folders of other jobs are in the way."""
+"""Messages about a step that cannot go on: which units have failed, and which folders of other jobs are in
+the way."""
 
 from __future__ import annotations
 
@@ -23,42 +24,58 @@ def named(step: str, units: Sequence[int]) -> str:
     return f"unit{'s' if len(units) > 1 else ''} {shown} of {step}"
 
 
-def too_many_failed(work: Path, step: str, failures: Sequence[Failure], done: tuple[int, int], may_fail: bool) -> str:
-    """More units have failed than may. `done`: how many units are done, and how many there are; `may_fail`: whether the step
-    could go on without some."""
+def too_many_failed(
+    work: Path, step: str, failures: Sequence[Failure], done: tuple[int, int], may_fail: bool
+) -> str:
+    """More units have failed than may. `done`: how many units are done, and how many there are; `may_fail`:
+    whether the step could go on without some."""
     reasons = "; ".join(f"unit {failure.unit}: {failure.reason}" for failure in failures[:SHOWN])
     more = f"; and {len(failures) - SHOWN} more" if len(failures) > SHOWN else ""
     instead = f", and workers.max_failed_units = {len(failures)} lets it end without them" if may_fail else ""
     return (
-        f"{named(step, [failure.unit for failure in failures])} failed, {done[0]} of {done[1]} are done: {reasons}{more}. The "
+        f"{named(step, [failure.unit for failure in failures])} failed, {done[0]} of {done[1]} are done: "
+        f"{reasons}{more}. The "
         f"tracebacks are in {Failures(work).folder}. The same command tries again what failed{instead}"
     )
 
 
 def conflict(
-    run: Path, spec: StepSpec[Any], others: Mapping[str, Manifest], settings: Mapping[str, Any], inputs: Mapping[str, str]
+    run: Path,
+    spec: StepSpec[Any],
+    others: Mapping[str, Manifest],
+    settings: Mapping[str, Any],
+    inputs: Mapping[str, str],
 ) -> str:
-    """Folders of a step are committed under another fingerprint: in what that job differs, which folders were made of them,
-    and what to type."""
+    """Folders of a step are committed under another fingerprint: in what that job differs, which folders were
+    made of them, and what to type."""
     name, other = next(iter(others.items()))
     followers = following(run, others)
     made_of_them = [
         f"{follower} (its input {', '.join(sorted({*others, *followers} & manifest.inputs.keys()))})"
         for follower, manifest in followers.items()
-        if manifest.step != spec.name and not manifest.maker.command  # what people have judged is in nobody's way
+        # What people have judged is in nobody's way.
+        if manifest.step != spec.name and not manifest.maker.command
     ]
     in_the_way = f"in the way: {', '.join([*others, *made_of_them])}"
     remedy = f"{spec.maker.again(run)}; or give another --out"
-    return f"{run / name} holds the output of another job: {_difference(other, spec, settings, inputs)}; {in_the_way}. {remedy}"
+    return (
+        f"{run / name} holds the output of another job: {_difference(other, spec, settings, inputs)}; "
+        f"{in_the_way}. {remedy}"
+    )
 
 
-def _difference(manifest: Manifest, spec: StepSpec[Any], settings: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
+def _difference(
+    manifest: Manifest, spec: StepSpec[Any], settings: Mapping[str, Any], inputs: Mapping[str, str]
+) -> str:
     """The difference between the step of a manifest and this one."""
     if manifest.step != spec.name:
         return f"{manifest.step} wrote it"
     if manifest.revision != spec.revision:
         revisions = f"revision {manifest.revision} there, {spec.revision} here"
         return f"the code of {spec.name} gives another output since ({revisions})"
-    clauses = [f"settings {clause}" for clause in differences(manifest.settings, json.loads(json.dumps(settings)), "")]
+    clauses = [
+        f"settings {clause}"
+        for clause in differences(manifest.settings, json.loads(json.dumps(settings)), "")
+    ]
     clauses += [f"input {clause}" for clause in differences(manifest.inputs, inputs, "")]
     return shortened(clauses) if clauses else "written with another version's records"

@@ -1,8 +1,9 @@
 """Parquet folders that exist when their manifest does.
 
-A folder of records is `part-*.parquet` and `_manifest.json`. A part is written under a temporary name and then gets, whole, a
-name that contains its content's hash; the manifest, written last, names the parts with rows and SHA-256.
-Readers open what a manifest names and nothing else, and check each part before they read it.
+A folder of records is `part-*.parquet` and `_manifest.json`. A part is written under a temporary name and
+then gets, whole, a name that contains its content's hash; the manifest, written last, names the parts with
+rows and SHA-256. Readers open what a manifest names and nothing else, and check each part before they read
+it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ _PART = re.compile(r"part-|\d+-of-\d+")
 
 
 class _RowGroups(Generic[R]):
-    """A Parquet file that grows by groups of `rows_per_group` rows, so that memory does not grow with the file.
+    """A Parquet file that grows by groups of `rows_per_group` rows, so that memory does not grow with the
+    file.
 
     Records wait in a list until they fill a group, tables in a table; a file is written from one of the two.
     """
@@ -45,13 +47,18 @@ class _RowGroups(Generic[R]):
         self._record, self._rows_per_group = record, rows_per_group
         self._waiting: list[R] = []
         self._waiting_table = record.schema().empty_table()
-        self._file = pa.OSFile(str(file), "wb")  # opened here, since Arrow's writer leaves a file open that it cannot write
+
+        # Opened here, since Arrow's writer leaves a file open that it cannot write.
+        self._file = pa.OSFile(str(file), "wb")
         try:
-            self._writer = pq.ParquetWriter(self._file, record.schema(), compression="zstd", write_page_checksum=True)
+            self._writer = pq.ParquetWriter(
+                self._file, record.schema(), compression="zstd", write_page_checksum=True
+            )
         except BaseException:
             self._file.close()
             file.unlink()
             raise
+
         self.rows = 0
 
     def write(self, rows: Sequence[R]) -> None:
@@ -96,11 +103,14 @@ class _RowGroups(Generic[R]):
 class PartWriter(Generic[R]):
     """Writes a unit's parts of a folder, most often one, row group by row group. Use as a context manager.
 
-    After the block `parts` says what was written. An exception inside leaves no temporary file behind; parts that it had
-    finished before are named by no report. `rows_per_group`: what is read and unpacked to get at one row.
+    After the block `parts` says what was written. An exception inside leaves no temporary file behind; parts
+    that it had finished before are named by no report. `rows_per_group`: what is read and unpacked to get at
+    one row.
     """
 
-    def __init__(self, folder: Path, record: type[R], unit: int, rows_per_group: int = ROWS_PER_GROUP) -> None:
+    def __init__(
+        self, folder: Path, record: type[R], unit: int, rows_per_group: int = ROWS_PER_GROUP
+    ) -> None:
         self._folder, self._record, self._unit, self._rows_per_group = folder, record, unit, rows_per_group
         self._parts: list[Part] = []
         self._begin()
@@ -125,7 +135,8 @@ class PartWriter(Generic[R]):
         self._groups.write(rows)
 
     def write_table(self, rows: pa.Table) -> None:
-        """Append the rows of a table of the record's schema. A part is written by `write` or by this, not by both."""
+        """Append the rows of a table of the record's schema. A part is written by `write` or by this, not by
+        both."""
         self._groups.write_table(rows)
 
     def begin_part(self) -> None:
@@ -136,7 +147,9 @@ class PartWriter(Generic[R]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._end(finish=error is None)
 
     def _begin(self) -> None:
@@ -151,7 +164,8 @@ class PartWriter(Generic[R]):
                 return
             self._groups.finish()
             digest = sha256(self._temporary)
-            number = f".{len(self._parts):04d}" if self._parts else ""  # in a listing of the folder they follow each other
+            # In a listing of the folder they follow each other.
+            number = f".{len(self._parts):04d}" if self._parts else ""
             name = f"part-{self._unit:05d}{number}-{digest[:8]}.parquet"
             size = self._temporary.stat().st_size
             put(self._temporary, self._folder / name)
@@ -184,7 +198,8 @@ class Folder(Generic[R]):
 
     @classmethod
     def open(cls, path: Path, spec: FolderSpec[R]) -> Folder[R]:
-        """The folder at a path. Raises JobError: 66 if there is no manifest, 65 if it holds something else than `spec` says."""
+        """The folder at a path. Raises JobError: 66 if there is no manifest, 65 if it holds something else
+        than `spec` says."""
         folder = cls(path, spec)
         _ = folder.manifest
         return folder
@@ -207,21 +222,28 @@ class Folder(Generic[R]):
 
     @cached_property
     def manifest(self) -> Manifest:
-        """Read once. Raises JobError as `open`, and 74 where a worker sees another folder than the command."""
+        """Read once. Raises JobError as `open`, and 74 where a worker sees another folder than the
+        command."""
         return self._checked(read_manifest(self.path, self.spec.maker, self.run))
 
     def _checked(self, manifest: Manifest | None) -> Manifest:
         path, record, maker = self.path, self.record, self.spec.maker
         if manifest is None:
-            raise JobError(f"{path} is not there or not complete; run {maker.first(self.run)} first", INPUT_MISSING)
+            raise JobError(
+                f"{path} is not there or not complete; run {maker.first(self.run)} first", INPUT_MISSING
+            )
         if manifest.record != record.__name__ or manifest.schema != record.fingerprint():
             raise JobError(
                 f"{path} holds {manifest.record} {manifest.schema}, this version reads {record.__name__} "
                 f"{record.fingerprint()}; {maker.again(manifest.run_of(path))}",
                 BAD_DATA,
             )
+
         if self.sent not in (None, digest_of(manifest)):
-            raise JobError(f"{platform.node()} sees another {path} than the command: do all workers see that folder?", IO)
+            raise JobError(
+                f"{platform.node()} sees another {path} than the command: do all workers see that folder?", IO
+            )
+
         return manifest
 
     def __getstate__(self) -> dict[str, Any]:
@@ -260,7 +282,9 @@ def digest_of(manifest: Manifest) -> str:
     return digest.hexdigest()[:32]
 
 
-def read_batches(folder: Path, part: Part, columns: Sequence[str] | None = None, rows: int = 512) -> Iterator[pa.RecordBatch]:
+def read_batches(
+    folder: Path, part: Part, columns: Sequence[str] | None = None, rows: int = 512
+) -> Iterator[pa.RecordBatch]:
     """The batches of a part that a manifest names. Raises JobError (65) as `checked_once`."""
     with pq.ParquetFile(checked_once(folder, part), page_checksum_verification=True) as file:
         yield from file.iter_batches(batch_size=rows, columns=list(columns) if columns else None)
@@ -273,7 +297,8 @@ def read_part(folder: Path, part: Part, record: type[R]) -> Iterator[R]:
 
 
 def read_rows(folder: Path, part: Part, record: type[R], start: int, stop: int) -> Iterator[R]:
-    """The rows [start, stop) of one part, from 0; only row groups with some are read. Raises as `read_batches`."""
+    """The rows [start, stop) of one part, from 0; only row groups with some are read. Raises as
+    `read_batches`."""
     with pq.ParquetFile(checked_once(folder, part), page_checksum_verification=True) as file:
         first = 0
         for group in range(file.num_row_groups):
@@ -287,8 +312,8 @@ def read_rows(folder: Path, part: Part, record: type[R], start: int, stop: int) 
 
 
 def sweep(folder: Path, named: Collection[str]) -> None:
-    """Remove what an interrupted run left in a folder, which has no manifest: temporary files, tables of a manifest, and parts
-    (shards too) that nothing names."""
+    """Remove what an interrupted run left in a folder, which has no manifest: temporary files, tables of a
+    manifest, and parts (shards too) that nothing names."""
     if folder.is_dir():
         for path in folder.iterdir():
             if is_temporary(path.name) or (is_written_by_a_unit(path.name) and path.name not in named):

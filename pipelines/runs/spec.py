@@ -1,7 +1,9 @@
-"""Descriptions of steps and of the folders that they write: plain values, on which every command about a run is a loop.
+"""Descriptions of steps and of the folders that they write: plain values, on which every command about a run
+is a loop.
 
-A step's own description is in `specs/`; nothing here, or in what keeps manifests, knows the name of one. Records, sections and
-code are named by their place and imported when they are used, so that a list of commands needs none of them.
+A step's own description is in `specs/`; nothing here, or in what keeps manifests, knows the name of one.
+Records, sections and code are named by their place and imported when they are used, so that a list of
+commands needs none of them.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ class Maker:
     def again(self, run: Path, option: str = "redo") -> str:
         """The end of a message: what to type so that the folders are made again.
 
-        `option`: 'redo' is for all of them and what follows from them; 'verify' for the files whose bytes were changed; '' for
-        what every run notices, sizes and files that are missing.
+        `option`: 'redo' is for all of them and what follows from them; 'verify' for the files whose bytes
+        were changed; '' for what every run notices, sizes and files that are missing.
         """
         first = ""
         if self.removes and option == "redo":
@@ -57,7 +59,9 @@ class Maker:
     def first(self, run: Path) -> str:
         """The command to type where the folders are not there yet."""
         return (
-            f"`answermill {self.command.format(run=run)}`" if self.command else f"`answermill {self.step} JOB.toml --out {run}`"
+            f"`answermill {self.command.format(run=run)}`"
+            if self.command
+            else f"`answermill {self.step} JOB.toml --out {run}`"
         )
 
 
@@ -86,7 +90,8 @@ class FolderSpec(Generic[R]):
     filled: Mapping[str, str] = field(default_factory=dict)
     """Fate → the column that has a value in the rows of this fate and in no others."""
     links: Mapping[str, str] = field(default_factory=dict)
-    """Column → the folder that has each of its values as its first key; 'passage.passage_id' is a field of a column."""
+    """Column → the folder that has each of its values as its first key; 'passage.passage_id' is a field of a
+    column."""
     rows: str = ""
     """The field or property of the step's counts that is the number of its rows."""
     same_rows_as: str = ""
@@ -140,7 +145,8 @@ class FolderSpec(Generic[R]):
         return self.open(run) if (self.path(run) / MANIFEST).is_file() else None
 
     def manifest(self, run: Path) -> Manifest | None:
-        """Its manifest; None if it has none. Raises JobError (65) if it is not one that this version wrote."""
+        """Its manifest; None if it has none. Raises JobError (65) if it is not one that this version
+        wrote."""
         from answermill.pipelines.runs.manifests.manifest import read_manifest
 
         return read_manifest(self.path(run), self.maker, run)
@@ -148,8 +154,8 @@ class FolderSpec(Generic[R]):
 
 @dataclass(frozen=True)
 class SealedFile:
-    """A file of a run that no manifest names: its SHA-256 is in itself, beside those of files that it names, or
-    in another file."""
+    """A file of a run that no manifest names: its SHA-256 is in itself, beside those of files that it names,
+    or in another file."""
 
     path: str
     needed_by: str = ""
@@ -196,8 +202,8 @@ class StepSpec(Generic[AnyCounts]):
     revision: int = 1
     """Raised when the step's code changes so that the same input gives another output."""
     units_stand_alone: bool = False
-    """Whether a unit can be done again alone when the step is complete: it needs nothing that other units left in the work
-    folder."""
+    """Whether a unit can be done again alone when the step is complete: it needs nothing that other units
+    left in the work folder."""
     shares_time: bool = False
     """Whether the time that a unit counts is its share of work that was done for many at once."""
     replaced_whole: bool = False
@@ -226,19 +232,27 @@ class StepSpec(Generic[AnyCounts]):
             folder.name
             for folder in self.folders
             if folder.name not in manifests
-            and not (folder.optional and not any(manifest.counts.get("failed_units") for manifest in manifests.values()))
+            and not (
+                folder.optional
+                and not any(manifest.counts.get("failed_units") for manifest in manifests.values())
+            )
         ]
 
     def counts_of(self, manifest: Manifest | None) -> AnyCounts:
-        """The counts that a manifest of it holds; zeros without one. Raises JobError (65) if they are not this version's."""
+        """The counts that a manifest of it holds; zeros without one. Raises JobError (65) if they are not
+        this version's."""
         from answermill.pipelines.errors import BAD_DATA, JobError
 
         try:
             return self.counts.from_json(manifest.counts if manifest is not None else {})
         except ValueError as e:
-            raise JobError(f"the manifest of {self.name} has other counts than this version: {e}", BAD_DATA) from None
+            raise JobError(
+                f"the manifest of {self.name} has other counts than this version: {e}", BAD_DATA
+            ) from None
 
-    def within(self, name: str, folders: tuple[FolderSpec[Any], ...], counts: type[StepCounts]) -> StepSpec[Any]:
+    def within(
+        self, name: str, folders: tuple[FolderSpec[Any], ...], counts: type[StepCounts]
+    ) -> StepSpec[Any]:
         """A pass within the step, which has its own units, folders and counts."""
         maker = replace(self.maker, step=f"{self.name}/{name}")
         return StepSpec(maker, self.about, folders, counts, revision=self.revision)

@@ -1,4 +1,5 @@
-"""A step of a run: what decides its output, its fingerprint, and where its units work. Its commit is in `commit.py`."""
+"""A step of a run: what decides its output, its fingerprint, and where its units work. Its commit is in
+`commit.py`."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from answermill.pipelines.runs.watch.live import WORK as WORK
 from answermill.schemas.record import Record
 
 MARK = "fingerprint"
-"""The file in a step's work folder that says whose it is; a worker that does not see it sees another run folder, or none."""
+"""The file in a step's work folder that says whose it is; a worker that does not see it sees another run
+folder, or none."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,8 @@ class Step(Generic[AnyCounts]):
     inputs: Mapping[str, str]
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state that workers are sent: all but settings and inputs, which grow with the input; the fingerprint stands for
-        them."""
+        """The state that workers are sent: all but settings and inputs, which grow with the input; the
+        fingerprint stands for them."""
         return {**self.__dict__, "_fingerprint": self._fingerprint, "settings": {}, "inputs": {}}
 
     @property
@@ -41,7 +43,11 @@ class Step(Generic[AnyCounts]):
         return self.spec.name
 
     def within(
-        self, name: str, folders: Mapping[str, type[Record]], counts: type[StepCounts], inputs: Mapping[str, str]
+        self,
+        name: str,
+        folders: Mapping[str, type[Record]],
+        counts: type[StepCounts],
+        inputs: Mapping[str, str],
     ) -> Step[Any]:
         """A step within this one, such as a pass, in its work folder; `folders` are there too."""
         specs = tuple(FolderSpec.of(folder, record, self.spec.maker) for folder, record in folders.items())
@@ -49,8 +55,9 @@ class Step(Generic[AnyCounts]):
 
     @property
     def work(self) -> Path:
-        """Where its units report and keep what only the step itself reads; gone when the step is complete. No job with other
-        settings or inputs has the same, so workers that another job left behind do not come across this one's."""
+        """Where its units report and keep what only the step itself reads; gone when the step is complete. No
+        job with other settings or inputs has the same, so workers that another job left behind do not come
+        across this one's."""
         return self.run / WORK / f"{self.name}-{self.fingerprint()[:8]}"
 
     @property
@@ -80,7 +87,8 @@ def work_folders(run: Path, step: str) -> list[Path]:
 
 
 def state_of(run: Path, step: str) -> str:
-    """What a step that is not complete does, for people: 'has not run', 'is running or was stopped, with 3 units done'."""
+    """What a step that is not complete does, for people: 'has not run', 'is running or was stopped, with 3
+    units done'."""
     begun = work_folders(run, step)
     if not begun:
         return "has not run"

@@ -51,8 +51,10 @@ TASKS: FolderSpec[Task] = FolderSpec(
 
 ANNOTATE = StepSpec(
     MAKER,
-    "Read scored/ and retrieved/; write tasks/, and packs/ for Label Studio, Argilla, Prodigy and spreadsheets.\n\n"
-    "A job without [annotate] gets the defaults: the 15 best sentences of each question, and 2 random ones below them.",
+    "Read scored/ and retrieved/; write tasks/, and packs/ for Label Studio, Argilla, Prodigy and "
+    "spreadsheets.\n\n"
+    "A job without [annotate] gets the defaults: the 15 best sentences of each question, and 2 random ones "
+    "below them.",
     (TASKS,),
     AnnotateCounts,
     settings="answermill.pipelines.config.job_file:Annotate",

@@ -1,4 +1,5 @@
-"""Candidates, a command: labelled data sets in; a run of their questions and candidates out, in other steps' folders."""
+"""Candidates, a command: labelled data sets in; a run of their questions and candidates out, in other steps'
+folders."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ class CandidatesCounts(StepCounts):
     candidates: int = 0
 
 
-MAKER = Maker("candidates", command="candidates FILE --out {run}", removes=("documents", "questions", "retrieved"))
+MAKER = Maker(
+    "candidates", command="candidates FILE --out {run}", removes=("documents", "questions", "retrieved")
+)
 DOCUMENTS = replace(ingest.DOCUMENTS, maker=MAKER, rows="")
 """Stays empty: a data set has no pages."""
 QUESTIONS = replace(retrieve.QUESTIONS, maker=MAKER)

@@ -1,4 +1,5 @@
-"""Collect, a command that follows annotate: exports of annotation tools in; annotations, resolved labels and conflicts out."""
+"""Collect, a command that follows annotate: exports of annotation tools in; annotations, resolved labels and
+conflicts out."""
 
 from __future__ import annotations
 
@@ -51,7 +52,10 @@ class CollectCounts(StepCounts):
     strata: Mapping[str, LabelCounts] = by_name()
     """Stratum → its resolved labels."""
 
-    sums: ClassVar[Mapping[str, tuple[str, ...]]] = {"annotations": ("votes", "rejects"), "tasks": ("tasks_by_fate",)}
+    sums: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "annotations": ("votes", "rejects"),
+        "tasks": ("tasks_by_fate",),
+    }
 
     @property
     def tasks_by_fate(self) -> int:
@@ -81,7 +85,11 @@ LABELS: FolderSpec[ResolvedLabel] = FolderSpec(
     rows="labelled",
 )
 CONFLICTS: FolderSpec[Conflict] = FolderSpec(
-    f"{COLLECTED}/conflicts", "answermill.schemas.annotation:Conflict", MAKER, links={"task_id": "tasks"}, rows="conflicts"
+    f"{COLLECTED}/conflicts",
+    "answermill.schemas.annotation:Conflict",
+    MAKER,
+    links={"task_id": "tasks"},
+    rows="conflicts",
 )
 COLLECT_REJECTS: FolderSpec[Rejected] = FolderSpec(
     f"{COLLECTED}/rejects", "answermill.schemas.corpus:Rejected", MAKER, rows="rejects"

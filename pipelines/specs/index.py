@@ -1,4 +1,5 @@
-"""Index: passages in; shards out, each with a Lucene and a FAISS index, and codes of its sentences where a stage wants them."""
+"""Index: passages in; shards out, each with a Lucene and a FAISS index, and codes of its sentences where a
+stage wants them."""
 
 from __future__ import annotations
 
@@ -37,7 +38,12 @@ class IndexCounts(StepCounts):
 
 
 SHARDS: FolderSpec[Passage] = FolderSpec(
-    "shards", "answermill.schemas.corpus:Passage", MAKER, rows="passages", same_rows_as="passages", part_is_folder=True
+    "shards",
+    "answermill.schemas.corpus:Passage",
+    MAKER,
+    rows="passages",
+    same_rows_as="passages",
+    part_is_folder=True,
 )
 
 INDEX = StepSpec(

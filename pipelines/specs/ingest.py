@@ -16,7 +16,8 @@ MAKER = Maker("ingest")
 INPUTS = SealedFile("inputs.json", needed_by="documents")
 """What is known of each input file, such as its digest and its date."""
 DOMAINS = "domains.tsv"
-"""The domains that were chosen, beside documents/, each with its pages in the crawl; not there if all are kept."""
+"""The domains that were chosen, beside documents/, each with its pages in the crawl; not there if all are
+kept."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,9 @@ PASSAGES: FolderSpec[Passage] = FolderSpec(
     rows="passages",
     cut_from="documents",
 )
-REJECTS: FolderSpec[Rejected] = FolderSpec("rejects", "answermill.schemas.corpus:Rejected", MAKER, rows="rejects")
+REJECTS: FolderSpec[Rejected] = FolderSpec(
+    "rejects", "answermill.schemas.corpus:Rejected", MAKER, rows="rejects"
+)
 
 INGEST = StepSpec(
     MAKER,

@@ -11,7 +11,13 @@ from answermill.pipelines.runs.spec import FolderSpec, Maker, StepSpec
 
 if TYPE_CHECKING:
     from answermill.schemas.corpus import Rejected
-    from answermill.schemas.labels import DocumentLabel, LabelConflict, PassageLabel, SentenceLabel, WindowLabel
+    from answermill.schemas.labels import (
+        DocumentLabel,
+        LabelConflict,
+        PassageLabel,
+        SentenceLabel,
+        WindowLabel,
+    )
 
 MAKER = Maker("propagate")
 
@@ -51,7 +57,9 @@ DOCUMENT_LABELS: FolderSpec[DocumentLabel] = _labels(
 )
 WINDOW_LABELS: FolderSpec[WindowLabel] = _labels("windows", "WindowLabel", doc_id="documents")
 LABEL_CONFLICTS: FolderSpec[LabelConflict] = _labels("conflicts", "LabelConflict")
-LABEL_REJECTS: FolderSpec[Rejected] = FolderSpec("labels/rejects", "answermill.schemas.corpus:Rejected", MAKER, rows="rejects")
+LABEL_REJECTS: FolderSpec[Rejected] = FolderSpec(
+    "labels/rejects", "answermill.schemas.corpus:Rejected", MAKER, rows="rejects"
+)
 
 PROPAGATE = StepSpec(
     MAKER,

@@ -16,7 +16,9 @@ from answermill.pipelines.specs.rerank import RERANK
 from answermill.pipelines.specs.retrieve import RETRIEVE
 
 AnyStep: TypeAlias = StepSpec[Any]
-SPECS: dict[str, AnyStep] = {spec.name: spec for spec in (INGEST, INDEX, RETRIEVE, RERANK, ANNOTATE, COLLECT, PROPAGATE)}
+SPECS: dict[str, AnyStep] = {
+    spec.name: spec for spec in (INGEST, INDEX, RETRIEVE, RERANK, ANNOTATE, COLLECT, PROPAGATE)
+}
 """Name → what writes folders of a run, in the order in which they run: the steps of a job, and `collect`."""
 STAND_INS: dict[str, AnyStep] = {CANDIDATES.name: CANDIDATES}
 """Commands that write the folders of some steps in their place."""

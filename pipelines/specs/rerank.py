@@ -1,4 +1,5 @@
-"""Rerank: retrieved passages in; scored candidates, with what each stage said of them, and the best answers out."""
+"""Rerank: retrieved passages in; scored candidates, with what each stage said of them, and the best answers
+out."""
 
 from __future__ import annotations
 
@@ -53,7 +54,11 @@ class StageCounts(Counts):
     @property
     def missing(self) -> dict[str, int]:
         """Part of a candidate that the stage reads, such as 'title' → candidates that do not have it."""
-        return {name.removeprefix(_WITHOUT): n for name, n in self.costs.items() if name.startswith(_WITHOUT) and n}
+        return {
+            name.removeprefix(_WITHOUT): n
+            for name, n in self.costs.items()
+            if name.startswith(_WITHOUT) and n
+        }
 
 
 @dataclass(frozen=True)

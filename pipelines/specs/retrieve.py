@@ -1,4 +1,5 @@
-"""Retrieve: questions and shards in; the questions that were asked, and the passages that were found for each, out."""
+"""Retrieve: questions and shards in; the questions that were asked, and the passages that were found for
+each, out."""
 
 from __future__ import annotations
 

@@ -43,11 +43,14 @@ class Run:
         return cls(path, manifests, unreadable)
 
     def refuse_none(self) -> None:
-        """Raises JobError (66) if nothing of a run is in the folder, (65) if one of its manifests cannot be read."""
+        """Raises JobError (66) if nothing of a run is in the folder, (65) if one of its manifests cannot be
+        read."""
         for error in self.unreadable.values():
             raise error
         if not self.manifests and not any(work_folders(self.path, step) for step in SPECS):
-            raise JobError(f"no run in {self.path}; `answermill run JOB.toml --out {self.path}` makes one", INPUT_MISSING)
+            raise JobError(
+                f"no run in {self.path}; `answermill run JOB.toml --out {self.path}` makes one", INPUT_MISSING
+            )
 
     def __getitem__(self, spec: FolderSpec[R]) -> Folder[R]:
         """A committed folder. Raises JobError as `FolderSpec.open`."""
@@ -69,7 +72,8 @@ class Run:
         return bool(written) and not any(absent for _, absent in self.lacking(spec))
 
     def lacking(self, spec: StepSpec[Any]) -> Iterator[tuple[AnyStep, list[str]]]:
-        """(writer, folders that it has not committed) of each step or command that wrote a folder of the step."""
+        """(writer, folders that it has not committed) of each step or command that wrote a folder of the
+        step."""
         for name in dict.fromkeys(manifest.step for manifest in self.of(spec).values()):
             writer = spec_of(name) or spec
             yield writer, writer.absent({n: m for n, m in self.manifests.items() if m.step == name})
@@ -80,5 +84,6 @@ class Run:
         return spec.counts_of(own[0] if own and self.is_complete(spec) else None)
 
     def state(self, spec: StepSpec[Any]) -> str:
-        """For people, what a step that is not complete does: 'has not run', 'is running or was stopped, with 3 units done'."""
+        """For people, what a step that is not complete does: 'has not run', 'is running or was stopped, with
+        3 units done'."""
         return state_of(self.path, spec.name)

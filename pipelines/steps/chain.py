@@ -35,8 +35,8 @@ ABSENT = "not there"
 def steps_of(job: Job, run: Path | None = None) -> list[str]:
     """The steps that `answermill run` runs: those that the job has settings for.
 
-    Shards are built if questions are to be retrieved, and labels are propagated if the job names a file or the run already has
-    collected/labels.
+    Shards are built if questions are to be retrieved, and labels are propagated if the job names a file or
+    the run already has collected/labels.
     """
     return [name for name in job_steps() if _is_wanted(name, job, run)]
 
@@ -56,8 +56,8 @@ def check(job: Job, run: Path, steps: Sequence[str], run_now: bool = False) -> A
 
     Returns what the check of the first step has returned, for its `StepCode.run_checked`.
 
-    `run_now`: the steps run next, and nothing is removed before, so that a first one which begins with its own check
-    is not asked twice.
+    `run_now`: the steps run next, and nothing is removed before, so that a first one which begins with its
+    own check is not asked twice.
 
     Raises JobError, JavaMissing or ModelMissing, with what to type.
     """
@@ -74,8 +74,8 @@ def check(job: Job, run: Path, steps: Sequence[str], run_now: bool = False) -> A
 
 
 def _run_step(job: Job, run: Path, name: str, beam_options: Sequence[str], checked: Any) -> str:
-    """Run a step; returns its summary line. `checked`: what its check has just returned, None if other steps ran
-    since."""
+    """Run a step; returns its summary line. `checked`: what its check has just returned, None if other steps
+    ran since."""
     code = _code(name)
     if checked is None or code.run_checked is None:
         return code.run(job, run, beam_options)
@@ -83,7 +83,8 @@ def _run_step(job: Job, run: Path, name: str, beam_options: Sequence[str], check
 
 
 def foreseen(job: Job, run: Path, steps: Sequence[str]) -> Iterator[str]:
-    """What the steps will read, a line each, of those that can say so; nothing is run or written. Raises as `check`."""
+    """What the steps will read, a line each, of those that can say so; nothing is run or written. Raises as
+    `check`."""
     check(job, as_path(run).absolute(), steps)
     for name in steps:
         if (foresee := _code(name).foresee) is not None:
@@ -91,23 +92,28 @@ def foreseen(job: Job, run: Path, steps: Sequence[str]) -> Iterator[str]:
 
 
 def _check_steps_before(job: Job, run: Path, name: str, planned: Sequence[str]) -> None:
-    """Refuse a step that cannot begin before two or more others have run, besides those that are planned to run before it. Of
-    one the step itself says so. Raises JobError (66) with all of them."""
+    """Refuse a step that cannot begin before two or more others have run, besides those that are planned to
+    run before it. Of one the step itself says so. Raises JobError (66) with all of them."""
     missing = [each for each in _missing_before(name, run) if each not in planned]
     if len(missing) < 2:
         return
+
     without = [f"[{each}]" for each in missing if job.section(each) is None]
     way_out = (
-        f"the job has no {', '.join(without)}: add it, or copy {' and '.join(SPECS[name].reads)} from a run that has it"
+        f"the job has no {', '.join(without)}: add it, or copy {' and '.join(SPECS[name].reads)} from a run "
+        "that has it"
         if without
         else f"`answermill run JOB.toml --out {run}` does them in order, {name}, and what else the job has"
     )
     steps = f"{', '.join(missing[:-1])} and {missing[-1]}"
-    raise JobError(f"{name} reads {run / SPECS[name].reads[0]}: {steps} must run first; {way_out}", INPUT_MISSING)
+    raise JobError(
+        f"{name} reads {run / SPECS[name].reads[0]}: {steps} must run first; {way_out}", INPUT_MISSING
+    )
 
 
 def _missing_before(name: str, run: Path) -> list[str]:
-    """The steps that must run before this one can, in order: they write what it reads, or what they read, and the run lacks."""
+    """The steps that must run before this one can, in order: they write what it reads, or what they read, and
+    the run lacks."""
     missing = makers([folder for folder in SPECS[name].reads if not (run / folder / MANIFEST).exists()])
     every = {*missing, *(each for maker in missing for each in _missing_before(maker, run))}
     return [step for step in job_steps() if step in every]
@@ -123,7 +129,8 @@ def run_steps(
     verify: str | None = None,
     ended: Callable[[str, float], object] | None = None,
 ) -> Iterator[str]:
-    """Check, then run the steps in order; yields each one's summary line as it ends. `ended` hears its name and its seconds.
+    """Check, then run the steps in order; yields each one's summary line as it ends. `ended` hears its name
+    and its seconds.
 
     `redo`: a step whose output is removed first, with what was made of it by the steps that now run; the
     first line yielded says what is removed, before it is. `verify`: a step of whose output every byte is
@@ -137,14 +144,17 @@ def run_steps(
     for option, step in (("redo", redo), ("verify", verify)):
         if step is not None and step not in job_steps():
             raise JobError(f"--{option} {step}: the steps are {', '.join(job_steps())}", USAGE)
+
     if redo or verify:
         steps = [name for name in job_steps() if name in {*steps, redo, verify}]
     checked = check(job, run, steps, run_now=redo is None)
+
     with claimed(run), Live(run) as live:
         if redo is not None:
             removal = Removal.of(run, redo, steps)
             yield removal.summary()
             removal.carry_out()
+
         for name in steps:
             live.begin(name)
             began = time.monotonic()
@@ -159,7 +169,8 @@ def run_steps(
 
 
 def _remove_changed(job: Job, run: Path, step: str) -> None:
-    """Compare every byte of a step's output and remove the files that were changed, a line for each on stderr.
+    """Compare every byte of a step's output and remove the files that were changed, a line for each on
+    stderr.
 
     Raises JobError (73), and removes nothing, if the output is another job's.
     """
@@ -171,8 +182,8 @@ def _remove_changed(job: Job, run: Path, step: str) -> None:
 
 
 def _remove_leftovers(run: Path, step: str) -> None:
-    """Remove what a command has left that was killed after the last unit of a step, which is complete now: its work folder, and
-    half-written files beside its folders, such as answers.jsonl."""
+    """Remove what a command has left that was killed after the last unit of a step, which is complete now:
+    its work folder, and half-written files beside its folders, such as answers.jsonl."""
     for work in work_folders(run, step):
         remove_tree(work)
     for folder in SPECS[step]:
@@ -184,8 +195,8 @@ def _remove_leftovers(run: Path, step: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What is removed so that a step and what follows from it are made again. What people have written, packs/ and collected/,
-    stays."""
+    """What is removed so that a step and what follows from it are made again. What people have written,
+    packs/ and collected/, stays."""
 
     run: Path
     steps: Sequence[str]
@@ -203,7 +214,11 @@ class Removal:
         """
         outputs = {name: [folder.name for folder in SPECS[name]] for name in steps[steps.index(first) :]}
         followers = following(run, outputs[first]).keys() | Run.open(run).unreadable.keys()
-        removed = [name for name, written in outputs.items() if name == first or any(each in followers for each in written)]
+        removed = [
+            name
+            for name, written in outputs.items()
+            if name == first or any(each in followers for each in written)
+        ]
         present = [folder for name in removed for folder in outputs[name] if (run / folder).is_dir()]
         manifests = committed(run)
         files = [part.file for name in present if name in manifests for part in manifests[name].beside]
@@ -212,12 +227,14 @@ class Removal:
     def summary(self) -> str:
         """One line for people: every folder, with its rows if it is complete."""
         manifests = committed(self.run)
-        rows = [f"{name} ({manifests[name].rows:,} rows)" if name in manifests else name for name in self.folders]
+        rows = [
+            f"{name} ({manifests[name].rows:,} rows)" if name in manifests else name for name in self.folders
+        ]
         return f"redo       {', '.join(self.steps)}; removes {', '.join([*rows, *self.files]) or 'nothing'}"
 
     def carry_out(self) -> None:
-        """Remove it all. The manifests go first, the last step's before those of the steps before it, so that a kill leaves a
-        run whose complete folders were made of complete folders."""
+        """Remove it all. The manifests go first, the last step's before those of the steps before it, so that
+        a kill leaves a run whose complete folders were made of complete folders."""
         for folder in reversed(self.folders):
             (self.run / folder / MANIFEST).unlink(missing_ok=True)
         for name in self.steps:
@@ -230,7 +247,8 @@ class Removal:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder; of one that is a link, as where it was moved to a larger disk, the content, so that the link stays."""
+    """Remove a folder; of one that is a link, as where it was moved to a larger disk, the content, so that
+    the link stays."""
     if not store_of(folder).is_local:
         remove_tree(folder)
         return
@@ -242,17 +260,24 @@ def _remove(folder: Path) -> None:
 
 
 def status(run: Path) -> Iterator[tuple[str, str, str, str]]:
-    """The content of a run folder: (step, folder, rows, state) per folder; the sizes of all files are compared.
+    """The content of a run folder: (step, folder, rows, state) per folder; the sizes of all files are
+    compared.
 
-    Raises JobError: 66 if there is no such folder, or no run in it; after the last row 65 if a file is damaged or missing.
+    Raises JobError: 66 if there is no such folder, or no run in it; after the last row 65 if a file is
+    damaged or missing.
     """
     opened = Run.open(run)
     run = opened.path
     rows: list[tuple[str, str, str, str]] = []
     remedies: dict[str, None] = {}
+
     for name, spec in SPECS.items():
         begun = work_folders(run, name)
-        absent = f"begun, {len(units_done(begun[0]))} units done{_failed(len(Failures(begun[0]).read()))}" if begun else ABSENT
+        absent = (
+            f"begun, {len(units_done(begun[0]))} units done{_failed(len(Failures(begun[0]).read()))}"
+            if begun
+            else ABSENT
+        )
         for folder in spec:
             manifest = opened.get(folder)
             if folder.name in opened.unreadable:
@@ -271,6 +296,7 @@ def status(run: Path) -> Iterator[tuple[str, str, str, str]]:
 
     if all(state == ABSENT for _, _, _, state in rows) and Running.read(run) is None:
         raise JobError(f"no run in {run}; `answermill run JOB.toml --out {run}` makes one", INPUT_MISSING)
+
     yield from rows
     if remedies:
         raise JobError(f"{run} is damaged; {'; '.join(remedies)}", BAD_DATA)

@@ -46,7 +46,8 @@ class CheckedPlan:
     models: Mapping[str, str]
     """As `model_inputs`."""
     files: Mapping[str, str]
-    """'KEY of STAGE' → SHA-256 of each file that a stage names, such as one of weights; not of a missing one."""
+    """'KEY of STAGE' → SHA-256 of each file that a stage names, such as one of weights; not of a missing
+    one."""
     codes: Mapping[str, str]
     """Key of a stage that reads stored codes → their digest (`sentence_codes.codes_digest`)."""
 
@@ -69,6 +70,7 @@ class CheckedPlan:
             for number, stage in enumerate(settings.stages)
             if (digest := sentence_codes.codes_digest(job, number, stage, models)) is not None
         }
+
         return cls(job, settings, models, files, codes)
 
     @property
@@ -96,7 +98,8 @@ def load_stages(
     run: Path | None = None,
     indexes: tuple[str, ...] | None = None,
 ) -> list[Stage]:
-    """The plan with its models loaded; with `run` the codes in its shards, whose checksums were compared before.
+    """The plan with its models loaded; with `run` the codes in its shards, whose checksums were compared
+    before.
 
     `indexes`: as `Resources.indexes`; those of the job or the run if None.
 
@@ -104,6 +107,7 @@ def load_stages(
     models = plan.model_of_stage
     indexes = indexes or searched(plan.job, run)
     loaded = list[Stage]()
+
     for stage, before in zip(plan.stages, stages_before(plan.stages, models), strict=True):
         try:
             digest = plan.codes.get(stage.key)
@@ -118,7 +122,9 @@ def load_stages(
             reranker = _load(plan, resources, run if codes is not None else None)
         except ValueError as e:
             raise JobError(f"rerank.stages.{len(loaded)}: {e}", SETTINGS) from e
+
         loaded.append(Stage(stage.key, reranker, stage.keep, resources.checkpoint))
+
     return loaded
 
 
@@ -140,8 +146,8 @@ def _load(plan: CheckedPlan, resources: Resources, run: Path | None) -> Reranker
 def check_stages(job: Job, run: Path | None = None) -> CheckedPlan:
     """The plan, checked, and loaded here once before any worker does; the dense encoder is only looked for.
 
-    Raises JobError (78) if a checkpoint is missing or unusable, or as `sentence_codes.check_stored`; ModelMissing if the
-    encoder is needed and cannot be had.
+    Raises JobError (78) if a checkpoint is missing or unusable, or as `sentence_codes.check_stored`;
+    ModelMissing if the encoder is needed and cannot be had.
     """
     sentence_codes.check_stored(job, run)
     plan = CheckedPlan.of(job)
@@ -150,8 +156,8 @@ def check_stages(job: Job, run: Path | None = None) -> CheckedPlan:
 
 
 def load_without_encoder(plan: CheckedPlan, run: Path | None) -> list[Stage]:
-    """The plan with its models loaded, to be looked at and not run: the encoder is only looked for, and no codes
-    are read.
+    """The plan with its models loaded, to be looked at and not run: the encoder is only looked for, and no
+    codes are read.
 
     Raises as `load_stages`, ModelMissing if the encoder is needed and cannot be had.
     """
@@ -165,9 +171,11 @@ def load_without_encoder(plan: CheckedPlan, run: Path | None) -> list[Stage]:
 
 
 def stage_models(rerankers: Mapping[str, str], inputs: Mapping[str, str]) -> dict[str, str | None]:
-    """Key of each stage → digest of its model; None if it has none. `rerankers`: key → reranker; `inputs`: `model_inputs`,
-    which a manifest of scored/ has too."""
-    encoder = ", ".join(digest for name, digest in sorted(inputs.items()) if name.startswith("encoder ")) or None
+    """Key of each stage → digest of its model; None if it has none. `rerankers`: key → reranker; `inputs`:
+    `model_inputs`, which a manifest of scored/ has too."""
+    encoder = (
+        ", ".join(digest for name, digest in sorted(inputs.items()) if name.startswith("encoder ")) or None
+    )
     return {
         key: encoder if find(reranker).uses_encoder else inputs.get(f"checkpoint of {key}")
         for key, reranker in rerankers.items()
@@ -175,7 +183,8 @@ def stage_models(rerankers: Mapping[str, str], inputs: Mapping[str, str]) -> dic
 
 
 def searched(job: Job, run: Path | None) -> tuple[str, ...] | None:
-    """The indexes in which the job searches, or in which the run's passages were found; None if neither says it."""
+    """The indexes in which the job searches, or in which the run's passages were found; None if neither says
+    it."""
     if job.retrieve is not None:
         return tuple(job.retrieve.sources)
     manifest = RETRIEVED.manifest(run) if run is not None else None

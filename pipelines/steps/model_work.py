@@ -12,7 +12,8 @@ from answermill.pipelines.steps.models import WORKER_THREADS, command_threads, u
 
 
 class ModelWork(UnitWork):
-    """Does units by models: on `command_threads` in the command's own process, on WORKER_THREADS in any other."""
+    """Does units by models: on `command_threads` in the command's own process, on WORKER_THREADS in any
+    other."""
 
     def __init__(self, step: str, work: Path, counts: type[Counts] = Counts) -> None:
         super().__init__(step, work, counts)
@@ -23,5 +24,6 @@ class ModelWork(UnitWork):
 
 
 def _this_process() -> tuple[str, int]:
-    """Machine and number of this process: in containers the number alone is that of processes elsewhere, too."""
+    """Machine and number of this process: in containers the number alone is that of processes elsewhere,
+    too."""
     return platform.node(), os.getpid()

@@ -1,5 +1,5 @@
-"""Models of a job: where they run, on how many threads, one copy of each in a worker process, and what they add to a step's
-fingerprint: the settings that decide their numbers, and the content of their files."""
+"""Models of a job: where they run, on how many threads, one copy of each in a worker process, and what they
+add to a step's fingerprint: the settings that decide their numbers, and the content of their files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from weakref import WeakValueDictionary
 
 from answermill.files.atomic_files import sha256
 from answermill.files.model_files import SUMS
-from answermill.indexing.shards.dense import DEFAULT, Encoder, EncoderOptions, Transformer, find_model, load_encoder
+from answermill.indexing.shards.dense import (
+    DEFAULT,
+    Encoder,
+    EncoderOptions,
+    Transformer,
+    find_model,
+    load_encoder,
+)
 from answermill.indexing.shards.jvm import anserini_jar, find_java
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import SETTINGS, JobError
@@ -47,8 +54,8 @@ def device_of(setting: Device) -> Literal["cpu", "cuda"]:
 
 
 def precision_of(setting: PrecisionSetting, device: str) -> Precision:
-    """The dense encoder's precision: the setting, with 'auto' = bf16 on graphics cards that multiply it natively and on
-    processors with AMX, else fp32."""
+    """The dense encoder's precision: the setting, with 'auto' = bf16 on graphics cards that multiply it
+    natively and on processors with AMX, else fp32."""
     import torch
 
     if setting != "auto":
@@ -64,13 +71,16 @@ def emulates(precision: Literal["bf16", "fp16"], device: str) -> bool:
     """Whether it is computed without hardware for it, which takes several times as long as fp32."""
     import torch
 
-    return device == "cpu" and not any(there for name, there in torch.cpu.get_capabilities().items() if precision in name)
+    return device == "cpu" and not any(
+        there for name, there in torch.cpu.get_capabilities().items() if precision in name
+    )
 
 
 def use_threads(threads: int = WORKER_THREADS) -> None:
-    """Set torch's threads for this process, and FAISS's for this thread. A worker calls it before it loads or uses a model;
-    loading a model never does. No number of threads changes a row: see `ranking.transformer.encoder.exact_windows`, and
-    `DenseIndex.search`, which computes the scores of what FAISS finds anew."""
+    """Set torch's threads for this process, and FAISS's for this thread. A worker calls it before it loads or
+    uses a model; loading a model never does. No number of threads changes a row: see
+    `ranking.transformer.encoder.exact_windows`, and `DenseIndex.search`, which computes the scores of what
+    FAISS finds anew."""
     import faiss
     import torch
 
@@ -85,10 +95,12 @@ def command_threads() -> int:
 
 
 def shared(key: Hashable, load: Callable[[], Model]) -> Model:
-    """The object that this process has loaded under the key, or `load()`; it goes when nobody holds it any longer.
+    """The object that this process has loaded under the key, or `load()`; it goes when nobody holds it any
+    longer.
 
-    The key names all that decides the object: its kind, its settings, and the `folder_digest` of its files. The object must be
-    one that can be referred to weakly (so no list or tuple). Safe to call from several threads.
+    The key names all that decides the object: its kind, its settings, and the `folder_digest` of its files.
+    The object must be one that can be referred to weakly (so no list or tuple). Safe to call from several
+    threads.
     """
     with _loading:
         model = _loaded.get(key)
@@ -98,8 +110,9 @@ def shared(key: Hashable, load: Callable[[], Model]) -> Model:
 
 
 def load_transformer(folder: Path, limit: int, device: str, precision: Precision) -> Transformer:
-    """What computes the dense encoder: the packed encoder that the rerankers run on, if it knows the folder's model (BERT,
-    RoBERTa, ELECTRA, DPR); else, for such as MPNet, Hugging Face's own forward over padded texts."""
+    """What computes the dense encoder: the packed encoder that the rerankers run on, if it knows the folder's
+    model (BERT, RoBERTa, ELECTRA, DPR); else, for such as MPNet, Hugging Face's own forward over padded
+    texts."""
     from answermill.ranking.transformer.text_vectors import PackedTransformer, why_not_packed
 
     if why_not_packed(folder) is None:
@@ -118,18 +131,24 @@ def dense_encoder(
     device: Device = "auto",
     precision: PrecisionSetting = "auto",
 ) -> Encoder:
-    """An encoder of passages and questions, loaded once in this process. Raises ModelMissing if it cannot be had."""
+    """An encoder of passages and questions, loaded once in this process. Raises ModelMissing if it cannot be
+    had."""
     place = device_of(device)
     kind = precision_of(precision, place)
-    digests = tuple(folder_digest(find_model(each, beside)) for each in (name, question_name) if each is not None)
+    digests = tuple(
+        folder_digest(find_model(each, beside)) for each in (name, question_name) if each is not None
+    )
     return shared(
         ("dense encoder", name, question_name, digests, max_tokens, place, kind),
-        lambda: load_encoder(load_transformer, name, question_name, EncoderOptions(max_tokens, place, kind), beside),
+        lambda: load_encoder(
+            load_transformer, name, question_name, EncoderOptions(max_tokens, place, kind), beside
+        ),
     )
 
 
 def encoder_loader(beside: Path | None = None, device: Device = "auto") -> Callable[..., Encoder]:
-    """Loads the encoders that stages have of their own, each once in this process; `beside` as `find_model`'s."""
+    """Loads the encoders that stages have of their own, each once in this process; `beside` as
+    `find_model`'s."""
     return partial(dense_encoder, beside=beside, device=device)
 
 
@@ -155,15 +174,19 @@ def check_engines(job: Job) -> None:
 
 
 def folder_digest(folder: Path) -> str | None:
-    """32 hex digits that stand for the content of a model folder, without its training's history and its digests; None if it
-    has no files.
+    """32 hex digits that stand for the content of a model folder, without its training's history and its
+    digests; None if it has no files.
 
     Each file is read once in a process, unless its size or time changes.
     """
     files = [
-        path for path in sorted(folder.rglob("*")) if path.suffix in _SUFFIXES and path.name not in ("training.json", SUMS)
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in _SUFFIXES and path.name not in ("training.json", SUMS)
     ]
-    stamp = tuple((str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
+    stamp = tuple(
+        (str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in files
+    )
     return _digest(folder, stamp) if files else None
 
 
@@ -179,16 +202,21 @@ def encoder_settings(job: Job) -> dict[str, Any]:
 
 
 def encoder_inputs(job: Job, questions: bool = True) -> dict[str, str]:
-    """'encoder NAME' → digest of its files, for the encoder of passages and, with `questions`, that of questions.
+    """'encoder NAME' → digest of its files, for the encoder of passages and, with `questions`, that of
+    questions.
 
     Raises ModelMissing if one cannot be had.
     """
     names = {job.index.encoder, job.index.question_encoder if questions else None}
-    return {f"encoder {name}": folder_digest(find_model(name, job.folder)) or "" for name in sorted(filter(None, names))}
+    return {
+        f"encoder {name}": folder_digest(find_model(name, job.folder)) or ""
+        for name in sorted(filter(None, names))
+    }
 
 
 def checkpoint_folder(job: Job, stage: StageSettings) -> Path | None:
-    """The stage's checkpoint, relative to the job file, or the shipped one; None if the reranker has no model.
+    """The stage's checkpoint, relative to the job file, or the shipped one; None if the reranker has no
+    model.
 
     Raises ValueError as `Entry.folder`, ModelMissing if a model that others have published cannot be had.
     """
@@ -242,4 +270,6 @@ def stage_resources(job: Job, stage: StageSettings, encoder: Callable[[], Senten
 
 
 def _no_encoder() -> SentenceEncoder:
-    raise RuntimeError("this reranker wants the job's encoder: its registry entry must say `uses_encoder=True`")
+    raise RuntimeError(
+        "this reranker wants the job's encoder: its registry entry must say `uses_encoder=True`"
+    )

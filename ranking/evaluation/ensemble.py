@@ -1,5 +1,5 @@
-"""Ensembles of models: a linear combination of their scores, its weights tuned on a dev set (MHS §3.2); and how often a head's
-correct answers are a teacher's (its Fig. 3)."""
+"""Ensembles of models: a linear combination of their scores, its weights tuned on a dev set (MHS §3.2); and
+how often a head's correct answers are a teacher's (its Fig. 3)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Scored:
     """Number of the candidate's question, from 0."""
     label: Ints
     scores: Floats
-    """[candidates, models]; NaN for a candidate that a model did not score; a combination that has the model does not
-    rank it."""
+    """[candidates, models]; NaN for a candidate that a model did not score; a combination that has the model
+    does not rank it."""
 
     def value(self, weights: Sequence[float], metric: str, protocol: Protocol) -> float:
         """The metric's mean of the combination Σ w_i s_i, exact under ties."""
@@ -37,7 +37,9 @@ class Scored:
 
     def kept(self, protocol: Protocol) -> int:
         """Number of questions that count."""
-        return int(self._judged(np.zeros(len(self.label)), np.ones(len(self.label), np.bool_)).kept(protocol).sum())
+        return int(
+            self._judged(np.zeros(len(self.label)), np.ones(len(self.label), np.bool_)).kept(protocol).sum()
+        )
 
     def complete(self) -> Scored:
         """The candidates that all models have scored."""
@@ -58,7 +60,11 @@ def simplex(models: int, parts: int) -> list[tuple[float, ...]]:
 
 
 def tuned(
-    scored: Scored, metric: str, protocol: Protocol, parts: int = 20, tell: Callable[[], object] = lambda: None
+    scored: Scored,
+    metric: str,
+    protocol: Protocol,
+    parts: int = 20,
+    tell: Callable[[], object] = lambda: None,
 ) -> tuple[tuple[float, ...], float]:
     """The weights of the grid that are best on these questions, and how good; of equal ones the most even.
 
@@ -66,19 +72,25 @@ def tuned(
     """
     models = scored.scores.shape[1]
     if models > MOST_MODELS:
-        raise ValueError(f"{models} models: a grid of {parts} parts is for at most {MOST_MODELS}; give trials, which sample")
+        raise ValueError(
+            f"{models} models: a grid of {parts} parts is for at most {MOST_MODELS}; give trials, which "
+            "sample"
+        )
+
     best: tuple[tuple[float, ...], float] | None = None
     for weights in simplex(models, parts):
         value = scored.value(weights, metric, protocol)
         tell()
         if best is None or value > best[1] + 1e-12:
             best = weights, value
+
     assert best is not None
     return best
 
 
 def agreement(heads: Scored, teachers: Scored) -> Floats:
-    """[heads, teachers]: of a head's correct answers, the share that is the teacher's answer too; NaN where it has none.
+    """[heads, teachers]: of a head's correct answers, the share that is the teacher's answer too; NaN where
+    it has none.
 
     An answer is the question's first candidate: the highest score, of equal ones the first in the list.
     """

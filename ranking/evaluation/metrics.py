@@ -1,8 +1,8 @@
 """P@k, MAP, MRR, nDCG@k and recall@k, exact under ties: their mean over all orders of the tied candidates.
 
-A scorer that gives equal scores has not ordered anything, so its value is the expectation over the orders of each tie
-(`ties.py`), with the worst and the best order beside it. Questions are identified by their number, never by their text. Which
-questions count is a protocol, and every result names its own:
+A scorer that gives equal scores has not ordered anything, so its value is the expectation over the orders of
+each tie (`ties.py`), with the worst and the best order beside it. Questions are identified by their number,
+never by their text. Which questions count is a protocol, and every result names its own:
 
     raw         all questions; one without a correct candidate counts 0
     answerable  questions with a correct candidate (WikiQA's 243, all five papers)
@@ -36,9 +36,11 @@ _CUT = re.compile(r"(P|R|nDCG)@([1-9]\d*)")
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The candidates of many questions, with their scores and labels, as flat arrays of one length, in any order.
+    """The candidates of many questions, with their scores and labels, as flat arrays of one length, in any
+    order.
 
-    A judged candidate that the run does not rank is there too: it counts among the correct ones that could be found.
+    A judged candidate that the run does not rank is there too: it counts among the correct ones that could be
+    found.
     """
 
     questions: int
@@ -65,7 +67,9 @@ class Judged:
 
     def pick(self, keep: Bools) -> Judged:
         """The candidates for which `keep` [n] is true; all questions stay."""
-        return Judged(self.questions, self.question[keep], self.score[keep], self.label[keep], self.ranked[keep])
+        return Judged(
+            self.questions, self.question[keep], self.score[keep], self.label[keep], self.ranked[keep]
+        )
 
     def condensed(self) -> Judged:
         """Without the unjudged candidates: the condensed lists of Sakai (SIGIR 2007)."""
@@ -73,7 +77,9 @@ class Judged:
 
     def regrouped(self, groups: Ints) -> Judged:
         """With question number q replaced by groups[q]: so questions with the same text become one."""
-        return Judged(int(groups.max(initial=-1)) + 1, groups[self.question], self.score, self.label, self.ranked)
+        return Judged(
+            int(groups.max(initial=-1)) + 1, groups[self.question], self.score, self.label, self.ranked
+        )
 
     def count(self, which: Bools) -> Ints:
         """[questions]: for how many candidates of each question `which` [n] is true."""
@@ -89,7 +95,8 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """A metric per question, [questions] each: its expectation over the orders of ties, and its bounds over them."""
+    """A metric per question, [questions] each: its expectation over the orders of ties, and its bounds over
+    them."""
 
     expected: Floats
     worst: Floats
@@ -97,27 +104,41 @@ class Values:
 
 
 def measure(judged: Judged, metrics: Sequence[str] = METRICS) -> dict[str, Values]:
-    """Each metric for every question; 0 for a question without a correct candidate, or without any ranked one.
+    """Each metric for every question; 0 for a question without a correct candidate, or without any ranked
+    one.
 
-    P@k divides by k, as trec_eval does. MAP and recall divide by all correct candidates, ranked or not. nDCG's gain is the
-    label itself (trec_eval's, not 2^label - 1) with 1 / log2(rank + 1) for discount, over the best order of all judged
-    candidates. Raises ValueError on an unknown metric.
+    P@k divides by k, as trec_eval does. MAP and recall divide by all correct candidates, ranked or not.
+    nDCG's gain is the label itself (trec_eval's, not 2^label - 1) with 1 / log2(rank + 1) for discount, over
+    the best order of all judged candidates. Raises ValueError on an unknown metric.
     """
     for metric in metrics:
         check_metric(metric)
     correct = judged.count(judged.label > 0)
     gain = np.maximum(judged.label, 0)
-    ideals = {m: ideal_gain(judged.question, gain, judged.questions, cut) for m in metrics if (cut := _cut(m, "nDCG"))}
+    ideals = {
+        m: ideal_gain(judged.question, gain, judged.questions, cut)
+        for m in metrics
+        if (cut := _cut(m, "nDCG"))
+    }
+
     ranked = judged.pick(judged.ranked)
-    orders = {"expected": _Order(ranked), "worst": _Order(ranked, first="wrong"), "best": _Order(ranked, first="correct")}
+    orders = {
+        "expected": _Order(ranked),
+        "worst": _Order(ranked, first="wrong"),
+        "best": _Order(ranked, first="correct"),
+    }
+
     return {
-        metric: Values(**{which: order.value(metric, correct, ideals.get(metric)) for which, order in orders.items()})
+        metric: Values(
+            **{which: order.value(metric, correct, ideals.get(metric)) for which, order in orders.items()}
+        )
         for metric in metrics
     }
 
 
 def unjudged_share(judged: Judged, depth: int, questions: Bools) -> float:
-    """Expected share of unjudged candidates among the first `depth` ranked ones, over the questions of the mask `questions`."""
+    """Expected share of unjudged candidates among the first `depth` ranked ones, over the questions of the
+    mask `questions`."""
     ranked = judged.pick(judged.ranked & questions[judged.question])
     if not len(ranked.label):
         return 0.0
@@ -129,14 +150,17 @@ def unjudged_share(judged: Judged, depth: int, questions: Bools) -> float:
 def check_metric(metric: str) -> None:
     """Raises ValueError, with the known names, on an unknown metric."""
     if metric not in ("MAP", "MRR") and not _CUT.fullmatch(metric):
-        raise ValueError(f"unknown metric {metric!r}; known: MAP, MRR, and with any number for k: P@k, R@k, nDCG@k")
+        raise ValueError(
+            f"unknown metric {metric!r}; known: MAP, MRR, and with any number for k: P@k, R@k, nDCG@k"
+        )
 
 
 class _Order:
     """The ranked candidates as ties, best first within each question."""
 
     def __init__(self, ranked: Judged, first: Literal["", "wrong", "correct"] = "") -> None:
-        """With `first` each tie is ordered: its wrong, or its correct, candidates come first, and each is a tie of one."""
+        """With `first` each tie is ordered: its wrong, or its correct, candidates come first, and each is a
+        tie of one."""
         gain = np.maximum(ranked.label, 0)
         tied_by = {"": np.zeros_like(gain), "wrong": gain, "correct": -gain}[first]
         order = np.lexsort((tied_by, -ranked.score, ranked.question))
@@ -147,7 +171,9 @@ class _Order:
         row = np.flatnonzero(begins)  # [ties]: of the tie's first candidate
         list_row = np.searchsorted(question, question[row])  # [ties]: of its list's first candidate
         tie = np.cumsum(begins) - 1
-        before = np.concatenate([[0], np.cumsum(gain > 0)])  # [i]: correct candidates before row i, of all questions
+
+        # [i]: correct candidates before row i, of all questions.
+        before = np.concatenate([[0], np.cumsum(gain > 0)])
 
         self._questions, self._question = ranked.questions, question[row]
         self.ties = Ties(

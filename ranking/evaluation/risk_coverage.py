@@ -1,9 +1,10 @@
 """Whether to answer at all: how often a ranker's first answer is right, the more confident answers first.
 
-Every question counts, and one without an answer counts as never answered. With one confidence per question, the most confident
-answers are given first and the rest are withheld. The share of wrong answers among those given, at each share of questions
-answered, is the risk-coverage curve of El-Yaniv and Wiener (JMLR 2010); only the order of the confidences decides it.
-`calibration_error` measures something else: whether the confidences are probabilities.
+Every question counts, and one without an answer counts as never answered. With one confidence per question,
+the most confident answers are given first and the rest are withheld. The share of wrong answers among those
+given, at each share of questions answered, is the risk-coverage curve of El-Yaniv and Wiener (JMLR 2010);
+only the order of the confidences decides it. `calibration_error` measures something else: whether the
+confidences are probabilities.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ class RiskCoverage:
     questions: int
     """All questions, those without an answer included."""
     running: Floats
-    """[answers]: risk of the first k answers, k from 1; inside a tie its expectation over the tie's orders."""
+    """[answers]: risk of the first k answers, k from 1; inside a tie its expectation over the tie's
+    orders."""
     ends: Ints
-    """[ties]: number of answers up to and including the tie; an answer that ties with no other is a tie of one."""
+    """[ties]: number of answers up to and including the tie; an answer that ties with no other is a tie of
+    one."""
     least: Floats
     """[ties]: the confidence of the tie, which is the least one answered up to there."""
 
@@ -52,8 +55,9 @@ class RiskCoverage:
 
     @property
     def aurc(self) -> float:
-        """Area under the curve over the coverage that is reached: the mean of `running`, which is its expectation over the
-        orders of each tie. Lower is better; a constant confidence gets the risk of answering everything."""
+        """Area under the curve over the coverage that is reached: the mean of `running`, which is its
+        expectation over the orders of each tie. Lower is better; a constant confidence gets the risk of
+        answering everything."""
         return float(self.running.mean())
 
     def coverage_at(self, risk: float) -> float:
@@ -76,11 +80,15 @@ class FirstAnswers(NamedTuple):
     """Whether there is an answer."""
 
 
-def risk_coverage(confidence: npt.ArrayLike, right: npt.ArrayLike, is_answered: npt.ArrayLike | None = None) -> RiskCoverage:
-    """The curve of `confidence` [n] and `right` [n]: whether the answer is right, or the probability of that, from 0 to 1.
+def risk_coverage(
+    confidence: npt.ArrayLike, right: npt.ArrayLike, is_answered: npt.ArrayLike | None = None
+) -> RiskCoverage:
+    """The curve of `confidence` [n] and `right` [n]: whether the answer is right, or the probability of that,
+    from 0 to 1.
 
-    `is_answered` [n]: whether the question has an answer; None if all have. One without is never covered, and its other values
-    are ignored. Raises ValueError if no question has an answer, an answer's confidence is NaN, or the lengths differ.
+    `is_answered` [n]: whether the question has an answer; None if all have. One without is never covered, and
+    its other values are ignored. Raises ValueError if no question has an answer, an answer's confidence is
+    NaN, or the lengths differ.
     """
     sure, credit = _answers(confidence, right, is_answered)
     questions = np.size(confidence)
@@ -93,10 +101,12 @@ def risk_coverage(confidence: npt.ArrayLike, right: npt.ArrayLike, is_answered: 
 
 
 def first_answers(judged: Judged, confidence: Floats, is_answer: Bools | None = None) -> FirstAnswers:
-    """Each question's first answer, from `confidence` [n] of its candidates and whether each may be the answer; None: all may.
+    """Each question's first answer, from `confidence` [n] of its candidates and whether each may be the
+    answer; None: all may.
 
-    If several candidates tie for the first place, the probability is P@1's, the share of correct ones among them, and the
-    confidence is the highest of those that may be the answer. There is no answer if none of them may, or nothing is ranked.
+    If several candidates tie for the first place, the probability is P@1's, the share of correct ones among
+    them, and the confidence is the highest of those that may be the answer. There is no answer if none of
+    them may, or nothing is ranked.
     """
     best = np.full(judged.questions, -np.inf)
     np.maximum.at(best, judged.question[judged.ranked], judged.score[judged.ranked])
@@ -112,14 +122,18 @@ def first_answers(judged: Judged, confidence: Floats, is_answer: Bools | None = 
 
 
 def calibration_error(confidence: npt.ArrayLike, right: npt.ArrayLike, bins: int = BINS) -> float:
-    """Expected calibration error: |mean confidence - share right| over `bins` bins of equally many answers, give or take one.
+    """Expected calibration error: |mean confidence - share right| over `bins` bins of equally many answers,
+    give or take one.
 
-    With fewer answers than bins each answer is a bin. Equally confident answers count as right by their tie's share, so their
-    order does not matter. Raises ValueError if there is none, or one is NaN or not from 0 to 1.
+    With fewer answers than bins each answer is a bin. Equally confident answers count as right by their tie's
+    share, so their order does not matter. Raises ValueError if there is none, or one is NaN or not from 0 to
+    1.
     """
     sure, credit = _answers(confidence, right)
     if not len(sure) or sure.min() < 0 or sure.max() > 1 or bins < 1:
-        raise ValueError(f"{len(sure)} confidences in {bins} bins; give at least one of each, confidences from 0 to 1")
+        raise ValueError(
+            f"{len(sure)} confidences in {bins} bins; give at least one of each, confidences from 0 to 1"
+        )
     values, tie, size = np.unique(sure, return_inverse=True, return_counts=True)
     gaps = np.repeat(values - np.bincount(tie, credit) / size, size)
     return float(sum(abs(part.sum()) for part in np.array_split(gaps, min(bins, len(gaps)))) / len(gaps))
@@ -128,11 +142,14 @@ def calibration_error(confidence: npt.ArrayLike, right: npt.ArrayLike, bins: int
 def _answers(
     confidence: npt.ArrayLike, right: npt.ArrayLike, is_answered: npt.ArrayLike | None = None
 ) -> tuple[Floats, Floats]:
-    """Both as float64, of the answered ones alone. Raises ValueError if the shapes differ or a confidence is NaN."""
+    """Both as float64, of the answered ones alone. Raises ValueError if the shapes differ or a confidence is
+    NaN."""
     sure, credit = np.asarray(confidence, np.float64), np.asarray(right, np.float64)
     answered = np.ones(sure.shape, np.bool_) if is_answered is None else np.asarray(is_answered, np.bool_)
     if sure.ndim != 1 or sure.shape != credit.shape or sure.shape != answered.shape:
-        raise ValueError(f"confidences of shape {sure.shape} and right of shape {credit.shape}; give [n] each")
+        raise ValueError(
+            f"confidences of shape {sure.shape} and right of shape {credit.shape}; give [n] each"
+        )
     if np.isnan(sure[answered]).any():
         raise ValueError(f"the confidence of answer {np.flatnonzero(answered & np.isnan(sure))[0]} is NaN")
     return sure[answered], credit[answered]

@@ -1,5 +1,6 @@
-"""Is B better than A, question by question: paired randomisation test and bootstrap interval (Smucker et al., CIKM 2007);
-Wilcoxon's signed-rank test and Spearman's rank correlation, which others report (MHS Table 2). The statistics are SciPy's."""
+"""Is B better than A, question by question: paired randomisation test and bootstrap interval (Smucker et al.,
+CIKM 2007); Wilcoxon's signed-rank test and Spearman's rank correlation, which others report (MHS Table 2).
+The statistics are SciPy's."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _BLOCK = 1 << 20  # random numbers in memory at once
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One metric of A and B over the same questions. `low` .. `high` is the 95 % interval of `difference` = B - A."""
+    """One metric of A and B over the same questions. `low` .. `high` is the 95 % interval of `difference` = B
+    - A."""
 
     a: float
     b: float
@@ -34,16 +36,20 @@ class Comparison:
     wilcoxon_p: float
     """Two-sided, ties left out; 1 if all are ties."""
     spearman: float | None
-    """ρ of A's and B's values; None if all values of a side are equal, or there are fewer than three questions."""
+    """ρ of A's and B's values; None if all values of a side are equal, or there are fewer than three
+    questions."""
     spearman_p: float | None
 
 
-def compare(a: Floats, b: Floats, rounds: int = 10_000, seed: int = 0, confidence: float = 0.95) -> Comparison:
+def compare(
+    a: Floats, b: Floats, rounds: int = 10_000, seed: int = 0, confidence: float = 0.95
+) -> Comparison:
     """Compare the values of A and B, [questions] each, in the same order; wins are B's.
 
-    `p` is two-sided: how often a difference this large comes out when A and B are swapped at random for each question. `low`
-    and `high` are percentiles of the mean difference over questions drawn with replacement. `seed` decides all random numbers.
-    Raises ValueError if the lengths differ, there is no question, or `rounds` is below 1.
+    `p` is two-sided: how often a difference this large comes out when A and B are swapped at random for each
+    question. `low` and `high` are percentiles of the mean difference over questions drawn with replacement.
+    `seed` decides all random numbers. Raises ValueError if the lengths differ, there is no question, or
+    `rounds` is below 1.
     """
     if len(a) != len(b) or not len(a):
         raise ValueError(f"A has {len(a)} questions and B {len(b)}; both must have the same, at least one")
@@ -70,13 +76,17 @@ def compare(a: Floats, b: Floats, rounds: int = 10_000, seed: int = 0, confidenc
         wins=int((difference > 0).sum()),
         ties=int((difference == 0).sum()),
         losses=int((difference < 0).sum()),
-        wilcoxon_p=float(stats.wilcoxon(moved.round(_DECIMALS), method="approx").pvalue) if len(moved) else 1.0,
+        wilcoxon_p=float(stats.wilcoxon(moved.round(_DECIMALS), method="approx").pvalue)
+        if len(moved)
+        else 1.0,
         spearman=spearman,
         spearman_p=spearman_p,
     )
 
 
-def compare_shared(a: Mapping[str, float], b: Mapping[str, float], rounds: int = 10_000, seed: int = 0) -> Comparison:
+def compare_shared(
+    a: Mapping[str, float], b: Mapping[str, float], rounds: int = 10_000, seed: int = 0
+) -> Comparison:
     """Comparison of the questions that A and B both have a value of, in A's order. Raises as `compare`."""
     shared = [question for question in a if question in b]
     left, right = (np.array([side[question] for question in shared], np.float64) for side in (a, b))
@@ -84,34 +94,49 @@ def compare_shared(a: Mapping[str, float], b: Mapping[str, float], rounds: int =
 
 
 def moved(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, Literal["lost", "gained"]]:
-    """Question → whether B's value is less or more than A's, of those whose values differ; one that is absent is 0.
+    """Question → whether B's value is less or more than A's, of those whose values differ; one that is absent
+    is 0.
 
     >>> moved({"q1": 1.0, "q2": 0.5, "q3": 1.0}, {"q1": 0.0, "q2": 0.5, "q4": 1.0})
     {'q1': 'lost', 'q3': 'lost', 'q4': 'gained'}
     """
     differences = {question: b.get(question, 0.0) - a.get(question, 0.0) for question in {**a, **b}}
-    return {name: "gained" if value > 0 else "lost" for name, value in differences.items() if abs(value) > EQUAL}
+    return {
+        name: "gained" if value > 0 else "lost" for name, value in differences.items() if abs(value) > EQUAL
+    }
 
 
-def interval(values: Floats, rounds: int = 10_000, seed: int = 0, confidence: float = 0.95) -> tuple[float, float]:
-    """(low, high) of the mean of `values` [questions], by the bootstrap over questions. Raises ValueError if there is none."""
+def interval(
+    values: Floats, rounds: int = 10_000, seed: int = 0, confidence: float = 0.95
+) -> tuple[float, float]:
+    """(low, high) of the mean of `values` [questions], by the bootstrap over questions. Raises ValueError if
+    there is none."""
     if not len(values):
         raise ValueError("no question; there must be at least one")
     return _interval(values, rounds, np.random.default_rng(seed), confidence)
 
 
 def _randomisation_p(moved: Floats, rounds: int, generator: np.random.Generator) -> float:
-    """Share of draws whose |sum| is as large as here when each difference [n], none of them 0, gets a random sign.
+    """Share of draws whose |sum| is as large as here when each difference [n], none of them 0, gets a random
+    sign.
 
-    Exact if all 2^n patterns of signs are no more than `rounds`; else (count + 1) / (rounds + 1) of that many random patterns.
-    SciPy's permutation_test can also draw them, but with one call of the generator per question and round: 22 seconds for
-    10,000 questions, where signs drawn all at once take 0.7.
+    Exact if all 2^n patterns of signs are no more than `rounds`; else (count + 1) / (rounds + 1) of that many
+    random patterns. SciPy's permutation_test can also draw them, but with one call of the generator per
+    question and round: 22 seconds for 10,000 questions, where signs drawn all at once take 0.7.
     """
     if len(moved) < 2:
         return 1.0  # either sign gives the same |sum|
-    test: dict[str, Any] = {"n_resamples": rounds, "batch": _batch(moved), "vectorized": True, "alternative": "greater"}
+
+    test: dict[str, Any] = {
+        "n_resamples": rounds,
+        "batch": _batch(moved),
+        "vectorized": True,
+        "alternative": "greater",
+    }
     if 2 ** len(moved) <= rounds:
-        return float(stats.permutation_test((moved,), _absolute_sum, permutation_type="samples", **test).pvalue)
+        return float(
+            stats.permutation_test((moved,), _absolute_sum, permutation_type="samples", **test).pvalue
+        )
 
     def swapped(size: tuple[int, int]) -> Floats:
         return moved * (2 * generator.integers(0, 2, size, dtype=np.int8) - 1)
@@ -123,7 +148,9 @@ def _absolute_sum(differences: Floats, axis: int) -> Floats:
     return np.asarray(np.abs(differences.sum(axis=axis)).round(_DECIMALS))
 
 
-def _interval(difference: Floats, rounds: int, generator: np.random.Generator, confidence: float) -> tuple[float, float]:
+def _interval(
+    difference: Floats, rounds: int, generator: np.random.Generator, confidence: float
+) -> tuple[float, float]:
     if len(difference) < 2:
         return float(difference[0]), float(difference[0])  # SciPy's bootstrap needs two
     result = stats.bootstrap(

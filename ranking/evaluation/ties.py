@@ -1,8 +1,9 @@
-"""Contributions of tied candidates to a metric, on average over all their orders, in closed form (McSherry & Najork, ECIR
-2008).
+"""Contributions of tied candidates to a metric, on average over all their orders, in closed form (McSherry &
+Najork, ECIR 2008).
 
-P@k, MAP, MRR, nDCG@k and recall@k are sums over the places of a list, so a question's value is the sum over its ties of what
-`Ties` expects there. A candidate that ties with no other is a tie of one, and its contribution is the textbook's.
+P@k, MAP, MRR, nDCG@k and recall@k are sums over the places of a list, so a question's value is the sum over
+its ties of what `Ties` expects there. A candidate that ties with no other is a tie of one, and its
+contribution is the textbook's.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from answermill.ranking.evaluation.arrays import Floats, Ints
 
 @dataclass(frozen=True, slots=True)
 class Ties:
-    """Groups of candidates with equal scores, as arrays [ties]; a tie has the ranks start + 1 .. start + size of its list.
+    """Groups of candidates with equal scores, as arrays [ties]; a tie has the ranks start + 1 .. start + size
+    of its list.
 
-    The methods return arrays [ties]. Of a correct candidate that leads, and one of three that share the next ranks:
+    The methods return arrays [ties]. Of a correct candidate that leads, and one of three that share the next
+    ranks:
 
     >>> ties = Ties(np.array([0, 1]), np.array([1, 3]), np.array([1, 1]), np.array([0, 1]), np.array([1.0, 1.0]))
     >>> ties.correct_within(2).round(2).tolist()
@@ -49,10 +52,12 @@ class Ties:
         return self.gain / self.size * self._sum_over_places(discounts(self._longest, cut))
 
     def average_precision(self) -> Floats:
-        """Σ over its places of P(a correct candidate is there) · E[precision there, if so]: the numerator of MAP.
+        """Σ over its places of P(a correct candidate is there) · E[precision there, if so]: the numerator of
+        MAP.
 
-        If a correct candidate has place j of the tie, from 1, each other place holds one of the rest with probability
-        `share` = (correct - 1) / (size - 1); so before + 1 + share · (j - 1) are correct up to that rank.
+        If a correct candidate has place j of the tie, from 1, each other place holds one of the rest with
+        probability `share` = (correct - 1) / (size - 1); so before + 1 + share · (j - 1) are correct up to
+        that rank.
         """
         share = (self.correct - 1) / np.maximum(self.size - 1, 1)
         reciprocals = np.concatenate([[0.0], 1 / np.arange(1, self._longest + 1)])
@@ -97,7 +102,8 @@ def discounts(ranks: int, cut: int) -> Floats:
 
 
 def ideal_gain(question: Ints, gain: Floats | Ints, questions: int, cut: int) -> Floats:
-    """[questions]: DCG of the best order of candidates with these question numbers and gains, [n] each, in any order.
+    """[questions]: DCG of the best order of candidates with these question numbers and gains, [n] each, in
+    any order.
 
     >>> ideal_gain(np.array([0, 0, 1]), np.array([1.0, 3.0, 2.0]), questions=2, cut=10).round(2).tolist()
     [3.63, 2.0]

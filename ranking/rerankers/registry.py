@@ -1,4 +1,5 @@
-"""Name → what the program knows of the reranker. A job can use these rerankers and no others: configuration names no class."""
+"""Name → what the program knows of the reranker. A job can use these rerankers and no others: configuration
+names no class."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ PACKAGES = (
     "answermill.ranking.rerankers.peasi",
     "answermill.ranking.rerankers.pretrained",
 )
-"""One line per method. Each package's `ENTRIES` declare its rerankers; importing it imports neither torch nor a model."""
+"""One line per method. Each package's `ENTRIES` declare its rerankers; importing it imports neither torch nor
+a model."""
 
 
 def entries(packages: Iterable[str]) -> dict[str, Entry]:
@@ -29,7 +31,9 @@ def entries(packages: Iterable[str]) -> dict[str, Entry]:
     for package in packages:
         for entry in resolve(f"{package}:ENTRIES"):
             if entry.name in named:
-                raise ValueError(f"{package} declares {entry.name!r}, which another package has declared; rename one")
+                raise ValueError(
+                    f"{package} declares {entry.name!r}, which another package has declared; rename one"
+                )
             named[entry.name] = entry
     return named
 
@@ -40,7 +44,8 @@ FORMER = {entry.former: entry for entry in RERANKERS.values() if entry.former}
 
 
 def find(name: str) -> Entry:
-    """The reranker of that name, or former name. Raises ValueError with the known names and the nearest one."""
+    """The reranker of that name, or former name. Raises ValueError with the known names and the nearest
+    one."""
     if name in RERANKERS:
         return RERANKERS[name]
     if name in FORMER:
@@ -52,7 +57,11 @@ def find(name: str) -> Entry:
 
 def trainings() -> dict[str, Training]:
     """Checkpoint format → how such a checkpoint is trained, of all rerankers whose entries say so."""
-    return {entry.checkpoint: entry.training for entry in RERANKERS.values() if entry.checkpoint and entry.training}
+    return {
+        entry.checkpoint: entry.training
+        for entry in RERANKERS.values()
+        if entry.checkpoint and entry.training
+    }
 
 
 def no_encoder() -> SentenceEncoder:
@@ -70,9 +79,11 @@ def load_reranker(
     before: Sequence[StageBefore] = (),
     **settings: Any,
 ) -> Reranker:
-    """A reranker by itself, outside of any plan; `settings` are the keys of its stage, the rest is as in `Resources`.
+    """A reranker by itself, outside of any plan; `settings` are the keys of its stage, the rest is as in
+    `Resources`.
 
-    Raises ValueError if there is no such reranker, a setting is wrong, or the checkpoint is missing or unusable.
+    Raises ValueError if there is no such reranker, a setting is wrong, or the checkpoint is missing or
+    unusable.
     """
     entry = find(name)
     return entry.load(

@@ -1,8 +1,9 @@
-"""Starting points of the training of a transformer: a transformer in Hugging Face's format, or a checkpoint of ours.
+"""Starting points of the training of a transformer: a transformer in Hugging Face's format, or a checkpoint
+of ours.
 
-A sequence classifier in Hugging Face's format, such as TANDA's, is a body and a head: it is begun with as a checkpoint of
-`pointwise` is. Which checkpoints can be begun with is said by their registry entries (`Training.start`); which of them a method
-takes over, and how, by its builder.
+A sequence classifier in Hugging Face's format, such as TANDA's, is a body and a head: it is begun with as a
+checkpoint of `pointwise` is. Which checkpoints can be begun with is said by their registry entries
+(`Training.start`); which of them a method takes over, and how, by its builder.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class Start:
     """As the training file writes it; of a checkpoint the folder's name."""
     description: str
     format: str | None
-    """The checkpoint's format, as `Entry.checkpoint`; None for a transformer in Hugging Face's format without a head."""
+    """The checkpoint's format, as `Entry.checkpoint`; None for a transformer in Hugging Face's format without
+    a head."""
     model: Trained | None
     """The checkpoint's; None for a transformer in Hugging Face's format."""
     encoder: LayeredEncoder
@@ -60,7 +62,8 @@ class Start:
     """Source of the word embeddings; None if they were trained."""
 
     def model_of(self, kind: type[Kind], formats: Collection[str], reranker: str) -> Kind | None:
-        """The checkpoint's model if it is in one of these formats; None for a transformer in Hugging Face's format.
+        """The checkpoint's model if it is in one of these formats; None for a transformer in Hugging Face's
+        format.
 
         Raises ValueError for a checkpoint in another format.
         """
@@ -75,7 +78,9 @@ class Start:
         try:
             return self.encoder if self.model is None else self.model.body()
         except ValueError as e:
-            raise ValueError(f"{self.name} is a checkpoint of {self.format}, {e}; give another encoder") from e
+            raise ValueError(
+                f"{self.name} is a checkpoint of {self.format}, {e}; give another encoder"
+            ) from e
 
 
 def begin(inputs: TrainingInputs[BodySettings], name: str, layers: int | None = None) -> Start:
@@ -91,18 +96,34 @@ def begin(inputs: TrainingInputs[BodySettings], name: str, layers: int | None = 
         description = f"body {name}, {encoder.shape.layers} layers of {encoder.shape.width}"
         if head is None:
             return Start(name, description, None, None, encoder, source, WordSource.read(name, source))
+
         model = published(encoder, head)
-        return Start(name, f"{description}, and its head", "pointwise", model, encoder, source, WordSource.read(name, source))
+        return Start(
+            name,
+            f"{description}, and its head",
+            "pointwise",
+            model,
+            encoder,
+            source,
+            WordSource.read(name, source),
+        )
 
     kind = kind_of(folder)
     training = trainings().get(kind)
     if training is None or training.start is None:
         raise ValueError(f"{folder} is a checkpoint of {kind}, which has no transformer to begin with")
+
     load: Callable[[Path, Callable[[str], Path]], tuple[Trained, Tokeniser]] = resolve(training.start)
     of_checkpoint, tokeniser = load(folder, inputs.model)
     description = f"begun with {folder.name}"
     return Start(
-        folder.name, description, kind, of_checkpoint, of_checkpoint.encoder, tokeniser.path.parent, word_source(folder)
+        folder.name,
+        description,
+        kind,
+        of_checkpoint,
+        of_checkpoint.encoder,
+        tokeniser.path.parent,
+        word_source(folder),
     )
 
 
@@ -112,7 +133,9 @@ def is_checkpoint(folder: Path) -> bool:
     Raises ValueError if a training has begun there and has not ended.
     """
     if (folder / STATE).is_dir() and not (folder / HISTORY).is_file():
-        raise ValueError(f"{folder}: its training has not ended; end it first with the same `answermill train` command")
+        raise ValueError(
+            f"{folder}: its training has not ended; end it first with the same `answermill train` command"
+        )
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -121,24 +144,33 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 def source_words(settings: BodySettings, start: Start) -> WordSource | None:
-    """Source of the word embeddings that the model leaves as they are; None if it trains them. Raises ValueError if it has none
-    to leave."""
+    """Source of the word embeddings that the model leaves as they are; None if it trains them. Raises
+    ValueError if it has none to leave."""
     if settings.words != "source":
         return None
     if start.words is None:
-        raise ValueError(f"{start.name} has trained its word embeddings; words = 'source' is for those of a transformer")
+        raise ValueError(
+            f"{start.name} has trained its word embeddings; words = 'source' is for those of a transformer"
+        )
     return start.words
 
 
 def check_beside(settings: BodySettings, start: Start, second: Start) -> None:
-    """A checkpoint has one shape and, with words = 'source', one source. Raises ValueError if the two differ."""
+    """A checkpoint has one shape and, with words = 'source', one source. Raises ValueError if the two
+    differ."""
     ours, other = start.encoder.shape, second.encoder.shape
     if ours != other:
-        sizes = f"{start.name} has {ours.layers} layers of {ours.width}, {second.name} {other.layers} of {other.width}"
+        sizes = (
+            f"{start.name} has {ours.layers} layers of {ours.width}, {second.name} {other.layers} of "
+            f"{other.width}"
+        )
         raise ValueError(f"peasi.encoder and peasi.easi must be of one shape: {sizes}")
-    if settings.words == "source" and (start.words and start.words.sha256) != (second.words and second.words.sha256):
+    if settings.words == "source" and (start.words and start.words.sha256) != (
+        second.words and second.words.sha256
+    ):
         raise ValueError(
-            f"{start.name} and {second.name} do not have the same word embeddings; words = 'source' is for two of one source"
+            f"{start.name} and {second.name} do not have the same word embeddings; words = 'source' is for "
+            "two of one source"
         )
 
 
@@ -148,8 +180,8 @@ def tokeniser_of(settings: BodySettings, start: Start) -> Tokeniser:
 
 
 def prepare(model: nn.Module, device: str, train_words: bool, recompute: bool | None = False) -> None:
-    """Move a model to the device and let all of it learn; its word embeddings only with `train_words`. `recompute`: with less
-    memory, and more work."""
+    """Move a model to the device and let all of it learn; its word embeddings only with `train_words`.
+    `recompute`: with less memory, and more work."""
     model.requires_grad_().to(torch.device(device))
     for module in model.modules():
         if isinstance(module, LayeredEncoder):

@@ -1,9 +1,10 @@
 """Training of cross-encoders on labelled pairs (Cascade Transformer §4.3.1): a task of `loop.py`.
 
-A step is a batch of pairs, up to some tokens, of one exit drawn at random; its loss goes back through all layers below, down
-to the embeddings. With a single exit this is the fine-tuning of the monolithic model; TANDA's transfer and adapt are two such
-trainings, the second of which begins with the first one's checkpoint. The heads of a multiple-heads student are its last exit
-and learn in one step. With teachers' logits beside the labels it is distillation (`distillation.py`).
+A step is a batch of pairs, up to some tokens, of one exit drawn at random; its loss goes back through all
+layers below, down to the embeddings. With a single exit this is the fine-tuning of the monolithic model;
+TANDA's transfer and adapt are two such trainings, the second of which begins with the first one's checkpoint.
+The heads of a multiple-heads student are its last exit and learn in one step. With teachers' logits beside
+the labels it is distillation (`distillation.py`).
 
 A step may also hold whole groups of pairs, each a question's (`groups.py`), and train all exits at once.
 """
@@ -52,13 +53,15 @@ class PairOptions:
     tokens: int = 2_000
     """Of a batch."""
     classifier_rate: float = 1.0
-    """Learning rate of the classifiers, as a multiple of the others': they are new, and a step trains but one."""
+    """Learning rate of the classifiers, as a multiple of the others': they are new, and a step trains but
+    one."""
     sampling: Sampling = "uniform"
-    """Exit that a step trains (§4.3.1): at random; in turn; in the first `early_epochs`, rather an early one; or
-    all, by the mean of their losses."""
+    """Exit that a step trains (§4.3.1): at random; in turn; in the first `early_epochs`, rather an early one;
+    or all, by the mean of their losses."""
     early_epochs: int = 1
     self_distillation: float = 0.0
-    """Weight of what the last exit says in the loss of each exit before it (FastBERT, Liu et al. 2020); with sampling 'all'."""
+    """Weight of what the last exit says in the loss of each exit before it (FastBERT, Liu et al. 2020); with
+    sampling 'all'."""
     stop_gradient: bool = False
     """An exit trains no layer below the exit before it."""
     drops: tuple[float, ...] = ()
@@ -99,18 +102,25 @@ class PairTask:
         *,
         teachers: Sequence[npt.NDArray[np.float32]] = (),
     ) -> None:
-        """`teachers`: of each question the logits [candidates, teachers] that the distillation reads; a candidate with NaN
-        among them is read as a neighbour only. Raises ValueError if no question has an answer, or a wrong candidate where the
-        loss needs one; no candidate has a part that it must have; or a pair, or a group, has more than half of a batch's
-        tokens."""
+        """`teachers`: of each question the logits [candidates, teachers] that the distillation reads; a
+        candidate with NaN among them is read as a neighbour only. Raises ValueError if no question has an
+        answer, or a wrong candidate where the loss needs one; no candidate has a part that it must have; or a
+        pair, or a group, has more than half of a batch's tokens."""
         learnt: list[list[bool]] = [[True] * len(rows) for rows in questions]
         if teachers:
             learnt = [[bool(np.isfinite(row).all()) for row in of_question] for of_question in teachers]
 
-        answered = [n for n, rows in enumerate(questions) if any(row.label for row in compress(rows, learnt[n]))]
+        answered = [
+            n for n, rows in enumerate(questions) if any(row.label for row in compress(rows, learnt[n]))
+        ]
         if not answered:
-            raise ValueError(f"none of the {len(questions)} questions has an answer; there is nothing to learn from")
-        self._teachers = torch.from_numpy(np.concatenate([teachers[n][learnt[n]] for n in answered])) if teachers else None
+            raise ValueError(
+                f"none of the {len(questions)} questions has an answer; there is nothing to learn from"
+            )
+
+        self._teachers = (
+            torch.from_numpy(np.concatenate([teachers[n][learnt[n]] for n in answered])) if teachers else None
+        )
         self.model, self._tokeniser, self._save, self._options = model, tokeniser, save, options
 
         # What is read of the candidates to learn from.
@@ -145,8 +155,11 @@ class PairTask:
         random = np.random.default_rng([self._options.seed, epoch])
         device, pairs = self.model.encoder.words.weight.device, self._pairs
         if self._options.context_dropout:
-            texts = self.model.reading.dropped(self._texts, self._options.context_dropout, [self._options.seed, epoch, 1])
+            texts = self.model.reading.dropped(
+                self._texts, self._options.context_dropout, [self._options.seed, epoch, 1]
+            )
             pairs = self._tokeniser.pairs(texts, self.model.reading.turns)
+
         for step, (numbers, groups) in enumerate(self._groups.epoch(random)):
             yield PairBatch(
                 pairs.pack(numbers).to(device),
@@ -158,8 +171,8 @@ class PairTask:
             )
 
     def _turn(self, step: int) -> int:
-        """Of the teachers. Where the exits have turns too, an exit has the same teacher as long as it takes all exits to learn
-        from it: so each exit meets each teacher."""
+        """Of the teachers. Where the exits have turns too, an exit has the same teacher as long as it takes
+        all exits to learn from it: so each exit meets each teacher."""
         return step // len(self.model.exits) if self._options.sampling == "round_robin" else step
 
     def _exit(self, epoch: int, step: int, random: np.random.Generator) -> int | None:
@@ -174,7 +187,8 @@ class PairTask:
         return int(random.integers(exits))
 
     def loss(self, batch: PairBatch) -> Tensor:
-        """What the labels say, or what the distillation makes of it and the teachers; of all exits the mean."""
+        """What the labels say, or what the distillation makes of it and the teachers; of all exits the
+        mean."""
         stop = self._options.stop_gradient
         if batch.exit is not None:
             return self._exit_loss(self.model.outputs(batch.tokens, batch.exit, stop), batch)
@@ -200,7 +214,8 @@ class PairTask:
 
 
 def _groups(questions: Sequence[Sequence[LabelledCandidate]], options: PairOptions) -> Iterator[Group]:
-    """A group for each question; none for one without a wrong candidate if the loss needs one. Pairs are numbered over all.
+    """A group for each question; none for one without a wrong candidate if the loss needs one. Pairs are
+    numbered over all.
 
     Raises ValueError if there is no group.
     """
@@ -212,8 +227,10 @@ def _groups(questions: Sequence[Sequence[LabelledCandidate]], options: PairOptio
         if len(wrong) or options.group_loss is None:
             count += 1
             yield Group(right, wrong, len(wrong) if options.negatives is None else options.negatives)
+
     if not count:
         raise ValueError(
-            f"{options.group_loss} compares right candidates with wrong ones of the same question, but none of the "
+            f"{options.group_loss} compares right candidates with wrong ones of the same question, but none "
+            "of the "
             f"{len(questions)} answered questions has both; give lists with wrong candidates, or another loss"
         )

@@ -1,8 +1,9 @@
-"""Distillation from teachers' logits (MHS §3.2, §3.3, §5.2): which output of a student learns from which teacher, and the loss.
+"""Distillation from teachers' logits (MHS §3.2, §3.3, §5.2): which output of a student learns from which
+teacher, and the loss.
 
-A teacher's logits are data; its model is not loaded. Like every model here it gives one number z, the difference of two
-classes' logits, whose softmax is (σ(z), 1 − σ(z)); softened by τ it is (σ(z/τ), 1 − σ(z/τ)) (Eq. 2, 3), exactly, and KL is
-that of two such distributions.
+A teacher's logits are data; its model is not loaded. Like every model here it gives one number z, the
+difference of two classes' logits, whose softmax is (σ(z), 1 − σ(z)); softened by τ it is (σ(z/τ), 1 − σ(z/τ))
+(Eq. 2, 3), exactly, and KL is that of two such distributions.
 
 | strategy | a plain student, or an exit | heads |
 |---|---|---|
@@ -11,8 +12,9 @@ that of two such distributions.
 | `round_robin` | a step with each teacher in turn: KD_RR | each head so |
 | `mhs` | as `sum` | head i with teacher i (Eq. 4): MHS; Hydra's, where the teachers differ by seed |
 
-An exit in the body of a multiple-heads student, which has one classifier for all teachers, learns as in the middle column.
-Eq. 1 weighs what the labels teach (`LabelLoss`) and what a teacher does: by KL, as above, or by its margins (`groups.py`).
+An exit in the body of a multiple-heads student, which has one classifier for all teachers, learns as in the
+middle column. Eq. 1 weighs what the labels teach (`LabelLoss`) and what a teacher does: by KL, as above, or
+by its margins (`groups.py`).
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class Lesson(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LabelLoss:
-    """Loss of the labels, L_H: each pair by itself, or a right candidate against the wrong ones of its group."""
+    """Loss of the labels, L_H: each pair by itself, or a right candidate against the wrong ones of its
+    group."""
 
     loss: Literal["bce", "softmax"] = "bce"
     bce_weight: float = 0.0
@@ -60,7 +63,8 @@ BCE = LabelLoss()
 
 @dataclass(frozen=True, slots=True)
 class Distillation:
-    """Settings of a student's learning: α, τ and λ of Eq. 1 and 4. The default is without any teacher: cross-entropy."""
+    """Settings of a student's learning: α, τ and λ of Eq. 1 and 4. The default is without any teacher:
+    cross-entropy."""
 
     strategy: Strategy | None = None
     teachers: int = 0
@@ -69,25 +73,40 @@ class Distillation:
     weights: tuple[float, ...] = ()
     """λ of each head (mhs, single) or of each teacher (sum, round_robin); none = 1."""
     loss: Literal["kl", "margin_mse"] = "kl"
-    """Target that a teacher gives: its softened probability of each pair (L_S), or its margins within a group, without τ."""
+    """Target that a teacher gives: its softened probability of each pair (L_S), or its margins within a
+    group, without τ."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 1 or not self.tau > 0:
-            raise ValueError(f"alpha = {self.alpha}, tau = {self.tau}; give alpha from 0 to 1 and tau above 0")
+            raise ValueError(
+                f"alpha = {self.alpha}, tau = {self.tau}; give alpha from 0 to 1 and tau above 0"
+            )
         if (self.strategy is None) != (self.teachers == 0):
             raise ValueError(f"strategy {self.strategy!r} with {self.teachers} teachers; give at least one")
         if self.strategy == "single" and self.teachers != 1:
-            raise ValueError(f"strategy 'single' with {self.teachers} teachers; name one, or take another strategy")
+            raise ValueError(
+                f"strategy 'single' with {self.teachers} teachers; name one, or take another strategy"
+            )
+
         if any(not weight >= 0 for weight in self.weights) or (self.weights and not any(self.weights)):
             raise ValueError(f"weights = {list(self.weights)}; none may be negative, and one must be above 0")
         if self.strategy == "round_robin" and 0 in self.weights:
-            raise ValueError(f"weights = {list(self.weights)}: a step with a teacher of weight 0 teaches nothing; leave it out")
+            raise ValueError(
+                f"weights = {list(self.weights)}: a step with a teacher of weight 0 teaches nothing; leave "
+                "it out"
+            )
 
     def check(self, heads: int) -> None:
         """Raises ValueError if it does not fit a student with that number of heads (1 = a plain student)."""
         if self.strategy == "mhs" and heads != self.teachers:
-            what = f"{heads} heads for {self.teachers} teachers" if heads > 1 else "strategy 'mhs' for a student without heads"
-            raise ValueError(f"{what}; each head learns from another teacher: name as many, or take another strategy")
+            what = (
+                f"{heads} heads for {self.teachers} teachers"
+                if heads > 1
+                else "strategy 'mhs' for a student without heads"
+            )
+            raise ValueError(
+                f"{what}; each head learns from another teacher: name as many, or take another strategy"
+            )
         needed = heads if self.strategy in ("mhs", "single", None) else self.teachers
         if self.weights and len(self.weights) != needed:
             raise ValueError(f"{len(self.weights)} weights {list(self.weights)} where {needed} are needed")
@@ -99,14 +118,21 @@ class Distillation:
             case None:
                 lessons = [Lesson(n, None, 1.0) for n in range(outputs)]
             case "single":
-                lessons = [Lesson(n, 0, weights[n] if len(weights) == outputs else 1.0) for n in range(outputs)]
+                lessons = [
+                    Lesson(n, 0, weights[n] if len(weights) == outputs else 1.0) for n in range(outputs)
+                ]
             case "round_robin":
                 turn = step % self.teachers
                 lessons = [Lesson(n, turn, weights[turn]) for n in range(outputs)]
             case "mhs" if outputs == self.teachers:
                 lessons = [Lesson(n, n, weights[n]) for n in range(outputs)]
             case _:
-                lessons = [Lesson(n, teacher, weights[teacher]) for n in range(outputs) for teacher in range(self.teachers)]
+                lessons = [
+                    Lesson(n, teacher, weights[teacher])
+                    for n in range(outputs)
+                    for teacher in range(self.teachers)
+                ]
+
         return [lesson for lesson in lessons if lesson.weight]
 
     def batch_loss(
@@ -119,8 +145,8 @@ class Distillation:
         groups: Tensor | None = None,
         by_labels: LabelLoss = BCE,
     ) -> Tensor:
-        """L_MHS = Σ λ_i L_i (Eq. 4) of a batch: each output's logits [texts], labels [texts], teachers' [texts, teachers], and
-        the number of each text's group [texts], if losses are over groups.
+        """L_MHS = Σ λ_i L_i (Eq. 4) of a batch: each output's logits [texts], labels [texts], teachers'
+        [texts, teachers], and the number of each text's group [texts], if losses are over groups.
 
         An output of weight 0 gets no gradient.
         """
@@ -133,7 +159,9 @@ class Distillation:
             loss = loss + weight * term
         return loss
 
-    def _taught(self, student: Tensor, hard: Tensor, teacher: Tensor, labels: Tensor, groups: Tensor | None) -> Tensor:
+    def _taught(
+        self, student: Tensor, hard: Tensor, teacher: Tensor, labels: Tensor, groups: Tensor | None
+    ) -> Tensor:
         if self.loss == "kl":
             return distillation_loss(student, hard, teacher, self.alpha, self.tau)
         assert groups is not None
@@ -149,7 +177,8 @@ def hard_loss(student: Tensor, labels: Tensor) -> Tensor:
 
 
 def soft_loss(student: Tensor, teacher: Tensor, tau: float) -> Tensor:
-    """L_S = KL(p, q), mean over the pairs, of p = σ(t/τ) of the teacher and q = σ(z/τ) of the student (Eq. 2, 3)."""
+    """L_S = KL(p, q), mean over the pairs, of p = σ(t/τ) of the teacher and q = σ(z/τ) of the student (Eq. 2,
+    3)."""
     softened = (teacher / tau).sigmoid()
     cross = F.binary_cross_entropy_with_logits(student / tau, softened)
     return cross - F.binary_cross_entropy_with_logits(teacher / tau, softened)

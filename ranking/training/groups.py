@@ -1,9 +1,10 @@
 """Groups of pairs: a question's right candidates and wrong ones drawn for an epoch; and losses over a group.
 
-`softmax_loss` is the localized contrastive estimation of Gao, Dai & Callan (ECIR 2021): a right candidate against the wrong
-ones that were retrieved beside it. `margin_mse` is the distillation of Hofstätter et al. (2020): the student learns by how
-much a teacher prefers a right candidate to a wrong one, not the teacher's scale. Our choice: a question's right candidates
-share the wrong ones that were drawn, and none is compared with another right one.
+`softmax_loss` is the localized contrastive estimation of Gao, Dai & Callan (ECIR 2021): a right candidate
+against the wrong ones that were retrieved beside it. `margin_mse` is the distillation of Hofstätter et al.
+(2020): the student learns by how much a teacher prefers a right candidate to a wrong one, not the teacher's
+scale. Our choice: a question's right candidates share the wrong ones that were drawn, and none is compared
+with another right one.
 
 Where no group is said each pair is one by itself, so that there is one way from pairs to steps.
 """
@@ -43,26 +44,35 @@ class Group:
         always, ascending = int(lengths[self.always].sum()), np.sort(lengths[self.drawn_from])
         draws = min(self.draws, len(ascending))
         mean = draws * float(ascending.mean()) if draws else 0.0
-        return always + int(ascending[:draws].sum()), always + mean, always + int(ascending[len(ascending) - draws :].sum())
+        return (
+            always + int(ascending[:draws].sum()),
+            always + mean,
+            always + int(ascending[len(ascending) - draws :].sum()),
+        )
 
 
 class Groups:
-    """All groups of a training, and the steps of an epoch, each of whole groups and much the same number of tokens."""
+    """All groups of a training, and the steps of an epoch, each of whole groups and much the same number of
+    tokens."""
 
     def __init__(self, groups: Sequence[Group] | None, lengths: Numbers, tokens: int) -> None:
-        """`lengths`: tokens of every pair. `groups` None: each pair by itself. Raises ValueError if a group may have more than
-        half of a step's `tokens`."""
+        """`lengths`: tokens of every pair. `groups` None: each pair by itself. Raises ValueError if a group
+        may have more than half of a step's `tokens`."""
         self._groups, self._lengths = groups, lengths
         least = mean = most = lengths
         if groups is not None:
             least, mean, most = np.array([group.tokens(lengths) for group in groups]).T
         self.longest = int(most.max())
+
         if tokens < 2 * self.longest:
             raise ValueError(
-                f"transformer.tokens = {tokens}, but pairs that stay together have up to {self.longest}; give at least twice "
+                f"transformer.tokens = {tokens}, but pairs that stay together have up to {self.longest}; "
+                "give at least twice "
                 "that, a lower limit, or fewer negatives"
             )
-        # No step may be empty, whatever is drawn: so the shortest epoch must have the longest group's tokens for each step.
+
+        # No step may be empty, whatever is drawn: so the shortest epoch must have the longest group's tokens
+        # for each step.
         self.tokens = float(mean.sum())
         """Of a mean epoch."""
         self.steps: int = max(1, min(-(-round(mean.sum()) // tokens), int(least.sum()) // self.longest))
@@ -84,7 +94,8 @@ class Groups:
 
 
 def cut(lengths: Numbers, order: Numbers, steps: int, random: np.random.Generator) -> list[Numbers]:
-    """Texts in `order` as `steps` batches of much the same number of tokens; within a pool of batches, the texts by length.
+    """Texts in `order` as `steps` batches of much the same number of tokens; within a pool of batches, the
+    texts by length.
 
     >>> lengths = np.array([2, 3, 2, 3])
     >>> [batch.tolist() for batch in cut(lengths, np.arange(4), 2, np.random.default_rng(0))]
@@ -103,9 +114,11 @@ def cut(lengths: Numbers, order: Numbers, steps: int, random: np.random.Generato
 
 
 def softmax_loss(logits: Tensor, labels: Tensor, groups: Tensor) -> Tensor:
-    """-log of a right candidate's share of the softmax over it and its group's wrong ones, mean over the right ones.
+    """-log of a right candidate's share of the softmax over it and its group's wrong ones, mean over the
+    right ones.
 
-    All are [texts]: logits, labels, and the number of each one's group. In every group there must be a wrong one.
+    All are [texts]: logits, labels, and the number of each one's group. In every group there must be a wrong
+    one.
 
     >>> labels, groups = torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0, 0, 0])
     >>> round(softmax_loss(torch.tensor([2.0, 1.0, 0.0]), labels, groups).item(), 4)  # -log(e² / (e² + e + 1))
@@ -117,7 +130,8 @@ def softmax_loss(logits: Tensor, labels: Tensor, groups: Tensor) -> Tensor:
 
 
 def margin_mse(logits: Tensor, teacher: Tensor, labels: Tensor, groups: Tensor) -> Tensor:
-    """((z⁺ - z⁻) - (t⁺ - t⁻))², mean over all pairs of a right and a wrong candidate of one group; all are [texts].
+    """((z⁺ - z⁻) - (t⁺ - t⁻))², mean over all pairs of a right and a wrong candidate of one group; all are
+    [texts].
 
     >>> logits, teacher = torch.tensor([2.0, 1.0, 0.0]), torch.tensor([5.0, 1.0, 1.0])
     >>> margin_mse(logits, teacher, torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0, 0, 0])).item()  # (3² + 2²) / 2
@@ -130,6 +144,7 @@ def margin_mse(logits: Tensor, teacher: Tensor, labels: Tensor, groups: Tensor) 
 
 
 def _against(labels: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
-    """The right candidates' numbers [right], and which texts are wrong ones of the same group [right, texts]."""
+    """The right candidates' numbers [right], and which texts are wrong ones of the same group [right,
+    texts]."""
     right = labels.nonzero().squeeze(1)
     return right, (groups[right][:, None] == groups) & (labels == 0)

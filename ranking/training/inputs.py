@@ -1,7 +1,7 @@
 """Input of a builder of a training, and its result.
 
-A registry entry's `Training.task` names the builder: a function from `TrainingInputs` to `Built`. It makes the model, on the
-device and ready to learn, and says what cannot work by a ValueError.
+A registry entry's `Training.task` names the builder: a function from `TrainingInputs` to `Built`. It makes
+the model, on the device and ready to learn, and says what cannot work by a ValueError.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class TrainingInputs(Generic[Settings]):
     recipe: Recipe
     """Its hyperparameters; the seed is that of initial weights and batches too."""
     learn: Sequence[Sequence[Any]]
-    """By question, what it learns from: `LabelledCandidate` or `LabelledPassage`, as `Training.learns_from` says."""
+    """By question, what it learns from: `LabelledCandidate` or `LabelledPassage`, as `Training.learns_from`
+    says."""
     dev: Sequence[Sequence[Any]]
     """The same, for the dev score."""
     path: Callable[[str], Path] = Path
@@ -49,7 +50,10 @@ class TrainingInputs(Generic[Settings]):
     def check_no_batch(self, section: str) -> None:
         """Raises ValueError if train.batch is given to a training whose steps are counted in tokens."""
         if self.batch is not None:
-            raise ValueError(f"train.batch counts the questions of a list model's step; a transformer's is {section}.tokens")
+            raise ValueError(
+                "train.batch counts the questions of a list model's step; a transformer's is "
+                f"{section}.tokens"
+            )
 
 
 class Built(NamedTuple):

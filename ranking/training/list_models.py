@@ -1,4 +1,5 @@
-"""Training of the list models, Cosinet and Compare-Aggregate, on labelled lists (Cosinet §5.2): a task of `loop.py`."""
+"""Training of the list models, Cosinet and Compare-Aggregate, on labelled lists (Cosinet §5.2): a task of
+`loop.py`."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ class ListOptions:
 
 
 class ListTask:
-    """Whole lists in random order, `batch` of them a step; questions without an answer are left out (§5.1)."""
+    """Whole lists in random order, `batch` of them a step; questions without an answer are left out
+    (§5.1)."""
 
     def __init__(
         self,
@@ -78,16 +80,21 @@ class ListTask:
         self._lists = []
         features_of = ListFeatures(features, embeddings.vectors, lexicon) if features else None
         self._features: list[Floats] | None = [] if features else None
+
         for rows in questions:
             if any(row.label for row in rows):
                 question, *candidates = lexicon.rows([rows[0].question, *(row.text for row in rows)])
                 self._lists.append((question, candidates, [float(row.label) for row in rows]))
                 if features_of is not None and self._features is not None:
                     self._features.append(features_of(ranked_list(rows)))
+
         self.missing = features_of.missing() if features_of is not None else Counter[str]()
         """'without_<feature>' → candidates of the questions to learn from that have none."""
         if not self._lists:
-            raise ValueError(f"none of the {len(questions)} questions has an answer; there is nothing to learn from")
+            raise ValueError(
+                f"none of the {len(questions)} questions has an answer; there is nothing to learn from"
+            )
+
         self.steps = -(-len(self._lists) // options.batch)
 
     @property
@@ -123,14 +130,15 @@ def vocabulary(questions: Sequence[Sequence[LabelledCandidate]]) -> Counter[str]
 def build(inputs: TrainingInputs[ListModelSettings]) -> Built:
     """Begins with new weights over vectors of the words of all its texts.
 
-    Raises VectorsUnreadable if the file of vectors cannot be read; ValueError if the vectors are to be left out of the
-    checkpoint and have no other source.
+    Raises VectorsUnreadable if the file of vectors cannot be read; ValueError if the vectors are to be left
+    out of the checkpoint and have no other source.
     """
     settings, words = inputs.settings, vocabulary([*inputs.learn, *inputs.dev])
     tokens = Words()
     for name in settings.vocabulary:
         for text in inputs.texts(name):
             words.update(tokens.tokens(text))
+
     words = Counter({word: count for word, count in words.items() if count >= settings.min_count})
     file = inputs.path(settings.embeddings)
     if file.is_file():
@@ -139,8 +147,12 @@ def build(inputs: TrainingInputs[ListModelSettings]) -> Built:
     else:
         embeddings = derive(words, inputs.model(settings.embeddings), settings.embeddings)
         description = f"{len(embeddings.words):,} word vectors from the pieces of {settings.embeddings}"
+
     if settings.vectors == "source" and embeddings.source is None:
-        raise ValueError(f"model.vectors = 'source': {file} is a file of vectors, which must be stored with the checkpoint")
+        raise ValueError(
+            f"model.vectors = 'source': {file} is a file of vectors, which must be stored with the checkpoint"
+        )
+
     stored: Store = "source" if settings.vectors == "source" else settings.store
 
     def write(folder: Path, model: WordVectorModel, embeddings: Embeddings) -> None:
@@ -156,10 +168,17 @@ def build(inputs: TrainingInputs[ListModelSettings]) -> Built:
         device=inputs.device,
     )
     task = ListTask(embeddings, inputs.learn, write, options)
-    return Built(task, Dev(inputs.dev), description + missing(task.missing) + _missing_in_dev(settings, embeddings, inputs.dev))
+
+    return Built(
+        task,
+        Dev(inputs.dev),
+        description + missing(task.missing) + _missing_in_dev(settings, embeddings, inputs.dev),
+    )
 
 
-def _missing_in_dev(settings: ListModelSettings, embeddings: Embeddings, dev: Sequence[Sequence[LabelledCandidate]]) -> str:
+def _missing_in_dev(
+    settings: ListModelSettings, embeddings: Embeddings, dev: Sequence[Sequence[LabelledCandidate]]
+) -> str:
     """Counts of features that the dev set lacks, for people; '' if it lacks nothing."""
     if not settings.features:
         return ""

@@ -1,9 +1,9 @@
-"""The one training loop. A task brings its model, batches and loss; the loop brings the rest: seeds, the learning rate, early
-stopping, the best checkpoint, and going on after an interruption.
+"""The one training loop. A task brings its model, batches and loss; the loop brings the rest: seeds, the
+learning rate, early stopping, the best checkpoint, and going on after an interruption.
 
-The dev score is a metric of `ranking/evaluation/metrics.py` on lists that the task's own reranker has ranked, as it does in
-a run. After each evaluation the whole state is written (`state.py`); a training killed anywhere goes on from there, and ends
-with the same weights.
+The dev score is a metric of `ranking/evaluation/metrics.py` on lists that the task's own reranker has ranked,
+as it does in a run. After each evaluation the whole state is written (`state.py`); a training killed anywhere
+goes on from there, and ends with the same weights.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class Recipe:
     learning_rate: float = 2e-4
     """At its highest."""
     schedule: Literal["slanted", "linear", "constant"] = "slanted"
-    """Over all epochs: up for a tenth and down to a 32nd (Howard & Ruder 2018); up for `warm_up` and down to 0; or level."""
+    """Over all epochs: up for a tenth and down to a 32nd (Howard & Ruder 2018); up for `warm_up` and down to
+    0; or level."""
     warm_up: float = 0.1
     weight_decay: float = 0.0
     clip: float | None = None
@@ -101,7 +102,9 @@ class Recipe:
                 return slanted_triangular(step, steps, self.learning_rate)
             case "linear":
                 up = max(1, math.floor(steps * self.warm_up))
-                return self.learning_rate * (min(1.0, (step + 1) / up) if step < up else (steps - step) / max(1, steps - up))
+                return self.learning_rate * (
+                    min(1.0, (step + 1) / up) if step < up else (steps - step) / max(1, steps - up)
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +129,14 @@ class Dev:
 
     def __init__(self, questions: Sequence[Sequence[LabelledCandidate]]) -> None:
         self._lists = [ranked_list(rows) for rows in questions]
-        self._labels: Sequence[Mapping[str, int]] = [{row.candidate_id: row.label for row in rows} for rows in questions]
+        self._labels: Sequence[Mapping[str, int]] = [
+            {row.candidate_id: row.label for row in rows} for rows in questions
+        ]
 
     @classmethod
     def of(cls, lists: Sequence[RankedList], labels: Sequence[Mapping[str, int]]) -> Self:
-        """Lists of the unit that the reranker reads, and for each the labels, by candidate id, of the unit that it writes."""
+        """Lists of the unit that the reranker reads, and for each the labels, by candidate id, of the unit
+        that it writes."""
         dev = cls([])
         dev._lists, dev._labels = list(lists), labels
         return dev
@@ -139,13 +145,19 @@ class Dev:
         """Raises ValueError if the protocol keeps no question, so that there is no score."""
         judged = measures.Judged.of([([0.0] * len(labels), list(labels.values())) for labels in self._labels])
         if not judged.kept(protocol).any():
-            raise ValueError(f"protocol {protocol!r} keeps none of the {len(self._labels)} dev questions; give others as dev")
+            raise ValueError(
+                f"protocol {protocol!r} keeps none of the {len(self._labels)} dev questions; give others as "
+                "dev"
+            )
 
     def score(self, reranker: Ranks, metric: str, protocol: measures.Protocol) -> float:
-        """The metric's mean under the protocol, exact under ties. Candidates that the reranker drops come last."""
+        """The metric's mean under the protocol, exact under ties. Candidates that the reranker drops come
+        last."""
         return self.scores(reranker, (metric,), protocol)[metric]
 
-    def scores(self, reranker: Ranks, metrics: Sequence[str], protocol: measures.Protocol) -> dict[str, float]:
+    def scores(
+        self, reranker: Ranks, metrics: Sequence[str], protocol: measures.Protocol
+    ) -> dict[str, float]:
         """Several metrics of the same ranking."""
         lists = []
         for ranked, labels in zip(_in_blocks(reranker, self._lists), self._labels, strict=True):
@@ -154,7 +166,10 @@ class Dev:
             lists.append(([scores.get(c, lowest) for c in labels], list(labels.values())))
         judged = measures.Judged.of(lists)
         kept = judged.kept(protocol)
-        return {metric: float(values.expected[kept].mean()) for metric, values in measures.measure(judged, metrics).items()}
+        return {
+            metric: float(values.expected[kept].mean())
+            for metric, values in measures.measure(judged, metrics).items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +194,13 @@ def train(
     *,
     processes: Processes = ALONE,
 ) -> History:
-    """Train, and leave the best checkpoint in the output's folder, with the history in `training.json` written last.
+    """Train, and leave the best checkpoint in the output's folder, with the history in `training.json`
+    written last.
 
-    `report` is called after each step and each evaluation. Of several `processes` the first alone evaluates and writes; all
-    need to see the folder. Raises ValueError if the folder holds another training, no
-    dev score can be computed, or the loss is no number (with the step); ScoreNotFinite if a dev score is none (with the
-    step, the question and the candidate).
+    `report` is called after each step and each evaluation. Of several `processes` the first alone evaluates
+    and writes; all need to see the folder. Raises ValueError if the folder holds another training, no dev
+    score can be computed, or the loss is no number (with the step); ScoreNotFinite if a dev score is none
+    (with the step, the question and the candidate).
     """
     dev.check(recipe.protocol)
     torch.manual_seed(recipe.seed)
@@ -193,7 +209,9 @@ def train(
     every = recipe.evaluate_every or of_epoch
 
     multiples, groups = zip(*task.rates, strict=True)
-    optimizer = torch.optim.AdamW([{"params": group} for group in groups], weight_decay=recipe.weight_decay, fused=True)
+    optimizer = torch.optim.AdamW(
+        [{"params": group} for group in groups], weight_decay=recipe.weight_decay, fused=True
+    )
     updates = Updates(
         optimizer,
         precision=recipe.precision,
@@ -207,8 +225,10 @@ def train(
     state = output.folder / STATE
     history = resume(state, task.model, optimizer, output.fingerprint, output.settings, scaler=updates.scaler)
     losses: list[float] = []
+
     while history.step < total and (recipe.patience is None or history.waited() < recipe.patience):
-        torch.manual_seed(recipe.seed * 1_000_003 + history.step)  # dropout after a resume is what it would have been
+        # Dropout after a resume is what it would have been.
+        torch.manual_seed(recipe.seed * 1_000_003 + history.step)
         epoch, done = divmod(history.step, of_epoch)
         task.model.train()
 
@@ -230,6 +250,7 @@ def train(
             if processes.rank == 0:
                 with naming(f"dev evaluation after step {history.step}", output.folder):
                     score = dev.score(task.reranker(), recipe.metric, recipe.protocol)
+
             score = processes.from_first(score, device)
 
             mean = sum(losses) / max(1, len(losses))
@@ -243,14 +264,16 @@ def train(
     if processes.rank == 0:
         output.describe(history)
         publish(state, output.folder, history)
+
     return history
 
 
 def slanted_triangular(step: int, steps: int, peak: float, cut_frac: float = 0.1, ratio: float = 32) -> float:
-    """The learning rate at `step` (from 0) of `steps`: up for the first tenth, then down (Howard & Ruder 2018, Eq. 3).
+    """The learning rate at `step` (from 0) of `steps`: up for the first tenth, then down (Howard & Ruder
+    2018, Eq. 3).
 
-    At its lowest it is `peak / ratio`. The way down is the steps that are left, which is Eq. 3 where `steps · cut_frac` is
-    whole; elsewhere Eq. 3 would fall below that, even below 0.
+    At its lowest it is `peak / ratio`. The way down is the steps that are left, which is Eq. 3 where `steps ·
+    cut_frac` is whole; elsewhere Eq. 3 would fall below that, even below 0.
     """
     cut = max(1, math.floor(steps * cut_frac))
     p = step / cut if step < cut else 1 - (step - cut) / (steps - cut)

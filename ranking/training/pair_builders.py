@@ -18,7 +18,12 @@ from typing import TypeVar
 from answermill.ranking.rerankers.cascade import cascade_model
 from answermill.ranking.rerankers.cascade.cascade import alpha_per_exit
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, grown
-from answermill.ranking.rerankers.cascade.pair_settings import CascadeSettings, ExitSettings, PairSettings, PointwiseSettings
+from answermill.ranking.rerankers.cascade.pair_settings import (
+    CascadeSettings,
+    ExitSettings,
+    PairSettings,
+    PointwiseSettings,
+)
 from answermill.ranking.rerankers.cascade.schedule import check
 from answermill.ranking.rerankers.multihead import multihead
 from answermill.ranking.rerankers.multihead.multihead import MultiHeadModel, split, split_model
@@ -48,15 +53,21 @@ def build_cascade(inputs: TrainingInputs[CascadeSettings]) -> Built:
     start, exits = _begin(inputs), inputs.settings.exits
     if start.format != "cascade" and not exits:
         raise ValueError(
-            "transformer.exits is missing: the layers after which the cascade has a classifier, e.g. [2, 3, 4, 5, 6]"
+            "transformer.exits is missing: the layers after which the cascade has a classifier, e.g. [2, 3, "
+            "4, 5, 6]"
         )
+
     model = start.model_of(CascadeModel, ["cascade", "pointwise"], "cascade")
     if model is None:
         model = CascadeModel(start.encoder, exits)
     elif start.format == "pointwise":
         model = grown(model, exits)
     elif exits and exits != list(model.exits):
-        raise ValueError(f"{start.name} is a checkpoint with exits {list(model.exits)}; leave out transformer.layers and exits")
+        raise ValueError(
+            f"{start.name} is a checkpoint with exits {list(model.exits)}; leave out transformer.layers and "
+            "exits"
+        )
+
     return _built(inputs, start, model, partial(cascade_model.save, name="cascade"), exits=inputs.settings)
 
 
@@ -65,17 +76,21 @@ def build_multihead(inputs: TrainingInputs[StudentSettings]) -> Built:
     start, settings = _begin(inputs), inputs.settings
     heads = settings.heads or (inputs.distillation.teachers if inputs.distillation.strategy == "mhs" else 3)
     form = heads, settings.head_layers or 1, settings.exits, settings.average or "logits"
+
     if isinstance(start.model, MultiHeadModel):
         model = _continued(settings, start, start.model)
     elif whole := start.model_of(CascadeModel, ["pointwise", "cascade"], "multihead"):
         model = split_model(whole, *form)
     else:
         model = split(start.encoder, *form)
+
     if settings.pooling not in (None, "first") and model.form != "mean" and len(model.exits) == 1:
         raise ValueError(
-            f"transformer.pooling = {settings.pooling!r}: heads that begin with a transformer read its first token; leave it "
+            f"transformer.pooling = {settings.pooling!r}: heads that begin with a transformer read its "
+            "first token; leave it "
             "out, or begin with a checkpoint of pointwise or cascade"
         )
+
     return _built(inputs, start, model, multihead.save, exits=settings, heads=len(model.heads))
 
 
@@ -84,10 +99,14 @@ def _continued(settings: StudentSettings, start: Start, model: MultiHeadModel) -
     known = {"heads": len(model.heads), "head_layers": model.head_layers, "average": model.average}
     for key, value in known.items():
         if getattr(settings, key) not in (None, value):
-            raise ValueError(f"{start.name} is a checkpoint with {key} {value!r}; leave out transformer.{key}")
+            raise ValueError(
+                f"{start.name} is a checkpoint with {key} {value!r}; leave out transformer.{key}"
+            )
     exits = model.exits[:-1]
     if settings.exits and exits not in ((), tuple(settings.exits)):
-        raise ValueError(f"{start.name} is a checkpoint with exits {list(exits)}; leave out transformer.exits")
+        raise ValueError(
+            f"{start.name} is a checkpoint with exits {list(exits)}; leave out transformer.exits"
+        )
     return model.with_exits(settings.exits) if settings.exits and not exits else model
 
 
@@ -96,7 +115,11 @@ def _begin(inputs: TrainingInputs[Settings]) -> Start:
     layers = inputs.settings.layers
     start = begin(inputs, inputs.settings.encoder, layers)
     if layers is not None and start.model is not None:
-        what = f"with exits {list(start.model.exits)}" if isinstance(start.model, CascadeModel) else f"of {start.format}"
+        what = (
+            f"with exits {list(start.model.exits)}"
+            if isinstance(start.model, CascadeModel)
+            else f"of {start.format}"
+        )
         raise ValueError(f"{start.name} is a checkpoint {what}; leave out transformer.layers")
     return start
 
@@ -118,13 +141,16 @@ def _built(
     last = None if isinstance(model, MultiHeadModel) else model.classifiers[-1]
     if isinstance(last, FirstToken) and model.reading.pooling != "first":
         raise ValueError(
-            f"transformer.pooling = {model.reading.pooling!r}: the head of a published classifier reads the first token; leave "
+            f"transformer.pooling = {model.reading.pooling!r}: the head of a published classifier reads the "
+            "first token; leave "
             "it out"
         )
+
     options = PairOptions(
         tokens=settings.tokens,
         context_dropout=settings.context_dropout or 0.0,
-        needs_context=settings.context is not None,  # a checkpoint's own context is counted where data lack it
+        # A checkpoint's own context is counted where data lack it.
+        needs_context=settings.context is not None,
         classifier_rate=settings.classifier_rate,
         distillation=inputs.distillation,
         by_labels=LabelLoss(settings.loss, settings.bce_weight),
@@ -143,6 +169,7 @@ def _built(
             stop_gradient=exits.stop_gradient,
             drops=tuple(drops),
         )
+
     prepare(model, inputs.device, words is None, settings.recompute)
 
     def save(folder: Path, trained: CascadeModel) -> None:

@@ -4,8 +4,8 @@
     _training/STEP.safetensors      weights of the model, moments of the optimizer and fp16's factor at that step
     _training/best-STEP/            the checkpoint with the best dev score so far
 
-Files and folders get their names once they are on the disk (`files/atomic_files.py`): a power cut leaves the old
-or the new one.
+Files and folders get their names once they are on the disk (`files/atomic_files.py`): a power cut leaves the
+old or the new one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Evaluated:
 
 @dataclass(slots=True)
 class History:
-    """Evaluations of a training, and the best step. `settings`: those that the fingerprint stands for, for people."""
+    """Evaluations of a training, and the best step. `settings`: those that the fingerprint stands for, for
+    people."""
 
     fingerprint: str
     step: int = 0
@@ -66,8 +67,8 @@ def finished(folder: Path) -> History | None:
 
 
 def begun(folder: Path) -> History | None:
-    """The history of a training that has not ended; None if none has got to its first evaluation in this folder. Raises
-    WrongShape."""
+    """The history of a training that has not ended; None if none has got to its first evaluation in this
+    folder. Raises WrongShape."""
     return _history(folder / STATE / KEPT)
 
 
@@ -80,8 +81,8 @@ def keep(
     *,
     scaler: torch.amp.GradScaler | None = None,
 ) -> None:
-    """Write the state after an evaluation. `save` writes the checkpoint into a folder; called if it is the best so far.
-    `scaler`: of fp16."""
+    """Write the state after an evaluation. `save` writes the checkpoint into a folder; called if it is the
+    best so far. `scaler`: of fp16."""
     state.mkdir(parents=True, exist_ok=True)
     now, best = history.evaluations[-1], history.best
     assert best is not None
@@ -123,30 +124,41 @@ def resume(
     if history is None:
         return History(fingerprint, settings=settings or {})
     if history.fingerprint != fingerprint:
-        raise ValueError(f"{state.parent} holds a training with other settings or data; give another folder, or delete it")
+        raise ValueError(
+            f"{state.parent} holds a training with other settings or data; give another folder, or delete it"
+        )
 
     tensors = load_file(state / f"{history.step}.safetensors")
-    model.load_state_dict({name.removeprefix("model."): v for name, v in tensors.items() if name.startswith("model.")})
+    model.load_state_dict(
+        {name.removeprefix("model."): v for name, v in tensors.items() if name.startswith("model.")}
+    )
     moments: dict[int, dict[str, Tensor]] = {}
+
     for name, value in tensors.items():
         if name.startswith("optimizer."):
             _, number, moment = name.split(".")
             moments.setdefault(int(number), {})[moment] = value
+
     optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
 
-    factors = {name.removeprefix("scaler."): v.item() for name, v in tensors.items() if name.startswith("scaler.")}
+    factors = {
+        name.removeprefix("scaler."): v.item() for name, v in tensors.items() if name.startswith("scaler.")
+    }
     if scaler is not None and factors:
         steps = ("growth_interval", "_growth_tracker")  # whole numbers
         scaler.load_state_dict(factors | {name: int(factors[name]) for name in steps})
+
     return history
 
 
 def publish(state: Path, folder: Path, history: History) -> None:
-    """Move the best checkpoint to its place; the history comes last and says that the checkpoint is complete."""
+    """Move the best checkpoint to its place; the history comes last and says that the checkpoint is
+    complete."""
     assert history.best is not None
     best = state / f"best-{history.best.step}"
     if best.is_dir():
-        for path in sorted(best.iterdir(), key=lambda path: (path.name == SUMS, path.name)):  # the digests come last
+        # The digests come last.
+        for path in sorted(best.iterdir(), key=lambda path: (path.name == SUMS, path.name)):
             path.replace(folder / path.name)
         sync(folder)
     _write(folder / HISTORY, history)
@@ -154,7 +166,8 @@ def publish(state: Path, folder: Path, history: History) -> None:
 
 
 def write_folder(folder: Path, write: Callable[[Path], object]) -> None:
-    """A whole folder or none: `write` gets a path at which there is nothing yet. Replaces what is at `folder`."""
+    """A whole folder or none: `write` gets a path at which there is nothing yet. Replaces what is at
+    `folder`."""
     unfinished = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     write(unfinished)

@@ -4,14 +4,15 @@ A step is a batch of triplets (q, p, n), up to some tokens. Its loss is the mean
 
     max(0, 0.1 − s(q, p) + s(q, n)) + δ (J(p) + J(n)),    J(a) = ‖B_a − B̄_a‖² (Eq. 2)
 
-The optimisation alternates: B̄ = sgn(B) is set anew at each step, and is a constant to its gradient. `pooling` and
-`attention` have no B and are trained by the hinge alone.
+The optimisation alternates: B̄ = sgn(B) is set anew at each step, and is a constant to its gradient.
+`pooling` and `attention` have no B and are trained by the hinge alone.
 
-Our choices. The paper sums over triplets; their mean leaves the proportion of its terms, and so the meaning of δ, as it is.
-J is a sum over an answer's columns and dimensions: at 384 dimensions a δ weighs half of what it does at 768. An epoch has each
-right answer of each question once. n is drawn from the wrong answers of the question's own list or, by `among`, from all
-answers of the training data; from these too where the list has no wrong one, as in insuranceQA's. With `hard` several are
-drawn, and the one taken is that which the model, as it would serve at that step, scores highest.
+Our choices. The paper sums over triplets; their mean leaves the proportion of its terms, and so the meaning
+of δ, as it is. J is a sum over an answer's columns and dimensions: at 384 dimensions a δ weighs half of what
+it does at 768. An epoch has each right answer of each question once. n is drawn from the wrong answers of the
+question's own list or, by `among`, from all answers of the training data; from these too where the list has
+no wrong one, as in insuranceQA's. With `hard` several are drawn, and the one taken is that which the model,
+as it would serve at that step, scores highest.
 """
 
 from __future__ import annotations
@@ -86,13 +87,14 @@ class HashTask:
         save: Callable[[Path, HashingModel], None],
         options: TripletOptions = TripletOptions(),
     ) -> None:
-        """Raises ValueError if no question has an answer, one has no wrong one to learn from, no candidate has a part that it
-        must have, or a triplet has more than half of a batch's tokens."""
+        """Raises ValueError if no question has an answer, one has no wrong one to learn from, no candidate
+        has a part that it must have, or a triplet has more than half of a batch's tokens."""
         self.model, self._options = model, options
         self._tokeniser, self._save = tokeniser, save
         self._drawn = options.drawn if options.negatives == "hard" else 1
 
-        # Every different text has a number; a right answer of a question is a triplet without its wrong answer.
+        # Every different text has a number; a right answer of a question is a triplet without its wrong
+        # answer.
         numbers: dict[str, int] = {}
         self._question: list[int] = []  # of each triplet
         self._right: list[int] = []
@@ -105,11 +107,16 @@ class HashTask:
             tuples = model.reading.tuples([ranked_list(rows)])
             texts = [model.reading.one_text(parts) for _, *parts in tuples]
             labels = [bool(row.label) for row in rows]
-            right = {numbers.setdefault(text, len(numbers)): None for text in compress(texts, labels)}  # in order
-            wrong = {numbers.setdefault(text, len(numbers)): None for text in compress(texts, map(not_, labels))}
+
+            # In order.
+            right = {numbers.setdefault(text, len(numbers)): None for text in compress(texts, labels)}
+            wrong = {
+                numbers.setdefault(text, len(numbers)): None for text in compress(texts, map(not_, labels))
+            }
             read += tuples
             answers |= right.keys() | wrong.keys()
             own = np.array([n for n in wrong if n not in right and options.among == "list"], np.int64)
+
             for n in right:
                 self._question.append(numbers.setdefault(rows[0].question, len(numbers)))
                 self._right.append(n)
@@ -117,7 +124,10 @@ class HashTask:
                 self._wrong.append(own)
 
         if not self._right:
-            raise ValueError(f"none of the {len(questions)} questions has an answer; there is nothing to learn from")
+            raise ValueError(
+                f"none of the {len(questions)} questions has an answer; there is nothing to learn from"
+            )
+
         if options.needs_context:
             model.reading.check_data(read)
         self.missing = model.reading.missing(read)
@@ -125,7 +135,10 @@ class HashTask:
         self._answers = np.array(sorted(answers), np.int64)
         for rights, wrong_ones in zip(self._rights, self._wrong, strict=True):
             if not len(wrong_ones) and len(rights) == len(self._answers):
-                raise ValueError(f"all {len(rights)} answers are right for one question; there is no wrong one to learn from")
+                raise ValueError(
+                    f"all {len(rights)} answers are right for one question; there is no wrong one to learn "
+                    "from"
+                )
 
         # Wrong answers are drawn later, so a triplet counts with their mean length.
         self._texts = tokeniser.pairs([(text,) for text in numbers])
@@ -133,27 +146,39 @@ class HashTask:
         lengths = self._texts.lengths
         of_all = lengths[self._answers].mean()
         wrong_length = [lengths[own].mean() if len(own) else of_all for own in self._wrong]
-        self._lengths = lengths[self._question] + lengths[self._right] + np.ceil(wrong_length).astype(np.int64)
+        self._lengths = (
+            lengths[self._question] + lengths[self._right] + np.ceil(wrong_length).astype(np.int64)
+        )
 
         longest = int(self._lengths.max())
         if options.tokens < 2 * longest:
             raise ValueError(
-                f"batches of {options.tokens} tokens for triplets of up to {longest}; give twice that, or a lower limit"
+                f"batches of {options.tokens} tokens for triplets of up to {longest}; give twice that, or a "
+                "lower limit"
             )
+
         self.steps = -(-int(self._lengths.sum()) // options.tokens)
         self.tokens = self._lengths.sum() / self.steps  # of a mean batch
 
     @property
     def rates(self) -> list[tuple[float, list[nn.Parameter]]]:
         body = list(self.model.encoder.parameters())
-        attention = [p for module in (self.model.w1, self.model.w2, self.model.m) if module for p in module.parameters()]
+        attention = [
+            p
+            for module in (self.model.w1, self.model.w2, self.model.m)
+            if module
+            for p in module.parameters()
+        ]
         return [(1.0, body), *([(self._options.attention_rate, attention)] if attention else [])]
 
     def batches(self, epoch: int) -> Iterator[Triplets]:
         random = np.random.default_rng([self._options.seed, epoch])
         order = random.permutation(len(self._right))
         for rows in cut(self._lengths, order, self.steps, random):
-            question, right = (np.array([numbers[row] for row in rows], np.int64) for numbers in (self._question, self._right))
+            question, right = (
+                np.array([numbers[row] for row in rows], np.int64)
+                for numbers in (self._question, self._right)
+            )
             yield Triplets(question, right, [self._draw(row, random) for row in rows])
 
     def _draw(self, triplet: int, random: np.random.Generator) -> Numbers:
@@ -174,21 +199,26 @@ class HashTask:
         device = self.model.encoder.words.weight.device
         tokens = self._texts.pack(answers[by_length]).to(device)
         place = np.argsort(by_question)  # of a triplet's question among the encoded
-        question = self.model.question(self._texts.pack(batch.question[by_question]).to(device))[place[by_length % count]]
+        question = self.model.question(self._texts.pack(batch.question[by_question]).to(device))[
+            place[by_length % count]
+        ]
+
         columns = self.model.answer(tokens)
         scores = F.cosine_similarity(question, self.model.compose(columns, tokens.starts, question))
         right, wrong = scores[np.argsort(by_length)].chunk(2)
         loss = (MARGIN - right + wrong).clamp(min=0).mean()
         if self.model.variant == "has":
             loss = loss + self._options.delta * (columns - sign(columns).detach()).square().sum() / count
+
         return loss
 
     @torch.no_grad()
     def _hardest(self, batch: Triplets) -> Numbers:
-        """Of each triplet's drawn answers the one that scores highest without dropout, as it would be served; of equal ones the
-        first."""
+        """Of each triplet's drawn answers the one that scores highest without dropout, as it would be served;
+        of equal ones the first."""
         if self._drawn == 1:
             return np.concatenate(batch.wrong)
+
         answers, number = np.unique(np.concatenate(batch.wrong), return_inverse=True)
         asked = np.repeat(np.arange(len(batch.wrong)), [len(drawn) for drawn in batch.wrong])
         answers_packed, questions = self._texts.pack(answers), self._texts.pack(batch.question)
@@ -197,7 +227,10 @@ class HashTask:
         self.model.eval()
         kept = self.model.kept(answers_packed.to(device))
         vectors = self.model.question(questions.to(device))
-        scores = self.model.scores(vectors, kept, answers_packed.to(device).starts, asked, number).cpu().numpy()
+        scores = (
+            self.model.scores(vectors, kept, answers_packed.to(device).starts, asked, number).cpu().numpy()
+        )
+
         self.model.train(training)
         best = np.lexsort((np.arange(len(scores)), -scores, asked))
         return answers[number[best[np.searchsorted(asked, np.arange(len(batch.wrong)))]]]
@@ -210,8 +243,9 @@ class HashTask:
 
 
 def build(inputs: TrainingInputs[TripletSettings]) -> Built:
-    """Begins with a transformer, with the transformer of a checkpoint, or with a checkpoint of `hashing`, whose attention it
-    takes over too. Raises ValueError if the settings do not fit each other or what the training begins with."""
+    """Begins with a transformer, with the transformer of a checkpoint, or with a checkpoint of `hashing`,
+    whose attention it takes over too. Raises ValueError if the settings do not fit each other or what the
+    training begins with."""
     settings = inputs.settings
     inputs.check_no_batch("hashing")
     start = begin(inputs, settings.encoder)
@@ -219,6 +253,7 @@ def build(inputs: TrainingInputs[TripletSettings]) -> Built:
     if isinstance(start.model, HashingModel):
         model.take_attention(start.model)
         model.reading = start.model.reading
+
     if settings.context is not None:
         model.reading = Reading(tuple(settings.context))
     words, tokeniser = source_words(settings, start), tokeniser_of(settings, start)
@@ -234,9 +269,11 @@ def build(inputs: TrainingInputs[TripletSettings]) -> Built:
         drawn=settings.drawn,
         tokens=settings.tokens,
         attention_rate=settings.classifier_rate,
-        needs_context=settings.context is not None,  # a checkpoint's own context is counted where data lack it
+        # A checkpoint's own context is counted where data lack it.
+        needs_context=settings.context is not None,
         seed=inputs.recipe.seed,
     )
     task = HashTask(model, tokeniser, inputs.learn, save, options)
     description = f"{start.description}; {task.tokens_cut:,} tokens cut{missing(task.missing)}"
+
     return Built(task, Dev(inputs.dev), description, task.tokens)

@@ -1,4 +1,5 @@
-"""Attention over packed texts, each token over its own text; and dropout, with fewer random numbers on a processor.
+"""Attention over packed texts, each token over its own text; and dropout, with fewer random numbers on a
+processor.
 
 | | attention |
 |---|---|
@@ -26,10 +27,11 @@ from answermill.ranking.transformer.devices import reads_all_lengths
 from answermill.ranking.transformer.packing import Packed
 
 _WHOLE, _ALIGNED = 32, 16
-"""PyTorch's kernel for the CPU gives each thread a buffer of as many rows as there are queries, up to 32. MKL's last bits
-depend on where a buffer begins, so a short text's queries are filled up to a number of rows that keeps the buffers aligned:
-then no number of threads changes a bit."""
-_BACKENDS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]  # the second for heads of a width that the first refuses
+"""PyTorch's kernel for the CPU gives each thread a buffer of as many rows as there are queries, up to 32.
+MKL's last bits depend on where a buffer begins, so a short text's queries are filled up to a number of rows
+that keeps the buffers aligned: then no number of threads changes a bit."""
+# The second for heads of a width that the first refuses.
+_BACKENDS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 def attend(projected: Tensor, tokens: Packed, heads: int, dropout: float = 0.0) -> Tensor:
@@ -50,8 +52,9 @@ def attend(projected: Tensor, tokens: Packed, heads: int, dropout: float = 0.0) 
 
 @functools.cache
 def attention_over_all_lengths() -> Callable[..., Tensor] | None:
-    """PyTorch's attention over packed texts of different lengths, in one split: in several, a text's sums would be cut by the
-    longest text of its batch. None if this PyTorch does not have it, or not the number of splits."""
+    """PyTorch's attention over packed texts of different lengths, in one split: in several, a text's sums
+    would be cut by the longest text of its batch. None if this PyTorch does not have it, or not the number of
+    splits."""
     try:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:
@@ -62,21 +65,26 @@ def attention_over_all_lengths() -> Callable[..., Tensor] | None:
 
 
 def attend_filled_up(projected: Tensor, tokens: Packed, heads: int, dropout: float) -> Tensor:
-    """`attend` in one fused call. Batches to learn from hold texts of much the same length, so little is filled up.
+    """`attend` in one fused call. Batches to learn from hold texts of much the same length, so little is
+    filled up.
 
-    On a card by CUTLASS' kernel: cuDNN would build a plan anew for the shape of every batch, which takes longer than the step.
+    On a card by CUTLASS' kernel: cuDNN would build a plan anew for the shape of every batch, which takes
+    longer than the step.
     """
     texts, longest = len(tokens.lengths), int(tokens.lengths.max())
     filled = projected.new_zeros(texts * longest, projected.shape[1]).index_copy(0, tokens.places, projected)
     query, key, value = filled.view(texts, longest, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
     there = torch.arange(longest, device=projected.device) < tokens.starts.diff()[:, None]  # [texts, longest]
     with sdpa_kernel(_BACKENDS) if projected.is_cuda else nullcontext():
-        over = F.scaled_dot_product_attention(query, key, value, attn_mask=there[:, None, None], dropout_p=dropout)
+        over = F.scaled_dot_product_attention(
+            query, key, value, attn_mask=there[:, None, None], dropout_p=dropout
+        )
     return over.transpose(1, 2).reshape(texts * longest, -1)[tokens.places]
 
 
 def _attend_by_length(projected: Tensor, tokens: Packed, heads: int, dropout: float) -> Tensor:
-    spelt_out = torch.is_grad_enabled() and not projected.is_cuda  # on a CPU PyTorch's kernels are slow at learning
+    # On a CPU PyTorch's kernels are slow at learning.
+    spelt_out = torch.is_grad_enabled() and not projected.is_cuda
     parts = []
     for group in tokens.by_length(projected[: len(tokens.ids)]):
         texts, length = group.shape[:2]
@@ -87,17 +95,19 @@ def _attend_by_length(projected: Tensor, tokens: Packed, heads: int, dropout: fl
         else:
             if length < _WHOLE and not projected.is_cuda:
                 query = F.pad(query, (0, 0, 0, -length % _ALIGNED))
-            over = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)  # [texts, heads, length, d / heads]
+            # [texts, heads, length, d / heads].
+            over = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
             over = over[:, :, :length]
         parts.append(over.transpose(1, 2).reshape(texts * length, -1))
+
     if filling := len(projected) - len(tokens.ids):
         parts.append(projected.new_zeros(filling, projected.shape[1] // 3))
     return torch.cat(parts) if parts else projected.new_empty(0, projected.shape[1] // 3)
 
 
 def dropped(x: Tensor, share: float) -> Tensor:
-    """Dropout. On a CPU, where drawing the numbers is a fifth of a training step, each random number of 64 bits decides over
-    four elements; so the share is exact to 1 in 65,536."""
+    """Dropout. On a CPU, where drawing the numbers is a fifth of a training step, each random number of 64
+    bits decides over four elements; so the share is exact to 1 in 65,536."""
     if not share or x.is_cuda:
         return F.dropout(x, share)
     numbers = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(torch.iinfo(torch.int64).min, None)

@@ -17,25 +17,34 @@ class BodySettings(TrainingSettings):
 
     encoder: Annotated[str, FileName()] = Field(
         "all-MiniLM-L6-v2",
-        description="transformer to begin with: the embedded default, a folder, or a hub name of a BERT, RoBERTa, XLM-R "
-        "or ELECTRA, of a sequence classifier, such as TANDA's, with its head; or a checkpoint (one that ships, by its name), "
+        description="transformer to begin with: the embedded default, a folder, or a hub name of a BERT, "
+        "RoBERTa, XLM-R "
+        "or ELECTRA, of a sequence classifier, such as TANDA's, with its head; or a checkpoint (one that "
+        "ships, by its name), "
         "which learns from other data next: TANDA's adapt after its transfer",
     )
     limit: int = Field(
-        256, ge=8, description="tokens of question and candidate together; a longer pair is cut, and the cut tokens are counted"
+        256,
+        ge=8,
+        description="tokens of question and candidate together; a longer pair is cut, and the cut tokens "
+        "are counted",
     )
     tokens: Count = Field(2_000, description="tokens of the texts of one step")
     classifier_rate: float = Field(
-        1.0, gt=0, description="learning rate of the classifiers, which are new, as a multiple of train.learning_rate"
+        1.0,
+        gt=0,
+        description="learning rate of the classifiers, which are new, as a multiple of train.learning_rate",
     )
     store: Literal["fp32", "fp16"] = Field("fp32", description="precision of the numbers in the checkpoint")
     words: Literal["trained", "source"] = Field(
         "trained",
-        description="'source' does not train the word embeddings; the checkpoint leaves them out and takes the encoder's",
+        description="'source' does not train the word embeddings; the checkpoint leaves them out and takes "
+        "the encoder's",
     )
     recompute: bool | None = Field(
         None,
-        description="compute each layer a second time for its gradient, and keep of the first time only what it read: less "
+        description="compute each layer a second time for its gradient, and keep of the first time only "
+        "what it read: less "
         "memory, so that `tokens` may be more, for about a third more time",
     )
 
@@ -45,18 +54,21 @@ class BodySettings(TrainingSettings):
 
 
 class ReadingSettings(BodySettings):
-    """A transformer whose checkpoint says what it reads of a candidate (`ranking/context.py`). Subclasses declare `context`."""
+    """A transformer whose checkpoint says what it reads of a candidate (`ranking/context.py`). Subclasses
+    declare `context`."""
 
     pooling: Pooling | None = Field(
         None,
-        description="what the classifiers read: the encoding of the first token, the mean of all, or the mean of the "
+        description="what the classifiers read: the encoding of the first token, the mean of all, or the "
+        "mean of the "
         "candidate's own tokens; if absent as the checkpoint that it begins with, else 'mean'",
     )
     context_dropout: float | None = Field(
         None,
         ge=0,
         lt=1,
-        description="probability with which a step reads a title, or a neighbour, as if it were missing, drawn for each anew "
+        description="probability with which a step reads a title, or a neighbour, as if it were missing, "
+        "drawn for each anew "
         "in each epoch, so that data without them can be ranked too; 0 if absent",
     )
 
@@ -68,12 +80,14 @@ class ReadingSettings(BodySettings):
         return context
 
     def reading(self, begun: Reading) -> Reading:
-        """Reading of the new model; `begun`: its reading so far. Raises ValueError if there is nothing to drop at random."""
+        """Reading of the new model; `begun`: its reading so far. Raises ValueError if there is nothing to
+        drop at random."""
         context: list[Part] | None = getattr(self, "context", None)
         reading = Reading(begun.context if context is None else tuple(context), self.pooling or begun.pooling)
         if self.context_dropout and not reading.around:
             raise ValueError(
-                f"context_dropout = {self.context_dropout}, but context = {list(reading.context)}: nothing can be dropped; "
+                f"context_dropout = {self.context_dropout}, but context = {list(reading.context)}: nothing "
+                "can be dropped; "
                 "name the title or a neighbour in `context`, or leave context_dropout out"
             )
         return reading

@@ -1,5 +1,5 @@
-"""Heads that turn a text's encoding into a score: the classifier of cross-encoders, which other models may take over, and the
-head with which a sequence classifier was published."""
+"""Heads that turn a text's encoding into a score: the classifier of cross-encoders, which other models may
+take over, and the head with which a sequence classifier was published."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from answermill.ranking.transformer.pooling import pool
 
 
 class Classifier(nn.Module):
-    """C_ρ(i) of the Cascade Transformer (§4.3): the mean encoding [texts, d], or what else `Reading.pooling` says → a score per
-    text [texts]."""
+    """C_ρ(i) of the Cascade Transformer (§4.3): the mean encoding [texts, d], or what else `Reading.pooling`
+    says → a score per text [texts]."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
@@ -35,10 +35,11 @@ class Classifier(nn.Module):
 
 
 class FirstToken(nn.Module):
-    """The head with which BERT, RoBERTa and ELECTRA classify texts: the first token's encoding [texts, d] → a logit [texts].
+    """The head with which BERT, RoBERTa and ELECTRA classify texts: the first token's encoding [texts, d] → a
+    logit [texts].
 
-    Of two classes it is the second's minus the first's, whose sigmoid is the second's probability. ELECTRA's has GELU. Departs
-    from BERT in training alone: its pooler has no dropout before it, and here all have one.
+    Of two classes it is the second's minus the first's, whose sigmoid is the second's probability. ELECTRA's
+    has GELU. Departs from BERT in training alone: its pooler has no dropout before it, and here all have one.
     """
 
     def __init__(self, width: int, dropout: float, activation: Activation = "gelu") -> None:

@@ -1,9 +1,10 @@
-"""Arithmetic that a processor or a graphics card has natively, which decides the arithmetic of models that are served; and how
-a card is kept busy.
+"""Arithmetic that a processor or a graphics card has natively, which decides the arithmetic of models that
+are served; and how a card is kept busy.
 
-A card is known by the major number of its compute capability: Volta and Turing have 7, Ampere has 8. It computes what it was
-asked to in turn, while the host goes on and asks for more, until something makes the host wait. `sent` and `Arriving` copy
-without that, and `in_turns` has the host do one batch's work while the card computes another.
+A card is known by the major number of its compute capability: Volta and Turing have 7, Ampere has 8. It
+computes what it was asked to in turn, while the host goes on and asks for more, until something makes the
+host wait. `sent` and `Arriving` copy without that, and `in_turns` has the host do one batch's work while the
+card computes another.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ T = TypeVar("T")
 IN_FLIGHT = {"cpu": 1, "cuda": 2}
 """Batches that are begun before the first of them is done. A processor gains nothing by a second one."""
 TEXTS = {"cpu": 256, "cuda": 4_096}
-"""That a model is best given in one call: some ten seconds' work of a core, and of a card some batches, so that the host
-tokenises one while the card computes another."""
+"""That a model is best given in one call: some ten seconds' work of a core, and of a card some batches, so
+that the host tokenises one while the card computes another."""
 BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}
-"""Tokens of a packed batch that suit a device: on a CPU more of them only cost memory, on a card more were not tried."""
+"""Tokens of a packed batch that suit a device: on a CPU more of them only cost memory, on a card more were
+not tried."""
 TRIAL_TOKENS = 16_384
 FREE_SHARE = 0.5
 """Of a card's free memory that a budget is meant to take: processes that share the card come and go."""
@@ -35,7 +37,8 @@ _VOLTA, _AMPERE = 7, 8
 
 
 def fast(device: torch.device | str) -> torch.dtype:
-    """bf16 on cards from Ampere on and on processors that multiply it, fp16 on cards from Volta on, else fp32."""
+    """bf16 on cards from Ampere on and on processors that multiply it, fp16 on cards from Volta on, else
+    fp32."""
     if torch.device(device).type == "cuda":
         major = _capability(device)
         return torch.bfloat16 if major >= _AMPERE else torch.float16 if major >= _VOLTA else torch.float32
@@ -52,8 +55,11 @@ def _capability(card: torch.device | str) -> int:
     return torch.cuda.get_device_capability(card)[0]
 
 
-def peak_flops(device: torch.device | str, dtype: torch.dtype, rows: int = 8_192, products: int = 20) -> float:
-    """Multiplications and additions a second in the product of two square matrices, which takes a card some milliseconds.
+def peak_flops(
+    device: torch.device | str, dtype: torch.dtype, rows: int = 8_192, products: int = 20
+) -> float:
+    """Multiplications and additions a second in the product of two square matrices, which takes a card some
+    milliseconds.
 
     Their numbers are random, as a model's look: how fast a card multiplies depends on them."""
     random = torch.Generator(device).manual_seed(0)
@@ -67,8 +73,8 @@ def peak_flops(device: torch.device | str, dtype: torch.dtype, rows: int = 8_192
 
 
 def texts_at_once(device: str, tokens: int) -> int:
-    """Number of texts of at most that many tokens that a model on the device is best given in one call: a multiple of
-    TEXTS["cpu"].
+    """Number of texts of at most that many tokens that a model on the device is best given in one call: a
+    multiple of TEXTS["cpu"].
 
     On a card 16 batches of the longest texts, but no more than TEXTS."""
     if device == "cpu":
@@ -78,16 +84,16 @@ def texts_at_once(device: str, tokens: int) -> int:
 
 
 def sent(values: Tensor, device: torch.device | str) -> Tensor:
-    """The tensor on the device. To a card it is copied from pinned memory: a copy from elsewhere waits for all that the card
-    was asked to do before."""
+    """The tensor on the device. To a card it is copied from pinned memory: a copy from elsewhere waits for
+    all that the card was asked to do before."""
     if torch.device(device).type != "cuda" or values.is_cuda:
         return values.to(device)
     return values.pin_memory().to(device, non_blocking=True)
 
 
 class Arriving:
-    """A tensor's values on their way to the host, which waits neither for them until it reads them, nor then for anything that
-    the card was asked to do later."""
+    """A tensor's values on their way to the host, which waits neither for them until it reads them, nor then
+    for anything that the card was asked to do later."""
 
     def __init__(self, values: Tensor) -> None:
         self._values = values.to("cpu", non_blocking=True)
@@ -100,8 +106,8 @@ class Arriving:
 
 
 def in_turns(works: Iterable[Generator[None, None, T]], in_flight: int) -> Iterator[T]:
-    """Results of the works, in their order. A work yields, at least once and as often as the others, where it is about to
-    wait for the card; up to `in_flight` of them are begun, and go on in turns."""
+    """Results of the works, in their order. A work yields, at least once and as often as the others, where it
+    is about to wait for the card; up to `in_flight` of them are begun, and go on in turns."""
     begun: deque[Generator[None, None, T]] = deque()
 
     def go_on(least: int) -> Iterator[T]:
@@ -117,6 +123,7 @@ def in_turns(works: Iterable[Generator[None, None, T]], in_flight: int) -> Itera
         next(work)
         begun.append(work)
         yield from go_on(in_flight - 1)
+
     yield from go_on(0)
 
 
@@ -137,7 +144,8 @@ class Memory(Protocol):
 
 
 class CardMemory:
-    """The memory of a card, as PyTorch counts it for this process. `begin` sets its peak anew; PEAK keeps the former one."""
+    """The memory of a card, as PyTorch counts it for this process. `begin` sets its peak anew; PEAK keeps the
+    former one."""
 
     def __init__(self, card: torch.device) -> None:
         self._card, self._before = card, 0
@@ -158,8 +166,8 @@ class CardMemory:
 class TokenBudget:
     """Number of tokens that are computed at once. No result depends on it.
 
-    On a card the first batch of at least half of TRIAL_TOKENS is a trial: by what it takes, as many as fit into FREE_SHARE of
-    the free memory are computed at once from there on, but never more than `most`.
+    On a card the first batch of at least half of TRIAL_TOKENS is a trial: by what it takes, as many as fit
+    into FREE_SHARE of the free memory are computed at once from there on, but never more than `most`.
     """
 
     def __init__(self, most: int, memory: Memory | None) -> None:
@@ -185,7 +193,8 @@ class TokenBudget:
         self._memory = None
 
     def run_out(self, tokens: int) -> None:
-        """There was no memory for this number of them: half as many are computed from here on, and a warning says so."""
+        """There was no memory for this number of them: half as many are computed from here on, and a warning
+        says so."""
         self.tokens, self._memory = max(1, tokens // 2), None
         warnings.warn(f"no memory for {tokens:,} tokens at once; going on with half as many", stacklevel=3)
 
@@ -207,8 +216,9 @@ class Mark(Protocol):
 
 
 class BusyTime:
-    """Time of cards at models' layers for this process, by their own clocks: from where they begin a batch's to where
-    they have computed them. While the host is late with what comes next within a batch, a card counts as busy."""
+    """Time of cards at models' layers for this process, by their own clocks: from where they begin a batch's
+    to where they have computed them. While the host is late with what comes next within a batch, a card
+    counts as busy."""
 
     def __init__(self, mark: Callable[[torch.device], Mark]) -> None:
         self._mark, self._milliseconds = mark, 0.0
@@ -220,7 +230,8 @@ class BusyTime:
         if device.type != "cuda":
             yield
             return
-        while self._spans and self._spans[0][1].query():  # where nobody takes the time, no more are kept than are under way
+        # Where nobody takes the time, no more are kept than are under way.
+        while self._spans and self._spans[0][1].query():
             self._add()
         begin = self._mark(device)
         yield
@@ -240,7 +251,8 @@ class BusyTime:
 
 
 class PeakMemory:
-    """The most of its card's memory that this process has had at once, however often others count the peak anew."""
+    """The most of its card's memory that this process has had at once, however often others count the peak
+    anew."""
 
     def __init__(self, largest: Callable[[], int], reset: Callable[[], None]) -> None:
         """`largest`: bytes, since `reset` was called; 0 without a card."""

@@ -1,12 +1,13 @@
 """BERT, RoBERTa and ELECTRA as a stack of layers that runs in pieces, over packed tokens without padding.
 
-`embed` makes the encodings h [n, d] of n tokens, `run` brings them from one depth to another: run(h, 0, 4) and then
-run(h, 4, 6) is run(h, 0, 6). huggingface.py knows what the families call their weights.
+`embed` makes the encodings h [n, d] of n tokens, `run` brings them from one depth to another: run(h, 0, 4)
+and then run(h, 4, 6) is run(h, 0, 6). huggingface.py knows what the families call their weights.
 
-What is row-wise (the linear layers, normalisation, GELU) is computed in inference window by window, each of a fixed number of
-rows, since libraries choose their kernels by shape: so a text's encoding does not depend on the other texts of its batch. The
-last rows go through a smaller window if this machine computes the very same bits with it, and with as many threads as it has,
-which is tried once per shape. On a card a batch is filled up with rows that nobody reads, once, so that one window holds it.
+What is row-wise (the linear layers, normalisation, GELU) is computed in inference window by window, each of a
+fixed number of rows, since libraries choose their kernels by shape: so a text's encoding does not depend on
+the other texts of its batch. The last rows go through a smaller window if this machine computes the very same
+bits with it, and with as many threads as it has, which is tried once per shape. On a card a batch is filled
+up with rows that nobody reads, once, so that one window holds it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ from answermill.ranking.transformer.devices import BATCH_TOKENS, BUSY, TokenBudg
 from answermill.ranking.transformer.huggingface import Shape, translated, translated_back
 from answermill.ranking.transformer.packing import Packed
 
-_WINDOWS = {"cpu": (2048, 1024, 512, 256, 128, 64, 32), "cuda": (*range(BATCH_TOKENS["cuda"], 0, -4_096), 2_048, 1_024)}
+_WINDOWS = {
+    "cpu": (2048, 1024, 512, 256, 128, 64, 32),
+    "cuda": (*range(BATCH_TOKENS["cuda"], 0, -4_096), 2_048, 1_024),
+}
 _Product: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
@@ -51,12 +55,15 @@ class LayeredEncoder(nn.Module):
         self.norm = nn.LayerNorm(embedded, shape.epsilon)
         self.project = nn.Linear(embedded, shape.width) if shape.embedded else None
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+
         self._budget: TokenBudget | None = None  # of the device on which it first serves
         self.recomputes = False
-        """Whether learning computes each layer a second time for its gradient, and keeps of the first time only its input."""
+        """Whether learning computes each layer a second time for its gradient, and keeps of the first time
+        only its input."""
 
         if self.words.weight.is_meta:
             return
+
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.normal_(module.weight, std=0.02)
@@ -67,31 +74,37 @@ class LayeredEncoder(nn.Module):
     def load(cls, folder: Path, layers: int | None = None) -> LayeredEncoder:
         """From a folder that Hugging Face's save_pretrained wrote; the first `layers` layers, None = all.
 
-        Raises ValueError, with the folder and what to do, if it holds another family or no safetensors, or does not fit;
-        ModelDamaged if a weight is no number.
+        Raises ValueError, with the folder and what to do, if it holds another family or no safetensors, or
+        does not fit; ModelDamaged if a weight is no number.
         """
         try:
             shape = Shape.of(json.loads((folder / "config.json").read_text(encoding="utf-8")))
             if not (folder / "model.safetensors").is_file():
                 raise ValueError(
-                    "no model.safetensors (pickled weights are not loaded); load the model once with transformers "
+                    "no model.safetensors (pickled weights are not loaded); load the model once with "
+                    "transformers "
                     "and write it with save_pretrained(folder)"
                 )
             if layers is not None and not 1 <= layers <= shape.layers:
                 raise ValueError(f"it has {shape.layers} layers; the first {layers} cannot be had")
+
             with torch.device("meta"):
                 encoder = cls(shape if layers is None else replace(shape, layers=layers))
-            encoder.load_state_dict(translated(load_weights(folder / "model.safetensors"), encoder.shape), assign=True)
+            encoder.load_state_dict(
+                translated(load_weights(folder / "model.safetensors"), encoder.shape), assign=True
+            )
         except ModelDamaged:
             raise
         except KeyError as e:
             raise ValueError(f"{folder} is no encoder: it lacks {e}") from e
         except (OSError, ValueError, RuntimeError, SafetensorError) as e:
             raise ValueError(f"{folder} is no encoder: {e}") from e
+
         return encoder
 
     def save(self, folder: Path, layers: int | None = None) -> None:
-        """Write what `load` and Hugging Face's from_pretrained read, in fp32; the first `layers` layers, None = all."""
+        """Write what `load` and Hugging Face's from_pretrained read, in fp32; the first `layers` layers, None
+        = all."""
         shape = self.shape if layers is None else replace(self.shape, layers=layers)
         folder.mkdir(parents=True, exist_ok=True)
         save_file(translated_back(self.state_dict(), shape), folder / "model.safetensors", {"format": "pt"})
@@ -101,28 +114,40 @@ class LayeredEncoder(nn.Module):
         """h of depth 0 [n, d]. Raises ValueError if a text is longer than the model."""
         longest = int(tokens.lengths.max(initial=0))
         if longest > self.shape.positions:
-            raise ValueError(f"a text of {longest} tokens for a model of {self.shape.positions}; cut it before")
+            raise ValueError(
+                f"a text of {longest} tokens for a model of {self.shape.positions}; cut it before"
+            )
         types = tokens.types.clamp(max=self.shape.types - 1)  # RoBERTa knows one type only
-        hidden = self.words(tokens.ids) + self.types(types) + self.positions(tokens.positions + self.shape.offset)
+        hidden = (
+            self.words(tokens.ids) + self.types(types) + self.positions(tokens.positions + self.shape.offset)
+        )
         hidden = dropped(self.norm(hidden), self.shape.dropout if self.training else 0.0)
         return hidden if self.project is None else by_rows(self.project, self.shape, hidden)
 
     def run(self, hidden: Tensor, tokens: Packed, first: int, last: int) -> Tensor:
         """Layers first + 1 to last over h of depth `first`: h of depth `last` [n, d].
 
-        In inference some texts at a time: as many as the device has memory for; where that runs out, half, with a warning.
+        In inference some texts at a time: as many as the device has memory for; where that runs out, half,
+        with a warning.
         """
         return self.run_through(self._between(first, last), hidden, tokens)
 
-    def run_through(self, layers: nn.ModuleList, hidden: Tensor, tokens: Packed, first_only: bool = False) -> Tensor:
-        """`run` over other layers of this shape, such as copies of its own: h [n, d] before them → after them.
+    def run_through(
+        self, layers: nn.ModuleList, hidden: Tensor, tokens: Packed, first_only: bool = False
+    ) -> Tensor:
+        """`run` over other layers of this shape, such as copies of its own: h [n, d] before them → after
+        them.
 
-        `first_only`: → of each text's first token alone [texts, d], the same bits for less of the last layer's work.
+        `first_only`: → of each text's first token alone [texts, d], the same bits for less of the last
+        layer's work.
         """
         if torch.is_grad_enabled() or not len(layers):
             return _run(layers, hidden, tokens, first_only, self.recomputes and self.training)
+
         after, text = hidden.new_empty(len(tokens.lengths) if first_only else len(hidden), hidden.shape[1]), 0
-        budget = self._budget = self._budget or TokenBudget.of(hidden.device, BATCH_TOKENS[hidden.device.type])
+        budget = self._budget = self._budget or TokenBudget.of(
+            hidden.device, BATCH_TOKENS[hidden.device.type]
+        )
 
         while text < len(tokens.lengths):
             rows, some = tokens.part(text, budget.tokens)
@@ -137,6 +162,7 @@ class LayeredEncoder(nn.Module):
                 if len(some.lengths) == 1:
                     raise
                 budget.run_out(len(some.ids))
+
         return after
 
     def cut(self, layers: int) -> LayeredEncoder:
@@ -155,14 +181,18 @@ class LayeredEncoder(nn.Module):
             raise ValueError(f"layers {first} to {last} of an encoder that has {len(self.layers)}")
         return self.layers[first:last]
 
-    def for_inference(self, device: torch.device | str = "cpu", precision: torch.dtype | None = None) -> LayeredEncoder:
+    def for_inference(
+        self, device: torch.device | str = "cpu", precision: torch.dtype | None = None
+    ) -> LayeredEncoder:
         """A copy on the device, in its `fast` precision if none is given, without dropout and gradients."""
         encoder = copy.deepcopy(self).to(device, precision or fast(device))
         encoder._budget = None
         return encoder.requires_grad_(False).eval()
 
 
-def _run(layers: nn.ModuleList, hidden: Tensor, tokens: Packed, first_only: bool, recompute: bool = False) -> Tensor:
+def _run(
+    layers: nn.ModuleList, hidden: Tensor, tokens: Packed, first_only: bool, recompute: bool = False
+) -> Tensor:
     for n, layer in enumerate(layers, 1):
         run = partial(checkpoint, layer, use_reentrant=False) if recompute else layer
         hidden = run(hidden, tokens, first_only and n == len(layers))
@@ -170,8 +200,8 @@ def _run(layers: nn.ModuleList, hidden: Tensor, tokens: Packed, first_only: bool
 
 
 def _table(rows: int, width: int) -> nn.Embedding:
-    """On the meta device, where a checkpoint's weights take its place, none are drawn: torch would import its compiler for it,
-    which takes a second and more."""
+    """On the meta device, where a checkpoint's weights take its place, none are drawn: torch would import its
+    compiler for it, which takes a second and more."""
     if torch.get_default_device().type == "meta":
         return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
     return nn.Embedding(rows, width)
@@ -191,7 +221,8 @@ class Layer(nn.Module):
         self.final_norm = nn.LayerNorm(shape.width, shape.epsilon)
 
     def forward(self, hidden: Tensor, tokens: Packed, first_only: bool = False) -> Tensor:
-        """[n, d] → [n, d], or of each text's first token alone [texts, d]. Rows after the tokens' are filling."""
+        """[n, d] → [n, d], or of each text's first token alone [texts, d]. Rows after the tokens' are
+        filling."""
         projected = by_rows(self.attention, self.shape, hidden)  # [n, 3 d]
         dropout = self.shape.attention_dropout if self.training else 0.0
         attended = attend(projected, tokens, self.shape.heads, dropout)
@@ -213,8 +244,8 @@ class Layer(nn.Module):
 def _widened(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """GELU of a linear layer.
 
-    A card that serves in half precision computes it within the product, by its form with tanh (Hendrycks & Gimpel 2016): at
-    most 0.0005 away, less than half precision rounds off.
+    A card that serves in half precision computes it within the product, by its form with tanh (Hendrycks &
+    Gimpel 2016): at most 0.0005 away, less than half precision rounds off.
     """
     if hidden.is_cuda and hidden.dtype != torch.float32 and not torch.is_grad_enabled():
         return torch._addmm_activation(bias, hidden, weight.t(), use_gelu=True)
@@ -249,7 +280,8 @@ def _windows_of(rows: Tensor, shape: Shape) -> Iterator[tuple[int, int]]:
 
 
 def _windows(n: int, sizes: Sequence[int], few: bool = False) -> Iterator[tuple[int, int]]:
-    """Windows over n rows, the largest first; with `few` the smallest that holds all, so that there is one where one can be."""
+    """Windows over n rows, the largest first; with `few` the smallest that holds all, so that there is one
+    where one can be."""
     start = 0
     while start < n:
         fits = [size for size in sizes if (size >= n - start if few else size <= n - start)]
@@ -259,11 +291,13 @@ def _windows(n: int, sizes: Sequence[int], few: bool = False) -> Iterator[tuple[
 
 
 def exact_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) -> tuple[int, ...]:
-    """Rows of the windows that may be used: the largest, and each smaller one that gives the same bits as the largest.
+    """Rows of the windows that may be used: the largest, and each smaller one that gives the same bits as the
+    largest.
 
-    Tried once in a process, on random numbers, with each linear layer of this shape: a window counts as the same if its first
-    rows and its last rows come out equal, bit for bit, to those of the largest window computed by one thread. So the number of
-    threads changes no bit either: where it would, this call sets torch's threads to one, and the first one warns.
+    Tried once in a process, on random numbers, with each linear layer of this shape: a window counts as the
+    same if its first rows and its last rows come out equal, bit for bit, to those of the largest window
+    computed by one thread. So the number of threads changes no bit either: where it would, this call sets
+    torch's threads to one, and the first one warns.
     """
     sizes = _equal_windows(device, dtype, shape, threads)
     if sizes or threads == 1:
@@ -279,12 +313,18 @@ def _equal_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) 
     random = torch.Generator(device).manual_seed(0)
     width, inner = shape.width, shape.inner
     linears = [(shape.embedded or width, width), (width, 3 * width), (width, width), (inner, width)]
-    products: list[tuple[_Product, int, int]] = [*((F.linear, *sizes) for sizes in linears), (_widened, width, inner)]
+    products: list[tuple[_Product, int, int]] = [
+        *((F.linear, *sizes) for sizes in linears),
+        (_widened, width, inner),
+    ]
     same = [largest, *smaller]
+
     with torch.no_grad(), torch.autocast(device, enabled=False):
         for product, n_in, n_out in products:
             sizes = ((largest, n_in), (n_out, n_in), (n_out,))
-            rows, weight, bias = (torch.randn(size, generator=random, device=device, dtype=dtype) for size in sizes)
+            rows, weight, bias = (
+                torch.randn(size, generator=random, device=device, dtype=dtype) for size in sizes
+            )
             torch.set_num_threads(1)
             whole = product(rows, weight, bias)
             torch.set_num_threads(threads)
@@ -294,7 +334,11 @@ def _equal_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) 
                 if torch.equal(product(rows[:size], weight, bias), whole[:size])
                 and (size == largest or torch.equal(product(rows[-size:], weight, bias), whole[-size:]))
             ]
+
     if largest in same:
         return tuple(same)
-    warnings.warn(f"{threads} threads compute other bits than one on this machine; going on with one", stacklevel=3)
+
+    warnings.warn(
+        f"{threads} threads compute other bits than one on this machine; going on with one", stacklevel=3
+    )
     return ()

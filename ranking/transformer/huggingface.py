@@ -1,5 +1,6 @@
-"""Reads and writes Hugging Face's `config.json` and weights for the families that `LayeredEncoder` computes, and reads the head
-of their sequence classifiers. Only this file knows their names; ours are those of its modules."""
+"""Reads and writes Hugging Face's `config.json` and weights for the families that `LayeredEncoder` computes,
+and reads the head of their sequence classifiers. Only this file knows their names; ours are those of its
+modules."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _ATTENTION = ("query", "key", "value")  # one linear layer here
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """All of an encoder but its weights; `dataclasses.asdict` and `Shape(**…)` are its way to a checkpoint and back."""
+    """All of an encoder but its weights; `dataclasses.asdict` and `Shape(**…)` are its way to a checkpoint
+    and back."""
 
     layers: int
     width: int
@@ -42,7 +44,8 @@ class Shape:
     """Rows of the position table before a text's first: 2 in RoBERTa."""
     types: int = 2
     embedded: int | None = None
-    """Numbers per token before they are projected to `width` (small ELECTRA); None = `width`, without projection."""
+    """Numbers per token before they are projected to `width` (small ELECTRA); None = `width`, without
+    projection."""
     epsilon: float = 1e-12
     dropout: float = 0.1
     attention_dropout: float = 0.1
@@ -58,7 +61,8 @@ class Shape:
         """From Hugging Face's config.json. Raises ValueError on a model that is not computed here."""
         if "auto_map" in config:
             raise ValueError(
-                "its config.json names Python code (auto_map), which is never run here; give a model without auto_map"
+                "its config.json names Python code (auto_map), which is never run here; give a model "
+                "without auto_map"
             )
 
         family = config.get("model_type")
@@ -66,9 +70,12 @@ class Shape:
             family = "bert"
         if family == "albert":
             raise ValueError(
-                "it holds an ALBERT, whose layers are one and the same: there are no last ones to split off as heads or to "
-                f"train for an exit; give one of {', '.join(_FAMILIES)}. It can still teach: [distil] reads scores from a table"
+                "it holds an ALBERT, whose layers are one and the same: there are no last ones to split off "
+                "as heads or to "
+                f"train for an exit; give one of {', '.join(_FAMILIES)}. It can still teach: [distil] reads "
+                "scores from a table"
             )
+
         if family not in _FAMILIES:
             raise ValueError(f"it holds a model of type {family!r}; give one of {', '.join(_FAMILIES)}")
 
@@ -76,7 +83,9 @@ class Shape:
         computed = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
         for key, value in computed.items():
             if config.get(key, value) != value:
-                raise ValueError(f"{key} is {config[key]!r}; only {value!r} is computed here, give another model")
+                raise ValueError(
+                    f"{key} is {config[key]!r}; only {value!r} is computed here, give another model"
+                )
 
         offset = int(config.get("pad_token_id", 1)) + 1 if family in _ROBERTAS else 0
         width = int(config["hidden_size"])
@@ -114,13 +123,16 @@ class Shape:
             "hidden_act": "gelu",
             "pad_token_id": max(self.offset - 1, 0),
         }
+
         return config | ({"embedding_size": self.embedded or self.width} if self.family == "electra" else {})
 
 
 def translated(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
     """Hugging Face's names to ours, in fp32. Raises KeyError on a weight that is not there."""
     words = f"{_TABLES['words']}.weight"
-    prefix = next((name.removesuffix(words) for name in weights if name.endswith(words)), f"{_prefix(shape.family)}.")
+    prefix = next(
+        (name.removesuffix(words) for name in weights if name.endswith(words)), f"{_prefix(shape.family)}."
+    )
 
     def both(theirs: str) -> Iterator[tuple[str, Tensor]]:
         """(weight or bias, its values); normalisation has older names for them."""
@@ -130,13 +142,16 @@ def translated(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
                 raise KeyError(f"{prefix}{theirs}.{name}")
             yield name, values.float()
 
-    translation = {f"{ours}.weight": weights[f"{prefix}{theirs}.weight"].float() for ours, theirs in _TABLES.items()}
+    translation = {
+        f"{ours}.weight": weights[f"{prefix}{theirs}.weight"].float() for ours, theirs in _TABLES.items()
+    }
     for ours, theirs in _modules(shape).items():
         translation |= {f"{ours}.{name}": values for name, values in both(theirs)}
     for n in range(shape.layers):
         parts = [dict(both(f"encoder.layer.{n}.attention.self.{part}")) for part in _ATTENTION]
         for name in ("weight", "bias"):
             translation[f"layers.{n}.attention.{name}"] = torch.cat([part[name] for part in parts])
+
     return translation
 
 
@@ -154,7 +169,8 @@ def head_activation(family: Family) -> Activation:
 
 
 def head_names(family: Family) -> dict[str, str]:
-    """Our names → Hugging Face's of the two layers of a sequence classifier's head, each with a weight and a bias."""
+    """Our names → Hugging Face's of the two layers of a sequence classifier's head, each with a weight and a
+    bias."""
     if family == "bert":
         return {"first": "bert.pooler.dense", "score": "classifier"}
     return {"first": "classifier.dense", "score": "classifier.out_proj"}
@@ -164,18 +180,25 @@ def translated_back(weights: Mapping[str, Tensor], shape: Shape) -> dict[str, Te
     """Our names to Hugging Face's, in fp32; weights of layers beyond those of the shape are left out."""
     translation = {f"{theirs}.weight": weights[f"{ours}.weight"] for ours, theirs in _TABLES.items()}
     for name in ("weight", "bias"):
-        translation |= {f"{theirs}.{name}": weights[f"{ours}.{name}"] for ours, theirs in _modules(shape).items()}
+        translation |= {
+            f"{theirs}.{name}": weights[f"{ours}.{name}"] for ours, theirs in _modules(shape).items()
+        }
         for n in range(shape.layers):
             parts = zip(_ATTENTION, weights[f"layers.{n}.attention.{name}"].chunk(3), strict=True)
-            translation |= {f"encoder.layer.{n}.attention.self.{part}.{name}": values.clone() for part, values in parts}
+            translation |= {
+                f"encoder.layer.{n}.attention.self.{part}.{name}": values.clone() for part, values in parts
+            }
+
     if shape.family != "electra":  # no result depends on it, but from_pretrained of the whole class wants it
         translation["pooler.dense.weight"] = torch.zeros(shape.width, shape.width)
         translation["pooler.dense.bias"] = torch.zeros(shape.width)
+
     return {name: values.detach().float().cpu().contiguous() for name, values in translation.items()}
 
 
 def _modules(shape: Shape) -> dict[str, str]:
-    """Our names → Hugging Face's of the modules that have a weight and a bias, without attention's (`_ATTENTION`)."""
+    """Our names → Hugging Face's of the modules that have a weight and a bias, without attention's
+    (`_ATTENTION`)."""
     modules = {"norm": "embeddings.LayerNorm"} | ({"project": "embeddings_project"} if shape.embedded else {})
     for n in range(shape.layers):
         theirs = f"encoder.layer.{n}"

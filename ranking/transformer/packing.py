@@ -1,15 +1,17 @@
 """Texts to packed tokens: [CLS] question [SEP] candidate [SEP], laid end to end without padding.
 
-Each different text is tokenised once in a call; pairs are then put together from ids. The special tokens before, between and
-after the texts are read off the tokenizer's own encoding of a pair, so BERT, ELECTRA ([CLS] q [SEP] c [SEP]) and RoBERTa
-(<s> q </s></s> c </s>) need no names here. A pair is a tuple of texts, most often two; all but the first are of the second
-token type. Texts beside the candidate, such as its title, follow it (`ranking/context.py`).
+Each different text is tokenised once in a call; pairs are then put together from ids. The special tokens
+before, between and after the texts are read off the tokenizer's own encoding of a pair, so BERT, ELECTRA
+([CLS] q [SEP] c [SEP]) and RoBERTa (<s> q </s></s> c </s>) need no names here. A pair is a tuple of texts,
+most often two; all but the first are of the second token type. Texts beside the candidate, such as its title,
+follow it (`ranking/context.py`).
 
-A tuple of more than `limit` tokens is cut, never silently: `Pairs.cut` counts the tokens left out. The texts after the first
-lose theirs from the end; the first one loses some too if it has more than half of the room and the others need it. For a pair
-this is what tokenizers call longest first. With `turns`, question and candidate share the room as if they were a pair, and the
-other texts get what is left, each in its turn. A `Layout` can make the texts after the first one running text, of which it is
-known which tokens are whose; a title may follow it, behind special tokens.
+A tuple of more than `limit` tokens is cut, never silently: `Pairs.cut` counts the tokens left out. The texts
+after the first lose theirs from the end; the first one loses some too if it has more than half of the room
+and the others need it. For a pair this is what tokenizers call longest first. With `turns`, question and
+candidate share the room as if they were a pair, and the other texts get what is left, each in its turn. A
+`Layout` can make the texts after the first one running text, of which it is known which tokens are whose; a
+title may follow it, behind special tokens.
 """
 
 from __future__ import annotations
@@ -59,7 +61,10 @@ class Packed:
         """[n, …] → [texts, length, …] of each run of texts of one length."""
         # By one split: of slices each would have a gradient of all n rows.
         parts = torch.split(rows, [texts * length for _, texts, length in self.groups])
-        return [p.reshape(texts, length, *p.shape[1:]) for p, (_, texts, length) in zip(parts, self.groups, strict=True)]
+        return [
+            p.reshape(texts, length, *p.shape[1:])
+            for p, (_, texts, length) in zip(parts, self.groups, strict=True)
+        ]
 
     def to(self, device: torch.device | str) -> Packed:
         tensors = (self.ids, self.types, self.positions, self.own, self.starts)
@@ -67,7 +72,8 @@ class Packed:
         return Packed(ids, types, positions, own, starts, self.lengths)
 
     def part(self, text: int, tokens: int) -> tuple[slice, Packed]:
-        """The texts from number `text` on with at most `tokens` tokens together, but at least one: their rows, and they."""
+        """The texts from number `text` on with at most `tokens` tokens together, but at least one: their
+        rows, and they."""
         ends = np.cumsum(self.lengths)
         done = int(ends[text - 1]) if text else 0
         stop = max(text + 1, int(np.searchsorted(ends, done + tokens, side="right")))
@@ -82,7 +88,9 @@ class Packed:
         lengths = self.lengths[chosen]
         rows = torch.from_numpy(ranges((np.cumsum(self.lengths) - self.lengths)[chosen], lengths))
         rows, starts = (sent(x, self.ids.device) for x in (rows, _starts(lengths)))
-        return Packed(self.ids[rows], self.types[rows], self.positions[rows], self.own[rows], starts, lengths), rows
+        return Packed(
+            self.ids[rows], self.types[rows], self.positions[rows], self.own[rows], starts, lengths
+        ), rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +102,8 @@ class Layout:
 
 
 class Tokeniser:
-    """A model's tokenizer, from its folder's tokenizer.json, or as transformers has loaded it. `limit`: the most tokens of a
-    tuple, special ones included."""
+    """A model's tokenizer, from its folder's tokenizer.json, or as transformers has loaded it. `limit`: the
+    most tokens of a tuple, special ones included."""
 
     def __init__(self, folder: Path, limit: int = 512, loaded: Tokenizer | None = None) -> None:
         path = folder / "tokenizer.json"
@@ -104,11 +112,13 @@ class Tokeniser:
                 f"{folder}: no tokenizer.json; write it with transformers: "
                 "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
             )
+
         self.limit, self.path = limit, path
         try:
             self._tokenizer = Tokenizer.from_file(str(path)) if loaded is None else loaded
         except Exception as e:  # tokenizers raises nothing narrower
             raise ValueError(f"{path}: no tokenizer ({e}); copy the model's folder again") from e
+
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
 
@@ -117,8 +127,10 @@ class Tokeniser:
         places = frame.sequence_ids
         if not {0, 1} <= set(places) or {places[0], places[-1]} != {None}:
             raise ValueError(
-                f"{path}: it puts no special tokens around a pair; give the tokenizer of a BERT, RoBERTa or ELECTRA"
+                f"{path}: it puts no special tokens around a pair; give the tokenizer of a BERT, RoBERTa or "
+                "ELECTRA"
             )
+
         before, second, after = places.index(0), places.index(1), len(places) - places[::-1].index(1)
         first_after = second - places[:second][::-1].index(0)
         self._frame = (frame.ids[:before], frame.ids[first_after:second], frame.ids[after:])
@@ -146,11 +158,15 @@ class Tokeniser:
         size = dict(zip(different, map(len, encoded), strict=True))
         return np.fromiter((size[text] for text in texts), np.int64, len(texts))
 
-    def pairs(self, tuples: Sequence[tuple[str, ...]], turns: Sequence[int] = (), layout: Layout = Layout()) -> Pairs:
-        """Tokenise and cut; each tuple has one text or more. Raises ValueError if not even the special tokens fit.
+    def pairs(
+        self, tuples: Sequence[tuple[str, ...]], turns: Sequence[int] = (), layout: Layout = Layout()
+    ) -> Pairs:
+        """Tokenise and cut; each tuple has one text or more. Raises ValueError if not even the special tokens
+        fit.
 
-        `turns`: the places of all texts but the first, from 1, in the order in which they get room, where all tuples have as
-        many; the first of them is the candidate. Without it that is the second text, or the only one.
+        `turns`: the places of all texts but the first, from 1, in the order in which they get room, where all
+        tuples have as many; the first of them is the candidate. Without it that is the second text, or the
+        only one.
 
         >>> tokeniser.pairs([("who", "he is", "title")]).pack().ids.tolist()  # 101 is [CLS], 102 is [SEP]
         [101, 2040, 102, 2002, 2003, 102, 2516, 102]
@@ -168,6 +184,7 @@ class Tokeniser:
         counts = np.fromiter(map(len, tuples), np.int64, len(tuples))  # [tuples]
         if len(counts) and counts.min() < 1:
             raise ValueError(f"tuple {int(counts.argmin())} has no text")
+
         place = np.arange(counts.max(initial=1))
         present = place < counts[:, None]  # [tuples, most texts]
         texts = np.zeros(present.shape, np.int64)
@@ -182,7 +199,10 @@ class Tokeniser:
             closing[:, 1:] *= (last | (place == running[:, None]))[:, 1:]
         room = self.limit - sizes[0] - closing.sum(1)  # [tuples]
         if len(room) and room.min() < 2:
-            raise ValueError(f"{int(counts[room.argmin()])} texts do not fit into {self.limit} tokens; raise the limit")
+            raise ValueError(
+                f"{int(counts[room.argmin()])} texts do not fit into {self.limit} tokens; raise the limit"
+            )
+
         whole = sizes[texts] * present
         kept = _cut_in_turn(whole, room, turns) if turns and len(tuples) else _cut(whole, room)
 
@@ -194,6 +214,7 @@ class Tokeniser:
         types = np.full(pieces.shape[1], self._types[1], np.int64)
         types[:3] = self._types[0]
         own = np.arange(pieces.shape[1]) == 1 + 2 * min(turns[0] if turns else 1, len(place) - 1)
+
         return Pairs(table, starts[pieces], lengths, types, own, (whole - kept).sum(1), running)
 
 
@@ -230,20 +251,22 @@ class Pairs:
 
     @property
     def filled(self) -> npt.NDArray[np.bool_]:
-        """[tuples, most texts - 1]: which of the texts after the first have tokens; a title does not count."""
+        """[tuples, most texts - 1]: which of the texts after the first have tokens; a title does not
+        count."""
         after = self.sizes[:, 3::2]
         return np.asarray((after > 0) & (np.arange(after.shape[1]) < self.running[:, None]))
 
     def stretches(self, rows: Sequence[int] | Numbers) -> tuple[Numbers, Numbers]:
-        """Places in `pack(rows)` of the texts that `filled` names, in its order: the first token of each, and how many."""
+        """Places in `pack(rows)` of the texts that `filled` names, in its order: the first token of each, and
+        how many."""
         chosen = np.asarray(rows, np.int64)
         sizes, filled = self.sizes[chosen], self.filled[chosen]
         starts = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)
         return starts[:, 3::2][filled], sizes[:, 3::2][filled]
 
     def batches(self, tokens: int, order: Numbers | None = None) -> Iterator[Numbers]:
-        """All tuples' numbers, the longest first (or those of `order`, in this order), in batches of at most `tokens` tokens,
-        or of one tuple that has more."""
+        """All tuples' numbers, the longest first (or those of `order`, in this order), in batches of at most
+        `tokens` tokens, or of one tuple that has more."""
         if order is None:
             order = np.argsort(-self.lengths, kind="stable")
         ends = np.cumsum(self.lengths[order])
@@ -267,12 +290,14 @@ def _cut(lengths: Numbers, room: Numbers) -> Numbers:
     half = (room + (first > needed)) // 2
     first = np.minimum(first, np.maximum(half, room - needed))
 
-    remaining = (room - first)[:, None] - (np.cumsum(rest, 1) - rest)  # [tuples, texts - 1]: room when a text's turn comes
+    # [tuples, texts - 1]: room when a text's turn comes.
+    remaining = (room - first)[:, None] - (np.cumsum(rest, 1) - rest)
     return np.concatenate((first[:, None], np.clip(remaining, 0, rest)), 1)
 
 
 def _cut_in_turn(lengths: Numbers, room: Numbers, turns: Sequence[int]) -> Numbers:
-    """As `_cut`: the first text and the one at turns[0] as if they were alone, then each other text what is left.
+    """As `_cut`: the first text and the one at turns[0] as if they were alone, then each other text what is
+    left.
 
     >>> _cut_in_turn(np.array([[2, 3, 9]]), np.array([10]), [2, 1]).tolist()
     [[2, 0, 8]]

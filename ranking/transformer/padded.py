@@ -1,9 +1,11 @@
-"""Hugging Face's own forward over padded texts: for transformers that no packed encoder computes, such as MPNet or DeBERTa.
+"""Hugging Face's own forward over padded texts: for transformers that no packed encoder computes, such as
+MPNet or DeBERTa.
 
-Texts of one length class (a multiple of 16 tokens, or the limit) are computed together, in batches that are filled up to the
-class's number of rows, so every matrix product has the same shape whatever the other texts are; libraries may choose their
-kernels by shape, in bf16 and on a GPU above all. So what a text gets depends on the text alone, unless a card runs out of
-memory: then the batches have half as many rows from there on, with a warning.
+Texts of one length class (a multiple of 16 tokens, or the limit) are computed together, in batches that are
+filled up to the class's number of rows, so every matrix product has the same shape whatever the other texts
+are; libraries may choose their kernels by shape, in bf16 and on a GPU above all. So what a text gets depends
+on the text alone, unless a card runs out of memory: then the batches have half as many rows from there on,
+with a warning.
 """
 
 from __future__ import annotations
@@ -25,14 +27,16 @@ from answermill.ranking.transformer.devices import BUSY, TokenBudget, texts_at_o
 Singles = npt.NDArray[np.float32]
 
 _CLASS = 16  # tokens
-_BATCH_TOKENS = {"cpu": 1_024, "cuda": 32_768}  # rows of a batch = this over the class: small, since empty rows cost time
+# Rows of a batch = this over the class: small, since empty rows cost time.
+_BATCH_TOKENS = {"cpu": 1_024, "cuda": 32_768}
 
 
 class PaddedModel:
     """A model of transformers, run over tokenised texts."""
 
     def __init__(self, model: Any, pad: int, device: str, longest: int) -> None:
-        """`pad`: the token that fills a text up. `longest`: tokens of the longest text, which the model has positions for."""
+        """`pad`: the token that fills a text up. `longest`: tokens of the longest text, which the model has
+        positions for."""
         self._model, self._pad, self._device, self._longest = model.eval().to(device), pad, device, longest
         self._budget = TokenBudget(_BATCH_TOKENS[device], None)
         self._takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
@@ -43,8 +47,8 @@ class PaddedModel:
         types: Sequence[Sequence[int]] | None,
         read: Callable[[Any, Tensor], Tensor],
     ) -> Singles:
-        """[texts, …], in the order of the texts: what `read` makes of the model's output for a batch, and the batch's mask
-        [rows, length], a row a text."""
+        """[texts, …], in the order of the texts: what `read` makes of the model's output for a batch, and the
+        batch's mask [rows, length], a row a text."""
         by_class: dict[int, list[int]] = {}
         for number, text in enumerate(ids):
             by_class.setdefault(min(-(-len(text) // _CLASS) * _CLASS, self._longest), []).append(number)
@@ -56,6 +60,7 @@ class PaddedModel:
                 rows = max(1, self._budget.tokens // length)
                 batch = numbers[start : start + rows]
                 batch_types = [types[n] for n in batch] if types and self._takes_types else None
+
                 try:
                     of_batch = self._batch([ids[n] for n in batch], batch_types, rows, length, read)
                 except torch.OutOfMemoryError:
@@ -68,6 +73,7 @@ class PaddedModel:
                     values = np.empty((len(ids), *of_batch.shape[1:]), np.float32)
                 values[batch] = of_batch[: len(batch)]
                 start += rows
+
         return np.empty((0,), np.float32) if values is None else values
 
     def _batch(
@@ -78,21 +84,27 @@ class PaddedModel:
         length: int,
         read: Callable[[Any, Tensor], Tensor],
     ) -> Singles:
-        """Values of at most `rows` texts, padded to `length` tokens; rows after the last text mean nothing."""
+        """Values of at most `rows` texts, padded to `length` tokens; rows after the last text mean
+        nothing."""
         filled = np.full((rows, length), self._pad, np.int64)
         mask = np.zeros((rows, length), np.int64)
         mask[:, 0] = 1
         kinds = np.zeros((rows, length), np.int64)
+
         for row, text in enumerate(ids):
             filled[row, : len(text)] = text
             mask[row, : len(text)] = 1
             if types is not None:
                 kinds[row, : len(text)] = types[row]
-        inputs = {"input_ids": filled, "attention_mask": mask} | ({"token_type_ids": kinds} if types is not None else {})
+
+        inputs = {"input_ids": filled, "attention_mask": mask} | (
+            {"token_type_ids": kinds} if types is not None else {}
+        )
         on_device = {name: torch.from_numpy(values).to(self._device) for name, values in inputs.items()}
         with torch.inference_mode(), BUSY.span(torch.device(self._device)):
             read_of_batch = read(self._model(**on_device), on_device["attention_mask"]).float()
         values: Singles = read_of_batch.cpu().numpy()
+
         return values
 
 
@@ -113,11 +125,14 @@ class PaddedTransformer:
     def encode(self, texts: Sequence[tuple[str, ...]], pooling: Literal["mean", "cls"]) -> Singles:
         """[texts, d], in the order of the texts; all of them have one part, or all have two."""
         second = [parts[1] for parts in texts] if len(texts[0]) == 2 else None
-        tokens = self._tokenizer([parts[0] for parts in texts], second, truncation=True, max_length=self._limit)
+        tokens = self._tokenizer(
+            [parts[0] for parts in texts], second, truncation=True, max_length=self._limit
+        )
 
         def read(out: Any, mask: Tensor) -> Tensor:
             if self._is_dpr:
-                pooled: Tensor = out.pooler_output  # [rows, d]: the first token, projected if the model says so
+                # [rows, d]: the first token, projected if the model says so.
+                pooled: Tensor = out.pooler_output
                 return pooled
             hidden: Tensor = out.last_hidden_state
             if pooling == "cls":

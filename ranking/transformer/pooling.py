@@ -1,4 +1,5 @@
-"""From the encodings of a text's tokens to one of the text: what classifiers read, and what dense vectors are."""
+"""From the encodings of a text's tokens to one of the text: what classifiers read, and what dense vectors
+are."""
 
 from __future__ import annotations
 
@@ -12,27 +13,33 @@ from answermill.ranking.transformer.packing import Numbers, Packed, ranges
 
 
 def pool(hidden: Tensor, tokens: Packed, pooling: Pooling = "mean") -> Tensor:
-    """One encoding of each text's, [texts, d] in fp32: its first token's, the mean of all, or the mean of the candidate's own
-    tokens, which is 0 where it has none."""
+    """One encoding of each text's, [texts, d] in fp32: its first token's, the mean of all, or the mean of the
+    candidate's own tokens, which is 0 where it has none."""
     if pooling == "first":
         return hidden[tokens.starts[:-1].long()].float()
+
     lengths = counts = tokens.starts.diff().long()
     if pooling == "candidate":
         hidden = hidden * tokens.own[:, None]
         own_before = F.pad(tokens.own.cumsum(0), (1, 0))[tokens.starts.long()]  # [texts + 1]
         counts = own_before.diff().clamp(min=1)
+
     if hidden.is_cuda:
         sums = torch.segment_reduce(hidden.float(), "sum", lengths=lengths, axis=0, unsafe=True)
     else:  # that one is slow on a processor
         groups = [group.sum(1, dtype=torch.float32) for group in tokens.by_length(hidden)]
         sums = torch.cat(groups) if groups else hidden.float()
+
     return sums / counts[:, None]
 
 
 def pool_stretches(hidden: Tensor, starts: Numbers, lengths: Numbers) -> Tensor:
-    """The mean encoding of each stretch of tokens [stretches, d] in fp32, each summed by itself and in its order: it does not
-    depend on what else is in the batch. `starts`, `lengths`: the first token of each, and how many, at least one."""
-    rows, offsets = (torch.from_numpy(x).to(hidden.device) for x in (ranges(starts, lengths), np.cumsum(lengths) - lengths))
+    """The mean encoding of each stretch of tokens [stretches, d] in fp32, each summed by itself and in its
+    order: it does not depend on what else is in the batch. `starts`, `lengths`: the first token of each, and
+    how many, at least one."""
+    rows, offsets = (
+        torch.from_numpy(x).to(hidden.device) for x in (ranges(starts, lengths), np.cumsum(lengths) - lengths)
+    )
     if not len(lengths):
         return hidden.new_zeros(0, hidden.shape[1], dtype=torch.float32)
     return F.embedding_bag(rows, hidden.float(), offsets, mode="mean")

@@ -1,5 +1,5 @@
-"""Sequence classifiers that others have published in Hugging Face's format: what a folder says of its score, and, for the
-families that the packed encoder computes, its transformer and its head.
+"""Sequence classifiers that others have published in Hugging Face's format: what a folder says of its score,
+and, for the families that the packed encoder computes, its transformer and its head.
 
 A score needs one number: a head of one class, or of two, the second of which is "answers the question"."""
 
@@ -36,7 +36,8 @@ class PublishedClassifier:
     classes: int
     """Of the head: 1 or 2."""
     output: Output | None
-    """Output of sentence-transformers' `CrossEncoder.predict`: the logit or its sigmoid; None if it is another function."""
+    """Output of sentence-transformers' `CrossEncoder.predict`: the logit or its sigmoid; None if it is
+    another function."""
     limit: int
     """The most tokens of question and candidate together."""
     positions: int
@@ -50,18 +51,21 @@ class PublishedClassifier:
         kind = str((config.get("architectures") or ["model without `architectures`"])[0])
         if not kind.endswith("ForSequenceClassification"):
             raise ValueError(
-                f"{folder}: it holds a {kind}, which has no head that scores a pair; give a CrossEncoder, or another model "
+                f"{folder}: it holds a {kind}, which has no head that scores a pair; give a CrossEncoder, "
+                "or another model "
                 "whose architecture ends in ForSequenceClassification"
             )
 
         classes = len(config["id2label"]) if config.get("id2label") else int(config.get("num_labels") or 2)
         if classes not in (1, 2):
             raise ValueError(
-                f"{folder}: its head has {classes} classes; give one of a single class, or of two with the answers second"
+                f"{folder}: its head has {classes} classes; give one of a single class, or of two with the "
+                "answers second"
             )
         if name := _table(folder / "config_sentence_transformers.json").get("default_prompt_name"):
             raise ValueError(
-                f"{folder}: it wants a prompt before each pair ({name!r}), which is not supported; give another model"
+                f"{folder}: it wants a prompt before each pair ({name!r}), which is not supported; give "
+                "another model"
             )
 
         # The stated limit, unless it is a placeholder for none, or more than there are positions.
@@ -72,10 +76,12 @@ class PublishedClassifier:
         return cls(folder, family, classes, _output(folder, config, classes), limit, positions)
 
     def longest(self, limit: int | None) -> int:
-        """The tokens after which a pair is cut: `limit`, or the model's own. Raises ValueError if the model takes fewer."""
+        """The tokens after which a pair is cut: `limit`, or the model's own. Raises ValueError if the model
+        takes fewer."""
         if limit is not None and limit > self.positions:
             raise ValueError(
-                f"limit = {limit}, but {self.folder} has {self.positions} positions; give at most {self.positions}"
+                f"limit = {limit}, but {self.folder} has {self.positions} positions; give at most "
+                f"{self.positions}"
             )
         return self.limit if limit is None else limit
 
@@ -83,17 +89,22 @@ class PublishedClassifier:
 def load_published(classifier: PublishedClassifier) -> tuple[LayeredEncoder, FirstToken]:
     """The transformer and its head, with which its encodings of first tokens become logits.
 
-    Raises ValueError, with the folder, if the packed encoder does not compute it, or if the head is not there; ModelDamaged if
-    a weight is no number.
+    Raises ValueError, with the folder, if the packed encoder does not compute it, or if the head is not
+    there; ModelDamaged if a weight is no number.
     """
     folder, encoder = classifier.folder, LayeredEncoder.load(classifier.folder)
     shape, weights = encoder.shape, dict[str, Tensor]()
     try:
         with safe_open(folder / "model.safetensors", "pt") as file:
             for ours, theirs in head_names(shape.family).items():
-                weights |= {f"{ours}.{name}": file.get_tensor(f"{theirs}.{name}").float() for name in ("weight", "bias")}
+                weights |= {
+                    f"{ours}.{name}": file.get_tensor(f"{theirs}.{name}").float()
+                    for name in ("weight", "bias")
+                }
     except SafetensorError as e:
-        raise ValueError(f"{folder}: its weights lack the head that config.json names ({e}); give another model") from e
+        raise ValueError(
+            f"{folder}: its weights lack the head that config.json names ({e}); give another model"
+        ) from e
 
     check_weights(weights, folder / "model.safetensors")
     if classifier.classes == 2:
@@ -105,12 +116,13 @@ def load_published(classifier: PublishedClassifier) -> tuple[LayeredEncoder, Fir
         head.load_state_dict(weights, assign=True)
     except RuntimeError as e:
         raise ValueError(f"{folder}: its head does not fit config.json: {e}") from e
+
     return encoder, head
 
 
 def load_with_head(folder: Path, layers: int | None = None) -> tuple[LayeredEncoder, FirstToken | None]:
-    """A folder's transformer and its head; no head if it has none that gives a score, or if only the first `layers` are asked
-    for. Raises as `load_published`."""
+    """A folder's transformer and its head; no head if it has none that gives a score, or if only the first
+    `layers` are asked for. Raises as `load_published`."""
     try:
         classifier = PublishedClassifier.read(folder) if layers is None else None
     except ValueError:
@@ -119,24 +131,32 @@ def load_with_head(folder: Path, layers: int | None = None) -> tuple[LayeredEnco
 
 
 def _output(folder: Path, config: dict[str, Any], classes: int) -> Output | None:
-    """Form that the folder gives a logit. A function that is no module of torch is not used by sentence-transformers."""
+    """Form that the folder gives a logit. A function that is no module of torch is not used by
+    sentence-transformers."""
     name = _table(folder / "config_sentence_transformers.json").get("activation_fn")
     if not isinstance(name, str) or not name.startswith("torch."):
         nested = config.get("sentence_transformers")
-        name = nested.get("activation_fn") if isinstance(nested, dict) else config.get("sbert_ce_default_activation_function")
+        name = (
+            nested.get("activation_fn")
+            if isinstance(nested, dict)
+            else config.get("sbert_ce_default_activation_function")
+        )
     if not isinstance(name, str) or not name.startswith("torch."):
         return "probability" if classes == 1 else "logit"
     return _ACTIVATIONS.get(name.rpartition(".")[2])
 
 
 def _table(file: Path) -> dict[str, Any]:
-    """The object in a file of JSON; an empty one if it is not there. Raises ValueError if it holds something else."""
+    """The object in a file of JSON; an empty one if it is not there. Raises ValueError if it holds something
+    else."""
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except ValueError as e:
-        raise ValueError(f"{file}: not JSON ({e}); copy the model's folder again, or give another model") from e
+        raise ValueError(
+            f"{file}: not JSON ({e}); copy the model's folder again, or give another model"
+        ) from e
     if not isinstance(values, dict):
         raise ValueError(f"{file}: no JSON object; copy the model's folder again, or give another model")
     return cast("dict[str, Any]", values)

@@ -23,7 +23,8 @@ from answermill.ranking.transformer.pooling import pool
 
 
 class PackedTransformer:
-    """A folder's transformer and tokenizer. `limit`: tokens after which a text is cut, special ones included."""
+    """A folder's transformer and tokenizer. `limit`: tokens after which a text is cut, special ones
+    included."""
 
     def __init__(self, folder: Path, limit: int, device: str, precision: Literal["fp32", "bf16"]) -> None:
         """Raises ValueError, with the folder, if it holds a model or tokenizer that is not computed here."""
@@ -31,11 +32,14 @@ class PackedTransformer:
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         self._encoder = LayeredEncoder.load(folder).for_inference(device, dtype)
         self._device = device
-        self._budget = TokenBudget(BATCH_TOKENS[device], None)  # the layers have one of their own, which is tried
+        # The layers have one of their own, which is tried.
+        self._budget = TokenBudget(BATCH_TOKENS[device], None)
         self.dimension = self._encoder.shape.width
         self.at_once = texts_at_once(device, limit)
 
-    def encode(self, texts: Sequence[tuple[str, ...]], pooling: Literal["mean", "cls"]) -> npt.NDArray[np.float32]:
+    def encode(
+        self, texts: Sequence[tuple[str, ...]], pooling: Literal["mean", "cls"]
+    ) -> npt.NDArray[np.float32]:
         """[texts, d], in the order of the texts. A text is one part, or two with a separator between them.
 
         `pooling`: the mean over a text's tokens, or the first token's encoding.
@@ -71,7 +75,8 @@ class PackedTransformer:
 
 
 def why_not_packed(folder: Path) -> str | None:
-    """Why `PackedTransformer` does not give the vectors of Hugging Face's own forward for this folder; None if it does."""
+    """Why `PackedTransformer` does not give the vectors of Hugging Face's own forward for this folder; None
+    if it does."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     try:
         Shape.of(config)
@@ -79,16 +84,20 @@ def why_not_packed(folder: Path) -> str | None:
         return f"its config.json lacks {e}"
     except ValueError as e:
         return str(e)
+
     if config.get("projection_dim"):
         return "it projects its vectors (projection_dim)"
+
     for name in ("model.safetensors", "tokenizer.json"):
         if not (folder / name).is_file():
             return f"it has no {name}"
+
     return _other_case(folder)
 
 
 def _other_case(folder: Path) -> str | None:
-    """A difference between tokenizer.json, which `Tokeniser` reads, and tokenizer_config.json, which wins in transformers."""
+    """A difference between tokenizer.json, which `Tokeniser` reads, and tokenizer_config.json, which wins in
+    transformers."""
     path = folder / "tokenizer_config.json"
     setting = json.loads(path.read_text(encoding="utf-8")).get("do_lower_case") if path.is_file() else None
     normalizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8")).get("normalizer") or {}

@@ -1,6 +1,7 @@
 """Model folders of transformers: a body, what a method puts on it, and the tokenizer.
 
-A model whose word embeddings are still those of the transformer that it began with names their source in place of a copy.
+A model whose word embeddings are still those of the transformer that it began with names their source in
+place of a copy.
 """
 
 from __future__ import annotations
@@ -91,9 +92,16 @@ def save_transformer(
     with replacing(folder / WEIGHTS) as path:
         save_file(kept, path)
 
-    config = {"format": FORMAT, "model": name, **details, "limit": tokeniser.limit, "shape": asdict(model.encoder.shape)}
+    config = {
+        "format": FORMAT,
+        "model": name,
+        **details,
+        "limit": tokeniser.limit,
+        "shape": asdict(model.encoder.shape),
+    }
     config["words"] = None if stored.words is None else asdict(stored.words)
     write_text(folder / CONFIG, json.dumps(config, indent=2) + "\n")
+
     write_sums(folder, names)
 
 
@@ -105,11 +113,12 @@ def load_transformer(
 ) -> tuple[Transformer, Tokeniser]:
     """The model and tokeniser that `save_transformer` wrote, in fp32 however it is stored.
 
-    `build` makes the model from config.json and its encoder; `source` maps a transformer's name to its folder.
+    `build` makes the model from config.json and its encoder; `source` maps a transformer's name to its
+    folder.
 
-    Raises ValueError where the folder is incomplete, broken, or of another format or model; ModelMissing where the
-    transformer that has its words cannot be had; ModelDamaged where a file is not the one that was written, or a weight is no
-    number.
+    Raises ValueError where the folder is incomplete, broken, or of another format or model; ModelMissing
+    where the transformer that has its words cannot be had; ModelDamaged where a file is not the one that was
+    written, or a weight is no number.
     """
     check_sums(folder)
     try:
@@ -117,11 +126,15 @@ def load_transformer(
         check_format(config, name)
         weights = {key: weight.float() for key, weight in load_weights(folder / WEIGHTS).items()}
         origin = folder
+
         if config["words"] is not None:
             words = WordSource(**config["words"])
             origin = source(words.model)
             if sha256(origin / "model.safetensors") != words.sha256:
-                raise ValueError(f"its word embeddings are of another {words.model} (SHA-256 {words.sha256[:16]}…)")
+                raise ValueError(
+                    f"its word embeddings are of another {words.model} (SHA-256 {words.sha256[:16]}…)"
+                )
+
         tokeniser = Tokeniser(origin, int(config["limit"]))
         with torch.device("meta"):
             model = build(config, LayeredEncoder(Shape(**config["shape"])))
@@ -135,10 +148,12 @@ def load_transformer(
         model.load_state_dict(weights, assign=True)
     except RuntimeError as e:
         raise ValueError(f"{folder}: model.safetensors does not fit config.json: {e}") from e
+
     return model.eval(), tokeniser
 
 
 def word_source(folder: Path) -> WordSource | None:
-    """The transformer that a folder of `save_transformer` takes its word embeddings from; None where it has its own."""
+    """The transformer that a folder of `save_transformer` takes its word embeddings from; None where it has
+    its own."""
     config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["words"]
     return None if config is None else WordSource(**config)

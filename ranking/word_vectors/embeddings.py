@@ -1,10 +1,11 @@
-"""Static word vectors (Cosinet §4.1, §5.1): read from a file, or derived from a transformer's; fixed in training.
+"""Static word vectors (Cosinet §4.1, §5.1): read from a file, or derived from a transformer's; fixed in
+training.
 
 The paper takes Numberbatch (Speer & Lowry-Duda 2017). `vector_files.py` reads it and every other file
 of word2vec's or GloVe's form. `derive` needs no file: the input embeddings of a transformer serve.
 
-**Unknown words** have row 0, zeros, and so cosine 0 even with themselves. A rare name in both question and candidate is strong
-evidence, so code that compares words should let equal words match, known or not.
+**Unknown words** have row 0, zeros, and so cosine 0 even with themselves. A rare name in both question and
+candidate is strong evidence, so code that compares words should let equal words match, known or not.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from answermill.files.model_files import ModelDamaged
 from answermill.ranking.word_vectors.word_pieces import Encode, Vectors, WordPieces, read_table, word_pieces
 
 Store = Literal["fp32", "fp16", "source"]
-"""Form in which vectors are stored: in full or half precision, or not at all, to be derived again from their transformer."""
+"""Form in which vectors are stored: in full or half precision, or not at all, to be derived again from their
+transformer."""
 
 WORDS, VECTORS, PIECES = "words.json", "vectors.safetensors", "pieces.safetensors"
 _DIGIT = re.compile("[0-9]")
@@ -53,11 +55,16 @@ class Embeddings:
     pieces: WordPieces | None = None  # with which they can be, without its tokenizer
 
     def __post_init__(self) -> None:
-        if self.vectors.ndim != 2 or self.vectors.dtype != np.float32 or len(self.vectors) != 1 + len(self.words):
+        if (
+            self.vectors.ndim != 2
+            or self.vectors.dtype != np.float32
+            or len(self.vectors) != 1 + len(self.words)
+        ):
             raise ValueError(
                 f"{len(self.words)} words need float32 vectors [{1 + len(self.words)}, d], "
                 f"not {self.vectors.dtype} {list(self.vectors.shape)}"
             )
+
         if self.vectors[0].any() or not np.isfinite(self.vectors).all():
             raise ValueError("row 0 of the vectors must be zeros, and all of them finite")
         if len(self._row) != len(self.words):
@@ -74,20 +81,23 @@ class Embeddings:
     def rows(self, tokens: Sequence[str]) -> npt.NDArray[np.int32]:
         """The row of each token, lower-cased; 0 if it is unknown.
 
-        Numberbatch and word2vec's news vectors write every number of two digits or more with '#': if '1990' has no row, it
-        gets that of '####', as all years do.
+        Numberbatch and word2vec's news vectors write every number of two digits or more with '#': if '1990'
+        has no row, it gets that of '####', as all years do.
         """
         rows = (self._row.get(word) or self._row.get(masked(word), 0) for word in map(str.lower, tokens))
         return np.fromiter(rows, np.int32, len(tokens))
 
     def save(self, folder: Path, store: Store = "fp32") -> list[str]:
-        """Write `words.json`, and `vectors.safetensors`, or with `store` 'source' what makes them again, `pieces.safetensors`:
-        the same embeddings, the same bytes.
+        """Write `words.json`, and `vectors.safetensors`, or with `store` 'source' what makes them again,
+        `pieces.safetensors`: the same embeddings, the same bytes.
 
         Returns the names of the files.
         """
         if store == "source" and self.source is None:
-            raise ValueError("these vectors come from a file, not from a transformer: they must be stored themselves")
+            raise ValueError(
+                "these vectors come from a file, not from a transformer: they must be stored themselves"
+            )
+
         lexicon = {"words": self.words, "source": asdict(self.source) if self.source else None}
         write_text(folder / WORDS, json.dumps(lexicon, ensure_ascii=False))
         if store == "source":
@@ -95,6 +105,7 @@ class Embeddings:
                 return [WORDS]
             self.pieces.save(folder / PIECES)
             return [WORDS, PIECES]
+
         kind = np.float16 if store == "fp16" else np.float32
         with replacing(folder / VECTORS) as path:
             save_file({"vectors": np.ascontiguousarray(self.vectors, kind)}, path)
@@ -102,19 +113,23 @@ class Embeddings:
 
     @classmethod
     def load(cls, folder: Path, find: Callable[[str], Path] = Path) -> Embeddings:
-        """The embeddings that `save` wrote; `find` gives the folder of the transformer if the vectors are not stored: then they
-        are shared, and not to be changed.
+        """The embeddings that `save` wrote; `find` gives the folder of the transformer if the vectors are not
+        stored: then they are shared, and not to be changed.
 
         Raises ValueError if the files are broken or do not belong together, or the transformer is another.
         """
         try:
             lexicon = json.loads((folder / WORDS).read_text(encoding="utf-8"))
-            words, source = tuple(lexicon["words"]), Source(**lexicon["source"]) if lexicon["source"] else None
+            words, source = (
+                tuple(lexicon["words"]),
+                Source(**lexicon["source"]) if lexicon["source"] else None,
+            )
             if (folder / VECTORS).is_file() or source is None:
                 vectors = load_file(folder / VECTORS)["vectors"].astype(np.float32)
                 if not np.isfinite(vectors).all():
                     raise ModelDamaged(
-                        f"{folder / VECTORS}: a vector holds NaN or infinity; copy the folder again, or train again"
+                        f"{folder / VECTORS}: a vector holds NaN or infinity; copy the folder again, or "
+                        "train again"
                     )
                 return cls(words, vectors, source)
         except (ValueError, TypeError, KeyError, SafetensorError) as e:
@@ -122,19 +137,24 @@ class Embeddings:
 
         model = find(source.model)
         if sha256(model / "model.safetensors") != source.sha256:
-            raise ValueError(f"{folder}: its word vectors come from another {source.model} (SHA-256 {source.sha256[:16]}…)")
+            raise ValueError(
+                f"{folder}: its word vectors come from another {source.model} (SHA-256 {source.sha256[:16]}…)"
+            )
         if (folder / PIECES).is_file():
             return _from_pieces(words, folder / PIECES, sha256(folder / PIECES), model, source)
+
         return _derived(words, model, source)
 
 
 def masked(word: str) -> str:
-    """A word with its numbers as Numberbatch's `standardized_uri` writes them: '24th' → '##th', '7th' stays."""
+    """A word with its numbers as Numberbatch's `standardized_uri` writes them: '24th' → '##th', '7th'
+    stays."""
     return _DIGIT.sub("#", word) if re.search("[0-9][0-9]", word) else word
 
 
 def derive(vocabulary: Collection[str], folder: Path, model: str, dimension: int = 300) -> Embeddings:
-    """Vectors of the vocabulary's words from the transformer in `folder`, called `model`: the embeddings that need no file.
+    """Vectors of the vocabulary's words from the transformer in `folder`, called `model`: the embeddings that
+    need no file.
 
     Those of the last two vocabularies are remembered: a job checks its models, and loads them later.
     """
@@ -163,7 +183,9 @@ def _from_pieces(words: tuple[str, ...], file: Path, digest: str, model: Path, s
         vectors = pieces.vectors(read_table(model))
     except (ValueError, KeyError, SafetensorError) as e:
         raise ValueError(f"{file}: no pieces of the words beside it: {e}") from e
-    return Embeddings(words, np.concatenate([np.zeros((1, vectors.shape[1]), np.float32), vectors]), source, pieces)
+    return Embeddings(
+        words, np.concatenate([np.zeros((1, vectors.shape[1]), np.float32), vectors]), source, pieces
+    )
 
 
 def encode_words(vocabulary: Collection[str], encode: Encode, source: Source | None = None) -> Embeddings:
@@ -174,10 +196,15 @@ def encode_words(vocabulary: Collection[str], encode: Encode, source: Source | N
     words = sorted({word.lower() for word in vocabulary})
     vectors = encode(words)
     if vectors.ndim != 2 or len(vectors) != len(words) or not np.isfinite(vectors).all():
-        raise ValueError(f"{len(words)} words were encoded as {list(vectors.shape)}, all finite: {np.isfinite(vectors).all()}")
+        raise ValueError(
+            f"{len(words)} words were encoded as {list(vectors.shape)}, all finite: "
+            f"{np.isfinite(vectors).all()}"
+        )
+
     known: npt.NDArray[np.bool_] = np.any(vectors, axis=1)
     if not known.any():
         raise ValueError(f"none of the {len(words):,} words of the vocabulary could be encoded")
+
     kept = np.zeros((1 + int(known.sum()), vectors.shape[1]), np.float32)
     kept[1:] = vectors if known.all() else vectors[known]
     return Embeddings(tuple(compress(words, known.tolist())), kept, source)

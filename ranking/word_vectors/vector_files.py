@@ -1,4 +1,5 @@
-"""Word vectors from a file of word2vec's, GloVe's or Numberbatch's form, read entry by entry for the words in use."""
+"""Word vectors from a file of word2vec's, GloVe's or Numberbatch's form, read entry by entry for the words in
+use."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _NUMBER = b"0123456789+-.eE \t\r\n"
 
 
 class VectorsUnreadable(ValueError):
-    """A file of vectors is damaged, is none, or has none of the words; the message names the file and, in text, the line."""
+    """A file of vectors is damaged, is none, or has none of the words; the message names the file and, in
+    text, the line."""
 
     exit_code = 65
 
@@ -52,7 +54,8 @@ class FileReport:
     skipped: Counter[str] = field(default_factory=Counter)
     """Reason → entries."""
     examples: list[str] = field(default_factory=list)
-    """'path:line: reason' of the first skipped entries; of a binary file the record's number in place of the line's."""
+    """'path:line: reason' of the first skipped entries; of a binary file the record's number in place of the
+    line's."""
     place: int = 0
     """Line or record being read, from 1."""
     in_use: int = 0
@@ -72,14 +75,16 @@ class FileReport:
             self.examples.append(f"{self.path}:{self.place}: {reason}")
 
     def check(self, most: float) -> None:
-        """Raises VectorsUnreadable if more than this share of the entries, or of those in use, was skipped."""
+        """Raises VectorsUnreadable if more than this share of the entries, or of those in use, was
+        skipped."""
         for bad, entries, what in (
             (self.skipped.total(), self.entries, "entries"),
             (self.skipped_in_use, self.in_use, "entries of words in use"),
         ):
             if bad > most * entries:
                 raise VectorsUnreadable(
-                    f"{self.path}: {bad:,} of {entries:,} {what} cannot be used, more than {most:.0%} (max_skipped); "
+                    f"{self.path}: {bad:,} of {entries:,} {what} cannot be used, more than {most:.0%} "
+                    "(max_skipped); "
                     f"the first: {'; '.join(self.examples)}"
                 )
 
@@ -89,7 +94,8 @@ class FileReport:
         notes = [f"{count:,} {what}" for count, what in others if count]
         notes += [f"skipped {count:,} ({reason})" for reason, count in sorted(self.skipped.items())]
         return (
-            f"{self.path}: {self.form}, {self.dimension} numbers a word; {self.known:,} of {self.words:,} words found, "
+            f"{self.path}: {self.form}, {self.dimension} numbers a word; {self.known:,} of {self.words:,} "
+            "words found, "
             f"unknown {self.unknown_types:.1%} of the words{tokens}; "
             + "; ".join([f"{self.entries:,} entries", *notes])
             + (f", e.g. {'; '.join(self.examples)}" if self.examples else "")
@@ -99,38 +105,46 @@ class FileReport:
 def read(
     path: Path, vocabulary: Collection[str] | Mapping[str, int] | None, *, max_skipped: float = 0.01
 ) -> tuple[Embeddings, FileReport]:
-    """The vectors that a file has for the vocabulary's words (None: for all words), and a report. A vocabulary with counts,
-    word → tokens, gets the share of unknown tokens too.
+    """The vectors that a file has for the vocabulary's words (None: for all words), and a report. A
+    vocabulary with counts, word → tokens, gets the share of unknown tokens too.
 
-    The form is recognised by the file's bytes: text with or without word2vec's '<count> <dimension>' line, word2vec's binary,
-    or either of them gzipped. All are read entry by entry, so memory grows with the vocabulary alone.
+    The form is recognised by the file's bytes: text with or without word2vec's '<count> <dimension>' line,
+    word2vec's binary, or either of them gzipped. All are read entry by entry, so memory grows with the
+    vocabulary alone.
 
-    Words are lower-cased as the paper's are. In a cased file a word's lower-case form counts; if there is no such form, the
-    first other form in the file's order, the most frequent one, stands in for it. Of Numberbatch the English keys are read,
-    with or without /c/en/; 'ice_cream' stays one word of that form, which no single word of a text looks up.
+    Words are lower-cased as the paper's are. In a cased file a word's lower-case form counts; if there is no
+    such form, the first other form in the file's order, the most frequent one, stands in for it. Of
+    Numberbatch the English keys are read, with or without /c/en/; 'ice_cream' stays one word of that form,
+    which no single word of a text looks up.
 
-    Entries that cannot be used are skipped and counted: in text those with the wrong number of cells, in all forms keys that
-    are not UTF-8, and among the words in use (the numbers of others are not looked at) those that are not numbers or not
-    finite or all 0, and second entries of a key. Raises VectorsUnreadable if more than `max_skipped` of the entries, or of
-    those of words in use, are skipped, if the file breaks off, or if no word is found.
+    Entries that cannot be used are skipped and counted: in text those with the wrong number of cells, in all
+    forms keys that are not UTF-8, and among the words in use (the numbers of others are not looked at) those
+    that are not numbers or not finite or all 0, and second entries of a key. Raises VectorsUnreadable if more
+    than `max_skipped` of the entries, or of those of words in use, are skipped, if the file breaks off, or if
+    no word is found.
     """
     report = FileReport(path)
     words = None if vocabulary is None else {word.lower() for word in vocabulary}
     keys = None if words is None else words | {masked(word) for word in words}
     best = _best(_entries(path, report), keys, report)
     report.check(max_skipped)
+
     if not best:
         raise VectorsUnreadable(
-            f"{path}: none of the {len(words or ()):,} words of the vocabulary is among {report.entries:,} entries"
+            f"{path}: none of the {len(words or ()):,} words of the vocabulary is among {report.entries:,} "
+            "entries"
         )
 
     names = tuple(sorted(best))
-    embeddings = Embeddings(names, np.stack([np.zeros(report.dimension, np.float32), *(best[word] for word in names)]))
+    embeddings = Embeddings(
+        names, np.stack([np.zeros(report.dimension, np.float32), *(best[word] for word in names)])
+    )
     known = {word for word in words or names if embeddings.rows([word])[0]}
     report.words, report.known = len(names if words is None else words), len(known)
     if isinstance(vocabulary, Mapping) and vocabulary:
         tokens_found = sum(count for word, count in vocabulary.items() if word.lower() in known)
         report.unknown_tokens = 1 - tokens_found / sum(vocabulary.values())
+
     return embeddings, report
 
 
@@ -138,7 +152,9 @@ Numbers = Callable[[], Vectors]
 """Reads an entry's numbers [d]; raises ValueError if they are none. Called for words in use only."""
 
 
-def _best(entries: Iterable[tuple[str, Numbers]], keys: Container[str] | None, report: FileReport) -> dict[str, Vectors]:
+def _best(
+    entries: Iterable[tuple[str, Numbers]], keys: Container[str] | None, report: FileReport
+) -> dict[str, Vectors]:
     """Lower-case word → vector, of the entries whose word is among the keys (None: of all)."""
     best: dict[str, Vectors] = {}
     seen: set[str] = set()
@@ -146,6 +162,7 @@ def _best(entries: Iterable[tuple[str, Numbers]], keys: Container[str] | None, r
         word = key.lower()
         if keys is not None and word not in keys:
             continue
+
         report.in_use += 1
         if key in seen:
             report.skip("the word came before", in_use=True)
@@ -155,11 +172,13 @@ def _best(entries: Iterable[tuple[str, Numbers]], keys: Container[str] | None, r
         seen.add(key)
         if word in best and key != word:
             continue
+
         vector = _usable(numbers)
         if isinstance(vector, str):
             report.skip(vector, in_use=True)
         else:
             best[word] = vector
+
     return best
 
 
@@ -190,6 +209,7 @@ def _entries(path: Path, report: FileReport) -> Iterator[tuple[str, Numbers]]:
             except UnicodeDecodeError:
                 report.skip("not UTF-8")
                 continue
+
             yield text, numbers
     except (EOFError, zlib.error, gzip.BadGzipFile) as e:
         raise VectorsUnreadable(f"{path}: broken or cut off after entry {report.entries:,}: {e}") from e
@@ -203,7 +223,10 @@ def _raw(path: Path, report: FileReport) -> Iterator[tuple[bytes, Numbers]]:
     with path.open("rb") as file:
         magic = file.read(4)
     if magic == b"PK\x03\x04":
-        raise VectorsUnreadable(f"{path}: a ZIP archive, such as an .npz; give text or word2vec's binary, plain or .gz")
+        raise VectorsUnreadable(
+            f"{path}: a ZIP archive, such as an .npz; give text or word2vec's binary, plain or .gz"
+        )
+
     zipped = magic.startswith(b"\x1f\x8b")
 
     with _opened(path, zipped) as file:
@@ -214,11 +237,15 @@ def _raw(path: Path, report: FileReport) -> Iterator[tuple[bytes, Numbers]]:
     header = len(first) == 2 and all(cell.isdigit() for cell in first)
     count, report.dimension = (int(first[0]), int(first[1])) if header else (0, len(first) - 1)
     if not 0 < report.dimension <= _MAX_DIMENSION:
-        raise VectorsUnreadable(f"{path}:1: {report.dimension:,} numbers a word; from 1 to {_MAX_DIMENSION:,} can be read")
+        raise VectorsUnreadable(
+            f"{path}:1: {report.dimension:,} numbers a word; from 1 to {_MAX_DIMENSION:,} can be read"
+        )
 
     # Both forms may have such a header; what follows the first word tells them apart.
-    sample = ahead.partition(b" ")[2][: 2 * report.dimension]  # of text's first word: a number and a space are 2 bytes
+    # Of text's first word: a number and a space are 2 bytes.
+    sample = ahead.partition(b" ")[2][: 2 * report.dimension]
     is_text = sum(byte in _NUMBER for byte in sample) >= 0.75 * len(sample)  # a cell may be broken
+
     with _opened(path, zipped) as file:
         if header:
             file.readline()
@@ -229,7 +256,8 @@ def _raw(path: Path, report: FileReport) -> Iterator[tuple[bytes, Numbers]]:
 
     if report.entries < count:
         raise VectorsUnreadable(
-            f"{path}: its first line promises {count:,} words, it ends after {report.entries:,}: it is cut off"
+            f"{path}: its first line promises {count:,} words, it ends after {report.entries:,}: it is cut "
+            "off"
         )
 
 

@@ -1,13 +1,13 @@
 """Static vectors of words from the word pieces of a BERT-like model: no file of word vectors is needed.
 
-A word's vector is the mean of its pieces' input embeddings. The mean of all pieces' embeddings is subtracted; of the
-directions in which they vary most, the `dropped` strongest, which tell frequency rather than meaning, are left out
-("all-but-the-top", Mu & Viswanath 2018), and the next `dimension` are kept, 300 as Cosinet's paper has. A word's vector depends
-on the word and the model alone, not on the vocabulary or threads.
+A word's vector is the mean of its pieces' input embeddings. The mean of all pieces' embeddings is subtracted;
+of the directions in which they vary most, the `dropped` strongest, which tell frequency rather than meaning,
+are left out ("all-but-the-top", Mu & Viswanath 2018), and the next `dimension` are kept, 300 as Cosinet's
+paper has. A word's vector depends on the word and the model alone, not on the vocabulary or threads.
 
-Chosen on the dev sets of WikiQA and SQuAD-sent (`experiments/word_vectors.py`), ranking by relatedness alone, the mean of r_i
-(Cosinet §4.1.1): to drop 0 to 5 directions comes out equal, and 3 was in use. A layer's output for the word needs a forward
-pass, is worse on SQuAD-sent, and in the mean of both sets no better.
+Chosen on the dev sets of WikiQA and SQuAD-sent (`experiments/word_vectors.py`), ranking by relatedness alone,
+the mean of r_i (Cosinet §4.1.1): to drop 0 to 5 directions comes out equal, and 3 was in use. A layer's
+output for the word needs a forward pass, is worse on SQuAD-sent, and in the mean of both sets no better.
 """
 
 from __future__ import annotations
@@ -46,18 +46,22 @@ class Directions:
 
     def reduced(self, table: npt.NDArray[np.float64]) -> Vectors:
         """[pieces, hidden] → [pieces, d]"""
-        with threadpool_limits(1, "blas"):  # more threads give other last bits, and on busy cores wait for each other
+        # More threads give other last bits, and on busy cores wait for each other.
+        with threadpool_limits(1, "blas"):
             return ((table - self.mean) @ self.kept).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordPieces:
-    """The pieces of words, one word after the other, and the directions: with the model's table, the words' vectors.
+    """The pieces of words, one word after the other, and the directions: with the model's table, the words'
+    vectors.
 
-    They are stored, since to cut 80,000 words and to look for the directions takes a worker process longer than all the rest.
+    They are stored, since to cut 80,000 words and to look for the directions takes a worker process longer
+    than all the rest.
     """
 
-    lengths: npt.NDArray[np.int32]  # [words], pieces of each; 0 if the tokenizer has none, or not for all of the word
+    # [words], pieces of each; 0 if the tokenizer has none, or not for all of the word.
+    lengths: npt.NDArray[np.int32]
     numbers: npt.NDArray[np.int32]  # [pieces of all words]
     directions: Directions
 
@@ -68,22 +72,29 @@ class WordPieces:
         """
         if table.shape[1] != len(self.directions.mean) or self.numbers.max(initial=0) >= len(table):
             raise ValueError(
-                f"the pieces of words are not those of a table of {len(table):,} pieces of {table.shape[1]} numbers"
+                f"the pieces of words are not those of a table of {len(table):,} pieces of {table.shape[1]} "
+                "numbers"
             )
         return _means(self.lengths, self.numbers, self.directions.reduced(table))
 
     def some(self, chosen: npt.NDArray[np.bool_]) -> WordPieces:
         """The pieces of the chosen words [words]."""
-        return replace(self, lengths=self.lengths[chosen], numbers=self.numbers[np.repeat(chosen, self.lengths)])
+        return replace(
+            self, lengths=self.lengths[chosen], numbers=self.numbers[np.repeat(chosen, self.lengths)]
+        )
 
     def save(self, file: Path) -> None:
         arrays = {"lengths": self.lengths, "numbers": self.numbers}
         with replacing(file) as path:
-            save_file(arrays | {"mean": self.directions.mean, "kept": np.ascontiguousarray(self.directions.kept)}, path)
+            save_file(
+                arrays | {"mean": self.directions.mean, "kept": np.ascontiguousarray(self.directions.kept)},
+                path,
+            )
 
     @classmethod
     def load(cls, file: Path) -> WordPieces:
-        """Raises SafetensorError, KeyError or ValueError if the file is broken or its arrays do not belong together."""
+        """Raises SafetensorError, KeyError or ValueError if the file is broken or its arrays do not belong
+        together."""
         arrays = load_file(file)
         lengths, numbers, mean, kept = (arrays[name] for name in ("lengths", "numbers", "mean", "kept"))
         if lengths.sum() != len(numbers) or lengths.min(initial=0) < 0 or kept.shape[:1] != mean.shape:
@@ -91,9 +102,11 @@ class WordPieces:
         return cls(lengths, numbers, Directions(mean, kept))
 
 
-def word_pieces(words: Sequence[str], folder: Path, dimension: int = 300, dropped: int = 3) -> tuple[WordPieces, Vectors]:
-    """The pieces of words by the tokenizer in a folder with the directions of its model, and the words' vectors [words, d]:
-    zeros for a word that the tokenizer has no pieces for.
+def word_pieces(
+    words: Sequence[str], folder: Path, dimension: int = 300, dropped: int = 3
+) -> tuple[WordPieces, Vectors]:
+    """The pieces of words by the tokenizer in a folder with the directions of its model, and the words'
+    vectors [words, d]: zeros for a word that the tokenizer has no pieces for.
 
     Raises ValueError if the model has fewer directions.
     """
@@ -106,19 +119,24 @@ def _directions(table: npt.NDArray[np.float64], folder: Path, dimension: int, dr
     """Directions of the embeddings of the pieces that text is made of [pieces, hidden]."""
     if min(table.shape) < dimension + dropped:
         raise ValueError(
-            f"{folder}: {dimension} directions besides the {dropped} strongest are more than its {len(table):,} pieces of "
+            f"{folder}: {dimension} directions besides the {dropped} strongest are more than its "
+            f"{len(table):,} pieces of "
             f"{table.shape[1]} numbers have; take a smaller dimension"
         )
     with threadpool_limits(1, "blas"):
         return Directions(table.mean(0), all_but_the_top(table, dimension, dropped))
 
 
-def _numbers(tokenizer: Tokenizer, words: Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+def _numbers(
+    tokenizer: Tokenizer, words: Sequence[str]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """(how many pieces each word has, the pieces' numbers); a word that is not all pieces has none."""
     unknown = {number for piece in _UNKNOWN if (number := tokenizer.token_to_id(piece)) is not None}
     cut = (word.ids for word in tokenizer.encode_batch(list(words), add_special_tokens=False))
     numbers = [pieces if unknown.isdisjoint(pieces) else [] for pieces in cut]
-    return np.fromiter(map(len, numbers), np.int32, len(numbers)), np.fromiter(chain.from_iterable(numbers), np.int32)
+    return np.fromiter(map(len, numbers), np.int32, len(numbers)), np.fromiter(
+        chain.from_iterable(numbers), np.int32
+    )
 
 
 def _means(lengths: npt.NDArray[np.int32], numbers: npt.NDArray[np.int32], pieces: Vectors) -> Vectors:
@@ -130,21 +148,24 @@ def _means(lengths: npt.NDArray[np.int32], numbers: npt.NDArray[np.int32], piece
     """
     vectors = np.zeros((len(lengths), pieces.shape[1]), np.float32)
     starts = lengths.cumsum() - lengths
-    for length in np.unique(lengths[lengths > 0]):  # words of as many pieces at once: a call of numpy's for each takes longer
+    # Words of as many pieces at once: a call of numpy's for each takes longer.
+    for length in np.unique(lengths[lengths > 0]):
         (rows,) = np.nonzero(lengths == length)
         total = pieces[numbers[starts[rows]]]
-        for place in range(1, length):  # in place: an array of all words' pieces would take twice as long to fill
+        # In place: an array of all words' pieces would take twice as long to fill.
+        for place in range(1, length):
             total += pieces[numbers[starts[rows] + place]]
         vectors[rows] = total / np.float32(length)
     return vectors
 
 
 def read_pieces(folder: Path) -> tuple[Tokenizer, npt.NDArray[np.float64], list[int]]:
-    """The tokenizer of a folder, its model's input embeddings [pieces, hidden], and the numbers of the pieces that text is made
-    of, not [CLS] and its like.
+    """The tokenizer of a folder, its model's input embeddings [pieces, hidden], and the numbers of the pieces
+    that text is made of, not [CLS] and its like.
 
-    They are read from the files: to import transformers for them would take each worker process seconds. Raises ValueError if
-    a file is missing or broken, or the model is of another kind, ModelDamaged if a number is none.
+    They are read from the files: to import transformers for them would take each worker process seconds.
+    Raises ValueError if a file is missing or broken, or the model is of another kind, ModelDamaged if a
+    number is none.
     """
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -166,15 +187,22 @@ def read_table(folder: Path) -> npt.NDArray[np.float64]:
             table = weights.get_tensor(names[0]) if len(names) == 1 else None
     except SafetensorError as e:
         raise ValueError(f"{file}: no weights that can be read ({e}); give another model") from e
+
     if table is None:
-        raise ValueError(f"{file}: it has {len(names)} tables *{_TABLE}, not one; give a BERT or a model like it")
+        raise ValueError(
+            f"{file}: it has {len(names)} tables *{_TABLE}, not one; give a BERT or a model like it"
+        )
+
     check_weights({names[0]: table}, file)
     numbers: npt.NDArray[np.float64] = table.double().numpy()
     return numbers
 
 
-def all_but_the_top(vectors: npt.NDArray[np.float64], dimension: int, dropped: int) -> npt.NDArray[np.float64]:
-    """The directions in which vectors [n, hidden] vary most, after the `dropped` strongest: [hidden, dimension]."""
+def all_but_the_top(
+    vectors: npt.NDArray[np.float64], dimension: int, dropped: int
+) -> npt.NDArray[np.float64]:
+    """The directions in which vectors [n, hidden] vary most, after the `dropped` strongest: [hidden,
+    dimension]."""
     _, directions = np.linalg.eigh(np.cov(vectors, rowvar=False))  # the strongest come last
     kept = directions[:, ::-1][:, dropped : dropped + dimension]
     signed: npt.NDArray[np.float64] = kept * np.sign(kept[np.abs(kept).argmax(0), np.arange(dimension)])

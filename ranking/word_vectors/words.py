@@ -1,7 +1,7 @@
 """Text to words, and words to rows of an embedding table (Cosinet §5.1: lower-cased, split by spaCy).
 
-spaCy splits at white space first and then each piece by its rules, and no rule looks past the piece: so the pieces are
-what is worth remembering. Most come again and again, and a look-up takes the place of the rules.
+spaCy splits at white space first and then each piece by its rules, and no rule looks past the piece: so the
+pieces are what is worth remembering. Most come again and again, and a look-up takes the place of the rules.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from spacy.tokenizer import Tokenizer
 from answermill.ranking.word_vectors.embeddings import Embeddings
 
 PLAIN = re.compile(r"([A-Za-z]*[a-z])([.,;:?!]?)")
-"""Letters, the last one small, and at most one mark after them: spaCy's rules part the two, unless it lists the piece."""
+"""Letters, the last one small, and at most one mark after them: spaCy's rules part the two, unless it lists
+the piece."""
 
 
 @cache
 def english() -> Tokenizer:
-    """spaCy's English tokenizer, one for this process: it takes a tenth of a second to build. Leave its rules as they are."""
+    """spaCy's English tokenizer, one for this process: it takes a tenth of a second to build. Leave its rules
+    as they are."""
     return spacy.blank("en").tokenizer
 
 
@@ -62,8 +64,8 @@ class Words:
 class Lexicon:
     """Texts → rows of the embedding table: 1 … V for the words it holds; row 0 stands for no word.
 
-    An unknown word gets a number above V, so that the same unknown word in question and candidate can be seen to be the
-    same. Such numbers mean something within one call of `rows` only.
+    An unknown word gets a number above V, so that the same unknown word in question and candidate can be seen
+    to be the same. Such numbers mean something within one call of `rows` only.
     """
 
     def __init__(self, embeddings: Embeddings, limit: int = 1 << 18) -> None:
@@ -94,4 +96,6 @@ class Lexicon:
     def _rows_of(self, tokens: Sequence[str]) -> tuple[int, ...]:
         above = len(self._embeddings.words) + 1
         rows = zip(tokens, self._embeddings.rows(tokens).tolist(), strict=True)
-        return tuple(row or self._unknown.setdefault(token, above + len(self._unknown)) for token, row in rows)
+        return tuple(
+            row or self._unknown.setdefault(token, above + len(self._unknown)) for token, row in rows
+        )

@@ -22,7 +22,9 @@ TEXTS = ["Its lake is deep.", "The dam was completed in 1970.", "A dam holds wat
 def test_importing_it_loads_no_torch_beam_java_or_spacy():
     heavy = "torch apache_beam jnius spacy transformers pandas pyterrier"
     script = f"import sys, answermill; print([name for name in {heavy!r}.split() if name in sys.modules])"
-    out = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     assert out.strip() == "[]"
 
 
@@ -98,6 +100,7 @@ def test_a_job_runs_step_by_step_and_again_without_work(sample_run, tmp_path):
     assert lines[1].endswith("(complete)")
     with pytest.raises(am.JobError, match=r"run `answermill rerank JOB.toml --out .*` first"):
         run["scored"]
+
     with pytest.raises(am.JobError, match=r"answers\.jsonl"):
         run.answers()
     with pytest.raises(KeyError, match="'scores'"):
@@ -119,11 +122,16 @@ def test_figures_and_their_comparison_are_those_of_the_commands(sample_run):
 
 
 def test_a_data_set_is_read_and_a_checkpoint_trained_and_used(tmp_path):
-    rows = [f"{question}\t{text}\t{int(n == 1)}" for question in (QUESTION, "Is it done?") for n, text in enumerate(TEXTS)]
+    rows = [
+        f"{question}\t{text}\t{int(n == 1)}"
+        for question in (QUESTION, "Is it done?")
+        for n, text in enumerate(TEXTS)
+    ]
     for name in ("train", "dev"):
         (tmp_path / f"{name}.tsv").write_text("\n".join(rows) + "\n")
     assert [row.label for row in am.read_dataset(tmp_path / "train.tsv", "tsv")] == [0, 1, 0] * 2
     training = '[model]\nreranker = "cosinet"\nform = "list"\nfilters = 4\n'
+
     data = '[data]\nname = "tiny"\nlicence = "ours"\ntrain = ["train.tsv"]\ndev = ["dev.tsv"]\nform = "tsv"\n'
     (tmp_path / "train.toml").write_text(training + data + "[train]\nepochs = 1\n")
     checkpoint = am.train(tmp_path / "train.toml", tmp_path / "checkpoint", ["train.seed=3"])
@@ -134,24 +142,39 @@ def test_a_data_set_is_read_and_a_checkpoint_trained_and_used(tmp_path):
 
 def test_a_plan_is_a_pyterrier_transformer():
     pd = pytest.importorskip("pandas", reason="pandas is not installed: pip install 'answermill[pyterrier]'")
-    pt = pytest.importorskip("pyterrier", reason="pyterrier is not installed: pip install 'answermill[pyterrier]'")
+    pt = pytest.importorskip(
+        "pyterrier", reason="pyterrier is not installed: pip install 'answermill[pyterrier]'"
+    )
     rows = [("q1", QUESTION, f"d{n}", text, 5.0 - n) for n, text in enumerate(TEXTS)] + [
         ("q2", "What holds water?", "d9", TEXTS[2], 1.0)
     ]
     frame = pd.DataFrame(rows, columns=["qid", "query", "docno", "text", "score"])
     pipeline = pt.Transformer.from_df(frame) >> am.PyTerrierReranker([am.stage("overlap", keep=2)])
     ranked = pipeline.transform(frame[["qid", "query"]].drop_duplicates())
-    assert ranked[["qid", "docno", "rank"]].to_numpy().tolist() == [["q1", "d1", 0], ["q1", "d2", 1], ["q2", "d9", 0]]
+    assert ranked[["qid", "docno", "rank"]].to_numpy().tolist() == [
+        ["q1", "d1", 0],
+        ["q1", "d2", 1],
+        ["q2", "d9", 0],
+    ]
+
     assert ranked["answer"].tolist() == [TEXTS[1], TEXTS[2], TEXTS[2]]
-    assert (pipeline % 1).transform(frame[["qid", "query"]].drop_duplicates())["docno"].tolist() == ["d1", "d9"]
+    assert (pipeline % 1).transform(frame[["qid", "query"]].drop_duplicates())["docno"].tolist() == [
+        "d1",
+        "d9",
+    ]
     with pytest.raises(ValueError, match="lacks text"):
         am.PyTerrierReranker(["overlap"]).transform(frame.drop(columns="text"))
 
 
 def examples(folder: Path) -> str:
-    """The code of the page, whose training files are written into the folder; it also reads out/sample there."""
-    (folder / "train.tsv").write_text("".join(f"{QUESTION}\t{text}\t{int(n == 1)}\n" for n, text in enumerate(TEXTS)))
-    data = '[data]\nname = "tiny"\nlicence = "ours"\ntrain = ["train.tsv"]\ndev = ["train.tsv"]\nform = "tsv"\n'
+    """The code of the page, whose training files are written into the folder; it also reads out/sample
+    there."""
+    (folder / "train.tsv").write_text(
+        "".join(f"{QUESTION}\t{text}\t{int(n == 1)}\n" for n, text in enumerate(TEXTS))
+    )
+    data = (
+        '[data]\nname = "tiny"\nlicence = "ours"\ntrain = ["train.tsv"]\ndev = ["train.tsv"]\nform = "tsv"\n'
+    )
     model = '[model]\nreranker = "cosinet"\nform = "list"\nfilters = 4\n'
     (folder / "train.toml").write_text(model + data + "[train]\nepochs = 1\n")
     page = (ROOT / "docs" / "python-api.md").read_text(encoding="utf-8")

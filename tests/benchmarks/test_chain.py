@@ -18,7 +18,10 @@ TEXTS = ["the tower is high", "it was built in 1889", "it opened in 1889"]
 
 
 def long_list(name: str, gold: str, strings: tuple[str, ...] = ()) -> LongList:
-    rows = [LabelledCandidate(name, "the tower?", f"{name}-{n}", "d", "", n, text, 0) for n, text in enumerate(TEXTS)]
+    rows = [
+        LabelledCandidate(name, "the tower?", f"{name}-{n}", "d", "", n, text, 0)
+        for n, text in enumerate(TEXTS)
+    ]
     return judged(Asked(name, "the tower?", "Tower", (("d", gold),), strings), to_passages(ranked_list(rows)))
 
 
@@ -38,7 +41,9 @@ def test_a_row_is_of_the_list_that_the_plan_leaves() -> None:
 
 def test_figures_are_of_the_questions_with_an_answer_and_of_all() -> None:
     result = figures("default", row(None), asked=6)
-    assert result["p1_default"] == pytest.approx(100 / 3) and result["p1_default_of_asked"] == pytest.approx(100 / 6)
+    assert result["p1_default"] == pytest.approx(100 / 3) and result["p1_default_of_asked"] == pytest.approx(
+        100 / 6
+    )
     assert result["p1_default_low"] == 0 and result["p1_default_high"] == 100
     assert result["p1_lenient_default"] == pytest.approx(200 / 3)
 
@@ -51,13 +56,18 @@ def test_a_plan_is_compared_with_the_default() -> None:
 
 
 def test_a_blend_does_without_the_stage_that_is_left_out() -> None:
-    stages = [Stage("overlap", Overlap()), Stage("second", Overlap()), Stage("blend", Blend({"overlap": 1.0, "second": 2.0}))]
+    stages = [
+        Stage("overlap", Overlap()),
+        Stage("second", Overlap()),
+        Stage("blend", Blend({"overlap": 1.0, "second": 2.0})),
+    ]
     without = dict(others(stages))
     assert {name: [stage.name for stage in plan] for name, plan in without.items()} == {
         "without_overlap": ["second", "blend"],
         "without_second": ["overlap", "blend"],
         "without_blend": ["overlap", "second"],
     }
+
     blend = not_weighing(stages[-1], ["second"]).reranker
     assert isinstance(blend, Blend) and blend._sum.names == ("overlap",)
     assert run_stages([LISTS[0].passages], without["without_overlap"])[0].kept.candidates
@@ -66,5 +76,11 @@ def test_a_blend_does_without_the_stage_that_is_left_out() -> None:
 def test_what_a_stage_keeps_the_stage_before_keeps_if_it_is_left_out() -> None:
     blend = Stage("blend", Blend({"overlap": 1.0}), keep=1)
     stages = [Stage("overlap", Overlap()), blend, Stage("last", Overlap())]
-    assert [(stage.name, stage.keep) for stage in left_out(stages, ["blend"])] == [("overlap", 1), ("last", None)]
-    assert [(stage.name, stage.keep) for stage in left_out(stages, ["last"])] == [("overlap", None), ("blend", 1)]
+    assert [(stage.name, stage.keep) for stage in left_out(stages, ["blend"])] == [
+        ("overlap", 1),
+        ("last", None),
+    ]
+    assert [(stage.name, stage.keep) for stage in left_out(stages, ["last"])] == [
+        ("overlap", None),
+        ("blend", 1),
+    ]

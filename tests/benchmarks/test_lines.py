@@ -11,7 +11,8 @@ FILES = {
     "schemas/record.py": '"""A record."""\n\nWIDTH = 3  # of it\n"""Its width."""\n\n\n# Nothing.\n',
     "pipelines/__init__.py": "",
     "pipelines/errors.py": "class Wrong(ValueError):\n    pass\n",
-    "pipelines/cli/command.py": "import answermill.pipelines.steps\nfrom answermill.pipelines import errors\n",
+    "pipelines/cli/command.py": "import answermill.pipelines.steps\nfrom answermill.pipelines import "
+    "errors\n",
     "pipelines/steps/chain.py": "def run():\n    from answermill.pipelines.runs.lock import held\n",
     "pipelines/runs/lock.py": "from answermill.pipelines.steps import chain\n\nTEXT = '''\none\n'''\n",
 }
@@ -22,6 +23,7 @@ def test_lines_rooms_and_floors_of_a_revision(tmp_path: Path) -> None:
     for name, text in FILES.items():
         (repository / name).parent.mkdir(parents=True, exist_ok=True)
         (repository / name).write_text(text)
+
     author = ("-c", "user.name=A", "-c", "user.email=a@example.org")
     for words in (("init", "-q"), ("add", "."), (*author, "commit", "-q", "-m", "Add files")):
         subprocess.run(["git", "-C", repository, *words], check=True)

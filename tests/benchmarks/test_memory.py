@@ -36,7 +36,12 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> list[Stage]:
 
 def lists(texts: list[str]) -> list[RankedList]:
     return [
-        ranked_list([LabelledCandidate(q, f"the {q}", f"{q}-{n}", "d", "", n, text, 0) for n, text in enumerate(texts)])
+        ranked_list(
+            [
+                LabelledCandidate(q, f"the {q}", f"{q}-{n}", "d", "", n, text, 0)
+                for n, text in enumerate(texts)
+            ]
+        )
         for q in ("question", "other")
     ]
 
@@ -50,7 +55,9 @@ def test_the_rows_are_the_plans_own(plan: list[Stage], tmp_path: Path) -> None:
     assert {row.fate for rows in own for row in rows} == {"kept", "dropped"}
 
 
-def test_nothing_is_computed_twice(plan: list[Stage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_computed_twice(
+    plan: list[Stage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     outcomes = run_stages(lists(TEXTS), remember(plan, tmp_path), "sentence")
     again = remember(plan, tmp_path)
     cascade = again[0].reranker

@@ -41,7 +41,11 @@ def test_a_passage_that_holds_a_short_answer_is_not_taken_for_wrong() -> None:
 def test_no_passage_with_an_answer_to_a_test_question_is_learnt_from() -> None:
     rows = [
         labelled("q", "?", passage(name, *texts), {"own@a1"}, "window")
-        for name, texts in (("a", ("One.", "Two.")), ("b", ("Three.", "It was  HERE.")), ("c", ("It was here, once.",)))
+        for name, texts in (
+            ("a", ("One.", "Two.")),
+            ("b", ("Three.", "It was  HERE.")),
+            ("c", ("It was here, once.",)),
+        )
     ]
     assert [row.label for row in rows] == [1, 0, 0]
     assert [row.passage_id for row in without_test_answers(rows, {"it was here."})] == ["a", "c"]

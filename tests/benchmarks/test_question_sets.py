@@ -19,7 +19,13 @@ from experiments.question_sets.learnable import asked_in_tests, learnable
 from experiments.train_lists import MOST_RIGHT, without_scraps, without_test_answers
 from testing.smoke_data import small_data
 
-ASKED = Asked("wikiqa:Q1", "When was the tower built?", "Tower", (("wikiqa:D1", "It was built in 1889 ."),), ("in 1889",))
+ASKED = Asked(
+    "wikiqa:Q1",
+    "When was the tower built?",
+    "Tower",
+    (("wikiqa:D1", "It was built in 1889 ."),),
+    ("in 1889",),
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +47,9 @@ def test_a_short_answer_is_held_as_whole_words() -> None:
 
 def test_strict_and_lenient_are_of_the_gold_document() -> None:
     other = "They finished in  1889."
-    assert ASKED.strict("wikiqa:D1", "It was built in 1889 .") and not ASKED.strict("wikiqa:D2", "It was built in 1889 .")
+    assert ASKED.strict("wikiqa:D1", "It was built in 1889 .") and not ASKED.strict(
+        "wikiqa:D2", "It was built in 1889 ."
+    )
     assert ASKED.lenient("wikiqa:D1", other) and not ASKED.strict("wikiqa:D1", other)
     assert not ASKED.lenient("wikiqa:D2", other)
     assert not replace(ASKED, strings=()).lenient("wikiqa:D1", other)
@@ -67,25 +75,40 @@ def test_what_is_apart_from_the_test_questions() -> None:
 
 def test_dev_and_test_share_no_question_and_no_document(data: Path) -> None:
     dev, test = dev_set(data), draw.test_set(data)
-    assert {each.source for each in dev} == {each.source for each in test} == {"wikiqa", "squad", "selqa", "qed"}
+    assert (
+        {each.source for each in dev} == {each.source for each in test} == {"wikiqa", "squad", "selqa", "qed"}
+    )
     assert not {canonical(each.text) for each in dev} & {canonical(each.text) for each in test}
-    assert not {doc for each in dev for doc in each.documents} & {doc for each in test for doc in each.documents}
+    assert not {doc for each in dev for doc in each.documents} & {
+        doc for each in test for doc in each.documents
+    }
     assert not {each.question_id for each in dev} & leaked(data) and len(leaked(data)) > 5
 
 
 def test_every_gold_document_is_in_the_corpus(data: Path) -> None:
     rows = list(sources.documents(data))
     ids = {row["doc_id"] for row in rows}
-    assert len(ids) == len(rows) and {kind(key) for key in ids} >= {"wikiqa", "selqa", "squad-dev", "squad-train", "qed"}
+    assert len(ids) == len(rows) and {kind(key) for key in ids} >= {
+        "wikiqa",
+        "selqa",
+        "squad-dev",
+        "squad-train",
+        "qed",
+    }
     for each in dev_set(data) + draw.test_set(data):
         assert each.documents <= ids
 
 
 def test_a_list_names_its_answers() -> None:
     texts = ["It was built in 1889 .", "It opened in 1889.", "It is high."]
-    rows = [LabelledCandidate("wikiqa:Q1", "When?", f"c{n}", "wikiqa:D1", "Tower", n, text, 0) for n, text in enumerate(texts)]
+    rows = [
+        LabelledCandidate("wikiqa:Q1", "When?", f"c{n}", "wikiqa:D1", "Tower", n, text, 0)
+        for n, text in enumerate(texts)
+    ]
     judged_list = judged(ASKED, to_passages(ranked_list(rows)))
-    assert [c.text for c in judged_list.ranked.candidates] == texts and len(judged_list.passages.candidates) == 1
+    assert [c.text for c in judged_list.ranked.candidates] == texts and len(
+        judged_list.passages.candidates
+    ) == 1
     assert judged_list.gold == {"c0"} and judged_list.lenient == {"c0", "c1"}
 
 
@@ -93,8 +116,13 @@ def test_training_shares_nothing_with_the_sets_that_choose_and_measure(data: Pat
     monkeypatch.setattr(draw, "DEV", dict.fromkeys(draw.DEV, 1))
     monkeypatch.setattr(draw, "ARTICLES", dict.fromkeys(draw.ARTICLES, 1))
     train = draw.train_set(data)
-    is_apart = apart_from([*(each for members in draw.test_pool(data).values() for each in members), *dev_set(data)])
-    assert len(train) > 3 and {each.source for each in train} == {"squad", "qed"} and all(map(is_apart, train))
+    is_apart = apart_from(
+        [*(each for members in draw.test_pool(data).values() for each in members), *dev_set(data)]
+    )
+    assert (
+        len(train) > 3 and {each.source for each in train} == {"squad", "qed"} and all(map(is_apart, train))
+    )
+
     monkeypatch.setattr(draw, "leaked", lambda data: {train[0].question_id})
     monkeypatch.setattr(draw, "test_answers", lambda data: {canonical(train[1].gold[0][1])})
     assert draw.train_set(data) == train[2:]
@@ -107,7 +135,9 @@ def test_training_shares_nothing_with_the_sets_that_choose_and_measure(data: Pat
 def test_no_list_to_learn_from_has_an_answer_of_a_test_question() -> None:
     texts = ["The  Tower is high.", "It is wide."]
     rows = [LabelledCandidate("q", "?", f"c{n}", "d", "", n, text, n) for n, text in enumerate(texts)]
-    assert without_test_answers(rows, frozenset({canonical("the tower is high.")})) == [replace(rows[1], position=0)]
+    assert without_test_answers(rows, frozenset({canonical("the tower is high.")})) == [
+        replace(rows[1], position=0)
+    ]
 
 
 def test_an_answer_that_stands_all_over_a_document_teaches_nothing() -> None:

@@ -15,7 +15,9 @@ from benchmarks.same_rows import compare
 
 QUESTIONS = [{"question_id": f"q{n}", "text": f"Which is {n}?"} for n in range(4)]
 PASSAGES = [{"url": f"u{n}", "start": n / 3} for n in range(6)]
-HITS = [{"question_id": f"q{n // 3}", "rank": n % 3, "passage": passage} for n, passage in enumerate(PASSAGES)]
+HITS = [
+    {"question_id": f"q{n // 3}", "rank": n % 3, "passage": passage} for n, passage in enumerate(PASSAGES)
+]
 
 
 def write(run: Path, folder: str, rows: Sequence[dict[str, Any]], parts: int = 1) -> None:

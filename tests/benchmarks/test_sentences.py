@@ -13,7 +13,13 @@ def test_golden_rules_are_read_and_not_run(tmp_path: Path) -> None:
     rules = golden_rules(file)
     assert rules == [("One. Two.", ["One.", "Two."]), ("p. 5", ["p. 5"])]
     assert right_rules(lambda text: [part + "." for part in text.split(".") if part], rules) == 1
-    assert right_rules(lambda text: [f"{part} " for part in text.split(" ")] if "." in text[3:] else [text], rules) == 2
+    assert (
+        right_rules(
+            lambda text: [f"{part} " for part in text.split(" ")] if "." in text[3:] else [text], rules
+        )
+        == 2
+    )
+
     file.write_text("RULES = [open('x')]\n")
     with pytest.raises(ValueError, match="malformed"):
         golden_rules(file)

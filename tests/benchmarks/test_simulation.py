@@ -27,7 +27,8 @@ def test_random_keys_leave_some_workers_without_a_unit() -> None:
     """With as many units as workers about a third of the workers get none, and the fullest several."""
     elapsed = simulate(np.ones(100), np.inf, Workers(100), random())
     assert 3 <= elapsed.seconds <= 7 and elapsed.worked == pytest.approx(100)
-    assert simulate(np.ones(10_000), np.inf, Workers(100), random()).seconds < 140  # ten times the units, and more: 100 each
+    # Ten times the units, and more: 100 each.
+    assert simulate(np.ones(10_000), np.inf, Workers(100), random()).seconds < 140
 
 
 @pytest.mark.parametrize("handing_out", ["by key", "when free"])
@@ -52,4 +53,6 @@ def test_a_failure_costs_what_units_have_not_kept_and_nothing_that_has_reported(
 
 def test_the_same_seed_gives_the_same_figures() -> None:
     workers = Workers(7, slow=0.2, slowness=3, failures=0.1, restart=5)
-    assert simulate(np.full(50, 100.0), 10, workers, random()) == simulate(np.full(50, 100.0), 10, workers, random())
+    assert simulate(np.full(50, 100.0), 10, workers, random()) == simulate(
+        np.full(50, 100.0), 10, workers, random()
+    )

@@ -1,4 +1,5 @@
-"""Every benchmark and experiment still runs: with --smoke, on a token copy of the measuring data, in this process."""
+"""Every benchmark and experiment still runs: with --smoke, on a token copy of the measuring data, in this
+process."""
 
 from __future__ import annotations
 
@@ -16,7 +17,11 @@ from testing import listing
 from testing.listing import commands
 
 PACKAGES = (benchmarks, experiments)
-NAMES = [f"{package.__name__}.{listed.name}" for package in PACKAGES for listed in commands(Path(package.__path__[0]))]
+NAMES = [
+    f"{package.__name__}.{listed.name}"
+    for package in PACKAGES
+    for listed in commands(Path(package.__path__[0]))
+]
 
 
 @pytest.fixture
@@ -26,10 +31,13 @@ def apart(monkeypatch: pytest.MonkeyPatch):
     if "torch" in sys.modules:
         threads = sys.modules["torch"].get_num_threads()
     yield
+
     for package in PACKAGES:
         for name in [name for name in sys.modules if name.startswith(f"{package.__name__}.")]:
             del sys.modules[name]
-            vars(package).pop(name.partition(".")[2], None)  # or `from benchmarks import …` has a former module
+            # Or `from benchmarks import …` has a former module.
+            vars(package).pop(name.partition(".")[2], None)
+
     os.environ.clear()
     os.environ.update(before)
     if threads is not None:
@@ -59,7 +67,9 @@ def test_a_command_runs_on_token_data(name: str, shared_data: Path, apart, monke
 @pytest.mark.nightly
 def test_chain_measures_has_in_the_cascade_s_place(shared_data: Path, apart, monkeypatch, capsys) -> None:
     checkpoint = importlib.import_module("testing.smoke_data").small_checkpoint("hashing")
-    monkeypatch.setattr(sys, "argv", ["chain", "--smoke", "--data", str(shared_data), "--hashing", checkpoint])
+    monkeypatch.setattr(
+        sys, "argv", ["chain", "--smoke", "--data", str(shared_data), "--hashing", checkpoint]
+    )
     importlib.import_module("experiments.chain").main()
     result = json.loads(capsys.readouterr().out.splitlines()[-1], parse_constant=refused)
     assert 0 <= result["p1_after_hashing"] <= result["mrr_after_hashing"] <= 100

@@ -15,7 +15,14 @@ BLOCK = "retrieve.block=10"
 
 def command(small_run: Path, run: Path | str, options: Sequence[str], step: str = "run") -> list[str]:
     """The command line of a step of the small job, with Beam's options."""
-    return [sys.executable, "-m", "answermill", *words(small_run.parent / "job.toml", run, step), "--", *options]
+    return [
+        sys.executable,
+        "-m",
+        "answermill",
+        *words(small_run.parent / "job.toml", run, step),
+        "--",
+        *options,
+    ]
 
 
 def words(job: Path | str, run: Path | str, step: str = "run") -> list[str]:

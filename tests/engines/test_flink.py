@@ -1,4 +1,5 @@
-"""The small job on a real Flink: the same bytes as in this process, whatever starts the workers and whatever dies.
+"""The small job on a real Flink: the same bytes as in this process, whatever starts the workers and whatever
+dies.
 
 The first test runs with all others where Flink can be started. The rest take minutes: `make test-flink`.
 """
@@ -64,19 +65,25 @@ def children_of(engine: Flink, name: str) -> Callable[[], int | None]:
     return lambda: next(iter(children(engine.process(name))), None)
 
 
-def killed_in_the_middle(arguments: Sequence[str], run: Path, victim: Callable[[], int | None]) -> tuple[int, str]:
-    """Run, and kill -9 the process that `victim` names once the first unit has reported; exit code and stderr."""
+def killed_in_the_middle(
+    arguments: Sequence[str], run: Path, victim: Callable[[], int | None]
+) -> tuple[int, str]:
+    """Run, and kill -9 the process that `victim` names once the first unit has reported; exit code and
+    stderr."""
 
     def done() -> int:
         return sum(reports_of(work).count() for work in work_folders(run, "rerank"))
 
     before = done()
-    child = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        arguments, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     while child.poll() is None and done() == before:
         time.sleep(0.005)
     chosen = victim()
     assert child.poll() is None and chosen is not None and done() < 3, "the units were done too soon"
     os.kill(chosen, signal.SIGKILL)
+
     _, err = child.communicate()
     return child.returncode, err
 
@@ -87,18 +94,25 @@ def test_a_killed_worker_ends_the_step_with_nothing_committed_or_is_started_agai
 ) -> None:
     again = tmp_path / "again"
     shutil.copytree(begun, again)
+
     with started(1, 1) as engine:
         victim = children_of(engine, "pool")
-        code, err = killed_in_the_middle(command(small_run, begun, engine.options("pool"), "rerank"), begun, victim)
+        code, err = killed_in_the_middle(
+            command(small_run, begun, engine.options("pool"), "rerank"), begun, victim
+        )
         assert code == 74, err
         assert err.count("answermill:") == 1 and "Traceback" not in err and "\tat " not in err, err
         assert not (begun / "scored" / "_manifest.json").exists()
         done = call(command(small_run, begun, engine.options("pool"), "rerank"))
         assert done.returncode == 0, done.stderr
+
     with started(1, 1, restarts=3) as engine:
         victim = children_of(engine, "pool")
-        code, err = killed_in_the_middle(command(small_run, again, engine.options("pool"), "rerank"), again, victim)
+        code, err = killed_in_the_middle(
+            command(small_run, again, engine.options("pool"), "rerank"), again, victim
+        )
         assert code == 0, err
+
     for run in (begun, again):
         assert digests(run) == up_to_answers(in_process)
 
@@ -125,7 +139,8 @@ def test_a_failed_job_shows_one_line_and_its_code(small_run: Path, begun: Path) 
         for form in ("pool", "process", "loopback"):
             done = call(command(small_run, begun, engine.options(form), "rerank"))
             assert done.returncode == 65
-            lines = [line for line in done.stderr.splitlines() if not line.startswith("{")]  # progress on a busy machine
+            # Progress on a busy machine.
+            lines = [line for line in done.stderr.splitlines() if not line.startswith("{")]
             assert len(lines) == 1, done.stderr
             assert lines[0].startswith("answermill:") and "was changed since it was written" in lines[0]
             assert not (begun / "scored" / "_manifest.json").exists()
@@ -138,7 +153,9 @@ def test_workers_of_another_revision_are_refused(small_run: Path, begun: Path, t
             done = call(command(small_run, begun, engine.options(form), "rerank"))
             assert done.returncode == UNAVAILABLE, done.stderr
             lines = [line for line in done.stderr.splitlines() if not line.startswith("{")]
-            assert len(lines) == 1 and f"of answermill, the command {revision()}: install" in lines[0], done.stderr
+            assert len(lines) == 1 and f"of answermill, the command {revision()}: install" in lines[0], (
+                done.stderr
+            )
             assert not (begun / "scored" / "_manifest.json").exists()
 
 
@@ -146,7 +163,8 @@ def test_workers_of_another_revision_are_refused(small_run: Path, begun: Path, t
 def test_a_stopped_command_asks_to_cancel_its_job_and_the_next_takes_over(
     small_run: Path, in_process: Path, begun: Path
 ) -> None:
-    """Beam's job server only stops waiting: Flink's job goes on, and the next command has its units, or does them itself."""
+    """Beam's job server only stops waiting: Flink's job goes on, and the next command has its units, or does
+    them itself."""
     arguments = command(small_run, begun, (), "rerank")
     with started(1, 1) as engine:
         arguments += engine.options("pool")
@@ -155,9 +173,13 @@ def test_a_stopped_command_asks_to_cancel_its_job_and_the_next_takes_over(
             time.sleep(0.05)
         child.terminate()
         _, err = child.communicate()
-        assert child.returncode == 143 and err.endswith("answermill: stopped; the same command goes on where it was\n"), err
+        assert child.returncode == 143 and err.endswith(
+            "answermill: stopped; the same command goes on where it was\n"
+        ), err
+
         assert "Canceling job invocation" in engine.log("jobserver")
         done = call(arguments)
         assert done.returncode == 0, done.stderr
         assert engine.overview()["jobs-cancelled"] == 0
+
     assert digests(begun) == up_to_answers(in_process)

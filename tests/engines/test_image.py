@@ -1,4 +1,5 @@
-"""What deploy/Dockerfile installs, in a new environment: a pool of it, with an empty home and no network, does a whole job.
+"""What deploy/Dockerfile installs, in a new environment: a pool of it, with an empty home and no network,
+does a whole job.
 
 `make test-image`. It installs all that the package needs: 0.9 GB to download, and minutes.
 """
@@ -28,7 +29,9 @@ def environment() -> Iterator[Path]:
     """The folder of the new environment."""
     for program in ("unshare", "nsenter", "ip"):
         if not shutil.which(program):
-            pytest.skip(f"{program}, with which a command is cut off from the network, is not on this machine")
+            pytest.skip(
+                f"{program}, with which a command is cut off from the network, is not on this machine"
+            )
     if subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode:
         pytest.skip("only root may cut a command off from the network")
     with tempfile.TemporaryDirectory(prefix="answermill-image-", dir="/var/tmp") as folder:
@@ -38,14 +41,19 @@ def environment() -> Iterator[Path]:
 
 def listens(process: int) -> bool:
     """Whether something listens on PORT in the network of this process."""
-    return any(f":{PORT:04X} " in Path(f"/proc/{process}/net/{table}").read_text(encoding="utf-8") for table in ("tcp", "tcp6"))
+    return any(
+        f":{PORT:04X} " in Path(f"/proc/{process}/net/{table}").read_text(encoding="utf-8")
+        for table in ("tcp", "tcp6")
+    )
 
 
 @pytest.fixture
 def pool(environment: Path) -> Iterator[int]:
     """A pool of the new environment; the id of its process, on whose network it is."""
     command = [*SCRIPT, str(environment), "python", "-m", "apache_beam.runners.worker.worker_pool_main"]
-    process = subprocess.Popen([*command, f"--service_port={PORT}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [*command, f"--service_port={PORT}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         while not listens(process.pid):
             assert process.poll() is None, "the pool has ended"
@@ -57,7 +65,9 @@ def pool(environment: Path) -> Iterator[int]:
 
 
 def test_it_finds_all_that_it_needs_without_a_network(environment: Path) -> None:
-    done = subprocess.run([*SCRIPT, str(environment), "answermill", "doctor"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*SCRIPT, str(environment), "answermill", "doctor"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert not (environment / "home" / ".cache").exists()
 

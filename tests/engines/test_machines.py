@@ -1,4 +1,5 @@
-"""The small job by Flink on two machines that share an object store, and no disk: the same bytes as in this process.
+"""The small job by Flink on two machines that share an object store, and no disk: the same bytes as in this
+process.
 
 `make test-flink`. The machines are namespaces, which only root may make.
 """
@@ -54,7 +55,9 @@ def cluster(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def start(cluster: Cluster, *more: str) -> subprocess.Popen[str]:
     command = cluster.machines[0].command([*words(JOB, RUN), *more, "--", *cluster.options()])
     environment = {**os.environ, **cluster.store.environment}
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
 
 
 def written(cluster: Cluster, folder: Path) -> dict[str, str]:
@@ -72,7 +75,9 @@ def finished(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def test_two_machines_without_a_disk_in_common_give_the_same_bytes(finished: Cluster, in_process: Path, tmp_path: Path) -> None:
+def test_two_machines_without_a_disk_in_common_give_the_same_bytes(
+    finished: Cluster, in_process: Path, tmp_path: Path
+) -> None:
     assert written(finished, tmp_path / "copy") == digests(in_process)
     reporters = set(re.findall(rf'^(\S+) .*"PUT /{BUCKET}/run/_work/', finished.store.log(), re.MULTILINE))
     assert {machine.address for machine in finished.machines} <= reporters
@@ -90,7 +95,9 @@ def machine_at_work(cluster: Cluster, running: subprocess.Popen[str]) -> Machine
 
 
 @pytest.mark.parametrize("victim", ["taskmanager", "pool"])
-def test_what_dies_on_a_machine_costs_no_row(finished: Cluster, in_process: Path, tmp_path: Path, victim: str) -> None:
+def test_what_dies_on_a_machine_costs_no_row(
+    finished: Cluster, in_process: Path, tmp_path: Path, victim: str
+) -> None:
     """A pool is started again, as a container is; of the TaskManagers one is enough."""
     restarts = finished.machines[0].log("jobmanager").count(RESTARTED)
     running = start(finished, "--redo", "rerank")
@@ -117,6 +124,7 @@ def test_machines_with_another_revision_are_refused(finished: Cluster, tmp_path:
         _, err = running.communicate()
     finally:
         shutil.rmtree(packages)
+
     lines = [line for line in err.splitlines() if not line.startswith("{")]
     assert running.returncode == UNAVAILABLE, err
     assert len(lines) == 1 and f"of answermill, the command {revision()}: install" in lines[0], err

@@ -1,4 +1,5 @@
-"""The whole sample, models and all, in a network namespace without interfaces, and with no caches of the user.
+"""The whole sample, models and all, in a network namespace without interfaces, and with no caches of the
+user.
 
 `make test-network`. It takes a minute; only root may make such a namespace.
 """
@@ -30,21 +31,41 @@ def unshared() -> list[str]:
 
 
 def test_there_is_no_network(unshared: list[str]) -> None:
-    done = subprocess.run([*unshared, sys.executable, "-c", TRIES_TO_CONNECT], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*unshared, sys.executable, "-c", TRIES_TO_CONNECT], capture_output=True, text=True, check=False
+    )
     assert "Network is unreachable" in done.stderr
 
 
-@pytest.mark.parametrize("settings", [[], ["--set", "workers.processes=2"]], ids=["one process", "two workers"])
-def test_the_sample_runs_and_is_verified_without_a_network(unshared: list[str], tmp_path: Path, settings: list[str]) -> None:
+@pytest.mark.parametrize(
+    "settings", [[], ["--set", "workers.processes=2"]], ids=["one process", "two workers"]
+)
+def test_the_sample_runs_and_is_verified_without_a_network(
+    unshared: list[str], tmp_path: Path, settings: list[str]
+) -> None:
     (tmp_path / "home").mkdir()
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
+    variables = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(tmp_path / "home"),
+        "OMP_NUM_THREADS": "1",
+    }
     variables = {name: value for name, value in variables.items() if not name.startswith("HF_")}
     answermill = f"{sys.executable} -m answermill"
+
     out = tmp_path / "sample"
     loopback = "ip link set lo up && " if settings else ""  # on which the command waits for its workers
-    script = f"{loopback}{answermill} sample --out {out} {' '.join(settings)} && {answermill} verify {out / 'run'}"
+    script = (
+        f"{loopback}{answermill} sample --out {out} {' '.join(settings)} && {answermill} verify {out / 'run'}"
+    )
     done = subprocess.run(
-        [*unshared, "sh", "-c", script], cwd=tmp_path, env=variables, capture_output=True, text=True, check=False
+        [*unshared, "sh", "-c", script],
+        cwd=tmp_path,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
+
     assert "\nrerank     90 questions, " in done.stdout and "all as they were written" in done.stdout

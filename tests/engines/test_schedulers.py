@@ -60,8 +60,11 @@ def test_a_worse_run_is_not_published(place: Path, small_run: Path) -> None:
     assert same.returncode == 0 and (runs / "good").readlink() == Path("2026-01-02")
     better(runs / "2026-01-02.scores.parquet")
     metrics = place / "night.prom"
-    worse = call("sh", FOLDER / "night.sh", env=variables(place, small_run, NIGHT="2026-01-03", METRICS=str(metrics)))
+    worse = call(
+        "sh", FOLDER / "night.sh", env=variables(place, small_run, NIGHT="2026-01-03", METRICS=str(metrics))
+    )
     assert worse.returncode == WORSE, worse.stderr
+
     assert "answermill: B is worse by" in worse.stderr and (runs / "good").readlink() == Path("2026-01-02")
     assert 'answermill_exit_code{run="' in metrics.read_text() and (runs / "2026-01-03").is_dir()
 
@@ -82,8 +85,13 @@ def test_airflow_does_the_tasks(place: Path, small_run: Path) -> None:
         pytest.skip("airflow is not on PATH")
     (place / "dags").mkdir()
     text = (FOLDER / "airflow_dag.py").read_text(encoding="utf-8")
-    for former, here in (("/opt/answermill", str(FOLDER)), ("/data/job.toml", str(small_run.parent / "job.toml"))):
+
+    for former, here in (
+        ("/opt/answermill", str(FOLDER)),
+        ("/data/job.toml", str(small_run.parent / "job.toml")),
+    ):
         text = text.replace(former, here)
+
     (place / "dags" / "night.py").write_text(text.replace("/data/runs", str(place / "runs")))
     settings = {"AIRFLOW_HOME": str(place), "AIRFLOW__CORE__LOAD_EXAMPLES": "False", "PYTHONPATH": str(ROOT)}
     env = variables(place, small_run, **settings)

@@ -12,7 +12,9 @@ from tests.engines.small_job import call, command
 
 @pytest.mark.engines
 @pytest.mark.parametrize("cores", [2, 4])
-def test_threads_of_spark_give_the_same_bytes(small_run: Path, in_process: Path, tmp_path: Path, cores: int) -> None:
+def test_threads_of_spark_give_the_same_bytes(
+    small_run: Path, in_process: Path, tmp_path: Path, cores: int
+) -> None:
     try:
         with spark(cores) as options:
             done = call(command(small_run, tmp_path / "run", options))

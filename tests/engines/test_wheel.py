@@ -1,7 +1,8 @@
-"""The wheel in a new environment, beside files of a user that are named as folders of ours: the sample, and the examples of the
-page on Python.
+"""The wheel in a new environment, beside files of a user that are named as folders of ours: the sample, and
+the examples of the page on Python.
 
-`make test-wheel`. It is built from the source archive, and finds other packages in the environment of the tests. Some minutes.
+`make test-wheel`. It is built from the source archive, and finds other packages in the environment of the
+tests. Some minutes.
 """
 
 from __future__ import annotations
@@ -35,9 +36,13 @@ def call(command: Sequence[str | Path], folder: Path) -> str:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, of the source archive."""
     folder = tmp_path_factory.mktemp("dist")
-    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder], cwd=ROOT, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder], cwd=ROOT, check=True
+    )
     (archive,) = folder.glob("*.tar.gz")
-    subprocess.run([*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, archive], check=True)
+    subprocess.run(
+        [*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, archive], check=True
+    )
     (built,) = folder.glob("*.whl")
     return built
 
@@ -58,9 +63,13 @@ def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
-    (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")  # whose own .pth files are not read
+    # Whose own .pth files are not read.
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
     python = folder / "bin" / "python"
-    subprocess.run([*PIP, "--python", python, "install", "--no-deps", "--no-index", "--ignore-installed", wheel], check=True)
+    subprocess.run(
+        [*PIP, "--python", python, "install", "--no-deps", "--no-index", "--ignore-installed", wheel],
+        check=True,
+    )
     return folder / "bin"
 
 
@@ -70,7 +79,9 @@ def test_it_is_what_is_imported(programs: Path, user: Path) -> None:
 
 
 def test_the_sample_and_the_examples_of_the_page_run(programs: Path, user: Path) -> None:
-    out = call([programs / "answermill", "sample", "--out", "out/sample", "--set", "workers.processes=2"], user)
+    out = call(
+        [programs / "answermill", "sample", "--out", "out/sample", "--set", "workers.processes=2"], user
+    )
     assert "\nrerank     90 questions, " in out
     (user / "mine.py").write_text(examples(user))
     call([programs / "python", "mine.py"], user)

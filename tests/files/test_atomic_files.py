@@ -28,7 +28,9 @@ def test_a_file_keeps_its_content_until_the_new_one_is_complete(tmp_path: Path) 
     assert [path.read_text() for path in (tmp_path / "deep").iterdir()] == ["two"]
 
 
-def test_a_file_is_on_the_disk_before_it_has_its_name_and_so_is_its_name_in_the_end(tmp_path: Path, monkeypatch) -> None:
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_so_is_its_name_in_the_end(
+    tmp_path: Path, monkeypatch
+) -> None:
     synced: list[tuple[str, bool]] = []
     fsync = os.fsync
 
@@ -47,6 +49,7 @@ def test_a_pipe_and_a_descriptor_are_written_to_and_never_replaced(tmp_path: Pat
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     name.symlink_to(f"/proc/self/fd/{os.open(pipe, os.O_WRONLY)}")
+
     try:
         for file in (pipe, name, name.readlink()):
             assert write_text(file, "one")
@@ -68,7 +71,9 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "other"]
 
 
-def test_of_two_that_give_a_folder_a_name_at_once_the_last_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_that_give_a_folder_a_name_at_once_the_last_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("first", "second"):
         write_text(tmp_path / name / "a", name)
     rename = Path.rename
@@ -106,11 +111,15 @@ replace_folder(folder.with_name("new"), folder)
 
 
 @pytest.mark.parametrize(("moment", "content"), [("before", "one"), ("after", "two")])
-def test_a_folder_is_there_after_a_kill_between_the_renamings(tmp_path: Path, moment: str, content: str) -> None:
+def test_a_folder_is_there_after_a_kill_between_the_renamings(
+    tmp_path: Path, moment: str, content: str
+) -> None:
     folder = tmp_path / "folder"
     write_text(folder / "a", "one")
     write_text(tmp_path / "new" / "a", "two")
-    child = subprocess.run([sys.executable, "-c", KILLED, folder, moment], cwd=Path(__file__).parents[2], check=False)
+    child = subprocess.run(
+        [sys.executable, "-c", KILLED, folder, moment], cwd=Path(__file__).parents[2], check=False
+    )
     assert child.returncode == 9
     assert folder.exists() == (moment == "after") and len(list(tmp_path.glob(".folder.*"))) == 1
     recover_folder(folder)

@@ -27,7 +27,13 @@ def test_every_flipped_bit_and_every_cut_is_noticed(tmp_path: Path, indent: int 
     changed = [bytearray(content) for _ in range(8 * len(content))]
     for bit, each in enumerate(changed):
         each[bit // 8] ^= 1 << bit % 8
-    for other in (*changed, *(content[:length] for length in range(len(content))), content + b" ", content * 2):
+
+    for other in (
+        *changed,
+        *(content[:length] for length in range(len(content))),
+        content + b" ",
+        content * 2,
+    ):
         file.write_bytes(other)
         with pytest.raises(WrongShape, match=r"sizes\.json"):
             read_sealed(file, Sizes)

@@ -1,4 +1,5 @@
-"""Whole files go to an object store and come from it; what is asked of its paths is answered as by a disk's."""
+"""Whole files go to an object store and come from it; what is asked of its paths is answered as by a
+disk's."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def folder(s3: ObjectStore, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Remote:
+def folder(
+    s3: ObjectStore, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Remote:
     """A folder of the store, and a cache, of this test alone."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     s3.requests.clear()
@@ -32,8 +35,17 @@ def folder(s3: ObjectStore, request: pytest.FixtureRequest, tmp_path: Path, monk
 def test_a_url_is_a_path() -> None:
     run = as_path("s3://bucket/a/run")
     assert str(run / "scored" / "x.parquet") == "s3://bucket/a/run/scored/x.parquet"
-    assert str(run.parent) == "s3://bucket/a" and run.name == "run" and (run / "scored").relative_to(run) == Path("scored")
-    assert as_path(Path("s3://bucket/a/run")) == run and as_path(run) == run and pickle.loads(pickle.dumps(run)) == run
+    assert (
+        str(run.parent) == "s3://bucket/a"
+        and run.name == "run"
+        and (run / "scored").relative_to(run) == Path("scored")
+    )
+    assert (
+        as_path(Path("s3://bucket/a/run")) == run
+        and as_path(run) == run
+        and pickle.loads(pickle.dumps(run)) == run
+    )
+
     assert str((run / "../other/x").resolve()) == "s3://bucket/a/other/x"
     assert as_path("a/b") == Path("a/b") and not isinstance(as_path("a/b"), Remote)
 
@@ -63,7 +75,10 @@ def test_a_folder_of_a_store_answers_as_one_of_a_disk(folder: Remote, tmp_path: 
         below = {path.relative_to(base).as_posix() for path in base.rglob("*") if path.is_file()}
         answers.append(
             (
-                [sorted(path.name for path in each) for each in (base.iterdir(), base.glob("unit-*.json"), base.glob("*/*"))],
+                [
+                    sorted(path.name for path in each)
+                    for each in (base.iterdir(), base.glob("unit-*.json"), base.glob("*/*"))
+                ],
                 [(base / name).exists() for name in ("", "deep", "deep/part-[1].txt", "unit-2.json", "dee")],
                 [(base / name).is_dir() for name in ("", "deep", "deep/part-[1].txt", "unit-2.json", "dee")],
                 [(base / name).is_file() for name in ("", "deep", "deep/part-[1].txt", "unit-2.json", "dee")],
@@ -72,14 +87,17 @@ def test_a_folder_of_a_store_answers_as_one_of_a_disk(folder: Remote, tmp_path: 
                 below,
             )
         )
+
         with listed(base):
             assert (base / "deep").is_dir() and (base / "unit-1.json").stat().st_size == 11
             assert not (base / "unit-2.json").exists()
+
         with pytest.raises(FileNotFoundError):
             (base / "unit-2.json").read_text()
         remove_tree(base)
         assert not base.exists()
         remove_tree(base)
+
     assert answers[0] == answers[1]
 
 
@@ -102,12 +120,15 @@ def test_a_store_finds_and_reads_files_as_a_disk_does(folder: Remote, tmp_path: 
                 [store.read_range(1, 3), store.read_range(3, 99), b"".join(store.blocks(2))],
             )
         )
+
     assert answers[0] == answers[1]
     assert answers[0][3] == (False, True)
 
 
 def test_a_place_says_what_may_be_done_in_it(tmp_path: Path) -> None:
-    disk, bucket, web = (store_of(as_path(path)) for path in (tmp_path, "s3://bucket/run", "https://host/file"))
+    disk, bucket, web = (
+        store_of(as_path(path)) for path in (tmp_path, "s3://bucket/run", "https://host/file")
+    )
     for store, answers in ((disk, True), (bucket, False), (web, False)):
         assert (store.is_local, store.has_locks, store.has_half_written, store.is_quick) == (answers,) * 4
     assert [store.is_listed for store in (disk, bucket, web)] == [True, True, False]
@@ -132,7 +153,9 @@ def test_a_file_gets_its_name_whole_or_not_at_all(folder: Remote, s3: ObjectStor
     assert not folder.exists() and not s3.count("PUT")
     with replacing(folder / "a") as temporary:
         temporary.write_text("one")
-    assert [path for path in s3.requests if path[0] in ("PUT", "POST")] == [("PUT", f"/bucket/{folder.name}/a")]
+    assert [path for path in s3.requests if path[0] in ("PUT", "POST")] == [
+        ("PUT", f"/bucket/{folder.name}/a")
+    ]
     assert list(CACHE.folder.iterdir()) == []
 
 
@@ -162,12 +185,15 @@ def test_a_copy_comes_once_and_is_checked_when_it_comes(folder: Remote, s3: Obje
         fetch(folder / "a.txt", "0" * 64)
     with pytest.raises(Changed):
         fetch_tree(folder, {"a.txt": "0" * 64})
+
     write_text(folder / "a.txt", "two")
     assert fetch(folder / "a.txt").read_text() == "two", "without a digest it is the present one"
     assert fetch(folder / "a.txt", digest).read_text() == "one"
 
 
-def test_copies_that_were_not_used_for_longest_go_first(folder: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_that_were_not_used_for_longest_go_first(
+    folder: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(CACHE, "limit", 2_500)
     monkeypatch.setattr(copies, "IN_USE_S", -10)
     for n in range(3):
@@ -177,6 +203,7 @@ def test_copies_that_were_not_used_for_longest_go_first(folder: Remote, monkeypa
         os.utime(copy.parent, (1_700_000_000 - age,) * 2)
     killed = CACHE.folder / "new-999999999-0"
     killed.mkdir()
+
     third = fetch(folder / "2")
     assert first[0].exists() and not first[1].exists() and third.exists() and not killed.exists()
     monkeypatch.setattr(copies, "IN_USE_S", 600)
@@ -192,7 +219,10 @@ def test_copies_that_were_not_used_for_longest_go_first(folder: Remote, monkeypa
 def test_what_a_store_refuses_is_an_error_that_names_the_object(
     folder: Remote, s3: ObjectStore, status: int, error: type[Exception], message: str
 ) -> None:
-    with s3.failing(lambda method, path: status), pytest.raises(error, match=re.escape(f"{folder}/a: {message}")):
+    with (
+        s3.failing(lambda method, path: status),
+        pytest.raises(error, match=re.escape(f"{folder}/a: {message}")),
+    ):
         write_text(folder / "a", "one")
     assert not folder.exists()
 
@@ -205,7 +235,9 @@ def test_a_busy_store_is_asked_again(folder: Remote, s3: ObjectStore) -> None:
 
 
 def test_a_bucket_that_is_not_there_is_named(s3: ObjectStore) -> None:
-    with pytest.raises(FileNotFoundError, match=r"s3://nobody/a: no such file in the store, or no such bucket"):
+    with pytest.raises(
+        FileNotFoundError, match=r"s3://nobody/a: no such file in the store, or no such bucket"
+    ):
         write_text(Remote("s3://nobody/a"), "one")
 
 
@@ -217,11 +249,20 @@ def test_nothing_is_streamed_to_its_name() -> None:
         for file in (ROOT / top).rglob("*.py"):
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 match node:
-                    case ast.Call(func=ast.Attribute(attr=method, value=ast.Attribute(attr="filesystem")), args=arguments) if (
-                        method in writers
-                    ):
-                        modes = [argument.value for argument in arguments[1:] if isinstance(argument, ast.Constant)]
+                    case ast.Call(
+                        func=ast.Attribute(attr=method, value=ast.Attribute(attr="filesystem")),
+                        args=arguments,
+                    ) if method in writers:
+                        modes = [
+                            argument.value for argument in arguments[1:] if isinstance(argument, ast.Constant)
+                        ]
                         calls.add((file.relative_to(ROOT).as_posix(), " ".join([method, *map(str, modes)])))
-                    case ast.ImportFrom(module=str(name)) if name.split(".")[0] in ("s3fs", "gcsfs", "adlfs", "cloudpathlib"):
+                    case ast.ImportFrom(module=str(name)) if name.split(".")[0] in (
+                        "s3fs",
+                        "gcsfs",
+                        "adlfs",
+                        "cloudpathlib",
+                    ):
                         calls.add((file.relative_to(ROOT).as_posix(), name))
+
     assert calls == {("files/object_store.py", "put_file"), ("files/object_store.py", "open rb")}

@@ -1,4 +1,5 @@
-"""What is asked of a web server is polite, patient and bounded; what it gives is the file, or an error that says why not."""
+"""What is asked of a web server is polite, patient and bounded; what it gives is the file, or an error that
+says why not."""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ def test_a_file_is_fetched_by_one_request_and_kept(server: WebServer) -> None:
 def test_a_range_is_just_these_bytes(server: WebServer) -> None:
     assert read_range(file(server), 1_000, 1_500) == CONTENT[1_000:1_500]
     assert server.sent == 500
-    assert read_range(file(server), len(CONTENT) - 10, len(CONTENT) + 10) == CONTENT[-10:], "fewer where the file ends"
+    assert read_range(file(server), len(CONTENT) - 10, len(CONTENT) + 10) == CONTENT[-10:], (
+        "fewer where the file ends"
+    )
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
@@ -83,7 +86,9 @@ def test_a_body_that_breaks_off_goes_on_where_it_was(server: WebServer) -> None:
 
 
 def test_a_body_that_breaks_off_where_ranges_are_ignored_begins_again(server: WebServer) -> None:
-    server.fault = lambda request, n: Fault(cut=1_100_000 if n == 0 else None, whole=True) if request.method == "GET" else None
+    server.fault = lambda request, n: (
+        Fault(cut=1_100_000 if n == 0 else None, whole=True) if request.method == "GET" else None
+    )
     assert fetch(file(server)).read_bytes() == CONTENT
 
 
@@ -102,7 +107,9 @@ def test_a_slow_server_is_asked_again(server: WebServer, monkeypatch: pytest.Mon
 
 
 def test_a_file_that_changes_while_it_is_read_is_an_error(server: WebServer) -> None:
-    server.fault = lambda request, n: Fault(cut=1_000 if n == 0 else None, tag=f'"{n}"') if request.method == "GET" else None
+    server.fault = lambda request, n: (
+        Fault(cut=1_000 if n == 0 else None, tag=f'"{n}"') if request.method == "GET" else None
+    )
     with pytest.raises(OSError, match="was changed while it was read"):
         fetch(file(server))
 
@@ -125,7 +132,9 @@ def test_a_file_of_another_size_than_it_had_is_an_error(server: WebServer, tmp_p
         (Fault(whole=True), Refused, "ignores Range and answers 200 with the whole file"),
     ],
 )
-def test_what_would_be_refused_again_is_asked_for_once(server: WebServer, fault: Fault, kind: type[OSError], said: str) -> None:
+def test_what_would_be_refused_again_is_asked_for_once(
+    server: WebServer, fault: Fault, kind: type[OSError], said: str
+) -> None:
     server.fault = lambda request, n: fault
     with pytest.raises(kind, match=said):
         read_range(file(server), 5, 10)

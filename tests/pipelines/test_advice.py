@@ -1,4 +1,5 @@
-"""What a message advises is done here, and ends well: the command in its backquotes, with the job file in JOB.toml's place."""
+"""What a message advises is done here, and ends well: the command in its backquotes, with the job file in
+JOB.toml's place."""
 
 from __future__ import annotations
 
@@ -42,8 +43,13 @@ def advice(message: str, job: Path) -> list[str]:
 
 
 def content(run: Path) -> dict[str, object]:
-    """What must be the same again: all rows but of the shards, whose bytes Lucene chooses, and the answers."""
-    parts = {name: [part.sha256 for part in manifest.parts] for name, manifest in committed(run).items() if name != "shards"}
+    """What must be the same again: all rows but of the shards, whose bytes Lucene chooses, and the
+    answers."""
+    parts = {
+        name: [part.sha256 for part in manifest.parts]
+        for name, manifest in committed(run).items()
+        if name != "shards"
+    }
     return {**parts, "rows": committed(run)["shards"].rows, "answers": (run / "answers.jsonl").read_bytes()}
 
 
@@ -68,6 +74,7 @@ def test_what_a_run_notices_is_made_again_by_the_same_command(run: Path, job: Pa
     other = one(run / "shards", "00001*/shard.json").stat().st_mtime_ns
     cut = one(run / "labels/passages")
     cut.write_bytes(cut.read_bytes()[:-1])
+
     assert call("status", run) == 65
     shown = capsys.readouterr()
     for path in (lost, shard, cut):
@@ -77,8 +84,11 @@ def test_what_a_run_notices_is_made_again_by_the_same_command(run: Path, job: Pa
     done = {line.split()[0]: line.endswith("(complete)") for line in shown.out.splitlines()[:5]}
     assert done == {"ingest": True, "index": False, "retrieve": True, "rerank": False, "propagate": False}
     assert f"{lost} is missing; rerank makes it again" in shown.err
+
     assert content(run) == before and '"k1": 0.9' in one(run / "shards", "00000*/shard.json").read_text()
-    assert one(run / "shards", "00001*/shard.json").stat().st_mtime_ns == other, "the whole shard was built again"
+    assert one(run / "shards", "00001*/shard.json").stat().st_mtime_ns == other, (
+        "the whole shard was built again"
+    )
     assert call("status", run) == 0
 
 
@@ -151,11 +161,16 @@ def test_a_changed_byte_costs_its_unit_alone(run: Path, job: Path, capsys: Captu
     damaged = one(run / "shards", "00000*/dense.faiss")
     flip(damaged)
     flip(run / "answers.jsonl")
-    other, scored = (file.stat().st_mtime_ns for file in (one(run / "shards", "00001*/shard.json"), one(run / "scored")))
+    other, scored = (
+        file.stat().st_mtime_ns for file in (one(run / "shards", "00001*/shard.json"), one(run / "scored"))
+    )
     assert call("run", job, "--out", run, "--verify", "index") == 0
     err = capsys.readouterr().err
     assert f"{damaged} was changed since it was written (SHA-256); removed" in err
-    assert one(run / "shards", "00001*/shard.json").stat().st_mtime_ns == other, "the whole shard was built again"
+
+    assert one(run / "shards", "00001*/shard.json").stat().st_mtime_ns == other, (
+        "the whole shard was built again"
+    )
     assert call("rerank", job, "--out", run, "--verify") == 0
     assert f"{run / 'answers.jsonl'} was changed" in capsys.readouterr().err
     assert one(run / "scored").stat().st_mtime_ns >= scored and content(run) == before
@@ -171,27 +186,40 @@ def test_what_another_job_has_written_is_not_removed_for_a_changed_byte(
     flip(one(run / "shards", "00000*/dense.faiss"))
     before = {path: path.read_bytes() for path in (run / "shards").rglob("*") if path.is_file()}
     job.write_text(job.read_text().replace("[index]", "[index]\nk1 = 1.3"))
-    for command in (("run", job, "--out", run, "--verify", "index"), ("index", job, "--out", run, "--verify")):
+
+    for command in (
+        ("run", job, "--out", run, "--verify", "index"),
+        ("index", job, "--out", run, "--verify"),
+    ):
         assert call(*command) == 73
         err = capsys.readouterr().err
         assert "settings k1 = 0.9 there, 1.3 here" in err and "removed" not in err
         assert {path: path.read_bytes() for path in (run / "shards").rglob("*") if path.is_file()} == before
 
 
-def test_one_step_is_done_again_by_its_own_command_and_from_python(run: Path, job: Path, capsys: Capture) -> None:
+def test_one_step_is_done_again_by_its_own_command_and_from_python(
+    run: Path, job: Path, capsys: Capture
+) -> None:
     before = content(run)
     assert call("rerank", job, "--out", run, "--redo") == 0
     first, second, _ = capsys.readouterr().out.splitlines()
     assert first.startswith("redo       rerank; removes scored (") and "(complete)" not in second
     lines: list[str] = []
     answermill.run(job, run, steps=["propagate"], redo="rerank", on_step=lines.append)
-    assert [line.split()[0] for line in lines] == ["redo", "rerank", "propagate"] and "(complete)" not in lines[1]
+    assert [line.split()[0] for line in lines] == [
+        "redo",
+        "rerank",
+        "propagate",
+    ] and "(complete)" not in lines[1]
+
     with pytest.raises(answermill.JobError, match="--verify rank: the steps are"):
         answermill.run(job, run, verify="rank")
     assert content(run) == before
 
 
-def test_one_more_question_is_one_message_and_one_command(small_run: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_one_more_question_is_one_message_and_one_command(
+    small_run: Path, tmp_path: Path, capsys: Capture
+) -> None:
     folder = shutil.copytree(small_run.parent, tmp_path / "job")
     job, run = folder / "job.toml", folder / "run"
     with (folder / "questions.jsonl").open("a") as file:
@@ -201,15 +229,23 @@ def test_one_more_question_is_one_message_and_one_command(small_run: Path, tmp_p
     assert "input questions has other content" in err and len(err) < 600
     both = "answers (its input retrieved), scored (its input retrieved)"
     assert f"in the way: questions, retrieved, questions_rejects, {both}." in err
+
     assert call(*advice(err, job)) == 0
     first, *lines = capsys.readouterr().out.splitlines()
     assert first.startswith("redo       retrieve, rerank; removes questions (30 rows), retrieved (")
     assert first.endswith(" rows), answers.jsonl")
-    assert [line.split()[0] for line in lines if line.endswith("(complete)")] == ["ingest", "index", "propagate"]
+    assert [line.split()[0] for line in lines if line.endswith("(complete)")] == [
+        "ingest",
+        "index",
+        "propagate",
+    ]
+
     assert len((run / "answers.jsonl").read_text().splitlines()) == 31
 
 
-def test_a_run_of_a_former_version_is_one_message_and_one_command(run: Path, job: Path, capsys: Capture) -> None:
+def test_a_run_of_a_former_version_is_one_message_and_one_command(
+    run: Path, job: Path, capsys: Capture
+) -> None:
     before = content(run)
     for manifest in [*run.glob("*/_manifest.json"), *run.glob("labels/*/_manifest.json")]:
         manifest.write_text('{"format": 4}')
@@ -236,4 +272,7 @@ def test_a_step_that_is_none_is_refused(run: Path, job: Path, capsys: Capture) -
 
 def test_a_folder_without_a_run_is_said_to_be_none(tmp_path: Path, capsys: Capture) -> None:
     assert call("status", tmp_path) == 66
-    assert f"no run in {tmp_path}; `answermill run JOB.toml --out {tmp_path}` makes one" in capsys.readouterr().err
+    assert (
+        f"no run in {tmp_path}; `answermill run JOB.toml --out {tmp_path}` makes one"
+        in capsys.readouterr().err
+    )

@@ -1,4 +1,5 @@
-"""Two attempts at a unit at once leave what one leaves, in every step. `benchmarks/attempts.py` does so in more rounds."""
+"""Two attempts at a unit at once leave what one leaves, in every step. `benchmarks/attempts.py` does so in
+more rounds."""
 
 from __future__ import annotations
 

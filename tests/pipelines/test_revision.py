@@ -36,7 +36,9 @@ def test_a_worker_of_another_revision_opens_nothing_and_says_both(tmp_path: Path
     with pytest.raises(JobError) as e:
         opened(step, "0.0.9-0123456789ab", folder, b"nothing that could be opened")
     assert e.value.code == UNAVAILABLE
-    assert str(e.value).startswith(f"rerank: {platform.node()} runs revision {revision()} of answermill, the command 0.0.9-0")
+    assert str(e.value).startswith(
+        f"rerank: {platform.node()} runs revision {revision()} of answermill, the command 0.0.9-0"
+    )
 
 
 def test_the_same_files_are_the_same_revision_elsewhere_and_a_changed_one_is_another(tmp_path: Path) -> None:
@@ -45,14 +47,18 @@ def test_the_same_files_are_the_same_revision_elsewhere_and_a_changed_one_is_ano
 
     def asked() -> str:
         environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-        return subprocess.run(ask, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            ask, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        ).stdout.strip()
 
     assert asked() != revision() and asked().startswith(f"{code_version()}-")
     shutil.copy(PACKAGE / "schemas" / "__init__.py", tmp_path / "answermill" / "schemas" / "__init__.py")
     assert asked() == revision()
 
 
-COMMAND = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); from answermill.__main__ import main; main()"
+COMMAND = (
+    f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); from answermill.__main__ import main; main()"
+)
 """The command by this revision, whatever its workers import."""
 WAYS: dict[str, Callable[[Path], AbstractContextManager[tuple[str, ...]]]] = {
     "two processes": lambda packages: nullcontext(()),
@@ -67,6 +73,7 @@ def test_workers_of_another_revision_end_the_step_with_one_line_and_nothing_is_c
     packages, run = other_revision(tmp_path / "packages"), tmp_path / "run"
     later = ("questions*", "retrieved", "scored*", "labels", "answers.jsonl")
     shutil.copytree(small_run, run, ignore=shutil.ignore_patterns(*later, ".lock"))
+
     with WAYS[way](packages) as options:
         command = [
             sys.executable,
@@ -82,9 +89,15 @@ def test_workers_of_another_revision_end_the_step_with_one_line_and_nothing_is_c
             "--",
             *options,
         ]
+
         environment = {**os.environ, "PYTHONPATH": str(packages)}
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+
     assert done.returncode == UNAVAILABLE, done.stderr
     lines = [line for line in done.stderr.splitlines() if not line.startswith("{")]
-    assert len(lines) == 1 and f"of answermill, the command {revision()}: install the same package" in lines[0], done.stderr
+    assert (
+        len(lines) == 1 and f"of answermill, the command {revision()}: install the same package" in lines[0]
+    ), done.stderr
     assert not (run / "retrieved" / "_manifest.json").exists()

@@ -17,7 +17,9 @@ def test_the_table_of_limits_names_every_shipped_checkpoint() -> None:
 
 
 @pytest.mark.parametrize(("name", "limit_mb"), LIMITS_MB.items())
-def test_a_shipped_checkpoint_is_small_half_precision_and_says_what_it_learnt_from(name: str, limit_mb: int) -> None:
+def test_a_shipped_checkpoint_is_small_half_precision_and_says_what_it_learnt_from(
+    name: str, limit_mb: int
+) -> None:
     folder = SHIPPED / name
     assert sum(file.stat().st_size for file in folder.iterdir()) < limit_mb * 1e6
     with safe_open(folder / "model.safetensors", framework="pt") as weights:

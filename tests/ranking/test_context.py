@@ -1,4 +1,5 @@
-"""What a checkpoint reads of a candidate: the same in training and serving, and by default the sentence alone."""
+"""What a checkpoint reads of a candidate: the same in training and serving, and by default the sentence
+alone."""
 
 from __future__ import annotations
 
@@ -40,8 +41,18 @@ def rows(name: str = "q", title: str = "Opera") -> list[LabelledCandidate]:
         ("a", "Then it was a triumph."),
         ("b", "A barber shaves."),
     ]
+
     return [
-        LabelledCandidate(name, "Who wrote the opera?", f"{name}-{n}", doc, title if doc == "a" else "", n, text, int(n == 0))
+        LabelledCandidate(
+            name,
+            "Who wrote the opera?",
+            f"{name}-{n}",
+            doc,
+            title if doc == "a" else "",
+            n,
+            text,
+            int(n == 0),
+        )
         for n, (doc, text) in enumerate(texts)
     ]
 
@@ -84,12 +95,25 @@ def test_a_candidate_is_read_with_its_title_and_its_neighbours_in_the_passage() 
     texts = Reading(ALL).tuples([ranked_list(rows())])
     assert texts == [
         ("Who wrote the opera?", "Rossini wrote it.", "Opera", "", "It failed at first."),
-        ("Who wrote the opera?", "It failed at first.", "Opera", "Rossini wrote it.", "Then it was a triumph."),
+        (
+            "Who wrote the opera?",
+            "It failed at first.",
+            "Opera",
+            "Rossini wrote it.",
+            "Then it was a triumph.",
+        ),
         ("Who wrote the opera?", "Then it was a triumph.", "Opera", "It failed at first.", ""),
         ("Who wrote the opera?", "A barber shaves.", "", "", ""),
     ]
-    assert list(Reading(("title", "sentence")).texts(ranked_list(rows())))[1] == ("Opera", "It failed at first.")
-    assert list(Reading(("passage", "title")).texts(ranked_passages(passages())))[1] == ("It failed at first.", "Opera")
+
+    assert list(Reading(("title", "sentence")).texts(ranked_list(rows())))[1] == (
+        "Opera",
+        "It failed at first.",
+    )
+    assert list(Reading(("passage", "title")).texts(ranked_passages(passages())))[1] == (
+        "It failed at first.",
+        "Opera",
+    )
 
 
 def test_a_part_that_is_empty_keeps_its_separator() -> None:
@@ -104,7 +128,11 @@ def test_by_default_the_tokens_are_those_of_question_and_sentence() -> None:
     texts = SENTENCE.tuples([ranked_list(rows())])
     ours = tokeniser(12).pairs(texts, SENTENCE.turns)
     plain = tokeniser(12).pairs([(row.question, row.text) for row in rows()])
-    assert torch.equal(ours.pack().ids, plain.pack().ids) and ours.cut.tolist() == plain.cut.tolist() and ours.cut.any()
+    assert (
+        torch.equal(ours.pack().ids, plain.pack().ids)
+        and ours.cut.tolist() == plain.cut.tolist()
+        and ours.cut.any()
+    )
     assert SENTENCE.missing(texts) == {} == SENTENCE.details(SENTENCE)
 
 
@@ -123,10 +151,12 @@ def test_neighbours_are_cut_first_then_the_title_then_the_sentence() -> None:
     reading = Reading(ALL)
     texts = [("who who", "s " * 6, "t " * 4, "p " * 4, "n " * 4)]  # and six special tokens
     kept = {}
+
     for limit in (26, 23, 20, 16, 13, 12, 10):
         pairs = tokeniser(limit).pairs(texts, reading.turns)
         kept[limit] = pairs.sizes[0, 1::2].tolist()
         assert pairs.cut[0] == 20 - sum(kept[limit]) and pairs.lengths[0] == min(limit, 26)
+
     assert kept == {
         26: [2, 6, 4, 4, 4],
         23: [2, 6, 4, 4, 1],
@@ -136,6 +166,7 @@ def test_neighbours_are_cut_first_then_the_title_then_the_sentence() -> None:
         12: [2, 4, 0, 0, 0],
         10: [2, 2, 0, 0, 0],
     }
+
     turned = Reading(("next", "title", "sentence"))
     reordered = tokeniser(14).pairs([("who who", "n " * 4, "t " * 4, "s " * 6)], turned.turns)
     assert reordered.sizes[0, 1::2].tolist() == [2, 0, 1, 6]
@@ -176,15 +207,19 @@ def test_each_pooling_is_what_it_says_also_for_selected_texts(pooling: Pooling) 
     packed = tokeniser().pairs(reading.tuples([ranked_list(rows())]), reading.turns).pack()
     hidden = torch.randn(len(packed.ids), 8)
     expected = []
+
     for text in range(4):
         inside = slice(int(packed.starts[text]), int(packed.starts[text + 1]))
         read = words(packed, text).split()
         ends = [n for n, word in enumerate(read) if word == "[SEP]"]
         spans = {"first": slice(0, 1), "mean": slice(None), "candidate": slice(ends[1] + 1, ends[2])}
         expected.append(hidden[inside][spans[pooling]].mean(0))
+
     torch.testing.assert_close(pool(hidden, packed, pooling), torch.stack(expected))
     some, kept_rows = packed.select([3, 1])
-    torch.testing.assert_close(pool(hidden[kept_rows], some, pooling), torch.stack([expected[3], expected[1]]))
+    torch.testing.assert_close(
+        pool(hidden[kept_rows], some, pooling), torch.stack([expected[3], expected[1]])
+    )
     rows_of, part = packed.part(2, 1)
     torch.testing.assert_close(pool(hidden[rows_of], part, pooling), expected[2][None])
 
@@ -200,7 +235,11 @@ def test_poolings_give_different_scores_and_one_without_it_means_the_mean(tmp_pa
     for pooling in ("first", "mean", "candidate"):
         (each,) = Cascade(model(pooling=pooling), tokeniser()).exit_scores([ranked_list(rows())])
         scores[pooling] = each.scores
-    assert np.abs(scores["first"] - scores["mean"]).max() > 1e-4 < np.abs(scores["candidate"] - scores["mean"]).max()
+    assert (
+        np.abs(scores["first"] - scores["mean"]).max()
+        > 1e-4
+        < np.abs(scores["candidate"] - scores["mean"]).max()
+    )
 
 
 def test_the_checkpoint_keeps_it_and_says_nothing_of_the_default(tmp_path: Path) -> None:
@@ -220,6 +259,7 @@ def test_the_checkpoint_keeps_it_and_says_nothing_of_the_default(tmp_path: Path)
         "shape",
         "words",
     ]
+
     assert cascade_model.load(tmp_path / "plain", "cascade")[0].reading == SENTENCE
 
     student = multihead.split_model(reader, 2, 1)
@@ -243,14 +283,20 @@ def test_the_checkpoint_keeps_it_and_says_nothing_of_the_default(tmp_path: Path)
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        ("context", ["sentence", "heading"], "unknown part 'heading'; known: sentence, passage, title, previous, next"),
+        (
+            "context",
+            ["sentence", "heading"],
+            "unknown part 'heading'; known: sentence, passage, title, previous, next",
+        ),
         ("context", ["sentence", "title", "title"], "a part comes twice"),
         ("context", ["title"], "name the candidate itself too"),
         ("context", "sentence", "not a list"),
         ("pooling", "max", "unknown; known: first, mean, candidate"),
     ],
 )
-def test_a_checkpoint_with_a_wrong_setting_is_refused(tmp_path: Path, key: str, value: object, says: str) -> None:
+def test_a_checkpoint_with_a_wrong_setting_is_refused(
+    tmp_path: Path, key: str, value: object, says: str
+) -> None:
     cascade_model.save(tmp_path, "cascade", model(), tokeniser())
     config = json.loads((tmp_path / "config.json").read_text()) | {key: value}
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -272,7 +318,9 @@ def test_a_training_goes_on_with_what_its_checkpoint_reads_unless_it_says_otherw
     assert PointwiseSettings(reranker="pointwise").reading(begun) == begun
     other = CascadeSettings(reranker="cascade", context=["sentence"], pooling="mean")
     assert other.reading(begun) == SENTENCE
-    with pytest.raises(ValueError, match=r"context_dropout = 0.3, but context = \['sentence'\]: nothing can be dropped"):
+    with pytest.raises(
+        ValueError, match=r"context_dropout = 0.3, but context = \['sentence'\]: nothing can be dropped"
+    ):
         PointwiseSettings(reranker="pointwise", context_dropout=0.3).reading(SENTENCE)
 
 
@@ -280,31 +328,44 @@ def test_titles_and_neighbours_drop_out_at_random_and_the_same_at_each_attempt()
     questions = [rows(f"q{n}") for n in range(40)]
     learning, again = (task(model(), questions, tokens=500, context_dropout=0.3, seed=3) for _ in range(2))
     whole = {
-        words(batch.tokens, n) for batch in task(model(), questions, tokens=500).batches(0) for n in range(len(batch.labels))
+        words(batch.tokens, n)
+        for batch in task(model(), questions, tokens=500).batches(0)
+        for n in range(len(batch.labels))
     }
     epochs = []
+
     for epoch in range(2):
         batches = list(learning.batches(epoch))
-        assert all(torch.equal(a.tokens.ids, b.tokens.ids) for a, b in zip(batches, again.batches(epoch), strict=True))
+        assert all(
+            torch.equal(a.tokens.ids, b.tokens.ids)
+            for a, b in zip(batches, again.batches(epoch), strict=True)
+        )
         epochs.append([words(batch.tokens, n) for batch in batches for n in range(len(batch.labels))])
+
     assert epochs[0] != epochs[1] and len(epochs[0]) == 160
     titled = sum("[SEP] opera [SEP]" in text for text in epochs[0] + epochs[1])
     assert titled == pytest.approx(0.7 * 240, rel=0.15)
-    assert all(any(text.startswith(known_text.partition("[SEP]")[0]) for known_text in whole) for text in epochs[0])
+    assert all(
+        any(text.startswith(known_text.partition("[SEP]")[0]) for known_text in whole) for text in epochs[0]
+    )
     sentences = {text.split("[SEP]")[1] for text in epochs[0]}
     assert sentences == {text.split("[SEP]")[1] for text in whole}  # the candidate itself stays
 
 
 def test_a_candidate_that_no_teacher_scored_is_still_a_neighbour() -> None:
     logits = np.array([[1.0], [np.nan], [2.0], [3.0]], np.float32)
-    learning = PairTask(model(), tokeniser(), [rows()], lambda folder, trained: None, PairOptions(), teachers=[logits])
+    learning = PairTask(
+        model(), tokeniser(), [rows()], lambda folder, trained: None, PairOptions(), teachers=[logits]
+    )
     (batch,) = learning.batches(0)
     assert sorted(batch.teachers.flatten().tolist()) == [1, 2, 3]
     assert sum("it failed at first" in words(batch.tokens, n) for n in range(3)) == 2
 
 
 def test_training_on_data_without_any_title_is_refused() -> None:
-    with pytest.raises(ValueError, match="none of 4 candidates has a title; leave 'title' out, or give data that have it"):
+    with pytest.raises(
+        ValueError, match="none of 4 candidates has a title; leave 'title' out, or give data that have it"
+    ):
         task(model(), [rows(title="")])
     alone = [rows()[3]]
     with pytest.raises(ValueError, match="nothing to learn"):
@@ -320,10 +381,15 @@ def test_passages_without_what_is_read_are_refused_or_not() -> None:
     check_passages([Reading(ALL)], titled)
     check_passages([SENTENCE], [c.hit.passage for c in ranked_list(rows(title="")).candidates])
     check_passages([Reading(ALL)], [])
+
     with pytest.raises(
-        ValueError, match=r"reads a title, but no candidate of 4 passages has one; .* missing_context = 'count'"
+        ValueError,
+        match=r"reads a title, but no candidate of 4 passages has one; .* missing_context = 'count'",
     ):
-        check_passages([SENTENCE, Reading(ALL)], [c.hit.passage for c in ranked_list(rows(title="")).candidates])
+        check_passages(
+            [SENTENCE, Reading(ALL)], [c.hit.passage for c in ranked_list(rows(title="")).candidates]
+        )
+
     with pytest.raises(ValueError, match="reads a sentence after it in its passage"):
         check_passages([Reading(("sentence", "next"))], titled[3:])
 
@@ -339,10 +405,13 @@ def test_peasi_trains_and_serves_with_titles(pooling: Pooling) -> None:
     assert batch.passages is not None and reranker.pr is not None
     served = PassageReranker(reranker, tokeniser())
     (ranked,) = served.rerank([ranked_passages(passages())])
+
     with torch.no_grad():
         scores = reranker.pr.logits(reranker.passage_vectors(batch.passages)).tolist()
     assert [c.score for c in ranked.candidates] == pytest.approx(sorted(scores, reverse=True), abs=2e-2)
     assert all("[SEP] opera [SEP]" in words(batch.passages, n) for n in range(2))
     (other,) = served.rerank([ranked_passages(passages("Ballet"))])
-    assert {c.candidate_id: c.score for c in other.candidates} != {c.candidate_id: c.score for c in ranked.candidates}
+    assert {c.candidate_id: c.score for c in other.candidates} != {
+        c.candidate_id: c.score for c in ranked.candidates
+    }
     assert served.costs()["without_title"] == 0

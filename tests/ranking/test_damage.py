@@ -1,4 +1,5 @@
-"""A checkpoint that was damaged, after it was written or before, is refused with its file, whichever reranker reads it."""
+"""A checkpoint that was damaged, after it was written or before, is refused with its file, whichever reranker
+reads it."""
 
 from __future__ import annotations
 
@@ -43,12 +44,19 @@ def flip(file: Path, place: int) -> None:
 def test_every_checkpoint_has_the_digests_of_all_its_files(kind: str, tmp_path: Path) -> None:
     folder = folder_with_weights(kind, tmp_path)
     digests = json.loads((folder / SUMS).read_text())["sha256"]
-    assert {"config.json", "model.safetensors"} < set(digests) == {path.name for path in folder.iterdir()} - {SUMS}
+    assert (
+        {"config.json", "model.safetensors"}
+        < set(digests)
+        == {path.name for path in folder.iterdir()} - {SUMS}
+    )
+
     for name in digests:
         broken = Path(shutil.copytree(tmp_path, tmp_path.with_name(f"{kind}-{name}")))
         file = broken / folder.relative_to(tmp_path) / name
         flip(file, -20)
-        with pytest.raises(ModelDamaged, match=f"{re.escape(str(file))} is not the file that was written") as e:
+        with pytest.raises(
+            ModelDamaged, match=f"{re.escape(str(file))} is not the file that was written"
+        ) as e:
             load_reranker(kind, broken)
         assert e.value.exit_code == 65
         file.unlink()
@@ -58,7 +66,9 @@ def test_every_checkpoint_has_the_digests_of_all_its_files(kind: str, tmp_path: 
 
 @pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
 @pytest.mark.parametrize("kind", KINDS)
-def test_weights_that_are_no_numbers_are_refused_without_digests_too(kind: str, wrong: float, tmp_path: Path) -> None:
+def test_weights_that_are_no_numbers_are_refused_without_digests_too(
+    kind: str, wrong: float, tmp_path: Path
+) -> None:
     folder = folder_with_weights(kind, tmp_path)
     (folder / SUMS).unlink()
     load_reranker(kind, tmp_path)  # as it was before there were digests
@@ -66,7 +76,9 @@ def test_weights_that_are_no_numbers_are_refused_without_digests_too(kind: str, 
     name = sorted(weights)[-1]
     weights[name].view(-1)[-1] = wrong
     save_file({key: weight.clone() for key, weight in weights.items()}, folder / "model.safetensors")
-    with pytest.raises(ModelDamaged, match=f"model.safetensors: its weights '{re.escape(name)}' hold NaN or infinity"):
+    with pytest.raises(
+        ModelDamaged, match=f"model.safetensors: its weights '{re.escape(name)}' hold NaN or infinity"
+    ):
         load_reranker(kind, tmp_path)
 
 
@@ -88,7 +100,9 @@ def zeros(file: Path) -> None:
 
 @pytest.mark.parametrize("damage", [zeros, lambda file: flip(file, -1)], ids=["zeros", "exponent"])
 @pytest.mark.parametrize("name", ["cascade", "cosinet", "peasi"])
-def test_a_shipped_checkpoint_that_is_damaged_is_refused(name: str, damage: Callable[[Path], None], tmp_path: Path) -> None:
+def test_a_shipped_checkpoint_that_is_damaged_is_refused(
+    name: str, damage: Callable[[Path], None], tmp_path: Path
+) -> None:
     check_sums(SHIPPED / name)
     folder = Path(shutil.copytree(SHIPPED / name, tmp_path / name))
     damage(folder / "model.safetensors")
@@ -97,7 +111,8 @@ def test_a_shipped_checkpoint_that_is_damaged_is_refused(name: str, damage: Call
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", '{"format": 1}', '{"sha256": 3}', "\x00", '{"format": 1, "sha256": {"config.json": null}}']
+    "content",
+    ["", "[]", '{"format": 1}', '{"sha256": 3}', "\x00", '{"format": 1, "sha256": {"config.json": null}}'],
 )
 def test_digests_that_are_damaged_themselves_are_refused(content: str, tmp_path: Path) -> None:
     checkpoint("pointwise", tmp_path)
@@ -117,9 +132,14 @@ def test_what_a_killed_writer_leaves_over_another_checkpoint_is_refused(
 
     monkeypatch.setattr("answermill.ranking.rerankers.cosinet.list_checkpoint.write_sums", killed)
     vectors = np.concatenate([np.zeros((1, 8)), np.ones((1, 8))]).astype(np.float32)
+
     with pytest.raises(KeyboardInterrupt):
-        save_list_model(tmp_path, MODELS["cosinet"].model(vectors, "pointwise", 16), Embeddings(("one",), vectors))
-    assert json.loads((tmp_path / "config.json").read_text()) == shape  # it would load: the digests alone tell
+        save_list_model(
+            tmp_path, MODELS["cosinet"].model(vectors, "pointwise", 16), Embeddings(("one",), vectors)
+        )
+
+    # It would load: the digests alone tell.
+    assert json.loads((tmp_path / "config.json").read_text()) == shape
     with pytest.raises(ModelDamaged):
         load_reranker("cosinet", tmp_path)
 
@@ -130,7 +150,16 @@ def test_a_dense_encoder_whose_weights_are_no_numbers_is_refused(kind: str, tmp_
     weights = load_file(folder / "model.safetensors")
     name = next(key for key in sorted(weights) if "layer.1" in key)
     weights[name].view(-1)[0] = torch.nan
-    save_file({key: weight.clone() for key, weight in weights.items()}, folder / "model.safetensors", {"format": "pt"})
-    question = str(write_dense(tmp_path / "q", "DPRQuestionEncoder", projection_dim=8)) if kind.startswith("DPR") else None
+    save_file(
+        {key: weight.clone() for key, weight in weights.items()},
+        folder / "model.safetensors",
+        {"format": "pt"},
+    )
+
+    question = (
+        str(write_dense(tmp_path / "q", "DPRQuestionEncoder", projection_dim=8))
+        if kind.startswith("DPR")
+        else None
+    )
     with pytest.raises(ModelDamaged, match=f"{tmp_path}.*hold NaN or infinity"):
         load_encoder(load_transformer, str(folder), question)

@@ -10,7 +10,9 @@ from answermill.schemas.labels import LabelledCandidate
 
 
 def candidates(*docs: str) -> list[LabelledCandidate]:
-    return [LabelledCandidate("q", "Why?", f"c{n}", doc, "", n, f"Text {n}.", 0) for n, doc in enumerate(docs)]
+    return [
+        LabelledCandidate("q", "Why?", f"c{n}", doc, "", n, f"Text {n}.", 0) for n, doc in enumerate(docs)
+    ]
 
 
 def test_the_original_order_and_the_ids_stay() -> None:
@@ -41,7 +43,9 @@ def test_candidates_of_two_questions_are_refused() -> None:
 
 
 def around(name: str, previous: str | None, following: str | None) -> LabelledCandidate:
-    return replace(candidates("a")[0], candidate_id=name, text=f"Text {name}.", previous=previous, next=following)
+    return replace(
+        candidates("a")[0], candidate_id=name, text=f"Text {name}.", previous=previous, next=following
+    )
 
 
 def test_neighbours_that_the_set_says_are_the_passage_s_and_are_no_candidates() -> None:
@@ -55,13 +59,18 @@ def test_neighbours_that_the_set_says_are_the_passage_s_and_are_no_candidates() 
     assert [c.candidate_id for c in ranked.candidates] == ["c4", "c6", "c9", "c10"]
     texts = [[s.text for s in c.hit.passage.sentences] for c in ranked.candidates]
     assert texts[:2] == [["Text 3.", "Text c4.", "Text 5."], ["Text 5.", "Text c6."]]
+
     assert texts[2] == texts[3] == ["Text c9.", "Text c10."]
     for candidate in ranked.candidates:
         assert candidate.sentence is not None
         assert candidate.hit.passage.text[candidate.sentence.start : candidate.sentence.end] == candidate.text
+
     assert len({s.sentence_id for c in ranked.candidates[:2] for s in c.hit.passage.sentences}) == 5
 
 
 def test_in_a_run_the_neighbours_that_the_set_says_are_no_candidates_either() -> None:
     ranked = ranked_list([around("c4", "Text 3.", "Text 5."), around("c6", "Text 5.", "")], neighbours=False)
-    assert [[s.text for s in c.hit.passage.sentences] for c in ranked.candidates] == [["Text c4."], ["Text c6."]]
+    assert [[s.text for s in c.hit.passage.sentences] for c in ranked.candidates] == [
+        ["Text c4."],
+        ["Text c6."],
+    ]

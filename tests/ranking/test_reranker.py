@@ -35,7 +35,10 @@ class LetterEncoder:
     """A small real encoder: how often each letter stands in the text."""
 
     def encode_questions(self, texts: Sequence[str]) -> np.ndarray:
-        return np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts], np.float32)
+        return np.array(
+            [[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts],
+            np.float32,
+        )
 
     encode_sentences = encode_questions
 
@@ -46,12 +49,18 @@ def make_hit(doc_id: str, rank: int, question: Question = QUESTION) -> Hit:
         sentences.append(Sentence(f"{doc_id}@{start}", start, start + len(text), text))
         start += len(text) + 1
     text = " ".join(TEXTS[doc_id])
-    passage = Passage(f"{doc_id}#0", doc_id, f"https://{doc_id}.example/", doc_id, 0, len(text), text, tuple(sentences))
-    return Hit(question.question_id, question.text, rank, 1 / (60 + rank), 10.0 - rank, rank, None, None, passage)
+    passage = Passage(
+        f"{doc_id}#0", doc_id, f"https://{doc_id}.example/", doc_id, 0, len(text), text, tuple(sentences)
+    )
+    return Hit(
+        question.question_id, question.text, rank, 1 / (60 + rank), 10.0 - rank, rank, None, None, passage
+    )
 
 
 def passages(*doc_ids: str, question: Question = QUESTION) -> RankedList:
-    return RankedList(question, tuple(Candidate(make_hit(d, n, question), None, n - 1) for n, d in enumerate(doc_ids, 1)))
+    return RankedList(
+        question, tuple(Candidate(make_hit(d, n, question), None, n - 1) for n, d in enumerate(doc_ids, 1))
+    )
 
 
 def list_for(reranker: type[Reranker], *doc_ids: str, question: Question = QUESTION) -> RankedList:
@@ -66,7 +75,9 @@ def ids(ranked: RankedList) -> list[str]:
 
 
 @pytest.fixture(scope="module", params=sorted(RERANKERS))
-def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str | None]:
+def written(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, str | None]:
     """A reranker's name, and a random checkpoint of it if it needs one."""
     return request.param, checkpoint(request.param, tmp_path_factory.mktemp("checkpoint"))
 
@@ -138,7 +149,9 @@ def test_text_without_words_is_scored(loaded: Reranker) -> None:
 
 def test_an_unknown_reranker_is_refused_with_the_nearest_name() -> None:
     known = ", ".join(sorted(RERANKERS))
-    with pytest.raises(ValueError, match=f"unknown reranker 'overlp'; did you mean 'overlap'\\? Known: {known}$"):
+    with pytest.raises(
+        ValueError, match=f"unknown reranker 'overlp'; did you mean 'overlap'\\? Known: {known}$"
+    ):
         find("overlp")
 
 
@@ -146,7 +159,8 @@ def test_an_unknown_reranker_is_refused_with_the_nearest_name() -> None:
     "name", sorted(name for name, entry in RERANKERS.items() if entry.checkpoint or name == "cross_encoder")
 )
 def test_its_model_is_where_the_resources_say(name: str, tmp_path: Path) -> None:
-    """On the device 'meta' tensors have a shape and no numbers; Cosinet's table, which is read at once, cannot be there."""
+    """On the device 'meta' tensors have a shape and no numbers; Cosinet's table, which is read at once,
+    cannot be there."""
     if name.startswith("cosinet"):
         with pytest.raises(NotImplementedError, match="meta tensor"):
             load_reranker(name, checkpoint(name, tmp_path), device="meta")
@@ -215,7 +229,9 @@ class LastSentence(ByLength):
         for ranked in lists:
             last = [(c, c.hit.passage.sentences[-1]) for c in ranked.candidates]
             chosen = tuple(Candidate(c.hit, s, c.position, c.stages) for c, s in last)
-            reordered.append(order_by(RankedList(ranked.question, chosen), [-c.position for c in chosen], self.name))
+            reordered.append(
+                order_by(RankedList(ranked.question, chosen), [-c.position for c in chosen], self.name)
+            )
         return reordered
 
 
@@ -228,7 +244,12 @@ def test_sentences_come_in_the_order_of_their_passages_and_know_their_position()
         ("d1", 3),
         ("d1", 4),
     ]
-    assert all(c.text == c.hit.passage.text[c.sentence.start : c.sentence.end] for c in candidates.candidates if c.sentence)
+
+    assert all(
+        c.text == c.hit.passage.text[c.sentence.start : c.sentence.end]
+        for c in candidates.candidates
+        if c.sentence
+    )
 
 
 def test_a_sentence_of_two_overlapping_passages_is_one_candidate_of_the_first() -> None:
@@ -259,6 +280,7 @@ def test_every_candidate_ends_as_one_row_that_says_where_it_left() -> None:
         ("d1@52", None, "dropped", "sentences"),
         ("d3#0", None, "dropped", "long"),
     ]
+
     assert [s.stage for s in rows[0].stages] == ["long", "sentences"]
     assert rows[-1].stages == (StageScore("long", 31.0, 3),)
 
@@ -281,9 +303,16 @@ def test_sentences_that_are_read_again_as_passages_are_grouped_and_not_lost() ->
     assert outcome.kept.candidates[0].stages[0].stage == "sentences"
 
 
-def test_sentences_that_come_back_from_their_passages_end_as_one_row_and_those_that_were_dropped_stay_so() -> None:
-    plan = [Stage("first", SentencesByLength(), 2), Stage("long", ByLength()), Stage("again", SentencesByLength(), 1)]
+def test_sentences_that_come_back_from_their_passages_end_as_one_row_and_those_that_were_dropped_stay_so() -> (
+    None
+):
+    plan = [
+        Stage("first", SentencesByLength(), 2),
+        Stage("long", ByLength()),
+        Stage("again", SentencesByLength(), 1),
+    ]
     (outcome,) = run_stages([passages("d1", "d2", "d3")], plan)
+
     assert [(r.candidate_id, r.fate, r.dropped_by, r.position) for r in outcome.rows()] == [
         ("d2@0", "kept", None, 3),
         ("d3@0", "dropped", "again", 5),
@@ -310,7 +339,9 @@ class Exits(SentencesByLength):
 
 
 def test_who_leaves_within_a_stage_keeps_the_score_that_it_left_with() -> None:
-    (outcome,) = run_stages([passages("d1", "d2", "d3")], [Stage("mine", Exits(), 2), Stage("long", SentencesByLength(), 1)])
+    (outcome,) = run_stages(
+        [passages("d1", "d2", "d3")], [Stage("mine", Exits(), 2), Stage("long", SentencesByLength(), 1)]
+    )
     rows = outcome.rows()
     assert [(r.candidate_id, r.rank, r.dropped_by) for r in rows] == [
         ("d2@0", 1, None),
@@ -320,6 +351,7 @@ def test_who_leaves_within_a_stage_keeps_the_score_that_it_left_with() -> None:
         ("d1@30", None, "mine"),  # left at the second exit
         ("d1@0", None, "mine"),
     ]
+
     assert rows[0].stages == (StageScore("mine", 42.0, 1, 3), StageScore("long", 42.0, 1))
     assert rows[-2].stages == (StageScore("mine", 0.5, None, 2),)
     assert rows[-1].stages == (StageScore("mine", 0.25, None, 1),)
@@ -329,7 +361,10 @@ class Twice(Exits):
     """Says of a candidate that it has left and that it is there."""
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
-        return [replace(r, left=(*r.left, left_at(r.candidates[0], 0.5, self.name, 1))) for r in super().rerank(lists)]
+        return [
+            replace(r, left=(*r.left, left_at(r.candidates[0], 0.5, self.name, 1)))
+            for r in super().rerank(lists)
+        ]
 
 
 class Ranked(Exits):
@@ -350,7 +385,11 @@ def test_an_extractor_that_brings_back_what_was_dropped_is_found_out() -> None:
 
 def test_an_extractor_puts_sentences_in_the_place_of_passages() -> None:
     (outcome,) = run_stages([passages("d1", "d2", "d3")], [Stage("last", LastSentence(), 2)])
-    assert [(r.candidate_id, r.fate) for r in outcome.rows()] == [("d1@52", "kept"), ("d2@43", "kept"), ("d3@0", "dropped")]
+    assert [(r.candidate_id, r.fate) for r in outcome.rows()] == [
+        ("d1@52", "kept"),
+        ("d2@43", "kept"),
+        ("d3@0", "dropped"),
+    ]
 
 
 def test_a_stage_s_name_and_not_its_reranker_s_is_the_key_of_its_scores() -> None:
@@ -366,7 +405,10 @@ class SameScore(ByLength):
     SCORE = StageScore("same", 1.0, 1)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
-        return [RankedList(r.question, tuple(replace(c, stages=(*c.stages, self.SCORE)) for c in r.candidates)) for r in lists]
+        return [
+            RankedList(r.question, tuple(replace(c, stages=(*c.stages, self.SCORE)) for c in r.candidates))
+            for r in lists
+        ]
 
 
 def test_a_stage_names_only_the_score_that_it_has_just_given() -> None:
@@ -377,7 +419,11 @@ def test_a_stage_names_only_the_score_that_it_has_just_given() -> None:
 
 def test_a_plan_does_to_many_lists_what_it_does_to_each() -> None:
     plan = [Stage("sentences", SentencesByLength(), 3), Stage("long", ByLength(), 1)]
-    lists = [passages("d1", "d2"), passages("d3", "d2", question=Question("q2", "Which?")), RankedList(Question("q3", "?"), ())]
+    lists = [
+        passages("d1", "d2"),
+        passages("d3", "d2", question=Question("q2", "Which?")),
+        RankedList(Question("q3", "?"), ()),
+    ]
     assert run_stages(lists, plan) == [outcome for ranked in lists for outcome in run_stages([ranked], plan)]
 
 
@@ -418,19 +464,28 @@ class Broken(ByLength):
 
 def test_a_plan_names_the_stage_and_the_checkpoint_of_a_score_that_is_no_number() -> None:
     plan = [Stage("sound", ByLength()), Stage("second", Broken(), checkpoint=Path("models/bad"))]
-    with pytest.raises(ScoreNotFinite, match=r"stage second, checkpoint models/bad: .*score nan .* d1#0 of question q1") as e:
+    with pytest.raises(
+        ScoreNotFinite, match=r"stage second, checkpoint models/bad: .*score nan .* d1#0 of question q1"
+    ) as e:
         run_stages([passages("d1")], plan)
     assert e.value.exit_code == 65
 
 
 def test_keep_may_not_grow_from_stage_to_stage() -> None:
-    with pytest.raises(ValueError, match=r"rerank.stages.1 \(b\): keep = 20 grows; the stages before leave 10 at the most"):
+    with pytest.raises(
+        ValueError, match=r"rerank.stages.1 \(b\): keep = 20 grows; the stages before leave 10 at the most"
+    ):
         check_plan([("a", SentencesByLength, 10), ("b", SentencesByLength, 20)])
 
 
 def test_keep_may_grow_where_passages_become_sentences() -> None:
     check_plan(
-        [("a", ByLength, 10), ("b", SentencesByLength, 20), ("c", SentencesByLength, None), ("d", SentencesByLength, 20)]
+        [
+            ("a", ByLength, 10),
+            ("b", SentencesByLength, 20),
+            ("c", SentencesByLength, None),
+            ("d", SentencesByLength, 20),
+        ]
     )
 
 

@@ -122,7 +122,11 @@ def test_a_nested_name_type_or_nullability_changes_the_fingerprint() -> None:
     never_null = pa.field("element", pa.string(), nullable=False)
     assert branch(Leaf, pa.string()) == Branch.fingerprint()
     different = [branch(leaf, pa.string()) for leaf in (Leaf, Renamed, Retyped, Required)]
-    different += [branch(Leaf, pa.int8()), branch(Leaf, pa.list_(pa.string())), branch(Leaf, pa.struct([never_null]))]
+    different += [
+        branch(Leaf, pa.int8()),
+        branch(Leaf, pa.list_(pa.string())),
+        branch(Leaf, pa.struct([never_null])),
+    ]
     assert len(set(different)) == 7
 
 

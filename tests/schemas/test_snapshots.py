@@ -1,4 +1,5 @@
-"""The schema of every published record, frozen. A change here breaks people's files: it needs a line in CHANGELOG.md."""
+"""The schema of every published record, frozen. A change here breaks people's files: it needs a line in
+CHANGELOG.md."""
 
 from __future__ import annotations
 

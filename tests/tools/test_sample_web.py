@@ -1,4 +1,5 @@
-"""The sample web in `pipelines/data/sample`: what is committed is what its sources give, and it is what its README says."""
+"""The sample web in `pipelines/data/sample`: what is committed is what its sources give, and it is what its
+README says."""
 
 import io
 import json
@@ -40,7 +41,10 @@ def responses() -> dict[str, tuple[str, bytes]]:
     for raw in records(SAMPLE / "web.warc.gz"):
         for record in ArchiveIterator(io.BytesIO(raw or b"")):
             if record.headers["WARC-Type"] == "response":
-                responses_read[record.headers["WARC-Target-URI"]] = (record.http_headers["Content-Type"], record.reader.read())
+                responses_read[record.headers["WARC-Target-URI"]] = (
+                    record.http_headers["Content-Type"],
+                    record.reader.read(),
+                )
     return responses_read
 
 
@@ -81,7 +85,9 @@ def test_the_questions_are_of_all_kinds() -> None:
     assert kinds.total() - kinds["unanswerable"] >= 40
 
 
-def test_every_gold_sentence_stands_in_its_page(pages: dict[str, Page], responses: dict[str, tuple[str, bytes]]) -> None:
+def test_every_gold_sentence_stands_in_its_page(
+    pages: dict[str, Page], responses: dict[str, tuple[str, bytes]]
+) -> None:
     questions = tomllib.loads((SOURCES / "questions.toml").read_text(encoding="utf-8"))["questions"]
     gold = [entry for question in questions for entry in question["gold"]]
     assert len(gold) >= 40
@@ -101,7 +107,9 @@ def test_a_label_that_is_not_in_its_page_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_the_encodings_are_declared_in_one_place_only(pages: dict[str, Page], responses: dict[str, tuple[str, bytes]]) -> None:
+def test_the_encodings_are_declared_in_one_place_only(
+    pages: dict[str, Page], responses: dict[str, tuple[str, bytes]]
+) -> None:
     kind, body = responses[pages["coffee-houses"].url]
     assert kind == "text/html; charset=windows-1252"
     assert b"isn\x92t" in body and b"<meta charset" not in body
@@ -112,5 +120,8 @@ def test_the_encodings_are_declared_in_one_place_only(pages: dict[str, Page], re
 
 def test_one_page_is_repeated_and_one_nearly_so(pages: dict[str, Page]) -> None:
     assert pages["honey-bees-print"].body == pages["honey-bees"].body
-    copy, original = (set(text_of(pages[slug].body).split(". ")) for slug in ("rosetta-stone-copy", "rosetta-stone"))
-    assert len(original - copy) == 2 and len(copy - original) == 3  # one changed, and one added after the last
+    copy, original = (
+        set(text_of(pages[slug].body).split(". ")) for slug in ("rosetta-stone-copy", "rosetta-stone")
+    )
+    # One changed, and one added after the last.
+    assert len(original - copy) == 2 and len(copy - original) == 3

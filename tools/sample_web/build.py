@@ -1,7 +1,8 @@
 """Builds the sample web: `python -m tools.sample_web.build [--out FOLDER]`.
 
-In: `pages/*.html` (a comment of `key: value` lines, then the article), `templates/`, `sites.toml`, `questions.toml`.
-Out: `web.warc.gz` (WARC/1.0, ISO 28500), `questions.jsonl`, `labels.tsv`. The same sources give the same bytes."""
+In: `pages/*.html` (a comment of `key: value` lines, then the article), `templates/`, `sites.toml`,
+`questions.toml`. Out: `web.warc.gz` (WARC/1.0, ISO 28500), `questions.jsonl`, `labels.tsv`. The same sources
+give the same bytes."""
 
 import argparse
 import base64
@@ -32,12 +33,20 @@ def payload(page: Page, pages: Mapping[str, Page], sources: Path = SOURCES) -> b
     """The body of the HTTP response: the page in its site's template, in its own charset."""
     if page.template == "none":
         return page.body.encode(page.charset)
+
     host = urlsplit(page.url).netloc
     sites = tomllib.loads((sources / "sites.toml").read_text(encoding="utf-8"))
     if host not in sites:
-        raise ValueError(f"pages/{page.slug}.html: host {host!r} is not in sites.toml; known: {', '.join(sites)}")
-    near = [p for p in pages.values() if urlsplit(p.url).netloc == host and p.template != "none" and p != page]
-    template = (sources / "templates" / f"{page.template or sites[host]['template']}.html").read_text(encoding="utf-8")
+        raise ValueError(
+            f"pages/{page.slug}.html: host {host!r} is not in sites.toml; known: {', '.join(sites)}"
+        )
+
+    near = [
+        p for p in pages.values() if urlsplit(p.url).netloc == host and p.template != "none" and p != page
+    ]
+    template = (sources / "templates" / f"{page.template or sites[host]['template']}.html").read_text(
+        encoding="utf-8"
+    )
     rendered = Template(template).substitute(
         lang=page.lang,
         meta="" if page.declared == "header" else f'<meta charset="{page.charset}">\n',
@@ -46,11 +55,14 @@ def payload(page: Page, pages: Mapping[str, Page], sources: Path = SOURCES) -> b
         body=page.body.strip(),
         links="\n".join(f'<li><a href="{urlsplit(p.url).path}">{p.title}</a></li>' for p in near),
     )
+
     try:
         return rendered.encode(page.charset)
     except UnicodeEncodeError as error:
         bad = rendered[error.start]
-        raise ValueError(f"pages/{page.slug}.html: {bad!r} is not in {page.charset}; write an entity") from error
+        raise ValueError(
+            f"pages/{page.slug}.html: {bad!r} is not in {page.charset}; write an entity"
+        ) from error
 
 
 def _digest(block: bytes) -> str:
@@ -80,6 +92,7 @@ def page_records(page: Page, body: bytes) -> Iterator[bytes]:
     http = "application/http; msgtype="
     fields = common | {"Content-Type": f"{http}response", "WARC-Payload-Digest": _digest(body)}
     yield record("response", page.url, block, fields)
+
     if page.request == "yes":
         parts = urlsplit(page.url)
         asked = f"GET {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAccept: text/html\r\n\r\n".encode()
@@ -88,8 +101,8 @@ def page_records(page: Page, body: bytes) -> Iterator[bytes]:
 
 
 def member(raw: bytes, damaged: bool = False) -> bytes:
-    """`raw` as one gzip member without time or name. `damaged`: its first half inflates, then comes a block of the
-    type 3 that does not exist (RFC 1951, 3.2.3), so that no reader gets past it."""
+    """`raw` as one gzip member without time or name. `damaged`: its first half inflates, then comes a block
+    of the type 3 that does not exist (RFC 1951, 3.2.3), so that no reader gets past it."""
     buffer = io.BytesIO()
     with gzip.GzipFile(filename="", fileobj=buffer, mode="wb", mtime=0) as out:
         out.write(raw[: len(raw) // 2])
@@ -117,20 +130,27 @@ def read_questions(pages: Mapping[str, Page], sources: Path = SOURCES) -> list[d
     questions: list[dict[str, Any]] = tomllib.loads(path.read_text(encoding="utf-8"))["questions"]
     texts = {slug: text_of(page.body) for slug, page in pages.items()}
     seen: set[str] = set()
+
     for question in questions:
         where = f"{path}: {question['id']}"
         if question["id"] in seen:
             raise ValueError(f"{where}: the id is used twice")
+
         seen.add(question["id"])
         if question["kind"] not in KINDS:
             raise ValueError(f"{where}: unknown kind {question['kind']!r}; known: {', '.join(KINDS)}")
         if (question["kind"] == "unanswerable") == bool(question["gold"]):
             raise ValueError(f"{where}: needs a gold sentence unless it is unanswerable, and none if it is")
+
         for label in [*question["gold"], *question.get("wrong", [])]:
             if label["sentence"] not in texts.get(label["page"], ""):
                 raise ValueError(f"{where}: not in pages/{label['page']}.html: {label['sentence']!r}")
-        if both := {g["sentence"] for g in question["gold"]} & {w["sentence"] for w in question.get("wrong", [])}:
+
+        if both := {g["sentence"] for g in question["gold"]} & {
+            w["sentence"] for w in question.get("wrong", [])
+        }:
             raise ValueError(f"{where}: both gold and wrong: {min(both)!r}")
+
     return questions
 
 
@@ -159,8 +179,12 @@ def build(out: Path, sources: Path = SOURCES) -> None:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m tools.sample_web.build", description="Build the sample web.")
-    parser.add_argument("--out", type=Path, default=SAMPLE, help="folder for the three files (default: the package's sample)")
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.sample_web.build", description="Build the sample web."
+    )
+    parser.add_argument(
+        "--out", type=Path, default=SAMPLE, help="folder for the three files (default: the package's sample)"
+    )
     build(parser.parse_args().out)
 
 

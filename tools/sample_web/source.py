@@ -9,7 +9,8 @@ INLINE = {"a", "abbr", "b", "cite", "code", "em", "i", "q", "small", "span", "st
 
 @dataclasses.dataclass(frozen=True)
 class Page:
-    """A response of the sample web. Every field but `slug` (the file name) and `body` is a key of its first comment."""
+    """A response of the sample web. Every field but `slug` (the file name) and `body` is a key of its first
+    comment."""
 
     slug: str
     url: str

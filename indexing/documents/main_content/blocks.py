@@ -1,7 +1,9 @@
-"""A parsed page -> its blocks of text, each with how much of it is links, and the block-level elements around them.
+"""A parsed page -> its blocks of text, each with how much of it is links, and the block-level elements around
+them.
 
-Resiliparse (lexbor) parses the page, so that any HTML becomes a tree, and writes the tree as HTML, in which every element is
-closed and no attribute contains '<' or '>'. One regular expression then reads it: several times as fast as asking for nodes.
+Resiliparse (lexbor) parses the page, so that any HTML becomes a tree, and writes the tree as HTML, in which
+every element is closed and no attribute contains '<' or '>'. One regular expression then reads it: several
+times as fast as asking for nodes.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from typing import Any
 from answermill.indexing.documents.main_content.hints import TAGS, Hint, hint_of
 
 _NO_TEXT = (
-    "script, style, template, svg, iframe, select, object, video, audio, canvas, button, textarea, math annotation, "
+    "script, style, template, svg, iframe, select, object, video, audio, canvas, button, textarea, math "
+    "annotation, "
     "noembed, noframes"
 )
 _COMMENT = re.compile("<!--.*?-->", re.DOTALL)
@@ -33,21 +36,24 @@ _HINTS = 20_000  # attributes whose hints are remembered
 
 @dataclass(slots=True)
 class TextBlock:
-    """A run of text without a block-level element in it: a paragraph, heading, list item, or row of a table."""
+    """A run of text without a block-level element in it: a paragraph, heading, list item, or row of a
+    table."""
 
     element: int
     """Number of the innermost element that holds it, from 0."""
     text: str
     """Lines, white space folded."""
     size: int
-    """UTF-8 bytes of the text: a sentence of a language that writes words as one letter has about as many as in English."""
+    """UTF-8 bytes of the text: a sentence of a language that writes words as one letter has about as many as
+    in English."""
     linked: int
     """Bytes of the text in links, about."""
 
 
 @dataclass(slots=True)
 class Elements:
-    """The block-level elements of a page in document order, a parent before its children; the first is the page."""
+    """The block-level elements of a page in document order, a parent before its children; the first is the
+    page."""
 
     parents: list[int]
     """-1 for the first."""
@@ -101,6 +107,7 @@ class Cursor:
         """End the block, if it has begun."""
         if not self.pieces:
             return
+
         text = "".join(self.pieces)
         if "&" in text:
             text = unescape(text)
@@ -121,10 +128,12 @@ class BlockReader:
         self._hints: dict[str, Hint] = {}
 
     def read(self, tree: Any) -> tuple[list[TextBlock], Elements]:
-        """The blocks of a Resiliparse tree, in their order, and its elements; the tree loses scripts, buttons and the like."""
+        """The blocks of a Resiliparse tree, in their order, and its elements; the tree loses scripts, buttons
+        and the like."""
         cursor = Cursor()
         if (body := tree.body) is None:
             return cursor.blocks, cursor.elements
+
         for element in body.query_selector_all(_NO_TEXT).values():
             element.decompose()
 
@@ -144,6 +153,7 @@ class BlockReader:
                 cursor.join(_BREAK)
             elif name == "hr":
                 cursor.flush()
+
             if text and (cursor.pieces or not text.isspace()):  # blanks begin no block
                 cursor.add(text)
 

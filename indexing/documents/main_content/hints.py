@@ -1,7 +1,8 @@
-"""Hints in a block-level element's tag, class, id and role at its content: menus, teasers, comments and the like.
+"""Hints in a block-level element's tag, class, id and role at its content: menus, teasers, comments and the
+like.
 
-A class or id has words between its blanks, '-', '_' and changes of letter case: `siteFooter` has `site` and `footer`.
-A hint is a guess: `prose.py` does not follow one that would cost a page most of its prose.
+A class or id has words between its blanks, '-', '_' and changes of letter case: `siteFooter` has `site` and
+`footer`. A hint is a guess: `prose.py` does not follow one that would cost a page most of its prose.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ class Hint(IntEnum):
 
     NONE = 0
     WIDGET = 1
-    """Small things that stand in an article: buttons to share it, its tags, its byline. Such words also name what wraps it."""
+    """Small things that stand in an article: buttons to share it, its tags, its byline. Such words also name
+    what wraps it."""
     COMMENT = 2
     """Texts that readers have written."""
     SURROUNDING = 3
@@ -31,7 +33,8 @@ TAGS = {
     "menu": Hint.SURROUNDING,
     "dialog": Hint.SURROUNDING,
     "noscript": Hint.SURROUNDING,
-    "figcaption": Hint.SURROUNDING,  # the text goes on around a picture; a sentence of its caption would interrupt it
+    # The text goes on around a picture; a sentence of its caption would interrupt it.
+    "figcaption": Hint.SURROUNDING,
 }
 _WIDGET = """
     shar(?:e|es|ing) social addthis follow jump skip toc tags taglist rating votes? metadata (?:post|entry|article)-meta
@@ -48,13 +51,19 @@ _SURROUNDING = """
 _COMMENT = "comments? commentlist disqus\\w* livefyre repl(?:y|ies) discussion"
 
 _ATTRIBUTES = re.compile(r'\b(?:class|id|role|itemprop|data-testid|data-component)="([^"]*)"')
-_NOT_SHOWN = re.compile(r'(?:^|\s)(?:hidden(?:=|\s|$)|aria-hidden="true"|style="[^"]*display:\s*none)', re.IGNORECASE)
+_NOT_SHOWN = re.compile(
+    r'(?:^|\s)(?:hidden(?:=|\s|$)|aria-hidden="true"|style="[^"]*display:\s*none)', re.IGNORECASE
+)
 _LETTER_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _WORDS = re.compile(
     r"(?<![^\s_-])(?:"
     + "|".join(  # of words that begin at the same place the first counts
         f"(?P<{hint.name}>{'|'.join(words.split())})"
-        for hint, words in ((Hint.SURROUNDING, _SURROUNDING), (Hint.COMMENT, _COMMENT), (Hint.WIDGET, _WIDGET))
+        for hint, words in (
+            (Hint.SURROUNDING, _SURROUNDING),
+            (Hint.COMMENT, _COMMENT),
+            (Hint.WIDGET, _WIDGET),
+        )
     )
     + r")(?![^\s_-])"
 )

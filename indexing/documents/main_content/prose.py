@@ -1,15 +1,18 @@
 """The blocks of a page that are its main text, by where its prose stands.
 
-1. Prose are blocks of some length with few links. A block among others of its element's kind (the paragraphs of an article)
-   counts in full, one that stands alone (a teaser) for little, a list item for half.
-2. Elements that look like something else (hints.py) are left out, unless that would cost the page most of its prose.
-3. The main text is in the innermost element that holds nearly all of the prose that is left. So it has the headings, lists and
-   tables between its paragraphs, and none of the short blocks around it; but for a lead, the prose from the page's heading on.
+1. Prose are blocks of some length with few links. A block among others of its element's kind (the paragraphs
+   of an article) counts in full, one that stands alone (a teaser) for little, a list item for half.
+2. Elements that look like something else (hints.py) are left out, unless that would cost the page most of its
+   prose.
+3. The main text is in the innermost element that holds nearly all of the prose that is left. So it has the
+   headings, lists and tables between its paragraphs, and none of the short blocks around it; but for a lead,
+   the prose from the page's heading on.
 4. In it, blocks that are nothing but links are left out, but for one or two between paragraphs.
 
-Boilerpipe (Kohlschütter et al., WSDM 2010) decides for each block by its length, its links and its neighbours; Readability
-scores elements by their paragraphs. This does the first to weigh blocks and the second to choose. The rules were chosen
-on a half of each set of `experiments.extraction`, which measures them on the other, and on 60 pages in other languages.
+Boilerpipe (Kohlschütter et al., WSDM 2010) decides for each block by its length, its links and its
+neighbours; Readability scores elements by their paragraphs. This does the first to weigh blocks and the
+second to choose. The rules were chosen on a half of each set of `experiments.extraction`, which measures them
+on the other, and on 60 pages in other languages.
 """
 
 from __future__ import annotations
@@ -27,7 +30,8 @@ _ITEM = 0.5  # weight of prose in a list, which may be one of references or teas
 _COVER = 0.9  # share of the prose that the element of the main text has
 _GUARD = {Hint.WIDGET: 0.1, Hint.SURROUNDING: 0.7, Hint.HIDDEN: 0.9, Hint.COMMENT: 0.95}
 """The share of the page's prose from which a hint is not followed."""
-_LEAD = 20  # blocks between the page's heading and the main text, at the most, among which a lead is looked for
+# Blocks between the page's heading and the main text, at the most, among which a lead is looked for.
+_LEAD = 20
 _LINKS = 0.7  # share of a block's bytes in links from which it is nothing but links
 _RUN = 3  # as many blocks of links one after the other are a list of links
 
@@ -35,33 +39,63 @@ _ITEMS = frozenset({"li", "dd", "td"})
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _WHOLE = frozenset({"page", "body", "main", "article"})
 """Elements whose content is main text, whatever their classes say: those are often of the page's layout."""
-_PARTS = {"li", "dd", "table", "tbody", "thead", "tfoot", "tr", "ul", "ol", "dl", "dt", "p", "pre", "blockquote", "center"}
-"""Elements that are never the main one: the text around a list or table belongs to it. A cell may hold a page's layout."""
+_PARTS = {
+    "li",
+    "dd",
+    "table",
+    "tbody",
+    "thead",
+    "tfoot",
+    "tr",
+    "ul",
+    "ol",
+    "dl",
+    "dt",
+    "p",
+    "pre",
+    "blockquote",
+    "center",
+}
+"""Elements that are never the main one: the text around a list or table belongs to it. A cell may hold a
+page's layout."""
 
 
 def main_text(blocks: Sequence[TextBlock], elements: Elements, comments: bool) -> str:
-    """The main text, a line for each block or <br>; `comments`: with those of readers, wherever they stand on the page."""
+    """The main text, a line for each block or <br>; `comments`: with those of readers, wherever they stand on
+    the page."""
     hints, wanted = _wanted(blocks, elements, comments)
     article = [block for block in wanted if hints[block.element] == Hint.NONE]
     inside = _main_element(article if _has_prose(article, elements) else wanted, elements)
     lead = _lead(article, inside, elements)
-    chosen = [block for block in wanted if inside[block.element] or hints[block.element] == Hint.COMMENT or id(block) in lead]
+    chosen = [
+        block
+        for block in wanted
+        if inside[block.element] or hints[block.element] == Hint.COMMENT or id(block) in lead
+    ]
     return "\n".join(block.text for block in _without_links(chosen, elements))
 
 
-def _wanted(blocks: Sequence[TextBlock], elements: Elements, comments: bool) -> tuple[list[Hint], list[TextBlock]]:
+def _wanted(
+    blocks: Sequence[TextBlock], elements: Elements, comments: bool
+) -> tuple[list[Hint], list[TextBlock]]:
     """(the hint that is followed of each element, the blocks that those leave).
 
-    Hints that would leave nothing, or no prose where the page has some, are not followed; those of comments always are.
+    Hints that would leave nothing, or no prose where the page has some, are not followed; those of comments
+    always are.
     """
     shares = _shares(blocks, elements)
     readings = []
     for ignored in ((), (Hint.WIDGET, Hint.SURROUNDING), (Hint.WIDGET, Hint.SURROUNDING, Hint.HIDDEN)):
         hints = _followed(elements, shares, ignored)
-        wanted = [b for b in blocks if hints[b.element] == Hint.NONE or (comments and hints[b.element] == Hint.COMMENT)]
+        wanted = [
+            b
+            for b in blocks
+            if hints[b.element] == Hint.NONE or (comments and hints[b.element] == Hint.COMMENT)
+        ]
         if _has_prose(wanted, elements):
             return hints, wanted
         readings.append((hints, wanted))
+
     return next((reading for reading in readings if reading[1]), readings[0])
 
 
@@ -82,22 +116,29 @@ def _shares(blocks: Sequence[TextBlock], elements: Elements) -> list[float]:
     weights = [0.0] * len(parents)
     texts = [block for block in blocks if names[block.element] not in _HEADINGS]
     prose = [_prose(block, elements) for block in texts]
+
     for n, block in enumerate(texts):
         if not prose[n]:
             continue
         beside = [texts[m].element for m in (n - 1, n + 1) if 0 <= m < len(texts) and prose[m]]
-        among_others = any(other == block.element or parents[other] == parents[block.element] for other in beside)
+        among_others = any(
+            other == block.element or parents[other] == parents[block.element] for other in beside
+        )
         weight = prose[n] * (1.0 if among_others else _ALONE)
         weights[block.element] += weight * (_ITEM if names[block.element] in _ITEMS else 1.0)
+
     for n in range(len(parents) - 1, 0, -1):
         weights[parents[n]] += weights[n]
     return weights
 
 
 def _followed(elements: Elements, shares: Sequence[float], ignored: Container[Hint]) -> list[Hint]:
-    """The hint of each element that is followed: its own or, if higher, the one of an element that holds it."""
+    """The hint of each element that is followed: its own or, if higher, the one of an element that holds
+    it."""
     followed: list[Hint] = []
-    for parent, name, hint, share in zip(elements.parents, elements.names, elements.hints, shares, strict=True):
+    for parent, name, hint, share in zip(
+        elements.parents, elements.names, elements.hints, shares, strict=True
+    ):
         above = followed[parent] if parent >= 0 else Hint.NONE
         believed = hint and hint not in ignored and name not in _WHOLE and share <= _GUARD[hint] * shares[0]
         followed.append(max(above, hint) if believed else above)

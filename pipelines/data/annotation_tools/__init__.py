@@ -1,4 +1,5 @@
-"""Annotation tools, each with both directions: the packs of tasks that it imports, and the exports that it writes.
+"""Annotation tools, each with both directions: the packs of tasks that it imports, and the exports that it
+writes.
 
 | form of export | what |
 | --- | --- |

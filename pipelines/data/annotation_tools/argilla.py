@@ -1,7 +1,7 @@
 """Argilla 2: the settings of a data set as Argilla writes them to disk, and records in its JSON.
 
-A record's id is the task's: logged again, it is updated, with its responses kept. Exports are read nested, as `to_json` and
-the server write them, or flat, as `to_list(flatten=True)` does.
+A record's id is the task's: logged again, it is updated, with its responses kept. Exports are read nested, as
+`to_json` and the server write them, or flat, as `to_list(flatten=True)` does.
 """
 
 from __future__ import annotations
@@ -45,13 +45,17 @@ def item(task: Task, model: Model | None) -> str:
         "responses": {},
         "vectors": {},
     }
+
     return json.dumps(record, ensure_ascii=False)
 
 
 def other_files(guidelines: str, annotators: int) -> Mapping[str, str]:
     settings = _settings(guidelines, annotators)
     shared = {key: settings[key] for key in ("guidelines", "allow_extra_metadata", "distribution")}
-    dataset = {"name": "answermill" if annotators == 1 else f"answermill-{annotators}-annotators", "status": "draft"}
+    dataset = {
+        "name": "answermill" if annotators == 1 else f"answermill-{annotators}-annotators",
+        "status": "draft",
+    }
     return {
         ".argilla/settings.json": json.dumps(settings, indent=1, ensure_ascii=False) + "\n",
         ".argilla/dataset.json": json.dumps({**dataset, **shared}, indent=1, ensure_ascii=False) + "\n",
@@ -60,7 +64,12 @@ def other_files(guidelines: str, annotators: int) -> Mapping[str, str]:
 
 def _settings(guidelines: str, annotators: int) -> dict[str, Any]:
     fields = [
-        {"name": name, "title": name, "required": required, "settings": {"type": "text", "use_markdown": False}}
+        {
+            "name": name,
+            "title": name,
+            "required": required,
+            "settings": {"type": "text", "use_markdown": False},
+        }
         for name, required in FIELDS.items()
     ]
 
@@ -101,14 +110,23 @@ def read(record: int, row: ExportRow) -> list[ExportedLabel]:
     task_id = text_of(row.get("external_id") or row.get("id"))  # where both are, `id` is the server's own
     text_hash = text_of(object_at(row, "metadata").get("text_hash") or row.get("text_hash"))
     labels = []
+
     for value, user, status in _responses(row):
-        label, reason, detail = label_of([] if value is None else value if isinstance(value, list) else [value])
+        label, reason, detail = label_of(
+            [] if value is None else value if isinstance(value, list) else [value]
+        )
         if status in ("draft", "discarded"):
             label, reason, detail = None, "skipped", f"{status} in Argilla"
         elif status not in (None, "submitted"):
             label, reason, detail = None, "not_a_label", f"response status {status!r}"
+
         annotator = text_of(user)
-        labels.append(ExportedLabel(record, task_id, text_hash, annotator, label, reason, detail, None, status is not None))
+        labels.append(
+            ExportedLabel(
+                record, task_id, text_hash, annotator, label, reason, detail, None, status is not None
+            )
+        )
+
     return labels
 
 
@@ -119,6 +137,7 @@ def _responses(row: ExportRow) -> list[tuple[Any, Any, Any]]:
         if len(users) != len(values) or len(states) not in (0, len(values)):
             raise Malformed(f"{len(values)} responses, {len(users)} users, {len(states)} states")
         return list(zip(values, users, states or [None] * len(values), strict=True))
+
     if isinstance(row.get("responses") or {}, dict):
         responses = list_at(object_at(row, "responses"), QUESTION)
     else:  # as the server gives them: one response a user, with the values of all questions
@@ -126,8 +145,10 @@ def _responses(row: ExportRow) -> list[tuple[Any, Any, Any]]:
             {**each, **object_at(object_at(each, "values"), QUESTION)} if isinstance(each, dict) else each
             for each in list_at(row, "responses")
         ]
+
     if not all(isinstance(each, dict) for each in responses):
         raise Malformed("a response that is no object")
+
     return [(each.get("value"), each.get("user_id"), each.get("status")) for each in responses]
 
 

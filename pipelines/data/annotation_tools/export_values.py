@@ -16,17 +16,28 @@ _UNDECIDED = "cannot tell"
 def label_of(choices: Sequence[Any]) -> tuple[int | None, str, str]:
     """(label, '', '') of a single choice that is a label, else (None, reason, detail)."""
     if len(choices) != 1:
-        return None, "not_a_label", f"{len(choices)} choices, not one: {_without_surrogates(str(list(choices)))[:120]}"
+        return (
+            None,
+            "not_a_label",
+            f"{len(choices)} choices, not one: {_without_surrogates(str(list(choices)))[:120]}",
+        )
+
     choice = text_of(choices[0]).strip().casefold()
     if choice in _LABELS:
         return _LABELS[choice], "", ""
     if choice.replace("_", " ") == _UNDECIDED:
         return None, "skipped", _UNDECIDED
-    return None, "not_a_label", f"{_without_surrogates(str(choices[0]))[:80]!r}; known: correct, wrong, {_UNDECIDED}"
+
+    return (
+        None,
+        "not_a_label",
+        f"{_without_surrogates(str(choices[0]))[:80]!r}; known: correct, wrong, {_UNDECIDED}",
+    )
 
 
 def read_table_row(record: int, row: ExportRow) -> list[ExportedLabel]:
-    """The label of a row of CSV or of Label Studio's JSON_MIN: `task_id`, `text_hash`, `label` or `answer`, `annotator`.
+    """The label of a row of CSV or of Label Studio's JSON_MIN: `task_id`, `text_hash`, `label` or `answer`,
+    `annotator`.
 
     An empty label is no annotation, unless the row has an annotation's id.
     """
@@ -36,12 +47,14 @@ def read_table_row(record: int, row: ExportRow) -> list[ExportedLabel]:
     choices = answer if isinstance(answer, list) else [answer] if text_of(answer).strip() else []
     if not choices and not row.get("annotation_id"):
         return []
+
     changed_at = time_of(row.get("updated_at")) or time_of(row.get("created_at"))
     annotator = row.get("annotator")
     if isinstance(annotator, dict):
         annotator = annotator.get("email") or annotator.get("id")
     task_id, text_hash = text_of(row.get("task_id")).strip(), text_of(row.get("text_hash")).strip()
     name = text_of(annotator).strip()
+
     return [ExportedLabel(record, task_id, text_hash, name, *label_of(choices), changed_at)]
 
 

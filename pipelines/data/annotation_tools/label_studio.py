@@ -1,8 +1,9 @@
-"""Label Studio: tasks in its JSON, the labelling configuration of the project that reads them, and its exports.
+"""Label Studio: tasks in its JSON, the labelling configuration of the project that reads them, and its
+exports.
 
-An import adds tasks and never looks for those that are there. `data` says nothing of the run, so the same task is the same
-`data` in every export: a second import of it goes by Data Manager → Actions → Remove Duplicated Tasks, which keeps annotations,
-or is not made at all with `annotate.since`.
+An import adds tasks and never looks for those that are there. `data` says nothing of the run, so the same
+task is the same `data` in every export: a second import of it goes by Data Manager → Actions → Remove
+Duplicated Tasks, which keeps annotations, or is not made at all with `annotate.since`.
 """
 
 from __future__ import annotations
@@ -49,11 +50,31 @@ CONFIGURATION = f"""\
 
 
 def item(task: Task, model: Model | None) -> str:
-    names = ("task_id", "text_hash", "question_id", "question", "sentence_id", "sentence", "passage", "title", "url")
-    content: dict[str, Any] = {"data": {name: getattr(task, name) for name in names} | {"context": marked_html(task)}}
+    names = (
+        "task_id",
+        "text_hash",
+        "question_id",
+        "question",
+        "sentence_id",
+        "sentence",
+        "passage",
+        "title",
+        "url",
+    )
+    content: dict[str, Any] = {
+        "data": {name: getattr(task, name) for name in names} | {"context": marked_html(task)}
+    }
     if model is not None:
-        result = {"from_name": QUESTION, "to_name": "sentence", "type": "choices", "value": {"choices": [LABELS[0]]}}
-        content["predictions"] = [{"model_version": model.name, "score": model.score(task), "result": [result]}]
+        result = {
+            "from_name": QUESTION,
+            "to_name": "sentence",
+            "type": "choices",
+            "value": {"choices": [LABELS[0]]},
+        }
+        content["predictions"] = [
+            {"model_version": model.name, "score": model.score(task), "result": [result]}
+        ]
+
     return json.dumps(content, ensure_ascii=False)
 
 
@@ -73,6 +94,7 @@ def read_json(record: int, row: ExportRow) -> list[ExportedLabel]:
     data = object_at(row, "data")
     task_id, text_hash = text_of(data.get("task_id")), text_of(data.get("text_hash"))
     labels = []
+
     for annotation in list_at(row, "annotations"):
         if not isinstance(annotation, dict):
             raise Malformed(f"an annotation that is no object: {str(annotation)[:60]!r}")
@@ -88,6 +110,7 @@ def read_json(record: int, row: ExportRow) -> list[ExportedLabel]:
         changed_at = time_of(annotation.get("updated_at")) or time_of(annotation.get("created_at"))
         name = text_of(annotator)
         labels.append(ExportedLabel(record, task_id, text_hash, name, label, reason, detail, changed_at))
+
     return labels
 
 

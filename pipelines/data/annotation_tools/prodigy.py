@@ -1,7 +1,7 @@
 """Prodigy: JSONL for its `choice` interface, and the JSONL that `db-out` writes.
 
-Both hashes stand for the task and its text, so a task that a data set holds an answer to is left out of the stream, and one
-whose text is another is asked again. They have 53 bits, which JavaScript keeps exact.
+Both hashes stand for the task and its text, so a task that a data set holds an answer to is left out of the
+stream, and one whose text is another is asked again. They have 53 bits, which JavaScript keeps exact.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ import html
 import json
 from typing import Any
 
-from answermill.pipelines.data.annotation_tools.export_values import label_of, list_at, object_at, text_of, time_of
+from answermill.pipelines.data.annotation_tools.export_values import (
+    label_of,
+    list_at,
+    object_at,
+    text_of,
+    time_of,
+)
 from answermill.pipelines.data.annotation_tools.tool import (
     LABELS,
     QUESTION,
@@ -51,6 +57,7 @@ def item(task: Task, model: Model | None) -> str:
     if model is not None:
         content |= {"score": task.score, "model": model.name}
         content["meta"]["score"] = round(task.score, 4)
+
     return json.dumps(content, ensure_ascii=False)
 
 
@@ -63,6 +70,7 @@ def read(record: int, row: ExportRow) -> list[ExportedLabel]:
     meta, answer = object_at(row, "meta"), row.get(QUESTION)
     if answer is None:
         return []
+
     task_id, text_hash = (text_of(row.get(name) or meta.get(name)) for name in ("task_id", "text_hash"))
     label: tuple[int | None, str, str]
     if answer == "ignore":
@@ -73,6 +81,7 @@ def read(record: int, row: ExportRow) -> list[ExportedLabel]:
         label = label_of(list_at(row, "accept"))
     else:  # `reject` refuses the task, whatever was chosen
         label = None, "skipped", f"task answered {answer!r} in Prodigy"
+
     annotator = text_of(row.get("_annotator_id") or row.get("_session_id"))
     return [ExportedLabel(record, task_id, text_hash, annotator, *label, time_of(row.get("_timestamp")))]
 

@@ -1,7 +1,7 @@
 """CSV for spreadsheets: people fill in `label` and `annotator`; a copy of the file for each of them.
 
-UTF-8 with a byte order mark, without which Excel takes it for another encoding. Cells that a spreadsheet would run as a
-formula, or round as a number (an id of digits), have a ' before them.
+UTF-8 with a byte order mark, without which Excel takes it for another encoding. Cells that a spreadsheet
+would run as a formula, or round as a number (an id of digits), have a ' before them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,18 @@ from answermill.pipelines.data.annotation_tools.export_values import read_table_
 from answermill.pipelines.data.annotation_tools.tool import ExportForm, Model, PackFormat, Tool, marked
 from answermill.schemas.annotation import Task
 
-COLUMNS = ("task_id", "text_hash", "question", "sentence", "passage", "title", "url", "score", "label", "annotator")
+COLUMNS = (
+    "task_id",
+    "text_hash",
+    "question",
+    "sentence",
+    "passage",
+    "title",
+    "url",
+    "score",
+    "label",
+    "annotator",
+)
 _CHANGED = re.compile(r"[=+\-@\t\r]|\d+(?:[eE]\d+)?$")
 
 

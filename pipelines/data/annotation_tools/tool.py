@@ -1,4 +1,5 @@
-"""An annotation tool as the pipeline knows it: the files of tasks that it imports, and the exports that it writes."""
+"""An annotation tool as the pipeline knows it: the files of tasks that it imports, and the exports that it
+writes."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class Model:
     """Whether some of its scores are below 0 or above 1, which tools do not take for a score."""
 
     def score(self, task: Task) -> float:
-        """A score from 0 to 1: the task's own, or 1 / (1 + e^-score) of all tasks if some scores are outside; same order."""
+        """A score from 0 to 1: the task's own, or 1 / (1 + e^-score) of all tasks if some scores are outside;
+        same order."""
         if not self.unbounded:
             return task.score
         small = math.exp(-abs(task.score))

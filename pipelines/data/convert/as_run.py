@@ -1,8 +1,10 @@
-"""Candidates: labelled data sets in; a run out whose questions and candidates are theirs, ready for `answermill rerank`.
+"""Candidates: labelled data sets in; a run out whose questions and candidates are theirs, ready for
+`answermill rerank`.
 
-Each candidate is a sentence of a retrieved passage: those of one document that stand together are a passage; one whose
-neighbours the set says is a passage by itself, since every sentence of a retrieved passage is a candidate. So a plan of
-rerankers runs over a data set as over a crawl, with the same workers and resumption, and scored/ has the data set's own ids.
+Each candidate is a sentence of a retrieved passage: those of one document that stand together are a passage;
+one whose neighbours the set says is a passage by itself, since every sentence of a retrieved passage is a
+candidate. So a plan of rerankers runs over a data set as over a crawl, with the same workers and resumption,
+and scored/ has the data set's own ids.
 """
 
 from __future__ import annotations
@@ -29,33 +31,44 @@ QUESTIONS_OF_PART = 256
 
 
 def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) -> str:
-    """Write documents/, questions/ and retrieved/ of the run, unless they are there byte for byte; returns a line for people.
+    """Write documents/, questions/ and retrieved/ of the run, unless they are there byte for byte; returns a
+    line for people.
 
-    Raises JobError: 65 if two of the files have the same question id, 73 if `out` holds another job's output or
-    another process is writing there; else as `read_dataset` does.
+    Raises JobError: 65 if two of the files have the same question id, 73 if `out` holds another job's output
+    or another process is writing there; else as `read_dataset` does.
     """
     for file in files:
         if not file.is_file():
             raise JobError(f"{file}: no such file", INPUT_MISSING)
+
     inputs = {f"{n}: {file.name}": sha256(file) for n, file in enumerate(files, 1)}  # two may have one name
     step = Step(out, CANDIDATES, {"form": form}, inputs)
     commit = Commit(step)
+
     with claimed(out):
         if commit.is_complete(checksums=True):
             return f"candidates {out} (complete)"
+
         commit.begin()
         outcome = Outcome(CandidatesCounts())
+
         with reading("candidates", _rows(files, form), row_count(files)) as rows:
             lists = _lists(rows)
             for unit, block in enumerate(iter(lambda: list(islice(lists, QUESTIONS_OF_PART)), [])):
                 with QUESTIONS.writer(out, unit) as question_part, RETRIEVED.writer(out, unit) as hit_part:
                     question_part.write([ranked.question for ranked in block])
                     for ranked in block:
-                        hit_part.write([hit for hit, _ in groupby(candidate.hit for candidate in ranked.candidates)])
-                counts = CandidatesCounts(questions=len(block), candidates=sum(len(ranked.candidates) for ranked in block))
+                        hit_part.write(
+                            [hit for hit, _ in groupby(candidate.hit for candidate in ranked.candidates)]
+                        )
+                counts = CandidatesCounts(
+                    questions=len(block), candidates=sum(len(ranked.candidates) for ranked in block)
+                )
                 parts = {QUESTIONS.name: question_part.parts, RETRIEVED.name: hit_part.parts}
                 outcome.add(Report(unit, parts, counts))
+
         commit.finish(outcome)
+
     names, counts = ", ".join(file.name for file in files), outcome.counts
     written = f"{counted(counts.questions, 'question')}, {counted(counts.candidates, 'candidate')}"
     return f"candidates {names}: {written}; now `answermill rerank JOB.toml --out {out}`"
@@ -77,5 +90,7 @@ def _lists(rows: Iterable[tuple[Path, LabelledCandidate]]) -> Iterator[RankedLis
 def _check_new(rows: Sequence[LabelledCandidate], first: Path, here: Path) -> None:
     if first is not here:
         raise JobError(
-            f"{here}: question id {rows[0].question_id!r} is in {first} already; write a run for each of the files", BAD_DATA
+            f"{here}: question id {rows[0].question_id!r} is in {first} already; write a run for each of "
+            "the files",
+            BAD_DATA,
         )

@@ -31,17 +31,20 @@ def convert(
 ) -> Iterator[str]:
     """Read the files as one data set; yields the lines of the statistics table, and what the readers counted.
 
-    Memory grows with the number of questions only. `out` appears when it is complete, and never replaces a file.
+    Memory grows with the number of questions only. `out` appears when it is complete, and never replaces a
+    file.
 
-    Raises JobError: 2 if `published` or an option is unknown or wrong, 65 if a file is wrong or two have the same question id,
-    73 if `out` exists.
+    Raises JobError: 2 if `published` or an option is unknown or wrong, 65 if a file is wrong or two have the
+    same question id, 73 if `out` exists.
     """
     if form == "list":
         yield from describe_formats()
         return
+
     if published == "list":
         yield from sorted("/".join(key) for key in PUBLISHED)
         return
+
     known = {"/".join(key): row for key, row in PUBLISHED.items()}
     if published is not None and published not in known:
         raise JobError(f"--published {published}: no paper's row; known: {', '.join(sorted(known))}", USAGE)
@@ -84,6 +87,12 @@ def _candidates(
                 block = []
                 if time.monotonic() - reported > REPORT_SECONDS:
                     reported = time.monotonic()
-                    state = {"step": "dataset", "file": str(path), "rows": read, "elapsed_s": round(reported - began)}
+                    state = {
+                        "step": "dataset",
+                        "file": str(path),
+                        "rows": read,
+                        "elapsed_s": round(reported - began),
+                    }
                     print_line(json.dumps(state))
+
     yield block

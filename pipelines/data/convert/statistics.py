@@ -1,9 +1,11 @@
-"""The row that the papers print of a data set (Cosinet Table 2, Cascade Transformer Table 1, MHS Table 1), counted in a stream.
+"""The row that the papers print of a data set (Cosinet Table 2, Cascade Transformer Table 1, MHS Table 1),
+counted in a stream.
 
-Lengths. spaCy's English tokens, white space not among them, give Cosinet's 7.28 per question of WikiQA's test set (7.28 here)
-and nearly its 25.36 per candidate (25.38; the paper's spaCy is 2.1). Its figures for SQuAD-sent, 10.02 and 23.75, are those of
-words between blanks (10.02 and 23.74), not of spaCy's tokens (11.30 and 27.56): the table mixes two countings, and so there are
-two here. A question counts once for its own length, a candidate once for each question that has it.
+Lengths. spaCy's English tokens, white space not among them, give Cosinet's 7.28 per question of WikiQA's test
+set (7.28 here) and nearly its 25.36 per candidate (25.38; the paper's spaCy is 2.1). Its figures for
+SQuAD-sent, 10.02 and 23.75, are those of words between blanks (10.02 and 23.74), not of spaCy's tokens (11.30
+and 27.56): the table mixes two countings, and so there are two here. A question counts once for its own
+length, a candidate once for each question that has it.
 """
 
 from __future__ import annotations
@@ -60,10 +62,11 @@ class Totals:
 
 
 class DatasetStatistics:
-    """Tallies of all questions, the answerable (they have a positive), and the clean (a positive and a negative).
+    """Tallies of all questions, the answerable (they have a positive), and the clean (a positive and a
+    negative).
 
-    `add` takes the candidates as `read_dataset` gives them, a question's one after the other, in as many calls as one likes.
-    Only sums are kept.
+    `add` takes the candidates as `read_dataset` gives them, a question's one after the other, in as many
+    calls as one likes. Only sums are kept.
     """
 
     def __init__(self, tokens: Tokens = "spacy") -> None:
@@ -90,7 +93,11 @@ class DatasetStatistics:
     def over(self, kept: Kept) -> Totals:
         """The sums over these questions so far."""
         question = self._question
-        if not {"all": True, "answerable": question.positives, "clean": 0 < question.positives < question.candidates}[kept]:
+        if not {
+            "all": True,
+            "answerable": question.positives,
+            "clean": 0 < question.positives < question.candidates,
+        }[kept]:
             return self._closed[kept]
         return self._closed[kept] + question
 
@@ -111,7 +118,9 @@ class Published:
     candidate_length: float | None = None
 
 
-def _cosinet(questions: int, candidates: int, *, answered: float, average: float, asked: float, length: float) -> Published:
+def _cosinet(
+    questions: int, candidates: int, *, answered: float, average: float, asked: float, length: float
+) -> Published:
     return Published("Cosinet T2", "all", questions, candidates, None, answered, average, None, asked, length)
 
 
@@ -127,7 +136,8 @@ def _has(questions: int, average: float | None = None) -> Published:
     return Published("HAS T1", "answerable", questions, average_candidates=average)
 
 
-PUBLISHED: Mapping[tuple[str, str], Sequence[Published]] = {  # by (set, split); "193k" is NQ-LA's count as printed
+# By (set, split); "193k" is NQ-LA's count as printed.
+PUBLISHED: Mapping[tuple[str, str], Sequence[Published]] = {
     ("wikiqa", "train"): (_mhs(873, 8_672, 1_040), _cascade(873, 9.9, 1.2), _has(873, 9)),
     ("wikiqa", "dev"): (_mhs(126, 1_130, 140), _cascade(126, 9.0, 1.1), _has(126, 9)),
     ("wikiqa", "test"): (
@@ -136,7 +146,9 @@ PUBLISHED: Mapping[tuple[str, str], Sequence[Published]] = {  # by (set, split);
         _cascade(243, 9.7, 1.2),
         _has(243, 9),
     ),
-    ("squad-sent", "test"): (_cosinet(11_873, 63_959, answered=49.92, average=5.38, asked=10.02, length=23.75),),
+    ("squad-sent", "test"): (
+        _cosinet(11_873, 63_959, answered=49.92, average=5.38, asked=10.02, length=23.75),
+    ),
     ("nq-la", "test"): (_cosinet(6_230, 193_000, answered=55.47, average=30.95, asked=9.38, length=98.76),),
     ("asnq", "train"): (_mhs(57_242, 23_662_238, 69_002), _cascade(57_242, 413.3, 1.2)),
     ("asnq", "dev"): (_mhs(1_336, 539_210, 4_166), _cascade(1_336, 403.6, 3.2)),
@@ -162,13 +174,17 @@ _COLUMNS = {
 
 
 def table(statistics: DatasetStatistics, published: Sequence[Published] = ()) -> list[str]:
-    """A table, a line each: all, answerable and clean questions, then what is published of them ('-' if it is not)."""
+    """A table, a line each: all, answerable and clean questions, then what is published of them ('-' if it is
+    not)."""
     named: list[tuple[str, Totals | Published]] = [(kept, statistics.over(kept)) for kept in get_args(Kept)]
     named += [(f"{row.source} ({row.kept})", row) for row in published]
     lines = [["", *_COLUMNS.values()]]
     lines += [[name, *(_number(getattr(row, column)) for column in _COLUMNS)] for name, row in named]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return ["  ".join((cell.rjust if n else cell.ljust)(widths[n]) for n, cell in enumerate(line)) for line in lines]
+    return [
+        "  ".join((cell.rjust if n else cell.ljust)(widths[n]) for n, cell in enumerate(line))
+        for line in lines
+    ]
 
 
 def _number(value: float | None) -> str:
@@ -181,6 +197,7 @@ def _length_by(tokens: Tokens) -> Callable[[str], int]:
         return lambda text: len(text.split())
     if tokens != "spacy":
         raise ValueError(f"tokens is {tokens!r}; known: {', '.join(get_args(Tokens))}")
+
     import spacy  # takes seconds, so not at the top
 
     nlp = spacy.blank("en")

@@ -1,8 +1,9 @@
-"""Data sets of answer sentence selection, as streams of `LabelledCandidate`: what the five papers train and measure on.
+"""Data sets of answer sentence selection, as streams of `LabelledCandidate`: what the five papers train and
+measure on.
 
-A file goes in; out come its questions' candidates, in their original order, with their labels. Nothing is lower-cased,
-tokenised, sampled or left out: to drop questions without an answer is the protocol of the caller. If a format itself must
-leave something out, or decide, its reader counts it.
+A file goes in; out come its questions' candidates, in their original order, with their labels. Nothing is
+lower-cased, tokenised, sampled or left out: to drop questions without an answer is the protocol of the
+caller. If a format itself must leave something out, or decide, its reader counts it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from typing import Any
 from pyarrow import ArrowException
 from pyarrow.parquet import read_metadata
 
-from answermill.pipelines.data.formats import insuranceqa, natural_questions, parquet, squad, tabular, trecqa, yahooqa
+from answermill.pipelines.data.formats import (
+    insuranceqa,
+    natural_questions,
+    parquet,
+    squad,
+    tabular,
+    trecqa,
+    yahooqa,
+)
 from answermill.pipelines.data.formats.format import FileHead, Format
 from answermill.pipelines.data.formats.rows_in_order import in_order
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
@@ -44,11 +53,13 @@ def read_dataset(
 ) -> Iterator[LabelledCandidate]:
     """The candidates of a file, one at a time. `form` is the name of its format; None to recognise it.
 
-    A question's candidates are consecutive, their positions 0..n-1 in original order; question ids are unique. `options` are
-    those of the format. What it leaves out or decides is in `counted` when the stream has ended.
+    A question's candidates are consecutive, their positions 0..n-1 in original order; question ids are
+    unique. `options` are those of the format. What it leaves out or decides is in `counted` when the stream
+    has ended.
 
-    Raises JobError at once: 66 if the file is missing, 2 if the format or an option is unknown, 65 if the file is not
-    recognised; and while it reads: 65, with the line, if a row is wrong. No row is skipped for being wrong.
+    Raises JobError at once: 66 if the file is missing, 2 if the format or an option is unknown, 65 if the
+    file is not recognised; and while it reads: 65, with the line, if a row is wrong. No row is skipped for
+    being wrong.
     """
     if not path.is_file():
         raise JobError(f"{path}: no such file", INPUT_MISSING)
@@ -59,7 +70,9 @@ def read_dataset(
     if name not in FORMATS:
         raise JobError(f"{path}: unknown form {name!r}; known: {known}", USAGE)
     reader = FORMATS[name]
-    return in_order(path, reader.read(path, Counter() if counted is None else counted, reader.parse_options(options)))
+    return in_order(
+        path, reader.read(path, Counter() if counted is None else counted, reader.parse_options(options))
+    )
 
 
 def row_count(files: Iterable[Path]) -> int | None:
@@ -79,7 +92,8 @@ def by_question(rows: Iterable[LabelledCandidate]) -> Iterator[list[LabelledCand
 def recognise(path: Path) -> str | None:
     """The name of a file's format, by its name and its first MiB, or its first line of JSON.
 
-    None if it is no data set that we know, or could be two. Natural Questions are taken for 'nq-la', never for 'nq-asnq'.
+    None if it is no data set that we know, or could be two. Natural Questions are taken for 'nq-la', never
+    for 'nq-asnq'.
     """
     head = FileHead.of(path)
     return next((each.name for each in FORMATS.values() if each.recognise(head)), None)

@@ -22,7 +22,8 @@ _LINE_BYTES = 1 << 25  # a line of Natural Questions is a whole page
 
 
 class Options(BaseModel):
-    """The options of a format. A format that has some declares a subclass, with a described field for each."""
+    """The options of a format. A format that has some declares a subclass, with a described field for
+    each."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -42,7 +43,8 @@ class FileHead:
 
     @classmethod
     def of(cls, path: Path) -> FileHead:
-        """Reads no more than the first MiB. A file that is Parquet, missing or damaged has the head of an empty one."""
+        """Reads no more than the first MiB. A file that is Parquet, missing or damaged has the head of an
+        empty one."""
         if path.name.endswith(".parquet"):
             return cls(path, "", ())
         try:
@@ -85,13 +87,15 @@ class Format(Generic[OptionsT]):
     about: str
     """Content of the files, in a line."""
     read: Callable[[Path, Counter[str], OptionsT], Iterator[Row]]
-    """(file, counter of what is left out or decided, options) → the candidates, a question's one after the other."""
+    """(file, counter of what is left out or decided, options) → the candidates, a question's one after the
+    other."""
     options: type[OptionsT]
     recognise: Callable[[FileHead], bool] = _never
     """Whether a file that begins so has this format; a format without it must be asked for by name."""
 
     def parse_options(self, values: Mapping[str, Any]) -> OptionsT:
-        """The options with these values, which may be text. Raises JobError (2) if one is unknown or wrong."""
+        """The options with these values, which may be text. Raises JobError (2) if one is unknown or
+        wrong."""
         try:
             return self.options(**{name.replace("-", "_"): value for name, value in values.items()})
         except ValidationError as e:
@@ -99,14 +103,18 @@ class Format(Generic[OptionsT]):
             name = str(error["loc"][0])
             known = "; ".join(self.describe_options()) or "none"
             if name not in self.options.model_fields:
-                raise JobError(f"{_flag(name)}: {self.name} has no such option; its options: {known}", USAGE) from e
+                raise JobError(
+                    f"{_flag(name)}: {self.name} has no such option; its options: {known}", USAGE
+                ) from e
             problem = f"{_flag(name)} {error['input']}: {error['msg'][:1].lower()}{error['msg'][1:]}"
             raise JobError(f"{problem}; options of {self.name}: {known}", USAGE) from e
 
     def describe_options(self) -> list[str]:
         """A line for each option: its name, what it means and its default."""
         fields = self.options.model_fields.items()
-        return [f"{_flag(name)}: {field.description} (default: {_shown(field.default)})" for name, field in fields]
+        return [
+            f"{_flag(name)}: {field.description} (default: {_shown(field.default)})" for name, field in fields
+        ]
 
 
 def _flag(option: str) -> str:

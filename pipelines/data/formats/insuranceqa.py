@@ -1,8 +1,10 @@
-"""InsuranceQA v1 (HAS §5.1): questions with a pool of 500 of the 24,981 answers. The original files, and JSON lines.
+"""InsuranceQA v1 (HAS §5.1): questions with a pool of 500 of the 24,981 answers. The original files, and JSON
+lines.
 
-The original's pools name the right answers first: in their order, P@1 is 100 for whatever breaks ties by it, so this order is
-no evidence of anything. They also name some answers twice, five per pool; the later place is left out and counted. Train has
-no pools: its candidates are the right answers alone, and training draws the wrong ones from all answers.
+The original's pools name the right answers first: in their order, P@1 is 100 for whatever breaks ties by it,
+so this order is no evidence of anything. They also name some answers twice, five per pool; the later place is
+left out and counted. Train has no pools: its candidates are the right answers alone, and training draws the
+wrong ones from all answers.
 """
 
 from __future__ import annotations
@@ -43,12 +45,13 @@ class PooledQuestion(NamedTuple):
 
 
 def read_insuranceqa(path: Path, counted: Counter[str], options: InsuranceqaOptions) -> Iterator[Row]:
-    """`path` is one of question.train.token_idx.label, question.{dev,test1,test2}.label.token_idx.pool, or JSON lines with
-    question_id, question, positive_ids, and pool_ids or labelled_negative_ids. Answers and vocabulary are looked for beside it,
-    as answers.label.token_idx and vocabulary, or answers.jsonl; all answers are held in memory. candidate_id is the answer's.
+    """`path` is one of question.train.token_idx.label, question.{dev,test1,test2}.label.token_idx.pool, or
+    JSON lines with question_id, question, positive_ids, and pool_ids or labelled_negative_ids. Answers and
+    vocabulary are looked for beside it, as answers.label.token_idx and vocabulary, or answers.jsonl; all
+    answers are held in memory. candidate_id is the answer's.
 
-    Counts 'answers twice in a pool', 'right answers outside the pool' and 'pools without a right answer', which no protocol but
-    `raw` measures.
+    Counts 'answers twice in a pool', 'right answers outside the pool' and 'pools without a right answer',
+    which no protocol but `raw` measures.
     """
     if ".json" in path.name:
         texts = _answers_jsonl(options.answers or _beside(path, "answers.jsonl"))
@@ -63,10 +66,19 @@ def read_insuranceqa(path: Path, counted: Counter[str], options: InsuranceqaOpti
         counted["answers twice in a pool"] += len(pool) - len(unique)
         counted["right answers outside the pool"] += len(set(right) - unique.keys())
         counted["pools without a right answer"] += unique.keys().isdisjoint(right)
+
         for answer_id in unique:
             if answer_id not in texts:
                 raise bad(path, line, f"answer {answer_id!r} is not among the {len(texts)} answers")
-            yield Row(line, question_id, question, texts[answer_id], int(answer_id in right), answer_id, asked_at=line)
+            yield Row(
+                line,
+                question_id,
+                question,
+                texts[answer_id],
+                int(answer_id in right),
+                answer_id,
+                asked_at=line,
+            )
 
 
 def is_insuranceqa(head: FileHead) -> bool:
@@ -78,25 +90,34 @@ def is_insuranceqa(head: FileHead) -> bool:
 def _is_question_line(line: str) -> bool:
     """Whether this is a line of an original question file."""
     cells = line.split("\t")
-    return len(cells) in (2, 3) and all((_INDEXED if len(cells) - n == 2 else _IDS).fullmatch(c) for n, c in enumerate(cells))
+    return len(cells) in (2, 3) and all(
+        (_INDEXED if len(cells) - n == 2 else _IDS).fullmatch(c) for n, c in enumerate(cells)
+    )
 
 
 def _questions(path: Path, words: Mapping[str, str]) -> Iterator[PooledQuestion]:
-    """A line of train has the tokens and the ids of the right answers; of dev and test, these ids, the tokens and the pool."""
+    """A line of train has the tokens and the ids of the right answers; of dev and test, these ids, the tokens
+    and the pool."""
     for n, (line, text) in enumerate(lines(path)):
         if not _is_question_line(text):
             raise bad(path, line, f"neither `tokens, ids` nor `ids, tokens, pool`: {text[:60]!r}")
         *right, tokens, last = text.split("\t")
         pool = last.split()
         question = _joined(path, line, tokens, words)
-        yield PooledQuestion(line, f"insuranceqa-{n:05d}", question, right[0].split() if right else pool, pool)
+        yield PooledQuestion(
+            line, f"insuranceqa-{n:05d}", question, right[0].split() if right else pool, pool
+        )
 
 
 def _questions_jsonl(path: Path) -> Iterator[PooledQuestion]:
     for line, row in json_lines(path):
         right = field(path, line, row, "positive_ids", list)
         wrong = "labelled_negative_ids"
-        pool = field(path, line, row, "pool_ids", list) if wrong not in row else right + field(path, line, row, wrong, list)
+        pool = (
+            field(path, line, row, "pool_ids", list)
+            if wrong not in row
+            else right + field(path, line, row, wrong, list)
+        )
         question_id, question = (field(path, line, row, name, str) for name in ("question_id", "question"))
         yield PooledQuestion(line, question_id, question, right, pool)
 
@@ -106,7 +127,9 @@ def _answers(path: Path, words: Mapping[str, str]) -> dict[str, str]:
     for line, text in lines(path):
         answer_id, tab, tokens = text.partition("\t")
         if not tab or answer_id in texts:
-            raise bad(path, line, f"answer {answer_id!r} comes twice" if tab else f"not `id, tokens`: {text[:60]!r}")
+            raise bad(
+                path, line, f"answer {answer_id!r} comes twice" if tab else f"not `id, tokens`: {text[:60]!r}"
+            )
         texts[answer_id] = _joined(path, line, tokens, words)
     return texts
 

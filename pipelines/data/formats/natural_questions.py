@@ -1,10 +1,13 @@
-"""Natural Questions (JSON lines, the original and the simplified format) as NQ-LA (Cosinet §5.1) and with ASNQ's classes.
+"""Natural Questions (JSON lines, the original and the simplified format) as NQ-LA (Cosinet §5.1) and with
+ASNQ's classes.
 
-The two formats differ in how they hold the page: `document_tokens`, with a mark on HTML tags, or `document_text`, tokens with
-blanks between, tags among them. Offsets are tokens in both, ends exclusive. Text is the tokens joined by blanks, without tags.
+The two formats differ in how they hold the page: `document_tokens`, with a mark on HTML tags, or
+`document_text`, tokens with blanks between, tags among them. Offsets are tokens in both, ends exclusive. Text
+is the tokens joined by blanks, without tags.
 
-Annotators: train has one, dev five. As Natural Questions' own evaluation has it, a question is answered if at least two of five
-gave a long answer, and then each one's counts; `annotators` sets the two. With fewer annotations, all must have given one.
+Annotators: train has one, dev five. As Natural Questions' own evaluation has it, a question is answered if at
+least two of five gave a long answer, and then each one's counts; `annotators` sets the two. With fewer
+annotations, all must have given one.
 """
 
 from __future__ import annotations
@@ -48,8 +51,8 @@ def is_natural_questions(head: FileHead) -> bool:
 
 
 class NqPage(NamedTuple):
-    """One line of the file. Spans are tokens; `long` holds candidate numbers, `long` and `short` are empty if too few
-    annotators gave a long answer."""
+    """One line of the file. Spans are tokens; `long` holds candidate numbers, `long` and `short` are empty if
+    too few annotators gave a long answer."""
 
     line: int
     question_id: str
@@ -64,7 +67,11 @@ class NqPage(NamedTuple):
     short: Sequence[Span]
 
     def text(self, span: Span) -> str:
-        return " ".join(token for token, tag in zip(self.tokens[slice(*span)], self.tags[slice(*span)], strict=True) if not tag)
+        return " ".join(
+            token
+            for token, tag in zip(self.tokens[slice(*span)], self.tags[slice(*span)], strict=True)
+            if not tag
+        )
 
     def row(self, text: str, label: int, number: int) -> Row:
         """A candidate of this page; `number` is its id."""
@@ -73,8 +80,9 @@ class NqPage(NamedTuple):
 
 
 def read_nq_la(path: Path, counted: Counter[str], options: NqLaOptions) -> Iterator[Row]:
-    """Candidates: the page's paragraphs, i.e. its top-level long answer candidates that are a <P> (the paper leaves tables and
-    lists out; NQ says that all paragraph answers are top-level). candidate_id is the number among all long answer candidates.
+    """Candidates: the page's paragraphs, i.e. its top-level long answer candidates that are a <P> (the paper
+    leaves tables and lists out; NQ says that all paragraph answers are top-level). candidate_id is the number
+    among all long answer candidates.
 
     Counts 'questions without candidates' and 'long answer is no paragraph': these stay, unanswered.
     """
@@ -93,8 +101,8 @@ def read_nq_la(path: Path, counted: Counter[str], options: NqLaOptions) -> Itera
 
 
 def read_nq_asnq(path: Path, counted: Counter[str], options: NqAsnqOptions) -> Iterator[Row]:
-    """Candidates: the sentences of the whole page; positive are those of ASNQ's class 4. candidate_id is the first token's
-    number. Counts 'class 1' ... 'class 4' and 'questions without candidates'."""
+    """Candidates: the sentences of the whole page; positive are those of ASNQ's class 4. candidate_id is the
+    first token's number. Counts 'class 1' ... 'class 4' and 'questions without candidates'."""
     split = splitter_of(options.splitter)
     for page in pages(path, options.annotators):
         sentences = 0
@@ -106,8 +114,8 @@ def read_nq_asnq(path: Path, counted: Counter[str], options: NqAsnqOptions) -> I
 
 
 def sentence_classes(page: NqPage, split: Splitter) -> Iterator[tuple[int, str, int]]:
-    """(first token, sentence, class) in reading order. Classes (Garg et al. 2020): 4 in a long answer and holds a short one's
-    words; 3 in a long answer, without; 2 elsewhere, holds them; 1 neither."""
+    """(first token, sentence, class) in reading order. Classes (Garg et al. 2020): 4 in a long answer and
+    holds a short one's words; 3 in a long answer, without; 2 elsewhere, holds them; 1 neither."""
     long = [page.candidates[number] for number in page.long]
     short = {f" {text} " for span in page.short if (text := page.text(span))}
     for first, tokens in _word_runs(page):
@@ -121,7 +129,8 @@ def sentence_classes(page: NqPage, split: Splitter) -> Iterator[tuple[int, str, 
 
 
 def _word_runs(page: NqPage) -> Iterator[tuple[list[int], list[str]]]:
-    """(token numbers, tokens) of each run of words. Any tag ends a run but those of a table's cells: a row is a block."""
+    """(token numbers, tokens) of each run of words. Any tag ends a run but those of a table's cells: a row is
+    a block."""
     numbers: list[int] = []
     for number, tag in enumerate(page.tags):
         if not tag:
@@ -157,6 +166,7 @@ def _page(path: Path, line: int, row: Mapping[str, Any], annotators: int) -> NqP
     short: list[Span] = []
     annotations = field(path, line, row, "annotations", list)
     gave = 0
+
     for annotation in annotations:
         number = field(path, line, field(path, line, annotation, "long_answer", dict), "candidate_index", int)
         if number >= len(candidates):
@@ -164,7 +174,10 @@ def _page(path: Path, line: int, row: Mapping[str, Any], annotators: int) -> NqP
         if number >= 0:
             gave += 1
             long.add(number)
-            short += [_span(path, line, s, len(tokens)) for s in field(path, line, annotation, "short_answers", list)]
+            short += [
+                _span(path, line, s, len(tokens))
+                for s in field(path, line, annotation, "short_answers", list)
+            ]
 
     # An answer of too few annotators is none.
     answered = gave >= min(annotators, len(annotations))

@@ -1,5 +1,6 @@
-"""Parquet: `LabelledCandidate` rows, or the columns question_id, question, document_id, document_title, sentence_index,
-sentence, label (document_id and document_title may be null). Optional columns of `LabelledCandidate` may be missing."""
+"""Parquet: `LabelledCandidate` rows, or the columns question_id, question, document_id, document_title,
+sentence_index, sentence, label (document_id and document_title may be null). Optional columns of
+`LabelledCandidate` may be missing."""
 
 from __future__ import annotations
 
@@ -23,25 +24,31 @@ OURS = tuple(name for name in LabelledCandidate.schema().names if name not in OP
 SHARED = ("question_id", "question", "document_id", "document_title", "sentence_index", "sentence", "label")
 _MAY_BE_NULL = {"document_id", "document_title", *OPTIONAL}
 _WHOLE = {name for name in RETRIEVAL if pa.types.is_integer(LabelledCandidate.schema().field(name).type)}
-_NUMBERS = {"question_id", "position", "sentence_index", "label", *RETRIEVAL}  # may be so; all others must be text
+# May be so; all others must be text.
+_NUMBERS = {"question_id", "position", "sentence_index", "label", *RETRIEVAL}
 
 
 def is_parquet(head: FileHead) -> bool:
     """By the name and the columns."""
     try:
-        return head.path.name.endswith(".parquet") and columns_of(open_parquet(head.path).schema_arrow) is not None
+        return (
+            head.path.name.endswith(".parquet")
+            and columns_of(open_parquet(head.path).schema_arrow) is not None
+        )
     except DAMAGE:
         return False
 
 
 def read_parquet(path: Path, counted: Counter[str], options: Options) -> Iterator[Row]:
-    """Positions must count from 0 without gaps. A missing candidate id is made: '<document_id>-<sentence_index>', as
-    WikiQA makes its own, or the index alone."""
+    """Positions must count from 0 without gaps. A missing candidate id is made:
+    '<document_id>-<sentence_index>', as WikiQA makes its own, or the index alone."""
 
     def choose(schema: pa.Schema) -> tuple[str, ...]:
         columns = columns_of(schema)
         if columns is None:
-            raise JobError(f"{path}: has neither the columns {', '.join(OURS)} nor {', '.join(SHARED)}", BAD_DATA)
+            raise JobError(
+                f"{path}: has neither the columns {', '.join(OURS)} nor {', '.join(SHARED)}", BAD_DATA
+            )
         return (*columns, *(name for name in OPTIONAL if columns == OURS and name in schema.names))
 
     previous, due = None, 0
@@ -67,6 +74,7 @@ def _row(path: Path, number: int, cells: dict[str, Any]) -> tuple[int, Row]:
     texts = ((name, value) for name, value in cells.items() if name not in _NUMBERS and value is not None)
     if wrong := [name for name, value in texts if not isinstance(value, str)]:
         raise bad(path, number, f"{wrong[0]} is {str(cells[wrong[0]])[:60]!r}; give text")
+
     for name in RETRIEVAL:
         if (value := cells.get(name)) is not None and not _is_number(name, value):
             kind = "a whole number of at least 0" if name in _WHOLE else "a finite number"
@@ -74,13 +82,28 @@ def _row(path: Path, number: int, cells: dict[str, Any]) -> tuple[int, Row]:
 
     if cells["label"] not in (0, 1):
         raise bad(path, number, f"label {cells['label']!r}; it must be 0 or 1")
+
     question_id, question, label = str(cells["question_id"]), cells["question"], int(cells["label"])
     if "position" in cells:
-        row = Row(number, question_id, question, cells["text"], label, cells["candidate_id"], cells["doc_id"], cells["title"])
+        row = Row(
+            number,
+            question_id,
+            question,
+            cells["text"],
+            label,
+            cells["candidate_id"],
+            cells["doc_id"],
+            cells["title"],
+        )
         return cells["position"], row._replace(optional={name: cells.get(name) for name in OPTIONAL})
 
-    position, doc_id, title = cells["sentence_index"], cells["document_id"] or "", cells["document_title"] or ""
+    position, doc_id, title = (
+        cells["sentence_index"],
+        cells["document_id"] or "",
+        cells["document_title"] or "",
+    )
     candidate_id = f"{doc_id}-{position}" if doc_id else str(position)
+
     return position, Row(number, question_id, question, cells["sentence"], label, candidate_id, doc_id, title)
 
 

@@ -14,7 +14,8 @@ T = TypeVar("T")
 
 
 class Row(NamedTuple):
-    """One candidate as a reader finds it; `in_order` gives it its position, and its id if the data set has none."""
+    """One candidate as a reader finds it; `in_order` gives it its position, and its id if the data set has
+    none."""
 
     where: int | str  # the line, from 1, or the place in a JSON file
     question_id: str
@@ -37,24 +38,42 @@ def field(path: Path, where: int | str, row: Any, name: str, kind: type[T]) -> T
 
 
 def in_order(path: Path, rows: Iterable[Row]) -> Iterator[LabelledCandidate]:
-    """The rows as candidates with their positions. Keeps one entry per question, and one question's candidate ids.
+    """The rows as candidates with their positions. Keeps one entry per question, and one question's candidate
+    ids.
 
-    Raises JobError if a question comes again, changes its text, is empty, or names a candidate twice, or if there is no row.
+    Raises JobError if a question comes again, changes its text, is empty, or names a candidate twice, or if
+    there is no row.
     """
     began_at: dict[str, int | str] = {}
     question_id, question, asked_at, position = None, "", None, 0
     ids: set[str] = set()
+
     for row in rows:
         # A new question, or the next candidate of the same.
         if row.question_id != question_id or row.asked_at != asked_at:
             if row.question_id in began_at:
-                raise bad(path, row.where, f"question {row.question_id!r} comes again; it began at {began_at[row.question_id]}")
+                raise bad(
+                    path,
+                    row.where,
+                    f"question {row.question_id!r} comes again; it began at {began_at[row.question_id]}",
+                )
             if not row.question.strip() or not row.question_id:
                 raise bad(path, row.where, "no question" if row.question_id else "no question id")
-            question_id, question, asked_at, position, ids = row.question_id, row.question, row.asked_at, 0, set()
+
+            question_id, question, asked_at, position, ids = (
+                row.question_id,
+                row.question,
+                row.asked_at,
+                0,
+                set(),
+            )
             began_at[question_id] = row.where
         elif row.question != question:
-            raise bad(path, row.where, f"question {question_id!r} has another text than at {began_at[row.question_id]}")
+            raise bad(
+                path,
+                row.where,
+                f"question {question_id!r} has another text than at {began_at[row.question_id]}",
+            )
 
         candidate_id = row.candidate_id
         if candidate_id is None:
@@ -67,5 +86,6 @@ def in_order(path: Path, rows: Iterable[Row]) -> Iterator[LabelledCandidate]:
         columns = question_id, question, candidate_id, row.doc_id, row.title, position, row.text, row.label
         yield LabelledCandidate(*columns, **row.optional)
         position += 1
+
     if not began_at:
         raise JobError(f"{path}: no candidate in it", BAD_DATA)

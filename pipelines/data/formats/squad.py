@@ -1,8 +1,10 @@
-"""SQuAD v1.1 and v2.0 JSON -> SQuAD-sent (Cosinet §5.1): a paragraph's sentences are the candidates of its questions.
+"""SQuAD v1.1 and v2.0 JSON -> SQuAD-sent (Cosinet §5.1): a paragraph's sentences are the candidates of its
+questions.
 
-The paper labels "a sentence [that] contains the answer span" and has at most one of them per question. Annotators differ, and
-a sentence splitter may cut a span, so: positive is the sentence in which most annotators' answers start; of several, the
-one that the first of these annotators meant. Unanswerable questions (v2.0) have no positive.
+The paper labels "a sentence [that] contains the answer span" and has at most one of them per question.
+Annotators differ, and a sentence splitter may cut a span, so: positive is the sentence in which most
+annotators' answers start; of several, the one that the first of these annotators meant. Unanswerable
+questions (v2.0) have no positive.
 """
 
 from __future__ import annotations
@@ -36,25 +38,29 @@ def is_squad(head: FileHead) -> bool:
 
 
 def read_squad(path: Path, counted: Counter[str], options: SquadOptions) -> Iterator[Row]:
-    """doc_id '<title>#<paragraph from 0>', candidate_id '<doc_id>@<offset in the paragraph>'. The file is one JSON object and
-    read whole (the largest, v2.0 train, has 42 MB). Counts 'answered across sentences' (questions), and
-    'questions without candidates' if a paragraph is empty."""
+    """doc_id '<title>#<paragraph from 0>', candidate_id '<doc_id>@<offset in the paragraph>'. The file is one
+    JSON object and read whole (the largest, v2.0 train, has 42 MB). Counts 'answered across sentences'
+    (questions), and 'questions without candidates' if a paragraph is empty."""
     split = splitter_of(options.splitter)
     text = "\n".join(line for _, line in lines(path))
     articles = field(path, 1, parse_json(path, text) if text.strip() else {}, "data", list)
+
     for a, article in enumerate(articles):
         title = field(path, f"data[{a}]", article, "title", str)
         for p, paragraph in enumerate(field(path, f"data[{a}]", article, "paragraphs", list)):
             place, doc_id = f"data[{a}].paragraphs[{p}]", f"{title}#{p}"
             context = field(path, place, paragraph, "context", str)
             spans = list(split(context))
+
             for n, asked in enumerate(field(path, place, paragraph, "qas", list)):
                 where = f"{place}.qas[{n}]"
                 question_id, question = (field(path, where, asked, name, str) for name in ("id", "question"))
 
                 answers = [] if asked.get("is_impossible") else _answers(path, where, context, asked)
                 positive = positive_sentence(spans, answers)
-                counted["answered across sentences"] += any(spans[_holding(spans, s)][1] < e for s, e in answers)
+                counted["answered across sentences"] += any(
+                    spans[_holding(spans, s)][1] < e for s, e in answers
+                )
                 counted["questions without candidates"] += not spans
                 for i, (start, end) in enumerate(spans):
                     ids = (f"{doc_id}@{start}", doc_id, title, where)
@@ -62,7 +68,8 @@ def read_squad(path: Path, counted: Counter[str], options: SquadOptions) -> Iter
 
 
 def positive_sentence(sentences: Sequence[Span], answers: Sequence[Span]) -> int | None:
-    """The number of the sentence in which most of the answers start, the first answer's of several; None without an answer."""
+    """The number of the sentence in which most of the answers start, the first answer's of several; None
+    without an answer."""
     votes = Counter(_holding(sentences, start) for start, _ in answers)
     return max(votes, key=lambda sentence: votes[sentence]) if votes else None
 

@@ -1,8 +1,9 @@
-"""Tab-separated sets: WikiQA, ASNQ, and the plain `question, sentence, label` that people make of TREC-QA and others.
+"""Tab-separated sets: WikiQA, ASNQ, and the plain `question, sentence, label` that people make of TREC-QA and
+others.
 
-A cell is the text between two tabs; quotes mean nothing. Without a column of question ids, a run of rows with the same
-question text is a question, and its number in the file (from 0) makes its id, 'asnq-00017': the same text further down is
-another question, and a question keeps its id when others are left out.
+A cell is the text between two tabs; quotes mean nothing. Without a column of question ids, a run of rows with
+the same question text is a question, and its number in the file (from 0) makes its id, 'asnq-00017': the same
+text further down is another question, and a question keeps its id when others are left out.
 """
 
 from __future__ import annotations
@@ -42,12 +43,15 @@ _COLUMNS = {  # what a header may call a field, without case and '_'
 
 
 class AsnqOptions(Options):
-    questions: Path | None = Field(None, description="keep the questions of this list: a line each, or JSON lines")
+    questions: Path | None = Field(
+        None, description="keep the questions of this list: a line each, or JSON lines"
+    )
     split: str | None = Field(None, description="of the list `questions`, keep those of this split")
 
 
 def read_wikiqa(path: Path, counted: Counter[str], options: Options) -> Iterator[Row]:
-    """WikiQA as Microsoft gives it (the seven columns of WIKIQA_COLUMNS, header first); ids are the set's own."""
+    """WikiQA as Microsoft gives it (the seven columns of WIKIQA_COLUMNS, header first); ids are the set's
+    own."""
     filled = _filled_lines(path)
     line, header = next(filled, (1, ""))
     if tuple(header.split("\t")) != WIKIQA_COLUMNS:
@@ -56,25 +60,30 @@ def read_wikiqa(path: Path, counted: Counter[str], options: Options) -> Iterator
 
 
 def read_tsv(path: Path, counted: Counter[str], options: Options) -> Iterator[Row]:
-    """Labels 0 and 1. With a header that names at least question, sentence and label, any order and the further columns of
-    WikiQA; without one `question, sentence, label` or `question id, question, sentence, label`."""
+    """Labels 0 and 1. With a header that names at least question, sentence and label, any order and the
+    further columns of WikiQA; without one `question, sentence, label` or `question id, question, sentence,
+    label`."""
     filled = _filled_lines(path)
     line, first = next(filled, (1, _TAB * 2))
     names = names_of(first)
     if names is None:
         names = _UNNAMED if first.count(_TAB) == 2 else ("question_id", *_UNNAMED)
         if first.count(_TAB) + 1 != len(names):
-            raise bad(path, line, f"{first.count(_TAB) + 1} cells and no header; without one there must be 3 or 4")
+            raise bad(
+                path, line, f"{first.count(_TAB) + 1} cells and no header; without one there must be 3 or 4"
+            )
         filled = _filled_lines(path)
     yield from _parse_rows(path, filled, _Table("tsv", names, _BINARY))
 
 
 def read_asnq(path: Path, counted: Counter[str], options: AsnqOptions) -> Iterator[Row]:
-    """ASNQ: question, sentence, class 1-4; 4 is positive (in the long answer, and holds the short one). No header.
+    """ASNQ: question, sentence, class 1-4; 4 is positive (in the long answer, and holds the short one). No
+    header.
 
-    `questions` keeps the questions whose text is in a list, as the Cascade Transformer cuts ASNQ's dev set into dev and
-    test (§5.1): text lines, or JSON lines with 'question' and, for `split`, 'split'. Counts 'class 1' ... 'class 4' of the
-    rows that it gives, 'rows of questions not listed', and 'listed questions not found'.
+    `questions` keeps the questions whose text is in a list, as the Cascade Transformer cuts ASNQ's dev set
+    into dev and test (§5.1): text lines, or JSON lines with 'question' and, for `split`, 'split'. Counts
+    'class 1' ... 'class 4' of the rows that it gives, 'rows of questions not listed', and 'listed questions
+    not found'.
     """
     selected = None if options.questions is None else listed(options.questions, options.split)
     if selected is None and options.split is not None:
@@ -92,7 +101,9 @@ def listed(path: Path, split: str | None = None) -> set[str]:
     """The question texts of a list. Raises JobError (65) if `split` leaves none."""
     if ".json" not in path.name:
         if split is not None:
-            raise JobError(f"{path}: split {split!r} is given, but text lines name none; give JSON lines", USAGE)
+            raise JobError(
+                f"{path}: split {split!r} is given, but text lines name none; give JSON lines", USAGE
+            )
         selected = {text for _, text in lines(path) if text.strip()}
     else:
         selected, splits = set(), set()
@@ -102,36 +113,51 @@ def listed(path: Path, split: str | None = None) -> set[str]:
             if split is None or row["split"] == split:
                 selected.add(text)
         if not selected and splits:
-            raise JobError(f"{path}: no question of split {split!r}; it has {', '.join(sorted(map(str, splits)))}", BAD_DATA)
+            raise JobError(
+                f"{path}: no question of split {split!r}; it has {', '.join(sorted(map(str, splits)))}",
+                BAD_DATA,
+            )
 
     if not selected:
         raise JobError(f"{path}: no question in it", BAD_DATA)
+
     return selected
 
 
 def names_of(header: str) -> tuple[str | None, ...] | None:
-    """The field of each cell; None if these cells do not name at least question, sentence and label, once each."""
+    """The field of each cell; None if these cells do not name at least question, sentence and label, once
+    each."""
     names = tuple(_COLUMNS.get(cell.strip().lower().replace("_", "")) for cell in header.split(_TAB))
     known = [name for name in names if name is not None]
     return names if set(_UNNAMED) <= set(known) and len(set(known)) == len(known) else None
 
 
 def table_format(head: Sequence[str]) -> str | None:
-    """The format of a table by its first lines, the header among them; None if it is none of these, or could be two.
+    """The format of a table by its first lines, the header among them; None if it is none of these, or could
+    be two.
 
-    Judgements and runs have one word where we need questions and sentences, so half of the rows must have more in both. One
-    row in ten may be broken: reading then says where.
+    Judgements and runs have one word where we need questions and sentences, so half of the rows must have
+    more in both. One row in ten may be broken: reading then says where.
     """
     if tuple(head[0].split(_TAB)) == WIKIQA_COLUMNS:
         return "wikiqa"
     if names_of(head[0]) is not None:
         return "tsv"
-    rows = [cells for cells in (text.split(_TAB) for text in head) if len(cells) == 3 and cells[2] in _BINARY | _CLASSES]
-    if len(rows) * 10 < len(head) * 9 or sum(" " in question and " " in text for question, text, _ in rows) * 2 < len(rows):
+
+    rows = [
+        cells
+        for cells in (text.split(_TAB) for text in head)
+        if len(cells) == 3 and cells[2] in _BINARY | _CLASSES
+    ]
+    if len(rows) * 10 < len(head) * 9 or sum(
+        " " in question and " " in text for question, text, _ in rows
+    ) * 2 < len(rows):
         return None
+
     labels = {cells[2] for cells in rows}
     if "0" in labels:
         return "tsv" if labels <= _BINARY.keys() else None
+
     return "asnq" if labels != {"1"} else None  # all 1: could be either
 
 
@@ -158,7 +184,8 @@ def _parse_rows(
     counted: Counter[str] | None = None,
     selected: Container[str] | None = None,
 ) -> Iterator[Row]:
-    """The rows of a table. Classes are counted in `counted`, if there is one; `selected` holds the questions to keep."""
+    """The rows of a table. Classes are counted in `counted`, if there is one; `selected` holds the questions
+    to keep."""
     names, labels = table.names, table.labels
     question_cell, text_cell, label_cell = map(names.index, _UNNAMED)
     id_cell = names.index("question_id") if "question_id" in names else None
@@ -169,11 +196,13 @@ def _parse_rows(
         cells = row.split(_TAB)
         if len(cells) != len(names):
             raise bad(path, line, f"{len(cells)} cells; there must be {len(names)}")
+
         label = labels.get(cells[label_cell])
         if label is None:
             raise bad(path, line, f"label {cells[label_cell]!r}; it must be one of {', '.join(labels)}")
 
-        # Without a column of ids the number of the question in the file makes it, those that are left out included.
+        # Without a column of ids the number of the question in the file makes it, those that are left out
+        # included.
         question = cells[question_cell]
         if id_cell is not None:
             question_id = cells[id_cell]
@@ -185,6 +214,7 @@ def _parse_rows(
             if counted is not None:
                 counted["rows of questions not listed"] += 1
             continue
+
         if counted is not None:
             counted[f"class {cells[label_cell]}"] += 1
         more: dict[str, Any] = {name: cells[cell] for name, cell in others}
@@ -192,7 +222,10 @@ def _parse_rows(
 
 
 def _tabular(
-    name: str, about: str, read: Callable[[Path, Counter[str], OptionsT], Iterator[Row]], options: type[OptionsT]
+    name: str,
+    about: str,
+    read: Callable[[Path, Counter[str], OptionsT], Iterator[Row]],
+    options: type[OptionsT],
 ) -> Format[OptionsT]:
     """The format, which `table_format` recognises."""
 
@@ -202,6 +235,12 @@ def _tabular(
     return Format(name, about, read, options, recognise)
 
 
-WIKIQA = _tabular("wikiqa", "WikiQA's own TSV with its header; sentences of a Wikipedia summary", read_wikiqa, Options)
-ASNQ = _tabular("asnq", "ASNQ: question, sentence, class 1-4 between tabs; 4 is positive", read_asnq, AsnqOptions)
-TSV = _tabular("tsv", "question, sentence, label 0/1 between tabs, or any columns that a header names", read_tsv, Options)
+WIKIQA = _tabular(
+    "wikiqa", "WikiQA's own TSV with its header; sentences of a Wikipedia summary", read_wikiqa, Options
+)
+ASNQ = _tabular(
+    "asnq", "ASNQ: question, sentence, class 1-4 between tabs; 4 is positive", read_asnq, AsnqOptions
+)
+TSV = _tabular(
+    "tsv", "question, sentence, label 0/1 between tabs, or any columns that a header names", read_tsv, Options
+)

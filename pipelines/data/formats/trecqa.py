@@ -1,4 +1,5 @@
-"""TREC-QA (Wang et al. 2007) in the form of the jacana project: tags on lines of their own, tokens between tabs.
+"""TREC-QA (Wang et al. 2007) in the form of the jacana project: tags on lines of their own, tokens between
+tabs.
 
     <QApairs id='32.1'>
     <question>
@@ -7,8 +8,8 @@
     <positive>                    or <negative>: a candidate, its tokens first
     ...
 
-It only looks like XML: '&' and '<' are not escaped, so lines are read and no entity is resolved. train, train-all,
-and the raw and clean dev and test files have this one form. Tokens are joined by blanks.
+It only looks like XML: '&' and '<' are not escaped, so lines are read and no entity is resolved. train,
+train-all, and the raw and clean dev and test files have this one form. Tokens are joined by blanks.
 """
 
 from __future__ import annotations
@@ -49,12 +50,17 @@ def read_trecqa(path: Path, counted: Counter[str], options: Options) -> Iterator
             if text == "<question>" and question is None:
                 question = tokens
             elif text != "<question>" and question is not None:
-                yield Row(line + 1, question_id, question, tokens, int(text == "<positive>"), asked_at=asked_at)
+                yield Row(
+                    line + 1, question_id, question, tokens, int(text == "<positive>"), asked_at=asked_at
+                )
                 candidates += 1
             else:
-                raise bad(path, line, f"{text} where question {question_id!r} has {'one' if question else 'none'}")
+                raise bad(
+                    path, line, f"{text} where question {question_id!r} has {'one' if question else 'none'}"
+                )
         elif text:
             raise bad(path, line, f"unexpected outside a block: {text[:60]!r}")
+
     if question_id is not None:
         raise bad(path, line, f"ends inside question {question_id!r}")
 

@@ -1,7 +1,8 @@
 """yahooQA in its published splits (Tay et al. 2017; HAS §5.1): a question's five answers, one of them right.
 
-The splits are published as a pickle of {"train": {question: [[answer, label], ...], ...}, "dev": ..., "test": ...}. A pickle
-runs code when it is opened, so none is opened here. If you trust yours, write it as JSON, with all splits or one:
+The splits are published as a pickle of {"train": {question: [[answer, label], ...], ...}, "dev": ..., "test":
+...}. A pickle runs code when it is opened, so none is opened here. If you trust yours, write it as JSON, with
+all splits or one:
 
     python -c "import json, pickle; json.dump(pickle.load(open('env.pkl', 'rb')), open('yahooqa.json', 'w'))"
 """
@@ -25,7 +26,9 @@ _HEAD = re.compile(r'\{\s*("(?:train|dev|test)"\s*:\s*\{\s*)?"(?:[^"\\]|\\.)*"\s
 
 
 class YahooqaOptions(Options):
-    split: str | None = Field(None, description="the split to read of a file that has several: train, dev or test")
+    split: str | None = Field(
+        None, description="the split to read of a file that has several: train, dev or test"
+    )
 
 
 def is_yahooqa(head: FileHead) -> bool:
@@ -33,14 +36,20 @@ def is_yahooqa(head: FileHead) -> bool:
 
 
 def read_yahooqa(path: Path, counted: Counter[str], options: YahooqaOptions) -> Iterator[Row]:
-    """JSON {question: [[answer, label], ...]}, or {split: that}, of which `split` is read. Ids are the question's number in it.
+    """JSON {question: [[answer, label], ...]}, or {split: that}, of which `split` is read. Ids are the
+    question's number in it.
 
-    Counts 'questions without a right answer'. Raises JobError: 2 if `split` is missing or unknown, 65 on other JSON.
+    Counts 'questions without a right answer'. Raises JobError: 2 if `split` is missing or unknown, 65 on
+    other JSON.
     """
     split = options.split
     with open_bytes(path) as file:
         if file.read(1) == b"\x80":
-            raise bad(path, 1, "a pickle, which runs code when it is opened; write it as JSON: `answermill dataset --help`")
+            raise bad(
+                path,
+                1,
+                "a pickle, which runs code when it is opened; write it as JSON: `answermill dataset --help`",
+            )
 
     read = parse_json(path, _text(path))
     if not isinstance(read, dict):
@@ -49,7 +58,9 @@ def read_yahooqa(path: Path, counted: Counter[str], options: YahooqaOptions) -> 
     # The names of splits could be questions, whose values are lists.
     if read and read.keys() <= set(SPLITS) and all(isinstance(each, dict) for each in read.values()):
         if split not in read:
-            raise JobError(f"{path}: give split, one of {', '.join(read)}" + (f", not {split!r}" if split else ""), USAGE)
+            raise JobError(
+                f"{path}: give split, one of {', '.join(read)}" + (f", not {split!r}" if split else ""), USAGE
+            )
         read = read[split]
     elif split is not None:
         raise JobError(f"{path}: split {split!r} is given, but the file has one alone", USAGE)
@@ -58,9 +69,17 @@ def read_yahooqa(path: Path, counted: Counter[str], options: YahooqaOptions) -> 
         where = f"question {n}"
         if not isinstance(answers, list) or not answers:
             raise bad(path, where, f"no list of [answer, label]: {str(answers)[:60]!r}")
-        counted["questions without a right answer"] += not any(isinstance(pair, list) and pair[-1:] == [1] for pair in answers)
+
+        counted["questions without a right answer"] += not any(
+            isinstance(pair, list) and pair[-1:] == [1] for pair in answers
+        )
         for pair in answers:
-            if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str) or pair[1] not in (0, 1):
+            if (
+                not isinstance(pair, list)
+                or len(pair) != 2
+                or not isinstance(pair[0], str)
+                or pair[1] not in (0, 1)
+            ):
                 raise bad(path, where, f"not [answer, 0 or 1]: {str(pair)[:60]!r}")
             yield Row(where, f"yahooqa-{n:05d}", question, pair[0], int(pair[1]), asked_at=where)
 

@@ -1,4 +1,5 @@
-"""Labels of sentences that people provide, as TSV, JSONL or Parquet, in Arrow batches: there may be a hundred million."""
+"""Labels of sentences that people provide, as TSV, JSONL or Parquet, in Arrow batches: there may be a hundred
+million."""
 
 from __future__ import annotations
 
@@ -28,20 +29,29 @@ _ROWS = 1 << 15  # in memory at a time
 
 
 def label_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """The sentence labels of a file, in batches of GIVEN_LABEL; `number` of each is its line, or row from 1 in Parquet.
+    """The sentence labels of a file, in batches of GIVEN_LABEL; `number` of each is its line, or row from 1
+    in Parquet.
 
-    A label names its sentence by id, by text, or by both; texts are normalised. Raises JobError as `read_questions` does.
+    A label names its sentence by id, by text, or by both; texts are normalised. Raises JobError as
+    `read_questions` does.
     """
     rows = 0
     for table, names in _tables(path):
-        line, question_id, sentence_id, text, label = (table[name].combine_chunks() for name in GIVEN_LABEL.names)
+        line, question_id, sentence_id, text, label = (
+            table[name].combine_chunks() for name in GIVEN_LABEL.names
+        )
 
-        missing = pc.or_(pc.or_(pc.is_null(question_id), pc.is_null(label)), pc.and_(pc.is_null(sentence_id), pc.is_null(text)))
+        missing = pc.or_(
+            pc.or_(pc.is_null(question_id), pc.is_null(label)),
+            pc.and_(pc.is_null(sentence_id), pc.is_null(text)),
+        )
         wrong = pc.or_(missing, pc.invert(pc.is_in(label, value_set=pa.array(["0", "1"]))))
         if (row := wrong.index(True).as_py()) >= 0:
             problem = f"label {label[row].as_py()!r}; it must be 0 or 1"
             if missing[row].as_py():
-                problem = f"needs question_id, sentence_id or sentence, and label; it has {', '.join(names(row))}"
+                problem = (
+                    f"needs question_id, sentence_id or sentence, and label; it has {', '.join(names(row))}"
+                )
             raise JobError(f"{path}:{line[row]}: {problem}", BAD_DATA)
 
         question_id = _valid(path, "question_id", line, question_id, id_of)
@@ -50,23 +60,29 @@ def label_batches(path: Path) -> Iterator[pa.RecordBatch]:
         columns = [line, question_id, sentence_id, text, pc.cast(label, pa.int8())]
         yield pa.RecordBatch.from_arrays(columns, schema=GIVEN_LABEL)
         rows += len(table)
+
     if not rows:
         raise JobError(f"{path}: no label in it", BAD_DATA)
 
 
-def _valid(path: Path, name: str, lines: pa.Array, cells: pa.Array, check: Callable[[Path, int, str, object], str]) -> pa.Array:
-    """The cells as `check` gives them, or raises; it is called for those that are not plain ASCII of an ordinary length."""
+def _valid(
+    path: Path, name: str, lines: pa.Array, cells: pa.Array, check: Callable[[Path, int, str, object], str]
+) -> pa.Array:
+    """The cells as `check` gives them, or raises; it is called for those that are not plain ASCII of an
+    ordinary length."""
     odd = pc.fill_null(pc.or_(not_plain(cells), pc.greater(pc.utf8_length(cells), LONGEST)), False)
     places = pc.indices_nonzero(odd)
     if not len(places):
         return cells
     pairs = zip(lines.take(places).to_pylist(), cells.take(places).to_pylist(), strict=True)
-    return pc.replace_with_mask(cells, odd, pa.array([check(path, line, name, cell) for line, cell in pairs], pa.string()))
+    return pc.replace_with_mask(
+        cells, odd, pa.array([check(path, line, name, cell) for line, cell in pairs], pa.string())
+    )
 
 
 def _tables(path: Path) -> Iterator[tuple[pa.Table, Callable[[int], Iterable[str]]]]:
-    """Tables with the columns of GIVEN_LABEL as text, null if a cell is empty; each with a function from a row to the names of
-    its columns in the file."""
+    """Tables with the columns of GIVEN_LABEL as text, null if a cell is empty; each with a function from a
+    row to the names of its columns in the file."""
     if path.is_file() and path.name.lower().endswith(".parquet"):
         yield from _parquet_tables(path)
         return
@@ -74,7 +90,9 @@ def _tables(path: Path) -> Iterator[tuple[pa.Table, Callable[[int], Iterable[str
     while chunk := list(islice(rows, _ROWS)):
         columns = {"number": pa.array([line for line, _ in chunk], pa.int64())}
         for name, own in _COLUMNS.items():
-            columns[name] = pa.array([_text(path, line, name, first_cell(row, own)) for line, row in chunk], pa.string())
+            columns[name] = pa.array(
+                [_text(path, line, name, first_cell(row, own)) for line, row in chunk], pa.string()
+            )
         yield pa.table(columns), partial(_names, chunk)
 
 
@@ -110,8 +128,15 @@ def _parquet_tables(path: Path) -> Iterator[tuple[pa.Table, Callable[[int], Iter
         for name, own in _COLUMNS.items():
             empty = pa.nulls(batch.num_rows, pa.string())
             try:
-                texts = [pc.cast(batch.column(column), pa.string()) for column in own if column in batch.schema.names]
+                texts = [
+                    pc.cast(batch.column(column), pa.string())
+                    for column in own
+                    if column in batch.schema.names
+                ]
             except pa.ArrowException as e:
                 raise JobError(f"{path}: the column {own[0]} is no text: {e}", BAD_DATA) from e
-            columns[name] = pc.coalesce(*(pc.if_else(pc.equal(text, ""), empty, text) for text in texts), empty)
+            columns[name] = pc.coalesce(
+                *(pc.if_else(pc.equal(text, ""), empty, text) for text in texts), empty
+            )
+
         yield pa.table(columns), lambda n: names

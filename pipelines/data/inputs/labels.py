@@ -1,4 +1,5 @@
-"""The labels that a job propagates, in batches: from a file of the user's, or from what `answermill collect` wrote."""
+"""The labels that a job propagates, in batches: from a file of the user's, or from what `answermill collect`
+wrote."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from answermill.schemas.annotation import ResolvedLabel
 
 
 def collected_labels(run: Path) -> Path:
-    """The folder of the labels that `collect` wrote, which a `collect` that was killed may have to give back first."""
+    """The folder of the labels that `collect` wrote, which a `collect` that was killed may have to give back
+    first."""
     recover_folder(run / COLLECTED)
     return LABELS.path(run)
 
@@ -58,7 +60,8 @@ class LabelSource:
         return may_contradict(self._batches())
 
     def write(self, folder: Path) -> tuple[int, int]:
-        """As GivenLabels.write; raises JobError (65) with the line of a label that is wrong or contradicts another."""
+        """As GivenLabels.write; raises JobError (65) with the line of a label that is wrong or contradicts
+        another."""
         try:
             return GivenLabels(folder).write(self._batches())
         except Contradiction as e:
@@ -69,12 +72,19 @@ class LabelSource:
         if self.collected is None:
             yield from label_batches(self.path)
             return
+
         first = 1
         names = ["question_id", "sentence_id", "sentence", "label"]
         for part in self.collected.parts:
             for batch in read_batches(self.path, part, names, rows=1 << 15):
                 number = pa.array(range(first, first + batch.num_rows), pa.int64())
-                yield pa.RecordBatch.from_arrays([number, *(batch.column(name) for name in names)], schema=GIVEN_LABEL)
+                yield pa.RecordBatch.from_arrays(
+                    [number, *(batch.column(name) for name in names)], schema=GIVEN_LABEL
+                )
                 first += batch.num_rows
+
         if first == 1:
-            raise JobError(f"{self.path}: no label in it; run `answermill collect` again when people have annotated", BAD_DATA)
+            raise JobError(
+                f"{self.path}: no label in it; run `answermill collect` again when people have annotated",
+                BAD_DATA,
+            )

@@ -1,4 +1,5 @@
-"""Parquet files that people give: read in batches, with what is damaged in them named by file, row and row group."""
+"""Parquet files that people give: read in batches, with what is damaged in them named by file, row and row
+group."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from answermill.pipelines.errors import BAD_DATA, JobError
 
 ROWS = 8_192  # in memory at a time
 DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError)
-"""Errors that Arrow raises about a damaged file; the last about a column's name. See `raise_unless_damage`."""
+"""Errors that Arrow raises about a damaged file; the last about a column's name. See
+`raise_unless_damage`."""
 
 
 def parquet_batches(
@@ -23,7 +25,8 @@ def parquet_batches(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """(number of its first row, from 1; batch) with the columns that `choose` takes of the file's schema.
 
-    Every text in a batch is UTF-8. Raises JobError (65) if the file is no Parquet, or damaged: with the row group, or the row.
+    Every text in a batch is UTF-8. Raises JobError (65) if the file is no Parquet, or damaged: with the row
+    group, or the row.
     """
     try:
         file = open_parquet(fetch(path))
@@ -45,18 +48,24 @@ def parquet_batches(
             except DAMAGE as e:
                 raise_unless_damage(e)
                 raise bad(
-                    path, first, f"row group {group + 1} of {file.num_row_groups} is damaged from this row on: {e}"
+                    path,
+                    first,
+                    f"row group {group + 1} of {file.num_row_groups} is damaged from this row on: {e}",
                 ) from e
 
 
-def parquet_rows(path: Path, choose: Callable[[pa.Schema], Sequence[str]]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(row, from 1; column → value) of the columns that `choose` takes. Raises JobError as `parquet_batches` does, and if a
-    value is none that Python can hold, such as a date beyond the year 9999."""
+def parquet_rows(
+    path: Path, choose: Callable[[pa.Schema], Sequence[str]]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(row, from 1; column → value) of the columns that `choose` takes. Raises JobError as `parquet_batches`
+    does, and if a value is none that Python can hold, such as a date beyond the year 9999."""
     for first, batch in parquet_batches(path, choose):
         try:
             rows = batch.to_pylist()
         except (ValueError, OverflowError, pa.ArrowException) as e:
-            raise bad(path, first, f"a value here, or in the next {batch.num_rows - 1:,} rows, cannot be read: {e}") from e
+            raise bad(
+                path, first, f"a value here, or in the next {batch.num_rows - 1:,} rows, cannot be read: {e}"
+            ) from e
         yield from enumerate(rows, first)
 
 

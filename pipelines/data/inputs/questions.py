@@ -1,4 +1,5 @@
-"""A file of questions in; the questions that a run asks, and the others with the reason why not, out (WQA §3.2)."""
+"""A file of questions in; the questions that a run asks, and the others with the reason why not, out (WQA
+§3.2)."""
 
 from __future__ import annotations
 
@@ -36,12 +37,15 @@ class QuestionChoice:
 def choose(file: Path, settings: Retrieve) -> QuestionChoice:
     """The questions of a file that the settings ask for.
 
-    Raises JobError: 65 or 66 if the file cannot be read, 65 if a score is missing or no question remains, 78 if the bounds on
-    a question's words are the wrong way round.
+    Raises JobError: 65 or 66 if the file cannot be read, 65 if a score is missing or no question remains, 78
+    if the bounds on a question's words are the wrong way round.
     """
     least, most = settings.question_words
     if least > most:
-        raise JobError(f"retrieve.question_words = [{least}, {most}]: the first number must not exceed the second", SETTINGS)
+        raise JobError(
+            f"retrieve.question_words = [{least}, {most}]: the first number must not exceed the second",
+            SETTINGS,
+        )
 
     rows = read_given_questions(file)
     refuse = _refusal(settings, file)
@@ -54,11 +58,17 @@ def choose(file: Path, settings: Retrieve) -> QuestionChoice:
         if reason is None and row.question.question_id in sampled:
             asked.append(row.question)
         else:
-            detail = row.question.text if row.well_formed is None else f"{row.well_formed:g}: {row.question.text}"
-            rejects.append(Rejected(file.name, row.number, row.question.question_id, "", reason or "not_sampled", detail))
+            detail = (
+                row.question.text if row.well_formed is None else f"{row.well_formed:g}: {row.question.text}"
+            )
+            rejects.append(
+                Rejected(file.name, row.number, row.question.question_id, "", reason or "not_sampled", detail)
+            )
+
     choice = QuestionChoice(tuple(asked), tuple(rejects))
     if not asked:
         raise JobError(f"{file}: no question is left of {len(rows)}: {describe(choice.reasons)}", BAD_DATA)
+
     return choice
 
 
@@ -69,10 +79,13 @@ def describe(reasons: Counter[str]) -> str:
 
 
 def sample(ids: set[str], size: int, seed: int) -> set[str]:
-    """`size` of the ids, those whose hash with the seed is smallest; all of them if `size` is 0 or exceeds their number."""
+    """`size` of the ids, those whose hash with the seed is smallest; all of them if `size` is 0 or exceeds
+    their number."""
     if not size or size >= len(ids):
         return ids
-    return set(sorted(ids, key=lambda question_id: hashlib.sha256(f"{seed}:{question_id}".encode()).digest())[:size])
+    return set(
+        sorted(ids, key=lambda question_id: hashlib.sha256(f"{seed}:{question_id}".encode()).digest())[:size]
+    )
 
 
 def _refusal(settings: Retrieve, file: Path) -> Refusal:
@@ -84,14 +97,19 @@ def _refusal(settings: Retrieve, file: Path) -> Refusal:
         def by_score(row: GivenQuestion) -> str | None:
             if row.well_formed is None:
                 raise JobError(
-                    f"{file}:{row.number}: no `well_formed`, which retrieve.question_scores_above = {least} asks for; "
+                    f"{file}:{row.number}: no `well_formed`, which retrieve.question_scores_above = {least} "
+                    "asks for; "
                     "give every question a number from 0 to 1",
                     BAD_DATA,
                 )
             return None if row.well_formed > least else "low_score"
 
         checks.append(by_score)
+
     if settings.question_rules == "well_formed":
         splitter, rules = Splitter(), QuestionRules(*settings.question_words)
-        checks.append(lambda row: refusal(row.question.text, lambda text: len(splitter.sentences("", text)), rules))
+        checks.append(
+            lambda row: refusal(row.question.text, lambda text: len(splitter.sentences("", text)), rules)
+        )
+
     return lambda row: next((reason for check in checks if (reason := check(row)) is not None), None)

@@ -1,4 +1,5 @@
-"""The small tables that people provide: questions, splits and labels, as TSV, JSONL or Parquet, plain or gzip.
+"""The small tables that people provide: questions, splits and labels, as TSV, JSONL or Parquet, plain or
+gzip.
 
 Which id and which text is valid is decided here, for all of them.
 """
@@ -25,7 +26,8 @@ from answermill.schemas.labels import LabelledPassage
 
 QUESTION_ID = ("question_id", "_id", "id", "query_id")
 _OTHER_IDS = frozenset(("qid", "questionid", "queryid", "topic", "topicid"))
-"""Other names of it, without hyphens: a first line of these is a header that we do not read, not a question."""
+"""Other names of it, without hyphens: a first line of these is a header that we do not read, not a
+question."""
 QUESTION_TEXT = ("text", "question", "query")
 ANSWERS = ("answers", "answer")
 LONGEST = 131_072  # characters of a question, of a sentence, of an id
@@ -33,8 +35,8 @@ LONGEST = 131_072  # characters of a question, of a sentence, of an id
 
 @dataclass(frozen=True, slots=True)
 class GivenQuestion:
-    """A row of a file of questions: its line (or row of Parquet) from 1, the question, and how well-formed a model found it,
-    from 0 to 1."""
+    """A row of a file of questions: its line (or row of Parquet) from 1, the question, and how well-formed a
+    model found it, from 0 to 1."""
 
     number: int
     question: Question
@@ -42,19 +44,23 @@ class GivenQuestion:
 
 
 def read_questions(path: Path) -> list[Question]:
-    """The questions of a file, in its order, without their lines and scores. Raises JobError as `read_given_questions` does."""
+    """The questions of a file, in its order, without their lines and scores. Raises JobError as
+    `read_given_questions` does."""
     return [row.question for row in read_given_questions(path)]
 
 
 def read_given_questions(path: Path) -> list[GivenQuestion]:
-    """The questions of a file, in its order. The id of a row without one is its line, or row of Parquet, from 1.
+    """The questions of a file, in its order. The id of a row without one is its line, or row of Parquet, from
+    1.
 
-    Raises JobError: 66 if the file is missing; 65, with the line, if a row is wrong or an id comes twice, or if there is no
-    question.
+    Raises JobError: 66 if the file is missing; 65, with the line, if a row is wrong or an id comes twice, or
+    if there is no question.
     """
     questions: list[GivenQuestion] = []
     line_of: dict[str, int] = {}
-    for line, row in table_rows(path, (*QUESTION_ID, *QUESTION_TEXT, "well_formed"), header=("question_id", "text")):
+    for line, row in table_rows(
+        path, (*QUESTION_ID, *QUESTION_TEXT, "well_formed"), header=("question_id", "text")
+    ):
         text = first_cell(row, QUESTION_TEXT)
         if text is None:
             raise bad(path, line, f"no question; give one of the columns {', '.join(QUESTION_TEXT)}")
@@ -67,43 +73,60 @@ def read_given_questions(path: Path) -> list[GivenQuestion]:
         line_of[question_id] = line
         question = Question(question_id, text_of(path, line, "question", text))
         questions.append(GivenQuestion(line, question, _score(path, line, row.get("well_formed"))))
+
     if not questions:
         raise JobError(f"{path}: no question in it", BAD_DATA)
+
     return questions
 
 
 def text_of(path: Path, line: int, name: str, value: object) -> str:
-    """The text in a cell, in one line, normalised. Raises JobError (65) unless it is text, something of it is seen, and it has
-    at most LONGEST characters."""
+    """The text in a cell, in one line, normalised. Raises JobError (65) unless it is text, something of it is
+    seen, and it has at most LONGEST characters."""
     if not isinstance(value, str):
         raise bad(path, line, f"no {name}: {str(value)[:60]!r} is {_kind(value)}; give text")
     text = one_line(value)
     if not text:
-        raise bad(path, line, f"no {name}: the cell has nothing but white space and characters that are not seen")
+        raise bad(
+            path, line, f"no {name}: the cell has nothing but white space and characters that are not seen"
+        )
     if len(text) > LONGEST:
         raise bad(path, line, f"{name} of {len(text):,} characters; at most {LONGEST:,}")
     return text
 
 
 def id_of(path: Path, line: int, name: str, value: object) -> str:
-    """The id in a cell, text or a whole number, as it is. Raises JobError (65) if it is neither, or holds what is not seen."""
+    """The id in a cell, text or a whole number, as it is. Raises JobError (65) if it is neither, or holds
+    what is not seen."""
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise bad(path, line, f"{name} {str(value)[:60]!r} is {_kind(value)}; give text or a whole number")
     text = str(value)
     if visible(text) != text or not text.strip() or len(text) > LONGEST:
-        problem = f"is longer than {LONGEST:,} characters" if len(text) > LONGEST else "is empty, or holds characters not seen"
+        problem = (
+            f"is longer than {LONGEST:,} characters"
+            if len(text) > LONGEST
+            else "is empty, or holds characters not seen"
+        )
         raise bad(path, line, f"{name} {text[:60]!r} {problem}; give another")
     return text
 
 
 def _kind(value: object) -> str:
     """Kind of a value, in words."""
-    kinds = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object", bytes: "no text"}
+    kinds = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        list: "a list",
+        dict: "an object",
+        bytes: "no text",
+    }
     return kinds.get(type(value), f"a {type(value).__name__}")
 
 
 def _score(path: Path, line: int, cell: Any) -> float | None:
-    """The number in a cell `well_formed`; None if it is empty. Raises JobError (65) if it is no number from 0 to 1."""
+    """The number in a cell `well_formed`; None if it is empty. Raises JobError (65) if it is no number from 0
+    to 1."""
     if cell in (None, ""):
         return None
     try:
@@ -121,9 +144,11 @@ def read_passages(path: Path) -> list[list[LabelledPassage]]:
 
 
 def passage_rows(path: Path) -> Iterator[LabelledPassage]:
-    """Labelled passages, as `answermill passages` wrote them, in the file's order. Raises JobError (65, 66)."""
+    """Labelled passages, as `answermill passages` wrote them, in the file's order. Raises JobError (65,
+    66)."""
     if not path.is_file():
         raise JobError(f"{path}: no such file", INPUT_MISSING)
+
     names = LabelledPassage.schema().names
     none = True
     for _, batch in parquet_batches(path, lambda schema: [name for name in names if name in schema.names]):
@@ -131,10 +156,12 @@ def passage_rows(path: Path) -> Iterator[LabelledPassage]:
             rows = LabelledPassage.rows(batch)
         except (KeyError, TypeError) as e:
             raise JobError(
-                f"{path}: no labelled passages ({e}); `answermill passages RUN --out OTHER` writes them", BAD_DATA
+                f"{path}: no labelled passages ({e}); `answermill passages RUN --out OTHER` writes them",
+                BAD_DATA,
             ) from e
         yield from rows
         none = none and not rows
+
     if none:
         raise JobError(f"{path}: no passage in it", BAD_DATA)
 
@@ -151,14 +178,17 @@ def read_splits(path: Path) -> dict[str, Split]:
         question_id = id_of(path, line, "question id", own_id)
         if (other := splits.setdefault(question_id, name)) != name:
             raise bad(path, line, f"question id {question_id!r} is in {other} already, {name} here")
+
     if not splits:
         raise JobError(f"{path}: no question in it", BAD_DATA)
+
     return splits
 
 
 def read_answers(path: Path) -> dict[str, list[str]]:
-    """Question id → its answers, short strings, of a file: a text or a list of them in `answers` or `answer`. An id may come
-    again with further answers; a row without any is passed over. Raises JobError as `read_questions` does."""
+    """Question id → its answers, short strings, of a file: a text or a list of them in `answers` or `answer`.
+    An id may come again with further answers; a row without any is passed over. Raises JobError as
+    `read_questions` does."""
     answers: dict[str, list[str]] = {}
     for line, row in table_rows(path, (*QUESTION_ID, *ANSWERS), header=("question_id", "answer")):
         own_id = first_cell(row, QUESTION_ID)
@@ -173,9 +203,14 @@ def read_answers(path: Path) -> dict[str, list[str]]:
         strings = [] if cell is None else [cell] if isinstance(cell, str) else cell
         if not isinstance(strings, list) or not all(isinstance(each, str) for each in strings):
             raise bad(path, line, f"answers {str(cell)[:60]!r}; give a text or a list of texts")
-        answers.setdefault(id_of(path, line, "question id", own_id), []).extend(each for each in strings if each.strip())
+
+        answers.setdefault(id_of(path, line, "question id", own_id), []).extend(
+            each for each in strings if each.strip()
+        )
+
     if not any(answers.values()):
         raise JobError(f"{path}: no answer in it; give a column {' or '.join(ANSWERS)}", BAD_DATA)
+
     return answers
 
 
@@ -184,14 +219,17 @@ def first_cell(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     return next((row[name] for name in names if row.get(name) not in (None, "")), None)
 
 
-def table_rows(path: Path, names: Collection[str], header: tuple[str, ...] = ()) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def table_rows(
+    path: Path, names: Collection[str], header: tuple[str, ...] = ()
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """(line or row, from 1; row) of a file in any of the formats; of Parquet only the columns `names`.
 
-    `header` names the columns of a TSV file without a header line. Raises JobError: 66 if the file is missing; 65, with the
-    line, where it cannot be read.
+    `header` names the columns of a TSV file without a header line. Raises JobError: 66 if the file is
+    missing; 65, with the line, where it cannot be read.
     """
     if not path.is_file():
         raise JobError(f"{path}: no such file", INPUT_MISSING)
+
     kind = path.name.removesuffix(".gz").rpartition(".")[2].lower()
     if kind == "parquet":
         yield from parquet_rows(path, lambda schema: [name for name in names if name in schema.names])
@@ -200,7 +238,10 @@ def table_rows(path: Path, names: Collection[str], header: tuple[str, ...] = ())
     elif kind in ("tsv", "txt"):
         yield from _tab_rows(path, header)
     else:
-        raise JobError(f"{path}: ends in .{kind}; .tsv, .jsonl and .parquet can be read, each plain or with .gz", BAD_DATA)
+        raise JobError(
+            f"{path}: ends in .{kind}; .tsv, .jsonl and .parquet can be read, each plain or with .gz",
+            BAD_DATA,
+        )
 
 
 def _tab_rows(path: Path, header: tuple[str, ...]) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -208,6 +249,7 @@ def _tab_rows(path: Path, header: tuple[str, ...]) -> Iterator[tuple[int, Mappin
     for line, text in lines(path):
         if not text:
             continue
+
         cells = text.split("\t")
 
         # The first filled line is the header, if it names a column that is known.
@@ -216,13 +258,20 @@ def _tab_rows(path: Path, header: tuple[str, ...]) -> Iterator[tuple[int, Mappin
             if known & {cell.strip().lower() for cell in cells}:
                 names = tuple(cell.strip().lower() for cell in cells)
                 continue
+
             names = header
             if cells[0].strip().lower().replace("_", "").replace("-", "") in _OTHER_IDS:
-                raise bad(path, line, f"a header line with unknown columns: {text[:60]!r}; known: {', '.join(sorted(known))}")
+                raise bad(
+                    path,
+                    line,
+                    f"a header line with unknown columns: {text[:60]!r}; known: {', '.join(sorted(known))}",
+                )
+
             if len(cells) != len(names):
                 columns = f"; without one it must have the columns {', '.join(header)}" if header else ""
                 raise bad(path, line, f"no header line{columns}")
 
         if len(cells) != len(names):
             raise bad(path, line, f"{len(cells)} cells where the header has {len(names)}")
+
         yield line, dict(zip(names, cells, strict=True))

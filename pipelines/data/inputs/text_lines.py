@@ -1,5 +1,6 @@
-r"""Text files that people write, the one way in which all commands read them: UTF-8 with or without a byte order mark, plain or
-gzip, in lines that end in \n or \r\n. What cannot be read is refused with the file and the line, never skipped.
+r"""Text files that people write, the one way in which all commands read them: UTF-8 with or without a byte
+order mark, plain or gzip, in lines that end in \n or \r\n. What cannot be read is refused with the file and
+the line, never skipped.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
-    r"""(line from 1, text without its \n or \r\n). Only \n ends a line: sentences hold lone \r and Unicode's separators.
+    r"""(line from 1, text without its \n or \r\n). Only \n ends a line: sentences hold lone \r and Unicode's
+    separators.
 
     Raises JobError: 66 if the file is missing; 65, with the line, if it is not UTF-8 or its gzip is damaged.
     """
@@ -42,7 +44,9 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                 text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
                 yield number, text.removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as e:
-            raise bad(path, number, f"byte {e.start + 1} of the line is not UTF-8; save the file as UTF-8") from e
+            raise bad(
+                path, number, f"byte {e.start + 1} of the line is not UTF-8; save the file as UTF-8"
+            ) from e
         except (gzip.BadGzipFile, EOFError, zlib.error) as e:
             raise bad(path, number + 1, f"broken gzip: {e}") from e
 
@@ -50,7 +54,8 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 def parse_json(path: Path, text: str, first_line: int = 1) -> Any:
     """The value of a JSON text that begins at `first_line` of the file.
 
-    Raises JobError (65) if it is not JSON, is nested too deeply, or holds half a surrogate pair, which no UTF-8 file can hold.
+    Raises JobError (65) if it is not JSON, is nested too deeply, or holds half a surrogate pair, which no
+    UTF-8 file can hold.
     """
     try:
         value = json.loads(text)
@@ -70,7 +75,9 @@ def refuse_half_pairs(path: Path, line: int, text: str, value: Any) -> None:
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError as e:
-            raise bad(path, line, f"half a surrogate pair, \\u{ord(e.object[e.start]):04x}, which is no character") from e
+            raise bad(
+                path, line, f"half a surrogate pair, \\u{ord(e.object[e.start]):04x}, which is no character"
+            ) from e
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:

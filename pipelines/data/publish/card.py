@@ -16,10 +16,13 @@ from answermill.pipelines.runs.manifests.manifest import Manifest
 _SHOWN_FILES = 20
 _HEAD = ("Split", "Questions", "Documents", "QP pairs", "QP+", "QP-", "QA pairs", "QA+", "QA-")
 _WRITTEN = {
-    "parquet": '`passages/` and `sentences/`: Parquet; `datasets.load_dataset(FOLDER, "passages")`, or `"sentences"`',
+    "parquet": '`passages/` and `sentences/`: Parquet; `datasets.load_dataset(FOLDER, "passages")`, or '
+    '`"sentences"`',
     "dpr": "`dpr/`: JSON of DPR's retriever training; all negatives are in `hard_negative_ctxs`",
-    "beir": "`beir/`: corpus, queries and qrels of the windows; retrieved passages are in the corpus, not judged",
-    "asnq": "`asnq/`: question, sentence, class 1 to 4: 4 correct; 3 another sentence of a positive passage; 2 in none, with "
+    "beir": "`beir/`: corpus, queries and qrels of the windows; retrieved passages are in the corpus, not "
+    "judged",
+    "asnq": "`asnq/`: question, sentence, class 1 to 4: 4 correct; 3 another sentence of a positive "
+    "passage; 2 in none, with "
     "the text of a correct one; 1 neither",
     "trec": "`trec/`: topics, and qrels of windows and of their sentences",
 }
@@ -35,7 +38,8 @@ class SplitCounts:
     annotated: Mapping[tuple[Split, str], int] | None
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """WQA's Table 1: a row for each split, and the total. QA pairs are the judged ones, if they are known."""
+        """WQA's Table 1: a row for each split, and the total. QA pairs are the judged ones, if they are
+        known."""
         for name, splits in (*((name, (name,)) for name in SPLITS), ("total", SPLITS)):
             qp, positive = (self.total(splits, what) for what in ("passages", "passages_positive"))
             if self.annotated is None:
@@ -54,7 +58,12 @@ class SplitCounts:
         rows = [_HEAD, *self.rows()]
         widths = [max(len(row[n]) for row in rows) for n in range(len(_HEAD))]
         for name, *numbers in rows:
-            yield "  ".join([name.ljust(widths[0]), *(n.rjust(width) for n, width in zip(numbers, widths[1:], strict=True))])
+            yield "  ".join(
+                [
+                    name.ljust(widths[0]),
+                    *(n.rjust(width) for n, width in zip(numbers, widths[1:], strict=True)),
+                ]
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +86,34 @@ class Card:
     """Sources, each with its licence, as it is to be read."""
 
     def text(
-        self, forms: Sequence[str], statistics: SplitCounts, summary: Mapping[str, Any], origin: Origin | None, digest: str
+        self,
+        forms: Sequence[str],
+        statistics: SplitCounts,
+        summary: Mapping[str, Any],
+        origin: Origin | None,
+        digest: str,
     ) -> str:
         """The file. `summary` is the content of passages.json, `digest` its SHA-256."""
         parts = [
             f"---\n{self._head(forms, statistics, origin)}\n---",
             f"# {self.name}",
-            "Questions, passages and sentences of web pages, labelled for answer sentence selection in the way of WQA (Zhang, "
+            "Questions, passages and sentences of web pages, labelled for answer sentence selection in the "
+            "way of WQA (Zhang, "
             "Vu & Moschitti 2021, §3). Made by AnswerMill.",
             "## Statistics\n\n" + "\n".join(_table(_HEAD, statistics.rows())),
             _table_note(statistics),
             "## Files\n\n" + "\n".join(f"- {_WRITTEN[form]}" for form in forms),
             _LABELS,
             "## How it was made\n\n" + "\n".join(_provenance(summary, origin, digest)),
-            *(["## Agreement\n\n" + "\n".join(_agreement(origin.agreement))] if origin and origin.agreement else []),
+            *(
+                ["## Agreement\n\n" + "\n".join(_agreement(origin.agreement))]
+                if origin and origin.agreement
+                else []
+            ),
             "## Sources and licences\n\n" + "\n".join(self._sources(origin)),
             "## Known limits\n\n" + "\n".join(_limits(statistics, summary, forms, origin)),
         ]
+
         return "\n\n".join(parts) + "\n"
 
     def _head(self, forms: Sequence[str], statistics: SplitCounts, origin: Origin | None) -> str:
@@ -103,7 +123,10 @@ class Card:
         language = origin.documents.settings.get("language") if origin else None
         files = [name for name in SPLITS if statistics.total((name,), "questions")]
         configs = [
-            {"config_name": config, "data_files": [{"split": name, "path": f"{config}/{name}.parquet"} for name in files]}
+            {
+                "config_name": config,
+                "data_files": [{"split": name, "path": f"{config}/{name}.parquet"} for name in files],
+            }
             for config in ("passages", "sentences")
         ]
         head = DatasetCardData(
@@ -114,6 +137,7 @@ class Card:
             task_categories=["question-answering", "text-ranking"],
             configs=configs if "parquet" in forms else None,
         )
+
         return head.to_yaml()
 
     def _sources(self, origin: Origin | None) -> Iterator[str]:
@@ -125,7 +149,10 @@ class Card:
             more = f" and {len(files) - _SHOWN_FILES:,} more" if len(files) > _SHOWN_FILES else ""
             yield ""
             count = f"{len(files):,} file{'s'[: len(files) != 1]}"
-            yield f"Pages were read from {count}: {', '.join(f'`{name}`' for name in files[:_SHOWN_FILES])}{more}."
+            yield (
+                f"Pages were read from {count}: "
+                f"{', '.join(f'`{name}`' for name in files[:_SHOWN_FILES])}{more}."
+            )
 
 
 _LABELS = """## Labels
@@ -147,15 +174,21 @@ def _table_note(statistics: SplitCounts) -> str:
     pairs = of_questions if statistics.annotated is not None else "sentences of these windows, judged or not"
     retrieved, answered = statistics.total(SPLITS, "retrieved"), statistics.total(SPLITS, "answered")
     return (
-        "The columns are those of WQA's Table 1: QP pairs are questions with windows around judged sentences, QA pairs with "
-        f"{pairs}. Besides, {retrieved:,} retrieved passages are hard negatives; {answered:,} questions have a positive "
+        "The columns are those of WQA's Table 1: QP pairs are questions with windows around judged "
+        "sentences, QA pairs with "
+        f"{pairs}. Besides, {retrieved:,} retrieved passages are hard negatives; {answered:,} questions "
+        "have a positive "
         "passage."
     )
 
 
 def _provenance(summary: Mapping[str, Any], origin: Origin | None, digest: str) -> Iterator[str]:
     """Lines on the making of the set."""
-    split = "a given file" if summary.get("shares") is None else " / ".join(f"{share:g}" for share in summary["shares"])
+    split = (
+        "a given file"
+        if summary.get("shares") is None
+        else " / ".join(f"{share:g}" for share in summary["shares"])
+    )
     apart = "no document stands" if summary.get("documents_apart", True) else "documents may stand"
 
     if origin:
@@ -166,20 +199,31 @@ def _provenance(summary: Mapping[str, Any], origin: Origin | None, digest: str) 
             f"- Pages: {counts.get('pages', 0):,} read, {counts.get('documents', 0):,} kept (language "
             f"{settings.get('language') or 'any'}, at least {settings.get('min_words')} words{kept})"
         )
+
         if origin.questions:
             asked = origin.questions
             read = asked.counts.get("questions_given", asked.rows)
             depth = asked.settings.get("depth")
-            yield f"- Questions: {asked.rows:,} of {read:,} asked; up to {depth} passages for each from each index"
+            yield (
+                f"- Questions: {asked.rows:,} of {read:,} asked; up to {depth} passages for each from each "
+                "index"
+            )
+
         if origin.tasks:
-            yield f"- Judged sentences were chosen so: {_flat(origin.tasks.settings)}; tasks: {_flat(origin.tasks.counts)}"
+            yield (
+                f"- Judged sentences were chosen so: {_flat(origin.tasks.settings)}; tasks: "
+                f"{_flat(origin.tasks.counts)}"
+            )
 
     yield (
-        f"- Passages: windows of at most {summary.get('max_tokens')} tokens, group `{summary.get('group')}`, the judged "
-        f"sentence in places 1 to {summary.get('places')}; up to {summary.get('negatives')} retrieved passages for a question"
+        f"- Passages: windows of at most {summary.get('max_tokens')} tokens, group "
+        f"`{summary.get('group')}`, the judged "
+        f"sentence in places 1 to {summary.get('places')}; up to {summary.get('negatives')} retrieved "
+        "passages for a question"
     )
     yield (
-        f"- Splits by question: {split}, seed {summary.get('seed')}; questions whose words have a Jaccard similarity of "
+        f"- Splits by question: {split}, seed {summary.get('seed')}; questions whose words have a Jaccard "
+        "similarity of "
         f"{summary.get('similar', 1)} or more stand together; {apart} in two splits"
     )
 
@@ -192,7 +236,9 @@ def _agreement(agreed: Mapping[str, Any]) -> Iterator[str]:
     """The figures that have a value, and how many people there were; names stay out."""
     for name, figure in agreed.items():
         if isinstance(figure, Mapping) and "value" in figure:
-            basis = ", ".join(f"{what} {n:,}" for what, n in figure.items() if what != "value" and isinstance(n, int))
+            basis = ", ".join(
+                f"{what} {n:,}" for what, n in figure.items() if what != "value" and isinstance(n, int)
+            )
             value = (
                 f"{figure['value']:.3f}"
                 if isinstance(figure["value"], float | int)
@@ -211,22 +257,35 @@ def _agreement(agreed: Mapping[str, Any]) -> Iterator[str]:
         yield f"- counts: {_flat(counts)}"
 
 
-def _limits(statistics: SplitCounts, summary: Mapping[str, Any], forms: Sequence[str], origin: Origin | None) -> Iterator[str]:
-    yield "- A sentence that nobody judged counts as wrong: some of them answer. Retrieved negatives were not judged at all."
-    yield "- Judged sentences are those that retrieval and rerankers ranked high: what these miss is missing here."
+def _limits(
+    statistics: SplitCounts, summary: Mapping[str, Any], forms: Sequence[str], origin: Origin | None
+) -> Iterator[str]:
+    yield (
+        "- A sentence that nobody judged counts as wrong: some of them answer. Retrieved negatives were not "
+        "judged at all."
+    )
+    yield (
+        "- Judged sentences are those that retrieval and rerankers ranked high: what these miss is missing "
+        "here."
+    )
     yield "- Windows around one sentence overlap; a metric over them rewards finding any of them."
     yield "- Pages are as they were crawled: what they say may be wrong, dated, or personal."
     if not summary.get("documents_apart", True):
         yield "- A document may stand in two splits: a model may have met test passages in training."
     if "asnq" in forms and (same := statistics.total(SPLITS, "same_text_as_before")):
-        yield f"- `asnq/` has no ids: {same:,} questions follow one of the same text, and read as one question with it."
+        yield (
+            f"- `asnq/` has no ids: {same:,} questions follow one of the same text, and read as one "
+            "question with it."
+        )
     if origin is None or origin.agreement is None:
         yield "- How far annotators agree is not known here."
 
 
 def _flat(values: Mapping[str, Any]) -> str:
     shown = ((name, n) for name, n in values.items() if isinstance(n, int | float | str) and n != "")
-    return ", ".join(f"{_spaced(name)} {n:,}" if isinstance(n, int) else f"{_spaced(name)} {n}" for name, n in shown)
+    return ", ".join(
+        f"{_spaced(name)} {n:,}" if isinstance(n, int) else f"{_spaced(name)} {n}" for name, n in shown
+    )
 
 
 def _spaced(name: str) -> str:

@@ -21,7 +21,9 @@ ReadDocuments: TypeAlias = Callable[[Set[str]], Iterable[Document]]
 
 def read_only(doc_ids: Set[str], documents: ReadDocuments) -> Iterator[Document]:
     """The documents with these ids; reads nothing if there are no ids."""
-    return (document for document in documents(doc_ids) if document.doc_id in doc_ids) if doc_ids else iter(())
+    return (
+        (document for document in documents(doc_ids) if document.doc_id in doc_ids) if doc_ids else iter(())
+    )
 
 
 def cut(documents: Iterable[Document], sentence_tokens: int) -> dict[str, CutDocument]:
@@ -33,9 +35,11 @@ def cut(documents: Iterable[Document], sentence_tokens: int) -> dict[str, CutDoc
 def window_ends(
     documents: Mapping[str, CutDocument], labelled: Mapping[str, Set[int]], places: int, max_tokens: int
 ) -> dict[str, list[int]]:
-    """doc_id → [n]: the end of the window that begins with sentence n, of documents with labelled sentences (by number).
+    """doc_id → [n]: the end of the window that begins with sentence n, of documents with labelled sentences
+    (by number).
 
-    Only windows that hold a labelled sentence in places 1 to `places` have a meaningful end: see `SentenceLine.lasts`.
+    Only windows that hold a labelled sentence in places 1 to `places` have a meaningful end: see
+    `SentenceLine.lasts`.
     """
     if not labelled:
         return {}
@@ -53,8 +57,13 @@ def window_ends(
         [document.text for document, _, _ in chosen],
     )
 
-    numbers_of_all = [first + n for first, (_, _, numbers) in zip(begin, chosen, strict=True) for n in sorted(numbers)]
-    ends = line.lasts(np.array(numbers_of_all, np.int64), places, Splitter(max_tokens)) - np.repeat(begin, sizes)
+    numbers_of_all = [
+        first + n for first, (_, _, numbers) in zip(begin, chosen, strict=True) for n in sorted(numbers)
+    ]
+    ends = line.lasts(np.array(numbers_of_all, np.int64), places, Splitter(max_tokens)) - np.repeat(
+        begin, sizes
+    )
+
     return {doc_id: part.tolist() for doc_id, part in zip(labelled, np.split(ends, begin[1:]), strict=True)}
 
 

@@ -1,8 +1,9 @@
-"""The forms that a data set of passages is published in: a question's rows in, files that other tools read out.
+"""The forms that a data set of passages is published in: a question's rows in, files that other tools read
+out.
 
-A form opens its files in a folder and takes the rows of one question after another, as `answermill passages` orders them:
-memory holds one question, and the ids, if a form must name each passage once. Only windows were judged; passages
-that were only retrieved are hard negatives and are in no judgements.
+A form opens its files in a folder and takes the rows of one question after another, as `answermill passages`
+orders them: memory holds one question, and the ids, if a form must name each passage once. Only windows were
+judged; passages that were only retrieved are hard negatives and are in no judgements.
 """
 
 from __future__ import annotations
@@ -28,14 +29,16 @@ Take: TypeAlias = Callable[[Split, QuestionRows], None]
 
 
 def sentences(rows: QuestionRows) -> list[LabelledCandidate]:
-    """The sentences of a question's passages, each once, in the order in which they come first, with the sentences before and
-    after it in that passage."""
+    """The sentences of a question's passages, each once, in the order in which they come first, with the
+    sentences before and after it in that passage."""
     first: dict[str, LabelledCandidate] = {}
     for row in rows:
         texts = ["", *(sentence.text for sentence in row.sentences), ""]
         for n, each in enumerate(row.sentences):
             where = (row.doc_id, row.title, len(first))
-            candidate = LabelledCandidate(row.question_id, row.question, each.sentence_id, *where, each.text, each.label)
+            candidate = LabelledCandidate(
+                row.question_id, row.question, each.sentence_id, *where, each.text, each.label
+            )
             first.setdefault(each.sentence_id, replace(candidate, previous=texts[n], next=texts[n + 2]))
     return list(first.values())
 
@@ -46,10 +49,11 @@ def judged(rows: QuestionRows) -> list[LabelledPassage]:
 
 
 def asnq_classes(rows: QuestionRows) -> list[tuple[LabelledCandidate, int]]:
-    """The sentences with ASNQ's classes, where its long answer is a positive passage and its short answer a correct text.
+    """The sentences with ASNQ's classes, where its long answer is a positive passage and its short answer a
+    correct text.
 
-    4: correct. 3: another sentence of a positive passage. 2: in no positive passage, but with the text of a correct sentence.
-    1: neither.
+    4: correct. 3: another sentence of a positive passage. 2: in no positive passage, but with the text of a
+    correct sentence. 1: neither.
     """
     inside = {sentence.sentence_id for row in rows if row.label for sentence in row.sentences}
     candidates = sentences(rows)
@@ -67,9 +71,13 @@ def asnq_classes(rows: QuestionRows) -> list[tuple[LabelledCandidate, int]]:
 def parquet(out: Path, name: str) -> Iterator[Take]:
     """passages/ and sentences/: LabelledPassage and LabelledCandidate rows, a file for each split."""
     with ExitStack() as files:
-        passages = {each: files.enter_context(whole_file(out / f"passages/{each}.parquet", LabelledPassage)) for each in SPLITS}
+        passages = {
+            each: files.enter_context(whole_file(out / f"passages/{each}.parquet", LabelledPassage))
+            for each in SPLITS
+        }
         candidates = {
-            each: files.enter_context(whole_file(out / f"sentences/{each}.parquet", LabelledCandidate)) for each in SPLITS
+            each: files.enter_context(whole_file(out / f"sentences/{each}.parquet", LabelledCandidate))
+            for each in SPLITS
         }
 
         def take(split: Split, rows: QuestionRows) -> None:
@@ -81,7 +89,8 @@ def parquet(out: Path, name: str) -> Iterator[Take]:
 
 @contextmanager
 def dpr(out: Path, name: str) -> Iterator[Take]:
-    """dpr/<split>.json, as DPR's retriever training reads it; every negative is a hard one: judged, or retrieved."""
+    """dpr/<split>.json, as DPR's retriever training reads it; every negative is a hard one: judged, or
+    retrieved."""
     with ExitStack() as files:
         writers = {each: files.enter_context(_array(out / f"dpr/{each}.json")) for each in SPLITS}
 
@@ -132,25 +141,34 @@ def beir(out: Path, name: str) -> Iterator[Take]:
         written: set[str] = set()
 
         def take(split: Split, rows: QuestionRows) -> None:
-            queries(json.dumps({"_id": _plain(rows[0].question_id), "text": rows[0].question}, ensure_ascii=False) + "\n")
+            queries(
+                json.dumps({"_id": _plain(rows[0].question_id), "text": rows[0].question}, ensure_ascii=False)
+                + "\n"
+            )
             for row in rows:
                 if row.passage_id not in written:
                     written.add(row.passage_id)
                     text = {"_id": _plain(row.passage_id), "title": row.title, "text": row.text}
                     corpus(json.dumps(text, ensure_ascii=False) + "\n")
-            qrels[split]("".join(f"{row.question_id}\t{row.passage_id}\t{row.label}\n" for row in judged(rows)))
+            qrels[split](
+                "".join(f"{row.question_id}\t{row.passage_id}\t{row.label}\n" for row in judged(rows))
+            )
 
         yield take
 
 
 @contextmanager
 def asnq(out: Path, name: str) -> Iterator[Take]:
-    """asnq/<split>.tsv: question, sentence and class, tabs between them, white space within folded; no header, no ids."""
+    """asnq/<split>.tsv: question, sentence and class, tabs between them, white space within folded; no
+    header, no ids."""
     with ExitStack() as files:
         writers = {each: files.enter_context(whole_text(out / f"asnq/{each}.tsv")) for each in SPLITS}
 
         def take(split: Split, rows: QuestionRows) -> None:
-            lines = (f"{_line(each.question)}\t{_line(each.text)}\t{number}\n" for each, number in asnq_classes(rows))
+            lines = (
+                f"{_line(each.question)}\t{_line(each.text)}\t{number}\n"
+                for each, number in asnq_classes(rows)
+            )
             writers[split]("".join(lines))
 
         yield take
@@ -158,10 +176,15 @@ def asnq(out: Path, name: str) -> Iterator[Take]:
 
 @contextmanager
 def trec(out: Path, name: str) -> Iterator[Take]:
-    """trec/: <split>.topics.tsv, and qrels of what was judged: <split>.passages.qrels, <split>.sentences.qrels."""
+    """trec/: <split>.topics.tsv, and qrels of what was judged: <split>.passages.qrels,
+    <split>.sentences.qrels."""
     kinds = ("topics.tsv", "passages.qrels", "sentences.qrels")
     with ExitStack() as files:
-        writers = {(s, kind): files.enter_context(whole_text(out / f"trec/{s}.{kind}")) for s in SPLITS for kind in kinds}
+        writers = {
+            (s, kind): files.enter_context(whole_text(out / f"trec/{s}.{kind}"))
+            for s in SPLITS
+            for kind in kinds
+        }
 
         def take(split: Split, rows: QuestionRows) -> None:
             question = _plain(rows[0].question_id)
@@ -169,7 +192,9 @@ def trec(out: Path, name: str) -> Iterator[Take]:
             passages = ((row.passage_id, row.label) for row in judged(rows))
             candidates = ((each.candidate_id, each.label) for each in sentences(judged(rows)))
             for kind, labels in (("passages.qrels", passages), ("sentences.qrels", candidates)):
-                writers[split, kind]("".join(f"{question} 0 {_plain(each)} {label}\n" for each, label in labels))
+                writers[split, kind](
+                    "".join(f"{question} 0 {_plain(each)} {label}\n" for each, label in labels)
+                )
 
         yield take
 
@@ -184,5 +209,8 @@ def _line(text: str) -> str:
 def _plain(name: str) -> str:
     """An id that a table can hold. Raises JobError (65) for others."""
     if re.search(r'[\s"]', name) or not name:
-        raise JobError(f"the id {name!r} has white space or quotes, which qrels cannot hold; leave out beir and trec", BAD_DATA)
+        raise JobError(
+            f"the id {name!r} has white space or quotes, which qrels cannot hold; leave out beir and trec",
+            BAD_DATA,
+        )
     return name

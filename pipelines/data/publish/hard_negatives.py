@@ -1,7 +1,9 @@
-"""Hard negatives: windows that begin where the first retrieved passages begin, and hold no correct sentence (WQA §3.3).
+"""Hard negatives: windows that begin where the first retrieved passages begin, and hold no correct sentence
+(WQA §3.3).
 
-So length does not tell them from positives: a window is longer than a passage cut for retrieval, and a model would learn
-that. (Where they begin still could: a negative begins as a retrieved passage does, a positive at any sentence.)
+So length does not tell them from positives: a window is longer than a passage cut for retrieval, and a model
+would learn that. (Where they begin still could: a negative begins as a retrieved passage does, a positive at
+any sentence.)
 """
 
 from __future__ import annotations
@@ -12,7 +14,13 @@ from itertools import chain, islice
 from typing import NamedTuple, TypeAlias
 
 from answermill.indexing.labels.windows import SentenceRun, passage
-from answermill.pipelines.data.publish.cut_documents import ReadDocuments, WindowStart, cut, read_only, windows_at
+from answermill.pipelines.data.publish.cut_documents import (
+    ReadDocuments,
+    WindowStart,
+    cut,
+    read_only,
+    windows_at,
+)
 from answermill.pipelines.data.publish.left_out import Reason
 from answermill.pipelines.data.publish.passage_set import CutDocument, PassageRules, QuestionPassages
 from answermill.pipelines.data.publish.question_splits import QuestionSplits
@@ -45,8 +53,8 @@ def choose(
 ) -> tuple[dict[str, list[WindowStart]], Counter[Reason]]:
     """question_id → where its hard negatives begin, best first; and why others are left out.
 
-    The document of a negative belongs to the split that takes it first. `documents` are those with labels: in no other can a
-    window hold a correct sentence, or be one of the question's own.
+    The document of a negative belongs to the split that takes it first. `documents` are those with labels: in
+    no other can a window hold a correct sentence, or be one of the question's own.
     """
     retrieved = _retrieved(questions, hits)
     starts = {(q, each.start) for q, ranked in retrieved.items() for each in ranked if each.start is not None}
@@ -74,10 +82,13 @@ def choose(
             else:
                 chosen[q].append(each.start)
                 splits.claim(q, [each.start[0]])
+
     return chosen, left_out
 
 
-def _retrieved(questions: Mapping[str, QuestionPassages], hits: ReadHits) -> dict[str, list[RetrievedPassage]]:
+def _retrieved(
+    questions: Mapping[str, QuestionPassages], hits: ReadHits
+) -> dict[str, list[RetrievedPassage]]:
     """question_id → the passages retrieved for it, in any order."""
     retrieved: dict[str, list[RetrievedPassage]] = {q: [] for q in questions}
     for hit in hits(questions.keys()):
@@ -103,12 +114,18 @@ def cut_windows(
     others = read_only({doc_id for doc_id, _ in starts} - documents.keys(), read)
     blocks = iter(lambda: cut(islice(others, _DOCUMENTS_AT_ONCE), sentence_tokens), {})
     passages: dict[WindowStart, Passage] = {}
+
     for block in chain([documents], blocks):
-        passages |= {start: passage(*block[start[0]], run) for start, run in windows_at(starts, block, rules.max_tokens)}
+        passages |= {
+            start: passage(*block[start[0]], run)
+            for start, run in windows_at(starts, block, rules.max_tokens)
+        }
+
     if missing := sorted(starts - passages.keys()):
         raise JobError(
             f"a retrieved passage begins with sentence {missing[0][1]!r}, which is not in the documents "
             f"({len(missing)} such passages); retrieve again from these documents, or give --negatives 0",
             BAD_DATA,
         )
+
     return passages

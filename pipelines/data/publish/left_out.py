@@ -7,7 +7,8 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Reason why a label, a window, a retrieved passage or a candidate is left out; counts have these names."""
+    """Reason why a label, a window, a retrieved passage or a candidate is left out; counts have these
+    names."""
 
     # Labels, of every kind of set.
     NOT_IN_SPLIT_FILE = "not_in_split_file"

@@ -1,4 +1,5 @@
-"""Parts of training data of passages: the rules for it, and a question with its windows and hard negatives."""
+"""Parts of training data of passages: the rules for it, and a question with its windows and hard
+negatives."""
 
 from __future__ import annotations
 
@@ -55,13 +56,17 @@ class QuestionPassages:
     def refusal(self, sentences: Sequence[Sentence]) -> Reason | None:
         """Reason why these sentences are no negative of the question; None if they are one.
 
-        A sentence that nobody judged looks correct if it is so for a question that is nearly the same, or has the text of a
-        correct one.
+        A sentence that nobody judged looks correct if it is so for a question that is nearly the same, or has
+        the text of a correct one.
         """
         if any(sentence.sentence_id in self.correct for sentence in sentences):
             return Reason.CORRECT
         unjudged = (sentence for sentence in sentences if sentence.sentence_id not in self.judged)
-        return Reason.LOOKS_CORRECT if any(self.near.has(s.sentence_id, fold(s.text)) for s in unjudged) else None
+        return (
+            Reason.LOOKS_CORRECT
+            if any(self.near.has(s.sentence_id, fold(s.text)) for s in unjudged)
+            else None
+        )
 
     def rows(self, documents: Mapping[str, CutDocument]) -> Iterator[LabelledPassage]:
         """The windows in reading order, document by document, then the hard negatives by rank."""
@@ -70,7 +75,11 @@ class QuestionPassages:
         yield from (self._row(each, "retrieved") for each in self.negatives)
 
     def _row(self, shown: Passage, source: str) -> LabelledPassage:
-        sentences = tuple(LabelledSentence(s.sentence_id, s.text, int(s.sentence_id in self.correct)) for s in shown.sentences)
+        sentences = tuple(
+            LabelledSentence(s.sentence_id, s.text, int(s.sentence_id in self.correct))
+            for s in shown.sentences
+        )
+
         return LabelledPassage(
             question_id=self.question.question_id,
             question=self.question.text,

@@ -1,7 +1,7 @@
 """Publish: training data of passages in; the data set as others read it, with its card, out.
 
-Out come the forms that were asked for and, written last, README.md: the card, whose head tells `datasets` where the Parquet
-files are. The rows are read once, as a stream.
+Out come the forms that were asked for and, written last, README.md: the card, whose head tells `datasets`
+where the Parquet files are. The rows are read once, as a stream.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ class Counting:
         """Raises JobError (65) if a question comes again."""
         question = rows[0].question_id
         if question in self.split_of:
-            raise JobError(f"question {question!r} is in {split} and in {self.split_of[question]}, or twice", BAD_DATA)
+            raise JobError(
+                f"question {question!r} is in {split} and in {self.split_of[question]}, or twice", BAD_DATA
+            )
+
         self.split_of[question] = split
         self._documents[split].update(row.doc_id for row in rows)
 
@@ -76,6 +79,7 @@ class Counting:
             "sentences_positive": sum(each.label for each in candidates),
             "same_text_as_before": (split, fold(rows[0].question)) == self._text,
         }
+
         self._text = (split, fold(rows[0].question))
         self.counts.update({(split, name): int(n) for name, n in counts.items()})
 
@@ -94,13 +98,14 @@ def publish(
 ) -> Iterator[str]:
     """Write `forms` of the passages in `data` and the card into `out`; yields lines for people.
 
-    Raises JobError: 2 if no form is named, 66 if `data` or what `run` must have is missing, 65 if the files are not those that
-    passages.json counts or those of `run`, 73 if `out` is published already.
+    Raises JobError: 2 if no form is named, 66 if `data` or what `run` must have is missing, 65 if the files
+    are not those that passages.json counts or those of `run`, 73 if `out` is published already.
     """
     if not forms or set(forms) - FORMS.keys():
         raise JobError(f"--forms {' '.join(forms)}: give one or several of {', '.join(FORMS)}", USAGE)
     if (out / CARD).exists():
         raise JobError(f"{out} is published already; name another --out", OUTPUT_EXISTS)
+
     summary = _summary(data)
     origin = None
     if run is not None:
@@ -109,6 +114,7 @@ def publish(
 
     counting, done = Counting(), 0
     questions = sum(summary[f"{name}_questions"] for name in SPLITS)
+
     with ExitStack() as files, progress("publish", questions, lambda: done, what="questions"):
         takers = [files.enter_context(FORMS[form](out, card.name)) for form in dict.fromkeys(forms)]
         for split, rows in read(data):
@@ -120,7 +126,9 @@ def publish(
 
     annotated = _annotated(run, counting.split_of) if run is not None else None
     statistics = counting.statistics(annotated)
-    write_text(out / CARD, card.text(list(dict.fromkeys(forms)), statistics, summary, origin, sha256(data / SUMMARY)))
+    write_text(
+        out / CARD, card.text(list(dict.fromkeys(forms)), statistics, summary, origin, sha256(data / SUMMARY))
+    )
     yield from statistics.lines()
     yield f"written: {out}"
 
@@ -146,25 +154,37 @@ def _summary(data: Path) -> dict[str, Any]:
         counts = {name: summary.get(name) for name in (f"{s}_{what}" for s in SPLITS for what in COUNTED)}
     except FileNotFoundError:
         raise JobError(
-            f"{data / SUMMARY} does not exist; run `answermill passages RUN --out {data}` first", INPUT_MISSING
+            f"{data / SUMMARY} does not exist; run `answermill passages RUN --out {data}` first",
+            INPUT_MISSING,
         ) from None
     except WrongShape as e:
         raise JobError(f"not what `answermill passages` writes: {e}; {AGAIN}", BAD_DATA) from None
+
     for name, count in counts.items():
         if type(count) is not int:
             raise JobError(f"{data / SUMMARY}: {name} is {count!r}, and no count of rows; {AGAIN}", BAD_DATA)
+
     return summary
 
 
 def _check(counting: Counting, summary: Mapping[str, Any], data: Path) -> None:
     """Rows in are those that were written: by questions, passages and positives of each split."""
     for name in SPLITS:
-        counts = {what: counting.counts[name, what] for what in ("questions", "passages", "passages_positive", "retrieved")}
-        in_files = (counts["questions"], counts["passages"] + counts["retrieved"], counts["passages_positive"])
+        counts = {
+            what: counting.counts[name, what]
+            for what in ("questions", "passages", "passages_positive", "retrieved")
+        }
+        in_files = (
+            counts["questions"],
+            counts["passages"] + counts["retrieved"],
+            counts["passages_positive"],
+        )
+
         in_summary = tuple(summary[f"{name}_{what}"] for what in COUNTED)
         if in_files != in_summary:
             raise JobError(
-                f"{data / name}.parquet has {in_files} questions, passages, positives, but {SUMMARY} says {in_summary}; "
+                f"{data / name}.parquet has {in_files} questions, passages, positives, but {SUMMARY} says "
+                f"{in_summary}; "
                 f"{AGAIN}",
                 BAD_DATA,
             )
@@ -188,18 +208,23 @@ def origin_of(run: Path) -> Origin:
     if ingested is None:
         problem = "does not exist or is not complete; --run takes the folder of a run"
         raise JobError(f"{DOCUMENTS.path(run)} {problem}", INPUT_MISSING)
+
     agreement = run / COLLECTED / AGREEMENT
     try:
         agreed = read_json(agreement, dict[str, Any])
     except FileNotFoundError:
         agreed = None
     except WrongShape as e:
-        raise JobError(f"not what `answermill collect` writes: {e}; {COLLECT.maker.again(run)}", BAD_DATA) from None
+        raise JobError(
+            f"not what `answermill collect` writes: {e}; {COLLECT.maker.again(run)}", BAD_DATA
+        ) from None
+
     return Origin(ingested, asked, tasks, agreed)
 
 
 def _annotated(run: Path, split_of: Mapping[str, Split]) -> Counter[tuple[Split, str]] | None:
-    """Sentences that were judged, of the questions of each split: as collected, else as given to propagate."""
+    """Sentences that were judged, of the questions of each split: as collected, else as given to
+    propagate."""
     sentences_judged: Counter[tuple[Split, str]] = Counter()
     for folder in (LABELS, SENTENCE_LABELS):
         manifest = read_manifest(folder.path(run))

@@ -1,8 +1,8 @@
 """The split that each question and each document belongs to, so that no split leaks into another (WQA §3.3).
 
-Questions that one document answers stay together, and so do questions that are nearly the same. Of a document that answers
-neither of two questions only one split has the labels. (By such documents most questions of a crawl hang together; to keep
-those in one split would leave one split.)
+Questions that one document answers stay together, and so do questions that are nearly the same. Of a document
+that answers neither of two questions only one split has the labels. (By such documents most questions of a
+crawl hang together; to keep those in one split would leave one split.)
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.schemas.labels import SentenceLabel
 
 SharedKey: TypeAlias = tuple[str, str]
-"""Something that two questions can share: ('document', doc_id) or ('question', the first of those that are nearly the same)."""
+"""Something that two questions can share: ('document', doc_id) or ('question', the first of those that are
+nearly the same)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +39,19 @@ class SplitRules:
     def __post_init__(self) -> None:
         """Raises JobError (2) if the rules are no rules, as the command line has them."""
         if not 0 < self.similar <= 1:
-            raise JobError(f"--similar {self.similar:g}: give a similarity above 0 and at most 1, e.g. 0.8", USAGE)
+            raise JobError(
+                f"--similar {self.similar:g}: give a similarity above 0 and at most 1, e.g. 0.8", USAGE
+            )
         if len(self.shares) != 3 or not adds_up(self.shares):
             shares = " ".join(f"{share:g}" for share in self.shares)
-            raise JobError(f"--split {shares}: give shares of train, dev and test that add up to 1, e.g. 0.8 0.1 0.1", USAGE)
+            raise JobError(
+                f"--split {shares}: give shares of train, dev and test that add up to 1, e.g. 0.8 0.1 0.1",
+                USAGE,
+            )
 
     def settings(self, drawn: bool) -> dict[str, Any]:
-        """The rules as a summary has them, those of the splits last; without shares if the splits are not `drawn` by them."""
+        """The rules as a summary has them, those of the splits last; without shares if the splits are not
+        `drawn` by them."""
         last = [each.name for each in fields(SplitRules)]
         values = asdict(self) if drawn else asdict(self) | {"shares": None}
         return dict(sorted(values.items(), key=lambda item: item[0] in last))
@@ -89,13 +96,15 @@ class QuestionSplits:
 
     labelled: LabelledQuestions
     near: Mapping[str, str]
-    """question_id → the first of the questions that are nearly the same; only questions with labels and a split."""
+    """question_id → the first of the questions that are nearly the same; only questions with labels and a
+    split."""
     split_of: Mapping[str, Split]
     documents_apart: bool
     owner: dict[SharedKey, Split]
     """The split that alone may have the labels of a document, or of questions that are nearly the same."""
     right: Mapping[str, RightSentences]
-    """The first of questions that are nearly the same → what is right for one of them, labels that are left out too."""
+    """The first of questions that are nearly the same → what is right for one of them, labels that are left
+    out too."""
 
     @classmethod
     def make(cls, labelled: LabelledQuestions, rules: SplitRules) -> QuestionSplits:
@@ -116,6 +125,7 @@ class QuestionSplits:
             if label.label:
                 right[near[label.question_id]].ids.add(label.sentence_id)
                 right[near[label.question_id]].texts.update([fold(label.text)] if label.text else [])
+
         return cls(labelled, near, split_of, apart, owner, dict(right))
 
     def right_for_near(self, question_id: str) -> RightSentences:
@@ -146,7 +156,8 @@ class QuestionSplits:
         return sorted(question_ids, key=lambda q: CLAIMS.index(self.split_of.get(q, CLAIMS[-1])))
 
     def account(self, used: int, counts: Mapping[str, int]) -> Counter[str]:
-        """The counts, and those of the questions, of which `used` are in the set. Raises JobError (65) if none is."""
+        """The counts, and those of the questions, of which `used` are in the set. Raises JobError (65) if
+        none is."""
         if not used:
             raise JobError(f"no label can be used: {json.dumps(counts)}", BAD_DATA)
         labelled = {label.question_id for label in self.labelled.labels}
@@ -162,7 +173,8 @@ class QuestionSplits:
 def _links(
     labels: Iterable[SentenceLabel], near: Mapping[str, str], by_document: Callable[[SentenceLabel], bool]
 ) -> dict[str, set[SharedKey]]:
-    """question_id → its text, or one near it, and the documents of those of its labels that `by_document` selects."""
+    """question_id → its text, or one near it, and the documents of those of its labels that `by_document`
+    selects."""
     links: dict[str, set[SharedKey]] = {}
     for label in labels:
         keys = links.setdefault(label.question_id, {("question", near[label.question_id])})

@@ -1,9 +1,10 @@
-"""Passages: labels of a run's sentences in; training data of passages, in train, dev and test, out (WQA §3.3).
+"""Passages: labels of a run's sentences in; training data of passages, in train, dev and test, out (WQA
+§3.3).
 
-A row is a question and a passage: the windows around the question's labelled sentences, positive if they hold a correct one,
-and hard negatives (`hard_negatives`). Questions that are nearly the same are in one split, and so is a document, unless
-`documents_apart` is off (`question_splits`). The folder holds train.parquet, dev.parquet, test.parquet and, written last,
-passages.json.
+A row is a question and a passage: the windows around the question's labelled sentences, positive if they hold
+a correct one, and hard negatives (`hard_negatives`). Questions that are nearly the same are in one split, and
+so is a document, unless `documents_apart` is off (`question_splits`). The folder holds train.parquet,
+dev.parquet, test.parquet and, written last, passages.json.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ def build(
 ) -> TrainingPassages:
     """Training data of passages; nothing depends on the order of what comes in.
 
-    `documents` is called at most twice; `sentence_tokens` is the limit under which the documents' sentences were cut.
+    `documents` is called at most twice; `sentence_tokens` is the limit under which the documents' sentences
+    were cut.
 
     Raises JobError (65) if no label can be used, or if the hits are not of these documents.
     """
@@ -72,8 +74,12 @@ def build(
     left_out = Counter(reason for reason in refusals if reason is not None)
 
     cut_documents = cut(read_only({label.doc_id for label in usable}, documents), sentence_tokens)
-    numbers = {(doc_id, s.sentence_id): n for doc_id, (_, own) in cut_documents.items() for n, s in enumerate(own)}
-    located = [(label, n) for label in usable if (n := numbers.get((label.doc_id, label.sentence_id))) is not None]
+    numbers = {
+        (doc_id, s.sentence_id): n for doc_id, (_, own) in cut_documents.items() for n, s in enumerate(own)
+    }
+    located = [
+        (label, n) for label in usable if (n := numbers.get((label.doc_id, label.sentence_id))) is not None
+    ]
     if missing := len(usable) - len(located):
         left_out[Reason.UNKNOWN_SENTENCE] = missing
 
@@ -81,18 +87,28 @@ def build(
     copies = sum(_leave_out_copies(question, cut_documents) for question in questions.values())
     questions = {q: question for q, question in questions.items() if question.windows}
     counts = {"labels": len(refusals), "labels_used": len(located), **left_out_counts("labels", left_out)}
-    account = splits.account(len(questions), counts | left_out_counts("windows", {Reason.LOOKS_CORRECT: copies}))
+    account = splits.account(
+        len(questions), counts | left_out_counts("windows", {Reason.LOOKS_CORRECT: copies})
+    )
 
     if rules.negatives:
         starts, left_out = hard_negatives.choose(questions, cut_documents, hits, splits, rules)
         every_start = {start for own_starts in starts.values() for start in own_starts}
         passages = hard_negatives.cut_windows(every_start, cut_documents, documents, rules, sentence_tokens)
+
         for q, question in questions.items():
-            # A window is longer than the passage that was retrieved, and may look correct where that does not.
-            question.negatives = [each for s in starts[q] if not question.refusal((each := passages[s]).sentences)]
+            # A window is longer than the passage that was retrieved, and may look correct where that does
+            # not.
+            question.negatives = [
+                each for s in starts[q] if not question.refusal((each := passages[s]).sentences)
+            ]
             left_out[Reason.LOOKS_CORRECT] += len(starts[q]) - len(question.negatives)
-        account["questions_short_of_negatives"] = sum(len(each.negatives) < rules.negatives for each in questions.values())
+
+        account["questions_short_of_negatives"] = sum(
+            len(each.negatives) < rules.negatives for each in questions.values()
+        )
         account.update(left_out_counts("retrieved", left_out))
+
     return TrainingPassages(tuple(questions.values()), cut_documents, account)
 
 
@@ -102,7 +118,8 @@ def _with_windows(
     documents: Mapping[str, CutDocument],
     rules: PassageRules,
 ) -> dict[str, QuestionPassages]:
-    """question_id → the question with the windows around its labelled sentences, whose numbers in their documents are given."""
+    """question_id → the question with the windows around its labelled sentences, whose numbers in their
+    documents are given."""
     judged: dict[str, set[str]] = defaultdict(set)
     correct: dict[str, set[str]] = defaultdict(set)
     for label in splits.labelled.labels:  # those that are left out too
@@ -126,24 +143,35 @@ def _with_windows(
         runs = windows(n, ends[doc_id].__getitem__, rules.places)
         chosen = choose(runs, n, rules.group, f"{rules.seed}:{q}:{label.sentence_id}")
         questions[q].windows.setdefault(doc_id, set()).update(chosen)
+
     return questions
 
 
 def _leave_out_copies(question: QuestionPassages, documents: Mapping[str, CutDocument]) -> int:
-    """Drop the windows without a correct sentence that may hold one all the same: neither right nor wrong; returns how many."""
-    shown = [(doc_id, run, documents[doc_id][1][slice(*run)]) for doc_id, runs in question.windows.items() for run in runs]
-    copies = [(doc_id, run) for doc_id, run, sentences in shown if question.refusal(sentences) is Reason.LOOKS_CORRECT]
+    """Drop the windows without a correct sentence that may hold one all the same: neither right nor wrong;
+    returns how many."""
+    shown = [
+        (doc_id, run, documents[doc_id][1][slice(*run)])
+        for doc_id, runs in question.windows.items()
+        for run in runs
+    ]
+    copies = [
+        (doc_id, run)
+        for doc_id, run, sentences in shown
+        if question.refusal(sentences) is Reason.LOOKS_CORRECT
+    ]
     for doc_id, run in copies:
         question.windows[doc_id].remove(run)
     question.windows = {doc_id: runs for doc_id, runs in question.windows.items() if runs}
+
     return len(copies)
 
 
 def write_passages(run: Path, out: Path, rules: PassageRules, split_file: Path | None = None) -> str:
     """Build the training data of a run and write the folder; returns the content of its passages.json.
 
-    Raises JobError: 66 if the run lacks a folder or the split file is missing, 65 if one is wrong or no label can be used,
-    73 if `out` is complete already.
+    Raises JobError: 66 if the run lacks a folder or the split file is missing, 65 if one is wrong or no label
+    can be used, 73 if `out` is complete already.
     """
     files = SetFiles(out, "passages", LabelledPassage, _tally)
     files.check_new()
@@ -171,12 +199,15 @@ def write_passages(run: Path, out: Path, rules: PassageRules, split_file: Path |
         "retrieved": retrieved,
     }
     content = rules.settings(drawn=splits is None) | dict(sorted(training.counts.items())) | rows
+
     return files.write_summary({**content, "inputs": digests(folders, {"split_file": split_file})})
 
 
 def ingest_settings(documents: Folder[Document]) -> Ingest:
     """The settings under which `ingest` wrote the documents, from their manifest."""
-    known = {name: value for name, value in documents.manifest.settings.items() if name in Ingest.model_fields}
+    known = {
+        name: value for name, value in documents.manifest.settings.items() if name in Ingest.model_fields
+    }
     return Ingest.model_validate({"input": list(documents.manifest.inputs), **known})
 
 
@@ -184,4 +215,9 @@ def _tally(rows: Sequence[LabelledPassage]) -> dict[str, int]:
     """Counts of a question's rows."""
     positives = sum(row.label for row in rows)
     retrieved = sum(row.source == "retrieved" for row in rows)
-    return {"passages": len(rows), "positives": positives, "negatives": len(rows) - positives, "retrieved": retrieved}
+    return {
+        "passages": len(rows),
+        "positives": positives,
+        "negatives": len(rows) - positives,
+        "retrieved": retrieved,
+    }

@@ -1,4 +1,5 @@
-"""Training data as files: train.parquet, dev.parquet, test.parquet and, written last, a summary of rules, counts and inputs."""
+"""Training data as files: train.parquet, dev.parquet, test.parquet and, written last, a summary of rules,
+counts and inputs."""
 
 from __future__ import annotations
 
@@ -43,13 +44,18 @@ class SetFiles(Generic[R]):
         """Write the rows of `number` questions, each with its split; returns '<split>_<what>' → count."""
         counts = {f"{split}_{what}": 0 for split in SPLITS for what in ("questions", *self.tally([]))}
         done = 0
+
         with ExitStack() as files, progress(self.name, number, lambda: done, what="questions"):
-            writers = {split: files.enter_context(whole_file(self.out / f"{split}.parquet", self.record)) for split in SPLITS}
+            writers = {
+                split: files.enter_context(whole_file(self.out / f"{split}.parquet", self.record))
+                for split in SPLITS
+            }
             for split, rows in questions:
                 writers[split](rows)
                 for what, n in {"questions": 1, **self.tally(rows)}.items():
                     counts[f"{split}_{what}"] += n
                 done += 1
+
         return counts
 
     def write_summary(self, content: Mapping[str, Any]) -> str:

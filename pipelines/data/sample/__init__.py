@@ -1,4 +1,5 @@
-"""A small web of our own writing, with questions and labels: what `answermill` can be tried on without a crawl.
+"""A small web of our own writing, with questions and labels: what `answermill` can be tried on without a
+crawl.
 
 `build.py` makes it from `pages/`, `templates/`, `sites.toml` and `questions.toml`.
 """
@@ -13,7 +14,13 @@ from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
 PLANS = {"default": "job.toml", "full": "full.toml"}
 """Name of a plan → its job file. The full one has PEASI's two stages too."""
 WEIGHTS = ("first", "exits", "last", "extracted")
-FILES = ("web.warc.gz", "questions.jsonl", "labels.tsv", *PLANS.values(), *(f"weights/{name}.json" for name in WEIGHTS))
+FILES = (
+    "web.warc.gz",
+    "questions.jsonl",
+    "labels.tsv",
+    *PLANS.values(),
+    *(f"weights/{name}.json" for name in WEIGHTS),
+)
 
 
 def copy_to(folder: Path) -> Path:

@@ -11,7 +11,8 @@ from answermill.pipelines.specs.rerank import ANSWERS_FILE
 
 
 def best_answers(run: Path, count: int = 3) -> Iterator[str]:
-    """Lines with the answers of the highest scores: question, answer, page; one a page, equal scores in the order asked.
+    """Lines with the answers of the highest scores: question, answer, page; one a page, equal scores in the
+    order asked.
 
     No line if the run has no `answers.jsonl`, which is written by its rerank step.
     """

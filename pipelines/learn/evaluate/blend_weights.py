@@ -1,7 +1,8 @@
 """Weights: a run's scored/ and labels in; weights of its scores, beside what each score is worth alone, out.
 
-For the exits of a cascade there is a table each. A candidate that left at an exit has that exit's score alone, so the model
-scores again, at all its exits, what the stage has read; the texts are those of retrieved/ beside scored/.
+For the exits of a cascade there is a table each. A candidate that left at an exit has that exit's score
+alone, so the model scores again, at all its exits, what the stage has read; the texts are those of retrieved/
+beside scored/.
 """
 
 from __future__ import annotations
@@ -55,13 +56,18 @@ class Fitted:
 
     def _lines(self, fit: Fit) -> Iterator[str]:
         yield (
-            f"{fit.questions:,} questions with a correct candidate among {fit.candidates:,}; {fit.without_answer:,} without "
+            f"{fit.questions:,} questions with a correct candidate among {fit.candidates:,}; "
+            f"{fit.without_answer:,} without "
             f"one, {self.left_out:,} candidates not scored by all stages"
         )
-        yield f"in percent, with the 95 % interval; the blend held out in {fit.folds} folds, penalty {fit.penalty:g}"
+        yield (
+            f"in percent, with the 95 % interval; the blend held out in {fit.folds} folds, penalty "
+            f"{fit.penalty:g}"
+        )
         yield ""
         width = max(len(name) for name in (*fit.weights, f"blend - {fit.best}")) + 2
         yield " " * width + "".join(f"{metric:<24}" for metric in METRICS) + "weight"
+
         for name, weight in fit.weights.items():
             yield f"{name:<{width}}{_cells(fit.alone[name])}{weight:.4f}"
         yield f"{'blend':<{width}}{_cells(fit.blend)}".rstrip()
@@ -69,25 +75,28 @@ class Fitted:
 
 
 def fit_run(scored: Path, labels: Path, names: Sequence[str], options: FitOptions = USUAL_FIT) -> Fitted:
-    """Fit weights of the named scores of a run. The lists are the candidates that all named stages have scored, of the unit
-    in which the plan ends; one that nobody has judged counts as wrong.
+    """Fit weights of the named scores of a run. The lists are the candidates that all named stages have
+    scored, of the unit in which the plan ends; one that nobody has judged counts as wrong.
 
-    Raises JobError: 66 if something is missing, 65 if it is unusable, or has too few questions, 2 for a score that the run
-    does not have or an option out of bounds.
+    Raises JobError: 66 if something is missing, 65 if it is unusable, or has too few questions, 2 for a score
+    that the run does not have or an option out of bounds.
     """
     folder = _opened(scored)
     plan = {key: str(stage["reranker"]) for key, stage in _stages(folder).items()}
     _check_names(names, list(plan), f"no such score in {scored}")
     stages = [name for name in names if name in plan]
     lists, left_out = _lists(folder, stages)
+
     try:
         columns = LabelledColumns.of(*_judged(scored, lists, labels), names)
     except ValueError as e:
         raise JobError(f"{scored}: {e}", USAGE) from e
+
     try:
         fit = fit_columns(columns, options)
     except ValueError as e:
         raise JobError(f"{scored} against {labels}: {e}", BAD_DATA) from e
+
     models = stage_models(plan, folder.manifest.inputs)
     return Fitted(WeightsFile.of([fit], plan, models, code_version()), left_out)
 
@@ -101,28 +110,38 @@ def fit_exits_of(
     *,
     checkpoint: Path | None = None,
 ) -> Fitted:
-    """Fit a table for each exit but the last of stage `key` of a run: of the exit's score and the named ones, which the
-    candidates had when they came to it. The lists are those that the stage has read.
+    """Fit a table for each exit but the last of stage `key` of a run: of the exit's score and the named ones,
+    which the candidates had when they came to it. The lists are those that the stage has read.
 
-    `checkpoint`: the stage's, if it is not where the run's job file named it, from the current folder. Raises JobError as
-    `fit_run`, and if the stage has no exits (2), its checkpoint is another (65), or it or retrieved/ is missing (66).
+    `checkpoint`: the stage's, if it is not where the run's job file named it, from the current folder. Raises
+    JobError as `fit_run`, and if the stage has no exits (2), its checkpoint is another (65), or it or
+    retrieved/ is missing (66).
     """
     folder = _opened(scored)
     stages = _stages(folder)
     if key not in stages:
         raise JobError(f"--exits-of {key}: no such stage in {scored}; known: {', '.join(stages)}", USAGE)
+
     place = list(stages).index(key)
     before, after = list(stages)[:place], list(stages)[place + 1 :]
     others = [name for name in names if name != EXIT]
     _check_names(others, before, f"no score that is known before the exits of {key}")
+
     if not others or len(set(names)) != len(names):
-        raise JobError(f"--names {' '.join(names)}; name at least one score beside {EXIT}, and each once", USAGE)
-    if passages := [name for name in after if find(str(stages[name]["reranker"])).reranker.reads == "passage"]:
         raise JobError(
-            f"--exits-of {key}: stage {passages[0]} after it reads passages, and then not every sentence has its own scores; "
+            f"--names {' '.join(names)}; name at least one score beside {EXIT}, and each once", USAGE
+        )
+
+    if passages := [
+        name for name in after if find(str(stages[name]["reranker"])).reranker.reads == "passage"
+    ]:
+        raise JobError(
+            f"--exits-of {key}: stage {passages[0]} after it reads passages, and then not every sentence "
+            "has its own scores; "
             f"give a run whose plan ends before {passages[0]}",
             USAGE,
         )
+
     model, drop = _model_of(folder, key, stages[key], checkpoint)
     lists, left_out = _lists_read_by(key, before, folder)
     try:
@@ -130,6 +149,7 @@ def fit_exits_of(
         fits = fit_prior(model, *judged, others, drop, options=options)
     except ValueError as e:
         raise JobError(f"{scored} against {labels}: {e}", BAD_DATA) from e
+
     plan = {name: str(stage["reranker"]) for name, stage in stages.items()}
     models = stage_models(plan, folder.manifest.inputs)
     return Fitted(WeightsFile.of(fits, plan, models, code_version(), exit_of=key), left_out)
@@ -159,13 +179,20 @@ def _model_of(
     entry = find(str(stage["reranker"]))
     if not issubclass(entry.settings, ExitStage):
         raise JobError(f"--exits-of {key}: a stage of {entry.name}, which takes no weights at exits", USAGE)
+
     settings = entry.settings.model_validate({**stage, "weights": None, "weights_file": None})
     where = entry.folder(checkpoint or settings.checkpoint)
     if where is None or not where.is_dir():
-        raise JobError(f"--exits-of {key}: no checkpoint {where}; name its folder with --checkpoint", INPUT_MISSING)
+        raise JobError(
+            f"--exits-of {key}: no checkpoint {where}; name its folder with --checkpoint", INPUT_MISSING
+        )
+
     digest = folder.manifest.inputs.get(f"checkpoint of {key}")
     if folder_digest(where) != digest:
-        raise JobError(f"{where}: not the checkpoint that {key} had in {folder.path} ({digest}); give that one", BAD_DATA)
+        raise JobError(
+            f"{where}: not the checkpoint that {key} had in {folder.path} ({digest}); give that one", BAD_DATA
+        )
+
     try:
         resources = Resources(
             settings=settings,
@@ -178,26 +205,35 @@ def _model_of(
         model = entry.load(resources)
     except ValueError as e:
         raise JobError(f"--exits-of {key}: {e}", BAD_DATA) from e
+
     if not isinstance(model, Cascade) or len(model.exits) < 2:
         raise JobError(f"--exits-of {key}: {where} has a single exit, where nobody leaves", USAGE)
+
     return model, settings.drop
 
 
-def _lists_read_by(key: str, before: Sequence[str], folder: Folder[ScoredCandidate]) -> tuple[list[RankedList], int]:
-    """The lists of sentences as they came to a stage, with their passages and the scores that they had, and how many
-    sentences did not come to it."""
+def _lists_read_by(
+    key: str, before: Sequence[str], folder: Folder[ScoredCandidate]
+) -> tuple[list[RankedList], int]:
+    """The lists of sentences as they came to a stage, with their passages and the scores that they had, and
+    how many sentences did not come to it."""
     retrieved = RETRIEVED.path(folder.run)
     if not retrieved.is_dir():
-        raise JobError(f"{folder.path}: no {retrieved} beside it, which has the texts; give the whole run", INPUT_MISSING)
+        raise JobError(
+            f"{folder.path}: no {retrieved} beside it, which has the texts; give the whole run", INPUT_MISSING
+        )
+
     hits = Folder.open(retrieved, RETRIEVED)
     if hits.digest() != folder.manifest.inputs[RETRIEVED.name]:
         raise JobError(f"{retrieved} is not what {folder.path} was ranked from; rank it again", BAD_DATA)
+
     lists, left_out = [], 0
     passages = groupby(hits.read(), key=lambda hit: hit.question_id)
     for question_id, group in groupby(folder.read(), key=lambda row: row.question_id):
         of_question = next(of_list for asked, of_list in passages if asked == question_id)
         hit_of = {hit.passage.passage_id: hit for hit in of_question}
         came = []
+
         for row in group:
             if row.unit != "sentence":
                 continue
@@ -208,49 +244,81 @@ def _lists_read_by(key: str, before: Sequence[str], folder: Folder[ScoredCandida
             sentence = next(each for each in hit.passage.sentences if each.sentence_id == row.candidate_id)
             known = tuple(score for score in row.stages if score.stage in before)
             came.append(Candidate(hit, sentence, row.position, known))
+
         came.sort(key=lambda c: (c.stages[-1].rank if c.stages else 0, c.position))
         question = next(iter(hit_of.values())).question
         lists.append(RankedList(Question(question_id, question), tuple(came)))
+
     return lists, left_out
 
 
 def _lists(folder: Folder[ScoredCandidate], stages: Sequence[str]) -> tuple[list[RankedList], int]:
-    """The lists of a run, of what all these stages have scored, and how many candidates were left out for that."""
+    """The lists of a run, of what all these stages have scored, and how many candidates were left out for
+    that."""
     lists, left_out = [], 0
     for _, group in groupby(folder.read(), key=lambda row: row.question_id):
         rows = list(group)
         unit = answer_unit((row.unit, row.rank) for row in rows)
         of_unit = [row for row in rows if row.unit == unit]
-        scored = [row for row in of_unit if {score.stage for score in row.stages if score.rank is not None}.issuperset(stages)]
+        scored = [
+            row
+            for row in of_unit
+            if {score.stage for score in row.stages if score.rank is not None}.issuperset(stages)
+        ]
         left_out += len(of_unit) - len(scored)
-        lists.append(RankedList(Question(rows[0].question_id, rows[0].question), tuple(_candidate(row) for row in scored)))
+
+        lists.append(
+            RankedList(
+                Question(rows[0].question_id, rows[0].question), tuple(_candidate(row) for row in scored)
+            )
+        )
+
     return lists, left_out
 
 
 def _candidate(row: ScoredCandidate) -> Candidate:
-    """A row as the candidate that it was, as far as weights are concerned: its id, its scores and its ranks."""
+    """A row as the candidate that it was, as far as weights are concerned: its id, its scores and its
+    ranks."""
     passage = Passage(row.candidate_id, row.doc_id, row.url, row.title, row.start, row.end, row.text, ())
-    ranks = (row.retrieved_rank, row.fused_score, row.bm25_score, row.bm25_rank, row.dense_score, row.dense_rank)
+    ranks = (
+        row.retrieved_rank,
+        row.fused_score,
+        row.bm25_score,
+        row.bm25_rank,
+        row.dense_score,
+        row.dense_rank,
+    )
     return Candidate(Hit(row.question_id, row.question, *ranks, passage), None, row.position, row.stages)
 
 
-def _judged(scored: Path, lists: Sequence[RankedList], labels: Path) -> tuple[list[RankedList], list[list[int]]]:
-    """The lists of the questions that have labels, joined as `evaluate` joins them, and each candidate's label."""
+def _judged(
+    scored: Path, lists: Sequence[RankedList], labels: Path
+) -> tuple[list[RankedList], list[list[int]]]:
+    """The lists of the questions that have labels, joined as `evaluate` joins them, and each candidate's
+    label."""
     rows: list[Value] = []
     for ranked in lists:
         for candidate in ranked.candidates:
             rows.append((len(rows), ranked.question.question_id, candidate.candidate_id, float(len(rows))))
+
     joined = join(CandidateValues.from_rows(scored, rows), read_labels(labels))
     ranked_rows = joined.judged.pick(joined.judged.ranked)
     label = dict(zip(ranked_rows.score.astype(np.int64).tolist(), ranked_rows.label.tolist(), strict=True))
     known = set(joined.question_ids)
     of_lists: list[list[int]] = []
     number = 0
+
     for ranked in lists:
         size = len(ranked.candidates)
         of_lists.append([label.get(n, 0) for n in range(number, number + size)])
         number += size
-    pairs = [(ranked, of_list) for ranked, of_list in zip(lists, of_lists, strict=True) if ranked.question.question_id in known]
+
+    pairs = [
+        (ranked, of_list)
+        for ranked, of_list in zip(lists, of_lists, strict=True)
+        if ranked.question.question_id in known
+    ]
+
     return [ranked for ranked, _ in pairs], [of_list for _, of_list in pairs]
 
 

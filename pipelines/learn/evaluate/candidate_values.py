@@ -45,7 +45,9 @@ class CandidateValues:
         confidence = np.array([sure or 0.0 for sure in rest[0]], np.float64) if rest else None
         is_answer = np.array([sure is not None for sure in rest[0]], np.bool_) if rest else None
         files = ((path, len(number)),)
-        return cls(*ids, np.array(values, np.float64), np.array(number, np.int64), files, confidence, is_answer)
+        return cls(
+            *ids, np.array(values, np.float64), np.array(number, np.int64), files, confidence, is_answer
+        )
 
     def __len__(self) -> int:
         return len(self.value)
@@ -68,12 +70,16 @@ def number_of(path: Path, line: int, what: str, text: str) -> float:
 def read_parquet(path: Path, value: str) -> CandidateValues:
     """A Parquet file with question_id, an id of the candidate, and the column `value`.
 
-    Raises JobError (65) if a column is missing, a cell is null or of another type, or the file is not readable as Parquet.
+    Raises JobError (65) if a column is missing, a cell is null or of another type, or the file is not
+    readable as Parquet.
     """
     try:
         with open_parquet(fetch(path)) as file:
             names = file.schema_arrow.names
-            ids = next((n for n in ("candidate_id", "sentence_id", "passage_id", "doc_id") if n in names), "candidate_id")
+            ids = next(
+                (n for n in ("candidate_id", "sentence_id", "passage_id", "doc_id") if n in names),
+                "candidate_id",
+            )
             columns = ("question_id", ids, value)
             if missing := [n for n in columns if n not in names]:
                 raise JobError(f"{path}: no column {', '.join(missing)}; it has {', '.join(names)}", BAD_DATA)
@@ -81,14 +87,21 @@ def read_parquet(path: Path, value: str) -> CandidateValues:
             table.validate(full=True)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as e:
         raise JobError(f"{path}: not readable as Parquet: {e}", BAD_DATA) from e
+
     for name in columns:
         for n in np.flatnonzero(table.column(name).is_null().to_numpy())[:1]:
             raise JobError(f"{path}, row {n}: null where {', '.join(columns)} are needed", BAD_DATA)
+
     try:
         types = (pa.string(), pa.string(), pa.float64())
-        arrays = [table.column(name).cast(kind).combine_chunks() for name, kind in zip(columns, types, strict=True)]
+        arrays = [
+            table.column(name).cast(kind).combine_chunks() for name, kind in zip(columns, types, strict=True)
+        ]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
         raise JobError(f"{path}: {value} is no number, or an id no text: {e}", BAD_DATA) from e
+
     question_id, candidate_id, values = arrays
     numbers = np.arange(len(table), dtype=np.int64)
-    return CandidateValues(question_id, candidate_id, values.to_numpy(zero_copy_only=False), numbers, ((path, len(table)),))
+    return CandidateValues(
+        question_id, candidate_id, values.to_numpy(zero_copy_only=False), numbers, ((path, len(table)),)
+    )

@@ -1,4 +1,5 @@
-"""Compare: two evaluations of the same questions in; differences with their uncertainty, and flipped questions, out."""
+"""Compare: two evaluations of the same questions in; differences with their uncertainty, and flipped
+questions, out."""
 
 from __future__ import annotations
 
@@ -51,21 +52,28 @@ class Compared:
         """The table for people, with at most `show` gained and `show` lost questions; metrics in percent."""
         yield f"A = {self.a}"
         yield f"B = {self.b}"
-        what = "B - A with its 95 % bootstrap interval; p of a paired randomisation test, and Wilcoxon's; Spearman's ρ"
+        what = (
+            "B - A with its 95 % bootstrap interval; p of a paired randomisation test, and Wilcoxon's; "
+            "Spearman's ρ"
+        )
         yield f"protocol {self.protocol}, {self.questions:,} questions; {what}"
         yield ""
         heads = ("A", "B", "B - A", "from", "to", "p", "wins", "ties", "losses", "Wilcoxon", "ρ", "p of ρ")
         yield f"{'metric':<10}" + "".join(f"{head:>9}" for head in heads)
+
         for metric, c in self.metrics.items():
             cells = [f"{100 * v:>9.2f}" for v in (c.a, c.b, c.difference, c.low, c.high)]
             counts = f"{c.wins:>9,}{c.ties:>9,}{c.losses:>9,}"
             others = f"{c.wilcoxon_p:>9.4f}{_or_none(c.spearman)}{_or_none(c.spearman_p)}"
             yield f"{metric:<10}" + "".join(cells) + f"{c.p:>9.4f}{counts}{others}"
+
         for gained, what in ((False, "lost"), (True, "gained")):
             flips = [flip for flip in self.flips if flip.gained is gained]
             if flips:
                 yield ""
-                yield f"{len(flips):,} questions {what} at {FLIPS_BY}" + (f", the first {show}:" if len(flips) > show else ":")
+                yield f"{len(flips):,} questions {what} at {FLIPS_BY}" + (
+                    f", the first {show}:" if len(flips) > show else ":"
+                )
                 for flip in flips[:show]:
                     yield f"  {100 * flip.a:6.1f} → {100 * flip.b:5.1f}  {flip.question_id}  {flip.question}"
 
@@ -82,7 +90,8 @@ class Compared:
         write_text(file, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
 
     def worse_by(self, metric: str) -> float:
-        """How much B is worse than A, 0 to 1; negative where it is better. Raises JobError (2) where it was not measured."""
+        """How much B is worse than A, 0 to 1; negative where it is better. Raises JobError (2) where it was
+        not measured."""
         if metric not in self.metrics:
             raise JobError(f"{metric} was not measured; measured: {', '.join(self.metrics)}", USAGE)
         return -self.metrics[metric].difference
@@ -100,27 +109,35 @@ def compare_files(
 ) -> Compared:
     """Compare what `answermill evaluate --questions` wrote, or, with `labels`, whatever it evaluates.
 
-    Raises JobError: 65 where A and B are not of the same questions, protocol and metrics; else as `evaluate` does.
+    Raises JobError: 65 where A and B are not of the same questions, protocol and metrics; else as `evaluate`
+    does.
     """
     sides = [_questions(side, labels, protocol, metrics) for side in (a, b)]
     keys_a, keys_b = ({(row.metric, row.question_id) for row in rows} for rows in sides)
     if odd := sorted(keys_a ^ keys_b):
         where = a if odd[0] in keys_a else b
         raise JobError(
-            f"{a} and {b} are not of the same questions and metrics: {len(odd)} differ, e.g. {odd[0][0]} of question "
+            f"{a} and {b} are not of the same questions and metrics: {len(odd)} differ, e.g. {odd[0][0]} of "
+            "question "
             f"{odd[0][1]} is in {where} alone",
             BAD_DATA,
         )
+
     protocols = {row.protocol for rows in sides for row in rows}
     if len(protocols) > 1:
         raise JobError(f"{a} and {b} are of different protocols: {', '.join(sorted(protocols))}", BAD_DATA)
 
     values_a, values_b = map(_by_metric, sides)
-    compared = {metric: compare_shared(values, values_b[metric], rounds, seed) for metric, values in values_a.items()}
+    compared = {
+        metric: compare_shared(values, values_b[metric], rounds, seed) for metric, values in values_a.items()
+    }
     p1_a, p1_b = values_a.get(FLIPS_BY, {}), values_b.get(FLIPS_BY, {})
     texts = {row.question_id: row.question for row in sides[0]}
-    flips = [Flip(question, texts[question], p1_a[question], p1_b[question]) for question in moved(p1_a, p1_b)]
+    flips = [
+        Flip(question, texts[question], p1_a[question], p1_b[question]) for question in moved(p1_a, p1_b)
+    ]
     flips.sort(key=lambda flip: (flip.gained, -abs(flip.b - flip.a), flip.question_id))
+
     return Compared(a, b, protocols.pop(), len(texts), compared, tuple(flips))
 
 
@@ -136,7 +153,9 @@ def _or_none(value: float | None) -> str:
     return f"{'-':>9}" if value is None else f"{value:>9.4f}"
 
 
-def _questions(side: str, labels: Path | None, protocol: Protocol, metrics: Sequence[str]) -> Sequence[QuestionScore]:
+def _questions(
+    side: str, labels: Path | None, protocol: Protocol, metrics: Sequence[str]
+) -> Sequence[QuestionScore]:
     path = as_path(side)
     if path.name.endswith(".parquet") and path.is_file():
         try:
@@ -150,6 +169,11 @@ def _questions(side: str, labels: Path | None, protocol: Protocol, metrics: Sequ
             raise JobError(f"{path}: no question in it", BAD_DATA)
         if is_ours:
             return rows
+
     if labels is None:
-        raise JobError(f"{side} is not what `answermill evaluate --questions` writes; give --labels to evaluate it", USAGE)
+        raise JobError(
+            f"{side} is not what `answermill evaluate --questions` writes; give --labels to evaluate it",
+            USAGE,
+        )
+
     return evaluate(side, labels, protocol=protocol, metrics=metrics).questions

@@ -1,4 +1,5 @@
-"""Ensemble and agreement: a table of several models' scores and labels in; weights, or the matrix of MHS' Fig. 3, out."""
+"""Ensemble and agreement: a table of several models' scores and labels in; weights, or the matrix of MHS'
+Fig. 3, out."""
 
 from __future__ import annotations
 
@@ -23,28 +24,38 @@ from answermill.ranking.evaluation.metrics import Protocol, check_metric
 
 
 def side_by_side(scores: Path, stages: Sequence[str], labels: Path) -> tuple[Scored, int]:
-    """The labelled candidates in the order of the scores, and how many of them not every stage has scored: theirs are NaN.
+    """The labelled candidates in the order of the scores, and how many of them not every stage has scored:
+    theirs are NaN.
 
-    Raises JobError: 2 where a stage is named twice, 65 where no candidate is left; else as `read_scores` and `read_labels` do.
+    Raises JobError: 2 where a stage is named twice, 65 where no candidate is left; else as `read_scores` and
+    `read_labels` do.
     """
     if len(set(stages)) != len(stages):
         raise JobError(f"a stage is named twice: {', '.join(stages)}", USAGE)
+
     known = read_labels(labels).values
     columns: list[dict[tuple[str, str], float]] = []
     for stage in stages:
         rows = read_scores(scores, stage)
         pairs = zip(rows.question_id.to_pylist(), rows.candidate_id.to_pylist(), strict=True)
         columns.append(dict(zip(pairs, rows.value.tolist(), strict=True)))
+
     label: dict[tuple[str, str], float] = {}
-    for *pair, value in zip(known.question_id.to_pylist(), known.candidate_id.to_pylist(), known.value.tolist(), strict=True):
+    for *pair, value in zip(
+        known.question_id.to_pylist(), known.candidate_id.to_pylist(), known.value.tolist(), strict=True
+    ):
         if label.setdefault((pair[0], pair[1]), value) != value:
             raise JobError(f"{labels}: candidate {pair[1]} of question {pair[0]} has two labels", BAD_DATA)
+
     places = {pair: place for place, pair in enumerate(columns[0])}
     ids = sorted(label, key=lambda pair: places.get(pair, len(places)))
     values = np.array([[column.get(pair, np.nan) for column in columns] for pair in ids], np.float64)
     missing = int(np.isnan(values).any(1).sum())
     if missing == len(ids):
-        raise JobError(f"{scores}: no candidate of {labels} has a score of all of {', '.join(stages)}", BAD_DATA)
+        raise JobError(
+            f"{scores}: no candidate of {labels} has a score of all of {', '.join(stages)}", BAD_DATA
+        )
+
     numbers: dict[str, int] = {}
     question = np.array([numbers.setdefault(q, len(numbers)) for q, _ in ids], np.int64)
     return Scored(question, np.array([label[pair] for pair in ids], np.int64), values), missing
@@ -66,17 +77,28 @@ class Ensemble:
     @property
     def by(self) -> str:
         """What `answermill evaluate --by` reads."""
-        return " + ".join(f"{weight:g} * {stage}" for weight, stage in zip(self.weights, self.stages, strict=True) if weight)
+        return " + ".join(
+            f"{weight:g} * {stage}" for weight, stage in zip(self.weights, self.stages, strict=True) if weight
+        )
 
     def lines(self) -> Iterator[str]:
-        yield f"{self.questions:,} questions, {self.metric} in percent; {self.missing:,} labelled candidates not scored by all"
+        yield (
+            f"{self.questions:,} questions, {self.metric} in percent; {self.missing:,} labelled candidates "
+            "not scored by all"
+        )
         for stage, value in zip(self.stages, self.alone, strict=True):
             yield f"{100 * value:>8.2f}  {stage}"
         yield f"{100 * self.even:>8.2f}  all alike"
         yield f"{100 * self.value:>8.2f}  --by {self.by!r}"
 
     def write(self, file: Path) -> None:
-        values = {"stages": self.stages, "weights": self.weights, "by": self.by, "metric": self.metric, "dev": self.value}
+        values = {
+            "stages": self.stages,
+            "weights": self.weights,
+            "by": self.by,
+            "metric": self.metric,
+            "dev": self.value,
+        }
         values |= {"dev_all_alike": self.even, "dev_alone": self.alone, "questions": self.questions}
         write_text(file, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
 
@@ -95,14 +117,18 @@ class WeightTuning:
 
 
 def tune_ensemble(scores: Path, labels: Path, stages: Sequence[str], tuning: WeightTuning) -> Ensemble:
-    """Weights by the whole grid, or by trials of Optuna. Raises JobError: 69 where that is needed and missing."""
+    """Weights by the whole grid, or by trials of Optuna. Raises JobError: 69 where that is needed and
+    missing."""
     metric, protocol, parts, trials = tuning.metric, tuning.protocol, tuning.parts, tuning.trials
     try:
         check_metric(metric)
     except ValueError as e:
         raise JobError(str(e), USAGE) from e
+
     if len(stages) < 2 or parts < 1:
-        raise JobError(f"{len(stages)} stages and {parts} parts; give at least two --stages and one part", USAGE)
+        raise JobError(
+            f"{len(stages)} stages and {parts} parts; give at least two --stages and one part", USAGE
+        )
 
     scored, missing = side_by_side(scores, stages, labels)
     questions = scored.kept(protocol)
@@ -129,12 +155,15 @@ def tune_ensemble(scores: Path, labels: Path, stages: Sequence[str], tuning: Wei
     return Ensemble(tuple(stages), metric, weights, value, even, alone, questions, missing)
 
 
-def _sampled(scored: Scored, tuning: WeightTuning, on_trial: Callable[[], object]) -> tuple[tuple[float, ...], float]:
+def _sampled(
+    scored: Scored, tuning: WeightTuning, on_trial: Callable[[], object]
+) -> tuple[tuple[float, ...], float]:
     """The best weights of `trials`, and their value."""
     try:
         optuna: Any = importlib.import_module("optuna")
     except ImportError:
         raise JobError("--trials needs Optuna: pip install 'answermill[ensemble]'", UNAVAILABLE) from None
+
     models = scored.scores.shape[1]
 
     def weights_of(drawn: Sequence[float]) -> tuple[float, ...]:

@@ -1,7 +1,7 @@
 """Evaluate: scores and labels in; a table, JSON and one row per question and metric out.
 
-The scores are those of a file or folder, or of a ranker by name that is run over an AS2 data set; both go through the same join
-and the same metrics.
+The scores are those of a file or folder, or of a ranker by name that is run over an AS2 data set; both go
+through the same join and the same metrics.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ RISKS = (5, 10, 20)
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Scores measured under one protocol. All counts but `dropped` are of the questions kept; metrics are means, 0 to 1."""
+    """Scores measured under one protocol. All counts but `dropped` are of the questions kept; metrics are
+    means, 0 to 1."""
 
     scores: str
     labels: str
@@ -83,16 +84,19 @@ class Evaluation:
             "candidates_missing": self.missing,
             "candidates_missing_correct": self.missing_correct,
         }
+
         flat |= {f"unjudged@{depth}": share for depth, share in self.unjudged.items()}
         for metric, values in self.means.items():
             names = (metric, f"{metric}_worst", f"{metric}_best", f"{metric}_condensed")
             flat |= dict(zip(names, values, strict=True))
+
         if self.curve:
             flat |= {"questions_all": self.curve.questions, "questions_answered": len(self.curve.running)}
             flat |= {"accuracy_answered": float(self.curve.accuracy[-1]), "aurc": self.curve.aurc}
             for risk in RISKS:
                 flat[f"coverage_at_risk_{risk}pct"] = self.curve.coverage_at(risk / 100)
                 flat[f"confidence_at_risk_{risk}pct"] = self.curve.confidence_at(risk / 100)
+
         return flat
 
     def lines(self) -> Iterator[str]:
@@ -106,7 +110,10 @@ class Evaluation:
         questions = meaning.get(
             self.protocol, "as the field's posted code: same text is one question, ties fall to the correct"
         )
-        yield f"protocol {self.protocol} ({questions}): {self.kept:,} questions kept, {self.dropped:,} dropped"
+        yield (
+            f"protocol {self.protocol} ({questions}): {self.kept:,} questions kept, {self.dropped:,} dropped"
+        )
+
         if self.unknown_questions:
             yield f"{self.unknown_questions:,} questions of the scores have no label and are left out"
         if self.empty_questions:
@@ -114,27 +121,43 @@ class Evaluation:
         if self.missing:
             correct = f"{self.missing_correct:,} of them correct"
             yield f"{self.missing:,} judged candidates have no score, {correct}: they count as not found"
+
         if self.unjudged["all"]:
-            shares = ", ".join(f"{100 * share:.1f} % @{depth}" for depth, share in self.unjudged.items() if depth != "all")
+            shares = ", ".join(
+                f"{100 * share:.1f} % @{depth}" for depth, share in self.unjudged.items() if depth != "all"
+            )
             whole = f"{100 * self.unjudged['all']:.1f} % of {self.candidates:,} candidates"
             yield f"unjudged: {whole}, {shares}; they count as wrong, and are left out under 'judged only'"
+
         yield ""
         heads = ["worst tie", "best tie"] + ["judged only"] * bool(self.unjudged["all"])
         yield f"{'metric':<10}{'value':>8}" + "".join(f"{head:>13}" for head in heads)
         for metric, values in self.means.items():
             rest = values[1 : len(heads) + 1]
             yield f"{metric:<10}{100 * values[0]:>8.2f}" + "".join(f"{100 * v:>13.2f}" for v in rest)
+
         if self.curve:
             yield ""
-            right = f"{len(self.curve.running):,} answered, {100 * self.curve.accuracy[-1]:.2f} % of them right"
-            yield f"all {self.curve.questions:,} questions: {right}; the most confident first, AURC {self.curve.aurc:.4f}"
+            right = (
+                f"{len(self.curve.running):,} answered, {100 * self.curve.accuracy[-1]:.2f} % of them right"
+            )
+            yield (
+                f"all {self.curve.questions:,} questions: {right}; the most confident first, AURC "
+                f"{self.curve.aurc:.4f}"
+            )
             for risk in RISKS:
                 least = self.curve.confidence_at(risk / 100)
                 which = "none" if least is None else f"those with a score of at least {least:g}"
-                yield f"at most {risk:>2} % wrong: {100 * self.curve.coverage_at(risk / 100):>6.2f} % answered, {which}"
+                yield (
+                    f"at most {risk:>2} % wrong: {100 * self.curve.coverage_at(risk / 100):>6.2f} % "
+                    f"answered, {which}"
+                )
 
-    def write(self, json_file: Path | None, questions_file: Path | None, coverage_files: Sequence[Path] = ()) -> None:
-        """Write the summary as JSON, the questions as Parquet and the curve as plots, each if a file is named."""
+    def write(
+        self, json_file: Path | None, questions_file: Path | None, coverage_files: Sequence[Path] = ()
+    ) -> None:
+        """Write the summary as JSON, the questions as Parquet and the curve as plots, each if a file is
+        named."""
         if json_file:
             write_text(json_file, json.dumps(self.summary(), indent=1, ensure_ascii=False) + "\n")
         if questions_file:
@@ -162,27 +185,33 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate scores against labels; with `coverage`, the risk-coverage curve too.
 
-    `scores` is a file or folder (`by`: see `read_scores`), or the name of a ranker that ranks the data set `labels`, with the
-    options `ranker`. `form` is that of a data set whose form is not recognised. Candidates that a reranker drops are not found.
-    Raises JobError: 2 on an unknown protocol or metric, 65 and 66 as the readers do, 78 if a reranker cannot be loaded.
+    `scores` is a file or folder (`by`: see `read_scores`), or the name of a ranker that ranks the data set
+    `labels`, with the options `ranker`. `form` is that of a data set whose form is not recognised. Candidates
+    that a reranker drops are not found. Raises JobError: 2 on an unknown protocol or metric, 65 and 66 as the
+    readers do, 78 if a reranker cannot be loaded.
     """
     if protocol not in PROTOCOLS:
         raise JobError(f"unknown protocol {protocol!r}; known: {', '.join(PROTOCOLS)}", USAGE)
+
     try:
         for metric in metrics:
             check_metric(metric)
     except ValueError as e:
         raise JobError(str(e), USAGE) from e
+
     reference = read_labels(labels, form)
     if is_ranker(scores, ranker):
         if not reference.closed:
-            raise JobError(f"{scores} needs texts to rank; give an AS2 data set as --labels, not {labels}", BAD_DATA)
+            raise JobError(
+                f"{scores} needs texts to rank; give an AS2 data set as --labels, not {labels}", BAD_DATA
+            )
         ranked = Counted(rank(scores, labels, form, ranker))
         with progress("evaluate", len(reference.questions), lambda: ranked.questions, what="questions"):
             values = CandidateValues.from_rows(labels, ranked)
     else:
         _check_no_ranker_options(scores, ranker)
         values = read_scores(as_path(scores), by)
+
     joined = join(values, reference)
     name = " ".join([scores, *ranker.settings]) if by == FINAL else f"{scores} by {by}"
     result = _evaluation(name, str(labels), joined, protocol, metrics)
@@ -190,7 +219,8 @@ def evaluate(
 
 
 class Counted:
-    """A ranker's rows as they come, and of how many questions there have been rows: those of one follow each other."""
+    """A ranker's rows as they come, and of how many questions there have been rows: those of one follow each
+    other."""
 
     def __init__(self, rows: Iterable[SureValue]) -> None:
         self._rows, self.questions = rows, 0
@@ -207,27 +237,42 @@ def _check_no_ranker_options(scores: str, options: RankOptions) -> None:
     if options.checkpoint is not None:
         written.append(f"--checkpoint {options.checkpoint}")
     if written:
-        raise JobError(f"{written[0]} is for a reranker by name, and {scores} is a file or folder; leave it out", USAGE)
+        raise JobError(
+            f"{written[0]} is for a reranker by name, and {scores} is a file or folder; leave it out", USAGE
+        )
 
 
 def _curve(scores: str, joined: Joined) -> RiskCoverage:
-    """The answer to a question is its first candidate, right if that is correct; without a ranked one there is no answer."""
+    """The answer to a question is its first candidate, right if that is correct; without a ranked one there
+    is no answer."""
     try:
         return risk_coverage(*first_answers(joined.judged, joined.confidence, joined.is_answer))
     except ValueError as e:
         raise JobError(f"{scores}: {e}", BAD_DATA) from e
 
 
-def _evaluation(scores: str, labels: str, joined: Joined, protocol: Protocol, metrics: Sequence[str]) -> Evaluation:
+def _evaluation(
+    scores: str, labels: str, joined: Joined, protocol: Protocol, metrics: Sequence[str]
+) -> Evaluation:
     judged, ids, texts = joined.judged, joined.question_ids, joined.texts
     if protocol == "compat":
         groups: dict[str, int] = {}
-        numbers = np.array([groups.setdefault(text or ids[n], len(groups)) for n, text in enumerate(texts)], np.int64)
+        numbers = np.array(
+            [groups.setdefault(text or ids[n], len(groups)) for n, text in enumerate(texts)], np.int64
+        )
         firsts = np.unique(numbers, return_index=True)[1]
-        judged, ids, texts = judged.regrouped(numbers), tuple(ids[n] for n in firsts), tuple(texts[n] for n in firsts)
+        judged, ids, texts = (
+            judged.regrouped(numbers),
+            tuple(ids[n] for n in firsts),
+            tuple(texts[n] for n in firsts),
+        )
+
     kept = judged.kept(protocol)
     if not kept.any():
-        raise JobError(f"protocol {protocol} keeps none of the {judged.questions} questions of {labels}", BAD_DATA)
+        raise JobError(
+            f"protocol {protocol} keeps none of the {judged.questions} questions of {labels}", BAD_DATA
+        )
+
     counts = kept[judged.question]  # [candidates]
     ranked, correct = judged.count(judged.ranked), judged.count(judged.label > 0)
     missing = counts & ~judged.ranked
@@ -235,6 +280,7 @@ def _evaluation(scores: str, labels: str, joined: Joined, protocol: Protocol, me
     labels_ranked = judged.label[counts & judged.ranked]
     unjudged["all"] = float((labels_ranked == UNJUDGED).mean()) if len(labels_ranked) else 0.0
     columns = _columns(judged, protocol, metrics)
+
     return Evaluation(
         scores=scores,
         labels=labels,
@@ -247,7 +293,10 @@ def _evaluation(scores: str, labels: str, joined: Joined, protocol: Protocol, me
         missing=int(missing.sum()),
         missing_correct=int((missing & (judged.label > 0)).sum()),
         unjudged=unjudged,
-        means={metric: cast(Means, tuple(float(v[kept].mean()) for v in values)) for metric, values in columns.items()},
+        means={
+            metric: cast(Means, tuple(float(v[kept].mean()) for v in values))
+            for metric, values in columns.items()
+        },
         questions=tuple(
             QuestionScore(
                 question_id=ids[n],
@@ -267,8 +316,11 @@ def _evaluation(scores: str, labels: str, joined: Joined, protocol: Protocol, me
     )
 
 
-def _columns(judged: Judged, protocol: Protocol, metrics: Sequence[str]) -> dict[str, tuple[Floats, Floats, Floats, Floats]]:
-    """Metric → (value, worst, best, condensed), [questions] each; under compat the value is the best order's."""
+def _columns(
+    judged: Judged, protocol: Protocol, metrics: Sequence[str]
+) -> dict[str, tuple[Floats, Floats, Floats, Floats]]:
+    """Metric → (value, worst, best, condensed), [questions] each; under compat the value is the best
+    order's."""
     values = measure(judged, metrics)
     condensed = measure(judged.condensed(), metrics) if (judged.label == UNJUDGED).any() else values
 

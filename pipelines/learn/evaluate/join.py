@@ -17,7 +17,8 @@ from answermill.ranking.evaluation.metrics import UNJUDGED, Judged
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The questions that have labels, in the labels' order, with all their judged and all their ranked candidates."""
+    """The questions that have labels, in the labels' order, with all their judged and all their ranked
+    candidates."""
 
     question_ids: tuple[str, ...]
     texts: tuple[str, ...]
@@ -32,8 +33,9 @@ class Joined:
 
 
 def join(scores: CandidateValues, labels: ReferenceLabels) -> Joined:
-    """Raises JobError (65), with file and line, on a score or confidence that is not finite, a candidate that comes twice, or
-    an id that a closed data set does not have; and if no question of the scores has a label, or there is no score at all."""
+    """Raises JobError (65), with file and line, on a score or confidence that is not finite, a candidate that
+    comes twice, or an id that a closed data set does not have; and if no question of the scores has a label,
+    or there is no score at all."""
     question_ids, label_question, score_question = _number(labels.values.question_id, scores.question_id)
     names, label_candidate, score_candidate = _number(labels.values.candidate_id, scores.candidate_id)
     keys, label = _unique_labels(labels.values, label_question * len(names) + label_candidate)
@@ -44,10 +46,16 @@ def join(scores: CandidateValues, labels: ReferenceLabels) -> Joined:
     known = keys[place] == key
     _check_scores(scores, key, known if labels.closed else None, labels.source)
     labelled = score_question < questions
+
     if not labelled.any():
         count = len(set(score_question.tolist()))
-        problem = f"none of its {count} questions has a label in {labels.source}" if len(scores) else "no score in it"
+        problem = (
+            f"none of its {count} questions has a label in {labels.source}"
+            if len(scores)
+            else "no score in it"
+        )
         raise JobError(f"the scores: {problem}", BAD_DATA)
+
     missing = ~np.isin(keys, key[known])
     judged = Judged(
         questions,
@@ -57,6 +65,7 @@ def join(scores: CandidateValues, labels: ReferenceLabels) -> Joined:
         np.concatenate([np.ones(labelled.sum(), np.bool_), np.zeros(missing.sum(), np.bool_)]),
     )
     sure, is_answer = _confidences(scores)
+
     return Joined(
         question_ids=tuple(question_ids[:questions]),
         texts=tuple(labels.questions.get(q, "") for q in question_ids[:questions]),
@@ -98,6 +107,7 @@ def _check_scores(scores: CandidateValues, key: Ints, known: Bools | None, sourc
     first[np.unique(key, return_index=True)[1]] = True
     infinite, unsure = ~np.isfinite(scores.value), ~np.isfinite(_confidences(scores)[0])
     unknown = np.zeros(len(key), np.bool_) if known is None else ~known
+
     for n in np.flatnonzero(infinite | unsure | ~first | unknown)[:1]:
         candidate = f"candidate {scores.candidate_id[n]} of question {scores.question_id[n]}"
         if infinite[n]:

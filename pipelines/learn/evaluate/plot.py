@@ -1,6 +1,6 @@
-"""Plots, as SVG and PNG with the same bytes every time: cost against accuracy of drop schedules (Cascade Transformer Fig. 2),
-coverage against accuracy of rankers that may give no answer, what a setting of a training does (HAS Figs. 2 and 3), and
-agreement of heads with teachers (MHS Fig. 3)."""
+"""Plots, as SVG and PNG with the same bytes every time: cost against accuracy of drop schedules (Cascade
+Transformer Fig. 2), coverage against accuracy of rankers that may give no answer, what a setting of a
+training does (HAS Figs. 2 and 3), and agreement of heads with teachers (MHS Fig. 3)."""
 
 from __future__ import annotations
 
@@ -36,18 +36,45 @@ class PlotMark:
 
 
 def plot(
-    files: Sequence[Path], cost: Floats, value: Floats, *, metric: str, front: Sequence[int], marks: Sequence[PlotMark]
+    files: Sequence[Path],
+    cost: Floats,
+    value: Floats,
+    *,
+    metric: str,
+    front: Sequence[int],
+    marks: Sequence[PlotMark],
 ) -> None:
-    """One point per schedule: `cost` relative to the monolithic model and `value` of the metric, [schedules], both 0 to 1.
+    """One point per schedule: `cost` relative to the monolithic model and `value` of the metric, [schedules],
+    both 0 to 1.
 
     The file names' ends say the form. Schedules at the same place are one point.
     """
-    with _drawn(files, "layers × candidates, % of the monolithic model", f"{metric}, %", "lower right") as axes:
+    with _drawn(
+        files, "layers × candidates, % of the monolithic model", f"{metric}, %", "lower right"
+    ) as axes:
         places = sorted({(100 * float(c), 100 * float(v)) for c, v in zip(cost, value, strict=True)})
         x, y = zip(*places, strict=True)
-        axes.plot(x, y, "o", color=_COLOURS["point"], markersize=3.5, alpha=0.55, markeredgewidth=0, label="a schedule")
+        axes.plot(
+            x,
+            y,
+            "o",
+            color=_COLOURS["point"],
+            markersize=3.5,
+            alpha=0.55,
+            markeredgewidth=0,
+            label="a schedule",
+        )
+
         line = [(100 * float(cost[i]), 100 * float(value[i])) for i in front]
-        axes.plot(*zip(*line, strict=True), "-", drawstyle="steps-post", color=_COLOURS["front"], linewidth=1.5, label=_FRONT)
+        axes.plot(
+            *zip(*line, strict=True),
+            "-",
+            drawstyle="steps-post",
+            color=_COLOURS["front"],
+            linewidth=1.5,
+            label=_FRONT,
+        )
+
         for mark in marks:
             point = [100 * float(cost[mark.number])], [100 * float(value[mark.number])]
             axes.plot(
@@ -61,39 +88,66 @@ def plot(
 
 
 def plot_coverage(files: Sequence[Path], curves: Mapping[str, RiskCoverage]) -> None:
-    """One line per name: share of all questions that is answered, the most confident first, and how many of them are right.
+    """One line per name: share of all questions that is answered, the most confident first, and how many of
+    them are right.
 
-    Inside a tie it is the expectation over the tie's orders; the dot is where every question that has an answer is answered.
+    Inside a tie it is the expectation over the tie's orders; the dot is where every question that has an
+    answer is answered.
     """
-    with _drawn(files, "coverage: questions answered, %", "accuracy: right among the answered, %", "lower left") as axes:
+    with _drawn(
+        files, "coverage: questions answered, %", "accuracy: right among the answered, %", "lower left"
+    ) as axes:
         for n, (name, curve) in enumerate(curves.items()):
             x = 100 * np.arange(1, len(curve.running) + 1) / curve.questions
             colour = _CURVES[n % len(_CURVES)]
-            axes.plot(x, 100 * (1 - curve.running), "-o", color=colour, markersize=5, markevery=[-1], label=name)
+            axes.plot(
+                x, 100 * (1 - curve.running), "-o", color=colour, markersize=5, markevery=[-1], label=name
+            )
         axes.set_xlim(0, 102)
         axes.set_ylim(0, 102)
 
 
-def plot_sweep(files: Sequence[Path], key: str, values: Sequence[str], curves: Mapping[str, Sequence[float]]) -> None:
-    """One line per name: a figure, 0 to 1, for each value of the setting. Values are evenly spaced, in their order."""
+def plot_sweep(
+    files: Sequence[Path], key: str, values: Sequence[str], curves: Mapping[str, Sequence[float]]
+) -> None:
+    """One line per name: a figure, 0 to 1, for each value of the setting. Values are evenly spaced, in their
+    order."""
     with _drawn(files, key, "%", "lower right") as axes:
         for n, (name, figures) in enumerate(curves.items()):
             colour = _CURVES[n % len(_CURVES)]
-            axes.plot(range(len(values)), [100 * figure for figure in figures], "-o", color=colour, markersize=5, label=name)
+            axes.plot(
+                range(len(values)),
+                [100 * figure for figure in figures],
+                "-o",
+                color=colour,
+                markersize=5,
+                label=name,
+            )
         axes.set_xticks(range(len(values)), values)
 
 
-def plot_agreement(files: Sequence[Path], matrix: Floats, heads: Sequence[str], teachers: Sequence[str]) -> None:
-    """A square for each head and teacher: the share, 0 to 1, of the head's correct answers that is the teacher's too."""
+def plot_agreement(
+    files: Sequence[Path], matrix: Floats, heads: Sequence[str], teachers: Sequence[str]
+) -> None:
+    """A square for each head and teacher: the share, 0 to 1, of the head's correct answers that is the
+    teacher's too."""
     with _figure(files) as axes:
         axes.imshow(100 * matrix, cmap="Blues", vmin=0, vmax=100)
         axes.set_xticks(range(len(teachers)), teachers)
         axes.set_yticks(range(len(heads)), heads)
         axes.set_xlabel("teacher")
         axes.set_ylabel("head: % of its correct answers")
+
         for row, column in np.ndindex(matrix.shape):
             value = 100 * float(matrix[row, column])
-            axes.text(column, row, f"{value:.1f}", ha="center", va="center", color="white" if value > 60 else "black")
+            axes.text(
+                column,
+                row,
+                f"{value:.1f}",
+                ha="center",
+                va="center",
+                color="white" if value > 60 else "black",
+            )
 
 
 @contextmanager
@@ -111,7 +165,9 @@ def _figure(files: Sequence[Path]) -> Iterator[Axes]:
 
 
 @contextmanager
-def _drawn(files: Sequence[Path], x: str, y: str, legend: Literal["lower left", "lower right"]) -> Iterator[Axes]:
+def _drawn(
+    files: Sequence[Path], x: str, y: str, legend: Literal["lower left", "lower right"]
+) -> Iterator[Axes]:
     """Axes to draw on, that are then finished and written; `x` and `y` name them, `legend` is its place."""
     with _figure(files) as axes:
         yield axes

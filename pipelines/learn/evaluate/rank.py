@@ -1,4 +1,5 @@
-"""Rank an AS2 data set by name: with a rule baseline, or with any reranker of the registry and its own settings."""
+"""Rank an AS2 data set by name: with a rule baseline, or with any reranker of the registry and its own
+settings."""
 
 from __future__ import annotations
 
@@ -40,24 +41,29 @@ class RankOptions:
     settings: Sequence[str] = ()
     """The reranker's stage settings, as 'key=value' with TOML's values, e.g. 'drop=[0.2]'."""
     words: str = "cosinet"
-    """What the rules WO and WO+RR count as words: a key of `answermill.ranking.rerankers.baselines.overlap.WORDS`."""
+    """What the rules WO and WO+RR count as words: a key of
+    `answermill.ranking.rerankers.baselines.overlap.WORDS`."""
 
 
 DEFAULTS = RankOptions()
 
 
 def is_ranker(name: str, options: RankOptions = DEFAULTS) -> bool:
-    """Whether it names a rule or a reranker. A file or folder of a reranker's name is taken for scores, unless the options have
-    a checkpoint."""
-    return name in RULES or (name in RERANKERS and (options.checkpoint is not None or not Path(name).exists()))
+    """Whether it names a rule or a reranker. A file or folder of a reranker's name is taken for scores,
+    unless the options have a checkpoint."""
+    return name in RULES or (
+        name in RERANKERS and (options.checkpoint is not None or not Path(name).exists())
+    )
 
 
-def rank(name: str, dataset: Path, form: str | None = None, options: RankOptions = DEFAULTS) -> Iterator[SureValue]:
-    """A data set's candidates, each with its rule's score, or minus its place in the reranker's order; and with its score as
-    the confidence. Candidates that the reranker drops are left out.
+def rank(
+    name: str, dataset: Path, form: str | None = None, options: RankOptions = DEFAULTS
+) -> Iterator[SureValue]:
+    """A data set's candidates, each with its rule's score, or minus its place in the reranker's order; and
+    with its score as the confidence. Candidates that the reranker drops are left out.
 
-    Raises JobError: 78 if a setting or checkpoint is wrong or not for this ranker, 2 if `words` is unknown, 65 and 66 as
-    `read_dataset` does.
+    Raises JobError: 78 if a setting or checkpoint is wrong or not for this ranker, 2 if `words` is unknown,
+    65 and 66 as `read_dataset` does.
     """
     lists = by_question(read_dataset(dataset, form))
     for rule in RULES:
@@ -70,16 +76,27 @@ def rank(name: str, dataset: Path, form: str | None = None, options: RankOptions
 
 
 def _passages(dataset: Path, form: str | None) -> Iterator[Passage]:
-    return (c.hit.passage for rows in by_question(read_dataset(dataset, form)) for c in ranked_list(rows).candidates)
+    return (
+        c.hit.passage
+        for rows in by_question(read_dataset(dataset, form))
+        for c in ranked_list(rows).candidates
+    )
 
 
-def _by_rule(name: Rule, lists: Iterator[list[LabelledCandidate]], options: RankOptions) -> Iterator[SureValue]:
+def _by_rule(
+    name: Rule, lists: Iterator[list[LabelledCandidate]], options: RankOptions
+) -> Iterator[SureValue]:
     if options.checkpoint is not None:
-        raise JobError(f"{name} takes no checkpoint, but {options.checkpoint!r} is given; leave it out", SETTINGS)
+        raise JobError(
+            f"{name} takes no checkpoint, but {options.checkpoint!r} is given; leave it out", SETTINGS
+        )
     if options.settings:
-        raise JobError(f"--set {options.settings[0]}: {name} is a rule and has no settings; leave it out", SETTINGS)
+        raise JobError(
+            f"--set {options.settings[0]}: {name} is a rule and has no settings; leave it out", SETTINGS
+        )
     if options.words not in WORDS:
         raise JobError(f"--words {options.words}: unknown; known: {', '.join(WORDS)}", USAGE)
+
     words_of = WORDS[options.words]()
     for rows in lists:
         scores = rule_scores(name, rows[0].question, [row.text for row in rows], words_of)
@@ -108,6 +125,7 @@ def _order(lists: Sequence[RankedList]) -> Iterator[SureValue]:
 def _load(name: str, options: RankOptions) -> tuple[Reranker, Path | None]:
     """The reranker, and the folder of its model."""
     settings = _settings(name, options.settings)
+
     try:
         find(name).stage(**settings).check_scores(())
         reranker = load_reranker(
@@ -143,4 +161,5 @@ def _settings(name: str, written: Sequence[str]) -> dict[str, Any]:
             settings[key] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
             settings[key] = value
+
     return settings

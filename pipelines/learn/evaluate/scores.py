@@ -1,4 +1,5 @@
-"""The scores of a file or folder: a scored/ folder, a TREC run, or a Parquet of question_id, candidate_id, score."""
+"""The scores of a file or folder: a scored/ folder, a TREC run, or a Parquet of question_id, candidate_id,
+score."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ from typing import Any
 
 from answermill.pipelines.data.inputs.text_lines import lines
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
-from answermill.pipelines.learn.evaluate.candidate_values import CandidateValues, SureValue, Value, number_of, read_parquet
+from answermill.pipelines.learn.evaluate.candidate_values import (
+    CandidateValues,
+    SureValue,
+    Value,
+    number_of,
+    read_parquet,
+)
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.schemas.ranked import answer_unit
@@ -19,11 +26,13 @@ FINAL = "final"
 
 
 def read_scores(path: Path, by: str = FINAL) -> CandidateValues:
-    """The scores of a file or folder. `by` is for a scored/ folder: `final` is the order of the plan's end, with the dropped
-    candidates after the kept ones, the last to be dropped first; `position` is the original order; another name is the stage
-    whose scores count; and an ensemble, such as '0.5 * a + 0.5 * b', counts for the candidates that all its stages have scored.
+    """The scores of a file or folder. `by` is for a scored/ folder: `final` is the order of the plan's end,
+    with the dropped candidates after the kept ones, the last to be dropped first; `position` is the original
+    order; another name is the stage whose scores count; and an ensemble, such as '0.5 * a + 0.5 * b', counts
+    for the candidates that all its stages have scored.
 
-    Raises JobError: 66 if nothing is there, 65 if it is not readable as scores, 2 if `by` is neither a stage nor an ensemble.
+    Raises JobError: 66 if nothing is there, 65 if it is not readable as scores, 2 if `by` is neither a stage
+    nor an ensemble.
     """
     if not path.exists():
         raise JobError(f"{path}: no such file or folder", INPUT_MISSING)
@@ -31,7 +40,11 @@ def read_scores(path: Path, by: str = FINAL) -> CandidateValues:
         return _folder(path, by)
     if by != FINAL:
         raise JobError(f"--by {by} is for a scored/ folder; {path} has one score per candidate", USAGE)
-    return read_parquet(path, "score") if path.name.endswith(".parquet") else CandidateValues.from_rows(path, _trec_run(path))
+    return (
+        read_parquet(path, "score")
+        if path.name.endswith(".parquet")
+        else CandidateValues.from_rows(path, _trec_run(path))
+    )
 
 
 def _trec_run(path: Path) -> Iterator[Value]:
@@ -42,7 +55,9 @@ def _trec_run(path: Path) -> Iterator[Value]:
             continue
         if len(cells) != 6:
             columns = "question Q0 candidate rank score tag"
-            raise JobError(f"{path}:{number}: {len(cells)} columns, where a TREC run has 6 ({columns})", BAD_DATA)
+            raise JobError(
+                f"{path}:{number}: {len(cells)} columns, where a TREC run has 6 ({columns})", BAD_DATA
+            )
         yield number, cells[0], cells[2], number_of(path, number, "score", cells[4])
 
 
@@ -52,33 +67,48 @@ def _folder(path: Path, by: str) -> CandidateValues:
     stages: set[str] = set()
     values: list[SureValue] = []
     files = []
+
     for part in folder.parts:
         number = 0
         rows = (row for batch in read_batches(path, part, columns) for row in batch.to_pylist())
         for _, group in groupby(rows, key=lambda row: row["question_id"]):
             question = list(group)
             for n, score, confidence in _list_scores(question, by, stages):
-                values.append((number + n, question[n]["question_id"], question[n]["candidate_id"], score, confidence))
+                values.append(
+                    (number + n, question[n]["question_id"], question[n]["candidate_id"], score, confidence)
+                )
             number += len(question)
         files.append((path / part.file, len(values)))
+
     if stages and not values:
-        raise JobError(f"{path}: no stage {by!r}; known: {FINAL}, position, {', '.join(sorted(stages))}", USAGE)
+        raise JobError(
+            f"{path}: no stage {by!r}; known: {FINAL}, position, {', '.join(sorted(stages))}", USAGE
+        )
+
     return replace(CandidateValues.from_rows(path, values), files=tuple(files))
 
 
-def _list_scores(rows: Sequence[Mapping[str, Any]], by: str, stages: set[str]) -> Iterator[tuple[int, float, float | None]]:
-    """(row number, score, confidence) of one question's rows, which are the kept ones best first, then the departed ones, the
-    last to leave first. Stages that are met are added to `stages`.
+def _list_scores(
+    rows: Sequence[Mapping[str, Any]], by: str, stages: set[str]
+) -> Iterator[tuple[int, float, float | None]]:
+    """(row number, score, confidence) of one question's rows, which are the kept ones best first, then the
+    departed ones, the last to leave first. Stages that are met are added to `stages`.
 
-    All are of one unit, that in which the plan ends: passages that left a plan of sentences are not among its answers, even
-    where it has kept no sentence. The confidence of a place in the final order is its last stage's score, and None for
-    departed ones; of a position, retrieval's.
+    All are of one unit, that in which the plan ends: passages that left a plan of sentences are not among its
+    answers, even where it has kept no sentence. The confidence of a place in the final order is its last
+    stage's score, and None for departed ones; of a position, retrieval's.
     """
     unit = answer_unit((row["unit"], row["rank"]) for row in rows)
+
     for n, row in ((n, row) for n, row in enumerate(rows) if row["unit"] == unit):
         if by in (FINAL, "position"):
-            yield (n, float(-n), _last_score(row)) if by == FINAL else (n, float(-row["position"]), row["fused_score"])
+            yield (
+                (n, float(-n), _last_score(row))
+                if by == FINAL
+                else (n, float(-row["position"]), row["fused_score"])
+            )
             continue
+
         scores = {stage["stage"]: stage["score"] for stage in row["stages"] if stage["rank"] is not None}
         stages.update(scores)
         weights = {by: 1.0} if by in scores else _weights(by)
@@ -88,7 +118,8 @@ def _list_scores(rows: Sequence[Mapping[str, Any]], by: str, stages: set[str]) -
 
 
 def _weights(by: str) -> dict[str, float]:
-    """'0.5 * a + b' as {'a': 0.5, 'b': 1}. Raises JobError (2) if a weight is no number, or a stage comes twice."""
+    """'0.5 * a + b' as {'a': 0.5, 'b': 1}. Raises JobError (2) if a weight is no number, or a stage comes
+    twice."""
     weights: dict[str, float] = {}
     for term in by.split("+"):
         weight, times, stage = term.partition("*")
@@ -96,9 +127,13 @@ def _weights(by: str) -> dict[str, float]:
         try:
             weights[name] = float(weight) if times else 1.0
         except ValueError as e:
-            raise JobError(f"--by {by}: {weight.strip()!r} is no number; write e.g. '0.5 * a + 0.5 * b'", USAGE) from e
+            raise JobError(
+                f"--by {by}: {weight.strip()!r} is no number; write e.g. '0.5 * a + 0.5 * b'", USAGE
+            ) from e
+
     if len(weights) <= by.count("+"):
         raise JobError(f"--by {by}: a stage is named twice", USAGE)
+
     return weights
 
 

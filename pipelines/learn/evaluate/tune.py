@@ -1,8 +1,8 @@
 """Tune: a cascade and a dev set in; drop schedules with their cost and accuracy, and the ones to take, out.
 
 The model sees the dev set once, with nothing dropped; every schedule is then replayed from its exits' scores
-(Cascade Transformer §5.5). The folder holds exit_scores.parquet, schedules.parquet, the plot of Fig. 2 as cost.svg and
-cost.png, and, written last, schedules.json with the chosen ones.
+(Cascade Transformer §5.5). The folder holds exit_scores.parquet, schedules.parquet, the plot of Fig. 2 as
+cost.svg and cost.png, and, written last, schedules.json with the chosen ones.
 """
 
 from __future__ import annotations
@@ -55,11 +55,18 @@ class Aims:
 
     def __post_init__(self) -> None:
         if not self.shares or not all(0 <= share < 1 for share in self.shares):
-            raise JobError(f"--grid {_written(self.shares)}: give shares of at least 0 and below 1, e.g. 0.1,0.2,0.3", USAGE)
+            raise JobError(
+                f"--grid {_written(self.shares)}: give shares of at least 0 and below 1, e.g. 0.1,0.2,0.3",
+                USAGE,
+            )
         if not self.budget > 0:
-            raise JobError(f"--budget {self.budget:g}: give a cost above 0, where 1 is the monolithic model's", USAGE)
+            raise JobError(
+                f"--budget {self.budget:g}: give a cost above 0, where 1 is the monolithic model's", USAGE
+            )
+
         if self.metric not in METRICS:
             raise JobError(f"--metric {self.metric}: unknown; known: {', '.join(METRICS)}", USAGE)
+
         for name, value in (("delta", self.delta), ("epsilon", self.epsilon)):
             if not 0 < value < 1:
                 raise JobError(f"--{name} {value:g}: give a probability above 0 and below 1", USAGE)
@@ -67,7 +74,8 @@ class Aims:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """All schedules on the dev set, the chosen ones by name, and these on the held-out set where there is one."""
+    """All schedules on the dev set, the chosen ones by name, and these on the held-out set where there is
+    one."""
 
     checkpoint: str
     dev: str
@@ -106,15 +114,19 @@ class Tuned:
         }
         for place, (name, schedule) in enumerate(self.chosen.items()):
             flat[f"{name}_drops"] = list(schedule)
-            flat |= {f"{name}_{key}": value for key, value in _figures(self.replayed, self.number(name)).items()}
+            flat |= {
+                f"{name}_{key}": value for key, value in _figures(self.replayed, self.number(name)).items()
+            }
             if self.held is not None:
                 flat |= {f"{name}_held_out_{key}": value for key, value in _figures(self.held, place).items()}
+
         flat |= {
             "guarantee": self.guaranteed.statement(),
             "guarantee_p": self.guaranteed.p,
             "guarantee_tested_on": self.guaranteed.questions,
             "guarantee_tested_lost": self.guaranteed.lost,
         }
+
         return flat
 
     def lines(self) -> Iterator[str]:
@@ -122,12 +134,16 @@ class Tuned:
         counts = f"{len(self.table.question_ids):,} questions, {self.replayed.answerable:,} answerable"
         exits = f"exits after layers {_written(self.table.exits)} of {self.table.depth}"
         yield f"{self.dev}: {counts}, {len(self.table.question):,} candidates; {exits}"
-        yield f"{len(self.replayed.schedules):,} schedules. In percent: layers × candidates (cost) and layers × tokens; 100 is"
+        yield (
+            f"{len(self.replayed.schedules):,} schedules. In percent: layers × candidates (cost) and layers "
+            "× tokens; 100 is"
+        )
         yield "all through all layers; the metrics; answerable questions that lost every correct candidate"
         yield ""
         yield from self._rows(self.replayed, [self.number(name) for name in self.chosen])
         yield ""
         yield f"budget: the best {self.aims.metric} of those that cost at most {100 * self.aims.budget:g} %"
+
         yield f"guarantee: {self.guaranteed.statement()}"
         if self.held is not None:
             yield ""
@@ -154,13 +170,20 @@ class Tuned:
         values = self.replayed.metrics[self.aims.metric]
         marks = [PlotMark(self.number("none"), "nothing dropped", "o", "#1f4e79")]
         marks += [
-            PlotMark(self.number(f"uniform_{share}"), f"α = {share} everywhere", shape) for share, shape in UNIFORM.items()
+            PlotMark(self.number(f"uniform_{share}"), f"α = {share} everywhere", shape)
+            for share, shape in UNIFORM.items()
         ]
+
         aim = f"best at cost ≤ {100 * self.aims.budget:g} %"
-        marks.append(PlotMark(self.number("budget"), f"{aim}: {_written(self.chosen['budget'])}", "*", "#b00020"))
+        marks.append(
+            PlotMark(self.number("budget"), f"{aim}: {_written(self.chosen['budget'])}", "*", "#b00020")
+        )
         aim = f"loses all with P ≤ {self.aims.delta:g}" if self.guaranteed.p is not None else "no guarantee"
-        marks.append(PlotMark(self.number("guarantee"), f"{aim}: {_written(self.chosen['guarantee'])}", "P", "#2e7d32"))
+        marks.append(
+            PlotMark(self.number("guarantee"), f"{aim}: {_written(self.chosen['guarantee'])}", "P", "#2e7d32")
+        )
         files = [out / "cost.svg", out / "cost.png"]
+
         front = self.replayed.front(values)
         plot(files, self.replayed.cost, values, metric=self.aims.metric, front=front, marks=marks)
         write_text(out / "schedules.json", json.dumps(self.summary(), indent=1, ensure_ascii=False) + "\n")
@@ -177,11 +200,17 @@ class Tuned:
     def _schedule_scores(self) -> list[ScheduleScore]:
         r = self.replayed
         columns = (r.cost, r.token_cost, *(r.metrics[metric] for metric in METRICS), r.lost, r.loss)
-        return [ScheduleScore(*row) for row in zip(r.schedules, *(column.tolist() for column in columns), strict=True)]
+        return [
+            ScheduleScore(*row)
+            for row in zip(r.schedules, *(column.tolist() for column in columns), strict=True)
+        ]
 
 
-def tune_files(checkpoint: str, dev: Path, aims: Aims, *, held_out: Path | None = None, form: str | None = None) -> Tuned:
-    """Tune the cascade of a checkpoint. Raises JobError: 66 where a file is missing, 78 where it is no cascade's checkpoint."""
+def tune_files(
+    checkpoint: str, dev: Path, aims: Aims, *, held_out: Path | None = None, form: str | None = None
+) -> Tuned:
+    """Tune the cascade of a checkpoint. Raises JobError: 66 where a file is missing, 78 where it is no
+    cascade's checkpoint."""
     for file in (dev, held_out):
         if file is not None and not file.is_file():
             raise JobError(f"{file}: no such file", INPUT_MISSING)
@@ -194,15 +223,25 @@ def tune_files(checkpoint: str, dev: Path, aims: Aims, *, held_out: Path | None 
 
 
 def tune(
-    model: ExitModel, dev: Path, aims: Aims, *, held_out: Path | None = None, form: str | None = None, checkpoint: str = ""
+    model: ExitModel,
+    dev: Path,
+    aims: Aims,
+    *,
+    held_out: Path | None = None,
+    form: str | None = None,
+    checkpoint: str = "",
 ) -> Tuned:
-    """Replay every schedule of the grid, and the uniform ones, on the dev set; choose; try the chosen on the held-out set.
+    """Replay every schedule of the grid, and the uniform ones, on the dev set; choose; try the chosen on the
+    held-out set.
 
-    Raises JobError: 2 if no schedule can be within the budget, the grid is too large, or the held-out set is the dev set;
-    65 if the data or the model's scores are unusable.
+    Raises JobError: 2 if no schedule can be within the budget, the grid is too large, or the held-out set is
+    the dev set; 65 if the data or the model's scores are unusable.
     """
     if held_out is not None and held_out.resolve() == dev.resolve():
-        raise JobError(f"--held-out {held_out} is the dev set; what was chosen on it cannot be checked on it", USAGE)
+        raise JobError(
+            f"--held-out {held_out} is the dev set; what was chosen on it cannot be checked on it", USAGE
+        )
+
     lists = _questions(dev, form)
     schedules = _schedules(model, aims)
     _check_budget(model, aims, schedules, [len(rows) for rows in lists])
@@ -213,10 +252,14 @@ def tune(
     deep = len(model.exits) - 1
     chosen = {"none": (0.0,) * deep} | {f"uniform_{share}": (share,) * deep for share in UNIFORM}
     chosen["budget"] = schedules[replayed.best_under(aims.budget, aims.metric)]
+
     chosen["guarantee"] = guaranteed.schedule
-    held = replay(_table(model, held_out, held_lists), list(chosen.values())) if held_out is not None else None
+    held = (
+        replay(_table(model, held_out, held_lists), list(chosen.values())) if held_out is not None else None
+    )
     ids = tuple(row.candidate_id for rows in lists for row in rows)
     name = str(held_out) if held_out is not None else None
+
     return Tuned(checkpoint, str(dev), name, aims, table, ids, replayed, chosen, guaranteed, held)
 
 
@@ -240,7 +283,10 @@ def _schedules(model: ExitModel, aims: Aims) -> list[Schedule]:
     deep = len(model.exits) - 1
     check(model.exits, (0.0,) * deep)
     if (count := len(set(aims.shares)) ** deep) > MOST:
-        raise JobError(f"--grid {_written(aims.shares)}: {count:,} schedules for {deep + 1} exits; {MOST:,} is the most", USAGE)
+        raise JobError(
+            f"--grid {_written(aims.shares)}: {count:,} schedules for {deep + 1} exits; {MOST:,} is the most",
+            USAGE,
+        )
     extra = [(share,) * deep for share in (0.0, *UNIFORM)]
     return sorted({*grid(aims.shares, model.exits), *extra})
 
@@ -250,7 +296,9 @@ def _check_budget(model: ExitModel, aims: Aims, schedules: Sequence[Schedule], c
     least = sum(cost(k, model.exits, schedules[-1]) for k in counts) / (model.depth * sum(counts))
     if least > aims.budget:
         cheapest = f"the cheapest schedule, {_written(schedules[-1])}, costs {least:.3f}"
-        raise JobError(f"--budget {aims.budget:g}: {cheapest}; raise it, or give a larger share in --grid", USAGE)
+        raise JobError(
+            f"--budget {aims.budget:g}: {cheapest}; raise it, or give a larger share in --grid", USAGE
+        )
 
 
 def _table(model: ExitModel, file: Path, lists: Sequence[Sequence[LabelledCandidate]]) -> ExitScores:
@@ -258,10 +306,15 @@ def _table(model: ExitModel, file: Path, lists: Sequence[Sequence[LabelledCandid
     rows: list[ExitRows] = []
     with progress("tune", len(lists), lambda: len(rows), what="questions"):
         for first in range(0, len(lists), _LISTS):
-            rows += model.exit_scores([ranked_list(candidates) for candidates in lists[first : first + _LISTS]])
+            rows += model.exit_scores(
+                [ranked_list(candidates) for candidates in lists[first : first + _LISTS]]
+            )
+
     labels = [[row.label for row in candidates] for candidates in lists]
     try:
-        return ExitScores.of(model.exits, model.depth, [candidates[0].question_id for candidates in lists], labels, rows)
+        return ExitScores.of(
+            model.exits, model.depth, [candidates[0].question_id for candidates in lists], labels, rows
+        )
     except ValueError as e:
         raise JobError(f"{file}: {e}", BAD_DATA) from e
 

@@ -24,10 +24,15 @@ def export_files(checkpoint: Path, out: Path, exit: int | None = None) -> list[s
         raise JobError(str(e), SETTINGS) from e
     except FileExistsError as e:
         raise JobError(str(e), OUTPUT_EXISTS) from e
+
     also = (
-        f"; a candidate is one text, {candidate!r}, and a longer pair is cut from its end" if candidate != "{sentence}" else ""
+        f"; a candidate is one text, {candidate!r}, and a longer pair is cut from its end"
+        if candidate != "{sentence}"
+        else ""
     )
+
     return [
-        f"{layers} layers, at most {tokens} tokens: sentence_transformers.CrossEncoder({str(out)!r}).predict(pairs){also}",
+        f"{layers} layers, at most {tokens} tokens: "
+        f"sentence_transformers.CrossEncoder({str(out)!r}).predict(pairs){also}",
         f"written: {out}",
     ]

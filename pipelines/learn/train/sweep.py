@@ -1,7 +1,8 @@
-"""Sweep: a training file and values of its keys in; a checkpoint for each, a table and plots out (HAS Figs. 2 and 3).
+"""Sweep: a training file and values of its keys in; a checkpoint for each, a table and plots out (HAS Figs. 2
+and 3).
 
-Each key is swept on its own, the others as the file has them, as the paper does: β at one δ, δ at one β. The trainings are
-those of `answermill train`: what is complete is not repeated, and what was stopped goes on.
+Each key is swept on its own, the others as the file has them, as the paper does: β at one δ, δ at one β. The
+trainings are those of `answermill train`: what is complete is not repeated, and what was stopped goes on.
 """
 
 from __future__ import annotations
@@ -41,32 +42,48 @@ def sweep(
     labels: Sequence[Path] = (),
     metrics: Sequence[str] = ("MAP", "MRR"),
 ) -> Iterator[str]:
-    """Train each point, measure it on `labels`, and write sweep.json, last, and the plots; yields lines for people.
+    """Train each point, measure it on `labels`, and write sweep.json, last, and the plots; yields lines for
+    people.
 
-    Raises JobError: 2 if `over` is wrong or a file is in `labels` twice, and as `train.run` and `evaluate` do. All settings
-    are checked before the first training.
+    Raises JobError: 2 if `over` is wrong or a file is in `labels` twice, and as `train.run` and `evaluate`
+    do. All settings are checked before the first training.
     """
     names = names_of(labels)
     trainings = points(file, over, out, settings)
     rows: list[dict[str, str | float]] = []
     measured: dict[Path, dict[str, float]] = {}
+
     for point in trainings:
         if point.folder not in measured:
             yield f"{point.key} = {point.value}"
             yield from run(point.job, point.folder)
             measured[point.folder] = dict(_figures(point, names, metrics))
-        rows.append({"key": point.key, "value": point.value, "checkpoint": point.folder.name, **measured[point.folder]})
+        rows.append(
+            {
+                "key": point.key,
+                "value": point.value,
+                "checkpoint": point.folder.name,
+                **measured[point.folder],
+            }
+        )
+
     yield from _table(rows)
     for key in dict.fromkeys(point.key for point in trainings):
         mine = [row for row in rows if row["key"] == key]
-        curves = {name: [float(row[name]) for row in mine] for name in mine[0] if name not in ("key", "value", "checkpoint")}
+        curves = {
+            name: [float(row[name]) for row in mine]
+            for name in mine[0]
+            if name not in ("key", "value", "checkpoint")
+        }
         plot_sweep([out / f"{key}{form}" for form in FORMS], key, [str(row["value"]) for row in mine], curves)
+
     write_text(out / "sweep.json", json.dumps(rows, indent=1) + "\n")
     yield f"written: {out}"
 
 
 def names_of(labels: Sequence[Path]) -> dict[str, Path]:
-    """Name → file. A name is the file's up to the first dot; the whole one, or the path, where two would be equal."""
+    """Name → file. A name is the file's up to the first dot; the whole one, or the path, where two would be
+    equal."""
     for name in (lambda file: file.name.partition(".")[0], lambda file: file.name, str):
         named = {name(file): file for file in labels}
         if len(named) == len(labels):
@@ -82,15 +99,21 @@ def points(file: Path, over: Sequence[str], out: Path, settings: Sequence[str] =
         key, _, written = one.partition("=")
         values = [value.strip() for value in written.split(",")]
         if not key or not all(values) or len(set(values)) != len(values):
-            raise JobError(f"--over {one}: write key=value,value,..., each value once, e.g. hashing.beta=1,2,5,10,20", USAGE)
+            raise JobError(
+                f"--over {one}: write key=value,value,..., each value once, e.g. hashing.beta=1,2,5,10,20",
+                USAGE,
+            )
         if any(point.key == key for point in trainings):
             raise JobError(f"--over {one}: {key} is swept already; give all its values at once", USAGE)
+
         for value in values:
             job = load_job(file, [*settings, f"{key}={value}"])
             folder = folders.setdefault(job.model_dump_json(), out / f"{key}={value}")
             trainings.append(Point(key, value, job, folder))
+
     if not trainings:
         raise JobError("--over is missing: a key and its values, e.g. hashing.beta=1,2,5,10,20", USAGE)
+
     return trainings
 
 
@@ -118,4 +141,6 @@ def _table(rows: Sequence[Mapping[str, str | float]]) -> Iterator[str]:
     yield ""
     yield " " * first + "".join(f"  {name:>12}" for name in names)
     for point, row in zip(points, rows, strict=True):
-        yield point.ljust(first) + "".join(f"  {100 * float(row[name]):>{max(12, len(name))}.2f}" for name in names)
+        yield point.ljust(first) + "".join(
+            f"  {100 * float(row[name]):>{max(12, len(name))}.2f}" for name in names
+        )

@@ -1,9 +1,10 @@
 """Teachers: joins their logits, from tables that were written before, with the pairs of a training.
 
-A table is a scored/ folder, whose stages are the teachers, or a Parquet with a column for each teacher; several tables may
-have some teachers each. A row with ids belongs to the pair with its question id and candidate id, if the texts of both, where
-the row has texts, are the same (letter case and white space folded); else to the pairs with its texts, whatever their ids. A
-score found by ids replaces one found by texts. Training uses only pairs that all teachers have scored; the others are counted.
+A table is a scored/ folder, whose stages are the teachers, or a Parquet with a column for each teacher;
+several tables may have some teachers each. A row with ids belongs to the pair with its question id and
+candidate id, if the texts of both, where the row has texts, are the same (letter case and white space
+folded); else to the pairs with its texts, whatever their ids. A score found by ids replaces one found by
+texts. Training uses only pairs that all teachers have scored; the others are counted.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ _BY_TEXT, _BY_ID = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Lessons:
-    """The questions with candidates that all teachers have scored, and for each its logits [candidates, teachers]: NaN where a
-    candidate is left out, which is still a neighbour of the others."""
+    """The questions with candidates that all teachers have scored, and for each its logits [candidates,
+    teachers]: NaN where a candidate is left out, which is still a neighbour of the others."""
 
     questions: list[list[LabelledCandidate]]
     logits: list[npt.NDArray[np.float32]]
@@ -51,20 +52,25 @@ class _Row(NamedTuple):
 
 
 def table_file(path: Path) -> Path:
-    """The file that identifies a table's content: the Parquet, or the manifest of the scored/ folder, also of a run.
+    """The file that identifies a table's content: the Parquet, or the manifest of the scored/ folder, also of
+    a run.
 
     Raises JobError (66) if there is none."""
     for file in (path, path / MANIFEST, SCORED.path(path) / MANIFEST):
         if file.is_file():
             return file
-    raise JobError(f"{path}: no table of teachers; give a Parquet, or a run or its scored/ folder", INPUT_MISSING)
+    raise JobError(
+        f"{path}: no table of teachers; give a Parquet, or a run or its scored/ folder", INPUT_MISSING
+    )
 
 
-def teach(tables: Sequence[Path], teachers: Sequence[str], questions: Sequence[Sequence[LabelledCandidate]]) -> Lessons:
+def teach(
+    tables: Sequence[Path], teachers: Sequence[str], questions: Sequence[Sequence[LabelledCandidate]]
+) -> Lessons:
     """Join the teachers' logits with the pairs of a training.
 
-    Raises JobError: 65 if a score is no number, a pair has two, or no pair was scored by all; 78 if no table has a teacher; 66
-    if a table is missing.
+    Raises JobError: 65 if a score is no number, a pair has two, or no pair was scored by all; 78 if no table
+    has a teacher; 66 if a table is missing.
     """
     join = _Join(teachers, questions)
     for table in tables:
@@ -73,7 +79,8 @@ def teach(tables: Sequence[Path], teachers: Sequence[str], questions: Sequence[S
     if missing := [teacher for teacher in teachers if teacher not in join.known]:
         where, names = ", ".join(map(str, tables)), ", ".join(join.known) or "none"
         raise JobError(
-            f"distil.teachers: no {', '.join(missing)} in {where}, which has {names}; score the pairs with it first",
+            f"distil.teachers: no {', '.join(missing)} in {where}, which has {names}; score the pairs with "
+            "it first",
             SETTINGS,
         )
     return join.lessons()
@@ -108,11 +115,19 @@ class _Join:
 
     def _put(self, where: str, n: int, t: int, score: float, how: int) -> None:
         if not np.isfinite(score):
-            raise JobError(f"{where}: {self._teachers[t]} is {score}; score the pair again, or leave the row out", BAD_DATA)
+            raise JobError(
+                f"{where}: {self._teachers[t]} is {score}; score the pair again, or leave the row out",
+                BAD_DATA,
+            )
+
         if self._how[n, t] == how == _BY_ID and self._logits[n, t] != score:
             before = f"{self._logits[n, t]:g} in a row before"
-            raise JobError(f"{where}: {self._teachers[t]} is {score:g}, but {before}; leave one of them out", BAD_DATA)
-        self._unequal += self._how[n, t] == how and self._logits[n, t] != score  # equal texts may be of several candidates
+            raise JobError(
+                f"{where}: {self._teachers[t]} is {score:g}, but {before}; leave one of them out", BAD_DATA
+            )
+
+        # Equal texts may be of several candidates.
+        self._unequal += self._how[n, t] == how and self._logits[n, t] != score
         if self._how[n, t] < how:
             self._logits[n, t], self._how[n, t] = score, how
 
@@ -127,9 +142,13 @@ class _Join:
                 kept.append(list(rows))
                 logits.append(of_question)
             first += len(rows)
+
         report = f"{', '.join(self._teachers)}: {self._report(complete)}"
         if not kept:
-            raise JobError(f"distil.tables: no pair of the training data was scored by all teachers ({report})", BAD_DATA)
+            raise JobError(
+                f"distil.tables: no pair of the training data was scored by all teachers ({report})", BAD_DATA
+            )
+
         return Lessons(kept, logits, report)
 
     def _report(self, complete: npt.NDArray[np.bool_]) -> str:
@@ -138,10 +157,18 @@ class _Join:
         lost, lost_correct = int((~complete).sum()), int((~complete & correct).sum())
         unscored = int(np.all(self._how == 0, axis=1).sum())
         report = (
-            f"{int(complete.sum()):,} of {len(complete):,} pairs, {by_text:,} of them by text; {lost:,} left out, "
-            f"{lost_correct:,} of them correct: {unscored:,} that no teacher has scored, {lost - unscored:,} that not all have"
+            f"{int(complete.sum()):,} of {len(complete):,} pairs, {by_text:,} of them by text; {lost:,} "
+            "left out, "
+            f"{lost_correct:,} of them correct: {unscored:,} that no teacher has scored, "
+            f"{lost - unscored:,} that not all have"
         )
-        report += f"; {self._unequal:,} other scores of equal texts, of which the first was taken" if self._unequal else ""
+
+        report += (
+            f"; {self._unequal:,} other scores of equal texts, of which the first was taken"
+            if self._unequal
+            else ""
+        )
+
         return report + (f"; {self._changed:,} ids with another text" if self._changed else "")
 
 
@@ -151,19 +178,30 @@ def _read(file: Path, teachers: Sequence[str]) -> Iterator[_Row]:
         for part in folder.parts:
             columns = ["question_id", "candidate_id", "question", "text", "stages"]
             batches = read_batches(folder.path, part, columns)
-            yield from _as_rows(folder.path / part.file, batches, ("question_id", "candidate_id"), ("question", "text"), ())
+            yield from _as_rows(
+                folder.path / part.file, batches, ("question_id", "candidate_id"), ("question", "text"), ()
+            )
         return
+
     try:
         with open_parquet(file) as opened:
             names = opened.schema_arrow.names
-            ids, texts = (tuple(next((n for n in columns if n in names), "") for columns in both) for both in (_IDS, _TEXTS))
+            ids, texts = (
+                tuple(next((n for n in columns if n in names), "") for columns in both)
+                for both in (_IDS, _TEXTS)
+            )
             if not all(ids) and not all(texts):
-                raise JobError(f"{file}: give question_id, candidate_id, or question, sentence; it has {names}", BAD_DATA)
+                raise JobError(
+                    f"{file}: give question_id, candidate_id, or question, sentence; it has {names}", BAD_DATA
+                )
+
             stages = "stages" in names
             scores = () if stages else tuple(teacher for teacher in teachers if teacher in names)
             read = {*(n for n in (*ids, *texts) if n), *scores} | ({"stages"} if stages else set())
             batches = opened.iter_batches(batch_size=2_048, columns=sorted(read))
-            yield from _as_rows(file, batches, ids if all(ids) else None, texts if all(texts) else None, scores)
+            yield from _as_rows(
+                file, batches, ids if all(ids) else None, texts if all(texts) else None, scores
+            )
     except (pa.ArrowException, UnicodeDecodeError, OSError) as e:
         raise_unless_damage(e)
         raise JobError(f"{file}: not readable as Parquet: {e}", BAD_DATA) from e
@@ -182,7 +220,9 @@ def _as_rows(
             where = f"{file}, row {number}"
             number += 1
             if "stages" in cells:
-                scores = {stage["stage"]: stage["score"] for stage in cells["stages"] if stage["rank"] is not None}
+                scores = {
+                    stage["stage"]: stage["score"] for stage in cells["stages"] if stage["rank"] is not None
+                }
             else:
                 scores = {name: _number(where, name, cells[name]) for name in columns}
             yield _Row(where, _pair(cells, ids), _folded(cells, texts), scores)

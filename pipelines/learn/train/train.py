@@ -1,4 +1,5 @@
-"""Train: a training file (`pipelines/config/training_file.py`) and data sets in; a checkpoint folder with its card out."""
+"""Train: a training file (`pipelines/config/training_file.py`) and data sets in; a checkpoint folder with its
+card out."""
 
 from __future__ import annotations
 
@@ -42,20 +43,26 @@ CARD = "README.md"
 
 
 def run(job: TrainJob, out: Path) -> Iterator[str]:
-    """Train into `out`, or continue there; yields lines for people. Under torchrun each process trains, and the first alone
-    writes and yields.
+    """Train into `out`, or continue there; yields lines for people. Under torchrun each process trains, and
+    the first alone writes and yields.
 
-    Raises JobError: 65 and 66 if the data are wrong or missing, 73 if `out` holds something else or another process trains
-    there, 78 if the settings do not fit each other; ModelMissing if a transformer cannot be had.
+    Raises JobError: 65 and 66 if the data are wrong or missing, 73 if `out` holds something else or another
+    process trains there, 78 if the settings do not fit each other; ModelMissing if a transformer cannot be
+    had.
     """
     files = list(_files(job))
     for file in files:
         if not file.is_file():
             raise JobError(f"{file}: no such file", INPUT_MISSING)
+
     digests = {str(file): sha256(file) for file in files}
-    decisive = [job.model_dump(exclude={"data": {"name", "licence"}}, exclude_none=True), list(digests.values())]
+    decisive = [
+        job.model_dump(exclude={"data": {"name", "licence"}}, exclude_none=True),
+        list(digests.values()),
+    ]
     fingerprint = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
     new = History(fingerprint, settings=_decisive(job, digests))
+
     try:
         with together(device_of(job.train.device)) as processes:
             if processes.rank == 0:
@@ -75,42 +82,62 @@ def _files(job: TrainJob) -> Iterator[Path]:
         if required or path.is_file():
             yield path
         elif folder := next((each for each in (path, Path(name).expanduser()) if each.is_dir()), None):
-            yield from sorted(each for form in MODEL_FILES for each in folder.glob(form) if each.name != HISTORY)
+            yield from sorted(
+                each for form in MODEL_FILES for each in folder.glob(form) if each.name != HISTORY
+            )
     if job.distil is not None:
         yield from (table_file(job.path(table)) for table in job.distil.tables)
 
 
-def _run(job: TrainJob, out: Path, digests: Mapping[str, str], new: History, processes: Processes) -> Iterator[str]:
+def _run(
+    job: TrainJob, out: Path, digests: Mapping[str, str], new: History, processes: Processes
+) -> Iterator[str]:
     try:
         done = finished(out)
         there = done or begun(out)
     except WrongShape as e:
-        raise JobError(f"not the history of a training: {e}; give another --out, or delete {out}", BAD_DATA) from None
+        raise JobError(
+            f"not the history of a training: {e}; give another --out, or delete {out}", BAD_DATA
+        ) from None
+
     others = [path for path in out.iterdir() if path.name != LOCK] if processes.rank == 0 else []
     if others and there is None and not (out / STATE).is_dir():
         raise JobError(f"{out} holds something else; give another --out, or delete it", OUTPUT_EXISTS)
+
     if there is not None and there.fingerprint != new.fingerprint:
         clauses = list(differences(there.settings, new.settings, "")) if there.settings else []
         differs = shortened(clauses) or "its settings or files were others"
-        raise JobError(f"{out} holds another training: {differs}; give another --out, or delete it", OUTPUT_EXISTS)
+        raise JobError(
+            f"{out} holds another training: {differs}; give another --out, or delete it", OUTPUT_EXISTS
+        )
+
     if done is not None:
         yield f"{_summary(job, done)} (complete)"
         return
+
     use_threads(job.train.threads)
-    learn, dev = ([rows for name in names for rows in _questions(job, name)] for names in (job.data.train, job.data.dev))
+    learn, dev = (
+        [rows for name in names for rows in _questions(job, name)] for names in (job.data.train, job.data.dev)
+    )
     yield f"{_sizes(job.data.train, learn)}; dev {_sizes(job.data.dev, dev)}"
     logits: Sequence[npt.NDArray[np.float32]] = ()
+
     if job.distil is not None:
         lessons = teach([job.path(table) for table in job.distil.tables], job.distil.teachers, learn)
         learn, logits = lessons.questions, lessons.logits
         yield f"teachers {lessons.report}"
+
     try:
         built = build(job, learn, dev, logits)
     except ValueError as e:
         raise JobError(str(e), getattr(e, "exit_code", SETTINGS)) from e
+
     precision = job.train.precision
     if precision != "fp32" and emulates(precision, device_of(job.train.device)):
-        yield f"train.precision = {precision!r}, which this processor only emulates: 'fp32' is several times as fast here"
+        yield (
+            f"train.precision = {precision!r}, which this processor only emulates: 'fp32' is several times "
+            "as fast here"
+        )
     parameters = sum(p.numel() for p in built.task.model.parameters() if p.requires_grad)
     yield f"{job.trained.title}: {parameters:,} parameters; {built.description}"
 
@@ -122,17 +149,22 @@ def _run(job: TrainJob, out: Path, digests: Mapping[str, str], new: History, pro
         history = _watched(built, _recipe(job), out, new, processes, describe=describe)
     except ValueError as e:
         raise JobError(str(e), BAD_DATA) from e
+
     yield _summary(job, history)
 
 
-def build(job: TrainJob, learn: Sequence[Any], dev: Sequence[Any], logits: Sequence[npt.NDArray[np.float32]] = ()) -> Built:
-    """The training before its first step: of questions to learn from, the teachers' logits of each, and questions for dev.
+def build(
+    job: TrainJob, learn: Sequence[Any], dev: Sequence[Any], logits: Sequence[npt.NDArray[np.float32]] = ()
+) -> Built:
+    """The training before its first step: of questions to learn from, the teachers' logits of each, and
+    questions for dev.
 
     Raises ValueError if the settings do not fit each other, the data or this machine.
     """
     device, recipe = device_of(job.train.device), _recipe(job)
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError("train.device = 'cuda', but PyTorch finds no CUDA device here; give 'auto' or 'cpu'")
+
     torch.manual_seed(recipe.seed)
     inputs = TrainingInputs(
         settings=job.trained,
@@ -148,6 +180,7 @@ def build(job: TrainJob, learn: Sequence[Any], dev: Sequence[Any], logits: Seque
         device=device,
     )
     built: Built = resolve(job.training.task)(inputs)
+
     return built
 
 
@@ -162,8 +195,16 @@ def _distillation(job: TrainJob) -> Distillation:
         return NO_TEACHER
     if len(set(distil.teachers)) != len(distil.teachers):
         raise ValueError(f"distil.teachers = {distil.teachers}: a teacher is named twice")
+
     try:
-        return Distillation(distil.strategy, len(distil.teachers), distil.alpha, distil.tau, tuple(distil.weights), distil.loss)
+        return Distillation(
+            distil.strategy,
+            len(distil.teachers),
+            distil.alpha,
+            distil.tau,
+            tuple(distil.weights),
+            distil.loss,
+        )
     except ValueError as e:
         raise ValueError(f"distil: {e}") from e
 
@@ -191,10 +232,13 @@ def _watched(
         if state.dev is not None:
             line: dict[str, float] = {"step": state.step, "of": state.steps, "loss": round(state.loss, 4)}
             line |= {f"dev_{recipe.metric}": round(state.dev, 4), "best": round(state.best or 0.0, 4)}
-            print_line(json.dumps(line | ({"tokens_per_s": speed.tokens_per_s} if speed.tokens_per_s else {})))
+            print_line(
+                json.dumps(line | ({"tokens_per_s": speed.tokens_per_s} if speed.tokens_per_s else {}))
+            )
 
     if not first:
         return train(task, built.dev, recipe, Output(out, new.fingerprint), processes=processes)
+
     with progress("train", recipe.steps(task.steps) * recipe.epochs, lambda: now.step, what="steps"):
         output = Output(out, new.fingerprint, new.settings, lambda history: describe(history, speed))
         return train(task, built.dev, recipe, output, report, processes=processes)
@@ -221,7 +265,10 @@ def _texts(file: Path) -> Iterator[str]:
 
 def _sizes(files: Sequence[str], questions: Sequence[Sequence[LabelledCandidate | LabelledPassage]]) -> str:
     answered = sum(any(row.label for row in rows) for rows in questions)
-    return f"{', '.join(files)}: {len(questions):,} questions, {answered:,} answered, {sum(map(len, questions)):,} candidates"
+    return (
+        f"{', '.join(files)}: {len(questions):,} questions, {answered:,} answered, "
+        f"{sum(map(len, questions)):,} candidates"
+    )
 
 
 def _summary(job: TrainJob, history: History) -> str:
@@ -232,7 +279,8 @@ def _summary(job: TrainJob, history: History) -> str:
 
 
 def revision() -> str:
-    """The package's version, and the commit where it runs from a checkout, marked where the code differs from it."""
+    """The package's version, and the commit where it runs from a checkout, marked where the code differs from
+    it."""
     command = [
         "git",
         "-C",
@@ -247,11 +295,17 @@ def revision() -> str:
         described = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
         return code_version()
-    return f"{code_version()}, commit {described.stdout.strip()}" if described.returncode == 0 else code_version()
+
+    return (
+        f"{code_version()}, commit {described.stdout.strip()}"
+        if described.returncode == 0
+        else code_version()
+    )
 
 
 def _decisive(job: TrainJob, digests: Mapping[str, str]) -> dict[str, Any]:
-    """What the fingerprint stands for, as people know it: the file's keys, and the digest of each of its files."""
+    """What the fingerprint stands for, as people know it: the file's keys, and the digest of each of its
+    files."""
     tables = _without_folders(job)
     data = {key: value for key, value in tables["data"].items() if key not in ("name", "licence")}
     files = {f"file {n}, {Path(file).name},": digest for n, (file, digest) in enumerate(digests.items(), 1)}
@@ -264,22 +318,33 @@ def _without_folders(job: TrainJob) -> dict[str, Any]:
     for section, settings in ((job.section, job.trained), ("data", job.data), ("distil", job.distil)):
         for key in file_keys(type(settings)) if settings is not None else ():
             value = tables[section][key]
-            tables[section][key] = [Path(name).name for name in value] if isinstance(value, list) else Path(value).name
+            tables[section][key] = (
+                [Path(name).name for name in value] if isinstance(value, list) else Path(value).name
+            )
     return tables
 
 
 def _card(
-    job: TrainJob, history: History, parameters: int, *, description: str, digests: Mapping[str, str], speed: Speed
+    job: TrainJob,
+    history: History,
+    parameters: int,
+    *,
+    description: str,
+    digests: Mapping[str, str],
+    speed: Speed,
 ) -> Iterator[str]:
     best = history.best
     assert best is not None
     reranker = job.trained.reranker
     yield f"# {job.trained.title}"
     yield ""
-    yield f'A checkpoint of AnswerMill {revision()}; `reranker = "{reranker}"`, `checkpoint = "<this folder>"`.'
+    yield (
+        f'A checkpoint of AnswerMill {revision()}; `reranker = "{reranker}"`, `checkpoint = "<this folder>"`.'
+    )
     yield ""
     yield f"- Trained on {job.data.name}. Licence of the data: {job.data.licence}."
     yield f"- {parameters:,} parameters. {description[:1].upper()}{description[1:]}."
+
     score = f"{job.train.metric} ({job.train.protocol}): {100 * best.dev:.2f}"
     yield f"- Best dev {score}, at step {best.step:,} of {history.step:,}."
     yield f"- {speed}, torch {torch.__version__}."
@@ -287,8 +352,12 @@ def _card(
     yield "| step | epoch | loss | dev |"
     yield "|---|---|---|---|"
     for evaluated in history.evaluations:
-        yield f"| {evaluated.step:,} | {evaluated.epoch:.2f} | {evaluated.loss:.4f} | {100 * evaluated.dev:.2f} |"
+        yield (
+            f"| {evaluated.step:,} | {evaluated.epoch:.2f} | {evaluated.loss:.4f} | "
+            f"{100 * evaluated.dev:.2f} |"
+        )
     yield ""
+
     yield "Made from these files, by SHA-256:"
     yield ""
     yield from (f"- `{Path(file).name}` {digest}" for file, digest in digests.items())

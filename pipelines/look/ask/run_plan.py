@@ -1,7 +1,8 @@
 """The plan of a run as a job: read from the manifests of its folders, so that no job file is needed.
 
-A manifest has the settings that decided the output, and digests of the files that they name, but not the folder that the
-files' names begin in. That is looked for; a folder counts if the files in it are those that the run was made with.
+A manifest has the settings that decided the output, and digests of the files that they name, but not the
+folder that the files' names begin in. That is looked for; a folder counts if the files in it are those that
+the run was made with.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ DATA = ("questions", "shards", "retrieved")
 
 
 def job_of(run: Path, overrides: Sequence[str] = ()) -> Job:
-    """What retrieve and rerank of the run were done with, and `overrides` like 'retrieve.depth=50' laid over it.
+    """What retrieve and rerank of the run were done with, and `overrides` like 'retrieve.depth=50' laid over
+    it.
 
-    Raises JobError: 66 if the run has no shards, was not asked or reranked yet, or if the files that its plan names are not
-    there as they were; 78 if an override is wrong; the code of what makes the plan unusable in any place, as 69 of an encoder
-    that is not installed.
+    Raises JobError: 66 if the run has no shards, was not asked or reranked yet, or if the files that its plan
+    names are not there as they were; 78 if an override is wrong; the code of what makes the plan unusable in
+    any place, as 69 of an encoder that is not installed.
     """
     settings, inputs = _settings(run)
     places = list(dict.fromkeys((run.parent, run, Path())))
@@ -48,11 +50,19 @@ def job_of(run: Path, overrides: Sequence[str] = ()) -> Job:
 
 
 def _unusable(run: Path, job: Job, places: Sequence[Path], errors: Mapping[Path, Exception]) -> JobError:
-    """Why the plan can be used from none of the places; `errors`: of those whose files could not even be compared."""
+    """Why the plan can be used from none of the places; `errors`: of those whose files could not even be
+    compared."""
     advice = "name the job file with --job JOB.toml"
-    if len(errors) == len(places) and len({str(error) for error in errors.values()}) == 1:  # so no place can mend it
+    # So no place can mend it.
+    if len(errors) == len(places) and len({str(error) for error in errors.values()}) == 1:
         error = errors[places[0]]
-        code = IO if isinstance(error, OSError) else error.code if isinstance(error, JobError) else ModelMissing.exit_code
+        code = (
+            IO
+            if isinstance(error, OSError)
+            else error.code
+            if isinstance(error, JobError)
+            else ModelMissing.exit_code
+        )
         return JobError(f"{run}: its plan cannot be used: {error}; mend that, or {advice}", code)
 
     looked = ", ".join(str(place.absolute()) for place in places)
@@ -71,12 +81,15 @@ def _settings(run: Path) -> tuple[dict[str, Any], dict[str, str]]:
     if shards is None:
         advice = f"run `answermill index JOB.toml --out {run}` first"
         raise JobError(f"{SHARDS.path(run)} is not there or not complete; {advice}", INPUT_MISSING)
+
     if retrieved is None or scored is None:
         raise JobError(
-            f"{run} has shards, but {'retrieve' if retrieved is None else 'rerank'} is not complete, so it does not say by "
+            f"{run} has shards, but {'retrieve' if retrieved is None else 'rerank'} is not complete, so it "
+            "does not say by "
             "which plan; name the job file with --job JOB.toml",
             INPUT_MISSING,
         )
+
     retrieve = dict(retrieved.settings) | {"questions": ""}
     index = dict(shards.settings) | retrieve.pop("encoder", {})
     settings = {"index": index, "retrieve": retrieve, "rerank": {"stages": scored.settings["stages"]}}
@@ -97,5 +110,8 @@ def _is_as_it_was(job: Job, inputs: dict[str, str]) -> bool:
 def _names(job: Job) -> list[str]:
     """The files and folders that the plan names."""
     stages = job.rerank.stages if job.rerank is not None else []
-    named = [job.index.encoder, *(getattr(stage, key) for stage in stages for key in ("checkpoint", *file_keys(type(stage))))]
+    named = [
+        job.index.encoder,
+        *(getattr(stage, key) for stage in stages for key in ("checkpoint", *file_keys(type(stage)))),
+    ]
     return [name for name in named if name is not None]

@@ -47,7 +47,9 @@ class Seconds:
 
     def __str__(self) -> str:
         """'3.2 s (encoder 0.5, Lucene 0.7)'."""
-        return f"{self.total:.2f} s ({', '.join(f'{part} {taken:.2f}' for part, taken in self.parts.items())})"
+        return (
+            f"{self.total:.2f} s ({', '.join(f'{part} {taken:.2f}' for part, taken in self.parts.items())})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,10 @@ class Asked:
         """For people: the best answers, each with its page."""
         yield self.question
         if not self.rows or self.rows[0].rank is None:
-            yield f"  no answer: {'the plan dropped every candidate' if self.rows else 'no index returned a passage'}"
+            yield (
+                "  no answer: "
+                f"{'the plan dropped every candidate' if self.rows else 'no index returned a passage'}"
+            )
         for row in self._best(answers):
             score = f"  {row.stages[-1].score:.4g}" if row.stages else ""
             yield f"  {row.rank}{score}  {' '.join(row.text.split())}"
@@ -87,13 +92,17 @@ class Asked:
     def _answer(self, row: ScoredCandidate) -> dict[str, Any]:
         values = line_of(answer_of(row, self.passages[row.passage_id]))
         text = {"rank": row.rank, "text": values.pop("answer")}
-        return text | {name: value for name, value in values.items() if name not in ("question_id", "question")}
+        return text | {
+            name: value for name, value in values.items() if name not in ("question_id", "question")
+        }
 
 
 class Session:
     """Answers questions from a run's shards. Use `opened`."""
 
-    def __init__(self, job: Job, shards: Sequence[Shard], encoder: Encoder | None, plan: Sequence[Stage]) -> None:
+    def __init__(
+        self, job: Job, shards: Sequence[Shard], encoder: Encoder | None, plan: Sequence[Stage]
+    ) -> None:
         self._settings, self._shards, self._encoder, self._plan = settings_of(job), shards, encoder, plan
 
     def ask(self, text: str) -> Asked:
@@ -109,15 +118,17 @@ class Session:
 
 @contextmanager
 def opened(run: Path, job: Job, seconds: Seconds) -> Iterator[Session]:
-    """The run's shards and the job's plan, open until the block ends; `seconds` hears how long each part of that took.
+    """The run's shards and the job's plan, open until the block ends; `seconds` hears how long each part of
+    that took.
 
-    Lucene starts beside the models, so its seconds are those that the models had to wait for it. The bytes of all shards are
-    read once, to compare their checksums. Raises JobError: 66 if shards/ is not complete, 65 or 78 as retrieve and rerank do;
-    ShardMismatch if the job's encoder is not that of the shards.
+    Lucene starts beside the models, so its seconds are those that the models had to wait for it. The bytes of
+    all shards are read once, to compare their checksums. Raises JobError: 66 if shards/ is not complete, 65
+    or 78 as retrieve and rerank do; ShardMismatch if the job's encoder is not that of the shards.
     """
     settings = settings_of(job)
     shards, plan = RunShards.of(job, run), job.rerank is not None
     use_threads(command_threads())
+
     with ExitStack() as stack:
         with seconds("shards"):
             open_shards = [stack.enter_context(shards.open(number)) for number in range(shards.count)]

@@ -8,13 +8,15 @@ from answermill.pipelines.specs.run import Run
 
 
 def predicted_and_actual(run: Run) -> dict[str, tuple[float, float]]:
-    """Name → (predicted, actual) of what a run's plan said and its complete steps have; empty if it has no plan."""
+    """Name → (predicted, actual) of what a run's plan said and its complete steps have; empty if it has no
+    plan."""
     plan = RunEstimate.read(run.path)
     return {} if plan is None else compared(plan, actual(run))
 
 
 def compared(plan: RunEstimate, values: dict[str, float]) -> dict[str, tuple[float, float]]:
-    """Name → (predicted, actual) of what both have: counts by their names, 'bytes of FOLDER' and 'seconds of STEP'."""
+    """Name → (predicted, actual) of what both have: counts by their names, 'bytes of FOLDER' and 'seconds of
+    STEP'."""
     predicted: dict[str, float] = dict(plan.counts)
     predicted |= {f"bytes of {folder}": size for folder, size in plan.bytes.items()}
     predicted |= {f"seconds of {step}": seconds for step, seconds in plan.seconds.items()}
@@ -22,23 +24,30 @@ def compared(plan: RunEstimate, values: dict[str, float]) -> dict[str, tuple[flo
 
 
 def actual(run: Run) -> dict[str, float]:
-    """Counts of a run's complete steps, bytes of their folders, and seconds that they counted, by the names of `compared`."""
+    """Counts of a run's complete steps, bytes of their folders, and seconds that they counted, by the names
+    of `compared`."""
     values: dict[str, float] = {}
     for spec in job_steps().values():
         if not run.is_complete(spec):
             continue
         values = counts_of(run, spec) | values  # a step before says what there is
-        values |= {f"bytes of {name}": sum(part.bytes for part in folder.parts) for name, folder in run.of(spec).items()}
+        values |= {
+            f"bytes of {name}": sum(part.bytes for part in folder.parts)
+            for name, folder in run.of(spec).items()
+        }
         if seconds := run.counts(spec).seconds:
             values[f"seconds of {spec.name}"] = seconds
     return values
 
 
 def counts_of(run: Run, spec: AnyStep) -> dict[str, float]:
-    """The step's counts in a run of which people are told: its item, its folders' rows, shards, and layers × tokens."""
+    """The step's counts in a run of which people are told: its item, its folders' rows, shards, and layers ×
+    tokens."""
     counts = run.counts(spec)
     named = {name: getattr(counts, name, 0) for name in (spec.item, "layer_tokens")}
     folders = [folder for folder in spec if folder.name in run.manifests]
     named |= {folder.rows: run.manifests[folder.name].rows for folder in folders if folder.rows != "rejects"}
-    named |= {folder.name: len(run.manifests[folder.name].parts) for folder in folders if folder.part_is_folder}
+    named |= {
+        folder.name: len(run.manifests[folder.name].parts) for folder in folders if folder.part_is_folder
+    }
     return {name: number for name, number in named.items() if name and number}

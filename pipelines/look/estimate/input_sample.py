@@ -1,4 +1,5 @@
-"""A bounded sample of a job's input: how many pages it has, and some of all sizes, as files that ingest reads."""
+"""A bounded sample of a job's input: how many pages it has, and some of all sizes, as files that ingest
+reads."""
 
 from __future__ import annotations
 
@@ -49,8 +50,12 @@ def draw(job: Job, settings: Ingest, most: int) -> InputSample:
 
     # A second reading, so that only the pages that are drawn are held.
     numbers = set(spread(sorted(sizes, key=sizes.__getitem__), most, sizes.__getitem__))
-    drawn = [page for n, page in enumerate(_pages(files, Counter())) if n in numbers and isinstance(page, RawPage)]
-    return InputSample(len(files), pages, round(pages * len(sizes) / max(1, read["pages"])), sorted(drawn, key=size))
+    drawn = [
+        page for n, page in enumerate(_pages(files, Counter())) if n in numbers and isinstance(page, RawPage)
+    ]
+    return InputSample(
+        len(files), pages, round(pages * len(sizes) / max(1, read["pages"])), sorted(drawn, key=size)
+    )
 
 
 def _hash(file: InputFile) -> bytes:
@@ -58,7 +63,8 @@ def _hash(file: InputFile) -> bytes:
 
 
 def _pages(files: Sequence[InputFile], read: Counter[str]) -> Iterator[RawPage | Rejected]:
-    """The pages of one file after the other, until BYTES_READ; counts pages, and bytes as the disk has them."""
+    """The pages of one file after the other, until BYTES_READ; counts pages, and bytes as the disk has
+    them."""
     for file in files:
         if read["bytes"] >= BYTES_READ:
             return
@@ -78,7 +84,11 @@ def draw_records(job: Job, settings: Ingest, query: CrawlIndex, most: int) -> In
     Raises JobError (78) if the job reads files as well, 65 as ingest does.
     """
     if settings.input:
-        raise JobError("ingest.input beside ingest.crawl_index: plan each of them in a job file without the other", SETTINGS)
+        raise JobError(
+            "ingest.input beside ingest.crawl_index: plan each of them in a job file without the other",
+            SETTINGS,
+        )
+
     few = query.model_copy(update={"max_records": min(most, query.max_records or most)})
     with tempfile.TemporaryDirectory(prefix="answermill-plan-") as folder:
         everything, sample = Path(folder) / "records.parquet", Path(folder) / "sample.parquet"
@@ -86,6 +96,7 @@ def draw_records(job: Job, settings: Ingest, query: CrawlIndex, most: int) -> In
         drawn = choose(job, settings.model_copy(update={"crawl_index": few}), sample, 0)
         read = [page for unit in drawn for page in unit.pages(unit.fetch(), Counter())]
         records = wanted(everything)
+
     pages = sorted((page for page in read if isinstance(page, RawPage)), key=size)
     return InputSample(len(units), records, round(records * len(pages) / max(1, len(read))), pages)
 
@@ -98,8 +109,8 @@ def size(page: RawPage) -> int:
 def spread(values: Sequence[T], most: int, size: Callable[[T], float]) -> list[T]:
     """At most `most` of the values, which come in the order of their sizes.
 
-    Each stands for as many that follow one another, and has the size nearest to their mean, since a few long pages
-    hold much of the text.
+    Each stands for as many that follow one another, and has the size nearest to their mean, since a few long
+    pages hold much of the text.
 
     >>> spread([0, 1, 2, 5, 6, 13], 2, float)
     [1, 6]
@@ -107,11 +118,14 @@ def spread(values: Sequence[T], most: int, size: Callable[[T], float]) -> list[T
     count = min(most, len(values))
     runs = [values[n * len(values) // count : (n + 1) * len(values) // count] for n in range(count)]
     means = [sum(map(size, run)) / len(run) for run in runs]
-    return [min(run, key=lambda value: abs(size(value) - mean)) for run, mean in zip(runs, means, strict=True)]
+    return [
+        min(run, key=lambda value: abs(size(value) - mean)) for run, mean in zip(runs, means, strict=True)
+    ]
 
 
 def write_pages(pages: Sequence[RawPage], folder: Path) -> list[str]:
-    """Write pages as files that ingest reads, WARC for what was fetched and JSONL for text; returns their paths."""
+    """Write pages as files that ingest reads, WARC for what was fetched and JSONL for text; returns their
+    paths."""
     records = b"".join(_warc_record(page) for page in pages if page.text is None)
     lines = "".join(_line(page) + "\n" for page in pages if page.text is not None)
     contents = {"pages.warc.gz": records and gzip.compress(records, 1), "pages.jsonl": lines.encode()}

@@ -26,19 +26,29 @@ PAGES, RECORDS, QUESTIONS = 1_000, 200, 64
 """Numbers drawn at the most; a record of a crawl's index is fetched from far away."""
 ASSUMED = (
     "pages of the whole input are like those that were drawn, and no more of them are duplicates",
-    "every index returns as much for a question, and the two agree as much, as in the sample's fifth of its passages",
-    "a worker has a core to itself, as fast as the one that measured; reading the input and a store's network cost nothing",
-    "a search of a shard costs what it costs in the sample's; stages cost the same for each candidate that comes in",
+    "every index returns as much for a question, and the two agree as much, as in the sample's fifth of its "
+    "passages",
+    "a worker has a core to itself, as fast as the one that measured; reading the input and a store's "
+    "network cost nothing",
+    "a search of a shard costs what it costs in the sample's; stages cost the same for each candidate that "
+    "comes in",
 )
 
 
-def plan_of(job: Job, rates_file: Path | None = None, price_per_hour: float | None = None) -> tuple[RunEstimate, Rates]:
-    """What a run of the job will take, and the rates of this machine. `rates_file`: of another machine, in place of these.
+def plan_of(
+    job: Job, rates_file: Path | None = None, price_per_hour: float | None = None
+) -> tuple[RunEstimate, Rates]:
+    """What a run of the job will take, and the rates of this machine. `rates_file`: of another machine, in
+    place of these.
 
     Raises JobError: 78 if the job does not begin with pages, 65 or 66 as the steps do.
     """
     if job.ingest is None:
-        raise JobError("the job has no [ingest] section, so there are no pages to plan from; add one with `input`", SETTINGS)
+        raise JobError(
+            "the job has no [ingest] section, so there are no pages to plan from; add one with `input`",
+            SETTINGS,
+        )
+
     other = Rates.read(rates_file) if rates_file is not None else None
     query = job.ingest.crawl_index
     source = draw(job, job.ingest, PAGES) if query is None else draw_records(job, job.ingest, query, RECORDS)
@@ -50,6 +60,7 @@ def plan_of(job: Job, rates_file: Path | None = None, price_per_hour: float | No
     if other is not None and (lacking := own.item.keys() - other.item.keys()):
         way_out = "measure this job there, with `answermill plan JOB.toml --save-rates FILE`"
         raise JobError(f"--rates {rates_file}: nothing of {', '.join(sorted(lacking))}; {way_out}", BAD_DATA)
+
     return predict(job, source, sample, steps, other or own, price_per_hour=price_per_hour), own
 
 
@@ -63,13 +74,14 @@ def whole_steps(job: Job, source: InputSample, questions: int, sample: Sample) -
     refused, parts = {REJECTS.name: source.pages - source.readable}, {INGEST.item: source.files}
 
     for spec, sampled in sample.steps():
-        # A step grows with its item, if that of the whole job is known, else with what it reads, and has a unit for
-        # each part of that; its own code knows better where it does not.
+        # A step grows with its item, if that of the whole job is known, else with what it reads, and has a
+        # unit for each part of that; its own code knows better where it does not.
         run, reads = sampled.run, spec.reads[0] if spec.reads else INGEST.item
         if spec.item in before:
             scale = before[spec.item] / max(1, getattr(run.counts(spec), spec.item))
         else:
             scale = before[reads] / max(1, run.manifests[reads].rows)
+
         counts = {name: number * scale for name, number in counts_of(run, spec).items()}
         rows = {name: manifest.rows * scale + refused.get(name, 0) for name, manifest in run.of(spec).items()}
         rows |= {folder.name: before[folder.same_rows_as] for folder in spec if folder.same_rows_as in before}

@@ -15,10 +15,12 @@ PLAN = "plan.json"
 
 @dataclass(frozen=True, slots=True)
 class RunEstimate:
-    """What a run will take. Seconds are of the processor, of one core; hours are those of the clock, on `workers` of them."""
+    """What a run will take. Seconds are of the processor, of one core; hours are those of the clock, on
+    `workers` of them."""
 
     counts: dict[str, int]
-    """pages, documents, passages, shards, questions, hits, candidates, layer_tokens, and what further steps count."""
+    """pages, documents, passages, shards, questions, hits, candidates, layer_tokens, and what further steps
+    count."""
     seconds: dict[str, float]
     """Step → all workers' seconds."""
     hours: dict[str, float]
@@ -42,11 +44,15 @@ class RunEstimate:
             yield f"{name.replace('_', ' × ') if name == 'layer_tokens' else name:<16}{count:>18,}"
         yield ""
         yield f"{'step':<16}{'all workers':>14}{'by the clock':>14}"
+
         for step, seconds in self.seconds.items():
             yield f"{step:<16}{_time(seconds):>14}{_time(3600 * self.hours[step]):>14}"
             stages = self.stage_seconds.get(step, {})
             yield from (f"  {stage:<14}{_time(taken):>14}" for stage, taken in stages.items())
-        yield f"{'all':<16}{_time(sum(self.seconds.values())):>14}{_time(3600 * sum(self.hours.values())):>14}"
+
+        yield (
+            f"{'all':<16}{_time(sum(self.seconds.values())):>14}{_time(3600 * sum(self.hours.values())):>14}"
+        )
         yield ""
         for folder, size in self.bytes.items():
             yield f"{folder + '/':<16}{size / 1e6:>15,.1f} MB"
@@ -56,6 +62,7 @@ class RunEstimate:
         yield f"{counted(self.workers, 'worker')}, {memory} each, as fast as {self.machine}"
         if self.dollars is not None:
             yield f"price: {self.dollars:,.2f} for {sum(self.hours.values()):,.3f} hours"
+
         yield f"drawn: {self.drawn} pages. Assumed:"
         yield from (f"- {clause}" for clause in self.assumptions)
 
@@ -66,7 +73,8 @@ class RunEstimate:
 
     @classmethod
     def read(cls, run: Path) -> RunEstimate | None:
-        """The plan of a run; None if it has none. Raises JobError (65) if the file is none that `save` wrote."""
+        """The plan of a run; None if it has none. Raises JobError (65) if the file is none that `save`
+        wrote."""
         try:
             return read_json(run / PLAN, cls)
         except FileNotFoundError:

@@ -36,7 +36,8 @@ class Rates:
             of_item, _ = line(less, more)
             startup[spec.name] = max(0.0, sample.first.seconds[spec.name] - of_item * less[0])
 
-            # Each part has its share of the seconds by the clock, which other work makes longer for all of them.
+            # Each part has its share of the seconds by the clock, which other work makes longer for all of
+            # them.
             of_second = of_item * more[0] / max(sum(cost.seconds for cost in step.costs.values()), 1e-6)
             for part, cost in step.costs.items():
                 item[_key(spec, part)] = of_second * cost.seconds / max(1, cost.items)
@@ -44,7 +45,9 @@ class Rates:
 
     def seconds(self, step: WholeStep) -> dict[str, float]:
         """Part of a step's time → seconds that it takes in the whole job, but for those to begin it."""
-        return {name: self.item[_key(step.spec, name)] * cost.whole_items for name, cost in step.costs.items()}
+        return {
+            name: self.item[_key(step.spec, name)] * cost.whole_items for name, cost in step.costs.items()
+        }
 
     def save(self, file: Path) -> None:
         """Write them."""
@@ -67,17 +70,20 @@ def _key(spec: AnyStep, part: str) -> str:
 
 
 def items(run: Run, spec: AnyStep) -> int:
-    """The number with which a step's time grows: layers × tokens if it counts them, since these differ between questions; else
-    its item, or the rows that it reads."""
+    """The number with which a step's time grows: layers × tokens if it counts them, since these differ
+    between questions; else its item, or the rows that it reads."""
     counts = run.counts(spec)
     tokens: int = getattr(counts, "layer_tokens", 0)
-    return tokens or (getattr(counts, spec.item) if spec.item else sum(run.manifests[name].rows for name in spec.reads[:1]))
+    return tokens or (
+        getattr(counts, spec.item) if spec.item else sum(run.manifests[name].rows for name in spec.reads[:1])
+    )
 
 
 def line(less: tuple[float, float], more: tuple[float, float]) -> tuple[float, float]:
     """(what an item adds, what there is without one), by two points (items, amount).
 
-    Where the larger amount is no greater, as can be below a second, all of it is its items': too much, but not nothing.
+    Where the larger amount is no greater, as can be below a second, all of it is its items': too much, but
+    not nothing.
 
     >>> line((2, 7.0), (10, 11.0))
     (0.5, 6.0)

@@ -1,8 +1,8 @@
 """The steps of a job on a small and on a larger part of its input, in a temporary folder.
 
-Each step has its own process, on one core, as in a worker. There it runs on the small part twice, the first time with all
-that is to be loaded, and then on the larger part, which takes longer by what its further items cost. Seconds are those of the
-processor, so that other work counts little.
+Each step has its own process, on one core, as in a worker. There it runs on the small part twice, the first
+time with all that is to be loaded, and then on the larger part, which takes longer by what its further items
+cost. Seconds are those of the processor, so that other work counts little.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from answermill.pipelines.steps.retrieve.retrieve import sample_depth
 from answermill.schemas.corpus import Question
 
 SMALL_PAGES, SMALL_QUESTIONS, LEAST = 8, 2, 4
-"""Pages and questions of the small run; the larger one has at least LEAST times as many, if there are as many."""
+"""Pages and questions of the small run; the larger one has at least LEAST times as many, if there are as
+many."""
 STEP_S = 15.0
 """Seconds that a step of the larger run should take at the most."""
 
@@ -88,6 +89,7 @@ def measure(job: Job, pages: Sequence[RawPage], questions: Sequence[Question]) -
         large = ingested = _run(job, processes, folder / "large", indexed, more)
         if len(readable) > len(indexed):
             ingested = _run(job, processes, folder / "ingested", readable, (), steps=[INGEST.name])
+
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     return Sample(first, small, large, ingested, peak if sys.platform == "darwin" else peak * 1024)
 
@@ -115,16 +117,22 @@ def _run(
             if not (passages := Run.open(run).counts(INDEX).passages):
                 raise JobError(f"ingest.input: no passage came of {len(pages)} pages drawn from it", BAD_DATA)
             depth = sample_depth(settings.retrieve.depth, passages)
-            settings = settings.model_copy(update={step: settings.retrieve.model_copy(update={"depth": depth})})
+            settings = settings.model_copy(
+                update={step: settings.retrieve.model_copy(update={"depth": depth})}
+            )
         print_line(f"measures   {step} on {len(pages)} pages" + f" and {len(asked)} questions" * bool(asked))
         seconds[step] = processes[step].submit(take, settings, run, step).result()
+
     return Sampled(Run.open(run), seconds)
 
 
 def _settings(job: Job, folder: Path, pages: Sequence[RawPage], asked: Sequence[Question]) -> Job:
-    """The job for these pages and questions, in one shard and process, and without an earlier run or labels."""
+    """The job for these pages and questions, in one shard and process, and without an earlier run or
+    labels."""
     files, asked_file = write_pages(pages, folder / "input"), folder / "questions.tsv"
-    write_text(asked_file, "question_id\ttext\n" + "".join(f"{each.question_id}\t{each.text}\n" for each in asked))
+    write_text(
+        asked_file, "question_id\ttext\n" + "".join(f"{each.question_id}\t{each.text}\n" for each in asked)
+    )
     all_asked = {"max_questions": 0, "question_rules": "none", "question_scores_above": None}
     own: dict[str, dict[str, Any]] = {
         "ingest": {"input": files, "crawl_index": None, "domains": 0, "max_reject_share": 1.0},
@@ -133,10 +141,12 @@ def _settings(job: Job, folder: Path, pages: Sequence[RawPage], asked: Sequence[
         "rerank": {"allow_empty": True},
         "workers": {"processes": 1, "max_failed_units": 0},
     }
+
     values = job.model_dump() | {"annotate": None, "propagate": None}
     for name, section in values.items():
         if section:
             section.update(own.get(name, {}), **{key: None for key in section if key == "since"})
+
     return toml_file.check(values, job_type(values), job.folder / "job.toml")
 
 
@@ -154,7 +164,8 @@ def processor_seconds() -> float:
 
 
 def new_process() -> Executor:
-    """A process that has loaded nothing; what it loads does not log what is missing for uses that are none of ours."""
+    """A process that has loaded nothing; what it loads does not log what is missing for uses that are none of
+    ours."""
     return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), logging.disable, (logging.WARNING,))
 
 

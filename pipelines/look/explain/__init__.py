@@ -1,1 +1,2 @@
-"""Explain: what retrieval and the stages made of one question's candidates, and where its right answer was lost."""
+"""Explain: what retrieval and the stages made of one question's candidates, and where its right answer was
+lost."""

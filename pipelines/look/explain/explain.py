@@ -47,8 +47,8 @@ class Explanation:
         return list(self.candidates.views.values())
 
     def lines(self, first: int, every: bool = False) -> Iterator[str]:
-        """For people: the stages, where the right answers were lost, and a table of the `first` candidates and the right ones;
-        of all with `every`."""
+        """For people: the stages, where the right answers were lost, and a table of the `first` candidates
+        and the right ones; of all with `every`."""
         yield from self._heading()
         yield from self._stage_lines()
         yield from self._gold_lines()
@@ -57,6 +57,7 @@ class Explanation:
     def json(self, first: int, every: bool = False) -> dict[str, Any]:
         """The same as plain values."""
         question, gold = self.asked.question, self._right()
+
         chosen = self._chosen(first, every)
         return {
             "question_id": question.question_id,
@@ -80,7 +81,10 @@ class Explanation:
             },
             "missing": list(self.missing),
             "elsewhere": dict(self.elsewhere),
-            "rows": [{"place": place, "is_gold": row.candidate_id in gold, **row.to_dict()} for place, row in chosen],
+            "rows": [
+                {"place": place, "is_gold": row.candidate_id in gold, **row.to_dict()}
+                for place, row in chosen
+            ],
         }
 
     def _heading(self) -> Iterator[str]:
@@ -93,9 +97,11 @@ class Explanation:
             counts.append(f"{sum(getattr(hit, source) is not None for hit in candidates.hits):,} {label}")
         scored = f"; {counted(len(candidates.rows), 'candidate')}" if candidates.views else ""
         yield f"{counts[0]} ({', '.join(counts[1:])}){scored}"
+
         if self.elsewhere:
             listed = (f"{folder}/ ({counted(rows, 'row')})" for folder, rows in self.elsewhere.items())
             yield f"also in {', '.join(listed)}"
+
         yield from (f"missing: {clause}" for clause in self.missing)
 
     def _stage_lines(self) -> Iterator[str]:
@@ -132,20 +138,24 @@ class Explanation:
         if not self.candidates.views:
             yield from self._passage_table(first, every)
             return
+
         gold, names = self._right(), list(self.candidates.views)
         table = [("place", "BM25", "dense", "fused", *names, "fate")]
         chosen = self._chosen(first, every)
+
         for place, row in chosen:
             fate = f"dropped by {row.dropped_by}" if row.dropped_by else row.fate
             scores = (_cell_of_stage(row, name) for name in names)
             sources = (_cell(row.bm25_score, row.bm25_rank), _cell(row.dense_score, row.dense_rank))
             table.append((str(place), *sources, f"#{row.retrieved_rank}", *scores, fate))
+
         aligned = _aligned(table)
         yield next(aligned)
         for (_, row), line in zip(chosen, aligned, strict=True):
             yield line
             yield f"{'right' if row.candidate_id in gold else '':<5}  {_short(row.text)}"
             yield f"       {row.candidate_id}  {row.url}"
+
         left_out = len(self.candidates.rows) - len(chosen)
         if left_out:
             yield f"{counted(left_out, 'candidate')} more: --all shows them"
@@ -157,12 +167,14 @@ class Explanation:
         for hit in hits:
             sources = (_cell(hit.bm25_score, hit.bm25_rank), _cell(hit.dense_score, hit.dense_rank))
             table.append((str(hit.rank), *sources, f"{hit.fused_score:.4g}"))
+
         aligned = _aligned(table)
         yield next(aligned)
         for hit, line in zip(hits, aligned, strict=True):
             yield line
             yield f"       {_short(hit.passage.text)}"
             yield f"       {hit.passage.passage_id}  {hit.passage.url}"
+
         if len(hits) < len(self.candidates.hits):
             yield f"{counted(len(self.candidates.hits) - len(hits), 'passage')} more: --all shows them"
 
@@ -172,13 +184,14 @@ def explain(run: Path, wanted: str, gold: str | None = None) -> Explanation:
 
     `gold`: a text that is right, in place of what the run's labels say.
 
-    Raises JobError: 66 if the run or the question is not there, 65 if a file is damaged or another version's, 2 if `gold` is
-    empty.
+    Raises JobError: 66 if the run or the question is not there, 65 if a file is damaged or another version's,
+    2 if `gold` is empty.
     """
     run = as_path(run)
     check_run(run)
     if gold is not None and not folded(gold):
         raise JobError("--gold: give some words of the right answer", USAGE)
+
     asked = find_question(run, wanted)
     question_id = asked.question.question_id
     hits = WrittenParts.of(run, RETRIEVED).of_question(question_id, asked.unit)
@@ -186,6 +199,7 @@ def explain(run: Path, wanted: str, gold: str | None = None) -> Explanation:
     missing = []
     is_scored = asked.unit in scored.by_unit
     rows = scored.of_question(question_id, asked.unit)
+
     if not is_scored:
         missing.append(f"no stage has scored this question: {scored.missing}")
     elif not rows and hits:
@@ -197,12 +211,16 @@ def explain(run: Path, wanted: str, gold: str | None = None) -> Explanation:
             if reject.source_record == question_id
         ]
         missing += [f"rerank failed on this question's unit: {reason}" for reason in reasons]
+
     views = stage_views(_stages(run, rows), rows) if rows else []
     candidates = CandidateRows(hits, rows, {view.name: view for view in views})
     answers = by_text(run, gold, hits) if gold is not None else by_labels(run, question_id)
     if answers.missing:
         missing.append(answers.missing)
-    return Explanation(asked, candidates, answers, candidates.losses(answers), missing, rows_elsewhere(run, question_id))
+
+    return Explanation(
+        asked, candidates, answers, candidates.losses(answers), missing, rows_elsewhere(run, question_id)
+    )
 
 
 def rows_elsewhere(run: Path, question_id: str) -> dict[str, int]:
@@ -210,19 +228,34 @@ def rows_elsewhere(run: Path, question_id: str) -> dict[str, int]:
     shown = (QUESTIONS, RETRIEVED, SCORED, SCORED_REJECTS, ANSWERS)
     rows_by_folder = {}
     for _, spec in folders():
-        if spec in shown or "question_id" not in spec.record.schema().names or (folder := spec.find(run)) is None:
+        if (
+            spec in shown
+            or "question_id" not in spec.record.schema().names
+            or (folder := spec.find(run)) is None
+        ):
             continue
-        columns = (batch.column(0) for part in folder.parts for batch in read_batches(folder.path, part, ["question_id"]))
-        rows_by_folder[spec.name] = sum(pc.sum(pc.equal(column, question_id)).as_py() or 0 for column in columns)
+
+        columns = (
+            batch.column(0)
+            for part in folder.parts
+            for batch in read_batches(folder.path, part, ["question_id"])
+        )
+        rows_by_folder[spec.name] = sum(
+            pc.sum(pc.equal(column, question_id)).as_py() or 0 for column in columns
+        )
+
     return {name: rows for name, rows in rows_by_folder.items() if rows}
 
 
 def _stages(run: Path, rows: Sequence[ScoredCandidate]) -> list[dict[str, Any]]:
-    """The settings of the stages: from the manifest of scored/, or, while there is none, their names from the rows."""
+    """The settings of the stages: from the manifest of scored/, or, while there is none, their names from the
+    rows."""
     manifest = SCORED.manifest(run)
     if manifest is not None:
         return list(manifest.settings["stages"])
-    names = dict.fromkeys(score.stage for row in sorted(rows, key=lambda row: -len(row.stages)) for score in row.stages)
+    names = dict.fromkeys(
+        score.stage for row in sorted(rows, key=lambda row: -len(row.stages)) for score in row.stages
+    )
     names |= dict.fromkeys(row.dropped_by for row in rows if row.dropped_by is not None)
     return [{"name": name, "reranker": name} for name in names]
 
@@ -240,7 +273,13 @@ def _cell_of_stage(row: ScoredCandidate, stage: str) -> str:
     score = score_by(row, stage)
     if score is None:
         return "-"
-    place = f"#{score.rank}" if score.rank is not None else f"exit {score.exit}" if score.exit is not None else "left"
+    place = (
+        f"#{score.rank}"
+        if score.rank is not None
+        else f"exit {score.exit}"
+        if score.exit is not None
+        else "left"
+    )
     return f"{score.score:.4g} {place}"
 
 

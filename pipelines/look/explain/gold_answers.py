@@ -1,4 +1,5 @@
-"""The right answers of a question: sentences that the run's labels call right, or that hold a text which the user gives."""
+"""The right answers of a question: sentences that the run's labels call right, or that hold a text which the
+user gives."""
 
 from __future__ import annotations
 
@@ -51,8 +52,8 @@ def by_labels(run: Path, question_id: str) -> GoldAnswers:
 
 
 def by_text(run: Path, text: str, hits: Sequence[Hit], some: int = 3) -> GoldAnswers:
-    """The sentences of the hits that hold a text, letter case, white space and a last full stop aside; if no hit holds it, up
-    to `some` other passages of the run that do."""
+    """The sentences of the hits that hold a text, letter case, white space and a last full stop aside; if no
+    hit holds it, up to `some` other passages of the run that do."""
     words = folded(text)
     sentences = {
         sentence.sentence_id: sentence.text

@@ -1,4 +1,5 @@
-"""Where a right answer was lost: by retrieval, between passage and sentence, or by a stage, and what it lacked to stay."""
+"""Where a right answer was lost: by retrieval, between passage and sentence, or by a stage, and what it
+lacked to stay."""
 
 from __future__ import annotations
 
@@ -56,12 +57,22 @@ class CandidateRows:
         losses = [self._of_sentence(sentence_id, text) for sentence_id, text in gold.sentences.items()]
         losses += [self._across(hit) for hit in gold.across]
         for passage in gold.elsewhere:
-            where = f"passage {passage.passage_id} of {passage.url} holds it, and was not retrieved: {self._bounds()}"
+            where = (
+                f"passage {passage.passage_id} of {passage.url} holds it, and was not retrieved: "
+                f"{self._bounds()}"
+            )
             losses.append(Loss(passage.passage_id, passage.text, "not_retrieved", where))
+
         for reject in gold.refused:
             losses.append(
-                Loss("", reject.detail, "not_in_corpus", f"the label of line {reject.source_offset}: {reject.detail}")
+                Loss(
+                    "",
+                    reject.detail,
+                    "not_in_corpus",
+                    f"the label of line {reject.source_offset}: {reject.detail}",
+                )
             )
+
         if gold.source == "text" and not losses:
             losses.append(Loss("", "", "not_in_corpus", "no passage of the run holds this text"))
         return sorted(losses, key=self._distance)
@@ -73,33 +84,51 @@ class CandidateRows:
             return 0, loss.rank or 0
         if loss.stage is not None:
             return len(order) - order.index(loss.stage), loss.place or 0
-        return len(order) + 1 + ("no_candidate", "not_reranked", "not_retrieved", "not_in_corpus").index(loss.where), 0
+        return len(order) + 1 + ("no_candidate", "not_reranked", "not_retrieved", "not_in_corpus").index(
+            loss.where
+        ), 0
 
     def _of_sentence(self, sentence_id: str, text: str) -> Loss:
         row = next((row for row in self.rows if row.candidate_id == sentence_id), None)
         if row is not None and row.fate != "grouped":
             return self._of_row(row, sentence_id, text)
-        holding = [hit for hit in self.hits if any(s.sentence_id == sentence_id for s in hit.passage.sentences)]
+
+        holding = [
+            hit for hit in self.hits if any(s.sentence_id == sentence_id for s in hit.passage.sentences)
+        ]
         if not holding:
-            return Loss(sentence_id, text, "not_retrieved", f"no retrieved passage holds it: {self._bounds()}")
+            return Loss(
+                sentence_id, text, "not_retrieved", f"no retrieved passage holds it: {self._bounds()}"
+            )
+
         if not self.views:
             best = holding[0]
-            where = f"passage {best.passage.passage_id} holds it, retrieved at rank {best.rank} ({sources(best)})"
+            where = (
+                f"passage {best.passage.passage_id} holds it, retrieved at rank {best.rank} ({sources(best)})"
+            )
             return Loss(sentence_id, text, "not_reranked", where)
+
         passage_id = row.passage_id if row is not None else holding[0].passage.passage_id
         return self._of_passage(passage_id, sentence_id, text)
 
     def _of_passage(self, passage_id: str, sentence_id: str, text: str) -> Loss:
-        """Of a sentence that is no candidate of the plan's end: its passage is in its place, or another sentence of that."""
+        """Of a sentence that is no candidate of the plan's end: its passage is in its place, or another
+        sentence of that."""
         instead = [row for row in self.rows if row.passage_id == passage_id and row.fate != "grouped"]
         passage = next((row for row in instead if row.unit == "passage"), None)
         if passage is not None:
             return self._of_row(passage, sentence_id, text, f"its passage {passage_id} ")
+
         if instead:
-            fate = f"was kept at rank {instead[0].rank}" if instead[0].rank else f"was dropped by {instead[0].dropped_by}"
+            fate = (
+                f"was kept at rank {instead[0].rank}"
+                if instead[0].rank
+                else f"was dropped by {instead[0].dropped_by}"
+            )
             where = f"of its passage {passage_id} another sentence was taken, which {fate}: {instead[0].text}"
         else:
             where = f"its passage {passage_id} was retrieved, but none of its sentences became a candidate"
+
         return Loss(sentence_id, text, "no_candidate", where)
 
     def _across(self, hit: Hit) -> Loss:
@@ -108,26 +137,36 @@ class CandidateRows:
         if rows:
             return self._of_row(rows[0], passage.passage_id, passage.text)
         where = (
-            f"passage {passage.passage_id}, retrieved at rank {hit.rank} ({sources(hit)}), holds it, but no single sentence "
+            f"passage {passage.passage_id}, retrieved at rank {hit.rank} ({sources(hit)}), holds it, but no "
+            "single sentence "
             "does: it is longer than a sentence, or was cut in two"
         )
         return Loss(passage.passage_id, passage.text, "no_candidate", where)
 
     def _of_row(self, row: ScoredCandidate, candidate_id: str, text: str, subject: str = "") -> Loss:
         if row.rank is not None:
-            where = f"{subject}kept, at rank {row.rank}" + (": the answer" if row.rank == 1 else self._behind(row))
+            where = f"{subject}kept, at rank {row.rank}" + (
+                ": the answer" if row.rank == 1 else self._behind(row)
+            )
             return Loss(candidate_id, text, "kept", where, rank=row.rank)
+
         stage = str(row.dropped_by)
         view, score = self.views[stage], score_by(row, stage)
         place, last = view.places[view.key(row)], view.last_kept
-        where = f"{subject}dropped by stage {stage}, at place {place} of {view.entered}, of which it kept {view.kept}; "
+        where = (
+            f"{subject}dropped by stage {stage}, at place {place} of {view.entered}, of which it kept "
+            f"{view.kept}; "
+        )
         lost = Loss(candidate_id, text, "dropped", where, None, stage, place, view.entered, view.kept)
+
         if score is None:
             return replace(lost, explanation=f"{where}{stage} gives no score to what it drops")
+
         if score.rank is None or last is None or score.exit != last.exit:
             exit_ = f" at exit {score.exit}" if score.exit is not None else ""
             left = f"it left{exit_} with the score {score.score:.6g}; what the others had there is not kept"
             return replace(lost, explanation=where + left, score=score.score)
+
         lacking = f"it lacked {last.score - score.score:.6g}"
         which = "the last one kept" if last.rank == view.kept else f"the one kept at rank {last.rank}"
         scores = f"its score was {score.score:.6g}, that of {which} {last.score:.6g}: {lacking}"
@@ -139,7 +178,10 @@ class CandidateRows:
         score, best = (score_by(each, last) if last is not None else None for each in (row, first))
         if score is None or best is None:
             return ""
-        return f"; by {last} it has {score.score:.6g}, the answer {best.score:.6g}: it lacked {best.score - score.score:.6g}"
+        return (
+            f"; by {last} it has {score.score:.6g}, the answer {best.score:.6g}: it lacked "
+            f"{best.score - score.score:.6g}"
+        )
 
     def _bounds(self) -> str:
         """How far down each index was read."""
@@ -157,6 +199,9 @@ class CandidateRows:
 def sources(hit: Hit) -> str:
     """'BM25 rank 3, score 9.1; dense not returned'."""
     texts = []
-    for label, rank, score in (("BM25", hit.bm25_rank, hit.bm25_score), ("dense", hit.dense_rank, hit.dense_score)):
+    for label, rank, score in (
+        ("BM25", hit.bm25_rank, hit.bm25_score),
+        ("dense", hit.dense_rank, hit.dense_score),
+    ):
         texts.append(f"{label} not returned" if rank is None else f"{label} rank {rank}, score {score:.6g}")
     return "; ".join(texts)

@@ -24,7 +24,8 @@ _SCORE = re.compile(r"^[\d.e+-]+: ")
 
 @dataclass(frozen=True, slots=True)
 class AskedOne:
-    """A question of a run, and the number of the unit whose parts of retrieved/ and scored/ have its candidates."""
+    """A question of a run, and the number of the unit whose parts of retrieved/ and scored/ have its
+    candidates."""
 
     question: Question
     unit: int
@@ -35,22 +36,26 @@ class AskedOne:
 def find_question(run: Path, wanted: str) -> AskedOne:
     """The question whose id `wanted` is, else the first of that text, letter case and white space folded.
 
-    Raises JobError (66) if it is not among those that were searched by now; the message says why, and names the nearest ones.
+    Raises JobError (66) if it is not among those that were searched by now; the message says why, and names
+    the nearest ones.
     """
     asked = WrittenParts.of(run, QUESTIONS)
     if not asked.by_unit:
         advice = f"`answermill run JOB.toml --out {run}` goes on"
         why = asked.missing or "it is empty"
         raise JobError(f"{asked.folder} has no question yet: {why}; {advice}", INPUT_MISSING)
+
     by_text: list[tuple[Question, int]] = []
     for unit, batch in asked.batches(_COLUMNS):
         for question in Question.rows(batch.filter(pc.equal(batch["question_id"], wanted))):
             return AskedOne(question, unit, ())
         same = pc.equal(fold_all(batch["text"]), fold(one_line(wanted)))
         by_text += [(question, unit) for question in Question.rows(batch.filter(same))]
+
     if by_text:
         (question, unit), *rest = by_text
         return AskedOne(question, unit, tuple(other.question_id for other, _ in rest))
+
     raise JobError(_absence(run, wanted, asked), INPUT_MISSING)
 
 
@@ -58,15 +63,24 @@ def _absence(run: Path, wanted: str, asked: WrittenParts[Question]) -> str:
     """What to say of a question that is not there."""
     if (reject := _reject(run, wanted)) is not None:
         return f"question {reject.source_record} was not asked in {run}: {reject.reason} ({reject.detail})"
+
     questions = (question for _, batch in asked.batches(_COLUMNS) for question in Question.rows(batch))
-    near = nlargest(NEAREST, ((_nearness(wanted, question), question) for question in questions), key=lambda pair: pair[0])
-    shown = "; ".join(f"{question.question_id} ({question.text})" for nearness, question in near if nearness > 0)
+    near = nlargest(
+        NEAREST, ((_nearness(wanted, question), question) for question in questions), key=lambda pair: pair[0]
+    )
+    shown = "; ".join(
+        f"{question.question_id} ({question.text})" for nearness, question in near if nearness > 0
+    )
     unfinished = f"; {asked.missing}, and it may come" if asked.missing else ""
-    return f"no question of {run} has the id or the text {wanted!r}{unfinished}" + (f"; the nearest: {shown}" if shown else "")
+
+    return f"no question of {run} has the id or the text {wanted!r}{unfinished}" + (
+        f"; the nearest: {shown}" if shown else ""
+    )
 
 
 def _reject(run: Path, wanted: str) -> Rejected | None:
-    """The question among those that retrieve refused or left out of its sample, whose details are 'TEXT' or 'SCORE: TEXT'."""
+    """The question among those that retrieve refused or left out of its sample, whose details are 'TEXT' or
+    'SCORE: TEXT'."""
     text = fold(one_line(wanted))
     for _, batch in WrittenParts.of(run, QUESTIONS_REJECTS).batches():
         for reject in Rejected.rows(batch):

@@ -1,4 +1,5 @@
-"""What each stage of a plan made of one question's list: who came in, in which order they left it, and who stayed."""
+"""What each stage of a plan made of one question's list: who came in, in which order they left it, and who
+stayed."""
 
 from __future__ import annotations
 
@@ -12,15 +13,16 @@ from answermill.schemas.ranked import ScoredCandidate, StageScore, Unit
 
 @dataclass(frozen=True, slots=True)
 class StageView:
-    """One stage and the candidates that came into it, named by their id: of a stage that reads passages, the passage's."""
+    """One stage and the candidates that came into it, named by their id: of a stage that reads passages, the
+    passage's."""
 
     name: str
     reranker: str
     unit: Unit
     """What the stage reads."""
     places: Mapping[str, int]
-    """Candidate → its place, from 1, among those that came in: first those that stayed, then those that left, the last to
-    leave before the others."""
+    """Candidate → its place, from 1, among those that came in: first those that stayed, then those that left,
+    the last to leave before the others."""
     kept: int
     last_kept: StageScore | None
     """The lowest ranked of those that stayed; None if nobody did, or none of them has a rank."""
@@ -35,8 +37,8 @@ class StageView:
 
 
 def stage_views(stages: Sequence[Mapping[str, Any]], rows: Sequence[ScoredCandidate]) -> list[StageView]:
-    """The views of a plan's stages, whose settings are those of the manifest of scored/. `rows`: a question's, in the order of
-    scored/."""
+    """The views of a plan's stages, whose settings are those of the manifest of scored/. `rows`: a
+    question's, in the order of scored/."""
     return [_view(str(stage["name"] or stage["reranker"]), str(stage["reranker"]), rows) for stage in stages]
 
 
@@ -46,6 +48,7 @@ def _view(name: str, reranker: str, rows: Sequence[ScoredCandidate]) -> StageVie
         reads = "passage"  # of a plan that no manifest has yet, what a stage is called may say nothing
     view = StageView(name, reranker, reads, {}, 0, None)
     scores = [(row, score_by(row, name)) for row in rows]
+
     # A passage has the scores of its best sentence, of a stage that read sentences before it.
     entered = [
         (row, score)
@@ -54,8 +57,13 @@ def _view(name: str, reranker: str, rows: Sequence[ScoredCandidate]) -> StageVie
     ]
     stayed = dict.fromkeys(view.key(row) for row, _ in entered if row.dropped_by != name)
     left = dict.fromkeys(view.key(row) for row, _ in entered if view.key(row) not in stayed)
-    ranked = [score for row, score in entered if view.key(row) in stayed and score is not None and score.rank is not None]
+    ranked = [
+        score
+        for row, score in entered
+        if view.key(row) in stayed and score is not None and score.rank is not None
+    ]
     last = max(ranked, key=lambda score: score.rank or 0, default=None)
+
     places = {key: place for place, key in enumerate((*stayed, *left), 1)}
     return StageView(name, reranker, reads, places, len(stayed), last)
 

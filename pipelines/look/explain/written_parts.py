@@ -1,4 +1,5 @@
-"""What is there of a run's folder: all of it, or, of a step that runs or was stopped, the parts of the units that are done."""
+"""What is there of a run's folder: all of it, or, of a step that runs or was stopped, the parts of the units
+that are done."""
 
 from __future__ import annotations
 
@@ -40,10 +41,14 @@ class WrittenParts(Generic[R]):
             for part in complete.parts:
                 by_unit.setdefault(part.unit, []).append(part)
             return cls(folder, spec.record, by_unit, "")
+
         missing = f"{spec.maker.step} {state_of(run, spec.maker.step)}"
         begun = work_folders(run, spec.maker.step)
         reports = Reports(begun[0], step.counts).read() if begun and step is not None else {}
-        parts = {unit: report.parts[spec.name] for unit, report in reports.items() if spec.name in report.parts}
+        parts = {
+            unit: report.parts[spec.name] for unit, report in reports.items() if spec.name in report.parts
+        }
+
         return cls(folder, spec.record, parts, missing)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -1,4 +1,5 @@
-"""How far the orders of a plan agree: whose first candidate is whose, and how alike they rank what both have ranked."""
+"""How far the orders of a plan agree: whose first candidate is whose, and how alike they rank what both have
+ranked."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class Agreement:
     same_first: float
     """Share of the questions whose first candidate by A is their first by B."""
     spearman: float | None
-    """Mean over questions of the rank correlation of what both rank; None if no question has three such candidates."""
+    """Mean over questions of the rank correlation of what both rank; None if no question has three such
+    candidates."""
 
 
 class Agreements:
@@ -33,7 +35,8 @@ class Agreements:
     def __init__(self, stages: tuple[str, ...]) -> None:
         self._names = (RETRIEVAL, *stages)
         self._pairs = list(combinations(range(len(self._names)), 2))
-        self._sums = np.zeros((len(self._pairs), 4))  # questions, same first, questions with a correlation, their sum
+        # Questions, same first, questions with a correlation, their sum.
+        self._sums = np.zeros((len(self._pairs), 4))
 
     def add(self, block: ScoredBlock) -> None:
         """Add the questions of a block."""
@@ -41,11 +44,17 @@ class Agreements:
         orders = [block.position + 1, *block.stage_rank.T]
         ranks = [np.where(block.is_answer_unit, order, 0) for order in orders]
         firsts = [_first(rank, block.question, questions) for rank in ranks]
+
         for n, (a, b) in enumerate(self._pairs):
             both = (firsts[a] >= 0) & (firsts[b] >= 0)
             rho = _correlations(ranks[a], ranks[b], block.question, questions)
             counted = ~np.isnan(rho)
-            self._sums[n] += both.sum(), (both & (firsts[a] == firsts[b])).sum(), counted.sum(), rho[counted].sum()
+            self._sums[n] += (
+                both.sum(),
+                (both & (firsts[a] == firsts[b])).sum(),
+                counted.sum(),
+                rho[counted].sum(),
+            )
 
     def result(self) -> tuple[Agreement, ...]:
         return tuple(
@@ -70,7 +79,8 @@ def _first(rank: Ints, question: Ints, questions: int) -> Ints:
 
 
 def _correlations(a: Ints, b: Ints, question: Ints, questions: int) -> Floats:
-    """[questions]: Spearman's ρ of two orders over the candidates that both rank; NaN with fewer than LEAST."""
+    """[questions]: Spearman's ρ of two orders over the candidates that both rank; NaN with fewer than
+    LEAST."""
     both: Bools = (a > 0) & (b > 0)
     shared = question[both]
     size = np.bincount(shared, minlength=questions)
@@ -89,8 +99,8 @@ def _centred(values: Floats, question: Ints, size: Ints) -> Floats:
 
 
 def _places(rank: Ints, question: Ints) -> Floats:
-    """The place of each candidate by rank among those of its question; of equal ranks, which sentences have that came from one
-    passage, the mean."""
+    """The place of each candidate by rank among those of its question; of equal ranks, which sentences have
+    that came from one passage, the mean."""
     key = question * (int(rank.max(initial=0)) + 1) + rank
     _, tie, count = np.unique(key, return_inverse=True, return_counts=True)
     end = np.cumsum(count)

@@ -65,5 +65,6 @@ class TwoRuns:
     changed: Mapping[Kind, int]
     labelled: int
     metrics: Mapping[str, Comparison]
-    """P@1 and MRR of B less those of A, over the questions that have labels in both; empty if there are none."""
+    """P@1 and MRR of B less those of A, over the questions that have labels in both; empty if there are
+    none."""
     shown: tuple[ChangedAnswer, ...]

@@ -1,8 +1,9 @@
-"""What became of the correct candidates: P@1 and MRR after each stage, and where a question's last correct one was lost.
+"""What became of the correct candidates: P@1 and MRR after each stage, and where a question's last correct
+one was lost.
 
-The protocol is 'answerable': all questions with a correct candidate in the labels count, ranked or not. An order is the one in
-which a stage left its list, where equal scores keep the order in which they came; without these the figures are those of
-`answermill evaluate --by STAGE`.
+The protocol is 'answerable': all questions with a correct candidate in the labels count, ranked or not. An
+order is the one in which a stage left its list, where equal scores keep the order in which they came; without
+these the figures are those of `answermill evaluate --by STAGE`.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from answermill.ranking.evaluation.metrics import Judged, measure
 
 PLAN = "the plan's result"
 Fate = Literal["not retrieved", "dropped", "grouped", "not first", "first"]
-"""What became of the correct candidate of a question that went furthest; 'grouped': a stage took another sentence of its
-passage."""
+"""What became of the correct candidate of a question that went furthest; 'grouped': a stage took another
+sentence of its passage."""
 _METRICS = ("P@1", "MRR")
 
 
@@ -42,7 +43,8 @@ class OrderQuality:
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """How many questions' correct candidates ended in this way; `stage` is the one that dropped the last of them, else ''."""
+    """How many questions' correct candidates ended in this way; `stage` is the one that dropped the last of
+    them, else ''."""
 
     fate: Fate
     stage: str
@@ -63,7 +65,8 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class QuestionValues:
-    """P@1 and MRR of the plan's result, question by question, for all that have a correct candidate in the labels."""
+    """P@1 and MRR of the plan's result, question by question, for all that have a correct candidate in the
+    labels."""
 
     p1: dict[str, float]
     mrr: dict[str, float]
@@ -87,10 +90,14 @@ class CorrectAnswers:
         """`name`: what people call the labels. Raises JobError as `read_labels`."""
         values = read_labels(labels).values
         correct = pa.array(values.value > 0)
-        self._question_id, self._candidate_id = values.question_id.filter(correct), values.candidate_id.filter(correct)
+        self._question_id, self._candidate_id = (
+            values.question_id.filter(correct),
+            values.candidate_id.filter(correct),
+        )
         self._name, self._stages = name, tuple(stages)
         self._questions = pc.unique(self._question_id)
         self._keys = _key(self._question_id, self._candidate_id)
+
         self._sums = np.zeros((len(stages) + 2, 3))  # alive, P@1, MRR of each order
         self._outcomes: Counter[tuple[Fate, str]] = Counter()
         zeros = dict.fromkeys(self._questions.to_pylist(), 0.0)
@@ -107,17 +114,24 @@ class CorrectAnswers:
         np.maximum.at(furthest, block.question[correct], departure[correct])
         for n in range(len(self._stages) + 2):
             self._sums[n, 0] += (furthest >= n).sum()
+
         orders = [block.position + 1, *block.stage_rank.T]
-        orders.append(np.arange(1, len(block) + 1))  # the dropped ones after the kept, the last to leave first
+        # The dropped ones after the kept, the last to leave first.
+        orders.append(np.arange(1, len(block) + 1))
         for n, ranks in enumerate(orders):
             p1, mrr = _values(block, ranks, correct, has_label)
             self._sums[n, 1:] += p1.sum(), mrr.sum()
+
         for number in np.flatnonzero(has_label).tolist():
             name = block.question_ids[number]
             self.values.p1[name], self.values.mrr[name] = float(p1[number]), float(mrr[number])
+
         losses = self._losses(block, correct, departure)
         self._outcomes.update((loss.fate, loss.stage) for loss in losses.values())
-        self._outcomes["first", ""] += int(has_label.sum()) - len(losses) - int((has_label & (furthest < 0)).sum())
+        self._outcomes["first", ""] += (
+            int(has_label.sum()) - len(losses) - int((has_label & (furthest < 0)).sum())
+        )
+
         return losses
 
     def _losses(self, block: ScoredBlock, correct: Bools, departure: Ints) -> dict[int, LostAnswer]:

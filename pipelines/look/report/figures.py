@@ -97,7 +97,8 @@ class StageFigures:
     card_share: float | None
     """Of its seconds, the share in which a graphics card was at work; None on a processor."""
     card_peak_bytes: int | None
-    """The most of its card's memory that a worker had at once, its models' weights among it; None on a processor."""
+    """The most of its card's memory that a worker had at once, its models' weights among it; None on a
+    processor."""
     layer_tokens: int | None
     full_layer_tokens: int | None
     """Layers × tokens if no candidate had left within the stage."""

@@ -19,20 +19,28 @@ def corpus(run: Run) -> Iterator[Amount]:
         yield Amount("pages", counts.pages, f"{counted(counts.rejects, 'page')} refused")
     for folder in (DOCUMENTS, PASSAGES):
         if (manifest := run.get(folder)) is not None:
-            sentences = counted(counts.sentences, "sentence") if folder is PASSAGES and counts.sentences else ""
+            sentences = (
+                counted(counts.sentences, "sentence") if folder is PASSAGES and counts.sentences else ""
+            )
             yield Amount(folder.name, manifest.rows, sentences)
 
 
 def candidates(run: Run, dropped: Mapping[str, int]) -> Iterator[Amount]:
-    """From retrieved passages to kept candidates; `dropped`: stage, in the plan's order → the rows that name it."""
+    """From retrieved passages to kept candidates; `dropped`: stage, in the plan's order → the rows that name
+    it."""
     retrieved, counts = run.get(RETRIEVED), run.counts(RERANK)
     if retrieved is not None:
         asked = run.get(QUESTIONS)
-        yield Amount("retrieved passages", retrieved.rows, f"for {counted(asked.rows, 'question')}" if asked else "")
+        yield Amount(
+            "retrieved passages", retrieved.rows, f"for {counted(asked.rows, 'question')}" if asked else ""
+        )
+
     if not run.is_complete(RERANK):
         return
+
     yield Amount("candidates", counts.candidates, "sentences or passages")
     for stage, lost in dropped.items():
         outgoing = counts.stages[stage].outgoing if stage in counts.stages else 0
         yield Amount(f"after {stage}", outgoing, f"{lost:,} dropped" if lost else "none dropped")
+
     yield Amount("kept", counts.kept, f"for {counted(counts.questions, 'question')}")

@@ -1,5 +1,5 @@
-"""Histograms of scores whose range nobody knows before the last one: bins as wide as a power of two, which are merged by twos
-whenever there are too many. The result depends on the scores alone, not on their order."""
+"""Histograms of scores whose range nobody knows before the last one: bins as wide as a power of two, which
+are merged by twos whenever there are too many. The result depends on the scores alone, not on their order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _NARROWEST = -20
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Scores from `start` on, below the next bin's, of candidates that the stage let go on and of those that left in it."""
+    """Scores from `start` on, below the next bin's, of candidates that the stage let go on and of those that
+    left in it."""
 
     start: float
     went: int
@@ -35,7 +36,9 @@ class Histogram:
     def add(self, scores: Floats, left: Bools) -> None:
         """Add scores [n], which are finite; `left` [n] says whose candidates left in the stage."""
         for counter, some in ((self._went, scores[~left]), (self._left, scores[left])):
-            places, counts = np.unique(np.floor(some / 2.0**self._exponent).astype(np.int64), return_counts=True)
+            places, counts = np.unique(
+                np.floor(some / 2.0**self._exponent).astype(np.int64), return_counts=True
+            )
             counter.update(dict(zip(places.tolist(), counts.tolist(), strict=True)))
         while self._spread() > BINS:
             self._exponent += 1
@@ -55,7 +58,9 @@ class Histogram:
         places = self._went.keys() | self._left.keys()
         if not places:
             return ()
-        return tuple(Bin(n * self.width, self._went[n], self._left[n]) for n in range(min(places), max(places) + 1))
+        return tuple(
+            Bin(n * self.width, self._went[n], self._left[n]) for n in range(min(places), max(places) + 1)
+        )
 
 
 def _halved(counter: Counter[int]) -> Counter[int]:

@@ -21,7 +21,8 @@ _SLOWEST = 10
 
 
 def missing_steps(run: Run) -> Iterator[Missing]:
-    """The steps that are not complete, of those that were begun or that every run has; and what each does or lacks."""
+    """The steps that are not complete, of those that were begun or that every run has; and what each does or
+    lacks."""
     for spec in SPECS.values():
         lacking = [(writer, absent) for writer, absent in run.lacking(spec) if absent]
         for writer, absent in lacking:
@@ -55,7 +56,8 @@ def step_figures(run: Run) -> Iterator[StepFigures]:
 
 
 def rejects(run: Run) -> Iterator[Rejects]:
-    """The records that each step refused. Reasons are counted from the folder where the counts do not have them all."""
+    """The records that each step refused. Reasons are counted from the folder where the counts do not have
+    them all."""
     for spec, written in complete_steps(run):
         for name, manifest in written.items():
             if manifest.record != Rejected.__name__ or not manifest.rows:
@@ -63,7 +65,9 @@ def rejects(run: Run) -> Iterator[Rejects]:
             reasons = Counter(run.counts(spec).rejected)
             if reasons.total() != manifest.rows:
                 reasons = _reasons(run.path / name, manifest)
-            yield Rejects(name, manifest.rows, dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))))
+            yield Rejects(
+                name, manifest.rows, dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0])))
+            )
 
 
 def _reasons(folder: Path, manifest: Manifest) -> Counter[str]:
@@ -85,7 +89,9 @@ def step_work(run: Run, price_per_hour: float | None) -> Iterator[StepCost]:
     for spec, _ in complete_steps(run):
         for time, seconds, items in run.counts(spec).times():
             item = time.item.replace("_", " ")
-            yield StepCost(f"{spec.name}: {time.work}", items, item, seconds, dollars(seconds, price_per_hour))
+            yield StepCost(
+                f"{spec.name}: {time.work}", items, item, seconds, dollars(seconds, price_per_hour)
+            )
 
 
 def dollars(seconds: float | None, price_per_hour: float | None) -> float | None:
@@ -102,11 +108,18 @@ def slowest_units(run: Run) -> tuple[UnitFigures, ...]:
     for spec, written in complete_steps(run):
         if spec.shares_time:
             continue
+
         counts = {
-            int(unit): spec.counts.from_json(json.loads(value)) for unit, value in written[spec.folders[0].name].units.items()
+            int(unit): spec.counts.from_json(json.loads(value))
+            for unit, value in written[spec.folders[0].name].units.items()
         }
         mean = sum(each.seconds for each in counts.values()) / max(1, len(counts))
         for unit in heapq.nsmallest(_SLOWEST, counts, key=lambda unit: (-counts[unit].seconds, unit)):
             if seconds := counts[unit].seconds:
-                units.append(UnitFigures(spec.name, unit, seconds, seconds / mean, getattr(counts[unit], spec.item), spec.item))
+                units.append(
+                    UnitFigures(
+                        spec.name, unit, seconds, seconds / mean, getattr(counts[unit], spec.item), spec.item
+                    )
+                )
+
     return tuple(units)

@@ -1,7 +1,8 @@
 """The report of a run: RUN/report.html for people, RUN/report.json with the same figures.
 
-All of scored/ is read once, without its texts; then, of some questions, the rows that are shown. The same run gives the same
-bytes: nothing of the machine or the time of the report is in it, but the last two names of the run's path are.
+All of scored/ is read once, without its texts; then, of some questions, the rows that are shown. The same run
+gives the same bytes: nothing of the machine or the time of the report is in it, but the last two names of the
+run's path are.
 """
 
 from __future__ import annotations
@@ -41,12 +42,17 @@ _RANKS = (1, 2, 3, 5, 10, 20, 50, 100)
 
 
 def write_report(
-    run: Path, labels: Path | None = None, price_per_hour: float | None = None, seed: int = 0, out: Path | None = None
+    run: Path,
+    labels: Path | None = None,
+    price_per_hour: float | None = None,
+    seed: int = 0,
+    out: Path | None = None,
 ) -> str:
     """Write the report into `out`, or the run folder; returns a line for people.
 
-    `labels`: what `answermill evaluate` takes; None = the run's own, if it has some. `price_per_hour`: of one worker.
-    Raises JobError: 66 if there is no run, 65 if it is damaged or another version's, 2 if the price is negative.
+    `labels`: what `answermill evaluate` takes; None = the run's own, if it has some. `price_per_hour`: of one
+    worker. Raises JobError: 66 if there is no run, 65 if it is damaged or another version's, 2 if the price
+    is negative.
     """
     report = read_report(as_path(run), labels, price_per_hour, seed)
     folder = out or as_path(run)
@@ -58,7 +64,9 @@ def write_report(
     return f"report     {folder / REPORT_PAGE}{missing}"
 
 
-def read_report(run: Path, labels: Path | None = None, price_per_hour: float | None = None, seed: int = 0) -> RunReport:
+def read_report(
+    run: Path, labels: Path | None = None, price_per_hour: float | None = None, seed: int = 0
+) -> RunReport:
     """Everything that the report says. Raises as `write_report`."""
     report, passed = _read(Run.open(run), labels, price_per_hour, seed)
     if passed is None:
@@ -74,16 +82,22 @@ def read_report(run: Path, labels: Path | None = None, price_per_hour: float | N
 def read_with_values(
     run: Run, labels: Path | None = None, price_per_hour: float | None = None
 ) -> tuple[RunReport, QuestionValues | None]:
-    """The report without the questions and losses that it shows, and P@1 and MRR of the plan question by question; None if
-    there are no labels. Raises as `write_report`."""
+    """The report without the questions and losses that it shows, and P@1 and MRR of the plan question by
+    question; None if there are no labels. Raises as `write_report`."""
     report, passed = _read(run, labels, price_per_hour, seed=0)
     return report, passed.correct.values if passed is not None and passed.correct is not None else None
 
 
-def _read(run: Run, labels: Path | None, price_per_hour: float | None, seed: int) -> tuple[RunReport, _Pass | None]:
-    """The report without the questions and losses that it shows, and the pass that has chosen these; None without scored/."""
+def _read(
+    run: Run, labels: Path | None, price_per_hour: float | None, seed: int
+) -> tuple[RunReport, _Pass | None]:
+    """The report without the questions and losses that it shows, and the pass that has chosen these; None
+    without scored/."""
     if price_per_hour is not None and not price_per_hour >= 0:
-        raise JobError(f"--price-per-hour {price_per_hour}: give what an hour of one worker costs, 0 or more", USAGE)
+        raise JobError(
+            f"--price-per-hour {price_per_hour}: give what an hour of one worker costs, 0 or more", USAGE
+        )
+
     run.refuse_none()
     scored = run.get(SCORED) if run.is_complete(RERANK) else None
     stages = stage_names(scored)
@@ -111,6 +125,7 @@ def _read(run: Run, labels: Path | None, price_per_hour: float | None, seed: int
         questions=(),
         losses=(),
     )
+
     return report, passed
 
 
@@ -155,6 +170,7 @@ class _Pass:
         self.agreements, self.choices = Agreements(stages), Choices(seed)
         correct = CorrectAnswers(labels, _name_of(labels, run.path), stages) if labels is not None else None
         self.correct = correct if correct is not None and correct.has_any else None
+
         for block in blocks(scored, stages):
             self._add(block)
             self.agreements.add(block)
@@ -169,22 +185,30 @@ class _Pass:
         first = block.rank == 1
         self._ranks.update(block.retrieved_rank[first].tolist())
         for bm25, dense in zip(block.bm25_rank[first] > 0, block.dense_rank[first] > 0, strict=True):
-            self._sources["both" if bm25 and dense else "BM25 alone" if bm25 else "dense alone" if dense else "neither"] += 1
+            self._sources[
+                "both" if bm25 and dense else "BM25 alone" if bm25 else "dense alone" if dense else "neither"
+            ] += 1
 
     def reader(self) -> Reader:
         """Reader of the chosen questions and losses."""
         chosen = [*self.choices.questions, *(choice for choice, _ in self.choices.losses)]
         shown = {choice.question_id for choice in chosen}
         retrieved = self._run[RETRIEVED] if self._run.get(RETRIEVED) is not None else None
-        return Reader(self._scored, retrieved, self.correct.pairs(shown) if self.correct is not None else None)
+        return Reader(
+            self._scored, retrieved, self.correct.pairs(shown) if self.correct is not None else None
+        )
 
     @property
     def dropped(self) -> dict[str, int]:
         return dict(zip(self._stages, self._dropped.tolist(), strict=True))
 
-    def stage_figures(self, scored: Manifest, counts: RerankCounts, price_per_hour: float | None) -> Iterable[StageFigures]:
+    def stage_figures(
+        self, scored: Manifest, counts: RerankCounts, price_per_hour: float | None
+    ) -> Iterable[StageFigures]:
         """Each stage of the plan."""
-        for name, settings, histogram in zip(self._stages, scored.settings["stages"], self._histograms, strict=True):
+        for name, settings, histogram in zip(
+            self._stages, scored.settings["stages"], self._histograms, strict=True
+        ):
             stage = counts.stages.get(name, StageCounts())
             seconds = stage.seconds or None
             yield StageFigures(
@@ -195,7 +219,9 @@ class _Pass:
                 dropped=self.dropped[name],
                 seconds=seconds,
                 candidates_per_second=stage.incoming / seconds if stage.incoming and seconds else None,
-                card_share=stage.card_microseconds / 1e6 / seconds if stage.card_microseconds and seconds else None,
+                card_share=stage.card_microseconds / 1e6 / seconds
+                if stage.card_microseconds and seconds
+                else None,
                 card_peak_bytes=stage.card_peak_bytes or None,
                 layer_tokens=stage.layer_tokens or None,
                 full_layer_tokens=stage.full_layer_tokens or None,

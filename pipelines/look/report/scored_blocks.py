@@ -1,5 +1,5 @@
-"""scored/ as a stream of blocks: arrays of the whole lists of some questions. Text is not read, and memory does not grow with
-the folder: a block is cut where the list ends that has reached ROWS."""
+"""scored/ as a stream of blocks: arrays of the whole lists of some questions. Text is not read, and memory
+does not grow with the folder: a block is cut where the list ends that has reached ROWS."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class ScoredBlock:
-    """The candidates of some questions, [n] each, in the order of the rows: a list's kept ones best first, then those that
-    left, the last one first. Numbers are 0 where a column is null."""
+    """The candidates of some questions, [n] each, in the order of the rows: a list's kept ones best first,
+    then those that left, the last one first. Numbers are 0 where a column is null."""
 
     part: Part
     first_row: int
@@ -48,7 +48,8 @@ class ScoredBlock:
     """Number of the candidate's question in the block."""
     candidate_id: pa.Array
     is_answer_unit: Bools
-    """Whether it is of the unit in which its list ends: passages that left a plan of sentences are not among its answers."""
+    """Whether it is of the unit in which its list ends: passages that left a plan of sentences are not among
+    its answers."""
     rank: Ints
     is_grouped: Bools
     dropped_by: Ints
@@ -91,11 +92,14 @@ def _last_begin(question_id: pa.ChunkedArray) -> int:
 def _block(part: Part, first_row: int, table: pa.Table, stages: Sequence[str]) -> ScoredBlock:
     columns = {name: table.column(name).combine_chunks() for name in COLUMNS}
     ids = columns["question_id"]
-    begins = np.concatenate([[0], 1 + np.flatnonzero(pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False))])
+    begins = np.concatenate(
+        [[0], 1 + np.flatnonzero(pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False))]
+    )
     question = np.repeat(np.arange(len(begins)), np.diff([*begins, len(ids)]))
     is_sentence = pc.equal(columns["unit"], "sentence").to_numpy(zero_copy_only=False)
     is_kept = columns["rank"].is_valid().to_numpy(zero_copy_only=False)  # a list's first row, where any is
     ends_in_sentences = (is_sentence | ~is_kept)[begins]  # as `answer_unit`
+
     score, stage_rank = _stage_columns(columns["stages"], stages)
     return ScoredBlock(
         part=part,
@@ -123,7 +127,9 @@ def _numbers(column: pa.Array) -> Ints:
 
 def _stage_numbers(names: pa.Array, stages: Sequence[str]) -> Ints:
     """The place of each name in the plan; -1 for null."""
-    return np.asarray(pc.index_in(names, value_set=pa.array(stages, pa.string())).fill_null(-1).to_numpy(), np.int64)
+    return np.asarray(
+        pc.index_in(names, value_set=pa.array(stages, pa.string())).fill_null(-1).to_numpy(), np.int64
+    )
 
 
 def _stage_columns(column: pa.ListArray, stages: Sequence[str]) -> tuple[Floats, Ints]:

@@ -1,5 +1,6 @@
-"""Some questions with their first answers, as a reader of the run would see them: each answer in its passage, with its page and
-its place in the crawl. Which questions is decided by a hash of their ids, so that the same run shows the same ones."""
+"""Some questions with their first answers, as a reader of the run would see them: each answer in its passage,
+with its page and its place in the crawl. Which questions is decided by a hash of their ids, so that the same
+run shows the same ones."""
 
 from __future__ import annotations
 
@@ -56,6 +57,7 @@ class Choices:
             for n, question_id in enumerate(block.question_ids)
         ]
         self.questions = heapq.nsmallest(QUESTIONS, [*self.questions, *chosen])
+
         lost = [(chosen[n], loss) for n, loss in losses.items()]
         self.losses = heapq.nsmallest(LOSSES, [*self.losses, *lost], key=itemgetter(0))
 
@@ -69,7 +71,8 @@ class Reader:
         retrieved: Folder[Hit] | None,
         correct: frozenset[tuple[str, str]] | None,
     ) -> None:
-        """`correct`: (question id, candidate id) of the correct ones, of what is shown; None if there are no labels."""
+        """`correct`: (question id, candidate id) of the correct ones, of what is shown; None if there are no
+        labels."""
         self._scored = scored
         self._parts = {part.file: part for part in scored.parts}
         self._correct = correct
@@ -79,7 +82,9 @@ class Reader:
         """In the order of the run's questions, so that each part is opened once."""
         for choice in sorted(choices, key=_place):
             rows = self._read(choice.part, choice.first_row, max(1, min(choice.kept, ANSWERS)))
-            answers = tuple(self._answer(row, self._parts[choice.part]) for row in rows if row.rank is not None)
+            answers = tuple(
+                self._answer(row, self._parts[choice.part]) for row in rows if row.rank is not None
+            )
             yield ShownQuestion(choice.question_id, rows[0].question, answers)
 
     def losses(self, choices: Iterable[tuple[Choice, LostAnswer]]) -> Iterator[ShownLoss]:
@@ -89,7 +94,9 @@ class Reader:
             (first,) = self._read(choice.part, choice.first_row, 1)
             (correct,) = self._read(choice.part, loss.row, 1)
             answer = self._answer(first, part) if first.rank is not None else None
-            yield ShownLoss(choice.question_id, first.question, loss.fate, loss.stage, self._answer(correct, part), answer)
+            yield ShownLoss(
+                choice.question_id, first.question, loss.fate, loss.stage, self._answer(correct, part), answer
+            )
 
     def _read(self, file: str, first: int, rows: int) -> list[ScoredCandidate]:
         return list(read_rows(self._scored.path, self._parts[file], ScoredCandidate, first, first + rows))
@@ -98,11 +105,13 @@ class Reader:
         before = after = source_file = ""
         offset: int | None = None
         hit = self._hits.find(part.unit, row.question_id, row.retrieved_rank)
+
         if hit is not None and hit.passage.passage_id == row.passage_id:
             passage = hit.passage
             source_file, offset = passage.source_file, passage.source_offset if passage.source_file else None
             before = shortened_before(passage.text[: max(0, row.start - passage.start)])
             after = shortened_after(passage.text[max(0, row.end - passage.start) :])
+
         return ShownAnswer(
             text=row.text,
             before=before,
@@ -115,12 +124,15 @@ class Reader:
             start=row.start,
             source_file=source_file,
             source_offset=offset,
-            is_correct=None if self._correct is None else (row.question_id, row.candidate_id) in self._correct,
+            is_correct=None
+            if self._correct is None
+            else (row.question_id, row.candidate_id) in self._correct,
         )
 
 
 class Hits:
-    """Looks up the passages of retrieved/, a row at a time; finds none if the folder is not there any more."""
+    """Looks up the passages of retrieved/, a row at a time; finds none if the folder is not there any
+    more."""
 
     def __init__(self, retrieved: Folder[Hit] | None) -> None:
         self._folder = retrieved

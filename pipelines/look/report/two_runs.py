@@ -1,6 +1,8 @@
-"""What changed between two runs of the same questions, A and B: settings, counts, quality, and the first answers, one by one.
+"""What changed between two runs of the same questions, A and B: settings, counts, quality, and the first
+answers, one by one.
 
-Of each question that both runs have, a digest of its answer is held; texts are, of the changed answers that are shown.
+Of each question that both runs have, a digest of its answer is held; texts are, of the changed answers that
+are shown.
 """
 
 from __future__ import annotations
@@ -42,16 +44,26 @@ def write_comparison(
     show: int = 50,
     out: Path | None = None,
 ) -> str:
-    """Write the comparison into `out`, or B's folder; returns a line for people. Raises JobError as `read_comparison`."""
+    """Write the comparison into `out`, or B's folder; returns a line for people. Raises JobError as
+    `read_comparison`."""
     compared = read_comparison(as_path(a), as_path(b), labels, price_per_hour, show)
     folder = out or as_path(b)
     write_text(folder / FIGURES, json.dumps(asdict(compared), indent=1, ensure_ascii=False) + "\n")
     with whole_text(folder / PAGE) as write:
         for piece in two_runs_page(compared):
             write(piece)
+
     changed = sum(compared.changed.values())
-    kinds = f" ({compared.changed['lost']:,} lost, {compared.changed['gained']:,} gained)" if compared.metrics else ""
-    return f"report     {counted(compared.questions, 'question')}, {changed:,} first answers changed{kinds}; {folder / PAGE}"
+    kinds = (
+        f" ({compared.changed['lost']:,} lost, {compared.changed['gained']:,} gained)"
+        if compared.metrics
+        else ""
+    )
+
+    return (
+        f"report     {counted(compared.questions, 'question')}, {changed:,} first answers changed{kinds}; "
+        f"{folder / PAGE}"
+    )
 
 
 def read_comparison(
@@ -59,18 +71,27 @@ def read_comparison(
 ) -> TwoRuns:
     """What changed from A to B. `labels` and `price_per_hour` as of `read_report`, for both.
 
-    Raises JobError: 65 if the runs share no question, 66 if one has no answers, 2 if `show` is negative; else as `read_report`.
+    Raises JobError: 65 if the runs share no question, 66 if one has no answers, 2 if `show` is negative; else
+    as `read_report`.
     """
     if show < 0:
         raise JobError(f"--show {show}: give how many changed answers are shown, 0 or more", USAGE)
+
     runs = Run.open(a), Run.open(b)
     answers_a, answers_b = (run[ANSWERS] for run in runs)
-    (report_a, values_a), (report_b, values_b) = (read_with_values(run, labels, price_per_hour) for run in runs)
+    (report_a, values_a), (report_b, values_b) = (
+        read_with_values(run, labels, price_per_hour) for run in runs
+    )
     p1_a, p1_b = (values.p1 if values is not None else {} for values in (values_a, values_b))
     pairs = _Pairs(answers_a, moved(p1_a, p1_b))
     shown = pairs.compare_with(answers_b, show)
+
     if not pairs.questions:
-        raise JobError(f"{a} and {b} have no question in common, by id and text; give two runs of the same questions", BAD_DATA)
+        raise JobError(
+            f"{a} and {b} have no question in common, by id and text; give two runs of the same questions",
+            BAD_DATA,
+        )
+
     return TwoRuns(
         a=str(a),
         b=str(b),
@@ -94,12 +115,15 @@ class _Pairs:
 
     def __init__(self, a: Folder[Answer], moved: Mapping[str, Kind]) -> None:
         self._a, self._moved = a, moved
-        self.digests = {_digest(answer.question_id, answer.question): _digest(answer.answer or "") for answer in a.read()}
+        self.digests = {
+            _digest(answer.question_id, answer.question): _digest(answer.answer or "") for answer in a.read()
+        }
         self.questions = self.only_b = 0
         self.changed: Counter[Kind] = Counter()
 
     def compare_with(self, b: Folder[Answer], show: int) -> Iterator[ChangedAnswer]:
-        """Compare all answers, first; yields the first `show` changed ones of each kind, in the order of B's questions."""
+        """Compare all answers, first; yields the first `show` changed ones of each kind, in the order of B's
+        questions."""
         chosen: dict[Kind, list[Answer]] = {kind: [] for kind in KINDS}
         for answer in b.read():
             former = self.digests.get(_digest(answer.question_id, answer.question))
@@ -112,10 +136,13 @@ class _Pairs:
                 self.changed[kind] += 1
                 if len(chosen[kind]) < show:
                     chosen[kind].append(answer)
+
         ids = {answer.question_id for answers in chosen.values() for answer in answers}
         of_a = {answer.question_id: answer for answer in self._a.where("question_id", ids)} if ids else {}
         return (
-            ChangedAnswer(answer.question_id, answer.question, kind, _side(of_a[answer.question_id]), _side(answer))
+            ChangedAnswer(
+                answer.question_id, answer.question, kind, _side(of_a[answer.question_id]), _side(answer)
+            )
             for kind, answers in chosen.items()
             for answer in answers
         )
@@ -146,22 +173,29 @@ def _settings(a: Run, b: Run) -> Iterator[str]:
             yield f"{step}: {len(inputs) - _INPUTS:,} more inputs differ"
         yield from differences(of_a.version, other.version, f"{step}: version", sides)
         yield from differences(of_a.revision, other.revision, f"{step}: revision", sides)
+
     yield from (f"{step} is complete in B alone" for step in of_b)
 
 
 def _counts(report: RunReport) -> dict[str, float | None]:
-    counts: dict[str, float | None] = {amount.what: amount.count for amount in (*report.corpus, *report.candidates)}
+    counts: dict[str, float | None] = {
+        amount.what: amount.count for amount in (*report.corpus, *report.candidates)
+    }
     if report.answers is not None:
         counts |= {"questions": report.answers.questions, "answered questions": report.answers.answered}
     return counts
 
 
 def _seconds(report: RunReport) -> dict[str, float | None]:
-    return {work.what: work.seconds for work in report.work} | {stage.name: stage.seconds for stage in report.stages}
+    return {work.what: work.seconds for work in report.work} | {
+        stage.name: stage.seconds for stage in report.stages
+    }
 
 
 def _dollars(report: RunReport) -> dict[str, float | None]:
-    return {work.what: work.dollars for work in report.work} | {stage.name: stage.dollars for stage in report.stages}
+    return {work.what: work.dollars for work in report.work} | {
+        stage.name: stage.dollars for stage in report.stages
+    }
 
 
 def _paired(a: Mapping[str, float | None], b: Mapping[str, float | None]) -> Iterator[Amounts]:

@@ -1,7 +1,9 @@
-"""The files of a run, byte for byte: each that a manifest names is as it was written, and none is there that nothing names.
+"""The files of a run, byte for byte: each that a manifest names is as it was written, and none is there that
+nothing names.
 
-A manifest carries its own SHA-256; it names its parts, tables and the files beside it, a shard its own files. `inputs.json`,
-reports and packs are sealed as manifests are, and name files in `digests`. A file of a store is read itself, not a copy.
+A manifest carries its own SHA-256; it names its parts, tables and the files beside it, a shard its own files.
+`inputs.json`, reports and packs are sealed as manifests are, and name files in `digests`. A file of a store
+is read itself, not a copy.
 """
 
 from __future__ import annotations
@@ -33,11 +35,13 @@ class _Sealed:
 
 @dataclass
 class RunFiles:
-    """The run in `run`: its files, and the manifests that can be read. `check` says what is wrong with them."""
+    """The run in `run`: its files, and the manifests that can be read. `check` says what is wrong with
+    them."""
 
     run: Path
     sizes: dict[str, int] = field(default_factory=dict)
-    """Path below the run → bytes, of every file but those of _work/, and those whose path begins with a dot."""
+    """Path below the run → bytes, of every file but those of _work/, and those whose path begins with a
+    dot."""
     manifests: dict[str, Manifest] = field(default_factory=dict)
     """Committed folder → its manifest."""
     unreadable: list[Finding] = field(default_factory=list)
@@ -54,14 +58,19 @@ class RunFiles:
             name = f"{folder.name}/{MANIFEST}"
             if name not in files.sizes:
                 continue
+
             try:
                 manifest = folder.manifest(run)
             except JobError as e:
                 problem = str(e).partition(str(run / name))[2].partition("; `")[0].lstrip(": ")
-                files.unreadable.append(Finding(name, problem or str(e).partition("; `")[0], spec.name, Remedy.AGAIN))
+                files.unreadable.append(
+                    Finding(name, problem or str(e).partition("; `")[0], spec.name, Remedy.AGAIN)
+                )
                 continue
+
             if manifest is not None:
                 files.manifests[folder.name] = manifest
+
         return files
 
     @property
@@ -83,15 +92,21 @@ class RunFiles:
         for table in manifest.tables.values():
             listed = ListedFile(table.bytes, table.sha256)
             if (wrong := self._wrong(f"{folder}/{table.file}", listed, tell)) is not None:
-                yield Finding(f"{folder}/{MANIFEST}", f"names {table.file}, which {wrong}", manifest.step, Remedy.AGAIN)
+                yield Finding(
+                    f"{folder}/{MANIFEST}", f"names {table.file}, which {wrong}", manifest.step, Remedy.AGAIN
+                )
                 return
+
         for part in manifest.parts:
             name = f"{folder}/{part.file}"
             is_folder = folder_specs()[folder].part_is_folder
-            files = self._shard(name, part, tell) if is_folder else {name: ListedFile(part.bytes, part.sha256)}
+            files = (
+                self._shard(name, part, tell) if is_folder else {name: ListedFile(part.bytes, part.sha256)}
+            )
             for path, listed in files.items():
                 if (wrong := self._wrong(path, listed, tell)) is not None:
                     yield Finding(path, wrong, manifest.step, Remedy.AGAIN)
+
         for part in manifest.beside:
             if (wrong := self._wrong(part.file, ListedFile(part.bytes, part.sha256), tell)) is not None:
                 yield Finding(part.file, wrong, manifest.step, Remedy.AGAIN)
@@ -103,7 +118,9 @@ class RunFiles:
         if self._wrong(listing, listed[listing], tell) is not None:
             self.named |= {path for path in self.sizes if path.startswith(f"{name}/")}
             return listed
-        return listed | {f"{name}/{each}": file for each, file in shard_listing(self.run / name, part.sha256).items()}
+        return listed | {
+            f"{name}/{each}": file for each, file in shard_listing(self.run / name, part.sha256).items()
+        }
 
     def _wrong(self, path: str, written: ListedFile, tell: Read) -> str | None:
         """What is wrong with a file, 'is missing'; None if nothing is."""
@@ -123,7 +140,9 @@ class RunFiles:
 
     def _sealed(self, tell: Read) -> Iterator[Finding]:
         """Findings of files that name others, or that no manifest names."""
-        for step, file in [(spec.name, file) for spec in SPECS.values() for file in spec.files] + [("", REPORT_FILE)]:
+        for step, file in [(spec.name, file) for spec in SPECS.values() for file in spec.files] + [
+            ("", REPORT_FILE)
+        ]:
             check = self._lent_file if file.sealed_by else self._sealed_file
             yield from check(file, step, tell)
 
@@ -132,20 +151,30 @@ class RunFiles:
         beside = {path for path in self.sizes if place and path.startswith(f"{place}/")}
         if file.path not in self.sizes:
             needing = self.manifests.get(file.needed_by)
-            if beside or (needing is not None and needing.step == step) or (not step and file.needed_by in self.sizes):
+            if (
+                beside
+                or (needing is not None and needing.step == step)
+                or (not step and file.needed_by in self.sizes)
+            ):
                 yield Finding(file.path, "is missing", step, Remedy.REWRITE)
                 self.named.update(beside)
             return
 
         if place and step and (absent := self._absent_folders(step)):
-            yield Finding(absent[0], f"is not there or not complete, and {place} were made of it", step, Remedy.AGAIN)
+            yield Finding(
+                absent[0], f"is not there or not complete, and {place} were made of it", step, Remedy.AGAIN
+            )
+
         self.named.add(file.path)
         try:
             digests = read_sealed(self.run / file.path, _Sealed).digests
         except WrongShape as e:
-            yield Finding(file.path, str(e).removeprefix(str(self.run / file.path)).lstrip(": "), step, Remedy.REWRITE)
+            yield Finding(
+                file.path, str(e).removeprefix(str(self.run / file.path)).lstrip(": "), step, Remedy.REWRITE
+            )
             self.named |= beside
             return
+
         for name, digest in digests.items():
             path = f"{place}/{name}".lstrip("/")
             if (wrong := self._wrong(path, ListedFile(self.sizes.get(path, 0), digest), tell)) is not None:
@@ -172,7 +201,8 @@ class RunFiles:
             yield Finding(file.path, "was filled in, or damaged, since it was written", step, Remedy.AGAIN)
 
     def _strays(self) -> Iterator[Finding]:
-        """Files in committed folders, in shards and in packs that nothing names: who reads `FOLDER/*.parquet` reads them."""
+        """Files in committed folders, in shards and in packs that nothing names: who reads `FOLDER/*.parquet`
+        reads them."""
         places = [*self.manifests, *PLACES]
         for path in sorted(self.sizes.keys() - self.named):
             if path.startswith(tuple(f"{each}/" for each in places)):
@@ -180,6 +210,7 @@ class RunFiles:
 
 
 def _listed(run: Path) -> Iterator[tuple[str, int]]:
-    """(path below the run, bytes) of every file, in order; none of the work folder's, or of those that begin with a dot."""
+    """(path below the run, bytes) of every file, in order; none of the work folder's, or of those that begin
+    with a dot."""
     paths = ((path.relative_to(run).as_posix(), path.stat().st_size) for path in store_of(run).files())
     yield from sorted((path, size) for path, size in paths if not path.startswith(("_work/", ".")))

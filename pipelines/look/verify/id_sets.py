@@ -1,6 +1,8 @@
-"""Sets of ids that may not fit into memory: their 64-bit hashes, in files cut by the hash, of which one is in memory at a time.
+"""Sets of ids that may not fit into memory: their 64-bit hashes, in files cut by the hash, of which one is in
+memory at a time.
 
-Two ids with one hash would be a false alarm, so who finds a repetition looks at the ids themselves before it says so.
+Two ids with one hash would be a false alarm, so who finds a repetition looks at the ids themselves before it
+says so.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What commands that were killed have left in a run, and nothing needs: half-written files, parts that no manifest and no
-unit's report names, work folders of complete steps, earlier folders that were replaced.
+"""What commands that were killed have left in a run, and nothing needs: half-written files, parts that no
+manifest and no unit's report names, work folders of complete steps, earlier folders that were replaced.
 
-What a manifest names is none, nor what a stopped step goes on with, nor a file that is none of ours, nor a vote or what
-else is replaced whole. In an object store, where a file is whole when it has a name, none is half-written.
+What a manifest names is none, nor what a stopped step goes on with, nor a file that is none of ours, nor a
+vote or what else is replaced whole. In an object store, where a file is whole when it has a name, none is
+half-written.
 """
 
 from __future__ import annotations
@@ -48,13 +49,16 @@ class Leftover:
 def leftovers(run: Path) -> list[Leftover]:
     """What may be removed, in the order of the paths.
 
-    Raises JobError: 66 if there is no such folder, or no run in it, 73 if a command works on it, 65 if a manifest is damaged:
-    what it named is not known.
+    Raises JobError: 66 if there is no such folder, or no run in it, 73 if a command works on it, 65 if a
+    manifest is damaged: what it named is not known.
     """
     check_run(run)
     running = Running.read(run)
     if running is not None and not running.is_gone(time.time()):
-        raise JobError(f"{run}: a command works here ({running.who()}); nothing is removed until it ends", OUTPUT_EXISTS)
+        raise JobError(
+            f"{run}: a command works here ({running.who()}); nothing is removed until it ends", OUTPUT_EXISTS
+        )
+
     result = [*_of_command(run, running), *_temporary(run)]
     for step, spec in SPECS.items():
         if spec.replaced_whole:
@@ -67,11 +71,13 @@ def leftovers(run: Path) -> list[Leftover]:
         reports = [Reports(folder, spec.counts, run) for folder in begun] if not is_complete else []
         for name in read:
             result += _unnamed(run / name, name, manifests.get(name), reports)
+
     return sorted(result, key=lambda leftover: leftover.path)
 
 
 def clean(run: Path) -> Iterator[Leftover]:
-    """Remove them, each before it is yielded. Raises as `leftovers`, and JobError (73) if another process has the run."""
+    """Remove them, each before it is yielded. Raises as `leftovers`, and JobError (73) if another process has
+    the run."""
     check_run(run)
     with claimed(run):
         for leftover in leftovers(run):
@@ -80,7 +86,8 @@ def clean(run: Path) -> Iterator[Leftover]:
 
 
 def check_run(run: Path) -> None:
-    """Raises JobError (66) unless a step has begun in the folder: parts of other programs have the names of ours."""
+    """Raises JobError (66) unless a step has begun in the folder: parts of other programs have the names of
+    ours."""
     if not run.is_dir():
         raise JobError(f"no folder {run}; give the folder of a run, what `run` has as --out", INPUT_MISSING)
     for step, spec in SPECS.items():
@@ -88,7 +95,8 @@ def check_run(run: Path) -> None:
             return
     if Running.read(run) is None:
         raise JobError(
-            f"no run in {run}: no step of one has begun there, so nothing in it is known to be left over", INPUT_MISSING
+            f"no run in {run}: no step of one has begun there, so nothing in it is known to be left over",
+            INPUT_MISSING,
         )
 
 
@@ -101,10 +109,16 @@ def _of_command(run: Path, running: Running | None) -> Iterator[Leftover]:
 
 
 def _temporary(run: Path) -> Iterator[Leftover]:
-    """Half-written files and folders, and former ones that were replaced; beside, in, and below the folders of steps."""
+    """Half-written files and folders, and former ones that were replaced; beside, in, and below the folders
+    of steps."""
     if not store_of(run).has_half_written:
         return
-    places = [run, *(run / folder.name for _, folder in folders()), *(run / place for place in sorted(PLACES))]
+
+    places = [
+        run,
+        *(run / folder.name for _, folder in folders()),
+        *(run / place for place in sorted(PLACES)),
+    ]
     places += [path for path in (run / WORK).glob("*") if path.is_dir()] if (run / WORK).is_dir() else []
     for place in dict.fromkeys(places):
         for path in place.iterdir() if place.is_dir() else ():
@@ -114,8 +128,11 @@ def _temporary(run: Path) -> Iterator[Leftover]:
                 yield Leftover.of(path, f"{former[1]} has taken its place")
 
 
-def _unnamed(folder: Path, name: str, manifest: Manifest | None, reports: list[Reports[Any]]) -> Iterator[Leftover]:
-    """Parts and shards that neither the manifest names nor, if there is none, a unit that may still be committed."""
+def _unnamed(
+    folder: Path, name: str, manifest: Manifest | None, reports: list[Reports[Any]]
+) -> Iterator[Leftover]:
+    """Parts and shards that neither the manifest names nor, if there is none, a unit that may still be
+    committed."""
     if not folder.is_dir():
         return
     named = {part.file for part in (*manifest.parts, *manifest.tables.values())} if manifest else set[str]()

@@ -1,6 +1,7 @@
 """The repair of a damaged run: files that are removed, steps that then run, and the commands to type.
 
-The rows that come are those that were there, so what later steps have made of them stays, unless it was made of something else.
+The rows that come are those that were there, so what later steps have made of them stays, unless it was made
+of something else.
 """
 
 from __future__ import annotations
@@ -22,16 +23,19 @@ from answermill.pipelines.runs.manifests.run_folder import following
 from answermill.pipelines.specs.registry import SPECS, STAND_INS, folder_specs, job_steps, maker_of
 
 Mode = Literal["look", "plan", "remove"]
-"""Whether a damaged run is only looked at, also gets a plan of its repair, or has its damaged files removed."""
+"""Whether a damaged run is only looked at, also gets a plan of its repair, or has its damaged files
+removed."""
 
 
 def mend(run: Path, mode: Mode, run_job: Callable[[str | None], object] | None = None) -> Iterator[str]:
     """Verify a run and repair it as far as `mode` allows; yields lines for people.
 
-    `run_job` runs the run's job after the removal, with its argument, if any, as the step to redo. Ends well if the run is as
-    it was written; else raises JobError (65), which says what is left to do. Else as `Verification.findings` and `claimed` do.
+    `run_job` runs the run's job after the removal, with its argument, if any, as the step to redo. Ends well
+    if the run is as it was written; else raises JobError (65), which says what is left to do. Else as
+    `Verification.findings` and `claimed` do.
     """
-    with claimed(run) if mode == "remove" and run.is_dir() else nullcontext():  # the files removed are those wrong now
+    # The files removed are those wrong now.
+    with claimed(run) if mode == "remove" and run.is_dir() else nullcontext():
         plan = yield from _looked_at(run)
         if mode != "look":
             yield from plan.lines()
@@ -44,6 +48,7 @@ def mend(run: Path, mode: Mode, run_job: Callable[[str | None], object] | None =
         for step in plan.redo or (None,):
             run_job(step)
         plan = yield from _looked_at(run)
+
     if plan.findings:
         raise JobError(plan.error(mode), BAD_DATA)
 
@@ -61,7 +66,8 @@ def _looked_at(run: Path) -> Generator[str, None, Repair]:
 
 @dataclass(frozen=True)
 class Repair:
-    """`removed`: paths below the run; `again` and `redo`: steps that run again, for what is missing or wholly."""
+    """`removed`: paths below the run; `again` and `redo`: steps that run again, for what is missing or
+    wholly."""
 
     run: Path
     findings: Sequence[Finding]
@@ -72,7 +78,8 @@ class Repair:
 
     @cached_property
     def removed(self) -> list[str]:
-        """Files that are damaged, or nobody's. Of a damaged shard its shard.json, without which it is built again."""
+        """Files that are damaged, or nobody's. Of a damaged shard its shard.json, without which it is built
+        again."""
         damaged = [_listing(finding.path) for finding in self.of(Remedy.AGAIN, Remedy.REWRITE)]
         return list(dict.fromkeys([*damaged, *(finding.path for finding in self.of(Remedy.STRAY))]))
 
@@ -85,7 +92,8 @@ class Repair:
 
     @cached_property
     def redo(self) -> list[str]:
-        """Steps whose whole output, and what was made of it, is removed and made again; none that follows from one before."""
+        """Steps whose whole output, and what was made of it, is removed and made again; none that follows
+        from one before."""
         first: list[str] = []
         followers: set[str] = set()
         for step in _steps(self.of(Remedy.REDO)):
@@ -116,9 +124,15 @@ class Repair:
 
     def error(self, mode: Mode) -> str:
         """The message of a command that leaves something wrong: how much, and what makes it right."""
-        wrong, verify = f"{self.run}: {counted(len(self.findings), 'thing')} wrong", f"`answermill verify {self.run} --repair`"
+        wrong, verify = (
+            f"{self.run}: {counted(len(self.findings), 'thing')} wrong",
+            f"`answermill verify {self.run} --repair`",
+        )
         if mode != "remove":
-            return f"{wrong}; {'the lines above say' if mode == 'plan' else f'{verify} says'} what makes it right"
+            return (
+                f"{wrong}; {'the lines above say' if mode == 'plan' else f'{verify} says'} what makes it "
+                "right"
+            )
         if todo := self.commands():
             return f"{self.run} is not complete now; {', then '.join(todo)} makes it so"
         if kept := self.of(Remedy.PEOPLE):
@@ -135,7 +149,8 @@ class Repair:
 
 
 def _remedy(finding: Finding) -> Remedy:
-    """Its remedy. Nothing is removed of packs and of what was collected, whatever is wrong there: people judge in them."""
+    """Its remedy. Nothing is removed of packs and of what was collected, whatever is wrong there: people
+    judge in them."""
     return Remedy.PEOPLE if finding.path.partition("/")[0] in PLACES else finding.remedy
 
 

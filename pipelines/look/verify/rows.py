@@ -1,6 +1,8 @@
-"""The rows of a run: schemas, ids that are there once and lead somewhere, texts cut where they say, ranks from 1 to n.
+"""The rows of a run: schemas, ids that are there once and lead somewhere, texts cut where they say, ranks
+from 1 to n.
 
-Rows are read a few hundred at a time; of ids the hashes are kept in files (id_sets.py); of a question its list.
+Rows are read a few hundred at a time; of ids the hashes are kept in files (id_sets.py); of a question its
+list.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class _ListRow(NamedTuple):
 
 
 class RunRows:
-    """The committed folders of `run` whose files are sound. `scratch`: an empty folder of this machine for hashes."""
+    """The committed folders of `run` whose files are sound. `scratch`: an empty folder of this machine for
+    hashes."""
 
     def __init__(self, run: Path, manifests: Mapping[str, Manifest], scratch: Path) -> None:
         self._run, self._manifests, self._scratch = run, manifests, scratch
@@ -53,18 +56,21 @@ class RunRows:
             wrong = list(self._schemas(folder, manifest))
             yield from wrong
             sound += [] if wrong else [folder]
+
         keyed = [folder for folder in sound if self._specs[folder].key]
         keys = {folder: self._ids(folder, self._specs[folder].key, f"keys-{folder}") for folder in keyed}
         for folder, ids in keys.items():
             key = self._specs[folder].key
             for value in self._named(folder, key, set(ids.repeated()), more_than_once=True):
                 yield self._wrong(folder, f"has two rows of {' and '.join(key)} {value}")
+
         for folder in sound:
             for column, there in self._specs[folder].links.items():
                 if there in keys and self._manifests[there].rows:
                     ids = self._ids(folder, (column,), f"{folder}-{column}")
                     for value in self._named(folder, (column,), set(ids.absent_from(keys[there]))):
                         yield self._wrong(folder, f"has {column} {value}, which is not in {there}/")
+
         for folder in sound:
             yield from (self._wrong(folder, wrong) for wrong in self._own_checks(folder, sound))
             tell(self._manifests[folder].rows)
@@ -87,16 +93,22 @@ class RunRows:
         record = self._specs[folder].record
         if manifest.record != record.__name__ or manifest.schema != record.fingerprint():
             yield self._wrong(
-                folder, f"holds {manifest.record} {manifest.schema}, this version {record.__name__} {record.fingerprint()}"
+                folder,
+                f"holds {manifest.record} {manifest.schema}, this version {record.__name__} "
+                f"{record.fingerprint()}",
             )
             return
+
         for part in manifest.parts:
             with pq.ParquetFile(self._file(folder, part)) as file:
                 if not file.schema_arrow.equals(record.schema()):
-                    yield self._wrong(f"{folder}", f"has {part.file}, whose columns are not those of {record.__name__}")
+                    yield self._wrong(
+                        f"{folder}", f"has {part.file}, whose columns are not those of {record.__name__}"
+                    )
                 if file.metadata.num_rows != part.rows:
                     yield self._wrong(
-                        f"{folder}", f"has {part.file} of {file.metadata.num_rows:,} rows, {part.rows:,} were written"
+                        f"{folder}",
+                        f"has {part.file} of {file.metadata.num_rows:,} rows, {part.rows:,} were written",
                     )
 
     def _file(self, folder: str, part: Part) -> Path:
@@ -105,7 +117,9 @@ class RunRows:
             return fetch(place)
         return fetch(self._run / folder / part.file, part.sha256)
 
-    def _batches(self, folder: str, columns: Sequence[str] | None = None) -> Iterator[tuple[Part, pa.RecordBatch]]:
+    def _batches(
+        self, folder: str, columns: Sequence[str] | None = None
+    ) -> Iterator[tuple[Part, pa.RecordBatch]]:
         for part in self._manifests[folder].parts:
             with pq.ParquetFile(self._file(folder, part)) as file:
                 for batch in file.iter_batches(BATCH, columns=list(columns) if columns else None):
@@ -123,21 +137,29 @@ class RunRows:
             ids.add(keys)
         return ids
 
-    def _named(self, folder: str, columns: Sequence[str], wanted: set[int], more_than_once: bool = False) -> list[str]:
+    def _named(
+        self, folder: str, columns: Sequence[str], wanted: set[int], more_than_once: bool = False
+    ) -> list[str]:
         """The keys with these hashes, quoted: those that are there, or are there more than once."""
         if not wanted:
             return []
         counts: Counter[str] = Counter()
         for keys in self._keys(folder, columns):
-            counts.update(key for key, digest in zip(keys.to_pylist(), hashes(keys).tolist(), strict=True) if digest in wanted)
+            counts.update(
+                key
+                for key, digest in zip(keys.to_pylist(), hashes(keys).tolist(), strict=True)
+                if digest in wanted
+            )
         return [repr(key.replace(_BETWEEN, ", ")) for key, n in counts.items() if n > more_than_once]
 
     def _texts(self, folder: str, source: str) -> Iterator[str]:
-        """Passages and sentences that are not what their documents have at their places; ids that are not those places'."""
+        """Passages and sentences that are not what their documents have at their places; ids that are not
+        those places'."""
         documents = chain.from_iterable(
             zip(batch["doc_id"].to_pylist(), batch["text"].to_pylist(), strict=True)
             for _, batch in self._batches(source, ["doc_id", "text"])
         )
+
         doc_id, text, number = None, "", 0
         for _, batch in self._batches(folder, ["passage_id", "doc_id", "start", "end", "text", "sentences"]):
             for row in batch.to_pylist():
@@ -145,13 +167,22 @@ class RunRows:
                 if row["doc_id"] != doc_id:
                     doc_id, text = next((each for each in documents if each[0] == row["doc_id"]), (None, ""))
                     number = 0
+
                 if doc_id is None:
                     yield f"has {row['passage_id']!r} out of the documents' order"
                     return
-                if row["passage_id"] != f"{doc_id}#{number}" or text[row["start"] : row["end"]] != row["text"]:
+
+                if (
+                    row["passage_id"] != f"{doc_id}#{number}"
+                    or text[row["start"] : row["end"]] != row["text"]
+                ):
                     yield f"has {row['passage_id']!r}, whose text is not its document's there"
+
                 for each in row["sentences"]:
-                    if each["sentence_id"] != f"{doc_id}@{each['start']}" or text[each["start"] : each["end"]] != each["text"]:
+                    if (
+                        each["sentence_id"] != f"{doc_id}@{each['start']}"
+                        or text[each["start"] : each["end"]] != each["text"]
+                    ):
                         yield f"has sentence {each['sentence_id']!r}, whose text is not its document's there"
 
     def _shards(self, folder: str, source: str) -> Iterator[str]:
@@ -169,7 +200,8 @@ class RunRows:
             waiting = waiting.slice(len(batch))
 
     def _lists(self, folder: str) -> Iterator[str]:
-        """Faults of the lists of questions: ranks, candidates that are there twice, fates that do not add up."""
+        """Faults of the lists of questions: ranks, candidates that are there twice, fates that do not add
+        up."""
         spec, fates = self._specs[folder], Counter[str]()
         asked = IdSet(self._scratch / f"lists-{folder}", self._files)
         for question, group in groupby(self._list_rows(folder), key=lambda row: row.question):

@@ -1,4 +1,5 @@
-"""The manifests of a run against one another: all folders of a step, made of each other, and what came in is what went out."""
+"""The manifests of a run against one another: all folders of a step, made of each other, and what came in is
+what went out."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def _absent(manifests: Mapping[str, Manifest], unreadable: set[str]) -> Iterator
         first, spec = next(iter(written)), spec_of(step)
         for folder in spec.absent(written) if spec is not None else ():
             if folder not in unreadable:
-                yield Finding(folder, f"is not there or not complete, {first} of the same step is", step, Remedy.AGAIN)
+                yield Finding(
+                    folder, f"is not there or not complete, {first} of the same step is", step, Remedy.AGAIN
+                )
         if len({manifest.fingerprint for manifest in written.values()}) > 1:
             yield Finding(first, f"and other folders of {step} are of different jobs", step, Remedy.REDO)
 
@@ -43,17 +46,28 @@ def _absent(manifests: Mapping[str, Manifest], unreadable: set[str]) -> Iterator
 def _stale(manifests: Mapping[str, Manifest], unreadable: set[str]) -> Iterator[Finding]:
     """Folders that were made of something else than what is there now."""
     known = folder_specs()
+
     said: set[tuple[str, str]] = set()
     for folder, manifest in manifests.items():
         for name, digest in manifest.inputs.items():
-            if name not in known or name in unreadable or not _DIGEST.fullmatch(digest) or (manifest.step, name) in said:
+            if (
+                name not in known
+                or name in unreadable
+                or not _DIGEST.fullmatch(digest)
+                or (manifest.step, name) in said
+            ):
                 continue
+
             said.add((manifest.step, name))
             if name not in manifests:
                 maker = known[name].maker.step
-                yield Finding(name, f"is not there or not complete, and {folder} was made of it", maker, Remedy.AGAIN)
+                yield Finding(
+                    name, f"is not there or not complete, and {folder} was made of it", maker, Remedy.AGAIN
+                )
             elif digest not in (digest_of(manifests[name]), manifests[name].fingerprint):
-                yield Finding(folder, f"was made of another {name} than is there now", manifest.step, Remedy.REDO)
+                yield Finding(
+                    folder, f"was made of another {name} than is there now", manifest.step, Remedy.REDO
+                )
 
 
 def _wrong_sums(folder: str, manifest: Manifest) -> Iterator[str]:
@@ -64,6 +78,7 @@ def _wrong_sums(folder: str, manifest: Manifest) -> Iterator[str]:
     spec = spec_of(manifest.step)
     if spec is None:
         return
+
     try:
         counts = spec.counts_of(manifest)
     except JobError as e:

@@ -1,4 +1,5 @@
-"""Everything that is wrong with a run: first the bytes of its files, then its manifests against each other, then its rows."""
+"""Everything that is wrong with a run: first the bytes of its files, then its manifests against each other,
+then its rows."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from answermill.pipelines.runs.watch.progress import progress
 
 @dataclass
 class Verification:
-    """A run that is looked at. `findings` yields what is wrong; after that the numbers say what was looked at."""
+    """A run that is looked at. `findings` yields what is wrong; after that the numbers say what was looked
+    at."""
 
     run: Path
     files: int = 0
@@ -28,15 +30,22 @@ class Verification:
     """Work folders of steps that are not complete: of these nothing is said."""
 
     def findings(self) -> Iterator[Finding]:
-        """Raises JobError (66) if there is no such folder, or no run in it; OSError if a file cannot be read."""
+        """Raises JobError (66) if there is no such folder, or no run in it; OSError if a file cannot be
+        read."""
         if not self.run.is_dir():
-            raise JobError(f"no folder {self.run}; give the folder of a run, what `run` has as --out", INPUT_MISSING)
+            raise JobError(
+                f"no folder {self.run}; give the folder of a run, what `run` has as --out", INPUT_MISSING
+            )
+
         files = RunFiles.of(self.run)
         if not files.manifests and not files.unreadable:
             advice = (
-                f"`answermill status {self.run}` shows how far it is" if (self.run / WORK).is_dir() else "there is no manifest"
+                f"`answermill status {self.run}` shows how far it is"
+                if (self.run / WORK).is_dir()
+                else "there is no manifest"
             )
             raise JobError(f"no complete step of a run in {self.run}; {advice}", INPUT_MISSING)
+
         read = 0
 
         def tell(size: int) -> None:
@@ -55,8 +64,12 @@ class Verification:
             nonlocal seen
             seen += number
 
-        with tempfile.TemporaryDirectory() as scratch, progress("verify rows", rows, lambda: seen, what="rows"):
+        with (
+            tempfile.TemporaryDirectory() as scratch,
+            progress("verify rows", rows, lambda: seen, what="rows"),
+        ):
             yield from RunRows(self.run, sound, Path(scratch)).check(see)
+
         self.files, self.bytes, self.rows = len(files.named), read, rows
         work = self.run / WORK
         self.unfinished = tuple(sorted(path.name for path in work.iterdir())) if work.is_dir() else ()

@@ -1,4 +1,5 @@
-"""What of a step grows with its units, as Arrow tables: a fraction of the memory of objects, and read when it is asked for."""
+"""What of a step grows with its units, as Arrow tables: a fraction of the memory of objects, and read when it
+is asked for."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ import pyarrow as pa
 from answermill.pipelines.runs.manifests.part import Part
 
 _CHUNK = 4_096
-PARTS = pa.schema([("file", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64()), ("sha256", pa.string())])
+PARTS = pa.schema(
+    [("file", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64()), ("sha256", pa.string())]
+)
 NAMES = pa.schema([("name", pa.string()), ("value", pa.string())])
 
 
@@ -35,7 +38,9 @@ class Growing:
     def _flush(self) -> None:
         if self._waiting:
             columns = zip(*self._waiting, strict=True)
-            arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
+            arrays = [
+                pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)
+            ]
             self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
             self._waiting = []
 
@@ -86,7 +91,11 @@ class Parts(_Lazy, Sequence[Part]):
         return Part(*(column[number].as_py() for column in self.table.columns))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+        return (
+            isinstance(other, Sequence)
+            and len(self) == len(other)
+            and all(a == b for a, b in zip(self, other, strict=True))
+        )
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -1,4 +1,5 @@
-"""Where a step was committed: the machine of its command, and the versions of what it runs on, for people who read a report."""
+"""Where a step was committed: the machine of its command, and the versions of what it runs on, for people who
+read a report."""
 
 from __future__ import annotations
 
@@ -35,5 +36,7 @@ def processor() -> str:
     """Its model, 'Intel(R) Xeon(R) Processor @ 2.20GHz'; its architecture where the model is not known."""
     described = Path("/proc/cpuinfo")
     lines = described.read_text(encoding="utf-8").splitlines() if described.is_file() else []
-    model = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.processor())
+    model = next(
+        (line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.processor()
+    )
     return model or platform.machine()

@@ -1,6 +1,8 @@
-"""Units that failed for good: a file each in the step's work folder, with reason and traceback; and how many may fail.
+"""Units that failed for good: a file each in the step's work folder, with reason and traceback; and how many
+may fail.
 
-The command writes the limits when the step begins; workers read them. A unit that failed is tried again by the next run.
+The command writes the limits when the step begins; workers read them. A unit that failed is tried again by
+the next run.
 """
 
 from __future__ import annotations
@@ -86,7 +88,8 @@ class Failures:
         return failure
 
     def read(self) -> dict[int, Failure]:
-        """Unit number → its failure, in the order of their numbers; a unit may have been done since, by another attempt."""
+        """Unit number → its failure, in the order of their numbers; a unit may have been done since, by
+        another attempt."""
         failures = {}
         for path in sorted(self.folder.glob("unit-*.txt")):
             unit = int(path.stem.removeprefix("unit-"))

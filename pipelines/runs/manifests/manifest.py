@@ -1,9 +1,10 @@
 """What a folder's manifest says, and whether the folder's files are still what it says.
 
-The manifest, written last, names the folder's parts with rows, bytes and SHA-256, and carries its own. Sizes are quick to
-compare, and every run does; the SHA-256 of a part is compared by who reads it. A part is a file, or a shard: a folder, whose
-`shard.json` lists its files in the same way. What grows with the parts, once there are thousands, is in Parquet files beside
-the manifest, which names them; their names do not end in .parquet, so that nobody takes them for parts.
+The manifest, written last, names the folder's parts with rows, bytes and SHA-256, and carries its own. Sizes
+are quick to compare, and every run does; the SHA-256 of a part is compared by who reads it. A part is a file,
+or a shard: a folder, whose `shard.json` lists its files in the same way. What grows with the parts, once
+there are thousands, is in Parquet files beside the manifest, which names them; their names do not end in
+.parquet, so that nobody takes them for parts.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from answermill.files.atomic_files import ListedFile, WrongShape, changes, parse_json, read_json, replacing, sha256
+from answermill.files.atomic_files import (
+    ListedFile,
+    WrongShape,
+    changes,
+    parse_json,
+    read_json,
+    replacing,
+    sha256,
+)
 from answermill.files.sealed_json import parse_sealed, write_sealed
 from answermill.files.store import Changed, fetch, fetch_tree, store_of
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, JobError
@@ -40,7 +49,8 @@ _GROWING = ("parts", "inputs", "digests", "units")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Content of `_manifest.json`. `fingerprint` stands for all that decided the folder's rows; see `runs/step.py`."""
+    """Content of `_manifest.json`. `fingerprint` stands for all that decided the folder's rows; see
+    `runs/step.py`."""
 
     maker: Maker
     record: str
@@ -60,13 +70,15 @@ class Manifest:
     folder: str = ""
     """Its path below the run folder."""
     units: Mapping[str, str] = field(default_factory=dict)
-    """Unit number → its counts as JSON, so that a unit whose part is lost can be done again alone; empty if it cannot."""
+    """Unit number → its counts as JSON, so that a unit whose part is lost can be done again alone; empty if
+    it cannot."""
     beside: tuple[Part, ...] = ()
     """Files of the run folder that were written with this folder, e.g. answers.jsonl."""
     tables: Mapping[str, Part] = field(default_factory=dict, compare=False)
     """Of a manifest with thousands of parts: field → the file beside it that has the field's rows."""
     environment: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """The machine of the command that committed the folder, and the versions of its libraries; decides nothing."""
+    """The machine of the command that committed the folder, and the versions of its libraries; decides
+    nothing."""
 
     @property
     def step(self) -> str:
@@ -82,15 +94,23 @@ class Manifest:
         values |= {"maker": asdict(self.maker), "beside": [asdict(part) for part in self.beside], "parts": []}
         if max(len(getattr(self, name)) for name in _GROWING) > IN_JSON:
             values |= {name: {} for name in _GROWING if name != "parts"}
-            values["tables"] = {name: asdict(_write_table(folder, name, getattr(self, name))) for name in _GROWING}
+            values["tables"] = {
+                name: asdict(_write_table(folder, name, getattr(self, name))) for name in _GROWING
+            }
         else:
             values["parts"] = [asdict(part) for part in self.parts]
             values |= {name: dict(values[name]) for name in ("inputs", "digests", "units")}
+
         if write_sealed(folder / MANIFEST, values, replace=False):
             return frozenset(table["file"] for table in values["tables"].values())
+
         standing = read_manifest(folder)
         if standing is None or standing != self:
-            raise JobError(f"{folder}: another job has just written this folder; give this one another --out", OUTPUT_EXISTS)
+            raise JobError(
+                f"{folder}: another job has just written this folder; give this one another --out",
+                OUTPUT_EXISTS,
+            )
+
         return frozenset(table.file for table in standing.tables.values())
 
     def run_of(self, folder: Path) -> Path:
@@ -98,7 +118,8 @@ class Manifest:
         return folder.parents[max(0, len(PurePath(self.folder).parts) - 1)]
 
     def damage(self, folder: Path, checksums: bool = False) -> Iterator[str]:
-        """What is wrong with `folder`, whose manifest this is: a clause for each part and file beside it, 'PATH is missing'.
+        """What is wrong with `folder`, whose manifest this is: a clause for each part and file beside it,
+        'PATH is missing'.
 
         Compares sizes and, with `checksums`, every byte.
         """
@@ -107,9 +128,11 @@ class Manifest:
                 yield wrong
 
     def remove_changed(self, folder: Path) -> Iterator[str]:
-        """Remove each part and file beside it whose bytes are not those that were written; yields what was wrong with it.
+        """Remove each part and file beside it whose bytes are not those that were written; yields what was
+        wrong with it.
 
-        Of a shard its shard.json goes. What is missing is made again by the step, for a part alone where units stand alone.
+        Of a shard its shard.json goes. What is missing is made again by the step, for a part alone where
+        units stand alone.
         """
         for place, part in self._placed_parts(folder):
             if (wrong := damage_of(place, part, checksums=True)) is not None:
@@ -136,8 +159,8 @@ class _Listing:
 def read_manifest(folder: Path, maker: Maker = UNKNOWN, run: Path | None = None) -> Manifest | None:
     """The manifest of a folder; None if it has none, so that the folder counts as not written.
 
-    Raises JobError (65) if it is not one that this version wrote; its advice names the command of `maker`, for the run folder
-    `run`, which is the folder's own if not given.
+    Raises JobError (65) if it is not one that this version wrote; its advice names the command of `maker`,
+    for the run folder `run`, which is the folder's own if not given.
     """
     path = folder / MANIFEST
     advice = maker.again(run or folder.parent)
@@ -151,19 +174,24 @@ def read_manifest(folder: Path, maker: Maker = UNKNOWN, run: Path | None = None)
         return None
     except WrongShape as e:
         raise JobError(f"not a manifest: {e}; {advice}", BAD_DATA) from None
+
     for table in manifest.tables.values():
         if (damage := damage_of(folder, table)) is not None:
             raise JobError(f"{damage}; {advice}", BAD_DATA)
+
     stored: dict[str, Any] = {"parts": Parts.of(manifest.parts)}
     for field_name, table in manifest.tables.items():
         read = partial(_read_table, folder, table, advice)
         stored[field_name] = Parts(read) if field_name == "parts" else Named(read)
+
     return replace(manifest, **stored)
 
 
 def _write_table(folder: Path, name: str, value: Any) -> Part:
     """Write a field of a manifest as a file beside it, whose name has its content's hash."""
-    rows = value if isinstance(value, Parts | Named) else Parts.of(value) if name == "parts" else Named.of(value)
+    rows = (
+        value if isinstance(value, Parts | Named) else Parts.of(value) if name == "parts" else Named.of(value)
+    )
     table = rows.table
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
@@ -214,17 +242,20 @@ def check_part(folder: Path, part: Part) -> Path:
             wrong = f"{folder / part.file} is missing"
         except Changed as e:
             wrong = str(e)
+
     wrong = wrong or damage_of(folder, part, checksums=True)
     if wrong is not None:
         manifest = read_manifest(folder)
         maker, run = (manifest.maker, manifest.run_of(folder)) if manifest else (UNKNOWN, folder)
         is_noticed = damage_of(folder, part) is not None  # by every run, which then makes it again unasked
         raise JobError(f"{wrong}; {maker.again(run, option='' if is_noticed else 'verify')}", BAD_DATA)
+
     return folder / part.file
 
 
 def checked_once(folder: Path, part: Part) -> Path:
-    """As `check_part`, but the bytes of a part are read once in a process, unless its size or time changes."""
+    """As `check_part`, but the bytes of a part are read once in a process, unless its size or time
+    changes."""
     path = folder / part.file
     if not store_of(path).is_local or not path.is_file():
         return check_part(folder, part)
@@ -238,14 +269,18 @@ def _check(folder: Path, part: Part, size: int, time: int) -> Path:
 
 
 def fetch_shard(folder: Path, digest: str, files: Callable[[str], object] = bool) -> Path:
-    """A shard's folder on this machine, or of a store a copy: of its files those that `files` asks for. `digest`: SHA-256 of
-    its shard.json. Each file of a copy is compared with its checksum when it comes here."""
+    """A shard's folder on this machine, or of a store a copy: of its files those that `files` asks for.
+    `digest`: SHA-256 of its shard.json. Each file of a copy is compared with its checksum when it comes
+    here."""
     if store_of(folder).is_local:
         return folder
     listing = shard_listing(folder, digest)
-    return fetch_tree(folder, {SHARD_FILE: digest} | {name: file.sha256 for name, file in listing.items() if files(name)})
+    return fetch_tree(
+        folder, {SHARD_FILE: digest} | {name: file.sha256 for name, file in listing.items() if files(name)}
+    )
 
 
 def shard_listing(folder: Path, digest: str) -> dict[str, ListedFile]:
-    """The files of a shard but its shard.json, of which this is the SHA-256. Raises WrongShape if it is no listing."""
+    """The files of a shard but its shard.json, of which this is the SHA-256. Raises WrongShape if it is no
+    listing."""
     return read_json(fetch(folder / SHARD_FILE, digest), _Listing).files

@@ -1,5 +1,5 @@
-"""The sum of what the units of a step have reported, added up while it is read: of a report no more is held than its rows in
-tables."""
+"""The sum of what the units of a step have reported, added up while it is read: of a report no more is held
+than its rows in tables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Outcome(Generic[C]):
         self._units.append(str(report.unit), json.dumps(report.counts.to_json()))
 
     def include(self, report: Report[C]) -> None:
-        """Add what the command itself has written, after all units; it does so again when a unit is done again."""
+        """Add what the command itself has written, after all units; it does so again when a unit is done
+        again."""
         self.counts = self.counts + report.counts
         for folder, parts in report.parts.items():
             rows = self._parts.setdefault(folder, Growing(PARTS))

@@ -12,7 +12,8 @@ from answermill.files.store import sha256
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a folder: its name in the folder, rows, bytes and SHA-256. That of a shard is its shard.json's."""
+    """One part of a folder: its name in the folder, rows, bytes and SHA-256. That of a shard is its
+    shard.json's."""
 
     file: str
     rows: int

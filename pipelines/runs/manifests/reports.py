@@ -1,8 +1,8 @@
 """What the units of a step report: a small file each, written when the unit is done, that names its parts.
 
-An engine may do a unit several times, and twice at once: it repeats what a lost worker may have done, and does again elsewhere
-what is slow. So each attempt writes under names of its own, and the first report stands. An attempt that comes later takes
-that one for its own, and deletes the parts that it alone has written.
+An engine may do a unit several times, and twice at once: it repeats what a lost worker may have done, and
+does again elsewhere what is slow. So each attempt writes under names of its own, and the first report stands.
+An attempt that comes later takes that one for its own, and deletes the parts that it alone has written.
 """
 
 from __future__ import annotations
@@ -47,21 +47,29 @@ class _ReportFile:
 
 @dataclass(frozen=True, slots=True)
 class Reports(Generic[C]):
-    """The reports of a step's units in `folder`, one file each, so that any number of workers can write at once."""
+    """The reports of a step's units in `folder`, one file each, so that any number of workers can write at
+    once."""
 
     folder: Path
     kind: type[C]
     """The counts that its units report."""
     home: Path | None = None
-    """Below which the folders of the parts are; None where no unit has parts, or nothing but the reports is asked for."""
+    """Below which the folders of the parts are; None where no unit has parts, or nothing but the reports is
+    asked for."""
 
     def write(self, report: Report[C]) -> Report[C]:
-        """Write a unit's report, unless there is one; returns the one that stands. Of this attempt's parts those go that it
-        does not name."""
+        """Write a unit's report, unless there is one; returns the one that stands. Of this attempt's parts
+        those go that it does not name."""
         parts = {name: [asdict(part) for part in written] for name, written in report.parts.items()}
-        values = {"unit": report.unit, "parts": parts, "counts": report.counts.to_json(), "digests": dict(report.digests)}
+        values = {
+            "unit": report.unit,
+            "parts": parts,
+            "counts": report.counts.to_json(),
+            "digests": dict(report.digests),
+        }
         if write_sealed(self._path(report.unit), values, replace=False, indent=None):
             return report
+
         first = self._load(self._path(report.unit))
         for name, written in report.parts.items():
             standing = {part.file for part in first.parts.get(name, ())}
@@ -69,7 +77,9 @@ class Reports(Generic[C]):
                 if path.is_dir():
                     remove_tree(path)
                 else:
-                    path.unlink(missing_ok=True)  # a third attempt may have written the same file, and deleted it
+                    # A third attempt may have written the same file, and deleted it.
+                    path.unlink(missing_ok=True)
+
         return first
 
     def _folder_of(self, name: str) -> Path:
@@ -81,11 +91,13 @@ class Reports(Generic[C]):
         return {report.unit: report for report in self.each()}
 
     def each(self) -> Iterator[Report[C]]:
-        """The reports of all units that are done, in the order of their numbers; no more than some hundred are held."""
+        """The reports of all units that are done, in the order of their numbers; no more than some hundred
+        are held."""
         return self._many(self._load)
 
     def _many(self, read: Callable[[Path], T]) -> Iterator[T]:
-        """What `read` makes of each report's file, in the order of their numbers; in a store many are read at a time."""
+        """What `read` makes of each report's file, in the order of their numbers; in a store many are read at
+        a time."""
         units = sorted(self.numbers())
         for first in range(0, len(units), _HELD):
             yield from each(read, map(self._path, units[first : first + _HELD]), requests_to(self.folder))
@@ -110,14 +122,17 @@ class Reports(Generic[C]):
             values = read_sealed(path, _ReportFile)
             counts = self.kind.from_json(values.counts)
         except (WrongShape, ValueError) as e:
-            raise JobError(f"not a unit's report: {e}; the same command does the unit again", BAD_DATA) from None
+            raise JobError(
+                f"not a unit's report: {e}; the same command does the unit again", BAD_DATA
+            ) from None
         return Report(values.unit, values.parts, counts, values.digests)
 
     def sound(self, damage: list[str]) -> Iterator[Report[C]]:
-        """The reports whose parts are as they were written. Deletes the others, and adds to `damage` what is wrong with them.
+        """The reports whose parts are as they were written. Deletes the others, and adds to `damage` what is
+        wrong with them.
 
-        A part that is a file is read and its SHA-256 compared; of a shard the sizes of its files are, and in a store, which
-        has a file whole or not at all, those of all parts.
+        A part that is a file is read and its SHA-256 compared; of a shard the sizes of its files are, and in
+        a store, which has a file whole or not at all, those of all parts.
         """
 
         def look(path: Path) -> Report[C] | tuple[Path, str]:
@@ -155,7 +170,8 @@ class Reports(Generic[C]):
 
 
 def units_done(folder: Path) -> set[int]:
-    """Units with a report in a work folder; none if the step is completed, and the folder removed, meanwhile."""
+    """Units with a report in a work folder; none if the step is completed, and the folder removed,
+    meanwhile."""
     try:
         names = (path.name for path in folder.iterdir())
         return {int(name[5:-5]) for name in names if name.startswith("unit-") and name.endswith(".json")}

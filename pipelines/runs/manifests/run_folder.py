@@ -22,7 +22,8 @@ def check_run(run: Path) -> None:
 
 
 def committed(run: Path) -> dict[str, Manifest]:
-    """Folder below the run folder → its manifest, for all that are committed; unreadable ones are left out."""
+    """Folder below the run folder → its manifest, for all that are committed; unreadable ones are left
+    out."""
     manifests = {}
     for path in sorted(path for pattern in ("*", "*/*") for path in run.glob(f"{pattern}/{MANIFEST}")):
         folder = path.parent.relative_to(run)
@@ -47,7 +48,8 @@ def following(run: Path, folders: Collection[str]) -> dict[str, Manifest]:
 
 
 def differences(there: Any, here: Any, key: str, sides: tuple[str, str] = ("there", "here")) -> Iterator[str]:
-    """What differs between two settings, as JSON has them: a clause for each key, 'stages.cascade.keep = 3 there, 5 here'.
+    """What differs between two settings, as JSON has them: a clause for each key, 'stages.cascade.keep = 3
+    there, 5 here'.
 
     `sides`: what the two are called.
     """

@@ -1,9 +1,10 @@
-"""A small file in the run folder that says who works there, since when and how far; another terminal reads it.
+"""A small file in the run folder that says who works there, since when and how far; another terminal reads
+it.
 
-The command that works writes it every few seconds, to a store every half minute, and removes it at its end. It begins to when
-a step has begun or has progress to show, so that a run that is complete is not touched, however long it is looked at. It is for
-people only: what cannot be written is left out. After a kill it stays; then its process is gone, or has not been seen for a
-while.
+The command that works writes it every few seconds, to a store every half minute, and removes it at its end.
+It begins to when a step has begun or has progress to show, so that a run that is complete is not touched,
+however long it is looked at. It is for people only: what cannot be written is left out. After a kill it
+stays; then its process is gone, or has not been seen for a while.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ class Running:
 
 
 class Live:
-    """Sign that this process works on the run, from the begin of the block to its end. Use with the run's lock held."""
+    """Sign that this process works on the run, from the begin of the block to its end. Use with the run's
+    lock held."""
 
     def __init__(self, run: Path) -> None:
         self._file, self._work, self._is_there = run / RUNNING, run / WORK, False
@@ -130,7 +132,8 @@ class Live:
             if not store_of(self._file).is_quick:
                 write_text(self._file, text)
                 return
-            temporary = self._file.with_name(f"{RUNNING}.tmp")  # not brought to the disk: a power loss ends the command as well
+            # Not brought to the disk: a power loss ends the command as well.
+            temporary = self._file.with_name(f"{RUNNING}.tmp")
             temporary.write_text(text, encoding="utf-8")
             temporary.replace(self._file)
 
@@ -153,7 +156,11 @@ def line_of(run: Path, is_complete: bool) -> str:
     """The state of a run, in one line for people."""
     running = Running.read(run)
     if running is None:
-        return "complete: all that was begun" if is_complete else "stopped: the same command goes on where it was"
+        return (
+            "complete: all that was begun"
+            if is_complete
+            else "stopped: the same command goes on where it was"
+        )
     if running.is_gone(time.time()):
         last = f"last seen {_local(running.seen)} at {running.step or 'its begin'}"
         return f"stale: {running.who()}, is gone, {last}; the same command goes on where it was"

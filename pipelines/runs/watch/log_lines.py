@@ -1,4 +1,5 @@
-"""Lines on stderr: as people read them, or each a JSON object, as collectors of logs do. Loads next to nothing."""
+"""Lines on stderr: as people read them, or each a JSON object, as collectors of logs do. Loads next to
+nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def is_json() -> bool:
 
 
 def write(message: str, level: str = "info", text: str | None = None, **more: object) -> None:
-    """Write a line: for people `text`, or the message if there is none; for collectors level, message, and `more`."""
+    """Write a line: for people `text`, or the message if there is none; for collectors level, message, and
+    `more`."""
     line = _object(level, message, more) if is_json() else message if text is None else text
     sys.stderr.write(line + "\n")
     sys.stderr.flush()

@@ -1,7 +1,8 @@
-"""Work done within the units of a step: a worker writes it into a small file, and the command adds the files up.
+"""Work done within the units of a step: a worker writes it into a small file, and the command adds the files
+up.
 
-The files are for people only: a worker that cannot write them goes on, and without them, as in an object store, the command
-counts the units that are done. A unit's file goes when the unit has reported.
+The files are for people only: a worker that cannot write them goes on, and without them, as in an object
+store, the command counts the units that are done. A unit's file goes when the unit has reported.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _PREFIX = "progress-"
 
 
 class Meter:
-    """Count of what an attempt at one unit has done. Use as a context manager around the work and its report."""
+    """Count of what an attempt at one unit has done. Use as a context manager around the work and its
+    report."""
 
     def __init__(self, work: Path, unit: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._file = work / f"{_PREFIX}{unit:05d}-{uuid.uuid4().hex[:8]}.json"
@@ -34,7 +36,8 @@ class Meter:
         self._items = self._kept = 0
 
     def add(self, items: int, kept: int = 0) -> None:
-        """Count some more items; `kept` of them are of an attempt before. Writes the file at most every two seconds."""
+        """Count some more items; `kept` of them are of an attempt before. Writes the file at most every two
+        seconds."""
         self._items += items
         self._kept += kept
         if self._clock() >= self._next:
@@ -73,7 +76,8 @@ class Meters:
 
     def done(self) -> Done:
         """The work done by now; of several attempts at a unit the one counts that is ahead."""
-        attempts = list(_files(self._work))  # before the reports: a unit's file goes after its report has come
+        # Before the reports: a unit's file goes after its report has come.
+        attempts = list(_files(self._work))
         finished = self._finished()
 
         items = {unit: self._sizes[unit] for unit in finished}
@@ -83,7 +87,8 @@ class Meters:
         return Done(sum(items.values()), sum(self._kept.values()), len(finished))
 
     def _finished(self) -> set[int]:
-        """The units that have reported, as of some seconds ago in an object store. When all have, nothing is listed again."""
+        """The units that have reported, as of some seconds ago in an object store. When all have, nothing is
+        listed again."""
         now = time.monotonic()
         if now >= self._next_look and len(self._known) < len(self._sizes):
             self._next_look = now if store_of(self._work).is_quick else now + _LIST_EVERY_S

@@ -1,7 +1,8 @@
 """Figures of a run as a file of Prometheus' text format, which node_exporter's textfile collector reads.
 
-The file is written whole under another name and renamed: when the command begins, every half minute, when a step ends, and at
-the end, with the exit code. Each line has the run as a label, so that the files of several jobs can lie in one folder.
+The file is written whole under another name and renamed: when the command begins, every half minute, when a
+step ends, and at the end, with the exit code. Each line has the run as a label, so that the files of several
+jobs can lie in one folder.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ METRICS = {
     "begin_time_seconds": ((), "When the command began, in seconds since 1970."),
     "end_time_seconds": ((), "When the command ended; not there while it works."),
     "exit_code": ((), "The exit code of the command; not there while it works."),
-    "step_seconds": (("step",), "Seconds that a step took in this command; next to nothing if it was complete before."),
+    "step_seconds": (
+        ("step",),
+        "Seconds that a step took in this command; next to nothing if it was complete before.",
+    ),
     "items_done": (("step", "item"), "What is done of the step at work."),
     "items": (("step", "item"), "All that the step at work has to do."),
     "rows": (("step", "folder"), "Rows of a committed folder."),
@@ -40,7 +44,9 @@ class MetricsFile:
     def __init__(self, file: Path, run: Path, clock: Callable[[], float] = time.time) -> None:
         """Raises JobError (66) if the file's folder is not there."""
         if not file.parent.is_dir():
-            raise JobError(f"--metrics {file}: no folder {file.parent}; make it, or name another file", INPUT_MISSING)
+            raise JobError(
+                f"--metrics {file}: no folder {file.parent}; make it, or name another file", INPUT_MISSING
+            )
         self._file, self._run, self._clock, self._next = file, run, clock, 0.0
 
         self._registry = CollectorRegistry()

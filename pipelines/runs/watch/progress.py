@@ -1,4 +1,5 @@
-"""Progress of long work: one event, `Progress`, every two seconds, for a bar on a terminal or JSON lines, and other sinks."""
+"""Progress of long work: one event, `Progress`, every two seconds, for a bar on a terminal or JSON lines, and
+other sinks."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ LOOK_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress of a step at a moment: units of work, and the items in them, which people call `item`. None is unknown yet."""
+    """Progress of a step at a moment: units of work, and the items in them, which people call `item`. None is
+    unknown yet."""
 
     step: str
     units_done: int
@@ -58,7 +60,8 @@ sinks: list[Sink] = []
 
 
 class Done(NamedTuple):
-    """Work that is done: items; those of a former run, which say nothing of how fast this one goes; whole units."""
+    """Work that is done: items; those of a former run, which say nothing of how fast this one goes; whole
+    units."""
 
     items: int
     kept: int = 0
@@ -67,7 +70,8 @@ class Done(NamedTuple):
 
 @dataclass
 class Watch:
-    """Observer of work as it goes on. `done` counts what is done of the `items`; without `units` each item is one."""
+    """Observer of work as it goes on. `done` counts what is done of the `items`; without `units` each item is
+    one."""
 
     step: str
     items: int | None
@@ -90,18 +94,22 @@ class Watch:
         left = (self.items - done.items) / rate if rate and self.items is not None else None
 
         units = self.items if self.units is None else self.units
-        return Progress(self.step, done.units, units, done.items, self.items, self.item, rate, now - self._began, left)
+        return Progress(
+            self.step, done.units, units, done.items, self.items, self.item, rate, now - self._began, left
+        )
 
     def _rate(self, now: float, done: int) -> float | None:
-        """Items a second between the first change of the window and the last, or until now if nothing has changed for longer
-        than that; None before the first item."""
+        """Items a second between the first change of the window and the last, or until now if nothing has
+        changed for longer than that; None before the first item."""
         changes = self._changes
         if not changes or done > changes[-1][1]:
             changes.append((now, done))
+
         # The begin goes when two changes have come after it, since models were loaded first.
         while len(changes) > 2 and (self._has_begin or changes[1][0] <= now - WINDOW_S):
             changes.popleft()
             self._has_begin = False
+
         if len(changes) < 2:
             return None
 
@@ -120,8 +128,8 @@ def progress(
     units: int | None = None,
     interval_s: float = 30.0,
 ) -> Iterator[None]:
-    """Show on stderr how many of `items` are done while the block runs. `done` counts them; `what` is what people call them.
-    Where it is not known how many there are, None, only the rate is shown.
+    """Show on stderr how many of `items` are done while the block runs. `done` counts them; `what` is what
+    people call them. Where it is not known how many there are, None, only the rate is shown.
 
     `units`: in how many units of work the items come, if each is not a unit itself.
     """
@@ -134,7 +142,9 @@ def progress(
             while not ended.wait(every_s):
                 try:
                     now = watch.look()
-                except OSError:  # of a work folder that a store does not list now; the step itself says so if it matters
+                except (
+                    OSError
+                ):  # of a work folder that a store does not list now; the step itself says so if it matters
                     continue
                 for sink in (shown, *sinks):
                     sink(now)
@@ -150,7 +160,11 @@ def progress(
 
 def _draws() -> bool:
     """Whether stderr is a terminal that can draw, whose reader has not asked for lines."""
-    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown") and not log_lines.is_json()
+    return (
+        sys.stderr.isatty()
+        and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+        and not log_lines.is_json()
+    )
 
 
 @contextmanager
@@ -187,8 +201,11 @@ def _lines(interval_s: float) -> Sink:
 
 
 @contextmanager
-def reading(label: str, rows: Iterable[T], total: int | None = None, what: str = "rows") -> Iterator[Iterator[T]]:
-    """The rows, and progress on stderr while the block takes them; `total`: how many there are, where that is known."""
+def reading(
+    label: str, rows: Iterable[T], total: int | None = None, what: str = "rows"
+) -> Iterator[Iterator[T]]:
+    """The rows, and progress on stderr while the block takes them; `total`: how many there are, where that is
+    known."""
     taken = 0
 
     def counted() -> Iterator[T]:

@@ -1,7 +1,8 @@
 """A command that is to stop begins no unit of work any more; the units at work are done, and reported, first.
 
-The command and its worker processes share a pipe, which nobody reads: when the command is to stop a byte is written, and all of
-them see it at the same moment, so that none begins what another has left out. Loads next to nothing.
+The command and its worker processes share a pipe, which nobody reads: when the command is to stop a byte is
+written, and all of them see it at the same moment, so that none begins what another has left out. Loads next
+to nothing.
 """
 
 from __future__ import annotations
@@ -14,24 +15,28 @@ from contextlib import contextmanager
 from answermill.pipelines.errors import Stopped
 
 _ends: dict[str, int] = {}
-"""'read' → the descriptor that can be read when the command is to stop; 'write', in the command itself → that of the byte."""
+"""'read' → the descriptor that can be read when the command is to stop; 'write', in the command itself → that
+of the byte."""
 
 
 @contextmanager
 def at_work() -> Iterator[None]:
-    """Let units be done in the block, here or in worker processes. Raises Stopped at its end if `ask` was called meanwhile."""
+    """Let units be done in the block, here or in worker processes. Raises Stopped at its end if `ask` was
+    called meanwhile."""
     ends = os.pipe()
     _ends["read"], _ends["write"] = ends
     try:
         yield
     finally:
         try:
-            del _ends["write"]  # before the look: a signal that comes after it is raised, and not waited for in vain
+            # Before the look: a signal that comes after it is raised, and not waited for in vain.
+            del _ends["write"]
             asked = is_asked()
         finally:
             _ends.clear()
             for end in ends:
                 os.close(end)
+
     if asked:
         raise Stopped("between two units")
 
@@ -54,7 +59,8 @@ def is_asked() -> bool:
 
 
 def descriptor() -> int | None:
-    """The descriptor that a worker process has to inherit, and to `follow`; None where the command waits for no unit."""
+    """The descriptor that a worker process has to inherit, and to `follow`; None where the command waits for
+    no unit."""
     return _ends.get("read")
 
 

@@ -1,7 +1,9 @@
-"""Annotate: scored sentences in; the tasks that people judge, and packs of them for annotation tools, out (WQA §3.2, §3.3).
+"""Annotate: scored sentences in; the tasks that people judge, and packs of them for annotation tools, out
+(WQA §3.2, §3.3).
 
-A part of scored/ is one unit of work: whole lists of some questions, whose passages are in the part of retrieved/ with the
-same number. tasks/ has each question's tasks together, in the order in which packs show them.
+A part of scored/ is one unit of work: whole lists of some questions, whose passages are in the part of
+retrieved/ with the same number. tasks/ has each question's tasks together, in the order in which packs show
+them.
 """
 
 from __future__ import annotations
@@ -50,16 +52,22 @@ def controls_file(job: Job) -> Path | None:
 
 
 def check(job: Job) -> None:
-    """Raises JobError: 78 if the plan ends in passages, 65 or 66 if a file that [annotate] names is missing or unusable."""
+    """Raises JobError: 78 if the plan ends in passages, 65 or 66 if a file that [annotate] names is missing
+    or unusable."""
     if job.rerank is not None and find(job.rerank.stages[-1].reranker).reranker.writes != "sentence":
         raise JobError(
-            f"rerank.stages: the plan ends in passages ({job.rerank.stages[-1].reranker}), people judge sentences; "
+            f"rerank.stages: the plan ends in passages ({job.rerank.stages[-1].reranker}), people judge "
+            "sentences; "
             "let it end with a reranker of sentences, or with peasi.easi",
             SETTINGS,
         )
+
     settings = settings_of(job)
     if unknown := [tool for tool in settings.tools or () if tool not in TOOLS]:
-        raise JobError(f"annotate.tools: no tool is named {unknown[0]!r}; known: {', '.join(TOOLS)}", SETTINGS)
+        raise JobError(
+            f"annotate.tools: no tool is named {unknown[0]!r}; known: {', '.join(TOOLS)}", SETTINGS
+        )
+
     KnownLabels(controls_file(job))
     read_guidelines(job, settings)
     if settings.since is not None:
@@ -100,14 +108,20 @@ def make_tasks(job: Job, step: Step[AnnotateCounts], beam_options: Sequence[str]
     scored = SCORED.open(step.run)
     retrieved = RETRIEVED.open(step.run)
     if len(scored.parts) != len(retrieved.parts):
-        raise RuntimeError(f"{len(scored.parts)} parts in {scored.path}, {len(retrieved.parts)} in {retrieved.path}")
+        raise RuntimeError(
+            f"{len(scored.parts)} parts in {scored.path}, {len(retrieved.parts)} in {retrieved.path}"
+        )
+
     work = TaskPart(job, scored, retrieved, step)
     outcome = carry(step, len(scored.parts), work, beam_options, job.workers.processes)
     counts = outcome.counts
     if scored.rows != counts.sentences + counts.passages:
         raise RuntimeError(f"{scored.rows} candidates came in; made of them: {counts}")
     if not counts.tasks:
-        raise JobError(f"{scored.path}: no sentence among its {scored.rows} candidates; people judge sentences", BAD_DATA)
+        raise JobError(
+            f"{scored.path}: no sentence among its {scored.rows} candidates; people judge sentences", BAD_DATA
+        )
+
     if (controls := controls_file(job)) is not None:
         labels_given = KnownLabels(controls).count
         if not counts.controls_found:
@@ -115,13 +129,16 @@ def make_tasks(job: Job, step: Step[AnnotateCounts], beam_options: Sequence[str]
             raise JobError(f"annotate.controls: {controls}: {problem}", BAD_DATA)
         lost = labels_given - counts.controls_found
         outcome.counts = replace(counts, controls_given=labels_given, controls_not_found=lost)
+
     commit.finish(outcome)
 
 
 class TaskPart(UnitWork):
     """A part of scored candidates, and the part of hits they come from → a part of tasks."""
 
-    def __init__(self, job: Job, scored: Folder[ScoredCandidate], retrieved: Folder[Hit], step: Step[AnnotateCounts]) -> None:
+    def __init__(
+        self, job: Job, scored: Folder[ScoredCandidate], retrieved: Folder[Hit], step: Step[AnnotateCounts]
+    ) -> None:
         super().__init__(step.name, step.work, AnnotateCounts)
         self._job, self._scored, self._retrieved, self._step = job, scored, retrieved, step
 
@@ -141,6 +158,7 @@ def write_part(
     rules = SamplingRules(settings.top, settings.random, settings.control_share, settings.seed)
     chosen: list[tuple[dict[str, Any], SampledSentence]] = []
     rows_of_part = _scored_rows(SCORED.path(step.run), scored)
+
     for question_id, rows in groupby(rows_of_part, key=itemgetter("question_id")):
         candidates = list(rows)
         sentences = [row for row in candidates if row["unit"] == "sentence"]
@@ -155,6 +173,7 @@ def write_part(
 
     wanted = {(row["question_id"], row["passage_id"]) for row, _ in chosen}
     shown = _passages(RETRIEVED.path(step.run), hits, wanted)
+
     with TASKS.writer(step.run, unit) as writer:
         for row, each in chosen:
             counts[each.stratum] += 1
@@ -162,18 +181,24 @@ def write_part(
             task = make_task(row, each, *shown[row["question_id"], row["passage_id"]], settings)
             counts["scores_beyond_0_1"] += not 0 <= task.score <= 1
             writer.write([task])
+
     counts["tasks"] = writer.part.rows
     step.reports.write(Report(unit, {TASKS.name: writer.parts}, AnnotateCounts.from_json(counts)))
 
 
-def make_task(row: Mapping[str, Any], chosen: SampledSentence, start: int, text: str, settings: Annotate) -> Task:
-    """The task of a row of scored/, shown in the passage with this text, which starts at `start` of its document.
+def make_task(
+    row: Mapping[str, Any], chosen: SampledSentence, start: int, text: str, settings: Annotate
+) -> Task:
+    """The task of a row of scored/, shown in the passage with this text, which starts at `start` of its
+    document.
 
-    In 'dpr' mode a sentence may run over the end of the passage that it starts in, which is then shown with all of it.
+    In 'dpr' mode a sentence may run over the end of the passage that it starts in, which is then shown with
+    all of it.
     """
     first, last = row["start"] - start, row["end"] - start
     if not 0 <= first < len(text) or text[first:last] != row["text"][: len(text) - first]:
         raise RuntimeError(f"{row['candidate_id']} does not stand at {first} of passage {row['passage_id']}")
+
     task_id = text_digest(row["question_id"], row["candidate_id"])
     overlaps = draw(settings.seed, "annotators", task_id) < settings.overlap_share
     return Task(
@@ -200,7 +225,8 @@ def make_task(row: Mapping[str, Any], chosen: SampledSentence, start: int, text:
 
 
 def _scored_rows(folder: Path, part: Part) -> Iterator[dict[str, Any]]:
-    """The rows of a part of scored/ with what tasks need, in its order: best first, then the last to leave first."""
+    """The rows of a part of scored/ with what tasks need, in its order: best first, then the last to leave
+    first."""
     columns = ["question_id", "question", "unit", "candidate_id", "passage_id", "doc_id", "url", "title"]
     columns += ["start", "end", "text", "rank", "fused_score", "stages"]
     for batch in read_batches(folder, part, columns, rows=8_192):
@@ -210,14 +236,20 @@ def _scored_rows(folder: Path, part: Part) -> Iterator[dict[str, Any]]:
 def _passages(folder: Path, part: Part, keys: set[tuple[str, str]]) -> dict[tuple[str, str], tuple[int, str]]:
     """(question_id, passage_id) → start in its document, and text, of a part of retrieved/."""
     passages = {}
-    for batch in read_batches(folder, part, ["question_id", "passage.passage_id", "passage.start", "passage.text"]):
+    for batch in read_batches(
+        folder, part, ["question_id", "passage.passage_id", "passage.start", "passage.text"]
+    ):
         ids = pc.struct_field(batch["passage"], "passage_id").to_pylist()
         for row, key in enumerate(zip(batch["question_id"].to_pylist(), ids, strict=True)):
             if key in keys:
                 passage = batch["passage"][row].as_py()
                 passages[key] = passage["start"], passage["text"]
+
     if missing := keys - passages.keys():
-        raise RuntimeError(f"{folder / part.file} lacks {len(missing)} passages of scored/, e.g. {min(missing)}")
+        raise RuntimeError(
+            f"{folder / part.file} lacks {len(missing)} passages of scored/, e.g. {min(missing)}"
+        )
+
     return passages
 
 
@@ -227,10 +259,16 @@ def summary(run: Path) -> str:
     written = packs.read_summary(run / PACKS)
     strata = " + ".join(f"{getattr(counts, name):,} {name}" for name in STRATA)
     known = f", {counts.known:,} of them of known labels" if counts.known else ""
-    lost = f" ({counts.controls_not_found:,} known labels are of no scored sentence)" if counts.controls_not_found else ""
+    lost = (
+        f" ({counts.controls_not_found:,} known labels are of no scored sentence)"
+        if counts.controls_not_found
+        else ""
+    )
+
     new = f"; {written.tasks:,} of them new" if written.settings.get("since") else ""
     return (
-        f"annotate   {counts.questions:,} questions, {counts.sentences:,} sentences; {counts.tasks:,} tasks = "
+        f"annotate   {counts.questions:,} questions, {counts.sentences:,} sentences; {counts.tasks:,} tasks "
+        "= "
         f"{strata}{known}{lost}{new}; {PACKS}/ for {', '.join(written.settings.get('tools', ()))}"
     )
 

@@ -26,10 +26,14 @@ class KnownLabels:
     """The known labels of a file, by question and sentence; none without a file."""
 
     def __init__(self, path: Path | None) -> None:
-        """Raises JobError: 66 if there is no such file, 65 with the line if it is wrong or contradicts itself."""
+        """Raises JobError: 66 if there is no such file, 65 with the line if it is wrong or contradicts
+        itself."""
         self._by_id: dict[tuple[str, str], KnownLabel] = {}
         self._by_text: dict[tuple[str, str], KnownLabel] = {}
-        for row in (row for batch in label_batches(path) for row in batch.to_pylist()) if path is not None else ():
+
+        for row in (
+            (row for batch in label_batches(path) for row in batch.to_pylist()) if path is not None else ()
+        ):
             text = None if row["sentence_id"] is None or row["text"] is None else fold(row["text"])
             known = KnownLabel(row["number"], row["label"], text)
             if row["sentence_id"] is not None:
@@ -46,8 +50,8 @@ class KnownLabels:
         return len(self._by_id) + len(self._by_text)
 
     def find(self, question_id: str, sentences: Mapping[str, str]) -> dict[str, KnownLabel]:
-        """Sentence id → its known label, of these sentences (id → text); a label by id takes precedence over one by text, and
-        is of another sentence if its text is another."""
+        """Sentence id → its known label, of these sentences (id → text); a label by id takes precedence over
+        one by text, and is of another sentence if its text is another."""
         labels = {}
         for sentence_id, text in sentences.items():
             known = self._by_id.get((question_id, sentence_id))

@@ -1,8 +1,8 @@
 """Packs: tasks as the files that annotation tools import, in packs/TOOL/.
 
-A pack shows a question, a sentence, its passage, and where it is from; never a task's stratum or expected label. Tasks keep
-their order, the questions together. If some tasks need several annotators and others one, each number of annotators has its
-own folder, since tools set that number for a whole project.
+A pack shows a question, a sentence, its passage, and where it is from; never a task's stratum or expected
+label. Tasks keep their order, the questions together. If some tasks need several annotators and others one,
+each number of annotators has its own folder, since tools set that number for a whole project.
 """
 
 from __future__ import annotations
@@ -39,7 +39,11 @@ class PackOptions:
 
 
 def default_guidelines() -> str:
-    return resources.files("answermill.pipelines.steps.annotate").joinpath(GUIDELINES).read_text(encoding="utf-8")
+    return (
+        resources.files("answermill.pipelines.steps.annotate")
+        .joinpath(GUIDELINES)
+        .read_text(encoding="utf-8")
+    )
 
 
 def are_written(folder: Path, settings: Mapping[str, Any]) -> bool:
@@ -60,7 +64,8 @@ def are_written(folder: Path, settings: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PackSummary:
-    """What packs.json says: how many tasks, file → its tasks, the settings, and file → its SHA-256 when it was written."""
+    """What packs.json says: how many tasks, file → its tasks, the settings, and file → its SHA-256 when it
+    was written."""
 
     tasks: int
     files: dict[str, int]
@@ -73,10 +78,18 @@ def read_summary(folder: Path) -> PackSummary:
     try:
         return read_json(folder / PACK_SUMMARY, PackSummary)
     except (OSError, WrongShape) as e:
-        raise JobError(f"{folder / PACK_SUMMARY}: not readable ({e}); move {folder} away", OUTPUT_EXISTS) from e
+        raise JobError(
+            f"{folder / PACK_SUMMARY}: not readable ({e}); move {folder} away", OUTPUT_EXISTS
+        ) from e
 
 
-def write(folder: Path, tasks: Iterable[Task], tools: Iterable[str], options: PackOptions, settings: Mapping[str, Any]) -> int:
+def write(
+    folder: Path,
+    tasks: Iterable[Task],
+    tools: Iterable[str],
+    options: PackOptions,
+    settings: Mapping[str, Any],
+) -> int:
     """Write all packs, or nothing; returns how many tasks each has. Memory does not grow with the tasks.
 
     `settings` are all that decides the content of the packs: `are_written` compares them.
@@ -85,6 +98,7 @@ def write(folder: Path, tasks: Iterable[Task], tools: Iterable[str], options: Pa
     shutil.rmtree(temporary, ignore_errors=True)
     packs: dict[tuple[str, int], Pack] = {}
     names, task_count = list(tools), 0
+
     for task in tasks:
         task_count += 1
         for name in names:
@@ -92,6 +106,7 @@ def write(folder: Path, tasks: Iterable[Task], tools: Iterable[str], options: Pa
                 pack_folder = temporary / name / _subfolder(task.annotators)
                 packs[name, task.annotators] = Pack(pack_folder, TOOLS[name].pack, options)
             packs[name, task.annotators].write(task)
+
     divided = len({annotators for _, annotators in packs}) > 1
     files: dict[str, int] = {}
     for (name, annotators), pack in packs.items():
@@ -102,14 +117,24 @@ def write(folder: Path, tasks: Iterable[Task], tools: Iterable[str], options: Pa
             pack.folder.rmdir()
         prefix = f"{name}/{_subfolder(annotators)}" if divided else name
         files |= {f"{prefix}/{file}": count for file, count in tasks_of_file.items()}
+
     for name in names:
-        if (written := sum(count for file, count in files.items() if file.startswith(f"{name}/"))) != task_count:
+        if (
+            written := sum(count for file, count in files.items() if file.startswith(f"{name}/"))
+        ) != task_count:
             raise RuntimeError(f"{task_count} tasks came in, {written} are in the pack for {name}")
         write_text(temporary / name / GUIDELINES, options.guidelines)
+
     paths = sorted(path for path in temporary.rglob("*") if path.is_file())
     digests = {path.relative_to(temporary).as_posix(): sha256(path) for path in paths}
-    summary = {"tasks": task_count, "files": dict(sorted(files.items())), "settings": dict(settings), "digests": digests}
+    summary = {
+        "tasks": task_count,
+        "files": dict(sorted(files.items())),
+        "settings": dict(settings),
+        "digests": digests,
+    }
     write_sealed(temporary / PACK_SUMMARY, summary)
+
     temporary.rename(folder)
     return task_count
 
@@ -135,11 +160,15 @@ class Pack:
         full = self._bytes + size + len(self._form.after.encode()) > self._options.bytes_per_file
         if self._file is not None and (full or self._rows == self._options.tasks_per_file):
             self._close()
+
         if self._file is None:
-            self._path = self.folder / f"{self._form.stem}-{len(self._tasks_of_file) + 1:05d}{self._form.suffix}"
+            self._path = (
+                self.folder / f"{self._form.stem}-{len(self._tasks_of_file) + 1:05d}{self._form.suffix}"
+            )
             self._file = self._path.open("w", encoding="utf-8", newline="")
             self._file.write(self._form.before)
             self._rows, self._bytes = 0, len(self._form.before.encode())
+
         self._file.write((self._form.between if self._rows else "") + item)
         self._rows += 1
         self._bytes += size

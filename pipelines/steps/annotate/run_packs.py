@@ -18,7 +18,8 @@ from answermill.schemas.annotation import Task
 
 
 def read_guidelines(job: Job, settings: Annotate) -> str:
-    """The guidelines that packs carry. Raises JobError: 66 if their file is missing, 65 if it is not UTF-8."""
+    """The guidelines that packs carry. Raises JobError: 66 if their file is missing, 65 if it is not
+    UTF-8."""
     if settings.guidelines is None:
         return packs.default_guidelines()
     path = job.path(settings.guidelines)
@@ -31,7 +32,8 @@ def read_guidelines(job: Job, settings: Annotate) -> str:
 
 
 def write_packs(job: Job, settings: Annotate, run: Path) -> bool:
-    """Write packs/ with all tasks, or with `since` those that the earlier run did not ask; False if they exist.
+    """Write packs/ with all tasks, or with `since` those that the earlier run did not ask; False if they
+    exist.
 
     Raises JobError (73) if packs/ holds those of other tasks or settings: people may have filled them in.
     """
@@ -47,21 +49,33 @@ def write_packs(job: Job, settings: Annotate, run: Path) -> bool:
     }
     if packs.are_written(run / PACKS, decisive):
         return False
+
     scored = SCORED.open(run).manifest
     plan = "+".join(stage["name"] or stage["reranker"] for stage in scored.settings["stages"])
-    model = Model(f"{plan} {scored.fingerprint[:8]}", unbounded=ANNOTATE.counts_of(tasks.manifest).scores_beyond_0_1 > 0)
+    model = Model(
+        f"{plan} {scored.fingerprint[:8]}", unbounded=ANNOTATE.counts_of(tasks.manifest).scores_beyond_0_1 > 0
+    )
     asked = _asked(earlier) if earlier is not None else frozenset()
     new = (task for task in tasks.read() if (task.task_id, task.text_hash) not in asked)
     options = packs.PackOptions(guidelines, model if settings.predictions else None, settings.tasks_per_file)
     with publishing(run / PACKS, PACK_SUMMARY) as folder:
         packs.write(folder, new, tools, options, decisive)
+
     return True
 
 
 def _asked(earlier: Folder[Task]) -> frozenset[tuple[str, str]]:
     """(task_id, text_hash) of all tasks of an earlier run."""
-    batches = (b for part in earlier.parts for b in read_batches(earlier.path, part, ["task_id", "text_hash"], rows=8_192))
-    return frozenset(pair for b in batches for pair in zip(b["task_id"].to_pylist(), b["text_hash"].to_pylist(), strict=True))
+    batches = (
+        b
+        for part in earlier.parts
+        for b in read_batches(earlier.path, part, ["task_id", "text_hash"], rows=8_192)
+    )
+    return frozenset(
+        pair
+        for b in batches
+        for pair in zip(b["task_id"].to_pylist(), b["text_hash"].to_pylist(), strict=True)
+    )
 
 
 def text_digest(*texts: str) -> str:

@@ -1,8 +1,10 @@
-"""Which sentences of a question people judge, and what the judged say of all the others (WQA §3.2). Pure functions.
+"""Which sentences of a question people judge, and what the judged say of all the others (WQA §3.2). Pure
+functions.
 
-The paper has the top 15 judged. They alone cannot say how many correct sentences stand below them: so a simple random sample
-of those is judged too, with its probability, and known sentences as blind controls. Horvitz and Thompson (1952) weight each
-judged sentence by 1 / probability; a question's top and its rest are strata (Cochran 1977, §5).
+The paper has the top 15 judged. They alone cannot say how many correct sentences stand below them: so a
+simple random sample of those is judged too, with its probability, and known sentences as blind controls.
+Horvitz and Thompson (1952) weight each judged sentence by 1 / probability; a question's top and its rest are
+strata (Cochran 1977, §5).
 """
 
 from __future__ import annotations
@@ -40,16 +42,21 @@ class SampledSentence:
     expected: int | None
 
 
-def choose(question_id: str, sentences: Sequence[str], known: Mapping[str, int], rules: SamplingRules) -> list[SampledSentence]:
-    """Of a question's sentences (ids, best first, each once) those to be judged, in an order that tells nothing.
+def choose(
+    question_id: str, sentences: Sequence[str], known: Mapping[str, int], rules: SamplingRules
+) -> list[SampledSentence]:
+    """Of a question's sentences (ids, best first, each once) those to be judged, in an order that tells
+    nothing.
 
-    The first `top`, each with probability 1; of the M others a simple random sample of m, each with m / M; and of the
-    `known` others (id → label) as many controls as make up `control_share`, each with its chance. A sentence that is drawn
-    twice counts once, as random before control. A known sentence has its label as `expected`, whatever its stratum. Choices
-    are by hashes of seed, question and sentence, so they depend on no order but the plan's.
+    The first `top`, each with probability 1; of the M others a simple random sample of m, each with m / M;
+    and of the `known` others (id → label) as many controls as make up `control_share`, each with its chance.
+    A sentence that is drawn twice counts once, as random before control. A known sentence has its label as
+    `expected`, whatever its stratum. Choices are by hashes of seed, question and sentence, so they depend on
+    no order but the plan's.
     """
     if len(set(sentences)) != len(sentences):
         raise ValueError(f"question {question_id}: a sentence comes twice")
+
     below = range(min(rules.top, len(sentences)), len(sentences))
 
     def drawn(numbers: Iterable[int], many: int, purpose: str) -> list[int]:
@@ -64,6 +71,7 @@ def choose(question_id: str, sentences: Sequence[str], known: Mapping[str, int],
     many = whole + (draw(rules.seed, "controls", question_id) < expected - whole)  # `expected` on average
     for number in drawn(candidates, many, "control"):
         strata.setdefault(number, ("control", expected / len(candidates)))
+
     order = sorted(strata, key=lambda n: draw(rules.seed, "order", question_id, sentences[n]))
     return [SampledSentence(n, *strata[n], known.get(sentences[n])) for n in order]
 
@@ -91,8 +99,8 @@ class JudgedSentence(Protocol):
 class Estimate:
     """What the judged say of all sentences, judged or not; `_se` is a standard error over draws.
 
-    It is NaN where a question has one random sentence of several: two are the fewest that show a spread. Where no correct
-    one was drawn it is 0, which is no proof that there is none.
+    It is NaN where a question has one random sentence of several: two are the fewest that show a spread.
+    Where no correct one was drawn it is 0, which is no proof that there is none.
     """
 
     questions: int
@@ -111,9 +119,9 @@ class Estimate:
 def estimate(judged: Iterable[JudgedSentence]) -> tuple[Estimate, dict[str, Estimate]]:
     """Of all questions together, and of each. Controls do not count: they were not drawn from all.
 
-    Correct sentences and prevalence are without bias over draws. Recall is a ratio with a random part below the line; its
-    bias of the first order is taken off. All that was drawn must have been judged: what is left out makes the rest of a
-    question smaller than it is.
+    Correct sentences and prevalence are without bias over draws. Recall is a ratio with a random part below
+    the line; its bias of the first order is taken off. All that was drawn must have been judged: what is left
+    out makes the rest of a question smaller than it is.
     """
     rows: dict[str, list[JudgedSentence]] = {}
     for row in judged:
@@ -121,7 +129,9 @@ def estimate(judged: Iterable[JudgedSentence]) -> tuple[Estimate, dict[str, Esti
             rows.setdefault(row.question_id, []).append(row)
     sums = {question: _sums(of_question) for question, of_question in sorted(rows.items())}
     each = {question: _estimate(1, *values) for question, values in sums.items()}
-    return _estimate(len(sums), *np.sum(list(sums.values()), axis=0, initial=0.0) if sums else np.zeros(4)), each
+    return _estimate(
+        len(sums), *np.sum(list(sums.values()), axis=0, initial=0.0) if sums else np.zeros(4)
+    ), each
 
 
 def _sums(rows: Sequence[JudgedSentence]) -> tuple[float, float, float, float]:

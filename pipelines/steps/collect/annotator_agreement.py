@@ -1,8 +1,8 @@
 """Agreement between annotators, and one label out of their votes. Pure functions over votes.
 
-A vote is three whole numbers, one in each of three arrays of the same length: the item, the annotator, and the label. An
-annotator votes once on an item. The coefficients take any number of classes; a coefficient that chance alone would make 0 / 0
-is None, with the reason. Weights and resolution are for labels 0 and 1.
+A vote is three whole numbers, one in each of three arrays of the same length: the item, the annotator, and
+the label. An annotator votes once on an item. The coefficients take any number of classes; a coefficient that
+chance alone would make 0 / 0 is None, with the reason. Weights and resolution are for labels 0 and 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A coefficient, the numbers of items and votes that it was computed from, and the reason if it has no value."""
+    """A coefficient, the numbers of items and votes that it was computed from, and the reason if it has no
+    value."""
 
     value: float | None
     items: int
@@ -66,11 +67,16 @@ class Votes:
         _, item = np.unique(self.items, return_inverse=True)
         classes, label = np.unique(self.labels, return_inverse=True)
         shape = (int(item.max(initial=-1)) + 1, len(classes))
-        return np.bincount(item * shape[1] + label, minlength=shape[0] * shape[1]).reshape(shape).astype(np.int64)
+        return (
+            np.bincount(item * shape[1] + label, minlength=shape[0] * shape[1])
+            .reshape(shape)
+            .astype(np.int64)
+        )
 
 
 def cohen(confusion: npt.ArrayLike) -> Figure:
-    """Cohen's (1960) kappa of two annotators, from how often one said i and the other j: [classes, classes]."""
+    """Cohen's (1960) kappa of two annotators, from how often one said i and the other j: [classes,
+    classes]."""
     counts = np.asarray(confusion, np.float64)
     n = int(counts.sum())
     if n == 0:
@@ -86,16 +92,22 @@ def fleiss(table: npt.ArrayLike) -> Figure:
     items, votes = len(counts), int(counts.sum())
     if items == 0:
         return Figure(None, 0, 0, "no item with two votes")
+
     each = counts.sum(1)
     if each[0] < 2 or (each != each[0]).any():
-        raise ValueError(f"items have {int(each.min())} to {int(each.max())} votes; all must have the same number, at least 2")
+        raise ValueError(
+            f"items have {int(each.min())} to {int(each.max())} votes; all must have the same number, at "
+            "least 2"
+        )
+
     observed = float(((counts**2).sum(1) - each).sum() / (each * (each - 1)).sum())
     expected = float(((counts.sum(0) / votes) ** 2).sum())
     return _kappa(observed, expected, items, votes)
 
 
 def same_votes(table: Ints) -> tuple[int, Ints]:
-    """The number of votes, 2 or more, that most items have (of several the greatest), and these items' rows of the table."""
+    """The number of votes, 2 or more, that most items have (of several the greatest), and these items' rows
+    of the table."""
     each = table.sum(1)
     items_with = np.bincount(each[each >= 2])  # [votes]
     if not items_with.size:
@@ -105,14 +117,16 @@ def same_votes(table: Ints) -> tuple[int, Ints]:
 
 
 def krippendorff(table: npt.ArrayLike) -> Figure:
-    """Krippendorff's (2011) alpha for nominal data with missing values: [items, classes]; items of one vote do not count."""
+    """Krippendorff's (2011) alpha for nominal data with missing values: [items, classes]; items of one vote
+    do not count."""
     counts = np.asarray(table, np.float64)
     counts = counts[counts.sum(1) >= 2]
     items, votes = len(counts), int(counts.sum())
     if items == 0:
         return Figure(None, 0, 0, "no item with two votes")
     each, of_class = counts.sum(1), counts.sum(0)
-    disagreed = float(((each**2 - (counts**2).sum(1)) / (each - 1)).sum())  # off the coincidence matrix' diagonal
+    # Off the coincidence matrix' diagonal.
+    disagreed = float(((each**2 - (counts**2).sum(1)) / (each - 1)).sum())
     by_chance = float(votes**2 - (of_class**2).sum()) / (votes - 1)
     if by_chance == 0:
         return Figure(None, items, votes, "all votes are of one class")
@@ -155,7 +169,8 @@ class Annotator:
 
 
 def annotators(votes: Votes, expected: Ints) -> dict[int, Annotator]:
-    """Figures of each annotator; labels are 0 and 1. `expected` [n]: the item's known label, of each vote; else -1."""
+    """Figures of each annotator; labels are 0 and 1. `expected` [n]: the item's known label, of each vote;
+    else -1."""
     _, item = np.unique(votes.items, return_inverse=True)
     others = np.bincount(item)[item] - 1
     positive = np.bincount(item, votes.labels)[item].astype(np.int64) - votes.labels
@@ -168,8 +183,11 @@ def annotators(votes: Votes, expected: Ints) -> dict[int, Annotator]:
         np.bincount(name, each, len(names)).astype(int).tolist()
         for each in (np.ones_like(name), votes.labels, agreed, decided, right, known)
     )
+
     return {
-        int(who): Annotator(items[n], ones[n], Share(agreed_of[n], decided_of[n]), Share(right_of[n], known_of[n]))
+        int(who): Annotator(
+            items[n], ones[n], Share(agreed_of[n], decided_of[n]), Share(right_of[n], known_of[n])
+        )
         for n, who in enumerate(names)
     }
 
@@ -181,23 +199,26 @@ def wilson(right: int, total: int) -> tuple[float, float]:
 
 
 def weight(controls: Share) -> float:
-    """ln((right + 1) / (wrong + 1)): the log-odds of the accuracy on controls, with Laplace smoothing, but never below 0.
+    """ln((right + 1) / (wrong + 1)): the log-odds of the accuracy on controls, with Laplace smoothing, but
+    never below 0.
 
-    The weight of a vote in the likeliest of two labels, if annotators err independently; one who is no better than chance has
-    no weight.
+    The weight of a vote in the likeliest of two labels, if annotators err independently; one who is no better
+    than chance has no weight.
     """
     return max(0.0, math.log((controls.right + 1) / (controls.total - controls.right + 1)))
 
 
 def weights(controls: Sequence[Share]) -> list[float]:
-    """The weight of each annotator; who has judged no control gets the mean of the others, and 1 where nobody has."""
+    """The weight of each annotator; who has judged no control gets the mean of the others, and 1 where nobody
+    has."""
     known = [weight(share) for share in controls if share.total]
     mean = sum(known) / len(known) if known else 1.0
     return [weight(share) if share.total else mean for share in controls]
 
 
 def resolve(votes: Sequence[tuple[int, float]]) -> tuple[int | None, float]:
-    """The label of (label, weight)s, and the weighted share of label 1; None and 0.5 of no weight, None of a tie."""
+    """The label of (label, weight)s, and the weighted share of label 1; None and 0.5 of no weight, None of a
+    tie."""
     total = math.fsum(w for _, w in votes)
     if total <= 0:
         return None, 0.5

@@ -23,12 +23,14 @@ from answermill.pipelines.steps.collect.resolution import ResolutionRules
 from answermill.pipelines.steps.collect.votes import AnnotatorAgreement, CollectedVotes
 
 
-def collect(run: Path, files: Sequence[Path], rules: ResolutionRules | None = None, form: str | None = None) -> Iterator[str]:
+def collect(
+    run: Path, files: Sequence[Path], rules: ResolutionRules | None = None, form: str | None = None
+) -> Iterator[str]:
     """Read the exports and replace RUN/collected; yields lines of figures for people.
 
-    Raises JobError: 66 if tasks/ or an export is missing, 65 if an export is cut off, none of its annotations can be used, or
-    two without annotators have one name, 73 if RUN/collected is not collect's own, if its adjudication.csv was edited, or if
-    another process writes into the run.
+    Raises JobError: 66 if tasks/ or an export is missing, 65 if an export is cut off, none of its annotations
+    can be used, or two without annotators have one name, 73 if RUN/collected is not collect's own, if its
+    adjudication.csv was edited, or if another process writes into the run.
     """
     rules = rules or ResolutionRules()
     tasks = TASKS.open(run)
@@ -40,34 +42,60 @@ def collect(run: Path, files: Sequence[Path], rules: ResolutionRules | None = No
     with progress("collect", size, lambda: sum(each.file.position for each in exports), what="bytes"):
         used = [_read(export, n, votes) for n, export in enumerate(exports)]
     _check_names([export for export in exports if export.unnamed])
+
     if not votes.votes:
         if not sum(used):
             records = counted(sum(export.records for export in exports), "record")
             names = ", ".join(map(str, files))
-            raise JobError(f"{names}: no label is filled in, in {records}; judge them, then collect", BAD_DATA)
+            raise JobError(
+                f"{names}: no label is filled in, in {records}; judge them, then collect", BAD_DATA
+            )
         reasons = json.dumps(dict(Counter(reject.reason for _, reject in votes.rejects)))
-        raise JobError(f"none of {sum(used)} annotations is a label of a task in {tasks.path}: {reasons}", BAD_DATA)
+        raise JobError(
+            f"none of {sum(used)} annotations is a label of a task in {tasks.path}: {reasons}", BAD_DATA
+        )
+
     if rules.adjudicator is not None and rules.adjudicator not in votes.annotators():
-        raise JobError(f"--adjudicator {rules.adjudicator}: the annotators are {', '.join(votes.annotators())}", BAD_DATA)
+        raise JobError(
+            f"--adjudicator {rules.adjudicator}: the annotators are {', '.join(votes.annotators())}", BAD_DATA
+        )
+
     agreement = AnnotatorAgreement.among(votes, rules.adjudicator)
     sources = [
-        {"file": str(e.path), "form": e.form, "sha256": sha256(e.path), "records": e.records, "unanswered": e.unanswered}
+        {
+            "file": str(e.path),
+            "form": e.form,
+            "sha256": sha256(e.path),
+            "records": e.records,
+            "unanswered": e.unanswered,
+        }
         | {"annotations": count}
         for e, count in zip(exports, used, strict=True)
     ]
-    settings = {"resolve": rules.method, "min_votes": rules.min_votes, "adjudicator": rules.adjudicator, "form": form}
+
+    settings = {
+        "resolve": rules.method,
+        "min_votes": rules.min_votes,
+        "adjudicator": rules.adjudicator,
+        "form": form,
+    }
     with claimed(run):
-        counts = replace(run, tasks, votes, rules=rules, agreement=agreement, settings=settings, sources=sources)
+        counts = replace(
+            run, tasks, votes, rules=rules, agreement=agreement, settings=settings, sources=sources
+        )
+
     yield from _summary(run, counts, agreement, len(files))
 
 
 def _check_names(unnamed: Sequence[Export]) -> None:
-    """Raises JobError (65) if two of these exports, whose labels name no annotator, are of one name in different folders."""
+    """Raises JobError (65) if two of these exports, whose labels name no annotator, are of one name in
+    different folders."""
     first: dict[str, Export] = {}
     for export in unnamed:
         if (other := first.setdefault(export.path.name, export)) is not export:
             raise JobError(
-                f"{other.path} and {export.path} name no annotator, and both would stand for one, {export.stem!r}; call each "
+                f"{other.path} and {export.path} name no annotator, and both would stand for one, "
+                f"{export.stem!r}; call each "
                 "by its annotator, as anna.csv, or fill in the annotators",
                 BAD_DATA,
             )
@@ -84,27 +112,38 @@ def _read(export: Export, number: int, votes: CollectedVotes) -> int:
 def _summary(run: Path, counts: CollectCounts, agreement: AnnotatorAgreement, files: int) -> Iterator[str]:
     """Lines for people on what was collected."""
     refused = f" ({counts_by_reason(counts.rejected)})" if counts.rejects else ""
-    annotations = f"{counts.annotations:,} annotations = {counts.votes:,} used + {counts.rejects:,} rejects{refused}"
-    yield f"collect    {files} export{'s'[: files != 1]}: {annotations}; {counts.unanswered:,} records unanswered"
+    annotations = (
+        f"{counts.annotations:,} annotations = {counts.votes:,} used + {counts.rejects:,} rejects{refused}"
+    )
+    yield (
+        f"collect    {files} export{'s'[: files != 1]}: {annotations}; {counts.unanswered:,} records "
+        "unanswered"
+    )
     fates = ("labelled", "open", "control", "too_few_votes", "not_judged")
     tasks = " + ".join(f"{counts.fates.get(fate, 0):,} {fate.replace('_', ' ')}" for fate in fates)
     yield f"           {counts.tasks:,} tasks = {tasks}; {counts.conflicts:,} conflicts"
+
     for stratum in ("top", "random"):
         if (judged := counts.strata.get(stratum)) is not None:
             share = judged.correct / judged.labels
             yield f"           {stratum}: {judged.labels:,} labels, {judged.correct:,} correct ({share:.1%})"
 
     if counts.unchecked_text:
-        yield f"note: {counts.unchecked_text:,} annotations came without text_hash: nobody knows whether the text changed"
+        yield (
+            f"note: {counts.unchecked_text:,} annotations came without text_hash: nobody knows whether the "
+            "text changed"
+        )
     if counts.unknown_status:
         yield (
             f"note: {counts.unknown_status:,} responses came without a status, so drafts may be among them: "
             "Argilla's records.to_list(flatten=True) has it, to_json does not"
         )
+
     yield ""
     yield from agreement.lines()
     yield ""
     if open_tasks := counts.fates.get("open", 0):
         pack = run / COLLECTED / OPEN_TASKS
         yield f"{open_tasks:,} open: {pack} is a pack of them; a judged copy comes back with --adjudicator"
+
     yield f"in {run / COLLECTED}: annotations, labels, conflicts, rejects, {AGREEMENT}"

@@ -1,7 +1,9 @@
-"""RUN/collected: what `collect` writes there, and how it takes the place of an earlier one without a moment of loss.
+"""RUN/collected: what `collect` writes there, and how it takes the place of an earlier one without a moment
+of loss.
 
-The new folder is built in RUN/_work/collect and then takes the name of the earlier one. A reader finds one of the two whole or,
-for an instant, none; after a kill in that instant the earlier one is brought back by who asks for it next (`recover_folder`).
+The new folder is built in RUN/_work/collect and then takes the name of the earlier one. A reader finds one of
+the two whole or, for an instant, none; after a kill in that instant the earlier one is brought back by who
+asks for it next (`recover_folder`).
 """
 
 from __future__ import annotations
@@ -47,22 +49,29 @@ from answermill.schemas.record import Record
 def check_replaceable(run: Path, exports: Sequence[Path]) -> None:
     """Refuse to replace what collect has not written, or what somebody has worked on since.
 
-    Raises JobError: 2 if an export lies in RUN/collected, 73 if the folder is another's or its adjudication.csv was edited.
+    Raises JobError: 2 if an export lies in RUN/collected, 73 if the folder is another's or its
+    adjudication.csv was edited.
     """
     target = run / COLLECTED
     for file in exports:
         if target.resolve() in file.resolve().parents:
             raise JobError(f"{file} is in the folder that collect replaces; move it elsewhere first", USAGE)
+
     if not target.exists():
         return
+
     try:
         written = OPEN_TASKS_FILE.written_digest(run)
     except (OSError, WrongShape) as e:
-        raise JobError(f"{target} was not written by collect: no {AGREEMENT} in it; move it away", OUTPUT_EXISTS) from e
+        raise JobError(
+            f"{target} was not written by collect: no {AGREEMENT} in it; move it away", OUTPUT_EXISTS
+        ) from e
+
     pack = target / OPEN_TASKS
     if pack.is_file() and sha256(pack) != written:
         raise JobError(
-            f"{pack} was edited after collect wrote it; move it out of {target} and name it as an export", OUTPUT_EXISTS
+            f"{pack} was edited after collect wrote it; move it out of {target} and name it as an export",
+            OUTPUT_EXISTS,
         )
 
 
@@ -76,7 +85,8 @@ def replace(
     settings: Mapping[str, Any],
     sources: Sequence[Mapping[str, Any]],
 ) -> CollectCounts:
-    """Build the new folder and put it in the place of the earlier one; returns its counts. Needs the run locked."""
+    """Build the new folder and put it in the place of the earlier one; returns its counts. Needs the run
+    locked."""
     stage, target = run / WORK / COLLECT.name, run / COLLECTED
     shutil.rmtree(stage, ignore_errors=True)
     inputs = {f"export {n}": f"{source['file']} {source['sha256']}" for n, source in enumerate(sources, 1)}
@@ -87,10 +97,14 @@ def replace(
     fates, labels, correct = Counter[str](), Counter[str](), Counter[str]()
     conflicts = controls_judged = 0
     open_tasks: list[Task] = []
+
     with ExitStack() as stack:
         writers = {folder.name: stack.enter_context(folder.writer(stage, 0)) for folder in COLLECT}
-        for _, reject in sorted(votes.rejects, key=lambda each: (each[0], each[1].source_offset, each[1].detail)):
+        for _, reject in sorted(
+            votes.rejects, key=lambda each: (each[0], each[1].source_offset, each[1].detail)
+        ):
             writers[COLLECT_REJECTS.name].write([reject])
+
         votes_of = votes.by_task()
         for number, task in enumerate(tasks.read()):
             task_votes = votes_of.get(number, {})
@@ -116,30 +130,39 @@ def replace(
     )
     for folder in COLLECT:
         if writers[folder.name].part.rows != getattr(counts, folder.rows):
-            raise RuntimeError(f"{folder.name} has {writers[folder.name].part.rows} rows; counted are {counts}")
+            raise RuntimeError(
+                f"{folder.name} has {writers[folder.name].part.rows} rows; counted are {counts}"
+            )
+
     write_text(stage / COLLECTED / OPEN_IDS, "".join(task.task_id + "\n" for task in open_tasks))
     write_text(stage / COLLECTED / OPEN_TASKS, _adjudication_pack(open_tasks))
     figures = {"settings": settings, "exports": sources, "counts": counts.to_json(), **agreement.to_json()}
     figures[OPEN_TASKS_FILE.digest_key] = sha256(stage / COLLECTED / OPEN_TASKS)
     write_text(stage / COLLECTED / AGREEMENT, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
 
-    beside = [Part.of(stage, f"{COLLECTED}/{name}") for name in (AGREEMENT, OPEN_IDS)]  # agreement.json has the pack's digest
+    # agreement.json has the pack's digest.
+    beside = [Part.of(stage, f"{COLLECTED}/{name}") for name in (AGREEMENT, OPEN_IDS)]
     parts = {name: writer.parts for name, writer in writers.items()}
     commit.finish(Outcome.of(CollectCounts(), [Report(0, parts, counts)]), beside)
     replace_folder(stage / COLLECTED, target)
     shutil.rmtree(stage)
     remove_if_empty(run / WORK)
+
     return counts
 
 
 def _rows_of(task: Task, votes: Mapping[str, int], outcome: TaskOutcome) -> Iterator[tuple[str, Record]]:
     """The rows about a task, each with its folder."""
     for name, label in votes.items():
-        row = Annotation(task.task_id, task.question_id, task.sentence_id, name, label, task.stratum, task.expected)
+        row = Annotation(
+            task.task_id, task.question_id, task.sentence_id, name, label, task.stratum, task.expected
+        )
         yield ANNOTATIONS.name, row
+
     if outcome.disputed:
         disagreeing = tuple(f"{name}={label}" for name, label in votes.items())
         yield CONFLICTS.name, Conflict(task.task_id, task.question, task.sentence, disagreeing, outcome.label)
+
     if outcome.label is not None:
         yield (
             LABELS.name,

@@ -1,6 +1,8 @@
-"""Export files as rows with their places: a JSON list, JSON lines or CSV, plain or gzip, one row in memory at a time.
+"""Export files as rows with their places: a JSON list, JSON lines or CSV, plain or gzip, one row in memory at
+a time.
 
-UTF-8 with or without its mark, or UTF-16 with it. A file that was cut off is an error with the place, never fewer rows.
+UTF-8 with or without its mark, or UTF-16 with it. A file that was cut off is an error with the place, never
+fewer rows.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from answermill.pipelines.data.inputs.text_lines import bad, refuse_half_pairs
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 
 NumberedRow: TypeAlias = tuple[int, Mapping[str, Any]]
-"""Where it stands, and its values: the line of JSON lines and CSV, the number of the record in a JSON list; from 1."""
+"""Where it stands, and its values: the line of JSON lines and CSV, the number of the record in a JSON list;
+from 1."""
 AGAIN = "export it again, whole"
 CHUNK = 1 << 16
 DEEPEST = 100
@@ -34,7 +37,8 @@ class ExportFile:
     """A file of rows. `position` is how many of its `size` bytes have been read."""
 
     def __init__(self, path: Path) -> None:
-        """Looks what kind of file it is. Raises JobError: 66 where it is missing, 65 where it is not to be read."""
+        """Looks what kind of file it is. Raises JobError: 66 where it is missing, 65 where it is not to be
+        read."""
         if path.is_dir():
             raise JobError(f"{path} is a folder; name the files in it", INPUT_MISSING)
         if not path.is_file():
@@ -72,7 +76,9 @@ class ExportFile:
     def bad(self, where: int, what: str) -> JobError:
         """An error about the row that stands there."""
         return (
-            bad(self.path, where, what) if self._unit == "line" else JobError(f"{self.path}: record {where}: {what}", BAD_DATA)
+            bad(self.path, where, what)
+            if self._unit == "line"
+            else JobError(f"{self.path}: record {where}: {what}", BAD_DATA)
         )
 
     def _bad(self, what: str) -> JobError:
@@ -88,7 +94,9 @@ class ExportFile:
                 try:
                     row = json.loads(each)
                 except (ValueError, RecursionError) as e:
-                    raise bad(self.path, line, f"no whole JSON object; is the file cut off here? {AGAIN} ({e})") from e
+                    raise bad(
+                        self.path, line, f"no whole JSON object; is the file cut off here? {AGAIN} ({e})"
+                    ) from e
                 refuse_half_pairs(self.path, line, each, row)
                 yield line, self._object(row)
             self._at(line)
@@ -107,7 +115,8 @@ class ExportFile:
             raise self._bad(f"{place}: {problem}{near}; is the file cut off here? {AGAIN}") from e
 
     def _shallow(self, events: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-        """The same events. Raises JobError (65) where they go deeper than DEEPEST: memory grows with the square of that."""
+        """The same events. Raises JobError (65) where they go deeper than DEEPEST: memory grows with the
+        square of that."""
         depth = 0
         for event in events:
             if event[0] in ("start_array", "start_map"):
@@ -138,9 +147,12 @@ class ExportFile:
             raise bad(self.path, began, f"this row has no end, or its quotes are wrong ({e}); {AGAIN}") from e
 
     def _header(self, line: str) -> tuple[list[str], str]:
-        """The columns' names, in small letters, and what separates cells: a comma, a spreadsheet's semicolon or a tab."""
+        """The columns' names, in small letters, and what separates cells: a comma, a spreadsheet's semicolon
+        or a tab."""
         for delimiter in ",;\t":
-            names = [unquote(name).strip().casefold() for name in next(csv.reader([line], delimiter=delimiter), [])]
+            names = [
+                unquote(name).strip().casefold() for name in next(csv.reader([line], delimiter=delimiter), [])
+            ]
             if "task_id" in names:
                 if len(set(names)) < len(names):
                     raise bad(self.path, 1, f"a column comes twice: {', '.join(names)}")
@@ -150,12 +162,16 @@ class ExportFile:
         raise bad(self.path, 1, f"no column task_id in the header, and no JSON: {line.strip()[:80]}")
 
     def _cells(self, names: list[str], cells: list[str], line: int, lines: _Lines) -> Mapping[str, str]:
-        """A row; cells that a spreadsheet left out at its end are empty, unless the file ends in the middle of them."""
+        """A row; cells that a spreadsheet left out at its end are empty, unless the file ends in the middle
+        of them."""
         if len(cells) > len(names) and any(cells[len(names) :]):
             raise bad(self.path, line, f"{len(cells)} cells where the header has {len(names)}; {AGAIN}")
         if len(cells) < len(names) and not lines.ended:
             raise bad(self.path, line, f"the file ends after {len(cells)} of {len(names)} cells; {AGAIN}")
-        return {name: unquote(cell) for name, cell in zip(names, cells + [""] * (len(names) - len(cells)), strict=False)}
+        return {
+            name: unquote(cell)
+            for name, cell in zip(names, cells + [""] * (len(names) - len(cells)), strict=False)
+        }
 
 
 class _Utf8:

@@ -1,4 +1,5 @@
-"""Exports of annotation tools → labels of people. `annotation_tools` knows what each tool writes, `export_files` the files."""
+"""Exports of annotation tools → labels of people. `annotation_tools` knows what each tool writes,
+`export_files` the files."""
 
 from __future__ import annotations
 
@@ -16,14 +17,16 @@ _ENDING = re.compile(r"(\.\d+)?(\.(csv|json|jsonl|ndjson|tsv|txt))?(\.gz)?$", re
 
 
 class Export:
-    """One export. `records` and `unanswered` count as it is read: tasks, lines or rows, and those that nobody has judged;
-    `unnamed` says whether a label had no annotator."""
+    """One export. `records` and `unanswered` count as it is read: tasks, lines or rows, and those that nobody
+    has judged; `unnamed` says whether a label had no annotator."""
 
     def __init__(self, path: Path, form: str | None = None) -> None:
-        """Recognises the form by the first record. Raises JobError: 66 if the file is missing, 65 if it is no export."""
+        """Recognises the form by the first record. Raises JobError: 66 if the file is missing, 65 if it is no
+        export."""
         forms = export_forms()
         if form is not None and form not in forms:
             raise JobError(f"--form {form}: give one of {', '.join(forms)}", USAGE)
+
         self.path, self.file = path, ExportFile(path)
         self.stem = _ENDING.sub("", path.name)
         """The annotator of labels that name none: 'anna' of anna.csv, anna.2.csv and anna.json.gz."""
@@ -32,15 +35,22 @@ class Export:
         first = next(self.file.rows(), None)
         if first is None:
             raise JobError(f"{path}: no record in it; leave it out, or export again", BAD_DATA)
+
         where, row = first
-        name = form or next((each.name for each in forms.values() if each.recognise(row, self.file.kind)), None)
+        name = form or next(
+            (each.name for each in forms.values() if each.recognise(row, self.file.kind)), None
+        )
         if name is None:
             keys = ", ".join(map(str, list(row)[:8]))
-            raise self.file.bad(where, f"no export that is known: it has {keys}; name it with --form {'|'.join(forms)}")
+            raise self.file.bad(
+                where, f"no export that is known: it has {keys}; name it with --form {'|'.join(forms)}"
+            )
+
         self.form, self._read = name, forms[name].read
 
     def read(self) -> Iterator[ExportedLabel]:
-        """Its labels, in the order of the file. A label without an annotator gets the name of the file, without its ending.
+        """Its labels, in the order of the file. A label without an annotator gets the name of the file,
+        without its ending.
 
         Raises JobError (65) with the place where the file is cut off or is not what it should be.
         """

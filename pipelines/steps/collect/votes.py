@@ -49,14 +49,21 @@ class CollectedVotes:
         self.expected: list[int] = []
         """The known label of each task; -1 if there is none."""
         self._hashes: list[str] = []
+
         for part in tasks.parts:
             for batch in read_batches(tasks.path, part, ["task_id", "text_hash", "expected"]):
-                for task_id, text_hash, expected in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                for task_id, text_hash, expected in zip(
+                    *(column.to_pylist() for column in batch.columns), strict=True
+                ):
                     self.number[task_id] = len(self._hashes)
                     self._hashes.append(text_hash)
                     self.expected.append(-1 if expected is None else expected)
+
         if len(self.number) != tasks.rows:
-            raise JobError(f"{tasks.path}: {tasks.rows} tasks have {len(self.number)} ids; make them again", BAD_DATA)
+            raise JobError(
+                f"{tasks.path}: {tasks.rows} tasks have {len(self.number)} ids; make them again", BAD_DATA
+            )
+
         self.votes: dict[tuple[int, str], Vote] = {}
         """(task, annotator) → the vote."""
         self.rejects: list[tuple[int, Rejected]] = []
@@ -78,14 +85,26 @@ class CollectedVotes:
         if (refusal := self._refusal(exported)) is not None:
             self._reject(file, exported.record, task_id, annotator, refusal)
             return
+
         assert exported.label is not None
-        key, new = (self.number[task_id], annotator), Vote(file, exported.record, exported.label, exported.changed_at)
+        key, new = (
+            (self.number[task_id], annotator),
+            Vote(file, exported.record, exported.label, exported.changed_at),
+        )
         old = self.votes.setdefault(key, new)
+
         if old is not new:
-            timed = old.changed_at is not None and new.changed_at is not None and old.changed_at != new.changed_at
-            later, earlier = (new, old) if not timed or (new.changed_at or 0) > (old.changed_at or 0) else (old, new)
+            timed = (
+                old.changed_at is not None and new.changed_at is not None and old.changed_at != new.changed_at
+            )
+            later, earlier = (
+                (new, old) if not timed or (new.changed_at or 0) > (old.changed_at or 0) else (old, new)
+            )
             self.votes[key] = later
-            detail = f"label {earlier.label}; {self._files[later.file]}, record {later.record}, says {later.label} later"
+            detail = (
+                f"label {earlier.label}; {self._files[later.file]}, record {later.record}, says "
+                f"{later.label} later"
+            )
             self._reject(earlier.file, earlier.record, task_id, annotator, NoVote("duplicate", detail))
 
     def _refusal(self, exported: ExportedLabel) -> NoVote | None:
@@ -93,9 +112,13 @@ class CollectedVotes:
         if number is None:
             rounded = re.fullmatch(r"\d+([.,]\d+)?E\+?\d+", exported.task_id, re.IGNORECASE)
             remedy = "a spreadsheet made a number of the id: open the file with this column as text"
-            return NoVote("unknown_task", f"task {exported.task_id[:40]!r}: {remedy if rounded else 'not in tasks/'}")
+            return NoVote(
+                "unknown_task", f"task {exported.task_id[:40]!r}: {remedy if rounded else 'not in tasks/'}"
+            )
         if exported.text_hash and exported.text_hash != self._hashes[number]:
-            return NoVote("text_changed", f"text_hash {exported.text_hash[:40]!r}, {self._hashes[number]!r} in tasks/")
+            return NoVote(
+                "text_changed", f"text_hash {exported.text_hash[:40]!r}, {self._hashes[number]!r} in tasks/"
+            )
         return NoVote(exported.reason, exported.detail) if exported.label is None else None
 
     def _reject(self, file: int, record: int, task_id: str, annotator: str, refusal: NoVote) -> None:
@@ -130,10 +153,13 @@ class AnnotatorAgreement:
         names = [name for name in collected.annotators() if name != adjudicator]
         place = {name: n for n, name in enumerate(names)}
         without_adjudicator = (
-            (task, place[name], vote.label) for (task, name), vote in collected.votes.items() if name != adjudicator
+            (task, place[name], vote.label)
+            for (task, name), vote in collected.votes.items()
+            if name != adjudicator
         )
         votes = Votes.of(without_adjudicator)
         table = votes.table()
+
         expected = np.array(collected.expected, np.int64)[votes.items]
         figures = annotator_agreement.annotators(votes, expected)
         votes_per_task, same = annotator_agreement.same_votes(table)
@@ -161,7 +187,9 @@ class AnnotatorAgreement:
                 }
                 for name, each in self.annotators.items()
             },
-            "cohen_kappa": [{"annotators": pair, **_figure_json(kappa)} for pair, kappa in self.pairs.items()],
+            "cohen_kappa": [
+                {"annotators": pair, **_figure_json(kappa)} for pair, kappa in self.pairs.items()
+            ],
         }
 
     def lines(self) -> Iterator[str]:
@@ -171,7 +199,11 @@ class AnnotatorAgreement:
         yield f"Fleiss' kappa        {_figure_text(self.fleiss)}{votes_each}"
         width = max(map(len, ("annotator", *self.annotators)))
         yield ""
-        yield f"{'annotator':<{width}}  tasks  correct  as the others  controls  right (95 % interval)    weight"
+        yield (
+            f"{'annotator':<{width}}  tasks  correct  as the others  controls  right (95 % interval)    "
+            "weight"
+        )
+
         for name, each in self.annotators.items():
             others = "-" if each.with_others.value is None else f"{each.with_others.value:.1%}"
             controls = f"{each.controls.right}/{each.controls.total}" if each.controls.total else "-"
@@ -179,15 +211,23 @@ class AnnotatorAgreement:
             right = f"{each.controls.value:.1%} ({interval[0]:.1%} to {interval[1]:.1%})" if interval else "-"
             shares = f"{each.items:>5,}  {each.positive / each.items:>7.1%}  {others:>13}"
             yield f"{name:<{width}}  {shares}  {controls:>8}  {right:<23}  {self.weights[name]:>6.2f}"
+
         if self.pairs:
             yield ""
             shown = sorted(self.pairs.items(), key=lambda item: (-item[1].items, item[0]))[:SHOWN_PAIRS]
-            yield "Cohen's kappa" + (f", the {SHOWN_PAIRS} pairs of most tasks" if len(self.pairs) > SHOWN_PAIRS else "")
+            yield "Cohen's kappa" + (
+                f", the {SHOWN_PAIRS} pairs of most tasks" if len(self.pairs) > SHOWN_PAIRS else ""
+            )
             yield from (f"{a} and {b}: {_figure_text(kappa)}" for (a, b), kappa in shown)
 
 
 def _figure_json(figure: Figure) -> dict[str, Any]:
-    return {"value": figure.value, "tasks": figure.items, "votes": figure.votes, "undefined": figure.reason or None}
+    return {
+        "value": figure.value,
+        "tasks": figure.items,
+        "votes": figure.votes,
+        "undefined": figure.reason or None,
+    }
 
 
 def _share_json(share: Share) -> dict[str, Any]:

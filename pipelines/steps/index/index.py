@@ -1,5 +1,6 @@
-"""Index: passages in; shards out, each with a Lucene index, a FAISS index and the passages themselves, in one order; and, where
-the plan has a stage `hashing`, or a `similarity` that says `stored`, the bits or vectors of its sentences.
+"""Index: passages in; shards out, each with a Lucene index, a FAISS index and the passages themselves, in one
+order; and, where the plan has a stage `hashing`, or a `similarity` that says `stored`, the bits or vectors of
+its sentences.
 
 A shard is a run of rows of passages/, so building shuffles nothing; shards are built side by side.
 """
@@ -54,13 +55,18 @@ def units_of(job: Job, passages: Folder[Passage]) -> list[ShardRange]:
 def step_of(job: Job, run: Path) -> Step[IndexCounts]:
     """The index step of a run. Raises JobError if passages/ is missing, ModelMissing if the encoder is."""
     passages = PASSAGES.open(run)
-    settings = job.index.model_dump(exclude={"question_encoder", "since"}) | _same_cut(job, passages.rows, run)
-    inputs = {"passages": passages.digest()} | encoder_inputs(job, questions=False) | sentence_codes.inputs(job)
+    settings = job.index.model_dump(exclude={"question_encoder", "since"}) | _same_cut(
+        job, passages.rows, run
+    )
+    inputs = (
+        {"passages": passages.digest()} | encoder_inputs(job, questions=False) | sentence_codes.inputs(job)
+    )
     return Step(run, INDEX, settings, inputs)
 
 
 def _same_cut(job: Job, rows: int, run: Path) -> dict[str, Any]:
-    """The keys by which the run's shards were cut, if the job's would cut these rows in the same places; else nothing."""
+    """The keys by which the run's shards were cut, if the job's would cut these rows in the same places; else
+    nothing."""
     built = SHARDS.manifest(run)
     shards, per_shard = (built.settings.get(key) for key in CUT) if built is not None else (None, None)
     if not isinstance(shards, int) or not isinstance(per_shard, int) or per_shard < 1:
@@ -75,6 +81,7 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     commit = Commit(step)
     if commit.is_complete():
         return summary(run) + " (complete)"
+
     commit.begin(job.workers)
     passages = PASSAGES.open(run)
     sizes = [unit.stop - unit.start for unit in units_of(job, passages)]
@@ -82,12 +89,14 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     outcome = carry(step, len(sizes), work, beam_options, job.workers.processes, sizes=sizes, what="passages")
     if outcome.counts.passages != passages.rows:
         raise RuntimeError(f"{passages.rows} passages came in, {outcome.counts.passages} were indexed")
+
     commit.finish(outcome)
     return summary(run)
 
 
 def check(job: Job, run: Path) -> None:
-    """Refuse what the step would refuse. Raises as `check_engines`, and JobError if the earlier run has no shards."""
+    """Refuse what the step would refuse. Raises as `check_engines`, and JobError if the earlier run has no
+    shards."""
     check_engines(job)
     _former_shards(job, run)
 
@@ -115,7 +124,11 @@ class BuildShard(ModelWork):
     """A run of passages → its shard folder; and the unit's report."""
 
     def __init__(
-        self, job: Job, passages: Folder[Passage], step: Step[IndexCounts], former: Folder[Passage] | None = None
+        self,
+        job: Job,
+        passages: Folder[Passage],
+        step: Step[IndexCounts],
+        former: Folder[Passage] | None = None,
     ) -> None:
         super().__init__(step.name, step.work, IndexCounts)
         self._job, self._passages, self._step, self._former = job, passages, step, former
@@ -158,6 +171,7 @@ def build(
     with publishing(folder, SHARD_FILE) as new:
         built = build_shard(rows, new, settings, kept, on_block)
         part = Part(folder.name, built.passages, built.bytes, sha256(new / SHARD_FILE))
+
     counts = counts_of(built)
     if isinstance(encoder, KnownVectors):
         counts = replace(counts, vectors_taken_over=taken.total())
@@ -165,18 +179,20 @@ def build(
 
 
 def _counted(rows: Iterator[Passage], encoder: KnownVectors, taken: Counter[str]) -> Iterator[Passage]:
-    """The same passages; counts those whose vectors are known, also where a build that was killed had encoded them."""
+    """The same passages; counts those whose vectors are known, also where a build that was killed had encoded
+    them."""
     while block := list(islice(rows, 256)):
         taken["vectors"] += int(encoder.knows([(passage.title, passage.text) for passage in block]).sum())
         yield from block
 
 
 def counts_of(built: ShardReport) -> IndexCounts:
-    """The counts of one shard. Of codes that are bits the answers, those that were cut, and their tokens; of vectors their
-    number."""
+    """The counts of one shard. Of codes that are bits the answers, those that were cut, and their tokens; of
+    vectors their number."""
     spent = list(zip(built.codes, built.seconds_codes, strict=True))
     bits = [(codes, seconds) for codes, seconds in spent if codes.form == TOKEN_BITS]
     vectors = [(codes, seconds) for codes, seconds in spent if codes.form != TOKEN_BITS]
+
     return IndexCounts(
         passages=built.passages,
         bytes=built.bytes,
@@ -196,7 +212,9 @@ def rows_between(passages: Folder[Passage], start: int, stop: int) -> Iterator[P
     first = 0
     for part in passages.parts:
         if first < stop and first + part.rows > start:
-            yield from read_rows(passages.path, part, Passage, max(start - first, 0), min(stop - first, part.rows))
+            yield from read_rows(
+                passages.path, part, Passage, max(start - first, 0), min(stop - first, part.rows)
+            )
         first += part.rows
 
 
@@ -205,16 +223,22 @@ def summary(run: Path) -> str:
     manifest = SHARDS.open(run).manifest
     counts = INDEX.counts_of(manifest)
     clauses = [
-        f"{counted(manifest.rows, 'passage')} in {counted(len(manifest.parts), 'shard')}, {counts.bytes / 1e6:,.1f} MB",
+        f"{counted(manifest.rows, 'passage')} in {counted(len(manifest.parts), 'shard')}, "
+        f"{counts.bytes / 1e6:,.1f} MB",
         f"BM25 {per_second(manifest.rows, counts.bm25_ms)} passages/s, "
         f"dense {per_second(manifest.rows, counts.dense_ms)} passages/s",
     ]
+
     if counts.answers:
         cut = f"{counts.answers_cut:,} of them cut"
-        clauses.append(f"{counts.answers:,} answers as bits, {cut}, {per_second(counts.answers, counts.answers_ms)}/s")
+        clauses.append(
+            f"{counts.answers:,} answers as bits, {cut}, {per_second(counts.answers, counts.answers_ms)}/s"
+        )
+
     if counts.sentence_vectors:
         rate = per_second(counts.sentence_vectors, counts.sentence_vectors_ms)
         clauses.append(f"{counted(counts.sentence_vectors, 'sentence vector')}, {rate}/s")
+
     if "since" in manifest.inputs or counts.vectors_taken_over:
         clauses.append(f"{counted(counts.vectors_taken_over, 'vector')} taken over")
     return f"index      {'; '.join(clauses)}"

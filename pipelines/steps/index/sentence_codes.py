@@ -1,8 +1,8 @@
-"""Codes of sentences: what `index` stores of all sentences for the rerankers that ask for it (`Entry.sentence_codes`), and
-`rerank` reads again.
+"""Codes of sentences: what `index` stores of all sentences for the rerankers that ask for it
+(`Entry.sentence_codes`), and `rerank` reads again.
 
-A set of codes is known by the digest of all that decides it, which is in the fingerprint of `index`; that of `rerank` has the
-same settings and files.
+A set of codes is known by the digest of all that decides it, which is in the fingerprint of `index`; that of
+`rerank` has the same settings and files.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from answermill.schemas.corpus import Passage
 def codes_digest(job: Job, number: int, stage: StageSettings, models: Mapping[str, str]) -> str | None:
     """32 hex digits that stand for all that decides the codes that the stage reads; None if it reads none.
 
-    That is the content of its checkpoint; or the encoder's, its settings and those of the stage. `number`: the
-    stage's in the plan; `models`: as `model_inputs`, with its digests at least.
+    That is the content of its checkpoint; or the encoder's, its settings and those of the stage. `number`:
+    the stage's in the plan; `models`: as `model_inputs`, with its digests at least.
 
     Raises JobError (78) if its checkpoint is missing or unusable.
     """
@@ -48,12 +48,14 @@ def codes_digest(job: Job, number: int, stage: StageSettings, models: Mapping[st
         decisive = None if entry.coder is None else entry.coder.decisive(stage, folder)
     except ValueError as e:
         raise JobError(f"rerank.stages.{number}: {e}", SETTINGS) from e
+
     if decisive is None:
         return None
     if not entry.stores_vectors:
         return checkpoint
     if not entry.uses_encoder:
         return hashlib.sha256(json.dumps([checkpoint, *decisive]).encode()).hexdigest()[:32]
+
     name = f"encoder {job.index.encoder}"
     encoder = {name: models[name], "tokens": job.index.encoder_tokens, "precision": job.index.precision}
     return hashlib.sha256(json.dumps([encoder, *decisive]).encode()).hexdigest()[:32]
@@ -77,7 +79,8 @@ def planned(job: Job) -> dict[str, StageSettings]:
 
 
 def inputs(job: Job) -> dict[str, str]:
-    """What the fingerprint of index holds of the codes: the digests of each reranker's checkpoints, or of its vectors."""
+    """What the fingerprint of index holds of the codes: the digests of each reranker's checkpoints, or of its
+    vectors."""
     digests: dict[str, list[str]] = {}
     for digest, stage in sorted(planned(job).items()):
         what = "sentence vectors" if find(stage.reranker).stores_vectors else "checkpoints"
@@ -103,7 +106,8 @@ class Coder:
         return self._coder.reading.of_passage(passage)
 
     def encode(self, texts: Sequence[tuple[str, ...]]) -> EncodedTexts:
-        """The texts' codes, end to end. Raises ScoreNotFinite, with the stage and the checkpoint, as the coder does."""
+        """The texts' codes, end to end. Raises ScoreNotFinite, with the stage and the checkpoint, as the
+        coder does."""
         with naming(f"stage {self._stage}", self._folder):
             return self._coder.encode(texts)
 
@@ -118,8 +122,8 @@ def coders(job: Job) -> list[Coder]:
 
 
 def stored(stage: StageSettings, digest: str | None, run: Path, verify: bool = True) -> SentenceCodes | None:
-    """The codes of this digest, which the stage reads, in the run's shards; None if it reads none, or no shard has
-    any.
+    """The codes of this digest, which the stage reads, in the run's shards; None if it reads none, or no
+    shard has any.
 
     Raises ShardMismatch, ShardDamaged.
     """
@@ -135,14 +139,15 @@ def stored(stage: StageSettings, digest: str | None, run: Path, verify: bool = T
 
 
 def check_stored(job: Job, run: Path | None = None) -> None:
-    """Refuse a stage that says `stored` in a job in which no shard can hold it: one that does not retrieve, unless the run has
-    shards. Raises JobError (78)."""
+    """Refuse a stage that says `stored` in a job in which no shard can hold it: one that does not retrieve,
+    unless the run has shards. Raises JobError (78)."""
     if job.retrieve is not None or (run is not None and SHARDS.manifest(run) is not None):
         return
     for n, stage in enumerate(job.rerank.stages if job.rerank else []):
         if (form := getattr(stage, "stored", None)) is not None:
             raise JobError(
-                f"rerank.stages.{n} ({stage.key}): stored = {form!r}, but nothing is indexed here that could hold vectors: the "
+                f"rerank.stages.{n} ({stage.key}): stored = {form!r}, but nothing is indexed here that "
+                "could hold vectors: the "
                 "job has no [retrieve] section; leave `stored` out",
                 SETTINGS,
             )

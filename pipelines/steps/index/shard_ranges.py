@@ -20,7 +20,8 @@ class ShardRange:
 
 
 def ranges(rows: int, shard_count: int, per_shard: int) -> list[ShardRange]:
-    """Rows cut into `shard_count` runs (0: as many as `per_shard` asks for) whose sizes differ by one at the most."""
+    """Rows cut into `shard_count` runs (0: as many as `per_shard` asks for) whose sizes differ by one at the
+    most."""
     count = min(shard_count or -(-rows // per_shard), rows) or 1
     edges = [rows * n // count for n in range(count + 1)]
     return [ShardRange(n, count, edges[n], edges[n + 1]) for n in range(count)]

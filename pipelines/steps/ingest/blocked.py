@@ -1,4 +1,5 @@
-"""The job's list of hosts and addresses whose pages are refused: read by the command, and handed to the workers in a file."""
+"""The job's list of hosts and addresses whose pages are refused: read by the command, and handed to the
+workers in a file."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _BLOCKED = "blocked.txt"
 
 
 def list_file(job: Job, settings: Ingest) -> Path | None:
-    """The job's block list, if it has one. Raises JobError: 66 if it is missing, 65 if a line is wrong or the list is empty."""
+    """The job's block list, if it has one. Raises JobError: 66 if it is missing, 65 if a line is wrong or the
+    list is empty."""
     if not settings.block_list:
         return None
     path = job.path(settings.block_list)

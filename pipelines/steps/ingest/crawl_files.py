@@ -1,4 +1,5 @@
-"""The input of ingest as its units of work: files, and records that are fetched alone (fetched_records.py)."""
+"""The input of ingest as its units of work: files, and records that are fetched alone
+(fetched_records.py)."""
 
 from __future__ import annotations
 
@@ -27,11 +28,18 @@ from answermill.pipelines.steps.ingest.path_lists import is_list, listed, looked
 from answermill.schemas.corpus import Rejected
 
 KINDS = (".warc", ".wet", ".jsonl", ".ndjson", ".parquet", ".tsv")
-"""Suffixes of the files that are read of a folder, each plain or with .gz; a .tsv only if it is a table of pages."""
+"""Suffixes of the files that are read of a folder, each plain or with .gz; a .tsv only if it is a table of
+pages."""
 
 _FILES = "files.parquet"
 _COLUMNS = pa.schema(
-    [("path", pa.binary()), ("name", pa.string()), ("said", pa.string()), ("group", pa.int64()), ("size", pa.int64())]
+    [
+        ("path", pa.binary()),
+        ("name", pa.string()),
+        ("said", pa.string()),
+        ("group", pa.int64()),
+        ("size", pa.int64()),
+    ]
 )
 
 
@@ -52,8 +60,8 @@ class Input(Protocol):
         """The file with its pages on this machine."""
 
     def pages(self, file: Path, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
-        """The pages in what `fetch` has given. Looks at its first bytes, then reads as it is asked. Raises JobError (65) if its
-        format is unknown."""
+        """The pages in what `fetch` has given. Looks at its first bytes, then reads as it is asked. Raises
+        JobError (65) if its format is unknown."""
 
     def position(self, page: RawPage | Rejected) -> int | None:
         """How many of its bytes come before the page; None if that is not known."""
@@ -87,7 +95,8 @@ class InputFile:
             raise JobError(f"ingest.input: {e}", BAD_DATA) from e
 
     def position(self, page: RawPage | Rejected) -> int | None:
-        """Offsets count bytes of the file as it is on the disk; those in other gzip files than WARC count unpacked ones."""
+        """Offsets count bytes of the file as it is on the disk; those in other gzip files than WARC count
+        unpacked ones."""
         suffixes = set(self.path.suffixes)
         return page.source_offset if ".gz" not in suffixes or {".warc", ".wet"} & suffixes else None
 
@@ -138,8 +147,11 @@ class ListedFiles(NamedTuple):
     """The other files of the folders that it names."""
 
 
-def files_of(job: Job, settings: Ingest, patterns: Sequence[str], key: str, is_read: Callable[[Path], bool]) -> ListedFiles:
-    """The files that the job's key names, each once: paths, globs, lists of paths, and of folders what `is_read`.
+def files_of(
+    job: Job, settings: Ingest, patterns: Sequence[str], key: str, is_read: Callable[[Path], bool]
+) -> ListedFiles:
+    """The files that the job's key names, each once: paths, globs, lists of paths, and of folders what
+    `is_read`.
 
     Raises JobError (66) if a pattern finds nothing."""
     paths: dict[Path, None] = {}
@@ -152,8 +164,11 @@ def files_of(job: Job, settings: Ingest, patterns: Sequence[str], key: str, is_r
             if is_list(path) and settings.paths_range and key == "ingest.input":
                 files = files[slice(*settings.paths_range)]
             if not files:
-                raise JobError(f"{key}: {path}: no path in ingest.paths_range = {settings.paths_range}", INPUT_MISSING)
+                raise JobError(
+                    f"{key}: {path}: no path in ingest.paths_range = {settings.paths_range}", INPUT_MISSING
+                )
             paths.update(dict.fromkeys(file.resolve() for file in files))
+
     return ListedFiles(looked_up(list(paths), key), passed_over)
 
 
@@ -162,6 +177,7 @@ def _named(job: Job, pattern: str, key: str, is_read: Callable[[Path], bool]) ->
     path = job.path(pattern)
     if not store_of(path).is_listed:
         return ListedFiles([path], [])  # which is looked up with all others
+
     if path.is_dir():
         listed_files = ListedFiles([], [])
         for file in path.rglob("*"):
@@ -171,10 +187,14 @@ def _named(job: Job, pattern: str, key: str, is_read: Callable[[Path], bool]) ->
             kinds = ", ".join(KINDS if key == "ingest.input" else (".parquet",))
             raise JobError(f"{key}: no {kinds} file in the folder {path}", INPUT_MISSING)
         return listed_files
+
     files = [path] if path.is_file() else _matching(job, pattern, path)
     if not files:
         where = "" if Path(pattern).is_absolute() else f" in {job.folder}"
-        raise JobError(f"{key}: {pattern!r} is no file, folder or glob that finds files{where}", INPUT_MISSING)
+        raise JobError(
+            f"{key}: {pattern!r} is no file, folder or glob that finds files{where}", INPUT_MISSING
+        )
+
     return ListedFiles(files, [])
 
 
@@ -195,9 +215,12 @@ class FileList(Sequence[Input]):
 
     @staticmethod
     def write(inputs: Sequence[InputFile | RecordUnit], work: Path) -> None:
-        """Write the file for the workers: of a file what its store says of it, of a unit of records its row group and size."""
+        """Write the file for the workers: of a file what its store says of it, of a unit of records its row
+        group and size."""
         columns = {
-            "path": [os.fsencode(str(each.path if isinstance(each, InputFile) else each.table)) for each in inputs],
+            "path": [
+                os.fsencode(str(each.path if isinstance(each, InputFile) else each.table)) for each in inputs
+            ],
             "name": [each.name for each in inputs],
             "said": [_said(each.path) if isinstance(each, InputFile) else None for each in inputs],
             "group": [each.group if isinstance(each, RecordUnit) else None for each in inputs],
@@ -236,8 +259,8 @@ def _said(path: Path) -> str | None:
 def written_name(path: Path, folder: Path) -> str:
     r"""The path from the job file's folder, as records and manifests write it: UTF-8 and printable.
 
-    A byte that is not UTF-8 is written as \xff, a character that nobody sees as \u200b, a backslash twice, so that every file
-    has one name and every name is one file's.
+    A byte that is not UTF-8 is written as \xff, a character that nobody sees as \u200b, a backslash twice, so
+    that every file has one name and every name is one file's.
     """
     return _escaped(os.fsencode(name_from(path, folder)))
 

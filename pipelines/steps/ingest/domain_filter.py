@@ -1,8 +1,9 @@
-"""Before ingest: choose the registered domains whose pages are kept, from a list or by counting the crawl's pages.
+"""Before ingest: choose the registered domains whose pages are kept, from a list or by counting the crawl's
+pages.
 
-If the job asks for the most popular domains, a pass over the files counts the pages of each: it reads records and URLs and
-extracts nothing. A unit is a file and has a report, so that a pass that was killed goes on. What parsing does with the
-domains is in indexing/documents/parse.py.
+If the job asks for the most popular domains, a pass over the files counts the pages of each: it reads records
+and URLs and extracts nothing. A unit is a file and has a report, so that a pass that was killed goes on. What
+parsing does with the domains is in indexing/documents/parse.py.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ def list_file(job: Job, settings: Ingest) -> Path | None:
 
 
 def read_list(path: Path, most: int = 0) -> list[str]:
-    """The first `most` domains of a list (0 = all). Raises JobError (65) if a line is wrong or the list is empty."""
+    """The first `most` domains of a list (0 = all). Raises JobError (65) if a line is wrong or the list is
+    empty."""
     try:
         domains = listed((text for _, text in lines(path)), most)
     except (ValueError, csv.Error) as e:
@@ -63,8 +65,11 @@ def read_list(path: Path, most: int = 0) -> list[str]:
     return domains
 
 
-def choose(job: Job, settings: Ingest, files: int, work: Path, beam_options: Sequence[str] = ()) -> frozenset[str] | None:
-    """The domains whose pages are kept, of `files` input files; None = all. A choice that is in the work folder already stands.
+def choose(
+    job: Job, settings: Ingest, files: int, work: Path, beam_options: Sequence[str] = ()
+) -> frozenset[str] | None:
+    """The domains whose pages are kept, of `files` input files; None = all. A choice that is in the work
+    folder already stands.
 
     Raises JobError: 65 or 66 if the list cannot be read, 65 if no page has a domain.
     """
@@ -73,6 +78,7 @@ def choose(job: Job, settings: Ingest, files: int, work: Path, beam_options: Seq
         return _keep(read_list(domain_list, settings.domains), work)
     if not settings.domains:
         return None
+
     chosen = work / CHOSEN
     if not chosen.is_file():
         with (
@@ -80,12 +86,15 @@ def choose(job: Job, settings: Ingest, files: int, work: Path, beam_options: Seq
             open_engine(beam_options, job.workers.processes, files, work) as engine,
         ):
             define(engine, files, settings.domains, work)
+
     domains = listed(chosen.read_text(encoding="utf-8").splitlines())
     if not domains:
         raise JobError(
-            f"ingest.domains = {settings.domains}: no page in {files} files has a registered domain; leave the key out",
+            f"ingest.domains = {settings.domains}: no page in {files} files has a registered domain; leave "
+            "the key out",
             BAD_DATA,
         )
+
     return _keep(domains, work)
 
 
@@ -102,9 +111,13 @@ def kept(work: Path) -> frozenset[str] | None:
 
 def define(engine: Engine, files: int, most: int, work: Path) -> None:
     """Count the pages of each file's domains, add up, keep the most popular."""
-    counted = engine.each("Count domains", Units.first(files), CountDomains(work))  # (bucket, domain → pages) of one file
-    popular = engine.group("Most popular of a bucket", [counted], partial(most_popular, most=most))  # (0, domain → pages)
-    engine.group("Most popular", [popular], partial(write_chosen, most=most, path=work / CHOSEN), every=Units.first(1))
+    # (bucket, domain → pages) of one file
+    counted = engine.each("Count domains", Units.first(files), CountDomains(work))
+    # (0, domain → pages)
+    popular = engine.group("Most popular of a bucket", [counted], partial(most_popular, most=most))
+    engine.group(
+        "Most popular", [popular], partial(write_chosen, most=most, path=work / CHOSEN), every=Units.first(1)
+    )
 
 
 class CountDomains(UnitWork):
@@ -131,7 +144,9 @@ class CountDomains(UnitWork):
         yield from buckets.items()
 
 
-def most_popular(_bucket: int, members: Iterable[DomainPages], most: int) -> Iterator[tuple[int, DomainPages]]:
+def most_popular(
+    _bucket: int, members: Iterable[DomainPages], most: int
+) -> Iterator[tuple[int, DomainPages]]:
     """The `most` domains with the most pages over all members."""
     pages: Counter[str] = Counter()
     for member in members:
@@ -139,7 +154,9 @@ def most_popular(_bucket: int, members: Iterable[DomainPages], most: int) -> Ite
     yield 0, dict(nsmallest(most, pages.items(), key=popularity))
 
 
-def write_chosen(_all: int, members: Iterable[DomainPages], most: int, path: Path) -> Iterator[tuple[int, DomainPages]]:
+def write_chosen(
+    _all: int, members: Iterable[DomainPages], most: int, path: Path
+) -> Iterator[tuple[int, DomainPages]]:
     """Write the most popular of those of all buckets."""
     for _, domains in most_popular(0, members, most):
         write_text(path, table(domains))
@@ -152,7 +169,8 @@ def reports(work: Path) -> Reports[Tally]:
 
 
 def publish(run: Path, work: Path) -> Part:
-    """Write the kept domains with their pages into the run folder, while the work folder is there; returns the file."""
+    """Write the kept domains with their pages into the run folder, while the work folder is there; returns
+    the file."""
     chosen = work / CHOSEN
     if chosen.is_file():
         write_text(run / DOMAINS, chosen.read_text(encoding="utf-8"))

@@ -1,7 +1,9 @@
-"""A unit of work that is some hundred wanted records of a crawl: fetched by ranges into one small file, and read from there.
+"""A unit of work that is some hundred wanted records of a crawl: fetched by ranges into one small file, and
+read from there.
 
-What was fetched is kept in this machine's cache: first the file, then a listing of where each record is in it, with the file's
-SHA-256. So a unit that was stopped is not fetched twice, and one that was fetched in part counts as not fetched.
+What was fetched is kept in this machine's cache: first the file, then a listing of where each record is in
+it, with the file's SHA-256. So a unit that was stopped is not fetched twice, and one that was fetched in part
+counts as not fetched.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ FILE, LISTING = "records.warc.gz", "fetched.json"
 
 @dataclass(frozen=True)
 class RecordUnit:
-    """Some wanted records: a row group of `table`, which wanted_records.py writes. `size`: bytes of them all."""
+    """Some wanted records: a row group of `table`, which wanted_records.py writes. `size`: bytes of them
+    all."""
 
     number: int
     name: str
@@ -44,7 +47,8 @@ class RecordUnit:
         return [WantedRecord(**row) for row in rows]
 
     def fetch(self) -> Path:
-        """This machine's file of the records. Raises OSError if a server does not answer well even when it is asked again."""
+        """This machine's file of the records. Raises OSError if a server does not answer well even when it is
+        asked again."""
         asked = "".join(f"{record.path} {record.offset} {record.length}\n" for record in self.records)
         entry = CACHE.entry("records", hashlib.sha256(asked.encode()).hexdigest())
         try:
@@ -52,17 +56,21 @@ class RecordUnit:
                 return entry / FILE
         except (FileNotFoundError, WrongShape):
             pass
+
         with CACHE.scratch() as scratch:
             fetched = _fetch(self.records, scratch / FILE)
             (scratch / FILE).replace(entry / FILE)
             write_sealed(entry / LISTING, asdict(fetched))
+
         CACHE.shrink()
         return entry / FILE
 
     def pages(self, file: Path, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
         """A page or reject for each record; `file` is what `fetch` has given."""
         fetched = _Fetched.read(file.parent)
-        starts, failures = ({int(n): value for n, value in each.items()} for each in (fetched.starts, fetched.failures))
+        starts, failures = (
+            {int(n): value for n, value in each.items()} for each in (fetched.starts, fetched.failures)
+        )
         return record_pages(file, self.records, starts, failures)  # type: ignore[arg-type]
 
     def position(self, page: RawPage | Rejected) -> int | None:
@@ -74,7 +82,8 @@ class RecordUnit:
         return (record.rejected(reason, detail) for record in self.records)
 
     def counts(self) -> IngestCounts:
-        """Records, and the requests and bytes that are asked for to have them, of which `record_bytes` are wanted."""
+        """Records, and the requests and bytes that are asked for to have them, of which `record_bytes` are
+        wanted."""
         asked = ranges(self.records)
         return IngestCounts(
             records=len(self.records),
@@ -103,11 +112,16 @@ def _fetch(records: list[WantedRecord], file: Path) -> _Fetched:
     failures = {str(n): f"{record.length} bytes" for n, record in enumerate(records) if too_large(record)}
     asked = ranges(records)
     at_once = requests_to(as_path(records[0].path))
+
     with file.open("wb") as out:
         for each_range, came in zip(asked, each(_bytes_of, asked, at_once), strict=True):
             for n in each_range.records:
                 record = records[n]
-                content = came if isinstance(came, str) else came[record.offset - each_range.start :][: record.length]
+                content = (
+                    came
+                    if isinstance(came, str)
+                    else came[record.offset - each_range.start :][: record.length]
+                )
                 if isinstance(content, str):
                     failures[str(n)] = content
                 elif len(content) < record.length:
@@ -115,6 +129,7 @@ def _fetch(records: list[WantedRecord], file: Path) -> _Fetched:
                 else:
                     starts[str(n)] = out.tell()
                     out.write(content)
+
     return _Fetched(starts, failures, sha256(file))
 
 

@@ -1,10 +1,11 @@
 """Ingest: crawled files in; documents, passages and rejects out.
 
-Each input file is one unit of work. Its pages are parsed into a part in the work folder; the keys of all documents (16 bytes
-each) meet to find exact duplicates; then each unit drops its duplicates and cuts the other documents into passages. If the job
-says so, near duplicates and boilerplate are found in the same way, one after the other (repeated/). Page text moves through
-local files, never through a shuffle. If the job keeps only some domains (`domains`), they are chosen first
-(domain_filter.py), and parsing refuses the pages of others.
+Each input file is one unit of work. Its pages are parsed into a part in the work folder; the keys of all
+documents (16 bytes each) meet to find exact duplicates; then each unit drops its duplicates and cuts the
+other documents into passages. If the job says so, near duplicates and boilerplate are found in the same way,
+one after the other (repeated/). Page text moves through local files, never through a shuffle. If the job
+keeps only some domains (`domains`), they are chosen first (domain_filter.py), and parsing refuses the pages
+of others.
 """
 
 from __future__ import annotations
@@ -73,25 +74,43 @@ def check(job: Job, run: Path) -> tuple[IngestStep, InputFiles]:
     if job.ingest is None:
         raise JobError("the job has no [ingest] section; add one with `input`", SETTINGS)
     if job.ingest.extractor == "trafilatura" and find_spec("trafilatura") is None:
-        raise JobError("ingest.extractor = 'trafilatura' needs Trafilatura: pip install 'answermill[trafilatura]'", UNAVAILABLE)
+        raise JobError(
+            "ingest.extractor = 'trafilatura' needs Trafilatura: pip install 'answermill[trafilatura]'",
+            UNAVAILABLE,
+        )
+
     inputs, input_files = {}, find_files(job, job.ingest)
     for file in input_files.files:
         if store_of(file.path).is_local and file.path not in input_files.tables:
             file.pages(file.path, Counter())  # of a store, the worker that reads the file does so
         inputs[file.name] = f"{file.size} bytes"  # and the SHA-256 is in the manifest (input_digests.py)
-    inputs.update({f"crawl_index: {name}": version(path) for name, path in index_files(job, job.ingest).items()})
+
+    inputs.update(
+        {f"crawl_index: {name}": version(path) for name, path in index_files(job, job.ingest).items()}
+    )
     if (domain_list := domain_filter.list_file(job, job.ingest)) is not None:
         domain_filter.read_list(domain_list, job.ingest.domains)
         inputs["domain_list"] = sha256(domain_list)
+
     if (block_list := blocked.list_file(job, job.ingest)) is not None:
         inputs["block_list"] = sha256(block_list)
     if (earlier := near_duplicates.earlier_run(job, job.ingest, run)) is not None:
         inputs["since"] = earlier.digest()
-    elsewhere = {"input", "paths_root", "paths_range", "crawl_index", "domain_list", "block_list", "max_reject_share", "since"}
+    elsewhere = {
+        "input",
+        "paths_root",
+        "paths_range",
+        "crawl_index",
+        "domain_list",
+        "block_list",
+        "max_reject_share",
+        "since",
+    }
     settings = job.ingest.model_dump(exclude=elsewhere)  # which the names and digests of the inputs stand for
     if job.ingest.crawl_index is not None:
         settings["crawl_index"] = job.ingest.crawl_index.model_dump(exclude={"files"})
         settings["paths_root"] = job.ingest.paths_root
+
     return Step(run, INGEST, settings, inputs), input_files
 
 
@@ -100,7 +119,9 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     return ingest_checked(job, run, beam_options, check(job, run))
 
 
-def ingest_checked(job: Job, run: Path, beam_options: Sequence[str], checked: tuple[IngestStep, InputFiles]) -> str:
+def ingest_checked(
+    job: Job, run: Path, beam_options: Sequence[str], checked: tuple[IngestStep, InputFiles]
+) -> str:
     """As `ingest`, with what `check` has returned just now."""
     step, (files, unread, _) = checked
     commit = Commit(step)
@@ -109,15 +130,21 @@ def ingest_checked(job: Job, run: Path, beam_options: Sequence[str], checked: tu
     if commit.is_complete():
         confirm(files, DOCUMENTS.open(run).manifest.digests, run)
         return summary(run) + " (complete)"
+
     if other := changed(files, _digests(step, files), step.work):
-        print_line(f"ingest begins again: {len(other)} of its input files changed since it was stopped, {other[0]} first")
+        print_line(
+            f"ingest begins again: {len(other)} of its input files changed since it was stopped, {other[0]} "
+            "first"
+        )
         remove_tree(step.work)
+
     commit.begin(job.workers)
     inputs: list[InputFile | RecordUnit] = [*files, *choose(job, settings, step.work / RECORDS, len(files))]
     if parsed_files(step.work).count() < len(inputs):
         step.reports.forget(
             step.reports.numbers()
         )  # units that were cut without a file that failed: its pages may be the first of others
+
     if not (step.work / INPUTS.path).is_file():
         write_dates(step.work, files)
     FileList.write(inputs, step.work)
@@ -125,7 +152,9 @@ def ingest_checked(job: Job, run: Path, beam_options: Sequence[str], checked: tu
     domains = domain_filter.choose(job, settings, len(inputs), step.work, beam_options)
     earlier = near_duplicates.earlier_run(job, settings, run)
     sizes = [each.size for each in inputs]
-    passes = [Meters(folder, sizes) for folder in (parsed_files(step.work).folder, step.work)]  # parse, then cut
+
+    # Parse, then cut.
+    passes = [Meters(folder, sizes) for folder in (parsed_files(step.work).folder, step.work)]
     if step.reports.count() < len(inputs):
         with (
             progress("ingest", 2 * sum(sizes), lambda: add_up(passes), what="bytes", units=2 * len(inputs)),
@@ -133,14 +162,22 @@ def ingest_checked(job: Job, run: Path, beam_options: Sequence[str], checked: tu
             open_engine(beam_options, job.workers.processes, len(inputs), step.work) as engine,
         ):
             define(engine, len(inputs), settings, step, earlier)
-    outcome = commit.reported(len(inputs), lambda failure: reject_file(inputs[failure.unit], failure.reason, step))
+
+    outcome = commit.reported(
+        len(inputs), lambda failure: reject_file(inputs[failure.unit], failure.reason, step)
+    )
     counts = outcome.counts
     check_counts(counts, settings, len(inputs), wanted(step.work / RECORDS))
     counts = replace(counts, unread=dict(unread))
     beside = [domain_filter.publish(run, step.work)] if domains is not None else []
-    if earlier is not None and (table := vanished.publish(job, step, earlier, len(inputs), beam_options)) is not None:
+
+    if (
+        earlier is not None
+        and (table := vanished.publish(job, step, earlier, len(inputs), beam_options)) is not None
+    ):
         beside.append(table)
         counts = replace(counts, vanished=table.rows)
+
     write_text(run / INPUTS.path, (step.work / INPUTS.path).read_text(encoding="utf-8"))
     outcome.counts = counts
     commit.finish(outcome, beside)
@@ -148,27 +185,35 @@ def ingest_checked(job: Job, run: Path, beam_options: Sequence[str], checked: tu
 
 
 def _digests(step: IngestStep, files: Sequence[InputFile]) -> dict[str, str]:
-    """The digests of the files that a stopped run has read; '' of a file of which only the domains are counted."""
+    """The digests of the files that a stopped run has read; '' of a file of which only the domains are
+    counted."""
     digests = {name: d for report in parsed_files(step.work).each() for name, d in report.digests.items()}
     counted = domain_filter.reports(step.work).numbers()
     return {file.name: "" for file in files if file.number in counted} | digests
 
 
-def define(engine: Engine, files: int, settings: Ingest, step: IngestStep, earlier: Folder[Document] | None = None) -> None:
-    """Parse the files that are not parsed yet, find duplicates over all, cut the pending ones into passages."""
-    keys = engine.each("Parse pages", Units.first(files), ParsePages(settings, step.work))  # (bucket, FileKeys)
+def define(
+    engine: Engine, files: int, settings: Ingest, step: IngestStep, earlier: Folder[Document] | None = None
+) -> None:
+    """Parse the files that are not parsed yet, find duplicates over all, cut the pending ones into
+    passages."""
+    # (bucket, FileKeys)
+    keys = engine.each("Parse pages", Units.first(files), ParsePages(settings, step.work))
     duplicates = engine.group("Find duplicates", [keys], find_duplicates)  # (unit, Duplicates)
     gone = [duplicates]
     if settings.near_duplicates:
         similarity = settings.near_duplicates
         gone.append(near_duplicates.near(engine, duplicates, files, step, earlier, similarity=similarity))
-    paragraphs = [boilerplate.boilerplate(engine, gone, files, settings, step)] if settings.boilerplate else []
+    paragraphs = (
+        [boilerplate.boilerplate(engine, gone, files, settings, step)] if settings.boilerplate else []
+    )
     pending = Units.first(files, but=step.reports)
     engine.group("Cut passages", [*gone, *paragraphs], CutPassages(settings, step), every=pending)
 
 
 class ParsePages(UnitWork):
-    """An input file → a part of documents and one of rejects in the work folder; emits the documents' keys in buckets."""
+    """An input file → a part of documents and one of rejects in the work folder; emits the documents' keys in
+    buckets."""
 
     skips_reported = False
     may_be_missing = True
@@ -193,7 +238,8 @@ class ParsePages(UnitWork):
 
 
 class CutPassages(UnitWork):
-    """A unit, its duplicates and its boilerplate → its parts of documents, passages and rejects; and its report."""
+    """A unit, its duplicates and its boilerplate → its parts of documents, passages and rejects; and its
+    report."""
 
     def __init__(self, settings: Ingest, step: IngestStep) -> None:
         super().__init__(step.name, step.work, IngestCounts)
@@ -205,7 +251,8 @@ class CutPassages(UnitWork):
     def work(self, unit: int, members: Iterable[Duplicates | Boilerplate]) -> None:
         failed = unparsed(self._step)
         if failed and (unit in failed or len(failed) > Limits.read(self._step.work).max_failed_units):
-            return  # without them the duplicates are others: nothing is cut until they are parsed, or may be missing
+            # Without them the duplicates are others: nothing is cut until they are parsed, or may be missing.
+            return
         cut_file(self._files[unit], list(members), self._splitter, self._settings.min_words, self._step)
 
 
@@ -216,15 +263,20 @@ def check_counts(counts: IngestCounts, settings: Ingest, files: int, records: in
     counts.check_sums()
     if records != counts.records:
         raise RuntimeError(f"{records} records were wanted, {counts.records} asked for")
+
     if not counts.documents:
         place = f"in {counted(files, 'file')}"
         if not counts.pages:
             raise JobError(f"there is no page {place}", BAD_DATA)
-        raise JobError(f"no document is left of {counted(counts.pages, 'page')} {place}: {_reasons(counts)}", BAD_DATA)
+        raise JobError(
+            f"no document is left of {counted(counts.pages, 'page')} {place}: {_reasons(counts)}", BAD_DATA
+        )
+
     share = counts.rejects / counts.pages
     if share > settings.max_reject_share:
         raise JobError(
-            f"{share:.1%} of the pages were refused, more than ingest.max_reject_share = {settings.max_reject_share:.1%}: "
+            f"{share:.1%} of the pages were refused, more than ingest.max_reject_share = "
+            f"{settings.max_reject_share:.1%}: "
             f"{_reasons(counts)}",
             BAD_DATA,
         )
@@ -234,16 +286,19 @@ def summary(run: Path) -> str:
     """One line for people, from the manifests."""
     counts = INGEST.counts_of(DOCUMENTS.open(run).manifest)
     clauses = [
-        f"{counts.pages:,} pages = {counts.documents:,} documents + {counts.rejects:,} rejects ({_reasons(counts)})",
+        f"{counts.pages:,} pages = {counts.documents:,} documents + {counts.rejects:,} rejects "
+        f"({_reasons(counts)})",
         f"{counts.passages:,} passages, {counts.sentences:,} sentences",
     ]
     if counts.boilerplate_paragraphs:
         clauses.append(f"{counts.boilerplate_paragraphs:,} paragraphs of boilerplate left out")
     if counts.vanished:
         clauses.append(f"{counts.vanished:,} documents of the earlier run vanished")
+
     if counts.records:
         fates = f"{counts.records_read:,} read + {counts.records_failed:,} failed"
         clauses.append(f"{counts.records:,} records wanted = {fates}")
+
     if counts.unread:
         clauses.append(f"files in the input folders that are not read: {counts_by_reason(counts.unread)}")
     return f"ingest     {'; '.join(clauses)}"

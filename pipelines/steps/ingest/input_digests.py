@@ -1,7 +1,8 @@
-"""What ingest's input files hold, known by size and SHA-256, so that a run that was copied with its input is the same run.
+"""What ingest's input files hold, known by size and SHA-256, so that a run that was copied with its input is
+the same run.
 
-The worker that parses a file digests it; the manifests have the digests. `inputs.json` in the run folder says which size and
-date each file had, so that only a file with another date is read again, to be compared.
+The worker that parses a file digests it; the manifests have the digests. `inputs.json` in the run folder says
+which size and date each file had, so that only a file with another date is read again, to be compared.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from answermill.pipelines.steps.ingest.crawl_files import InputFile
 
 @dataclass(frozen=True, slots=True)
 class _Dates:
-    """What INPUTS holds: how each file was when it was known to have its digest, [bytes, time of the last change in ns]."""
+    """What INPUTS holds: how each file was when it was known to have its digest, [bytes, time of the last
+    change in ns]."""
 
     files: dict[str, list[int]]
 
@@ -34,7 +36,8 @@ def write_dates(folder: Path, files: Sequence[InputFile]) -> None:
 
 
 def changed(files: Sequence[InputFile], digests: Mapping[str, str], folder: Path) -> list[str]:
-    """The names of the files whose content is no longer that of their `digests`; files without one are not looked at.
+    """The names of the files whose content is no longer that of their `digests`; files without one are not
+    looked at.
 
     A file with the size and date that INPUTS in `folder` has for it is not read.
     """
@@ -47,12 +50,15 @@ def confirm(files: Sequence[InputFile], digests: Mapping[str, str], run: Path) -
     if other := _differing(doubtful, digests):
         more = f" and {len(other) - 1} more" if len(other) > 1 else ""
         raise JobError(
-            f"{run} holds the output of another job: input {other[0]}{more} has the same size, but another content (SHA-256). "
+            f"{run} holds the output of another job: input {other[0]}{more} has the same size, but another "
+            "content (SHA-256). "
             f"{INGEST.maker.again(run)}; or give another --out",
             OUTPUT_EXISTS,
         )
+
     if doubtful:
-        with suppress(OSError):  # a folder that cannot be written to: the files are compared again the next time
+        # A folder that cannot be written to: the files are compared again the next time.
+        with suppress(OSError):
             write_dates(run, files)
 
 
@@ -69,6 +75,7 @@ def _differing(files: Sequence[InputFile], digests: Mapping[str, str]) -> list[s
     """The names of the files that have another digest; all files are read, several at a time."""
     if not files:
         return []
+
     compared: list[str] = []
 
     def differs(file: InputFile) -> bool:
@@ -76,7 +83,10 @@ def _differing(files: Sequence[InputFile], digests: Mapping[str, str]) -> list[s
         compared.append(digest)
         return digest != digests[file.name]
 
-    with progress("compare input", len(files), lambda: len(compared), what="files"), ThreadPoolExecutor(os.cpu_count()) as pool:
+    with (
+        progress("compare input", len(files), lambda: len(compared), what="files"),
+        ThreadPoolExecutor(os.cpu_count()) as pool,
+    ):
         return [file.name for file, differ in zip(files, pool.map(differs, files), strict=True) if differ]
 
 

@@ -1,4 +1,5 @@
-"""The work of ingest on one file, without Beam: parse its pages, find the duplicates, cut the documents into passages."""
+"""The work of ingest on one file, without Beam: parse its pages, find the duplicates, cut the documents into
+passages."""
 
 from __future__ import annotations
 
@@ -33,13 +34,17 @@ from answermill.pipelines.steps.ingest.repeated.verdicts import Boilerplate, Dup
 from answermill.schemas.corpus import Document, Passage, Rejected
 
 ROWS_OF_PART = 65_536
-"""Passages of a part, after which the next document begins another; so a shard reads little beside its own passages."""
+"""Passages of a part, after which the next document begins another; so a shard reads little beside its own
+passages."""
 IngestStep: TypeAlias = Step[IngestCounts]
 IngestReport: TypeAlias = Report[IngestCounts]
 
 
-def document_rules(settings: Ingest, domains: Set[str] | None = None, blocked: BlockList | None = None) -> DocumentRules:
-    """The rules of an [ingest] section; `domains` are those that are kept, None = all; pages of `blocked` are refused."""
+def document_rules(
+    settings: Ingest, domains: Set[str] | None = None, blocked: BlockList | None = None
+) -> DocumentRules:
+    """The rules of an [ingest] section; `domains` are those that are kept, None = all; pages of `blocked` are
+    refused."""
     return DocumentRules(
         language=settings.language,
         language_confidence=settings.language_confidence,
@@ -65,7 +70,8 @@ def splitter(settings: Ingest) -> Splitter:
 def parse_file(file: Input, rules: DocumentRules, extractor: TextExtractor, work: Path) -> IngestReport:
     """Parse one file's pages into the work folder.
 
-    If the rules keep only some domains, the pages of each are counted too, unless that was done to choose them.
+    If the rules keep only some domains, the pages of each are counted too, unless that was done to choose
+    them.
     """
     began = time.perf_counter()
     path = file.fetch()
@@ -101,6 +107,7 @@ def parse_file(file: Input, rules: DocumentRules, extractor: TextExtractor, work
     report = Report(file.number, parts, counts, digests)
     if rules.domains is not None and domain_filter.reports(work).read_one(file.number) is None:
         domain_filter.reports(work).write(Report(file.number, {}, Tally(pages_of_domain)))
+
     return parsed_files(work).write(report)
 
 
@@ -115,17 +122,23 @@ def _is_failure(page: RawPage | Rejected) -> bool:
 
 
 def cut_file(
-    file: Input, members: Sequence[Duplicates | Boilerplate], cutter: Splitter, min_words: int, step: IngestStep
+    file: Input,
+    members: Sequence[Duplicates | Boilerplate],
+    cutter: Splitter,
+    min_words: int,
+    step: IngestStep,
 ) -> IngestReport:
-    """Write one unit's documents that are no duplicates, without their boilerplate, their passages, and the unit's rejects;
-    those that are left with less than `min_words` are rejects too. A part of passages has all passages of the documents in the
-    part of documents beside it.
+    """Write one unit's documents that are no duplicates, without their boilerplate, their passages, and the
+    unit's rejects; those that are left with less than `min_words` are rejects too. A part of passages has all
+    passages of the documents in the part of documents beside it.
 
     Raises JobError (74) if the members are of other documents than those of the parsed file.
     """
     began = time.perf_counter()
     parsed, verdicts = parsed_files(step.work).read_one(file.number), Verdicts.of(members)
-    if parsed is None or verdicts.parts != {part.sha256 for part in parsed.parts[DOCUMENTS.name] if part.rows}:
+    if parsed is None or verdicts.parts != {
+        part.sha256 for part in parsed.parts[DOCUMENTS.name] if part.rows
+    }:
         problem = "its pages were parsed again after the search for duplicates; type the same command again"
         raise JobError(f"{file.name}: {problem}", IO)
 
@@ -134,6 +147,7 @@ def cut_file(
     writers = _writers(step, file.number)
     documents, passages, rejects = writers
     (parsed_documents,), (parsed_rejects,) = parsed.parts[DOCUMENTS.name], parsed.parts[REJECTS.name]
+
     with documents, passages, rejects, Meter(step.work, file.number) as meter:
         for reject in REJECTS.read_part(step.work, parsed_rejects):
             rejected[reject.reason] += 1
@@ -144,6 +158,7 @@ def cut_file(
             fate = fate_of(row, parsed_document, verdicts, min_words)
             paragraphs += fate.paragraphs
             characters += fate.characters
+
             if isinstance(fate.result, Rejected):
                 rejected[fate.result.reason] += 1
                 rejects.write([fate.result])
@@ -153,6 +168,7 @@ def cut_file(
             if passages.rows >= ROWS_OF_PART:
                 documents.begin_part()
                 passages.begin_part()
+
             documents.write([fate.result])
             passages.write(cut)
             sentences += sum(len(passage.sentences) for passage in cut)
@@ -165,6 +181,7 @@ def cut_file(
         boilerplate_characters=characters,
         cut_ms=_milliseconds(began),
     )
+
     return _report(file.number, writers, counts, parsed.digests, step)
 
 
@@ -193,7 +210,9 @@ def _writers(step: IngestStep, unit: int) -> Writers:
     return DOCUMENTS.writer(step.run, unit), PASSAGES.writer(step.run, unit), REJECTS.writer(step.run, unit)
 
 
-def _report(unit: int, writers: Writers, counts: IngestCounts, digests: Mapping[str, str], step: IngestStep) -> IngestReport:
+def _report(
+    unit: int, writers: Writers, counts: IngestCounts, digests: Mapping[str, str], step: IngestStep
+) -> IngestReport:
     """Report a unit whose parts are written."""
     documents, passages, rejects = (writer.parts for writer in writers)
     rows = [sum(part.rows for part in parts) for parts in (documents, passages)]
@@ -208,10 +227,12 @@ def unparsed(step: IngestStep) -> set[int]:
 
 
 def reject_file(file: Input, why: str, step: IngestStep) -> IngestReport:
-    """Write the rejects of a file whose unit failed: its pages, or the file itself, as one page, if it could not be parsed."""
+    """Write the rejects of a file whose unit failed: its pages, or the file itself, as one page, if it could
+    not be parsed."""
     parsed = parsed_files(step.work).read_one(file.number)
     rejected = Counter[str]()
     writers = documents, passages, rejects = _writers(step, file.number)
+
     with documents, passages, rejects:
         for reject in _rejects_of_failed(file, parsed, why, step):
             rejected[reject.reason] += 1
@@ -220,11 +241,19 @@ def reject_file(file: Input, why: str, step: IngestStep) -> IngestReport:
     if parsed is not None:
         counts, digests = parsed.counts, parsed.digests
     else:
-        counts, digests = replace(file.counts(), pages=rejected.total(), records_failed=file.counts().records), {}
-    return _report(file.number, writers, replace(counts, rejected=dict(rejected), failed_units=1), digests, step)
+        counts, digests = (
+            replace(file.counts(), pages=rejected.total(), records_failed=file.counts().records),
+            {},
+        )
+
+    return _report(
+        file.number, writers, replace(counts, rejected=dict(rejected), failed_units=1), digests, step
+    )
 
 
-def _rejects_of_failed(file: Input, parsed: IngestReport | None, why: str, step: IngestStep) -> Iterator[Rejected]:
+def _rejects_of_failed(
+    file: Input, parsed: IngestReport | None, why: str, step: IngestStep
+) -> Iterator[Rejected]:
     if parsed is None:
         yield from file.rejects(REASON, why)
         return
@@ -242,7 +271,10 @@ def _duplicate(document: Document, reason: str, kept: str) -> Rejected:
 
 
 def _boilerplate(document: Document, paragraphs: int, min_words: int) -> Rejected:
-    what = f"{document.metrics.words} words without {counted(paragraphs, 'paragraph')} of other pages of its domain"
+    what = (
+        f"{document.metrics.words} words without {counted(paragraphs, 'paragraph')} of other pages of its "
+        "domain"
+    )
     return _rejected(document, "boilerplate", f"{what}; at least {min_words}")
 
 

@@ -1,4 +1,5 @@
-"""Lists of paths, as CommonCrawl publishes one for each crawl and kind of file: warc.paths.gz, wet.paths.gz, …"""
+"""Lists of paths, as CommonCrawl publishes one for each crawl and kind of file: warc.paths.gz, wet.paths.gz,
+…"""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def is_list(path: Path) -> bool:
 
 
 def listed(job: Job, settings: Ingest, path: Path, key: str) -> list[Path]:
-    """The files of a list, in its order. Raises JobError: 66 if there is no such list, 65 if it cannot be read or is empty."""
+    """The files of a list, in its order. Raises JobError: 66 if there is no such list, 65 if it cannot be
+    read or is empty."""
     try:
         content = fetch(path).read_bytes()
         content = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
@@ -43,7 +45,8 @@ def root_of(job: Job, settings: Ingest, source: Path) -> Path:
 
 
 def below(root: Path, entry: str, place: str) -> Path:
-    """The file that an entry names, below the root, or by its own URL. Raises JobError (65) if it leads out of the root."""
+    """The file that an entry names, below the root, or by its own URL. Raises JobError (65) if it leads out
+    of the root."""
     if scheme_of(entry):
         return as_path(entry)
     if entry.startswith("/") or ".." in entry.split("/"):
@@ -52,7 +55,8 @@ def below(root: Path, entry: str, place: str) -> Path:
 
 
 def looked_up(paths: list[Path], key: str) -> list[Path]:
-    """The same files; those of stores and servers know their sizes. Raises JobError (66) if one is not there."""
+    """The same files; those of stores and servers know their sizes. Raises JobError (66) if one is not
+    there."""
     try:
         return list(each(lambda path: store_of(path).known(), paths, max(map(requests_to, paths), default=1)))
     except FileNotFoundError as e:

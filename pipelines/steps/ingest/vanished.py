@@ -1,8 +1,10 @@
-"""Documents of the earlier run `ingest.since` whose page this crawl does not have any more: vanished.tsv in the run folder.
+"""Documents of the earlier run `ingest.since` whose page this crawl does not have any more: vanished.tsv in
+the run folder.
 
-A page is known by its URL, and one without a URL by the id that the input gives it. A page that is there and was refused when
-it was parsed counts as vanished too, for that reason (`http_status`, say); a duplicate does not. Pages meet in buckets of 8
-bytes each, and each part of the earlier documents becomes a part of the table.
+A page is known by its URL, and one without a URL by the id that the input gives it. A page that is there and
+was refused when it was parsed counts as vanished too, for that reason (`http_status`, say); a duplicate does
+not. Pages meet in buckets of 8 bytes each, and each part of the earlier documents becomes a part of the
+table.
 """
 
 from __future__ import annotations
@@ -53,20 +55,26 @@ class Pages(NamedTuple):
     """Of pages of this crawl: why each was refused, '' for one that became a document."""
 
 
-def publish(job: Job, step: IngestStep, earlier: Folder[Document], files: int, beam_options: Sequence[str] = ()) -> Part | None:
-    """Write the table into the run folder; returns it with its number of rows. Called when all files are parsed.
+def publish(
+    job: Job, step: IngestStep, earlier: Folder[Document], files: int, beam_options: Sequence[str] = ()
+) -> Part | None:
+    """Write the table into the run folder; returns it with its number of rows. Called when all files are
+    parsed.
 
     None, and a line for people, if files have failed: nobody knows whose pages they held.
     """
     if failed := unparsed(step):
         print_line(f"{VANISHED} is not written: {counted(len(failed), 'input file')} could not be read")
         return None
+
     parts = len(earlier.parts)
     with open_engine(beam_options, job.workers.processes, files + parts, step.work) as engine:
         crawled = engine.each("Pages of the crawl", Units.first(files), PagesOfCrawl(step))
-        known = engine.each("Earlier pages", Units.first(parts), EarlierPages(step, earlier.path))  # (bucket, Pages), as those
+        # (bucket, Pages), as those
+        known = engine.each("Earlier pages", Units.first(parts), EarlierPages(step, earlier.path))
         gone = engine.group("Not there", [crawled, known], not_there)  # (earlier part, Gone)
         engine.group("Write", [gone], WritePart(step, earlier.path))
+
     rows = 0
     with whole_text(step.run / VANISHED) as write:
         write(_HEAD)
@@ -75,6 +83,7 @@ def publish(job: Job, step: IngestStep, earlier: Folder[Document], files: int, b
                 text = file.read_text(encoding="utf-8")
                 rows += text.count("\n")
                 write(text)
+
     return Part.of(step.run, VANISHED, rows)
 
 
@@ -110,14 +119,17 @@ class EarlierPages(EarlierPartWork):
 
 
 class WritePart(EarlierPartWork):
-    """A part of the earlier documents, and which of them have vanished → a file of their lines in the work folder."""
+    """A part of the earlier documents, and which of them have vanished → a file of their lines in the work
+    folder."""
 
     def __init__(self, step: IngestStep, documents: Path) -> None:
         super().__init__(step, documents)
         self._step = step
 
     def work(self, unit: int, members: Iterable[Gone]) -> None:
-        reason_of = {row: reason for rows, reasons in members for row, reason in zip(rows, reasons, strict=True)}
+        reason_of = {
+            row: reason for rows, reasons in members for row, reason in zip(rows, reasons, strict=True)
+        }
         lines, row = [], 0
         for batch in read_batches(self._documents, self.part(unit), ["doc_id", "url"], rows=8_192):
             for doc_id, url in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -127,17 +139,23 @@ class WritePart(EarlierPartWork):
         write_text(_file(self._step, unit), "".join(lines))
 
 
-def in_buckets(part: int, urls: Sequence[str], ids: Sequence[str], first: int, reasons: Reasons) -> Iterator[tuple[int, Pages]]:
+def in_buckets(
+    part: int, urls: Sequence[str], ids: Sequence[str], first: int, reasons: Reasons
+) -> Iterator[tuple[int, Pages]]:
     """The pages by bucket; `first` is the row of the first of them."""
     keys = id_keys(url or own_id for url, own_id in zip(urls, ids, strict=True))[:, 0]
     buckets = keys % _BUCKETS
     for bucket in np.unique(buckets):
         inside = np.flatnonzero(buckets == bucket).tolist()
-        yield int(bucket), Pages(part, keys[inside], [first + n for n in inside], [reasons[n] for n in inside])
+        yield (
+            int(bucket),
+            Pages(part, keys[inside], [first + n for n in inside], [reasons[n] for n in inside]),
+        )
 
 
 def not_there(_bucket: int, members: Iterable[Pages]) -> Iterator[tuple[int, Gone]]:
-    """Of each earlier part the rows whose page is no document of this crawl, and why; the order of members does not matter."""
+    """Of each earlier part the rows whose page is no document of this crawl, and why; the order of members
+    does not matter."""
     reason_of: dict[int, str] = {}
     earlier = []
     for member in members:
@@ -146,6 +164,7 @@ def not_there(_bucket: int, members: Iterable[Pages]) -> Iterator[tuple[int, Gon
             continue
         for key, reason in zip(member.keys.tolist(), member.reasons, strict=True):
             reason_of[key] = min(reason, reason_of.get(key, reason))  # '' of a document comes first
+
     for member in earlier:
         reasons = [reason_of.get(key, _ABSENT) for key in member.keys.tolist()]
         gone = [n for n, reason in enumerate(reasons) if reason]

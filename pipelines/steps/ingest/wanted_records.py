@@ -1,7 +1,7 @@
 """The records that a job wants by a query on a crawl's columnar index, as units of work.
 
-The index is read once, its columns and row groups as far as the query needs them. The records are sorted by file and offset,
-and cut into units, so that neighbours are fetched together.
+The index is read once, its columns and row groups as far as the query needs them. The records are sorted by
+file and offset, and cut into units, so that neighbours are fetched together.
 """
 
 from __future__ import annotations
@@ -40,12 +40,15 @@ _SIZES = b"answermill.sizes"
 
 
 def index_files(job: Job, settings: Ingest) -> dict[str, Path]:
-    """Name → file of the index, of all its files; of a list of paths those of the subset 'warc', which holds pages."""
+    """Name → file of the index, of all its files; of a list of paths those of the subset 'warc', which holds
+    pages."""
     if settings.crawl_index is None:
         return {}
     patterns = settings.crawl_index.files
     listed, _ = files_of(job, settings, patterns, f"{KEY}.files", lambda path: path.suffix == ".parquet")
-    paths = [path for path in listed if "/subset=" not in path.as_posix() or "/subset=warc/" in path.as_posix()]
+    paths = [
+        path for path in listed if "/subset=" not in path.as_posix() or "/subset=warc/" in path.as_posix()
+    ]
     if not paths:
         raise JobError(f"{KEY}.files: none of them is of subset=warc", BAD_DATA)
     return dict(sorted((written_name(path, job.folder), path) for path in paths))
@@ -83,17 +86,26 @@ def _wanted(job: Job, settings: Ingest, query: CrawlIndex) -> pa.Table:
         names = rows["warc_filename"].combine_chunks().dictionary_encode()
         paths = [below(root, each, f"{KEY}.files: {name}") for each in names.dictionary.to_pylist()]
         columns = {
-            "file": pa.array([written_name(path, job.folder) for path in paths], pa.string()).take(names.indices),
+            "file": pa.array([written_name(path, job.folder) for path in paths], pa.string()).take(
+                names.indices
+            ),
             "path": pa.array([str(path) for path in paths], pa.string()).take(names.indices),
         }
-        tables.append(pa.table({**columns, "offset": rows[_OFFSET], "length": rows[_LENGTH], "url": rows["url"]}))
-    wanted = pa.concat_tables(tables).sort_by([(name, "ascending") for name in ("path", "offset", "length", "url")])
+        tables.append(
+            pa.table({**columns, "offset": rows[_OFFSET], "length": rows[_LENGTH], "url": rows["url"]})
+        )
+
+    wanted = pa.concat_tables(tables).sort_by(
+        [(name, "ascending") for name in ("path", "offset", "length", "url")]
+    )
     wanted = wanted.combine_chunks().take(pa.array(_first_of_each(wanted)))
     if 0 < query.max_records < len(wanted):
         smallest = heapq.nsmallest(query.max_records, range(len(wanted)), _hashes(wanted).__getitem__)
         wanted = wanted.take(pa.array(sorted(smallest)))
+
     if not len(wanted):
         raise JobError(f"{KEY}: the index has no record that fulfils it", BAD_DATA)
+
     return wanted
 
 
@@ -101,7 +113,10 @@ def _first_of_each(wanted: pa.Table) -> Any:
     """The rows, sorted by path and offset, that are not at the same place as the one before."""
     if not len(wanted):
         return np.zeros(0, np.int64)
-    path, offset = wanted["path"].combine_chunks().dictionary_encode().indices.to_numpy(), wanted["offset"].to_numpy()
+    path, offset = (
+        wanted["path"].combine_chunks().dictionary_encode().indices.to_numpy(),
+        wanted["offset"].to_numpy(),
+    )
     return np.flatnonzero(np.r_[True, (path[1:] != path[:-1]) | (offset[1:] != offset[:-1])])
 
 
@@ -111,7 +126,8 @@ def _hashes(wanted: pa.Table) -> list[bytes]:
 
 
 def _selected(name: str, file: Path, query: CrawlIndex) -> pa.Table:
-    """The rows of a file of the index that fulfil the query. Raises JobError (65) if the file has not the columns for it."""
+    """The rows of a file of the index that fulfil the query. Raises JobError (65) if the file has not the
+    columns for it."""
     try:
         check_depth(file)
         index = _opened(file)
@@ -123,8 +139,10 @@ def _selected(name: str, file: Path, query: CrawlIndex) -> pa.Table:
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, KeyError) as e:
         why = " ".join(str(e).split())[:300]
         raise JobError(f"{KEY}.files: {name}: not CommonCrawl's columnar index: {why}", BAD_DATA) from e
+
     if empty := next((column for column in _COLUMNS if rows[column].null_count), None):
         raise JobError(f"{KEY}.files: {name}: a row without {empty}", BAD_DATA)
+
     return rows
 
 
@@ -142,9 +160,11 @@ def _conditions(schema: pa.Schema, query: CrawlIndex) -> Iterator[ds.Expression]
     for column, values in one_of.items():
         if values:
             yield ds.field(column).isin(pa.array(values, schema.field(column).type))
+
     if query.languages:
         pattern = "|".join(map(_escaped, query.languages))
         yield pc.match_substring_regex(ds.field("content_languages"), pattern=f"^({pattern})(,|$)")
+
     kind = schema.field("fetch_time").type if query.fetched_from or query.fetched_before else None
     if query.fetched_from:
         yield ds.field("fetch_time") >= _moment(query.fetched_from, kind)
@@ -166,7 +186,10 @@ def _write(wanted: pa.Table, table: Path) -> None:
     """Write the records, a row group for each unit."""
     lengths = wanted["length"].to_pylist()
     cuts = list(_cuts(lengths))
-    with replacing(table) as temporary, pq.ParquetWriter(temporary, wanted.schema, compression="zstd") as writer:
+    with (
+        replacing(table) as temporary,
+        pq.ParquetWriter(temporary, wanted.schema, compression="zstd") as writer,
+    ):
         for begin, end in cuts:
             writer.write_table(wanted.slice(begin, end - begin), row_group_size=end - begin)
         writer.add_key_value_metadata({_SIZES: json.dumps([sum(lengths[begin:end]) for begin, end in cuts])})

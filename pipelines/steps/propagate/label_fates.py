@@ -39,17 +39,19 @@ def reject(
 ) -> Report[PropagateCounts]:
     """Write the labels that were not used to labels/rejects, by line, with the reason.
 
-    `largest` is the largest number of a label; `file` is the name of their file. Returns the report of one more unit, whose
-    number is `units`.
+    `largest` is the largest number of a label; `file` is the name of their file. Returns the report of one
+    more unit, whose number is `units`.
     """
     fate = np.zeros(largest + 1, np.uint8)  # by number
     for unit in range(units):
         numbers, fates = np.load(fetch(fates_file(step, unit)), allow_pickle=False)
         for value in (CHANGED, USED):
             fate[numbers[fates == value]] = value
+
     repeated, first = given_labels.repeated()
     fate[repeated] = REPEATED
     rejected, used = Counter[str](), 0
+
     with LABEL_REJECTS.writer(step.run, units) as writer:
         for batch in given_labels.read():
             is_used = fate[batch.column("number").to_numpy()] == USED
@@ -57,11 +59,15 @@ def reject(
             for row in batch.filter(pa.array(~is_used)).to_pylist():
                 number = row["number"]
                 if fate[number] == REPEATED:
-                    reason, detail = "duplicate", f"line {first[np.searchsorted(repeated, number)]} says the same"
+                    reason, detail = (
+                        "duplicate",
+                        f"line {first[np.searchsorted(repeated, number)]} says the same",
+                    )
                 else:
                     reason, detail = _refusal(row, int(fate[number]))
                 rejected[reason] += 1
                 writer.write([Rejected(file, number, row["question_id"], "", reason, detail)])
+
     counts = PropagateCounts(used=used, rejected=dict(rejected))
     return Report(units, {LABEL_REJECTS.name: writer.parts}, counts)
 
@@ -70,6 +76,11 @@ def _refusal(row: Mapping[str, Any], fate: int) -> tuple[str, str]:
     """Why a label was not used: (reason, detail) as in Rejected; the detail says first if it is a 0."""
     wrong = "" if row["label"] else WRONG
     if fate == CHANGED:
-        return "text_changed", f"{wrong}sentence id {row['sentence_id']!r} does not read {row['text']!r} in passages/"
-    what = f"sentence {row['text']!r}" if row["sentence_id"] is None else f"sentence id {row['sentence_id']!r}"
+        return (
+            "text_changed",
+            f"{wrong}sentence id {row['sentence_id']!r} does not read {row['text']!r} in passages/",
+        )
+    what = (
+        f"sentence {row['text']!r}" if row["sentence_id"] is None else f"sentence id {row['sentence_id']!r}"
+    )
     return "unknown_sentence", f"{wrong}{what} is not in passages/"

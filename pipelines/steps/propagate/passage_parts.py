@@ -1,4 +1,5 @@
-"""The units of propagate: parts of passages/, read as sentences of whole documents; and of documents/, for their texts."""
+"""The units of propagate: parts of passages/, read as sentences of whole documents; and of documents/, for
+their texts."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ AT_ONCE = 8_192
 
 @dataclass(frozen=True)
 class PassageParts:
-    """The parts of a run's passages, by number; with the texts of their documents if there shall be windows."""
+    """The parts of a run's passages, by number; with the texts of their documents if there shall be
+    windows."""
 
     passages: Folder[Passage]
     documents: Folder[Document] | None = None
@@ -33,7 +35,9 @@ class PassageParts:
         passages = PASSAGES.open(run)
         documents = DOCUMENTS.open(run) if windows else None
         if documents is not None and len(documents.parts) != len(passages.parts):
-            raise RuntimeError(f"{len(passages.parts)} parts in {passages.path}, {len(documents.parts)} in {documents.path}")
+            raise RuntimeError(
+                f"{len(passages.parts)} parts in {passages.path}, {len(documents.parts)} in {documents.path}"
+            )
         return cls(passages, documents)
 
     def __len__(self) -> int:
@@ -49,7 +53,8 @@ class PassageParts:
 
 @dataclass(frozen=True, slots=True)
 class PassagePart:
-    """A part of passages/; `texts` is the part of documents/ with the same documents in the same order, if there is one."""
+    """A part of passages/; `texts` is the part of documents/ with the same documents in the same order, if
+    there is one."""
 
     number: int
     passages: Path
@@ -63,7 +68,8 @@ class PassagePart:
             table = pa.Table.from_batches([batch])
             pending = table if pending is None else pa.concat_tables([pending, table])
             ids = pending["doc_id"].combine_chunks()
-            whole = pc.index(pc.equal(ids, ids[-1]), True).as_py()  # the last document may go on in the next batch
+            # The last document may go on in the next batch.
+            whole = pc.index(pc.equal(ids, ids[-1]), True).as_py()
             if whole:
                 yield SentenceTable.read(pending.slice(0, whole))
                 pending = pending.slice(whole)
@@ -80,7 +86,8 @@ class DocumentTexts:
         self._batch: pa.RecordBatch | None = None
 
     def of_labelled(self, labelled: LabelledSentences) -> list[str]:
-        """The text of each document of `labelled.sentences`; '' if none of the document's sentences has a label.
+        """The text of each document of `labelled.sentences`; '' if none of the document's sentences has a
+        label.
 
         Raises JobError (65) if documents/ lacks such a document, or has it in another order than passages/.
         """
@@ -89,18 +96,24 @@ class DocumentTexts:
         documents = np.unique(sentences.document[labelled.sentence[labelled.decided()]])
         pending = dict(zip(sentences.doc_ids(documents).to_pylist(), documents.tolist(), strict=True))
         doc_ids = pa.array(list(pending), pa.string())
+
         while pending:
             if self._batch is not None:
                 rows = self._batch.filter(pc.is_in(self._batch.column("doc_id"), value_set=doc_ids))
-                for doc_id, text in zip(*(rows.column(name).to_pylist() for name in ("doc_id", "text")), strict=True):
+                for doc_id, text in zip(
+                    *(rows.column(name).to_pylist() for name in ("doc_id", "text")), strict=True
+                ):
                     texts[pending.pop(doc_id)] = text
+
             if pending:
                 self._batch = next(self._batches, None)
                 if self._batch is None:
                     path = self._folder / self._part.file
                     raise JobError(
-                        f"{path} has no document {next(iter(pending))!r} where passages/ has it; they are of two runs; "
+                        f"{path} has no document {next(iter(pending))!r} where passages/ has it; they are "
+                        "of two runs; "
                         "run `answermill ingest` into a new folder",
                         BAD_DATA,
                     )
+
         return texts

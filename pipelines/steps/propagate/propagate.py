@@ -1,13 +1,13 @@
 """Propagate: labels of sentences in; labels of sentences, passages, documents and windows out (WQA §3.3).
 
-The given labels become sorted files in the work folder (indexing/labels/given_labels.py). A part of passages/ is one unit of
-work: it looks its own sentences up in those files, some thousand passages at a time. All passages of a document are in one
-part. If labels shall hold for other sentences of the same text, a first pass over the parts finds the texts of the sentences
-that are labelled by id.
+The given labels become sorted files in the work folder (indexing/labels/given_labels.py). A part of passages/
+is one unit of work: it looks its own sentences up in those files, some thousand passages at a time. All
+passages of a document are in one part. If labels shall hold for other sentences of the same text, a first
+pass over the parts finds the texts of the sentences that are labelled by id.
 
-In a part, documents follow one another as in passages/, and within a document the rows are sorted by question id, then by
-sentence or passage id. Labels whose sentence is missing or has another text now, and labels given twice, are kept in
-labels/rejects, by line.
+In a part, documents follow one another as in passages/, and within a document the rows are sorted by question
+id, then by sentence or passage id. Labels whose sentence is missing or has another text now, and labels given
+twice, are kept in labels/rejects, by line.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ _WRITTEN_OTHERWISE = (WINDOW_LABELS, LABEL_REJECTS)
 
 
 def is_ready(job: Job, run: Path | None) -> bool:
-    """Whether the job has labels to propagate by now: a file of labels, or collected ones in the run folder."""
+    """Whether the job has labels to propagate by now: a file of labels, or collected ones in the run
+    folder."""
     settings = job.propagate
     if settings is None:
         return False
@@ -100,6 +101,7 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     commit = Commit(step)
     if commit.is_complete():
         return summary(run) + " (complete)"
+
     commit.begin(job.workers)
     source, settings = LabelSource.of(job, run), _section(job)
     folder = step.work / "labels"
@@ -116,6 +118,7 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         do(spreading, FindLabelsToSpread(parts, GivenLabels(folder), spreading))
         to_spread = _labels_to_spread(spreading, len(parts))
         _once(step.work / "spread-labels.json", lambda: (_spread(given_labels, folder, to_spread),))
+
     outcome = do(step, LabelPart(parts, GivenLabels(folder), settings, step))
     outcome.include(reject(given_labels, step, len(parts), largest, source.name))
     outcome.counts = replace(outcome.counts, labels=labels)
@@ -123,6 +126,7 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     if not outcome.counts.used:
         problem = f"none of its {labels} labels is of a sentence in {PASSAGES.path(run)}"
         raise JobError(f"{source.path}: {problem}", BAD_DATA)
+
     commit.finish(outcome)
     return summary(run)
 
@@ -142,7 +146,8 @@ def _spread(given_labels: GivenLabels, folder: Path, to_spread: Iterator[pa.Reco
 
 
 def _once(mark: Path, write: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
-    """The numbers that `write` returns; kept in the file `mark`, so that a run that was stopped does not call it again."""
+    """The numbers that `write` returns; kept in the file `mark`, so that a run that was stopped does not call
+    it again."""
     try:
         return tuple(read_json(mark, list[int]))
     except (FileNotFoundError, WrongShape):
@@ -210,7 +215,8 @@ def label_part(
 ) -> None:
     """Label the sentences of a part of passages/, and what holds them.
 
-    Writes the part of each output folder, what became of the given labels that met a sentence, and the unit's report.
+    Writes the part of each output folder, what became of the given labels that met a sentence, and the unit's
+    report.
     """
     unit = passages.number
     folders = [folder for folder in PROPAGATE if folder not in _WRITTEN_OTHERWISE]
@@ -220,6 +226,7 @@ def label_part(
     texts = DocumentTexts(*passages.texts) if passages.texts is not None else None
     ties = 0
     fates: list[Ints] = []
+
     with ExitStack() as open_files:
         for writer in writers.values():
             open_files.enter_context(writer)
@@ -234,9 +241,15 @@ def label_part(
                 writers[WINDOW_LABELS.name].write_table(table)
             ties += int((labelled.label == NONE).sum())
             fates += [fates_of(labelled.used, USED), fates_of(labelled.changed, CHANGED)]
+
     path = fates_file(step, unit)
     with replacing(path) as temporary, temporary.open("wb") as file:
-        np.save(file, np.unique(np.concatenate([np.zeros((2, 0), np.int64), *fates], axis=1), axis=1), allow_pickle=False)
+        np.save(
+            file,
+            np.unique(np.concatenate([np.zeros((2, 0), np.int64), *fates], axis=1), axis=1),
+            allow_pickle=False,
+        )
+
     rows = {folder.rows: writers[folder.name].part.rows for folder in folders}
     counts = PropagateCounts.from_json({**rows, "ties": ties})
     step.reports.write(Report(unit, {name: writer.parts for name, writer in writers.items()}, counts))
@@ -245,7 +258,9 @@ def label_part(
 def summary(run: Path) -> str:
     """One line for people, from the manifests."""
     counts = PROPAGATE.counts_of(SENTENCE_LABELS.open(run).manifest)
-    more = "".join(f", {n:,} {name}" for n, name in ((counts.windows, "windows"), (counts.conflicts, "conflicts")) if n)
+    more = "".join(
+        f", {n:,} {name}" for n, name in ((counts.windows, "windows"), (counts.conflicts, "conflicts")) if n
+    )
     return (
         f"propagate  {counts.labels:,} labels = {counts.used:,} used + {counts.rejects:,} rejects; labelled "
         f"{counts.sentences:,} sentences, {counts.passages:,} passages, {counts.documents:,} documents{more}"

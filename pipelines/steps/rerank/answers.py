@@ -1,6 +1,7 @@
 """answers/ and answers.jsonl: the best candidate of each question, with its page and its place in the crawl.
 
-A unit of rerank writes its questions' part of answers/; answers.jsonl, for people, is the parts one after the other.
+A unit of rerank writes its questions' part of answers/; answers.jsonl, for people, is the parts one after the
+other.
 """
 
 from __future__ import annotations
@@ -25,18 +26,25 @@ def questions_of(run: Path, retrieved: Folder[Hit]) -> Folder[Question]:
     """
     questions = QUESTIONS.open(run)
     if len(questions.parts) != len(retrieved.parts):
-        raise RuntimeError(f"{len(questions.parts)} parts in {questions.path}, {len(retrieved.parts)} in {retrieved.path}")
+        raise RuntimeError(
+            f"{len(questions.parts)} parts in {questions.path}, {len(retrieved.parts)} in {retrieved.path}"
+        )
     return questions
 
 
 def best_of(lists: Sequence[RankedList], rows: Sequence[ScoredCandidate]) -> dict[str, Answer]:
-    """Question id → its answer, for the lists of which something was kept. `rows`: what a plan made of the lists."""
+    """Question id → its answer, for the lists of which something was kept. `rows`: what a plan made of the
+    lists."""
     passages = {
         (ranked.question.question_id, each.hit.passage.passage_id): each.hit.passage
         for ranked in lists
         for each in ranked.candidates
     }
-    return {row.question_id: answer_of(row, passages[row.question_id, row.passage_id]) for row in rows if row.rank == 1}
+    return {
+        row.question_id: answer_of(row, passages[row.question_id, row.passage_id])
+        for row in rows
+        if row.rank == 1
+    }
 
 
 def answer_of(row: ScoredCandidate, passage: Passage) -> Answer:
@@ -50,7 +58,8 @@ def answer_of(row: ScoredCandidate, passage: Passage) -> Answer:
 def write_jsonl(run: Path, parts: Sequence[Part]) -> Part:
     """Write answers.jsonl from the parts of answers/, row by row; returns its lines, bytes and SHA-256.
 
-    One line per question, in the questions' order; `answer` is null if nothing was retrieved, or all of it was dropped.
+    One line per question, in the questions' order; `answer` is null if nothing was retrieved, or all of it
+    was dropped.
     """
     with whole_text(run / ANSWERS_FILE) as write:
         for part in parts:
@@ -60,7 +69,8 @@ def write_jsonl(run: Path, parts: Sequence[Part]) -> Part:
 
 
 def line_of(answer: Answer) -> dict[str, Any]:
-    """An answer as answers.jsonl has it: without what is null for want of an answer, or of a place in the crawl."""
+    """An answer as answers.jsonl has it: without what is null for want of an answer, or of a place in the
+    crawl."""
     values = answer.to_dict()
     names = list(values)
     if answer.answer is None:

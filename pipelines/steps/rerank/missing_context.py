@@ -1,5 +1,5 @@
-"""Data without titles, or without neighbours, for a stage whose checkpoint reads them: refused before any work, where
-`missing_context` of the stage says so."""
+"""Data without titles, or without neighbours, for a stage whose checkpoint reads them: refused before any
+work, where `missing_context` of the stage says so."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from answermill.schemas.corpus import Passage
 
 
 def check_context(
-    settings: Sequence[StageSettings], stages: Callable[[], Sequence[Stage]], passages: Callable[[], Iterable[Passage]]
+    settings: Sequence[StageSettings],
+    stages: Callable[[], Sequence[Stage]],
+    passages: Callable[[], Iterable[Passage]],
 ) -> None:
-    """Look through the passages, which are read until one has what each stage reads; a plan that refuses none reads nothing.
+    """Look through the passages, which are read until one has what each stage reads; a plan that refuses none
+    reads nothing.
 
     `stages`: the plan, loaded. Raises JobError (65) with the stage.
     """

@@ -1,7 +1,8 @@
-"""Groups of questions, in which rerank does a part of retrieved/. A group that took long is kept in the step's work folder
-until the part is done, so that a run that was stopped goes on within it.
+"""Groups of questions, in which rerank does a part of retrieved/. A group that took long is kept in the
+step's work folder until the part is done, so that a run that was stopped goes on within it.
 
-What a stage makes of a question's list does not depend on the other lists, so the rows are the same whatever the groups are.
+What a stage makes of a question's list does not depend on the other lists, so the rows are the same whatever
+the groups are.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from answermill.schemas.corpus import Question
 from answermill.schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate
 
 PASSAGES = 256
-"""Of a group, or more where one question has more: a rerank of 64 questions with 100 passages each is 22 groups."""
+"""Of a group, or more where one question has more: a rerank of 64 questions with 100 passages each is 22
+groups."""
 PASSAGES_ON_CARD = 4_096
 """The same where models run on a graphics card, which a few hundred sentences at a time leave idle."""
 KEEP_S = 1.0
@@ -34,11 +36,14 @@ Rows = list[ScoredCandidate]
 def ranked_lists(hits: Iterator[Hit]) -> Iterator[RankedList]:
     """Hits, in the order of question and rank, as one ranked list of passages per question."""
     for (question_id, text), group in groupby(hits, key=lambda hit: (hit.question_id, hit.question)):
-        yield RankedList(Question(question_id, text), tuple(Candidate(hit, None, position=hit.rank - 1) for hit in group))
+        yield RankedList(
+            Question(question_id, text), tuple(Candidate(hit, None, position=hit.rank - 1) for hit in group)
+        )
 
 
 def groups(lists: Iterator[RankedList], on_card: bool = False) -> Iterator[list[RankedList]]:
-    """Whole lists that follow each other, as many as have PASSAGES passages, or PASSAGES_ON_CARD, but at least one."""
+    """Whole lists that follow each other, as many as have PASSAGES passages, or PASSAGES_ON_CARD, but at
+    least one."""
     most = PASSAGES_ON_CARD if on_card else PASSAGES
     group: list[RankedList] = []
     size = 0
@@ -69,6 +74,7 @@ def rerank_lists(lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Ro
         dropped=sum(departure.dropped_by is not None for departure in departures),
         stages={work.stage: stage_counts(work, spent.get(work.stage, {})) for work in works},
     )
+
     return rows, counts
 
 
@@ -103,11 +109,16 @@ class KeptGroups:
                 rows = list(read_part(self._folder, report.parts[self._folder.name][0], ScoredCandidate))
                 if {row.question_id for row in rows} == {ranked.question.question_id for ranked in lists}:
                     return rows, report.counts
-        except (JobError, OSError) as e:  # the rows can be computed again, but the reader should know why the time is spent
+        except (
+            JobError,
+            OSError,
+        ) as e:  # the rows can be computed again, but the reader should know why the time is spent
             print_line(f"rerank: a group that was kept cannot be read, and is scored again: {e}")
         return None
 
-    def rerank(self, number: int, lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Rows, RerankCounts]:
+    def rerank(
+        self, number: int, lists: Sequence[RankedList], plan: Sequence[Stage]
+    ) -> tuple[Rows, RerankCounts]:
         """As `rerank_lists`; keeps the group if it took long."""
         began = time.monotonic()
         rows, counts = rerank_lists(lists, plan)
@@ -119,6 +130,7 @@ class KeptGroups:
         return rows, counts
 
     def delete(self) -> None:
-        """Delete the groups; another attempt at the part may still use the folder, which goes with the work folder."""
+        """Delete the groups; another attempt at the part may still use the folder, which goes with the work
+        folder."""
         for path in self._folder.glob("[!.]*"):
             path.unlink(missing_ok=True)

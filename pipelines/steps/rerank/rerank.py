@@ -1,8 +1,9 @@
-"""Rerank: retrieved passages in; scored candidates out, one row for each with its whole history, and the best answers.
+"""Rerank: retrieved passages in; scored candidates out, one row for each with its whole history, and the best
+answers.
 
-A part of retrieved/ is one unit of work: whole lists of some questions, so that list-wise rerankers see what they need; the
-part of questions/ with its number has these questions, and those that found nothing. Within it groups of questions are done one
-after the other (question_groups.py).
+A part of retrieved/ is one unit of work: whole lists of some questions, so that list-wise rerankers see what
+they need; the part of questions/ with its number has these questions, and those that found nothing. Within it
+groups of questions are done one after the other (question_groups.py).
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ from answermill.schemas.ranked import Answer, Hit, ScoredCandidate
 
 
 def step_of(job: Job, run: Path) -> Step[RerankCounts]:
-    """The rerank step of a run. Raises JobError if retrieved/ is missing, ModelMissing if its encoder cannot be had."""
+    """The rerank step of a run. Raises JobError if retrieved/ is missing, ModelMissing if its encoder cannot
+    be had."""
     return _step(job, run, CheckedPlan.of(job))
 
 
@@ -69,7 +71,8 @@ def _step(job: Job, run: Path, plan: CheckedPlan) -> Step[RerankCounts]:
 
 
 def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
-    """Run the step, unless it is complete; returns its summary line. Raises JobError (65) if nothing at all is kept."""
+    """Run the step, unless it is complete; returns its summary line. Raises JobError (65) if nothing at all
+    is kept."""
     return rerank_plan(job, run, beam_options, CheckedPlan.of(job))
 
 
@@ -79,6 +82,7 @@ def rerank_plan(job: Job, run: Path, beam_options: Sequence[str], plan: CheckedP
     commit = Commit(step)
     if commit.is_complete():
         return summary(run) + " (complete)"
+
     retrieved = RETRIEVED.open(run)
     questions = questions_of(run, retrieved)
     commit.begin(job.workers)
@@ -88,6 +92,7 @@ def rerank_plan(job: Job, run: Path, beam_options: Sequence[str], plan: CheckedP
         lambda: load_without_encoder(plan, run),
         lambda: (hit.passage for hit in retrieved.read()),
     )
+
     work = RunStages(plan, questions, retrieved, step, _former(job, run, plan))
     sizes = [part.rows for part in retrieved.parts]
 
@@ -95,24 +100,30 @@ def rerank_plan(job: Job, run: Path, beam_options: Sequence[str], plan: CheckedP
         return reject_part(questions, retrieved, failure, step)
 
     processes = job.workers.processes
-    outcome = carry(step, len(sizes), work, beam_options, processes, sizes=sizes, what="passages", reject=reject)
+    outcome = carry(
+        step, len(sizes), work, beam_options, processes, sizes=sizes, what="passages", reject=reject
+    )
     counts = outcome.counts
     if sum(sizes) != counts.passages + counts.rejected_passages:
         raise RuntimeError(f"{sum(sizes)} passages came in: {counts}")
+
     if counts.candidates and not counts.kept and not plan.settings.allow_empty:
         raise JobError(
-            f"rerank kept none of {counts.candidates:,} candidates of {counts.questions:,} questions; look at `drop`, "
-            "`threshold` and the checkpoints of the stages, or, if that may be, set rerank.allow_empty = true",
+            f"rerank kept none of {counts.candidates:,} candidates of {counts.questions:,} questions; look "
+            "at `drop`, "
+            "`threshold` and the checkpoints of the stages, or, if that may be, set rerank.allow_empty = "
+            "true",
             BAD_DATA,
         )
+
     answers = write_jsonl(run, outcome.parts(ANSWERS.name))
     commit.finish(outcome, [answers])
     return summary(run)
 
 
 def check(job: Job, run: Path) -> CheckedPlan:
-    """Refuse what the step would refuse; returns its plan. Raises as `check_stages`, and JobError if the earlier run
-    has no scores."""
+    """Refuse what the step would refuse; returns its plan. Raises as `check_stages`, and JobError if the
+    earlier run has no scores."""
     plan = check_stages(job, run)
     _former_scores(job, run)
     return plan
@@ -124,19 +135,28 @@ def _former_scores(job: Job, run: Path) -> Folder[ScoredCandidate] | None:
 
 
 def _former(job: Job, run: Path, plan: CheckedPlan) -> Former | None:
-    """The earlier run whose scores are taken over; None if there is none, or no stage of it is one of the plan's."""
+    """The earlier run whose scores are taken over; None if there is none, or no stage of it is one of the
+    plan's."""
     scored = _former_scores(job, run)
     if scored is None:
         return None
-    same = same_stages(StepPlan(plan.stages, plan.model_of_stage, stage_models, encoder_settings(job), RERANK.revision), scored)
+
+    same = same_stages(
+        StepPlan(plan.stages, plan.model_of_stage, stage_models, encoder_settings(job), RERANK.revision),
+        scored,
+    )
     if not same:
-        print_line(f"rerank.since: no stage of {scored.path.parent} has scores for this plan, so none are taken over")
+        print_line(
+            f"rerank.since: no stage of {scored.path.parent} has scores for this plan, so none are taken over"
+        )
         return None
+
     return Former(scored.path.parent, same)
 
 
 class RunStages(ModelWork):
-    """A part of questions and of their retrieved hits → a part of scored candidates and of answers; and the unit's report."""
+    """A part of questions and of their retrieved hits → a part of scored candidates and of answers; and the
+    unit's report."""
 
     def __init__(
         self,
@@ -157,7 +177,15 @@ class RunStages(ModelWork):
     def work(self, unit: int) -> None:
         with Meter(self._step.work, unit) as meter:
             on_card = device_of(self._plan.job.workers.device) == "cuda"
-            rerank_part(unit, self._questions, self._retrieved, self._stages, self._step, on_group=meter.add, on_card=on_card)
+            rerank_part(
+                unit,
+                self._questions,
+                self._retrieved,
+                self._stages,
+                self._step,
+                on_group=meter.add,
+                on_card=on_card,
+            )
 
 
 def rerank_part(
@@ -170,14 +198,16 @@ def rerank_part(
     on_group: Callable[[int, int], object] = lambda passages, resumed: None,
     on_card: bool = False,
 ) -> None:
-    """Run the plan over one part's lists, group by group, write all candidates and the best, report. `on_card`: in groups that
-    suit a graphics card.
+    """Run the plan over one part's lists, group by group, write all candidates and the best, report.
+    `on_card`: in groups that suit a graphics card.
 
-    `on_group` is called after each group with the number of its passages, and of those that a former run had done.
+    `on_group` is called after each group with the number of its passages, and of those that a former run had
+    done.
     """
     kept = KeptGroups(step.work / f"groups-{unit:05d}")
     counts = RerankCounts()
     best: dict[str, Answer] = {}
+
     with SCORED.writer(step.run, unit) as scored, ANSWERS.writer(step.run, unit) as answers:
         hits = read_part(retrieved.path, retrieved.parts[unit], Hit)
         for number, lists in enumerate(groups(ranked_lists(hits), on_card)):
@@ -189,6 +219,7 @@ def rerank_part(
             on_group(group_counts.passages, group_counts.passages if before else 0)
         for question in read_part(questions.path, questions.parts[unit], Question):
             answers.write([best.get(question.question_id) or Answer(question.question_id, question.text)])
+
     step.reports.write(Report(unit, {SCORED.name: scored.parts, ANSWERS.name: answers.parts}, counts))
     kept.delete()
 
@@ -196,14 +227,17 @@ def rerank_part(
 def reject_part(
     questions: Folder[Question], retrieved: Folder[Hit], failure: Failure, step: Step[RerankCounts]
 ) -> Report[RerankCounts]:
-    """Write the questions of a part whose unit failed to scored_rejects/ and, without an answer, to answers/."""
+    """Write the questions of a part whose unit failed to scored_rejects/ and, without an answer, to
+    answers/."""
     part = retrieved.parts[failure.unit]
     passages = Counter[str]()
     first: dict[str, int] = {}  # question → the row of its first passage
+
     for batch in read_batches(retrieved.path, part, ["question_id"]):
         for question_id in batch.column("question_id").to_pylist():
             first.setdefault(question_id, passages.total())
             passages[question_id] += 1
+
     with (
         SCORED.writer(step.run, failure.unit) as scored,
         ANSWERS.writer(step.run, failure.unit) as answers,
@@ -213,8 +247,13 @@ def reject_part(
             answers.write([Answer(question.question_id, question.text)])
         for question_id, row in first.items():
             detail = f"{counted(passages[question_id], 'passage')}: {failure.reason}"
-            rejects.write([Rejected(f"{retrieved.path.name}/{part.file}", row, question_id, "", REASON, detail)])
-    counts = RerankCounts(failed_units=1, rejected={REASON: rejects.part.rows}, rejected_passages=passages.total())
+            rejects.write(
+                [Rejected(f"{retrieved.path.name}/{part.file}", row, question_id, "", REASON, detail)]
+            )
+
+    counts = RerankCounts(
+        failed_units=1, rejected={REASON: rejects.part.rows}, rejected_passages=passages.total()
+    )
     parts = {SCORED.name: scored.parts, ANSWERS.name: answers.parts, SCORED_REJECTS.name: rejects.parts}
     return step.reports.write(Report(failure.unit, parts, counts))
 
@@ -226,18 +265,23 @@ def summary(run: Path) -> str:
     grouped = f" + {counts.grouped:,} grouped" if counts.grouped else ""
     clauses = [
         f"{counted(counts.questions, 'question')}{failed}, {counted(counts.passages, 'passage')}",
-        f"{counted(counts.candidates, 'candidate')} = {counts.kept:,} kept{grouped} + {counts.dropped:,} dropped",
+        f"{counted(counts.candidates, 'candidate')} = {counts.kept:,} kept{grouped} + {counts.dropped:,} "
+        "dropped",
         *(clause for stage in counts.stages.items() for clause in stage_clauses(*stage, counts.questions)),
     ]
     return f"rerank     {'; '.join(clauses)}; best answers in {ANSWERS_FILE}"
 
 
 def stage_clauses(key: str, stage: StageCounts, questions: int) -> Iterator[str]:
-    """Clauses for people about a stage: its costs, if the reranker counts them, and what its candidates lacked."""
+    """Clauses for people about a stage: its costs, if the reranker counts them, and what its candidates
+    lacked."""
     if (milliseconds := stage.costs.get("milliseconds")) is not None:
         full = stage.full_layer_tokens
         share = f" took {stage.layer_tokens / full:.0%} of all layers × tokens," if full else ""
-        yield f"{key}{share} {milliseconds / 1000:,.1f} s, {milliseconds / max(1, questions):,.1f} ms a question"
+        yield (
+            f"{key}{share} {milliseconds / 1000:,.1f} s, {milliseconds / max(1, questions):,.1f} ms a "
+            "question"
+        )
     for part, n in stage.missing.items():
         yield f"{key}: {counted(n, 'candidate')} without {part}"
     if encoded := stage.costs.get("sentences_encoded"):
@@ -255,7 +299,9 @@ def grow(step: WholeStep) -> None:
         step.costs[stage.key] = Cost(sampled.seconds, sampled.incoming, sampled.incoming * scale)
         step.counts["layer_tokens"] += sampled.layer_tokens * scale
         if stage.keep is not None and sampled.outgoing:
-            scale = min(scale, max(questions / max(1, counts.questions), questions * stage.keep / sampled.outgoing))
+            scale = min(
+                scale, max(questions / max(1, counts.questions), questions * stage.keep / sampled.outgoing)
+            )
 
 
 STEP = StepCode(rerank, check, step_of, run_checked=rerank_plan, grow=grow)

@@ -1,8 +1,9 @@
-"""The questions that are searched, as a file in the step's work folder: workers read from it the blocks that they need.
+"""The questions that are searched, as a file in the step's work folder: workers read from it the blocks that
+they need.
 
-A block is a unit of the step; blocks come together in batches of up to 50,000 questions, for each of which a shard is opened
-once. The file holds the blocks that were not done when it was written. A run that was stopped goes on with the same file, since
-all that was searched belongs to its batches.
+A block is a unit of the step; blocks come together in batches of up to 50,000 questions, for each of which a
+shard is opened once. The file holds the blocks that were not done when it was written. A run that was stopped
+goes on with the same file, since all that was searched belongs to its batches.
 """
 
 from __future__ import annotations
@@ -100,7 +101,9 @@ class AskedQuestions:
 
     def questions_in(self, places: range) -> int:
         """How many questions the blocks at these places have."""
-        return min(places.stop * self.block_size, self.part.rows) - min(places.start * self.block_size, self.part.rows)
+        return min(places.stop * self.block_size, self.part.rows) - min(
+            places.start * self.block_size, self.part.rows
+        )
 
     def read(self, places: range) -> Iterator[Block]:
         """The blocks at these places, one after the other."""
@@ -121,14 +124,17 @@ class AskedQuestions:
 
 @lru_cache(maxsize=4)
 def _numbers(folder: Path, part: Part) -> npt.NDArray[np.int32]:
-    batches = [batch.column("block").to_numpy() for batch in read_batches(folder, part, ["block"], rows=65_536)]
+    batches = [
+        batch.column("block").to_numpy() for batch in read_batches(folder, part, ["block"], rows=65_536)
+    ]
     return np.unique(np.concatenate(batches))
 
 
 def write_asked(
     asking: Step[PassCounts], questions: Sequence[Question], pending: Sequence[int], block_size: int
 ) -> AskedQuestions:
-    """The file with the questions of the pending blocks: the one that is there, if it has them, else a new one.
+    """The file with the questions of the pending blocks: the one that is there, if it has them, else a new
+    one.
 
     `asking` is the step within the step whose only unit is the file.
     """
@@ -136,15 +142,18 @@ def write_asked(
     batch = encoding * max(1, QUESTIONS_PER_SEARCH // (encoding * block_size))
     folder = asking.run / FOLDER
     report = asking.reports.read_one(0)
+
     if report is not None:
         asked = AskedQuestions(folder, report.parts[FOLDER][0], block_size, encoding, batch)
         if set(pending) <= set(asked.numbers()):
             return asked
         asking.reports.forget([0])
+
     writer = PartWriter(folder, AskedQuestion, 0)
     with writer:
         for number in pending:
             block = questions[number * block_size : (number + 1) * block_size]
             writer.write([AskedQuestion(number, question.question_id, question.text) for question in block])
+
     report = asking.reports.write(Report(0, {FOLDER: writer.parts}, PassCounts(rows=writer.part.rows)))
     return AskedQuestions(folder, report.parts[FOLDER][0], block_size, encoding, batch)

@@ -1,7 +1,8 @@
-"""Parts whose first column is the block, and whose rows follow its order: read block by block, and several merged into one.
+"""Parts whose first column is the block, and whose rows follow its order: read block by block, and several
+merged into one.
 
-Many parts are merged in levels, PARTS_PER_MERGE at a time, so that no unit of work opens more of them, whatever the number of
-shards.
+Many parts are merged in levels, PARTS_PER_MERGE at a time, so that no unit of work opens more of them,
+whatever the number of shards.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def bin_of(number: int, parts: int) -> range:
     return range(parts)[number * PARTS_PER_MERGE : (number + 1) * PARTS_PER_MERGE]
 
 
-def by_block(folder: Path, part: Part, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.Table]]:
+def by_block(
+    folder: Path, part: Part, columns: Sequence[str] | None = None
+) -> Iterator[tuple[int, pa.Table]]:
     """(number, its rows) of each block that has rows. `columns`: 'block' and others; None = all."""
     waiting: list[pa.RecordBatch] = []
     number = -1
@@ -66,7 +69,8 @@ def of_block(folder: Path, part: Part, number: int) -> pa.Table:
 
 
 def merged(parts: Sequence[PlacedPart]) -> Iterator[tuple[int, list[pa.Table]]]:
-    """(number, its rows in the parts that have some, in their order) of each block; holds one block in memory."""
+    """(number, its rows in the parts that have some, in their order) of each block; holds one block in
+    memory."""
     streams = [by_block(folder, part) for folder, part in parts]
     for number, tables in groupby(merge(*streams, key=itemgetter(0)), key=itemgetter(0)):
         yield number, [table for _, table in tables]
@@ -96,6 +100,7 @@ class MergeParts(UnitWork):
         parts = self._source.parts(batch, merging)
         before = self._source.times(batch, merging, self._asked.batch(batch), self._asked)
         writer = PartWriter(target.step.run / target.folder, self._record, unit, self._rows_per_group)
+
         with Meter(target.step.work, unit) as meter:
             with writer:
                 for block, tables in merged(parts):

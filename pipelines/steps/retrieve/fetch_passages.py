@@ -1,4 +1,5 @@
-"""Passages are fetched shard by shard: each shard is opened once, and what blocks want of it is written in their order."""
+"""Passages are fetched shard by shard: each shard is opened once, and what blocks want of it is written in
+their order."""
 
 from __future__ import annotations
 
@@ -48,20 +49,29 @@ class FetchPassages(UnitWork):
 
     def work(self, unit: int) -> None:
         spent, target, parts = Spent(), self._target, {}
+
         with Meter(target.step.work, unit) as meter:
             with ExitStack() as opened:
                 shard: Shard | None = None
                 for batch in range(self._asked.batches):
-                    writer = PartWriter(target.step.run / target.folder_of(batch), FetchedPassage, unit, ROWS_PER_GROUP)
+                    writer = PartWriter(
+                        target.step.run / target.folder_of(batch), FetchedPassage, unit, ROWS_PER_GROUP
+                    )
                     with writer:
                         (hits,) = self._hits.all_parts(batch)
                         for group in groups(wanted(hits, unit)):
-                            shard = shard or opened.enter_context(self._shards.open(unit, lambda name: name == PASSAGES))
+                            shard = shard or opened.enter_context(
+                                self._shards.open(unit, lambda name: name == PASSAGES)
+                            )
                             for table in fetch(shard, group):
                                 writer.write_table(table)
+
                     parts[target.folder_of(batch)] = writer.parts
                     meter.add(self._asked.questions_in(self._asked.batch(batch)))
-            target.write(unit, parts, PassCounts(rows=sum(part.rows for (part,) in parts.values())) + spent.counts())
+
+            target.write(
+                unit, parts, PassCounts(rows=sum(part.rows for (part,) in parts.values())) + spent.counts()
+            )
 
 
 def wanted(hits: PlacedPart, shard: int) -> Iterator[Wanted]:
@@ -85,7 +95,8 @@ def groups(blocks: Iterable[Wanted]) -> Iterator[list[Wanted]]:
 
 
 def fetch(shard: Shard, group: list[Wanted]) -> Iterator[pa.Table]:
-    """The passages of each block of a group; a row group of the shard is read once, however many blocks need it."""
+    """The passages of each block of a group; a row group of the shard is read once, however many blocks need
+    it."""
     rows = np.unique(np.concatenate([rows for _, rows in group]))
     passages = shard.passage_table(rows)
     for block, wanted_rows in group:

@@ -1,4 +1,5 @@
-"""The shards of a run, which workers open: each is compared with its checksums when a process opens it for the first time."""
+"""The shards of a run, which workers open: each is compared with its checksums when a process opens it for
+the first time."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class RunShards:
 
     @contextmanager
     def open(self, number: int, files: Callable[[str], object] = bool) -> Iterator[Shard]:
-        """A shard, open until the block ends. Raises as `Shard.open`, and JobError (74) if the worker sees other shards.
+        """A shard, open until the block ends. Raises as `Shard.open`, and JobError (74) if the worker sees
+        other shards.
 
         `files`: which of its files are needed; from a store no others are copied.
         """
@@ -42,7 +44,9 @@ class RunShards:
         place, workers = self.folder.path / part.file, self.job.workers
         copy = fetch_shard(place, part.sha256, files)
         verify = copy == place and _sound.get(place) != part.sha256
-        shard = Shard.open(copy, find_java(workers.java), workers.java_heap, verify=verify, digest=part.sha256)
+        shard = Shard.open(
+            copy, find_java(workers.java), workers.java_heap, verify=verify, digest=part.sha256
+        )
         _sound[place] = part.sha256
         try:
             yield shard

@@ -1,11 +1,12 @@
 """A pass of retrieve: units of work that write parts for the passes after it.
 
-Each pass is a step within the step, in its work folder: its units report, one with a report is skipped, and what a killed run
-left is swept. A pass begins when the one before it has ended; to Beam they are one pipeline, whose graph has the same size for
-any number of units.
+Each pass is a step within the step, in its work folder: its units report, one with a report is skipped, and
+what a killed run left is swept. A pass begins when the one before it has ended; to Beam they are one
+pipeline, whose graph has the same size for any number of units.
 
-Units report what they took, in milliseconds. A unit's report stands after a kill, so what it took is counted once, however
-often the run is stopped; the last pass gives each block of questions its share, and the manifest has the sum.
+Units report what they took, in milliseconds. A unit's report stands after a kill, so what it took is counted
+once, however often the run is stopped; the last pass gives each block of questions its share, and the
+manifest has the sum.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
 PlacedPart = tuple[Path, Part]
 """A part, and the folder in which it is."""
 TIMES = ("bm25_ms", "dense_ms", "lists_ms")
-"""Counts of milliseconds: of BM25; of dense vectors, the questions' encoding among it; and of all else, such as merging lists
-and fetching passages."""
+"""Counts of milliseconds: of BM25; of dense vectors, the questions' encoding among it; and of all else, such
+as merging lists and fetching passages."""
 
 
 class Spent:
@@ -55,7 +56,9 @@ class Spent:
 
 def _times(spent: Mapping[str, int]) -> PassCounts:
     """Milliseconds by the names in TIMES, as counts."""
-    return PassCounts(bm25_ms=spent.get("bm25_ms", 0), dense_ms=spent.get("dense_ms", 0), lists_ms=spent.get("lists_ms", 0))
+    return PassCounts(
+        bm25_ms=spent.get("bm25_ms", 0), dense_ms=spent.get("dense_ms", 0), lists_ms=spent.get("lists_ms", 0)
+    )
 
 
 def add_times(counts: Iterable[PassCounts]) -> PassCounts:
@@ -65,12 +68,14 @@ def add_times(counts: Iterable[PassCounts]) -> PassCounts:
 
 
 def share(times: PassCounts, blocks: range, whole: range, asked: AskedQuestions) -> PassCounts:
-    """The part that `blocks` have, by their questions, of milliseconds that were spent on all of `whole`; both are places in
-    the file.
+    """The part that `blocks` have, by their questions, of milliseconds that were spent on all of `whole`;
+    both are places in the file.
 
     The shares of ranges that follow each other add up to the whole.
     """
-    before, after, total = (asked.questions_in(range(whole.start, end)) for end in (blocks.start, blocks.stop, whole.stop))
+    before, after, total = (
+        asked.questions_in(range(whole.start, end)) for end in (blocks.start, blocks.stop, whole.stop)
+    )
     spent = {name: getattr(times, name) for name in TIMES}
     return _times({name: ms * after // total - ms * before // total for name, ms in spent.items()})
 
@@ -111,7 +116,10 @@ class Pass:
     def parts(self, batch: int, numbers: Iterable[int]) -> list[PlacedPart]:
         """Parts of a batch, by their numbers from 0. Raises as `report`."""
         folder = self.folder_of(batch)
-        return [(self.step.run / folder, self.report(unit).parts[folder][0]) for unit in self._units(batch, numbers)]
+        return [
+            (self.step.run / folder, self.report(unit).parts[folder][0])
+            for unit in self._units(batch, numbers)
+        ]
 
     def _units(self, batch: int, numbers: Iterable[int]) -> Iterator[int]:
         return (number if self.spans_batches else batch * self.in_batch + number for number in numbers)
@@ -129,7 +137,8 @@ class Pass:
 
 @dataclass(frozen=True)
 class Turn:
-    """A pass in its turn: what it is called, what does its units, and how many questions each unit is about, for progress."""
+    """A pass in its turn: what it is called, what does its units, and how many questions each unit is about,
+    for progress."""
 
     label: str
     step: Step[Any]

@@ -1,8 +1,9 @@
 """Retrieve: questions in; for each the best passages of all shards out, by BM25, by dense vectors, and fused.
 
-Questions that the job's rules refuse, or its sample leaves out, are kept in questions_rejects/.
-The others go through passes (search_plan.py), each of which leaves parts for the next in the step's work folder: a run that was
-stopped goes on there. No process holds more than a batch of questions, or opens more than a shard at a time.
+Questions that the job's rules refuse, or its sample leaves out, are kept in questions_rejects/. The others go
+through passes (search_plan.py), each of which leaves parts for the next in the step's work folder: a run that
+was stopped goes on there. No process holds more than a batch of questions, or opens more than a shard at a
+time.
 """
 
 from __future__ import annotations
@@ -40,13 +41,15 @@ def choose_questions(job: Job) -> QuestionChoice:
 
 
 def check(job: Job, run: Path) -> None:
-    """Look at the questions and for Java, Lucene and the encoder before any work. Raises as `choose_questions` and these do."""
+    """Look at the questions and for Java, Lucene and the encoder before any work. Raises as
+    `choose_questions` and these do."""
     choose_questions(job)
     check_engines(job)
 
 
 def step_of(job: Job, run: Path) -> Step[RetrieveCounts]:
-    """The retrieve step of a run. Raises JobError if shards/ or the questions are missing, ModelMissing if an encoder is."""
+    """The retrieve step of a run. Raises JobError if shards/ or the questions are missing, ModelMissing if an
+    encoder is."""
     shards = SHARDS.open(run)
     settings = settings_of(job)
     inputs = {"questions": sha256(job.path(settings.questions)), "shards": shards.manifest.fingerprint}
@@ -63,11 +66,13 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     commit = Commit(step)
     if commit.is_complete():
         return summary(run) + " (complete)"
+
     commit.begin(job.workers)
     choice = choose_questions(job)
     questions = choice.questions
     blocks = -(-len(questions) // settings.block)
     done = step.reports.numbers()
+
     if pending := [number for number in range(blocks) if number not in done]:
         asked = ask(questions, pending, settings.block, step, job)
         turns = plan(asked, len(questions), RunShards.of(job, run), settings, step)
@@ -75,16 +80,21 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
             Commit(turn.step).begin(job.workers)
         meters = [Meters(turn.step.work, turn.sizes) for turn in turns]
         items, units = sum(sum(turn.sizes) for turn in turns), sum(len(turn.sizes) for turn in turns)
+
         with (
             progress("retrieve", items, lambda: add_up(meters), what="look-ups", units=units),
             naming_what_is_missing(step, blocks),
-            open_engine(beam_options, job.workers.processes, max(len(turn.sizes) for turn in turns), step.work) as engine,
+            open_engine(
+                beam_options, job.workers.processes, max(len(turn.sizes) for turn in turns), step.work
+            ) as engine,
         ):
             define(engine, turns)
+
     outcome = commit.reported(blocks)
     outcome.include(write_rejects(choice, step, blocks))
     if outcome.counts.questions != len(questions):
         raise RuntimeError(f"{len(questions)} questions came in, {outcome.counts.questions} were searched")
+
     commit.finish(outcome)
     return summary(run)
 
@@ -107,21 +117,30 @@ def summary(run: Path) -> str:
         questions = f"{counts.questions_given:,} given = {questions} + {counts.rejects:,} rejects ({reasons})"
     hits = f"{counts.hits:,} passages ({counts.bm25:,} by BM25, {counts.dense:,} by dense)"
     times = (("BM25", counts.bm25_ms), ("dense", counts.dense_ms))
-    speed = ", ".join(f"{name} {1000 * counts.questions / spent:,.0f} questions/s" for name, spent in times if spent)
+    speed = ", ".join(
+        f"{name} {1000 * counts.questions / spent:,.0f} questions/s" for name, spent in times if spent
+    )
     nothing = f"{counts.without_hits:,} questions found none"
     return f"retrieve   {questions}, {hits}; {nothing}{f'; {speed}' if speed else ''}"
 
 
 def sample_depth(depth: int, passages: int) -> int:
-    """Passages for which a run of a sample of the corpus asks each index: a fifth of them, or the job's depth."""
+    """Passages for which a run of a sample of the corpus asks each index: a fifth of them, or the job's
+    depth."""
     return min(depth, max(5, passages // 5))
 
 
 def grow(step: WholeStep) -> None:
     """Lists are longer than the sample's, and BM25 searches each shard for each question."""
-    settings, counts, questions = settings_of(step.job), step.sample.counts(RETRIEVE), step.before["questions"]
+    settings, counts, questions = (
+        settings_of(step.job),
+        step.sample.counts(RETRIEVE),
+        step.before["questions"],
+    )
     passages = step.sample.counts(INDEX).passages
-    longer = min(settings.depth, step.before[PASSAGES.name]) / min(sample_depth(settings.depth, passages), passages)
+    longer = min(settings.depth, step.before[PASSAGES.name]) / min(
+        sample_depth(settings.depth, passages), passages
+    )
     step.counts["hits"] = step.rows[RETRIEVED.name] = counts.hits * step.scale * longer
 
     bm25 = counts.bm25_ms / 1000

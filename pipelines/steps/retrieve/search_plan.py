@@ -8,7 +8,8 @@
     passages      the passages of the best                a shard
     passages-1 …  the same, of more than 32 shards        up to 32 parts of a batch, in levels until 32 are left
 
-The last pass is the step itself: it writes the fused lists with their passages, a block of questions at a time.
+The last pass is the step itself: it writes the fused lists with their passages, a block of questions at a
+time.
 """
 
 from __future__ import annotations
@@ -21,7 +22,13 @@ from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.retrieve import PassCounts, RetrieveCounts
-from answermill.pipelines.steps.retrieve import asked_questions, block_order, fetch_passages, shard_hits, word_counts
+from answermill.pipelines.steps.retrieve import (
+    asked_questions,
+    block_order,
+    fetch_passages,
+    shard_hits,
+    word_counts,
+)
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestion, AskedQuestions, write_asked
 from answermill.pipelines.steps.retrieve.block_order import MergeParts, bins
 from answermill.pipelines.steps.retrieve.fetch_passages import FetchedPassage, FetchPassages
@@ -36,7 +43,11 @@ from answermill.schemas.record import Record
 
 
 def ask(
-    questions: Sequence[Question], pending: Sequence[int], block_size: int, step: Step[RetrieveCounts], job: Job
+    questions: Sequence[Question],
+    pending: Sequence[int],
+    block_size: int,
+    step: Step[RetrieveCounts],
+    job: Job,
 ) -> AskedQuestions:
     """Write the questions of the pending blocks for the workers, unless that is done."""
     asking = step.within("asked", {asked_questions.FOLDER: AskedQuestion}, PassCounts, {})
@@ -54,7 +65,9 @@ def plan(
 class _Plan:
     """Builds the passes one after the other."""
 
-    def __init__(self, asked: AskedQuestions, shards: RunShards, settings: Retrieve, step: Step[RetrieveCounts]) -> None:
+    def __init__(
+        self, asked: AskedQuestions, shards: RunShards, settings: Retrieve, step: Step[RetrieveCounts]
+    ) -> None:
         self._asked, self._shards, self._settings, self._step = asked, shards, settings, step
         self._turns: list[Turn] = []
 
@@ -72,12 +85,19 @@ class _Plan:
         asked, each = self._asked, self._asked.blocks_per_batch // self._asked.blocks_per_encoding
         vectors = self._pass(VECTORS, QuestionVector, asked.encodings, each)
         sizes = [asked.questions_in(asked.encoding(number)) for number in range(asked.encodings)]
-        return self._add("Encode questions", vectors, EncodeQuestions(vectors, asked, self._shards.job), sizes)
+        return self._add(
+            "Encode questions", vectors, EncodeQuestions(vectors, asked, self._shards.job), sizes
+        )
 
     def _words(self) -> Pass:
         count = self._shards.count
         words = self._pass(word_counts.FOLDER, WordCount, count, count)
-        self._add("Count words", words, CountWords(words, self._asked, self._shards), [self._asked.part.rows] * count)
+        self._add(
+            "Count words",
+            words,
+            CountWords(words, self._asked, self._shards),
+            [self._asked.part.rows] * count,
+        )
         while words.in_batch > 1:
             sums = self._level(words, WordCount, 1)
             words = self._add(f"Add {sums.folder}", sums, AddCounts(words, sums), [0] * sums.units)
@@ -99,7 +119,9 @@ class _Plan:
     def _passages(self, hits: Pass) -> Pass:
         asked, count = self._asked, self._shards.count
         passages = self._pass(fetch_passages.FOLDER, FetchedPassage, count, count, spans_batches=True)
-        self._add("Fetch", passages, FetchPassages(hits, passages, asked, self._shards), [asked.part.rows] * count)
+        self._add(
+            "Fetch", passages, FetchPassages(hits, passages, asked, self._shards), [asked.part.rows] * count
+        )
         while passages.in_batch > block_order.PARTS_PER_MERGE:
             joined = self._level(passages, FetchedPassage, asked.batches)
             rows = fetch_passages.ROWS_PER_GROUP
@@ -107,10 +129,17 @@ class _Plan:
             passages = self._add(f"Merge {joined.folder}", joined, merging, self._sizes(joined))
         return passages
 
-    def _pass(self, folder: str, record: type[Record], units: int, in_batch: int, spans_batches: bool = False) -> Pass:
-        """A pass within the step. What decides its parts, beside the step's own settings, is how the questions are cut."""
+    def _pass(
+        self, folder: str, record: type[Record], units: int, in_batch: int, spans_batches: bool = False
+    ) -> Pass:
+        """A pass within the step. What decides its parts, beside the step's own settings, is how the
+        questions are cut."""
         asked = self._asked
-        inputs = {"asked": asked.part.sha256, "blocks": f"{asked.blocks_per_batch}", "bins": f"{block_order.PARTS_PER_MERGE}"}
+        inputs = {
+            "asked": asked.part.sha256,
+            "blocks": f"{asked.blocks_per_batch}",
+            "bins": f"{block_order.PARTS_PER_MERGE}",
+        }
         batches = range(asked.batches if spans_batches else 1)
         folders = [folder_of(folder, batch, spans_batches) for batch in batches]
         step = self._step.within(folder, dict.fromkeys(folders, record), PassCounts, inputs)

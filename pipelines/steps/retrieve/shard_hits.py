@@ -1,7 +1,8 @@
-"""What the indexes of a shard return for a block of questions: searched, as rows of a part, merged over shards, and fused.
+"""What the indexes of a shard return for a block of questions: searched, as rows of a part, merged over
+shards, and fused.
 
-Merging is associative, and ties go by id. These are functions without Beam: passes carry them to workers, and `answermill ask`
-calls them one after the other.
+Merging is associative, and ties go by id. These are functions without Beam: passes carry them to workers, and
+`answermill ask` calls them one after the other.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class QuestionVector(Record):
 
     block: int = column(pa.int32(), "number of the question's block")
     encoder: str = column(pa.string(), "fingerprint of the encoder")
-    vector: tuple[float, ...] = column(pa.list_(pa.field("element", pa.float32(), nullable=False)), "the vector")
+    vector: tuple[float, ...] = column(
+        pa.list_(pa.field("element", pa.float32(), nullable=False)), "the vector"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,11 @@ class QuestionVectors:
         vectors = pa.ListArray.from_arrays(
             ends, pa.array(self.vectors.ravel()), type=QuestionVector.schema().field("vector").type
         )
-        columns = [pa.array(np.full(questions, block, np.int32)), pa.array([self.encoder] * questions), vectors]
+        columns = [
+            pa.array(np.full(questions, block, np.int32)),
+            pa.array([self.encoder] * questions),
+            vectors,
+        ]
         return pa.Table.from_arrays(columns, schema=QuestionVector.schema())
 
     @classmethod
@@ -95,32 +102,40 @@ def search(
     settings: Retrieve,
     spent: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> BlockHits:
-    """One shard's best `depth` for each question of a block, by each source, whose time `spent` hears. Raises ShardMismatch if
-    another encoder built it, ShardDamaged if a score is not finite."""
+    """One shard's best `depth` for each question of a block, by each source, whose time `spent` hears. Raises
+    ShardMismatch if another encoder built it, ShardDamaged if a score is not finite."""
     hits = {}
     if "bm25" in settings.sources:
         with spent("bm25"):
             hits["bm25"] = shard.bm25.search(block.texts, settings.depth, statistics)
+
     if vectors is not None:
         shard.check_encoder(vectors.encoder)
         with spent("dense"):
             hits["dense"] = shard.dense.search(vectors.vectors, settings.depth)
+
     for source, best in hits.items():
         for question, (_, scores) in zip(block.questions, best, strict=True):
             if not np.isfinite(scores).all():
                 raise ShardDamaged(
-                    f"{shard.folder}: {source} gives question {question.question_id} a score that is NaN or infinite; "
+                    f"{shard.folder}: {source} gives question {question.question_id} a score that is NaN or "
+                    "infinite; "
                     f"{what_to_do(shard.folder)}"
                 )
+
     return {
-        source: [merge([Best.of(number, rows, shard.passage_ids(rows), scores)], settings.depth) for rows, scores in best]
+        source: [
+            merge([Best.of(number, rows, shard.passage_ids(rows), scores)], settings.depth)
+            for rows, scores in best
+        ]
         for source, best in hits.items()
     }
 
 
 @record
 class ShardHit(Record):
-    """A passage that an index returned for a question. Rows are ordered by block, question, source, and then best first."""
+    """A passage that an index returned for a question. Rows are ordered by block, question, source, and then
+    best first."""
 
     block: int = column(pa.int32(), "number of the question's block")
     question: int = column(pa.int32(), "the question's place in the block, from 0")
@@ -136,6 +151,7 @@ def to_table(block: int, lists: Lists) -> pa.Table:
     keys = sorted(lists)
     if not keys:
         return ShardHit.schema().empty_table()
+
     bests = [lists[key] for key in keys]
     sizes = [len(best) for best in bests]
     columns = [
@@ -147,17 +163,23 @@ def to_table(block: int, lists: Lists) -> pa.Table:
         pa.array(np.concatenate([best.ids for best in bests])).cast(pa.string()),
         np.concatenate([best.scores for best in bests]),
     ]
+
     return pa.Table.from_arrays([pa.array(column) for column in columns], schema=ShardHit.schema())
 
 
 def from_table(table: pa.Table) -> dict[tuple[int, int], Best]:
     """The lists of a block; those that have no passage are absent."""
-    question, source, shard, row, score = (table[name].to_numpy() for name in ("question", "source", "shard", "row", "score"))
+    question, source, shard, row, score = (
+        table[name].to_numpy() for name in ("question", "source", "shard", "row", "score")
+    )
     ids = np.array(table["passage_id"].cast(pa.binary()).to_pylist(), np.bytes_)
     key = question.astype(np.int64) * len(SOURCES) + source
     edges = [0, *(np.flatnonzero(np.diff(key)) + 1).tolist(), len(key)]
+
     return {
-        (int(question[start]), int(source[start])): Best(shard[start:end], row[start:end], ids[start:end], score[start:end])
+        (int(question[start]), int(source[start])): Best(
+            shard[start:end], row[start:end], ids[start:end], score[start:end]
+        )
         for start, end in pairwise(edges)
         if start < end
     }

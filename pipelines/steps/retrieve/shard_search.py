@@ -1,4 +1,5 @@
-"""A batch of questions meets a shard: the questions are encoded, then each index of the shard returns its best for each."""
+"""A batch of questions meets a shard: the questions are encoded, then each index of the shard returns its
+best for each."""
 
 from __future__ import annotations
 
@@ -49,7 +50,9 @@ class EncodeQuestions(ModelWork):
                 for block in self._asked.read(self._asked.encoding(unit)):
                     writer.write_table(encode(block, self._encoder).table(block.number))
                     meter.add(len(block.questions))
-            target.write(unit, {target.folder: writer.parts}, PassCounts(rows=writer.part.rows) + spent.counts())
+            target.write(
+                unit, {target.folder: writer.parts}, PassCounts(rows=writer.part.rows) + spent.counts()
+            )
 
 
 def read_vectors(parts: Iterable[PlacedPart]) -> Iterator[QuestionVectors]:
@@ -88,13 +91,27 @@ class SearchShard(ModelWork):
             self._statistics = read_statistics(self._words) if self._words is not None else GlobalStatistics()
         places = self._asked.batch(batch)
         writer = PartWriter(target.step.run / target.folder, ShardHit, unit, ROWS_PER_GROUP)
+
         with Meter(target.step.work, unit) as meter:
             with self._shards.open(number) as shard, writer:
-                for block, vectors in zip(self._asked.read(places), self._vectors(batch, len(places)), strict=True):
-                    best = search(shard, number, block, vectors, self._statistics, settings=self._settings, spent=spent.on)
+                for block, vectors in zip(
+                    self._asked.read(places), self._vectors(batch, len(places)), strict=True
+                ):
+                    best = search(
+                        shard,
+                        number,
+                        block,
+                        vectors,
+                        self._statistics,
+                        settings=self._settings,
+                        spent=spent.on,
+                    )
                     writer.write_table(to_table(block.number, by_question(best)))
                     meter.add(len(block.questions))
-            target.write(unit, {target.folder: writer.parts}, PassCounts(rows=writer.part.rows) + spent.counts())
+
+            target.write(
+                unit, {target.folder: writer.parts}, PassCounts(rows=writer.part.rows) + spent.counts()
+            )
 
     def _vectors(self, batch: int, blocks: int) -> Iterable[QuestionVectors | None]:
         """Of each block of a batch."""

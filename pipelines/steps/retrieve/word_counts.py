@@ -49,7 +49,9 @@ class CountWords(UnitWork):
                     frequencies.update(shard.bm25.document_frequencies(block.texts))
                 meter.add(len(block.questions))
             parts = {self._target.folder: write_words(frequencies, self._target, unit)}
-            self._target.write(unit, parts, PassCounts(documents=size.documents, tokens=size.tokens) + spent.counts())
+            self._target.write(
+                unit, parts, PassCounts(documents=size.documents, tokens=size.tokens) + spent.counts()
+            )
 
 
 class AddCounts(UnitWork):

@@ -1,7 +1,7 @@
 """The last pass: a block's lists are fused, and written with their passages to questions/ and retrieved/.
 
-The unit's report has the block's share of what the passes before took, by its questions: those of a batch all meet the same
-shards.
+The unit's report has the block's share of what the passes before took, by its questions: those of a batch all
+meet the same shards.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class Passes:
 class WriteBlock(UnitWork):
     """The number of a block → parts of questions/ and retrieved/; and the unit's report."""
 
-    def __init__(self, passes: Passes, asked: AskedQuestions, settings: Retrieve, step: Step[RetrieveCounts]) -> None:
+    def __init__(
+        self, passes: Passes, asked: AskedQuestions, settings: Retrieve, step: Step[RetrieveCounts]
+    ) -> None:
         super().__init__(step.name, step.work, RetrieveCounts)
         self._passes, self._asked = passes, asked
         self._settings, self._step = settings, step
@@ -63,16 +65,20 @@ class WriteBlock(UnitWork):
     def work(self, unit: int) -> None:
         spent, place = Spent(), self._asked.place(unit)
         batch = place // self._asked.blocks_per_batch
+
         with Meter(self._step.work, unit) as meter:
             (block,) = self._asked.read(range(place, place + 1))
             (hits,) = self._passes.hits.all_parts(batch)
-            fused = fuse_block(from_table(of_block(*hits, unit)), len(block.questions), self._settings.fusion_k)
+            fused = fuse_block(
+                from_table(of_block(*hits, unit)), len(block.questions), self._settings.fusion_k
+            )
             passages = {
                 fetched.passage.passage_id: fetched.passage
                 for part in self._passes.passages.all_parts(batch)
                 for fetched in FetchedPassage.rows(of_block(*part, unit))
             }
             report = write_block(block, fused, passages, self._step.run)
+
             times = add_times([self._passes.times(place, self._asked), spent.counts()])
             spans = {name: getattr(times, name) for name in TIMES}
             self._step.reports.write(replace(report, counts=replace(report.counts, **spans)))
@@ -86,8 +92,13 @@ def write_block(
     with QUESTIONS.writer(run, block.number) as questions, RETRIEVED.writer(run, block.number) as retrieved:
         questions.write(block.questions)
         for question, ranked in zip(block.questions, fused, strict=True):
-            retrieved.write([to_hit(question, rank, one, passages[one.passage_id]) for rank, one in enumerate(ranked, 1)])
-    by_source = {source: sum(source in one.sources for ranked in fused for one in ranked) for source in SOURCES}
+            retrieved.write(
+                [to_hit(question, rank, one, passages[one.passage_id]) for rank, one in enumerate(ranked, 1)]
+            )
+
+    by_source = {
+        source: sum(source in one.sources for ranked in fused for one in ranked) for source in SOURCES
+    }
     counts = RetrieveCounts(
         questions=len(block.questions),
         without_hits=sum(not ranked for ranked in fused),
@@ -95,4 +106,5 @@ def write_block(
         bm25=by_source["bm25"],
         dense=by_source["dense"],
     )
+
     return Report(block.number, {QUESTIONS.name: questions.parts, RETRIEVED.name: retrieved.parts}, counts)

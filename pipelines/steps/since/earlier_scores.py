@@ -1,8 +1,8 @@
 """The scores of an earlier run, for the stages of a plan that score each pair by itself: `rerank.since`.
 
-A score is taken over if the question's text is the same, what the stage reads of the candidate is the same (its text, and title
-and neighbours where they are read; of PEASI the whole passage), and model and settings are those of the earlier run's stage. So
-the rows are those of a run without it.
+A score is taken over if the question's text is the same, what the stage reads of the candidate is the same
+(its text, and title and neighbours where they are read; of PEASI the whole passage), and model and settings
+are those of the earlier run's stage. So the rows are those of a run without it.
 """
 
 from __future__ import annotations
@@ -56,14 +56,17 @@ class Former(NamedTuple):
 
 
 def same_stages(plan: StepPlan, scored: Folder[ScoredCandidate]) -> dict[str, str]:
-    """Stage of the plan → the stage of the earlier run, whose rows are `scored`, that gave the same scores."""
+    """Stage of the plan → the stage of the earlier run, whose rows are `scored`, that gave the same
+    scores."""
     manifest = scored.manifest
     if manifest.revision != plan.revision:
         return {}
+
     former = {str(each["name"] or each["reranker"]): each for each in manifest.settings["stages"]}
     former_models = plan.models_of({key: each["reranker"] for key, each in former.items()}, manifest.inputs)
     mixed = _before_passages([find(str(each["reranker"])).reranker.reads for each in former.values()])
     same = {}
+
     for stage in plan.stages:
         entry, model = find(stage.reranker), plan.models[stage.key]
         if not entry.pairwise or model is None:
@@ -75,12 +78,13 @@ def same_stages(plan: StepPlan, scored: Folder[ScoredCandidate]) -> dict[str, st
                 continue
             if _decisive(each) == _decisive(stage.model_dump(mode="json")):
                 same[stage.key] = key
+
     return same
 
 
 def _before_passages(reads: Sequence[Unit]) -> list[bool]:
-    """Of each stage of a plan, whether it scores sentences and a later one reads passages: a sentence that is extracted then
-    may have the scores of another one of its passage."""
+    """Of each stage of a plan, whether it scores sentences and a later one reads passages: a sentence that is
+    extracted then may have the scores of another one of its passage."""
     return [own == "sentence" and "passage" in reads[n + 1 :] for n, own in enumerate(reads)]
 
 
@@ -97,7 +101,9 @@ def taking_over(plan: Sequence[Stage], former_run: Former) -> list[Stage]:
             return stage
         (reading,) = stage.reranker.readings
         former = WantedScores(former_run.same[stage.name], reading, stage.reranker.reads)
-        return replace(stage, reranker=KnownScores(stage.reranker, lambda question: run.scores(question, former)))
+        return replace(
+            stage, reranker=KnownScores(stage.reranker, lambda question: run.scores(question, former))
+        )
 
     return [known(stage) for stage in plan]
 
@@ -156,6 +162,7 @@ class EarlierRun:
         part = self._scored.parts[number]
         passages = self._passages(part.unit) if wanted.needs_passage else {}
         scores: dict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
+
         for row in read_part(self._scored.path, part, ScoredCandidate):
             score = next((each for each in row.stages if each.stage == wanted.stage), None)
             if score is None or (row.unit != wanted.reads and not wanted.whole_passages):
@@ -165,6 +172,7 @@ class EarlierRun:
             else:
                 texts = wanted.reading.arrange(row.text, row.title)
             scores[row.question][texts] = score.score
+
         return scores
 
     def _passages(self, unit: int) -> dict[str, Passage]:

@@ -1,8 +1,9 @@
-"""The vectors of passages that an earlier run's shards hold, in place of encoding the same texts again: `index.since`.
+"""The vectors of passages that an earlier run's shards hold, in place of encoding the same texts again:
+`index.since`.
 
-A vector is taken over if title and text are the same, whatever page they are of now, and the encoder is: its fingerprint, which
-stands for weights, tokenizer, pooling and limit, and its precision. A text's vector depends on the text alone, so the shards
-are those of a run without it.
+A vector is taken over if title and text are the same, whatever page they are of now, and the encoder is: its
+fingerprint, which stands for weights, tokenizer, pooling and limit, and its precision. A text's vector
+depends on the text alone, so the shards are those of a run without it.
 """
 
 from __future__ import annotations
@@ -36,24 +37,30 @@ class KnownVectors:
     """An encoder of passages that encodes only what no shard of the earlier run holds."""
 
     def __init__(self, encoder: PassageEncoder, shards: Folder[Passage]) -> None:
-        """Reads the texts of all shards by this encoder: 24 bytes a passage stay in memory. Raises ShardDamaged if a file is
-        not the one that was written."""
+        """Reads the texts of all shards by this encoder: 24 bytes a passage stay in memory. Raises
+        ShardDamaged if a file is not the one that was written."""
         self._encoder = encoder
         self.name, self.dimension, self.precision = encoder.name, encoder.dimension, encoder.precision
         self.at_once = encoder.at_once
         self._folders: list[Path] = []
         keys, places = [np.empty((0, 2), np.uint64)], [np.empty((0, 2), np.int64)]
+
         for part in shards.parts:
             folder = fetch_shard(shards.path / part.file, part.sha256, _FILES.__contains__)
             contents = read_shard_file(folder, part.sha256)
             theirs = contents.encoder
-            if theirs is None or (theirs.fingerprint, theirs.precision) != (encoder.fingerprint, encoder.precision):
+            if theirs is None or (theirs.fingerprint, theirs.precision) != (
+                encoder.fingerprint,
+                encoder.precision,
+            ):
                 continue
+
             check_files(folder, {name: contents.files[name] for name in _FILES})
             keys.append(_keys_of(folder / PASSAGES))
             rows = np.arange(len(keys[-1]))
             places.append(np.stack([np.full_like(rows, len(self._folders)), rows], 1))
             self._folders.append(folder)
+
         every = np.concatenate(keys)
         order = np.lexsort((every[:, 1], every[:, 0]))
         self._keys, self._places = every[order], np.concatenate(places)[order]
@@ -103,5 +110,7 @@ def _keys_of(passages: Path) -> npt.NDArray[np.uint64]:
 
 def _keys(texts: Texts) -> npt.NDArray[np.uint64]:
     """[texts, 2]: 16 bytes of the SHA-256 of title and text."""
-    digests = b"".join(hashlib.sha256(f"{len(title)} {title}{text}".encode()).digest()[:16] for title, text in texts)
+    digests = b"".join(
+        hashlib.sha256(f"{len(title)} {title}{text}".encode()).digest()[:16] for title, text in texts
+    )
     return np.frombuffer(digests, np.uint64).reshape(-1, 2)

@@ -15,5 +15,8 @@ def former_run(job: Job, section: str, run: Path) -> Path | None:
         return None
     earlier = job.path(since)
     if earlier.resolve() == run.resolve():
-        raise JobError(f"{section}.since: {earlier} is the run itself; name an earlier one, or give another --out", SETTINGS)
+        raise JobError(
+            f"{section}.since: {earlier} is the run itself; name an earlier one, or give another --out",
+            SETTINGS,
+        )
     return earlier

@@ -1,7 +1,8 @@
 """Scores that an earlier run gave to the same pairs, taken over in place of being computed again.
 
-Only for rerankers whose score of a candidate depends on the question's text, and on what `deciding_texts` names of the
-candidate, and on nothing else (`Entry.pairwise`): then the list is the same whether a score was taken over or computed.
+Only for rerankers whose score of a candidate depends on the question's text, and on what `deciding_texts`
+names of the candidate, and on nothing else (`Entry.pairwise`): then the list is the same whether a score was
+taken over or computed.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ Known = Callable[[str], Mapping[tuple[str, ...], float]]
 
 
 def deciding_texts(reading: Reading, parts: tuple[str, ...], passage: Passage) -> tuple[str, ...]:
-    """All texts of a candidate that decide its score: the parts that are read of it; of a reader of whole passages (PEASI) also
-    the passage and its sentences, each of which explains the others."""
+    """All texts of a candidate that decide its score: the parts that are read of it; of a reader of whole
+    passages (PEASI) also the passage and its sentences, each of which explains the others."""
     if "passage" not in reading.context:
         return parts
     return (*parts, passage.text, *(sentence.text for sentence in passage.sentences))
@@ -38,7 +39,10 @@ class KnownScores:
     def __init__(self, reranker: Reranker, known: Known) -> None:
         """Raises ValueError if the reranker does not say what it reads."""
         if not isinstance(reranker, ReadsContext) or len(reranker.readings) != 1:
-            raise ValueError(f"{reranker.name} does not say what it reads of a candidate, so no score of it can be taken over")
+            raise ValueError(
+                f"{reranker.name} does not say what it reads of a candidate, so no score of it can be taken "
+                "over"
+            )
         self.readings = reranker.readings
         self.name, self.reads, self.writes = reranker.name, reranker.reads, reranker.writes  # type: ignore[misc]
         self._reranker, self._known = reranker, known
@@ -54,17 +58,23 @@ class KnownScores:
         scores: list[dict[str, float]] = []
         """Of each list: candidate → score."""
         unknown = []
+
         for ranked in lists:
             known = self._known(ranked.question.text)
             texts = dict(zip((c.candidate_id for c in ranked.candidates), reading.texts(ranked), strict=True))
             deciding = {
-                c.candidate_id: deciding_texts(reading, texts[c.candidate_id], c.hit.passage) for c in ranked.candidates
+                c.candidate_id: deciding_texts(reading, texts[c.candidate_id], c.hit.passage)
+                for c in ranked.candidates
             }
-            scores.append({candidate: known[parts] for candidate, parts in deciding.items() if parts in known})
+            scores.append(
+                {candidate: known[parts] for candidate, parts in deciding.items() if parts in known}
+            )
+
             rest = tuple(c for c in ranked.candidates if c.candidate_id not in scores[-1])
             unknown.append(replace(ranked, candidates=rest))
             taken = [(ranked.question.text, *texts[candidate]) for candidate in scores[-1]]
             self._costs.update(taken_over=len(taken), **reading.missing(taken))
+
         asked = [n for n, ranked in enumerate(unknown) if ranked.candidates]
         for n, ranked in zip(asked, self._reranker.rerank([unknown[n] for n in asked]), strict=True):
             scores[n].update({c.candidate_id: c.stages[-1].score for c in ranked.candidates})
@@ -74,8 +84,8 @@ class KnownScores:
         ]
 
     def costs(self) -> Counter[str]:
-        """Since the last call: the reranker's, of what it has scored; candidates whose score was taken over; and, of these,
-        those without a part that is read."""
+        """Since the last call: the reranker's, of what it has scored; candidates whose score was taken over;
+        and, of these, those without a part that is read."""
         spent, self._costs = self._costs, Counter()
         if isinstance(self._reranker, Costed):
             spent.update(self._reranker.costs())

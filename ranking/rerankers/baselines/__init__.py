@@ -14,7 +14,8 @@ class SimilarityStage(OneTextStage):
 
     stored: Literal["fp16", "int8"] | None = Field(
         None,
-        description="'fp16' or 'int8': `index` stores a vector of each sentence in this form, and `rerank` encodes questions "
+        description="'fp16' or 'int8': `index` stores a vector of each sentence in this form, and `rerank` "
+        "encodes questions "
         "only; absent: nothing is stored, and `rerank` encodes the sentences",
     )
 

@@ -1,5 +1,5 @@
-"""Unit vectors of sentences in two bytes a number, or in one: what `index` stores for `similarity`, which then encodes only
-questions.
+"""Unit vectors of sentences in two bytes a number, or in one: what `index` stores for `similarity`, which
+then encodes only questions.
 
     fp16   d numbers of two bytes
     int8   the vector's scale s, a float32, and d numbers of one byte: v ≈ s · q with s = max|v| / 127

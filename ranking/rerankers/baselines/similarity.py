@@ -1,8 +1,9 @@
 """Cosine of the dense encoder's vectors of question and sentence: a reranker that needs no training.
 
-Reads sentences, writes sentences. The encoder is the one that the dense index was built with. With a `context` a sentence is
-encoded with its title, as a passage is where it is indexed, or between its neighbours. With `stored` the vectors are those
-that `index` has stored, and what it has not is encoded and rounded as they are: a score is the same with and without the store.
+Reads sentences, writes sentences. The encoder is the one that the dense index was built with. With a
+`context` a sentence is encoded with its title, as a passage is where it is indexed, or between its
+neighbours. With `stored` the vectors are those that `index` has stored, and what it has not is encoded and
+rounded as they are: a score is the same with and without the store.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ import numpy as np
 from answermill.ranking.context import Reading
 from answermill.ranking.reranker import Resources, SentenceCodes, SentenceEncoder, order_by
 from answermill.ranking.rerankers.baselines import SimilarityStage
-from answermill.ranking.rerankers.baselines.sentence_vectors import StoredForm, Vectors, encode, pack, unit, unpack
+from answermill.ranking.rerankers.baselines.sentence_vectors import (
+    StoredForm,
+    Vectors,
+    encode,
+    pack,
+    unit,
+    unpack,
+)
 from answermill.schemas.ranked import RankedList, Unit
 
 SENTENCE = Reading()
@@ -37,7 +45,8 @@ class Similarity:
         form: StoredForm | None = None,
         store: SentenceCodes | None = None,
     ) -> None:
-        """`form`: that of the vectors in `store`, and of those that it does not hold; without it nothing is rounded or read."""
+        """`form`: that of the vectors in `store`, and of those that it does not hold; without it nothing is
+        rounded or read."""
         self._encoder, self._form, self._store = encoder, form, store
         self.readings = (reading,)
         self._costs: Counter[str] = Counter()
@@ -56,16 +65,21 @@ class Similarity:
         for of_list in texts:
             for text in of_list:
                 number.setdefault(text, len(number))
+
         if not number:
             return list(lists)
 
-        questions = unit(self._encoder.encode_questions([ranked.question.text for ranked in lists]))  # [lists, d]
+        # [lists, d].
+        questions = unit(self._encoder.encode_questions([ranked.question.text for ranked in lists]))
         sentences = self._vectors(list(number), self._form)  # [different texts, d]
         reranked = []
+
         for question, ranked, of_list in zip(questions, lists, texts, strict=True):
             rows = sentences[[number[text] for text in of_list]]  # [candidates, d]
-            scores = (rows.astype(np.float64) * question.astype(np.float64)).sum(axis=1)  # row by row: no batch in the sum
+            # Row by row: no batch in the sum.
+            scores = (rows.astype(np.float64) * question.astype(np.float64)).sum(axis=1)
             reranked.append(order_by(ranked, scores, self.name))
+
         return reranked
 
     def _vectors(self, texts: Sequence[tuple[str, ...]], form: StoredForm | None) -> Vectors:
@@ -79,11 +93,12 @@ class Similarity:
         rows = [row.bits for row in stored if row is not None]  # each [1, bytes]
         if missing:
             rows.append(pack(encode(self._encoder, reading, missing), form))
-        place = np.argsort(np.argsort([row is None for row in stored], kind="stable"), kind="stable")  # text → its row
+        # Text → its row.
+        place = np.argsort(np.argsort([row is None for row in stored], kind="stable"), kind="stable")
         return unit(unpack(np.concatenate(rows)[place], form))
 
     def costs(self) -> Counter[str]:
-        """Since the last call: candidates without a part that the context names; and, if vectors are stored, how many
-        different texts of each call were read, and how many were not there and were encoded."""
+        """Since the last call: candidates without a part that the context names; and, if vectors are stored,
+        how many different texts of each call were read, and how many were not there and were encoded."""
         spent, self._costs = self._costs, Counter()
         return spent

@@ -1,4 +1,5 @@
-"""Fusion: a stage orders by a weighted sum of scores that are known already, those of retrieval and of the stages before."""
+"""Fusion: a stage orders by a weighted sum of scores that are known already, those of retrieval and of the
+stages before."""
 
 from __future__ import annotations
 
@@ -13,12 +14,15 @@ WeightTable = Annotated[dict[str, float], Field(min_length=1)]
 
 
 class WeighedStage(StageSettings):
-    """A stage that weighs scores that are known already; `ranking/rerankers/blend/weights.py` loads what these keys say."""
+    """A stage that weighs scores that are known already; `ranking/rerankers/blend/weights.py` loads what
+    these keys say."""
 
     weights: WeightTable | None = Field(
         None,
-        description="weight of each score, e.g. {cosinet = 1.0, bm25 = 0.5}: a stage before this one, bm25, dense, fused or "
-        "log_rank; each score is standardised within the list first. In a model with exits, by whose sum candidates leave "
+        description="weight of each score, e.g. {cosinet = 1.0, bm25 = 0.5}: a stage before this one, bm25, "
+        "dense, fused or "
+        "log_rank; each score is standardised within the list first. In a model with exits, by whose sum "
+        "candidates leave "
         "there, the exit's own score too: exit",
     )
     weights_file: Annotated[str | None, FileName(required=True)] = Field(
@@ -40,7 +44,9 @@ class BlendStage(WeighedStage):
     @model_validator(mode="after")
     def _has_weights(self) -> Self:
         if self.weights is None and self.weights_file is None:
-            raise ValueError(f"{self.reranker} needs `weights`, such as {{cosinet = 1.0, bm25 = 1.0}}, or `weights_file`")
+            raise ValueError(
+                f"{self.reranker} needs `weights`, such as {{cosinet = 1.0, bm25 = 1.0}}, or `weights_file`"
+            )
         return self
 
 

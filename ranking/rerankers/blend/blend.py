@@ -1,7 +1,8 @@
-"""`blend`: orders a list by a weighted sum of the scores that its candidates have already (`score_columns.py`).
+"""`blend`: orders a list by a weighted sum of the scores that its candidates have already
+(`score_columns.py`).
 
-Interpolation of a model with what was known before it; without a model, and at no cost. Weights are chosen by hand, or fitted
-(`fitting.py`).
+Interpolation of a model with what was known before it; without a model, and at no cost. Weights are chosen by
+hand, or fitted (`fitting.py`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Weights of scores, fitted on labelled lists: a list-wise logistic regression, judged by cross-validation.
 
-The probability that a candidate is the answer is softmax(z · w) over its list. Minimised is the mean over the questions of
--log of it, meant over the correct candidates of a list, plus λ |w|² (ListNet's loss, Cao et al., ICML 2007, with a linear
-scorer). It is convex: there is one minimum, and L-BFGS comes to it from anywhere.
+The probability that a candidate is the answer is softmax(z · w) over its list. Minimised is the mean over the
+questions of -log of it, meant over the correct candidates of a list, plus λ |w|² (ListNet's loss, Cao et al.,
+ICML 2007, with a linear scorer). It is convex: there is one minimum, and L-BFGS comes to it from anywhere.
 
-For the figures, the questions are parted into folds by a hash of their ids, and each is ordered by weights that were fitted
-without its fold. The weights that are kept are fitted on all of them.
+For the figures, the questions are parted into folds by a hash of their ids, and each is ordered by weights
+that were fitted without its fold. The weights that are kept are fitted on all of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _DECIMALS = 6
 
 @dataclass(frozen=True, slots=True)
 class LabelledColumns:
-    """Candidates of many questions: scores as they are and labels, a question's candidates one after the other."""
+    """Candidates of many questions: scores as they are and labels, a question's candidates one after the
+    other."""
 
     names: tuple[str, ...]
     values: Floats
@@ -42,15 +43,19 @@ class LabelledColumns:
     question_ids: tuple[str, ...]
 
     @classmethod
-    def of(cls, lists: Sequence[RankedList], labels: Sequence[Sequence[int]], names: Sequence[str]) -> LabelledColumns:
-        """`labels`: one per candidate of each list, in its order. Raises ValueError where their numbers differ, a name comes
-        twice, or a candidate has no score of that name."""
+    def of(
+        cls, lists: Sequence[RankedList], labels: Sequence[Sequence[int]], names: Sequence[str]
+    ) -> LabelledColumns:
+        """`labels`: one per candidate of each list, in its order. Raises ValueError where their numbers
+        differ, a name comes twice, or a candidate has no score of that name."""
         if not names or len(set(names)) != len(names):
             raise ValueError(f"scores {', '.join(names) or 'none'}; name each of them once, and at least one")
+
         for ranked, of_list in zip(lists, labels, strict=True):
             if len(of_list) != len(ranked.candidates):
                 raise ValueError(
-                    f"question {ranked.question.question_id}: {len(of_list)} labels for {len(ranked.candidates)} candidates"
+                    f"question {ranked.question.question_id}: {len(of_list)} labels for "
+                    f"{len(ranked.candidates)} candidates"
                 )
 
         columns = WeightedSum.of(dict.fromkeys(names, 0.0))
@@ -65,7 +70,9 @@ class LabelledColumns:
 
     def pick(self, keep: Bools) -> LabelledColumns:
         """The candidates where `keep` [candidates] holds; all questions stay."""
-        return LabelledColumns(self.names, self.values[keep], self.question[keep], self.label[keep], self.question_ids)
+        return LabelledColumns(
+            self.names, self.values[keep], self.question[keep], self.label[keep], self.question_ids
+        )
 
     def answerable(self) -> Bools:
         """[questions]: whether the list holds a correct candidate."""
@@ -78,15 +85,17 @@ def fit(
     names: Sequence[str],
     options: FitOptions = USUAL_FIT,
 ) -> Fit:
-    """Weights of the scores `names` for the lists that come to a blend. Raises ValueError as `LabelledColumns.of` and
-    `fit_columns`."""
+    """Weights of the scores `names` for the lists that come to a blend. Raises ValueError as
+    `LabelledColumns.of` and `fit_columns`."""
     return fit_columns(LabelledColumns.of(lists, labels, names), options)
 
 
 def fit_columns(labelled: LabelledColumns, options: FitOptions = USUAL_FIT) -> Fit:
-    """Weights of the columns. Questions without a correct candidate teach nothing; they are left out and counted.
+    """Weights of the columns. Questions without a correct candidate teach nothing; they are left out and
+    counted.
 
-    Raises ValueError if the penalty is negative, or if fewer questions than folds, or fewer folds than 2, are there.
+    Raises ValueError if the penalty is negative, or if fewer questions than folds, or fewer folds than 2, are
+    there.
     """
     lists = _AnswerableLists.of(labelled, options)
     ids, question, z, label = lists.ids, lists.question, lists.z, lists.label
@@ -97,7 +106,10 @@ def fit_columns(labelled: LabelledColumns, options: FitOptions = USUAL_FIT) -> F
     best = max(labelled.names, key=lambda name: (alone[name]["MRR"].mean(), name))
 
     return Fit(
-        weights={name: round(float(weight), _DECIMALS) for name, weight in zip(labelled.names, weights, strict=True)},
+        weights={
+            name: round(float(weight), _DECIMALS)
+            for name, weight in zip(labelled.names, weights, strict=True)
+        },
         questions=len(ids),
         without_answer=len(labelled.question_ids) - len(ids),
         candidates=len(question),
@@ -118,8 +130,8 @@ def held_out(
 ) -> dict[str, dict[str, float]]:
     """Metric → id of a question → its value when weights order its list that were fitted without it.
 
-    `Fit.blend` is the mean of them; they are for comparisons question by question. A question without a correct candidate has
-    none. Raises ValueError as `fit`.
+    `Fit.blend` is the mean of them; they are for comparisons question by question. A question without a
+    correct candidate has none. Raises ValueError as `fit`.
     """
     answerable = _AnswerableLists.of(LabelledColumns.of(lists, labels, names), options)
     values = answerable.held_out(options)
@@ -143,6 +155,7 @@ class _AnswerableLists:
         number = np.cumsum(answerable) - 1
         kept = labelled.pick(answerable[labelled.question])
         ids = [name for name, here in zip(labelled.question_ids, answerable, strict=True) if here]
+
         if options.penalty < 0:
             raise ValueError(f"penalty = {options.penalty}; it must be at least 0")
         if not 2 <= options.folds <= len(ids):
@@ -150,12 +163,14 @@ class _AnswerableLists:
                 f"{options.folds} folds of {len(ids)} questions with a correct candidate; "
                 "give 2 folds or more, and a question each"
             )
+
         question = number[kept.question]
         z = np.stack([standardised(values, question) for values in kept.values.T], axis=1)
         return cls(ids, question, z, kept.label)
 
     def held_out(self, options: FitOptions) -> dict[str, Floats]:
-        """Each of METRICS per question, whose list is ordered by weights that were fitted without its fold."""
+        """Each of METRICS per question, whose list is ordered by weights that were fitted without its
+        fold."""
         fold = _folds(self.ids, options.folds, options.seed)[self.question]
         scores = np.zeros(len(self.question))
         for n in range(options.folds):
@@ -192,7 +207,9 @@ def _minimum(z: Floats, question: Ints, correct: Bools, penalty: float) -> Float
         slope = (exponent / total[question] - target) @ z / questions + 2 * penalty * weights
         return float(value), slope
 
-    result = minimize(loss, np.zeros(z.shape[1]), jac=True, method="L-BFGS-B", options={"ftol": 1e-12, "gtol": 1e-8})
+    result = minimize(
+        loss, np.zeros(z.shape[1]), jac=True, method="L-BFGS-B", options={"ftol": 1e-12, "gtol": 1e-8}
+    )
     weights: Floats = result.x
     return weights
 

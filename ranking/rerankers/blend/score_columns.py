@@ -1,9 +1,9 @@
 """Names of scores → columns → standardised within the list → their weighted sum.
 
-A score is known by its name: the key of a stage, or one of `RETRIEVAL`, which retrieval gave the passage; in a model with exits
-also `EXIT`, the score of the exit that a candidate has come to. Scores of different stages have different scales, and those of
-one stage differ between questions; so each is standardised over the candidates of the list, z = (x - mean) / deviation, and
-is 0 where they are all equal.
+A score is known by its name: the key of a stage, or one of `RETRIEVAL`, which retrieval gave the passage; in
+a model with exits also `EXIT`, the score of the exit that a candidate has come to. Scores of different stages
+have different scales, and those of one stage differ between questions; so each is standardised over the
+candidates of the list, z = (x - mean) / deviation, and is 0 where they are all equal.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ RETRIEVAL: Mapping[str, Callable[[Hit], float | None]] = MappingProxyType(
         "log_rank": lambda hit: -log(hit.rank),
     }
 )
-"""Scores of the passage that retrieval found: those of the indexes, of their fusion, and -log of its rank after fusion."""
+"""Scores of the passage that retrieval found: those of the indexes, of their fusion, and -log of its rank
+after fusion."""
 RETRIEVED = ("bm25", "dense", "log_rank")
 """Those of them that `LabelledCandidate` has a column for."""
 INDEXES = ("bm25", "dense")
@@ -50,20 +51,29 @@ class WeightedSum:
         return cls(names, tuple(table[name] for name in names))
 
     def columns(self, ranked: RankedList) -> Floats:
-        """[candidates, names]: each candidate's scores as they are, 0 for `EXIT`. Raises ValueError as `column`."""
-        columns = [np.zeros(len(ranked.candidates)) if name == EXIT else column(ranked, name) for name in self.names]
+        """[candidates, names]: each candidate's scores as they are, 0 for `EXIT`. Raises ValueError as
+        `column`."""
+        columns = [
+            np.zeros(len(ranked.candidates)) if name == EXIT else column(ranked, name) for name in self.names
+        ]
         return np.stack(columns, axis=1)
 
-    def total(self, columns: Floats, question: Ints | None = None, exit_score: Floats | None = None) -> Floats:
-        """[candidates]: the sum for the candidates of one list, or of several: `question` [candidates] numbers them from 0.
+    def total(
+        self, columns: Floats, question: Ints | None = None, exit_score: Floats | None = None
+    ) -> Floats:
+        """[candidates]: the sum for the candidates of one list, or of several: `question` [candidates]
+        numbers them from 0.
 
-        `exit_score` [candidates] takes the place of the column `EXIT`. The candidates of a list are in one order always, that
-        in which they came: sums of floating-point numbers depend on it, in their last digits.
+        `exit_score` [candidates] takes the place of the column `EXIT`. The candidates of a list are in one
+        order always, that in which they came: sums of floating-point numbers depend on it, in their last
+        digits.
         """
         numbers = np.zeros(len(columns), np.int64) if question is None else question
         total = np.zeros(len(columns))
         for name, weight, values in zip(self.names, self.weights, columns.T, strict=True):
-            total += weight * standardised(exit_score if name == EXIT and exit_score is not None else values, numbers)
+            total += weight * standardised(
+                exit_score if name == EXIT and exit_score is not None else values, numbers
+            )
         return total
 
     def scores(self, ranked: RankedList) -> Floats:
@@ -74,9 +84,10 @@ class WeightedSum:
 def column(ranked: RankedList, name: str) -> Floats:
     """[candidates]: the scores of that name, rounded as those that order a list.
 
-    A candidate that an index did not return takes the lowest score of that index in the list, and 0 if no candidate has one:
-    it is then like the worst that was returned, and no worse. Where a data set says how its candidates were retrieved, it is
-    what the set says. Raises ValueError for a candidate without a stage's score.
+    A candidate that an index did not return takes the lowest score of that index in the list, and 0 if no
+    candidate has one: it is then like the worst that was returned, and no worse. Where a data set says how
+    its candidates were retrieved, it is what the set says. Raises ValueError for a candidate without a
+    stage's score.
     """
     if name in RETRIEVAL:
         said = [(candidate.retrieval or {}).get(name) for candidate in ranked.candidates]
@@ -84,11 +95,14 @@ def column(ranked: RankedList, name: str) -> Floats:
         scores = said if any(score is not None for score in said) else list(hits)
         lowest = min((score for score in scores if score is not None), default=0.0)
         return np.array(rounded(lowest if score is None else score for score in scores), np.float64)
-    return np.array(rounded(_stage_score(ranked, candidate, name) for candidate in ranked.candidates), np.float64)
+    return np.array(
+        rounded(_stage_score(ranked, candidate, name) for candidate in ranked.candidates), np.float64
+    )
 
 
 def standardised(values: Floats, question: Ints) -> Floats:
-    """[candidates]: z of each value over the candidates of its question (numbered from 0); 0 where they are all equal.
+    """[candidates]: z of each value over the candidates of its question (numbered from 0); 0 where they are
+    all equal.
 
     >>> standardised(np.array([1.0, 3.0, 7.0, 7.0]), np.array([0, 0, 1, 1])).tolist()
     [-1.0, 1.0, 0.0, 0.0]
@@ -96,7 +110,8 @@ def standardised(values: Floats, question: Ints) -> Floats:
     lists = int(question.max(initial=-1)) + 1
     lowest = np.full(lists, np.inf)
     np.minimum.at(lowest, question, values)
-    above = values - lowest[question]  # exactly 0 for all where all are equal, whatever rounding does to their mean
+    # Exactly 0 for all where all are equal, whatever rounding does to their mean.
+    above = values - lowest[question]
     size = np.maximum(np.bincount(question, minlength=lists), 1)
     off = above - (np.bincount(question, above, lists) / size)[question]
     deviation = np.sqrt(np.bincount(question, off * off, lists) / size)[question]
@@ -107,9 +122,9 @@ def standardised(values: Floats, question: Ints) -> Floats:
 def retrieval_columns(ranked: RankedList) -> dict[str, list[float | None]]:
     """Each of `RETRIEVED` → [candidates]: z of the column, over the candidates that an index returned.
 
-    None is what is not known: all of a candidate whose passage no index returned, as in a data set, and the score of an index
-    that returned none. A data set's candidate may know its own (`Candidate.retrieval`). The list is in its original order:
-    see `WeightedSum.total`.
+    None is what is not known: all of a candidate whose passage no index returned, as in a data set, and the
+    score of an index that returned none. A data set's candidate may know its own (`Candidate.retrieval`). The
+    list is in its original order: see `WeightedSum.total`.
     """
     places = [n for n, c in enumerate(ranked.candidates) if c.retrieval is None and _was_returned(c.hit)]
     part = RankedList(ranked.question, tuple(ranked.candidates[n] for n in places))
@@ -128,14 +143,21 @@ def _was_returned(hit: Hit) -> bool:
 
 
 def known_names(stages: Collection[str], indexes: Collection[str] | None = None) -> list[str]:
-    """Scores that a stage can weigh: the keys of the stages before it, and retrieval's, of the indexes that were searched.
+    """Scores that a stage can weigh: the keys of the stages before it, and retrieval's, of the indexes that
+    were searched.
 
     Raises ValueError if a stage has the name of another score.
     """
     for name in stages:
         if name in RETRIEVAL or name == EXIT:
-            raise ValueError(f"a stage before this one is named {name!r}, which names another score too; give it another name")
-    return [*stages, *(name for name in RETRIEVAL if name not in INDEXES or indexes is None or name in indexes)]
+            raise ValueError(
+                f"a stage before this one is named {name!r}, which names another score too; give it another "
+                "name"
+            )
+    return [
+        *stages,
+        *(name for name in RETRIEVAL if name not in INDEXES or indexes is None or name in indexes),
+    ]
 
 
 def _stage_score(ranked: RankedList, candidate: Candidate, name: str) -> float:
@@ -143,6 +165,7 @@ def _stage_score(ranked: RankedList, candidate: Candidate, name: str) -> float:
         if score.stage == name:
             return score.score
     raise ValueError(
-        f"candidate {candidate.candidate_id} of question {ranked.question.question_id} has no score {name!r}; "
+        f"candidate {candidate.candidate_id} of question {ranked.question.question_id} has no score "
+        f"{name!r}; "
         f"it has {', '.join([score.stage for score in candidate.stages] + [*RETRIEVAL])}"
     )

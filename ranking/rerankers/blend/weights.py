@@ -1,8 +1,8 @@
-"""Weights of a stage: those of its settings, or of a file that says what they were fitted on; refused if they do not fit the
-plan.
+"""Weights of a stage: those of its settings, or of a file that says what they were fitted on; refused if they
+do not fit the plan.
 
-A file of weights is small JSON. It names the reranker and the model of each stage whose scores it weighs: with another one
-the scores mean something else, and the weights nothing.
+A file of weights is small JSON. It names the reranker and the model of each stage whose scores it weighs:
+with another one the scores mean something else, and the weights nothing.
 """
 
 from __future__ import annotations
@@ -49,14 +49,17 @@ class Fit(Section):
 
     weights: WeightTable
     questions: int = Field(ge=1, description="with a correct candidate in their list")
-    without_answer: int = Field(ge=0, description="questions whose list holds no correct candidate: nothing to learn from")
+    without_answer: int = Field(
+        ge=0, description="questions whose list holds no correct candidate: nothing to learn from"
+    )
     candidates: int
     penalty: float
     folds: int
     alone: dict[str, dict[str, Interval]]
     """Name of a score → metric → its value when that score alone orders the lists."""
     blend: dict[str, Interval]
-    """Metric → its value when weights order the lists that were fitted without their questions (cross-validation)."""
+    """Metric → its value when weights order the lists that were fitted without their questions
+    (cross-validation)."""
     best: str
     """Of the scores, the one with the highest MRR."""
     gain: dict[str, Interval]
@@ -89,7 +92,8 @@ class WeightsFile(Section):
         revision: str,
         exit_of: str | None = None,
     ) -> WeightsFile:
-        """From the plan's key → reranker, and key → digest of its model. `exit_of`: key of the stage whose exits are pruned."""
+        """From the plan's key → reranker, and key → digest of its model. `exit_of`: key of the stage whose
+        exits are pruned."""
         keys = {name: exit_of if name == EXIT else name for fit in fits for name in fit.weights}
         stages = {
             name: FittedStage(reranker=rerankers[key], model=models[key])
@@ -118,10 +122,11 @@ class WeightsFile(Section):
 
 
 def load_weights(resources: Resources, exits: bool = False) -> list[Mapping[str, float]]:
-    """The tables of weights of a stage: none if it has none, one, or with `exits` perhaps one for each exit but the last.
+    """The tables of weights of a stage: none if it has none, one, or with `exits` perhaps one for each exit
+    but the last.
 
-    Raises ValueError if a score is named that no stage before gives, an index is not searched, or the weights were fitted
-    for another plan.
+    Raises ValueError if a score is named that no stage before gives, an index is not searched, or the weights
+    were fitted for another plan.
     """
     settings = resources.stage(WeighedStage)
     if settings.weights_file is not None:
@@ -141,7 +146,10 @@ def load_weights(resources: Resources, exits: bool = False) -> list[Mapping[str,
         itself = StageBefore(settings.key, settings.reranker, resources.model_digest)
         _check_plan(content, before | ({EXIT: itself} if exits else {}), where)
         if len(tables) > 1 and not exits:
-            raise ValueError(f"{where} has weights for {len(tables)} exits; {settings.reranker} takes one table")
+            raise ValueError(
+                f"{where} has weights for {len(tables)} exits; {settings.reranker} takes one table"
+            )
+
     return tables
 
 
@@ -151,7 +159,9 @@ def _check_names(table: Mapping[str, float], known: list[str], where: str, exits
             if name in RETRIEVAL:
                 raise ValueError(f"{where}: {name}: the job does not search this index (retrieve.sources)")
             here = ", ".join([*([EXIT] if exits else []), *known])
-            raise ValueError(f"{where}: no stage before this one gives the score {name!r}; known here: {here}")
+            raise ValueError(
+                f"{where}: no stage before this one gives the score {name!r}; known here: {here}"
+            )
     if exits and not table.get(EXIT):
         raise ValueError(f"{where}: the exits' scores have no weight; name it too: {EXIT} = 1.0")
 
@@ -160,14 +170,19 @@ def _check_plan(content: WeightsFile, stages: Mapping[str, StageBefore], where: 
     for key in {name for fit in content.fits for name in fit.weights} - set(RETRIEVAL):
         fitted, stage = content.stages.get(key), stages[key]
         if fitted is None:
-            raise ValueError(f"{where} does not say for which stage {key!r} its weights were fitted; fit them again")
+            raise ValueError(
+                f"{where} does not say for which stage {key!r} its weights were fitted; fit them again"
+            )
         if fitted.reranker != stage.reranker:
             raise ValueError(
-                f"{where} was fitted for another plan: {key} was a stage of {fitted.reranker}, and is one of {stage.reranker}; "
+                f"{where} was fitted for another plan: {key} was a stage of {fitted.reranker}, and is one "
+                f"of {stage.reranker}; "
                 "fit the weights again"
             )
+
         if stage.model is not None and fitted.model != stage.model:
             raise ValueError(
-                f"{where} was fitted for another plan: {key} had the model {fitted.model}, and has {stage.model}; "
+                f"{where} was fitted for another plan: {key} had the model {fitted.model}, and has "
+                f"{stage.model}; "
                 "fit the weights again"
             )

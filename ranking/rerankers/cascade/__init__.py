@@ -16,18 +16,23 @@ class CascadeStage(ContextStage):
 
     drop: list[Annotated[float, Field(ge=0, lt=1)]] = Field(
         [],
-        description="share of the candidates dropped at each exit but the last: one number for all, or one per exit; "
+        description="share of the candidates dropped at each exit but the last: one number for all, or one "
+        "per exit; "
         "nothing is dropped if empty",
     )
 
 
 class ExitStage(CascadeStage, WeighedStage):
-    """The same, where candidates leave by their score at the exit together with scores that are known before."""
+    """The same, where candidates leave by their score at the exit together with scores that are known
+    before."""
 
     @model_validator(mode="after")
     def _weights_decide(self) -> Self:
         if (self.weights is not None or self.weights_file is not None) and not any(self.drop):
-            raise ValueError("weights decide who leaves at the exits, and nothing is dropped there; give `drop`, or no weights")
+            raise ValueError(
+                "weights decide who leaves at the exits, and nothing is dropped there; give `drop`, or no "
+                "weights"
+            )
         return self
 
 

@@ -1,7 +1,9 @@
-"""The Cascade Transformer (Soldaini & Moschitti, ACL 2020) as a reranker: at each exit the worst candidates leave (§4.3.2).
+"""The Cascade Transformer (Soldaini & Moschitti, ACL 2020) as a reranker: at each exit the worst candidates
+leave (§4.3.2).
 
-Reads sentences, writes sentences. `Cascade` scores many questions at once: after each exit the rows of the dropped candidates
-are taken out, and the next layers run over what remains. The model is in `cascade_model.py`.
+Reads sentences, writes sentences. `Cascade` scores many questions at once: after each exit the rows of the
+dropped candidates are taken out, and the next layers run over what remains. The model is in
+`cascade_model.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ GROUP_TOKENS = 1 << 18  # of the lists in flight: 0.4 GB of encodings of 384 num
 
 
 class Cascade:
-    """Score = the last classifier's, a logit. Candidates that were dropped at an exit before left with that exit's score."""
+    """Score = the last classifier's, a logit. Candidates that were dropped at an exit before left with that
+    exit's score."""
 
     name: ClassVar[str] = "cascade"
     reads: ClassVar[Unit] = "sentence"
@@ -48,9 +51,9 @@ class Cascade:
         device: str | None = None,
         weights: Sequence[Mapping[str, float]] = (),
     ) -> None:
-        """`drops`: α at each exit but the last; none = 0 everywhere. `device`: where it runs; the model's if None.
-        `weights`: of the sum by which candidates leave, one table for all exits or one for each but the last; the exit's score
-        alone decides if there is none.
+        """`drops`: α at each exit but the last; none = 0 everywhere. `device`: where it runs; the model's if
+        None. `weights`: of the sum by which candidates leave, one table for all exits or one for each but the
+        last; the exit's score alone decides if there is none.
 
         Raises ValueError if the drops or the weights do not fit the exits.
         """
@@ -92,17 +95,27 @@ class Cascade:
         exits = passed.exits[dropped]
         scores = passed.scores[dropped, exits - 1]
         first_to_leave = np.lexsort((-dropped, np.array(rounded(scores)), exits)).tolist()
-        left = tuple(left_at(ranked.candidates[dropped[n]], scores[n], self.name, int(exits[n])) for n in first_to_leave)
-        return replace(order_by(survivors, passed.scores[kept, -1], self.name, last if last > 1 else None), left=left)
+        left = tuple(
+            left_at(ranked.candidates[dropped[n]], scores[n], self.name, int(exits[n]))
+            for n in first_to_leave
+        )
+
+        return replace(
+            order_by(survivors, passed.scores[kept, -1], self.name, last if last > 1 else None), left=left
+        )
 
     def exit_scores(self, lists: Sequence[RankedList]) -> list[ExitRows]:
         """Every candidate's score at every exit, without dropping: what `replay.replay` reads."""
         scored = self._scored(lists, (0.0,) * len(self.drops))
         columns = (self.prior.columns(ranked) if self.prior else None for ranked in lists)
-        return [ExitRows(passed.scores, passed.tokens, known) for passed, known in zip(scored, columns, strict=True)]
+        return [
+            ExitRows(passed.scores, passed.tokens, known)
+            for passed, known in zip(scored, columns, strict=True)
+        ]
 
     def costs(self) -> Counter[str]:
-        """Costs since the last call: candidates, tokens, tokens cut, layers × each of the first two, milliseconds.
+        """Costs since the last call: candidates, tokens, tokens cut, layers × each of the first two,
+        milliseconds.
 
         `full_layer_…` is what the monolithic model of the same depth would have spent.
         """
@@ -110,7 +123,8 @@ class Cascade:
         return spent
 
     def _scored(self, lists: Sequence[RankedList], drops: Sequence[float]) -> Iterator[_Passed]:
-        """For each list its scores at each exit. Raises ScoreNotFinite if one is NaN or infinite, at whichever exit."""
+        """For each list its scores at each exit. Raises ScoreNotFinite if one is NaN or infinite, at
+        whichever exit."""
         began = time.perf_counter()
         for of_group in in_turns(self._works(lists, drops), IN_FLIGHT[self._device.type]):
             self._costs["milliseconds"] += round(1000 * (time.perf_counter() - began))
@@ -120,7 +134,8 @@ class Cascade:
             began = time.perf_counter()
 
     def _works(self, lists: Sequence[RankedList], drops: Sequence[float]) -> Iterator[_Work]:
-        """Scores of groups of lists. Some thousand candidates are tokenised at a time: on a card, while it computes others."""
+        """Scores of groups of lists. Some thousand candidates are tokenised at a time: on a card, while it
+        computes others."""
         for some in _whole_lists(lists):
             texts = self._model.reading.tuples(some)
             pairs = self._tokeniser.pairs(texts, self._model.reading.turns)
@@ -131,14 +146,17 @@ class Cascade:
                 yield self._group(pairs, some[group.lists], group, drops)
 
     @torch.inference_mode()
-    def _group(self, pairs: Pairs, lists: Sequence[RankedList], group: _Group, drops: Sequence[float]) -> _Work:
+    def _group(
+        self, pairs: Pairs, lists: Sequence[RankedList], group: _Group, drops: Sequence[float]
+    ) -> _Work:
         """The scores of whole lists in flight together."""
         numbers, question = np.arange(*group.rows), np.repeat(np.arange(len(group.sizes)), group.sizes)
         known = np.concatenate([self.prior.columns(ranked) for ranked in lists]) if self.prior else None
         scores, exits = np.zeros((len(numbers), len(self.exits))), np.zeros(len(numbers), np.int64)
 
         # All candidates before the first layer.
-        remaining = np.argsort(-pairs.lengths[numbers], kind="stable")  # candidates not dropped so far, the longest first
+        # Candidates not dropped so far, the longest first.
+        remaining = np.argsort(-pairs.lengths[numbers], kind="stable")
         tokens = pairs.pack(numbers[remaining]).to(self._device)
         hidden, depth = self._model.encoder.embed(tokens), 0
         self._costs["candidates"] += len(remaining)
@@ -171,23 +189,31 @@ class Cascade:
                 hidden, remaining = hidden[rows], remaining[stay]
 
         edges = np.cumsum(group.sizes)[:-1]
-        of_lists = zip(*(np.split(column, edges) for column in (scores, exits, pairs.lengths[numbers])), strict=True)
+        of_lists = zip(
+            *(np.split(column, edges) for column in (scores, exits, pairs.lengths[numbers])), strict=True
+        )
         return [(ranked, _Passed(*columns)) for ranked, columns in zip(lists, of_lists, strict=True)]
 
 
-def exit_settings(resources: Resources, exits: int) -> tuple[Sequence[float], str, Sequence[Mapping[str, float]]]:
-    """(drops, device, weights) of a stage whose model has `exits` exits but the last. Raises ValueError as `load_weights`."""
+def exit_settings(
+    resources: Resources, exits: int
+) -> tuple[Sequence[float], str, Sequence[Mapping[str, float]]]:
+    """(drops, device, weights) of a stage whose model has `exits` exits but the last. Raises ValueError as
+    `load_weights`."""
     stage = resources.stage(ExitStage)
     return alpha_per_exit(stage.drop, exits), resources.device, load_weights(resources, exits=True)
 
 
 def alpha_per_exit(drop: Sequence[float], exits: int) -> Sequence[float]:
-    """The α of each exit but the last, of which there are `exits`; a single α in `drop` holds for all of them.
+    """The α of each exit but the last, of which there are `exits`; a single α in `drop` holds for all of
+    them.
 
     Raises ValueError if candidates would have to leave a model that has no exit but the last.
     """
     if not exits and any(drop):
-        raise ValueError(f"`drop` = {list(drop)}, and the model has no exit where candidates could leave; leave `drop` out")
+        raise ValueError(
+            f"`drop` = {list(drop)}, and the model has no exit where candidates could leave; leave `drop` out"
+        )
     return tuple(drop) * exits if len(drop) == 1 else drop
 
 
@@ -200,8 +226,9 @@ def fit_prior(
     *,
     options: FitOptions = USUAL_FIT,
 ) -> list[Fit]:
-    """Weights for each exit but the last, of the exit's score and the known scores `names`: the model scores all candidates
-    of the lists that it would read at all its exits, and they leave as `drop`, α at each or one for all, says.
+    """Weights for each exit but the last, of the exit's score and the known scores `names`: the model scores
+    all candidates of the lists that it would read at all its exits, and they leave as `drop`, α at each or
+    one for all, says.
 
     Raises ValueError as `fit_exits`, ScoreNotFinite as the model.
     """
@@ -211,8 +238,8 @@ def fit_prior(
 
 
 def survivors(question: Numbers, scores: Floats, order: Numbers, alpha: float) -> npt.NDArray[np.bool_]:
-    """Mask [candidates]: True = survives this exit. Drops the ⌊α·k⌋ lowest-scored of each question's k candidates (§4.3.2);
-    among ties the one later in `order` goes first."""
+    """Mask [candidates]: True = survives this exit. Drops the ⌊α·k⌋ lowest-scored of each question's k
+    candidates (§4.3.2); among ties the one later in `order` goes first."""
     best_first = np.lexsort((order, -np.array(rounded(scores), np.float64), question))
     _, number, k = np.unique(question, return_inverse=True, return_counts=True)
     starts = np.cumsum(k) - k
@@ -245,7 +272,8 @@ class _Group(NamedTuple):
 
 
 def _whole_lists(lists: Sequence[RankedList]) -> Iterator[Sequence[RankedList]]:
-    """Neighbouring lists of TOKENISED candidates together, or a few more; fewer at first, so that a card begins early."""
+    """Neighbouring lists of TOKENISED candidates together, or a few more; fewer at first, so that a card
+    begins early."""
     first = size = 0
     least = TOKENISED // 8
     for n, ranked in enumerate(lists, 1):

@@ -1,13 +1,16 @@
-"""The model of the Cascade Transformer (Soldaini & Moschitti, ACL 2020): one encoder, a classifier at several depths.
+"""The model of the Cascade Transformer (Soldaini & Moschitti, ACL 2020): one encoder, a classifier at several
+depths.
 
-`CascadeModel` is §4.3: partial classifiers C_ρ(i) over the mean of a depth's encodings. With a single exit it is the
-monolithic cross-encoder (§4.1, TANDA). Inference is in `cascade.py`. Sections and equations are the paper's.
+`CascadeModel` is §4.3: partial classifiers C_ρ(i) over the mean of a depth's encodings. With a single exit it
+is the monolithic cross-encoder (§4.1, TANDA). Inference is in `cascade.py`. Sections and equations are the
+paper's.
 
-Our choices. All encodings count in the mean, as the text of §4.3 has it; its formula leaves out h_0; which mean, or the first
-token's encoding instead, is a setting (`ranking/context.py`), as is what is read beside the sentence. A classifier has
-two hidden layers with tanh and one that gives the score: §5.2's "3-layers feed-forward modules". It gives one number, and
-its cross-entropy is the binary one. At inference it runs in float64: a score does not depend on the rest of the batch, and a
-survivor has exactly the score that it would have had without any dropping.
+Our choices. All encodings count in the mean, as the text of §4.3 has it; its formula leaves out h_0; which
+mean, or the first token's encoding instead, is a setting (`ranking/context.py`), as is what is read beside
+the sentence. A classifier has two hidden layers with tanh and one that gives the score: §5.2's "3-layers
+feed-forward modules". It gives one number, and its cross-entropy is the binary one. At inference it runs in
+float64: a score does not depend on the rest of the batch, and a survivor has exactly the score that it would
+have had without any dropping.
 """
 
 from __future__ import annotations
@@ -33,23 +36,32 @@ from answermill.ranking.transformer.classifier import (
 )
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Packed, Tokeniser
-from answermill.ranking.transformer.transformer_checkpoint import FULL, StoredForm, load_transformer, save_transformer
+from answermill.ranking.transformer.transformer_checkpoint import (
+    FULL,
+    StoredForm,
+    load_transformer,
+    save_transformer,
+)
 
 SENTENCE = Reading()
-"""Reading of a cross-encoder unless its checkpoint says otherwise: the sentence alone, by the mean of all tokens."""
+"""Reading of a cross-encoder unless its checkpoint says otherwise: the sentence alone, by the mean of all
+tokens."""
 
 
 class CascadeModel(nn.Module):
-    """An encoder and its partial classifiers, one after layer ρ(i) for each of `exits`; the last one after its last layer."""
+    """An encoder and its partial classifiers, one after layer ρ(i) for each of `exits`; the last one after
+    its last layer."""
 
     def __init__(self, encoder: LayeredEncoder, exits: Sequence[int], head: HeadName = "classifier") -> None:
-        """`head`: of the last exit. Raises ValueError where the exits do not increase or do not end at the encoder's depth."""
+        """`head`: of the last exit. Raises ValueError where the exits do not increase or do not end at the
+        encoder's depth."""
         super().__init__()
         self.exits = tuple(exits)
         check(self.exits, [0.0] * (len(self.exits) - 1))
         if self.exits[-1] != encoder.shape.layers:
             raise ValueError(
-                f"the last exit is after layer {self.exits[-1]}, but the encoder has {encoder.shape.layers} layers"
+                f"the last exit is after layer {self.exits[-1]}, but the encoder has {encoder.shape.layers} "
+                "layers"
             )
         self.encoder = encoder
         self.reading = SENTENCE
@@ -65,7 +77,8 @@ class CascadeModel(nn.Module):
         return self.exits[-1]
 
     def forward(self, tokens: Packed, exit: int, stop: bool = False) -> Tensor:
-        """Scores [texts] at an exit, counted from 0. `stop`: no gradient below the exit before (an ablation of §4.3.1)."""
+        """Scores [texts] at an exit, counted from 0. `stop`: no gradient below the exit before (an ablation
+        of §4.3.1)."""
         return self.classify(self._encoded(tokens, exit, stop), tokens, exit)
 
     def outputs(self, tokens: Packed, exit: int, stop: bool = False) -> list[Tensor]:
@@ -98,7 +111,9 @@ class CascadeModel(nn.Module):
 
     def logits(self, hidden: Tensor, tokens: Packed, exit: int) -> list[Tensor]:
         """Encodings of `run` at an exit [n, d] → logits of each classifier there, one per text [texts]."""
-        return [classified(cast(ClassifierHead, self.classifiers[exit]), hidden, tokens, self.reading.pooling)]
+        return [
+            classified(cast(ClassifierHead, self.classifiers[exit]), hidden, tokens, self.reading.pooling)
+        ]
 
     def classify(self, hidden: Tensor, tokens: Packed, exit: int) -> Tensor:
         """Encodings of `run` at an exit [n, d] → scores [texts]."""
@@ -140,9 +155,12 @@ def save(
     tokeniser: Tokeniser,
     stored: StoredForm = FULL,
 ) -> None:
-    """Write the model folder of `name`: 'cascade', or 'pointwise' with a single exit. See `save_transformer`."""
+    """Write the model folder of `name`: 'cascade', or 'pointwise' with a single exit. See
+    `save_transformer`."""
     head = head_name(cast(ClassifierHead, model.classifiers[-1]))
-    details = {"exits": model.exits, **model.reading.details(SENTENCE)} | ({} if head == "classifier" else {"head": head})
+    details = {"exits": model.exits, **model.reading.details(SENTENCE)} | (
+        {} if head == "classifier" else {"head": head}
+    )
     save_transformer(folder, name, details, model, tokeniser, stored=stored)
 
 
@@ -157,8 +175,8 @@ def load_cascade(folder: Path, source: Callable[[str], Path] = Path) -> tuple[Ca
 
 
 def load(folder: Path, name: str, source: Callable[[str], Path] = Path) -> tuple[CascadeModel, Tokeniser]:
-    """The model and tokeniser that `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format
-    or model."""
+    """The model and tokeniser that `save` wrote. Raises ValueError where the folder is incomplete, broken, or
+    of another format or model."""
     return load_transformer(folder, name, _build, source)
 
 

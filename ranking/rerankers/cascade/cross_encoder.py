@@ -1,13 +1,14 @@
-"""Export: a checkpoint of `pointwise`, or of `cascade` up to one of its exits, becomes a folder that sentence-transformers
-loads as a cross-encoder, without code of ours.
+"""Export: a checkpoint of `pointwise`, or of `cascade` up to one of its exits, becomes a folder that
+sentence-transformers loads as a cross-encoder, without code of ours.
 
-The encoder takes Hugging Face's names back; the mean over all tokens, the layers of the head and the one that gives the
-score are modules of sentence-transformers. `CrossEncoder(folder).predict(pairs)` gives our scores, logits, but for the last
-digits: it pads, and works in fp32. It cuts a pair that is too long where we do, without counting, and it drops no candidate.
+The encoder takes Hugging Face's names back; the mean over all tokens, the layers of the head and the one that
+gives the score are modules of sentence-transformers. `CrossEncoder(folder).predict(pairs)` gives our scores,
+logits, but for the last digits: it pads, and works in fp32. It cuts a pair that is too long where we do,
+without counting, and it drops no candidate.
 
-Of a checkpoint that reads more than the sentence, a candidate is its parts with the tokenizer's separator between, as one text
-(`Exported.candidate`); pairs of them that fit have our scores, and longer ones are cut elsewhere. None of those modules
-computes a mean of the candidate's own tokens: it is refused.
+Of a checkpoint that reads more than the sentence, a candidate is its parts with the tokenizer's separator
+between, as one text (`Exported.candidate`); pairs of them that fit have our scores, and longer ones are cut
+elsewhere. None of those modules computes a mean of the candidate's own tokens: it is refused.
 """
 
 from __future__ import annotations
@@ -44,26 +45,32 @@ class Exported(NamedTuple):
     tokens: int
     """The most of a pair."""
     candidate: str
-    """A candidate's text, with the names of its parts in their places: '{sentence}', or '{sentence}[SEP]{title}'."""
+    """A candidate's text, with the names of its parts in their places: '{sentence}', or
+    '{sentence}[SEP]{title}'."""
 
 
-def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callable[[str], Path] = Path) -> Exported:
+def export(
+    checkpoint: Path, out: Path, exit: int | None = None, source: Callable[[str], Path] = Path
+) -> Exported:
     """Write the folder; `exit`, counted from 1, is where a cascade ends, None = its last.
 
-    Raises ValueError where there is no checkpoint of the kind, no such exit or no such pooling there; FileExistsError where
-    `out` has files; ModelMissing where the transformer that has the checkpoint's words cannot be had.
+    Raises ValueError where there is no checkpoint of the kind, no such exit or no such pooling there;
+    FileExistsError where `out` has files; ModelMissing where the transformer that has the checkpoint's words
+    cannot be had.
     """
     model, tokeniser = load(checkpoint, _model_of(checkpoint), source)
     exit = len(model.exits) if exit is None else exit
     if not 1 <= exit <= len(model.exits):
         raise ValueError(
-            f"exit {exit}: {checkpoint} has {len(model.exits)}, after layers {', '.join(map(str, model.exits))}; "
+            f"exit {exit}: {checkpoint} has {len(model.exits)}, after layers "
+            f"{', '.join(map(str, model.exits))}; "
             f"give 1 to {len(model.exits)}"
         )
 
     if model.reading.pooling == "candidate":
         raise ValueError(
-            f"{checkpoint} reads the mean of the candidate's own tokens (pooling = 'candidate'), which sentence-transformers' "
+            f"{checkpoint} reads the mean of the candidate's own tokens (pooling = 'candidate'), which "
+            "sentence-transformers' "
             "modules do not compute; train it with 'first' or 'mean'"
         )
     if out.exists() and any(out.iterdir()):
@@ -71,14 +78,20 @@ def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callabl
 
     # The exported folder appears complete or not at all.
     layers = model.exits[exit - 1]
-    with tempfile.TemporaryDirectory() as folder:  # loaded weights are a map of their file, which must not be written over
+    # Loaded weights are a map of their file, which must not be written over.
+    with tempfile.TemporaryDirectory() as folder:
         model.encoder.save(Path(folder), layers)
         _tokenizer(tokeniser, model).save_pretrained(folder)
         modules = [
             Transformer(folder, config_kwargs=_NO_CODE, model_kwargs=_NO_CODE, processor_kwargs=_NO_CODE),
-            *_head(cast(ClassifierHead, model.classifiers[exit - 1]), "cls" if model.reading.pooling == "first" else "mean"),
+            *_head(
+                cast(ClassifierHead, model.classifiers[exit - 1]),
+                "cls" if model.reading.pooling == "first" else "mean",
+            ),
         ]
-        exported = CrossEncoder(modules=modules, device="cpu", activation_fn=nn.Identity(), trust_remote_code=False)
+        exported = CrossEncoder(
+            modules=modules, device="cpu", activation_fn=nn.Identity(), trust_remote_code=False
+        )
 
         unfinished = out.with_name(f".{out.name}.tmp")
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -94,13 +107,22 @@ def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callabl
 def _head(classifier: ClassifierHead, pooling: Literal["cls", "mean"]) -> list[nn.Module]:
     """The pooling, then the classifier; a cross-encoder reads its score under the name 'scores'."""
     width = classifier.first.in_features
-    activation: nn.Module = nn.GELU() if isinstance(classifier, FirstToken) and classifier.activation == "gelu" else nn.Tanh()
-    hidden = [classifier.first] if isinstance(classifier, FirstToken) else [classifier.first, classifier.second]
+    activation: nn.Module = (
+        nn.GELU() if isinstance(classifier, FirstToken) and classifier.activation == "gelu" else nn.Tanh()
+    )
+    hidden = (
+        [classifier.first] if isinstance(classifier, FirstToken) else [classifier.first, classifier.second]
+    )
     modules: list[nn.Module] = [Pooling(width, pooling)]
-    for linear, function, name in [*((each, activation, None) for each in hidden), (classifier.score, nn.Identity(), "scores")]:
+
+    for linear, function, name in [
+        *((each, activation, None) for each in hidden),
+        (classifier.score, nn.Identity(), "scores"),
+    ]:
         dense = Dense(width, linear.out_features, activation_function=function, module_output_name=name)
         dense.linear.load_state_dict(linear.state_dict())
         modules.append(dense)
+
     return modules
 
 
@@ -109,12 +131,19 @@ def _tokenizer(tokeniser: Tokeniser, model: CascadeModel) -> PreTrainedTokenizer
     tokenizer = Tokenizer.from_file(str(tokeniser.path))
     padding = next((token for token in _PADDING if tokenizer.token_to_id(token) is not None), None)
     if padding is None:
-        raise ValueError(f"{tokeniser.path}: no token to pad with, {' or '.join(_PADDING)}; its texts cannot be put in a batch")
+        raise ValueError(
+            f"{tokeniser.path}: no token to pad with, {' or '.join(_PADDING)}; its texts cannot be put in a "
+            "batch"
+        )
+
     tokenizer.no_truncation()
     tokenizer.no_padding()
     inputs = ["input_ids", "attention_mask"] + (["token_type_ids"] if model.encoder.shape.types > 1 else [])
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=tokenizer, pad_token=padding, model_max_length=tokeniser.limit, model_input_names=inputs
+        tokenizer_object=tokenizer,
+        pad_token=padding,
+        model_max_length=tokeniser.limit,
+        model_input_names=inputs,
     )
 
 

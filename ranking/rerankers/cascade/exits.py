@@ -1,7 +1,8 @@
 """Every exit's score for every candidate of a dev set, from one pass of a cascade that drops nothing.
 
-A candidate's score at an exit does not depend on who else is there, so this table knows all that any drop schedule would see:
-`replay.py` tries schedules out on it, `guarantee.py` tests them, and neither needs the model again.
+A candidate's score at an exit does not depend on who else is there, so this table knows all that any drop
+schedule would see: `replay.py` tries schedules out on it, `guarantee.py` tests them, and neither needs the
+model again.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class ExitModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExitScores:
-    """Every candidate of a dev set with its score at every exit: flat arrays, a question's candidates one after the other."""
+    """Every candidate of a dev set with its score at every exit: flat arrays, a question's candidates one
+    after the other."""
 
     exits: tuple[int, ...]
     depth: int
@@ -78,15 +80,25 @@ class ExitScores:
             raise ValueError(f"exits = {list(self.exits)} go beyond the model's {self.depth} layers")
 
         n = len(self.question)
-        if {len(self.label), len(self.position), len(self.tokens)} != {n} or self.scores.shape != (n, len(self.exits)):
-            raise ValueError(f"scores of shape {self.scores.shape} for {n} candidates and {len(self.exits)} exits")
-        if self.prior is not None and (self.columns is None or self.columns.shape != (n, len(self.prior.sums[0].names))):
+        if {len(self.label), len(self.position), len(self.tokens)} != {n} or self.scores.shape != (
+            n,
+            len(self.exits),
+        ):
             raise ValueError(
-                f"a prior of {', '.join(self.prior.sums[0].names)}, and columns that are not those of {n} candidates"
+                f"scores of shape {self.scores.shape} for {n} candidates and {len(self.exits)} exits"
+            )
+
+        if self.prior is not None and (
+            self.columns is None or self.columns.shape != (n, len(self.prior.sums[0].names))
+        ):
+            raise ValueError(
+                f"a prior of {', '.join(self.prior.sums[0].names)}, and columns that are not those of {n} "
+                "candidates"
             )
 
         if (np.diff(self.question) < 0).any():
             raise ValueError("the candidates of a question must stand together, questions in ascending order")
+
         if not np.isfinite(self.scores).all():
             row, column = np.argwhere(~np.isfinite(self.scores))[0]
             where = f"candidate {self.position[row]} of question {self.question_ids[self.question[row]]}"
@@ -103,12 +115,14 @@ class ExitScores:
         *,
         prior: Prior | None = None,
     ) -> ExitScores:
-        """From labels and rows per question, both in the order of the question's list; `prior` is the model's."""
+        """From labels and rows per question, both in the order of the question's list; `prior` is the
+        model's."""
         counts = [len(question) for question in labels]
         for name, count, row in zip(question_ids, counts, rows, strict=True):
             if row.scores.shape != (count, len(exits)) or len(row.tokens) != count:
                 raise ValueError(
-                    f"question {name}: scores of shape {row.scores.shape} for {count} candidates, {len(exits)} exits"
+                    f"question {name}: scores of shape {row.scores.shape} for {count} candidates, "
+                    f"{len(exits)} exits"
                 )
 
         scores = np.concatenate([np.empty((0, len(exits))), *(row.scores for row in rows)])
@@ -122,12 +136,15 @@ class ExitScores:
             np.concatenate([np.empty(0, np.int64), *(row.tokens for row in rows)]).astype(np.int64),
             np.array(rounded(scores.ravel()), np.float64).reshape(scores.shape),
             prior,
-            np.concatenate([row.columns for row in rows if row.columns is not None]) if prior and rows else None,
+            np.concatenate([row.columns for row in rows if row.columns is not None])
+            if prior and rows
+            else None,
         )
 
     def pick(self, keep: Bools) -> ExitScores:
         """The questions where `keep` [questions] holds, numbered anew."""
         here = keep[self.question]
+
         return ExitScores(
             self.exits,
             self.depth,
@@ -142,7 +159,8 @@ class ExitScores:
         )
 
     def halves(self, seed: int = 0) -> tuple[ExitScores, ExitScores]:
-        """Two sets of questions, about as large; a hash of its id and the seed decides where a question goes."""
+        """Two sets of questions, about as large; a hash of its id and the seed decides where a question
+        goes."""
         digests = (hashlib.sha256(f"{seed}:{name}".encode()).digest() for name in self.question_ids)
         first = np.array([digest[0] < 128 for digest in digests], np.bool_)
         return self.pick(first), self.pick(~first)

@@ -1,22 +1,24 @@
 """The cheapest drop schedule that seldom loses every correct candidate, with a finite-sample guarantee.
 
-Learn then Test (Angelopoulos, Bates, Candès, Jordan and Lei, arXiv:2110.01052, 2021) in the form of Pareto testing
-(Laufer-Goldshtein, Fisch, Barzilay and Jaakkola, ICLR 2023). The risk of a schedule is the probability that an answerable
-question loses every correct candidate on the way. A hash of its id puts a question into one of two halves. On the first
-half the schedules are lined up, from the safest to the cheapest. On the second they are tested in that order, each against
-"its risk is above δ", until one is not rejected at level ε; the last rejected one, the cheapest, is taken. Since the
-order was fixed before the second half was looked at, and the first failure ends the tests, all of them together err with
-probability ε at the most.
+Learn then Test (Angelopoulos, Bates, Candès, Jordan and Lei, arXiv:2110.01052, 2021) in the form of Pareto
+testing (Laufer-Goldshtein, Fisch, Barzilay and Jaakkola, ICLR 2023). The risk of a schedule is the
+probability that an answerable question loses every correct candidate on the way. A hash of its id puts a
+question into one of two halves. On the first half the schedules are lined up, from the safest to the
+cheapest. On the second they are tested in that order, each against "its risk is above δ", until one is not
+rejected at level ε; the last rejected one, the cheapest, is taken. Since the order was fixed before the
+second half was looked at, and the first failure ends the tests, all of them together err with probability ε
+at the most.
 
-What holds: with probability 1 - ε over the second half, the risk of the schedule that is returned is at most δ, for
-whatever number of schedules, model and distribution. It needs questions that are independent draws of the kind to come,
-and a second half that has decided nothing else; a checkpoint that was picked by its score on it has seen it already. What
-does not: nothing is promised for another kind of questions or longer lists, for a single question, or about the rank of
-the correct candidates that stay.
+What holds: with probability 1 - ε over the second half, the risk of the schedule that is returned is at most
+δ, for whatever number of schedules, model and distribution. It needs questions that are independent draws of
+the kind to come, and a second half that has decided nothing else; a checkpoint that was picked by its score
+on it has seen it already. What does not: nothing is promised for another kind of questions or longer lists,
+for a single question, or about the rank of the correct candidates that stay.
 
-Departs from Pareto testing in one thing: before the front (cost against loss) come milder and milder forms of its safest
-member. On a small dev set that member has lost nothing by luck; if it fails, something between it and dropping nothing at
-all may still pass. The order is still the first half's alone, so the guarantee is untouched.
+Departs from Pareto testing in one thing: before the front (cost against loss) come milder and milder forms of
+its safest member. On a small dev set that member has lost nothing by luck; if it fails, something between it
+and dropping nothing at all may still pass. The order is still the first half's alone, so the guarantee is
+untouched.
 """
 
 from __future__ import annotations
@@ -64,14 +66,17 @@ class Guaranteed:
             why = f"{self.questions} answerable questions are held back and {needed} needed"
         else:
             why = f"the safest schedule that drops something failed on {self.questions} held-back questions"
-        return f"no schedule could be shown to have {bound} with confidence {1 - self.epsilon:g}: {why}; nothing is dropped"
+        return (
+            f"no schedule could be shown to have {bound} with confidence {1 - self.epsilon:g}: {why}; "
+            "nothing is dropped"
+        )
 
 
 def guarantee(
     table: ExitScores, schedules: Sequence[Schedule], delta: float = 0.05, epsilon: float = 0.1, seed: int = 0
 ) -> Guaranteed:
-    """The schedule of least cost whose risk is at most `delta`, with confidence 1 - `epsilon`; the one that drops nothing where
-    none can be shown to be so. `seed` is of the halves.
+    """The schedule of least cost whose risk is at most `delta`, with confidence 1 - `epsilon`; the one that
+    drops nothing where none can be shown to be so. `seed` is of the halves.
 
     Raises ValueError where `delta` or `epsilon` is not between 0 and 1.
     """
@@ -99,24 +104,28 @@ def guarantee(
 
 
 def line_up(replayed: Replayed) -> list[Schedule]:
-    """The Pareto front of cost and loss from the safest to the cheapest, and before it milder forms of its safest: no share
-    higher, one lower, and each time the cheapest such."""
+    """The Pareto front of cost and loss from the safest to the cheapest, and before it milder forms of its
+    safest: no share higher, one lower, and each time the cheapest such."""
     front = [replayed.schedules[i] for i in reversed(replayed.front(-replayed.loss))]
     cost = dict(zip(replayed.schedules, replayed.cost, strict=True))
     milder = front[:1]
-    while below := [s for s in cost if s != milder[-1] and all(a <= b for a, b in zip(s, milder[-1], strict=True))]:
+    while below := [
+        s for s in cost if s != milder[-1] and all(a <= b for a, b in zip(s, milder[-1], strict=True))
+    ]:
         milder.append(min(below, key=lambda s: (cost[s], s)))
     return milder[:0:-1] + front
 
 
 def fixed_sequence(lost: Sequence[int], questions: int, delta: float, epsilon: float) -> int:
-    """Number of schedules, from the first on, for which "its risk is above δ" is rejected at level ε without a failure."""
+    """Number of schedules, from the first on, for which "its risk is above δ" is rejected at level ε without
+    a failure."""
     failures = np.flatnonzero(binom.cdf(lost, questions, delta) > epsilon)
     return int(failures[0]) if len(failures) else len(lost)
 
 
 def binomial_tail(losses: int, questions: int, delta: float) -> float:
-    """P(Bin(questions, δ) ≤ losses): how likely no more losses than these are at a risk of δ; at a higher risk, less likely."""
+    """P(Bin(questions, δ) ≤ losses): how likely no more losses than these are at a risk of δ; at a higher
+    risk, less likely."""
     return float(binom.cdf(losses, questions, delta))
 
 

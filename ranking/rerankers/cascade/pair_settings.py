@@ -14,27 +14,39 @@ from answermill.schemas.section import Count
 class PairSettings(ReadingSettings):
     """A transformer that reads a question and a sentence together."""
 
-    layers: int | None = Field(None, ge=1, description="layers of the transformer, counted from its first; all if absent")
+    layers: int | None = Field(
+        None, ge=1, description="layers of the transformer, counted from its first; all if absent"
+    )
     context: list[Literal["sentence", "title", "previous", "next"]] | None = Field(
         None,
-        description="what is read of a candidate, in this order, with separators between: the sentence, its page's title, the "
-        "sentences before and after it in its passage; if absent as the checkpoint that it begins with, else ['sentence']",
+        description="what is read of a candidate, in this order, with separators between: the sentence, its "
+        "page's title, the "
+        "sentences before and after it in its passage; if absent as the checkpoint that it begins with, "
+        "else ['sentence']",
     )
     loss: Literal["bce", "softmax"] = Field(
-        "bce", description="what labels teach: each pair by itself; or a right candidate against its question's wrong ones"
+        "bce",
+        description="what labels teach: each pair by itself; or a right candidate against its question's "
+        "wrong ones",
     )
     bce_weight: float = Field(
-        0.0, ge=0, description="weight of 'bce' beside 'softmax', which alone leaves open where a score of 0 lies"
+        0.0,
+        ge=0,
+        description="weight of 'bce' beside 'softmax', which alone leaves open where a score of 0 lies",
     )
     negatives: int | None = Field(
-        None, ge=1, description="wrong candidates of a question in an epoch, drawn anew in each; all if absent"
+        None,
+        ge=1,
+        description="wrong candidates of a question in an epoch, drawn anew in each; all if absent",
     )
 
     @field_validator("loss", mode="before")
     @classmethod
     def _check_loss(cls, loss: Any) -> Any:
         if loss == "margin_mse":
-            raise ValueError("'margin_mse' learns from teachers; write it as distil.loss, with distil.tables and teachers")
+            raise ValueError(
+                "'margin_mse' learns from teachers; write it as distil.loss, with distil.tables and teachers"
+            )
         return loss
 
     @model_validator(mode="after")
@@ -55,17 +67,21 @@ class ExitSettings(PairSettings):
 
     sampling: Literal["uniform", "round_robin", "early", "all"] = Field(
         "uniform",
-        description="which exit a step trains (§4.3.1): a random one, each in turn, at first the early ones more often, or all",
+        description="which exit a step trains (§4.3.1): a random one, each in turn, at first the early ones "
+        "more often, or all",
     )
     self_distillation: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="weight of the last exit's probabilities in the loss of the exits before it; for sampling = 'all'",
+        description="weight of the last exit's probabilities in the loss of the exits before it; for "
+        "sampling = 'all'",
     )
     early_epochs: Count = Field(1, description="epochs in which 'early' prefers the early exits")
     drop: list[Annotated[float, Field(ge=0, lt=1)]] = Field(
-        [], description="share dropped at each exit but the last when the dev score is computed; one number for all exits"
+        [],
+        description="share dropped at each exit but the last when the dev score is computed; one number for "
+        "all exits",
     )
     stop_gradient: bool = Field(
         False, description="an exit trains no layer below the exit before it (§4.3.1 finds that this hurts)"
@@ -74,7 +90,9 @@ class ExitSettings(PairSettings):
     @model_validator(mode="after")
     def _check_sampling(self) -> Self:
         if self.self_distillation and self.sampling != "all":
-            raise ValueError(f"self_distillation = {self.self_distillation:g} is for sampling = 'all'; leave it out")
+            raise ValueError(
+                f"self_distillation = {self.self_distillation:g} is for sampling = 'all'; leave it out"
+            )
         return self
 
 
@@ -84,7 +102,8 @@ class CascadeSettings(ExitSettings):
     reranker: Literal["cascade"] = Field(description="model to train")
     exits: list[int] = Field(
         [],
-        description="layers after which there is a classifier, the last layer included (§4.2: 4, 6, 8, 10, 12); required "
+        description="layers after which there is a classifier, the last layer included (§4.2: 4, 6, 8, 10, "
+        "12); required "
         "unless `encoder` is a checkpoint of cascade",
     )
 

@@ -1,8 +1,10 @@
-"""The monolithic cross-encoder (TANDA, Garg et al. 2020; MT in the Cascade Transformer's tables): baseline and teacher.
+"""The monolithic cross-encoder (TANDA, Garg et al. 2020; MT in the Cascade Transformer's tables): baseline
+and teacher.
 
 Reads sentences, writes sentences.
 
-It is a cascade with a single exit, after the encoder's last layer; its cuts to fewer layers are encoders with fewer layers.
+It is a cascade with a single exit, after the encoder's last layer; its cuts to fewer layers are encoders with
+fewer layers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Scores that decide which candidates leave at an exit: the exit's score alone, or a weighted sum of it and of scores that are
-known before.
+"""Scores that decide which candidates leave at an exit: the exit's score alone, or a weighted sum of it and
+of scores that are known before.
 
-Departs from the Cascade Transformer (§4.3.2), where the exit's score decides. The first exits are weak; with the stages before
-them they need not decide alone. How many leave, ⌊α · k⌋, is as in the paper.
+Departs from the Cascade Transformer (§4.3.2), where the exit's score decides. The first exits are weak; with
+the stages before them they need not decide alone. How many leave, ⌊α · k⌋, is as in the paper.
 
 `fit_exits` fits the weights exit by exit, each on the candidates that the exits before it leave.
 """
@@ -31,16 +31,24 @@ class Prior:
 
     @classmethod
     def of(cls, tables: Sequence[Mapping[str, float]], exits: int) -> Prior | None:
-        """From one table for all exits, or one for each but the last, of which there are `exits`; None from no table.
+        """From one table for all exits, or one for each but the last, of which there are `exits`; None from
+        no table.
 
-        A score that only some tables name has no weight in the others. Raises ValueError for another number of tables.
+        A score that only some tables name has no weight in the others. Raises ValueError for another number
+        of tables.
         """
         if not tables:
             return None
         if not exits:
-            raise ValueError("`weights` for exits, and the model has no exit but the last; leave `weights` out")
+            raise ValueError(
+                "`weights` for exits, and the model has no exit but the last; leave `weights` out"
+            )
         if len(tables) not in (1, exits):
-            raise ValueError(f"weights for {len(tables)} exits; give one table for all, or one for each but the last: {exits}")
+            raise ValueError(
+                f"weights for {len(tables)} exits; give one table for all, or one for each but the last: "
+                f"{exits}"
+            )
+
         names = sorted({EXIT, *(name for table in tables for name in table)})
         sums = [WeightedSum.of({name: table.get(name, 0.0) for name in names}) for table in tables]
         return cls(tuple(sums if len(sums) == exits else sums * exits))
@@ -50,7 +58,8 @@ class Prior:
         return self.sums[0].columns(ranked)
 
     def total(self, exit: int, columns: Floats, question: Ints, exit_score: Floats) -> Floats:
-        """[candidates]: the sum at exit number `exit` over the candidates that have come to it, by which they leave.
+        """[candidates]: the sum at exit number `exit` over the candidates that have come to it, by which they
+        leave.
 
         Those of a question are in the order of its list; `exit_score` is rounded as what orders a list.
         """
@@ -68,11 +77,12 @@ def fit_exits(
 ) -> list[Fit]:
     """Weights of the known scores `names` and of the exit's own, for each exit but the last.
 
-    `exit_scores`: [candidates, exits] per list, as `Cascade.exit_scores` gives them. `drops`: α at each exit but the last, by
-    which candidates leave before the next exit is fitted; nobody leaves if it is empty. `WeightsFile.of` makes a file of them.
-    Raises ValueError as `fit`, or where scores or drops do not fit.
+    `exit_scores`: [candidates, exits] per list, as `Cascade.exit_scores` gives them. `drops`: α at each exit
+    but the last, by which candidates leave before the next exit is fitted; nobody leaves if it is empty.
+    `WeightsFile.of` makes a file of them. Raises ValueError as `fit`, or where scores or drops do not fit.
     """
-    from answermill.ranking.rerankers.blend.fitting import (  # with scipy, which a cascade that ranks does without
+    # With scipy, which a cascade that ranks does without.
+    from answermill.ranking.rerankers.blend.fitting import (
         LabelledColumns,
         fit_columns,
     )
@@ -83,12 +93,15 @@ def fit_exits(
     shares = tuple(drops) or (0.0,) * exits
     if len(scores) != len(table.question) or len(shares) != exits:
         raise ValueError(
-            f"scores of {len(scores)} candidates at {exits + 1} exits and {len(shares)} drops, for {len(table.question)} "
+            f"scores of {len(scores)} candidates at {exits + 1} exits and {len(shares)} drops, for "
+            f"{len(table.question)} "
             "candidates; give one drop for each exit but the last"
         )
+
     fits = []
     own = table.names.index(EXIT)
     remaining = np.ones(len(scores), np.bool_)
+
     for exit, alpha in enumerate(shares):
         values = table.values.copy()
         values[:, own] = rounded(scores[:, exit])
@@ -97,6 +110,7 @@ def fit_exits(
         if alpha:
             total = WeightedSum.of(fits[-1].weights).total(here.values, here.question)
             remaining[remaining] = _stay(total, here.question, alpha)
+
     return fits
 
 

@@ -1,15 +1,18 @@
-"""Any drop schedule of a cascade, replayed without the model, and the best one under a budget (Cascade Transformer §5.5).
+"""Any drop schedule of a cascade, replayed without the model, and the best one under a budget (Cascade
+Transformer §5.5).
 
-`replay` does with the table of `exits.py`, for thousands of schedules, exactly what the cascade would do: at each exit but
-the last, it drops the ⌊α · k⌋ lowest-scored of each question's k candidates; of equal scores, the later in the incoming list.
-The survivors are ordered by the last exit, and the departed candidates come behind them, all tied.
+`replay` does with the table of `exits.py`, for thousands of schedules, exactly what the cascade would do: at
+each exit but the last, it drops the ⌊α · k⌋ lowest-scored of each question's k candidates; of equal scores,
+the later in the incoming list. The survivors are ordered by the last exit, and the departed candidates come
+behind them, all tied.
 
-It is fast because schedules that begin alike share that beginning (they are walked as a tree), because each exit's order is
-sorted once, and because everything else is sums along these orders. With a prior, whose sum depends on who is still there, an
-exit is sorted once for each beginning. The metrics are those of `ranking/evaluation`, exact under ties.
+It is fast because schedules that begin alike share that beginning (they are walked as a tree), because each
+exit's order is sorted once, and because everything else is sums along these orders. With a prior, whose sum
+depends on who is still there, an exit is sorted once for each beginning. The metrics are those of
+`ranking/evaluation`, exact under ties.
 
-The paper found no rule for choosing the shares, and left open where to put the exits. `best_under` reads the answer off the
-table. As 0 at an exit means no exit there, a grid with 0 answers the second question too.
+The paper found no rule for choosing the shares, and left open where to put the exits. `best_under` reads the
+answer off the table. As 0 at an exit means no exit there, a grid with 0 answers the second question too.
 """
 
 from __future__ import annotations
@@ -53,18 +56,21 @@ class Replayed:
         return self.lost / max(1, self.answerable)
 
     def best_under(self, budget: float, metric: str) -> int:
-        """Number of the schedule with the highest metric among those that cost at most `budget`; of equal ones the cheapest,
-        then the first by its shares. Raises ValueError, with the least cost, if every schedule costs more."""
+        """Number of the schedule with the highest metric among those that cost at most `budget`; of equal
+        ones the cheapest, then the first by its shares. Raises ValueError, with the least cost, if every
+        schedule costs more."""
         affordable = np.flatnonzero(self.cost <= budget)
         if not len(affordable):
             raise ValueError(
-                f"no schedule costs at most {budget}; the cheapest of {len(self.cost)} costs {self.cost.min():.3f}"
+                f"no schedule costs at most {budget}; the cheapest of {len(self.cost)} costs "
+                f"{self.cost.min():.3f}"
             )
         values = self.metrics[metric]
         return int(min(affordable, key=lambda i: (-values[i], self.cost[i], self.schedules[i])))
 
     def front(self, value: Floats) -> list[int]:
-        """Numbers of the schedules that no other beats in both cost and `value` (higher is better), the cheapest first."""
+        """Numbers of the schedules that no other beats in both cost and `value` (higher is better), the
+        cheapest first."""
         front: list[int] = []
         for i in sorted(range(len(value)), key=lambda i: (self.cost[i], -value[i], self.schedules[i])):
             if not front or value[i] > value[front[-1]]:
@@ -73,24 +79,33 @@ class Replayed:
 
 
 def replay(
-    table: ExitScores, schedules: Sequence[Schedule], protocol: Literal["raw", "answerable", "clean"] = "answerable"
+    table: ExitScores,
+    schedules: Sequence[Schedule],
+    protocol: Literal["raw", "answerable", "clean"] = "answerable",
 ) -> Replayed:
-    """Do what the cascade would do, for every schedule. Raises ValueError if a schedule does not suit the exits, or the
-    protocol keeps no question."""
+    """Do what the cascade would do, for every schedule. Raises ValueError if a schedule does not suit the
+    exits, or the protocol keeps no question."""
     for schedule in schedules:
         check(table.exits, schedule)
     walk, survivors = _Walk(table, schedules), _Survivors(table, protocol)
     cost, tokens, lost = (np.zeros(len(schedules)) for _ in range(3))
     values = np.zeros((len(METRICS), len(schedules)))
+
     for numbers, alive, layers_candidates, layers_tokens in walk:
         cost[numbers], tokens[numbers] = layers_candidates, layers_tokens
         metrics, lost_questions = survivors.measure(alive)
         values[:, numbers], lost[numbers] = np.array(metrics)[:, None], lost_questions
+
     all_candidates = table.depth * max(1, len(table.question))
     all_tokens = table.depth * max(1, int(table.tokens.sum()))
     means = {metric: np.round(row, _DIGITS) for metric, row in zip(METRICS, values, strict=True)}
     return Replayed(
-        tuple(schedules), cost / all_candidates, tokens / all_tokens, means, lost.astype(np.int64), table.answerable()
+        tuple(schedules),
+        cost / all_candidates,
+        tokens / all_tokens,
+        means,
+        lost.astype(np.int64),
+        table.answerable(),
     )
 
 
@@ -99,13 +114,14 @@ def _final_order(table: ExitScores) -> Ints:
 
 
 def _bounds(table: ExitScores) -> Ints:
-    """[questions + 1]: question q has the rows bounds[q] .. bounds[q + 1] - 1, in the table and in each exit's order."""
+    """[questions + 1]: question q has the rows bounds[q] .. bounds[q + 1] - 1, in the table and in each
+    exit's order."""
     return np.searchsorted(table.question, np.arange(len(table.question_ids) + 1)).astype(np.int64)
 
 
 class _Walk:
-    """The schedules as a tree. For each different one it yields: its numbers in `schedules`, a mask of the survivors,
-    layers × candidates, layers × tokens.
+    """The schedules as a tree. For each different one it yields: its numbers in `schedules`, a mask of the
+    survivors, layers × candidates, layers × tokens.
 
     The mask is [n], in the order of the last exit.
     """
@@ -120,8 +136,11 @@ class _Walk:
         self._schedules = schedules
         self._counts = np.diff(self._bounds)
         shares = {share for schedule in schedules for share in schedule}
+
         largest = int(self._counts.max(initial=0))
-        self._dropped = {share: np.array([dropped(k, share) for k in range(largest + 1)], np.int64) for share in shares}
+        self._dropped = {
+            share: np.array([dropped(k, share) for k in range(largest + 1)], np.int64) for share in shares
+        }
 
     def __iter__(self) -> Iterator[tuple[list[int], Bools, int, int]]:
         return self._below(0, list(range(len(self._schedules))), np.ones(len(self._tokens), np.bool_), 0, 0)
@@ -129,7 +148,8 @@ class _Walk:
     def _below(
         self, exit_: int, numbers: list[int], alive: Bools, cost: int, tokens: int
     ) -> Iterator[tuple[list[int], Bools, int, int]]:
-        """From the state before the layers of exit number `exit_`, for schedules with the same shares up to there."""
+        """From the state before the layers of exit number `exit_`, for schedules with the same shares up to
+        there."""
         cost += self._layers[exit_] * int(np.count_nonzero(alive))
         tokens += self._layers[exit_] * int(self._tokens[alive].sum())
         if exit_ == len(self._orders):
@@ -152,8 +172,8 @@ class _Walk:
             yield from self._below(exit_ + 1, branch, survives, cost, tokens)
 
     def _order(self, exit_: int, alive: Bools) -> Ints:
-        """[n]: rows in the last exit's order, each question's best at this exit first. With a prior that depends on who is
-        still there: scores are standardised over them."""
+        """[n]: rows in the last exit's order, each question's best at this exit first. With a prior that
+        depends on who is still there: scores are standardised over them."""
         table = self._table
         if table.prior is None or table.columns is None:
             return self._orders[exit_]
@@ -165,10 +185,11 @@ class _Walk:
 
 
 class _Survivors:
-    """METRICS of lists in the order of the last exit, the departed candidates of each tied behind the survivors.
+    """METRICS of lists in the order of the last exit, the departed candidates of each tied behind the
+    survivors.
 
-    Only ties with a correct candidate count. Of the arrays [ties], [answers] and [answerable], `answers` are all correct
-    candidates, and `answerable` the questions that have one.
+    Only ties with a correct candidate count. Of the arrays [ties], [answers] and [answerable], `answers` are
+    all correct candidates, and `answerable` the questions that have one.
     """
 
     def __init__(self, table: ExitScores, protocol: Literal["raw", "answerable", "clean"]) -> None:
@@ -187,18 +208,26 @@ class _Survivors:
             raise ValueError(f"protocol {protocol} keeps none of {questions} questions")
 
         # Ties of the final order that have an answer.
-        begins = np.concatenate([[True], (question[1:] != question[:-1]) | (score[1:] != score[:-1])])[: len(order)]
+        begins = np.concatenate([[True], (question[1:] != question[:-1]) | (score[1:] != score[:-1])])[
+            : len(order)
+        ]
         edges = np.append(np.flatnonzero(begins), len(order))
         self._answers = np.flatnonzero(gain > 0)  # [answers]: rows
         self._gain = gain[self._answers]  # [answers]
-        ties, self._tie = np.unique((np.cumsum(begins) - 1)[self._answers], return_inverse=True)  # [ties]; [answers]
+
+        # [ties]; [answers].
+        ties, self._tie = np.unique((np.cumsum(begins) - 1)[self._answers], return_inverse=True)
         self._tie_start, self._tie_end = edges[ties], edges[ties + 1]  # [ties]: rows
 
         # Questions with an answer, and where their ties and rows are.
         answerable = np.flatnonzero(correct)
-        self._start, self._end = bounds[:-1][answerable], bounds[1:][answerable]  # [answerable]: rows of its list
-        self._weight = np.where(counted[answerable], 1 / kept, 0.0)  # [answerable]: of its metrics in the mean
-        self._question = np.searchsorted(answerable, question[self._tie_start])  # [ties]: numbered as `answerable` is
+        # [answerable]: rows of its list.
+        self._start, self._end = bounds[:-1][answerable], bounds[1:][answerable]
+        # [answerable]: of its metrics in the mean.
+        self._weight = np.where(counted[answerable], 1 / kept, 0.0)
+
+        # [ties]: numbered as `answerable` is.
+        self._question = np.searchsorted(answerable, question[self._tie_start])
         self._first_tie = np.searchsorted(self._question, np.arange(len(answerable)))  # [answerable]
         self._correct = correct[answerable]  # [answerable]
         of_answer = self._question[self._tie]
@@ -206,12 +235,15 @@ class _Survivors:
         self._ideal = ideal_gain(of_answer, self._gain, len(answerable), cut=10)  # [answerable]
 
     def measure(self, alive: Bools) -> tuple[tuple[float, ...], int]:
-        """(METRICS, how many answerable questions lost every correct candidate) for survivors [n] in the last exit's order."""
+        """(METRICS, how many answerable questions lost every correct candidate) for survivors [n] in the last
+        exit's order."""
         place = np.concatenate([[0], np.cumsum(alive)])  # [i]: survivors before row i, of all questions
         stays = alive[self._answers]
         correct = np.bincount(self._tie[stays], minlength=len(self._tie_start))
         gain = np.bincount(self._tie, np.where(stays, self._gain, 0), len(self._tie_start))
-        surviving = np.bincount(self._question, correct, len(self._start)).astype(np.int64)  # correct ones, [answerable]
+
+        # Correct ones, [answerable].
+        surviving = np.bincount(self._question, correct, len(self._start)).astype(np.int64)
         running = np.concatenate([[0], np.cumsum(correct)])
 
         survivors = place[self._end] - place[self._start]  # [answerable]

@@ -1,4 +1,5 @@
-"""The sequential ranker SR (Cascade Transformer §4.2): monolithic rankers of growing depth, one after the other.
+"""The sequential ranker SR (Cascade Transformer §4.2): monolithic rankers of growing depth, one after the
+other.
 
 Reads sentences, writes sentences. Each ranker encodes anew the candidates that the one before has kept.
 """
@@ -25,7 +26,8 @@ from answermill.schemas.ranked import Candidate, RankedList, Unit
 
 
 class Sequential:
-    """SR: monolithic rankers of growing depth, each trained on its own; each encodes anew what the one before has kept (§4.2).
+    """SR: monolithic rankers of growing depth, each trained on its own; each encodes anew what the one before
+    has kept (§4.2).
 
     A checkpoint is a folder whose sub-folders are checkpoints of `pointwise`; the shallowest comes first.
     """
@@ -46,13 +48,18 @@ class Sequential:
     @classmethod
     def load(cls, resources: Resources) -> Self:
         folder = resources.folder()
-        folders = {path.parent for name in (CONFIG, SUMS) for path in folder.glob(f"*/{name}")}  # one of them may be gone
+        # One of them may be gone.
+        folders = {path.parent for name in (CONFIG, SUMS) for path in folder.glob(f"*/{name}")}
         loaded = [load(path, "pointwise", resources.model) for path in sorted(folders)]
         if not loaded:
             raise ValueError(
-                f"{folder} is no checkpoint of sequential: it has no sub-folders that are checkpoints of pointwise"
+                f"{folder} is no checkpoint of sequential: it has no sub-folders that are checkpoints of "
+                "pointwise"
             )
-        rankers = sorted((Cascade(*each, device=resources.device) for each in loaded), key=lambda ranker: ranker.depth)
+
+        rankers = sorted(
+            (Cascade(*each, device=resources.device) for each in loaded), key=lambda ranker: ranker.depth
+        )
         return cls(rankers, alpha_per_exit(resources.stage(CascadeStage).drop, len(rankers) - 1))
 
     @property
@@ -78,7 +85,11 @@ class Sequential:
                 remaining[n] = RankedList(ranked.question, tuple(compress(ranked.candidates, stay)))
 
         last = len(self._rankers) if len(self._rankers) > 1 else None
-        ordered = (order_by(ranked, values, self.name, last) for ranked, values in zip(remaining, scores, strict=True))
+        ordered = (
+            order_by(ranked, values, self.name, last)
+            for ranked, values in zip(remaining, scores, strict=True)
+        )
+
         return [replace(ranked, left=tuple(gone)) for ranked, gone in zip(ordered, left, strict=True)]
 
     def costs(self) -> Counter[str]:

@@ -6,7 +6,12 @@ from answermill.ranking.entry import Entry
 from answermill.ranking.rerankers.cosinet.list_settings import TRAINING
 
 ENTRIES = (
-    Entry("cosinet", "answermill.ranking.rerankers.cosinet.cosinet:Cosinet", checkpoint="cosinet", training=TRAINING),
+    Entry(
+        "cosinet",
+        "answermill.ranking.rerankers.cosinet.cosinet:Cosinet",
+        checkpoint="cosinet",
+        training=TRAINING,
+    ),
     Entry(
         "cosinet_passages",
         "answermill.ranking.rerankers.cosinet.cosinet:CosinetPassages",

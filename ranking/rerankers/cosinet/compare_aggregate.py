@@ -1,26 +1,29 @@
-"""Compare-Aggregate (Wang & Jiang, ICLR 2017) as Bonadiman & Moschitti (COLING 2020) re-implement it, in the same six forms.
+"""Compare-Aggregate (Wang & Jiang, ICLR 2017) as Bonadiman & Moschitti (COLING 2020) re-implement it, in the
+same six forms.
 
-Reads sentences, writes sentences. Every word is compared with what attention finds for it in the other text, and a
-convolution of each window from 1 to 5 aggregates the comparisons. Sections and equations are Wang & Jiang's.
+Reads sentences, writes sentences. Every word is compared with what attention finds for it in the other text,
+and a convolution of each window from 1 to 5 aggregates the comparisons. Sections and equations are Wang &
+Jiang's.
 
-The Cosinet paper gives no more than "the standard parameters of the original paper", static vectors, and parameters
-(Table 4). What a recurrent layer adds there, 2.16 M (RNN) and 1.98 M (BiRNN), has one solution: 3,000 inputs and 600 hidden,
-300 in each direction. 3,000 = 2 · 5 · 300: as in Cosinet both texts are encoded, by 300 filters of each window, and product
-and difference go on; 600 is §5.2's "double of the size of the convolutional operation hidden layer". With 300 numbers a word:
+The Cosinet paper gives no more than "the standard parameters of the original paper", static vectors, and
+parameters (Table 4). What a recurrent layer adds there, 2.16 M (RNN) and 1.98 M (BiRNN), has one solution:
+3,000 inputs and 600 hidden, 300 in each direction. 3,000 = 2 · 5 · 300: as in Cosinet both texts are encoded,
+by 300 filters of each window, and product and difference go on; 600 is §5.2's "double of the size of the
+convolutional operation hidden layer". With 300 numbers a word:
 
     two sides of five convolutions                2 · (15 · 300 · 300 + 5 · 300) = 2,703,000
     SUBMULT+NN, one for both sides                600 · 300 + 300                =   180,300
     the last layer, after 3,000 or after 600      3,001 or 601
     pointwise and list 2,886,301 · rnn 5,045,101 · birnn 4,865,101 · lstm 11,528,701 · bilstm 10,808,701
 
-which are the table's 2.89, 5.05, 4.87, 11.53 and 10.81 M. The 180 k beside the convolutions fit one other choice: the gated
-projection of Eq. 1 (180,600) and MULT, Eq. 7, which has no parameters. That one was tried and ranked worse in every form. There
-is room for neither the projection beside SUBMULT+NN, nor for the matrix W^g of the attention, nor for a layer between pooling
-and scores: words are attended to as they are.
+which are the table's 2.89, 5.05, 4.87, 11.53 and 10.81 M. The 180 k beside the convolutions fit one other
+choice: the gated projection of Eq. 1 (180,600) and MULT, Eq. 7, which has no parameters. That one was tried
+and ranked worse in every form. There is room for neither the projection beside SUBMULT+NN, nor for the matrix
+W^g of the attention, nor for a layer between pooling and scores: words are attended to as they are.
 
-Decided here: word vectors are scaled, so that attention finds a word's like among twenty others and still looks around. Vectors
-of length 1, as Numberbatch's are, leave it all but uniform; much longer ones, on one word. SHARPNESS was chosen on WikiQA's dev
-set.
+Decided here: word vectors are scaled, so that attention finds a word's like among twenty others and still
+looks around. Vectors of length 1, as Numberbatch's are, leave it all but uniform; much longer ones, on one
+word. SHARPNESS was chosen on WikiQA's dev set.
 """
 
 from __future__ import annotations
@@ -71,7 +74,9 @@ class CompareAggregateModel(nn.Module):
         self.vectors: Tensor
         mean_square = np.square(vectors).sum() / max(1, len(vectors) - 1) or 1.0
         scaled = (vectors * np.sqrt(SHARPNESS / mean_square)).astype(np.float32)
-        self.register_buffer("vectors", torch.from_numpy(scaled), persistent=False)  # [1 + V, d]: static, no parameter
+
+        # [1 + V, d]: static, no parameter.
+        self.register_buffer("vectors", torch.from_numpy(scaled), persistent=False)
         self.compare = nn.Linear(2 * vectors.shape[1], filters)
         self.question, self.candidate = (
             nn.ModuleList(nn.Conv1d(filters, filters, window) for window in WINDOWS) for _ in range(2)
@@ -90,7 +95,8 @@ class CompareAggregateModel(nn.Module):
         """Rows [pairs, words] twice → [q ⊙ c; q − c]  [pairs, 10 filters]"""
         q, c = (embed(self.vectors, rows).to(self.compare.weight.dtype) for rows in (question, candidate))
         match = q @ c.mT  # [pairs, question words, candidate words]
-        for_q = match.masked_fill(~real(candidate)[:, None], -torch.inf).softmax(2) @ c  # H, Eq. 2, in both directions
+        # H, Eq. 2, in both directions.
+        for_q = match.masked_fill(~real(candidate)[:, None], -torch.inf).softmax(2) @ c
         for_c = match.mT.masked_fill(~real(question)[:, None], -torch.inf).softmax(2) @ q
         q = _aggregate(self.question, self._submult(q, for_q), real(question))
         c = _aggregate(self.candidate, self._submult(c, for_c), real(candidate))
@@ -103,10 +109,12 @@ class CompareAggregateModel(nn.Module):
 
 
 def _aggregate(convs: nn.ModuleList, compared: Tensor, real: Tensor) -> Tensor:
-    """CNN of §2.3: each window's convolution, ReLU, maximum over the places; as many places as words → [texts, 5 filters].
+    """CNN of §2.3: each window's convolution, ReLU, maximum over the places; as many places as words →
+    [texts, 5 filters].
 
-    The words of all texts are laid in one row, with zeros between the texts. One product gives what each word adds to the
-    places around it, for each window and each place in it; a convolution is the sum of these, shifted.
+    The words of all texts are laid in one row, with zeros between the texts. One product gives what each word
+    adds to the places around it, for each window and each place in it; a convolution is the sum of these,
+    shifted.
     """
     gap, device = max(WINDOWS) // 2, compared.device
     sizes = real.sum(1)
@@ -115,7 +123,9 @@ def _aggregate(convs: nn.ModuleList, compared: Tensor, real: Tensor) -> Tensor:
     position = torch.arange(int(sizes.sum()), device=device)  # [words]: the place of each
     position = position + gap * (1 + torch.repeat_interleave(torch.arange(len(sizes), device=device), sizes))
     places = len(position) + gap * (len(sizes) + 1)
-    x = compared.new_zeros(places + -places % 64, compared.shape[2])  # products of few shapes, whose kernels are made once
+
+    # Products of few shapes, whose kernels are made once.
+    x = compared.new_zeros(places + -places % 64, compared.shape[2])
     x = x.index_copy(0, position, compared[real])
 
     # One product gives what each word adds to each place of each window.
@@ -129,11 +139,13 @@ def _aggregate(convs: nn.ModuleList, compared: Tensor, real: Tensor) -> Tensor:
             h = h + F.pad(next(taps), (0, 0, -ahead, ahead))
         h = h[position].to(x.dtype) + cast(Tensor, conv.bias)
         pooled.append(torch.segment_reduce(h, "max", lengths=sizes).relu())
+
     return torch.cat(pooled, 1)
 
 
 class CompareAggregate:
-    """Score = the model's; scores of different models cannot be compared. A checkpoint is what `save_list_model` wrote."""
+    """Score = the model's; scores of different models cannot be compared. A checkpoint is what
+    `save_list_model` wrote."""
 
     name: ClassVar[str] = "compare_aggregate"
     reads: ClassVar[Unit] = "sentence"

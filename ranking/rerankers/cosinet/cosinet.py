@@ -1,13 +1,16 @@
-"""Cosinet (Bonadiman & Moschitti, COLING 2020): sentences ranked by static word vectors and by the original order.
+"""Cosinet (Bonadiman & Moschitti, COLING 2020): sentences ranked by static word vectors and by the original
+order.
 
-Reads sentences, writes sentences. This file is §4.1: the relatedness of words, one convolution for the question and one
-for the candidate, their product and difference. §4.2 is `heads.py`; `table_lookup.py` gives the same scores much faster.
+Reads sentences, writes sentences. This file is §4.1: the relatedness of words, one convolution for the
+question and one for the candidate, their product and difference. §4.2 is `heads.py`; `table_lookup.py` gives
+the same scores much faster.
 
-Not stated in the paper, decided here: a ReLU follows the convolution, as in Severyn & Moschitti (2016), whom §4.1.2
-follows; the convolution has as many places as the text has words (two empty ones stand before and after it), so that
-texts shorter than the kernel have a vector; no dropout; PyTorch's initialisation; a text without words is one place
-without a word. A word that the table does not hold has a vector of zeros, and relatedness 1 where the very same word
-stands in the other text, else 0: a rare name in question and candidate is known to be the same without any vector.
+Not stated in the paper, decided here: a ReLU follows the convolution, as in Severyn & Moschitti (2016), whom
+§4.1.2 follows; the convolution has as many places as the text has words (two empty ones stand before and
+after it), so that texts shorter than the kernel have a vector; no dropout; PyTorch's initialisation; a text
+without words is one place without a word. A word that the table does not hold has a vector of zeros, and
+relatedness 1 where the very same word stands in the other text, else 0: a rare name in question and candidate
+is known to be the same without any vector.
 """
 
 from __future__ import annotations
@@ -46,12 +49,17 @@ class CosinetModel(nn.Module):
     name: ClassVar[str] = "cosinet"
 
     def __init__(
-        self, vectors: npt.NDArray[np.float32], form: Form, filters: int = 300, features: Sequence[Feature] = ()
+        self,
+        vectors: npt.NDArray[np.float32],
+        form: Form,
+        filters: int = 300,
+        features: Sequence[Feature] = (),
     ) -> None:
         super().__init__()
         self.form, self.filters, self.features = form, filters, tuple(features)
         self.vectors: Tensor
-        self.register_buffer("vectors", torch.from_numpy(vectors), persistent=False)  # [1 + V, d]: static, no parameter
+        # [1 + V, d]: static, no parameter.
+        self.register_buffer("vectors", torch.from_numpy(vectors), persistent=False)
         self.question = nn.Conv1d(vectors.shape[1] + 1, filters, KERNEL)
         self.candidate = nn.Conv1d(vectors.shape[1] + 1, filters, KERNEL)
         self.head = Head(form, inputs=2 * filters + len(self.features), hidden=filters)
@@ -86,10 +94,11 @@ def distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def relatedness(vectors: Tensor, question: Tensor, candidate: Tensor) -> tuple[Tensor, Tensor]:
-    """r_i = max_j cos(w_i^q, w_j^c) of the question's words, and the same of the candidate's; 1 where rows match  (§4.1.1).
+    """r_i = max_j cos(w_i^q, w_j^c) of the question's words, and the same of the candidate's; 1 where rows
+    match  (§4.1.1).
 
-    Rows [pairs, words] of both → [pairs, question words], [pairs, candidate words]; 0 for padding. Each two words that are
-    different meet once, in float64: no learning, and no autocast, changes what is related.
+    Rows [pairs, words] of both → [pairs, question words], [pairs, candidate words]; 0 for padding. Each two
+    words that are different meet once, in float64: no learning, and no autocast, changes what is related.
     """
     (question_words, q), (candidate_words, c) = distinct(question), distinct(candidate)
     w_q, w_c = (F.normalize(embed(vectors, words).double()) for words in (question_words, candidate_words))
@@ -105,13 +114,14 @@ def relatedness(vectors: Tensor, question: Tensor, candidate: Tensor) -> tuple[T
 def convolve(conv: nn.Conv1d, vectors: Tensor, rows: Tensor, related: Tensor) -> Tensor:
     """[w; r] → convolution → maximum over the places → [texts, filters]  (§4.1.2).
 
-    A convolution is linear, so each different word w of the batch meets each tap W_k of the kernel once, and a place is the
-    sum of its window's five w · W_k and five r · u_k, where u_k is the tap of the relatedness channel. This halves a
-    training step; `table_lookup.py` keeps the products from batch to batch.
+    A convolution is linear, so each different word w of the batch meets each tap W_k of the kernel once, and
+    a place is the sum of its window's five w · W_k and five r · u_k, where u_k is the tap of the relatedness
+    channel. This halves a training step; `table_lookup.py` keeps the products from batch to batch.
     """
     words, number = distinct(rows)
     weight = conv.weight.permute(1, 2, 0)  # [d + 1, taps, filters]
-    taps = (embed(vectors, words) @ weight[:-1].flatten(1)).view(-1, conv.out_channels)  # [words · taps, filters]
+    # [words · taps, filters].
+    taps = (embed(vectors, words) @ weight[:-1].flatten(1)).view(-1, conv.out_channels)
     tap, places, margin = torch.arange(KERNEL, device=rows.device), real(rows), KERNEL // 2
 
     def windows(x: Tensor) -> Tensor:  # [texts, words] → [places, taps]
@@ -120,13 +130,16 @@ def convolve(conv: nn.Conv1d, vectors: Tensor, rows: Tensor, related: Tensor) ->
     index = windows(number) * KERNEL + tap
     index = torch.cat([index, (len(taps) + tap).expand_as(index)], 1)  # [places, 2 · taps]
     weights = F.pad(windows(related), (KERNEL, 0), value=1)
-    h = F.embedding_bag(index, torch.cat([taps, weight[-1]]), per_sample_weights=weights, mode="sum")  # [places, filters]
+
+    # [places, filters].
+    h = F.embedding_bag(index, torch.cat([taps, weight[-1]]), per_sample_weights=weights, mode="sum")
     h = torch.segment_reduce(h, "max", lengths=places.sum(1))  # [texts, filters]
     return F.relu(h if conv.bias is None else h + conv.bias)
 
 
 class Cosinet:
-    """Score = the model's; scores of different models cannot be compared. A checkpoint is what `save_list_model` wrote.
+    """Score = the model's; scores of different models cannot be compared. A checkpoint is what
+    `save_list_model` wrote.
 
     Its costs are the candidates without a feature that the model reads.
     """

@@ -1,8 +1,8 @@
 """Global optimisation (Cosinet §4.2): from the representations of a question's candidates to their scores.
 
-What Cosinet and Compare-Aggregate share: the six forms that Table 4 compares, the batch, the loss, the learning rate.
-A recurrent layer reads the candidates of one question in their original order; a single layer gives the scores;
-list-wise, their softmax is held to the normalised gold labels.
+What Cosinet and Compare-Aggregate share: the six forms that Table 4 compares, the batch, the loss, the
+learning rate. A recurrent layer reads the candidates of one question in their original order; a single layer
+gives the scores; list-wise, their softmax is held to the normalised gold labels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from answermill.schemas.ranked import RankedList
 Floats = npt.NDArray[np.float64]
 Form = Literal["pointwise", "list", "rnn", "birnn", "lstm", "bilstm"]
 FORMS: tuple[Form, ...] = get_args(Form)
-"""The rows of Table 4: pointwise (BCE), list-wise (KL), and list-wise with a recurrent layer over the candidates."""
+"""The rows of Table 4: pointwise (BCE), list-wise (KL), and list-wise with a recurrent layer over the
+candidates."""
 
 Text = Sequence[int]
 """A text as rows of the embedding table; a row past its end is an unknown word."""
@@ -50,7 +51,13 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         features = None if self.features is None else self.features.to(device)
-        return Batch(self.questions.to(device), self.candidates.to(device), self.sizes, self.labels.to(device), features)
+        return Batch(
+            self.questions.to(device),
+            self.candidates.to(device),
+            self.sizes,
+            self.labels.to(device),
+            features,
+        )
 
     @property
     def paired(self) -> Tensor:
@@ -58,14 +65,19 @@ class Batch:
         return self.questions.repeat_interleave(torch.tensor(self.sizes, device=self.questions.device), 0)
 
 
-def collate(lists: Sequence[tuple[Text, Sequence[Text], Sequence[float]]], features: Sequence[Floats] | None = None) -> Batch:
-    """Lists of (question, its candidates, their labels) to one batch. `features`: [candidates, features] of each list.
+def collate(
+    lists: Sequence[tuple[Text, Sequence[Text], Sequence[float]]], features: Sequence[Floats] | None = None
+) -> Batch:
+    """Lists of (question, its candidates, their labels) to one batch. `features`: [candidates, features] of
+    each list.
 
     Raises ValueError where a list has no candidate.
     """
     for question, candidates, labels in lists:
         if not candidates or len(candidates) != len(labels):
-            raise ValueError(f"question {list(question)}: {len(candidates)} candidates and {len(labels)} labels")
+            raise ValueError(
+                f"question {list(question)}: {len(candidates)} candidates and {len(labels)} labels"
+            )
     return Batch(
         questions=_padded([question for question, _, _ in lists]),
         candidates=_padded([candidate for _, candidates, _ in lists for candidate in candidates]),
@@ -83,7 +95,8 @@ def _padded(texts: Sequence[Text]) -> Tensor:
 
 
 def embed(vectors: Tensor, rows: Tensor) -> Tensor:
-    """[texts, words] → [texts, words, d]; zeros for padding and for rows past the table, the unknown words."""
+    """[texts, words] → [texts, words, d]; zeros for padding and for rows past the table, the unknown
+    words."""
     return vectors[torch.where(rows < len(vectors), rows, 0)]
 
 
@@ -93,10 +106,11 @@ def real(rows: Tensor) -> Tensor:
 
 
 class Head(nn.Module):
-    """Pair representations → scores. The recurrent layer is `hidden` wide, half of it in each direction where it has two.
+    """Pair representations → scores. The recurrent layer is `hidden` wide, half of it in each direction where
+    it has two.
 
-    Table 4's parameters decide the widths: 300 for Cosinet, 600 for Compare-Aggregate, twice and ten times fewer than the
-    input. §5.2's "same hidden size as the input" would give neither.
+    Table 4's parameters decide the widths: 300 for Cosinet, 600 for Compare-Aggregate, twice and ten times
+    fewer than the input. §5.2's "same hidden size as the input" would give neither.
     """
 
     def __init__(self, form: Form, inputs: int, hidden: int) -> None:
@@ -107,7 +121,9 @@ class Head(nn.Module):
         if form not in ("pointwise", "list"):
             layer = nn.LSTM if form.endswith("lstm") else nn.RNN
             both = form.startswith("bi")
-            self.recurrent = layer(inputs, hidden // 2 if both else hidden, batch_first=True, bidirectional=both)
+            self.recurrent = layer(
+                inputs, hidden // 2 if both else hidden, batch_first=True, bidirectional=both
+            )
         self.linear = nn.Linear(hidden if self.recurrent else inputs, 1)
 
     def forward(self, pairs: Tensor, sizes: Sequence[int]) -> Tensor:
@@ -118,17 +134,19 @@ class Head(nn.Module):
     def _forward(self, pairs: Tensor, sizes: Sequence[int]) -> Tensor:
         if self.recurrent is not None:
             lists = pack_sequence(_split(pairs, sizes), enforce_sorted=False)
-            states, _ = pad_packed_sequence(self.recurrent(lists)[0], batch_first=True)  # [lists, longest, hidden]
+            # [lists, longest, hidden].
+            states, _ = pad_packed_sequence(self.recurrent(lists)[0], batch_first=True)
             pairs = states[_mask(sizes, states.device)]  # [pairs, hidden]
         scores: Tensor = self.linear(pairs)  # [pairs, 1]
         return scores.squeeze(1)
 
 
 def loss(form: Form, scores: Tensor, batch: Batch) -> Tensor:
-    """Pointwise: binary cross-entropy, mean over pairs. List-wise: KL(gold ‖ softmax of scores), mean over lists.
+    """Pointwise: binary cross-entropy, mean over pairs. List-wise: KL(gold ‖ softmax of scores), mean over
+    lists.
 
-    The gold labels of a list are divided by their sum; a list without an answer has no gold distribution and is left out,
-    as the paper leaves out its question (§5.1).
+    The gold labels of a list are divided by their sum; a list without an answer has no gold distribution and
+    is left out, as the paper leaves out its question (§5.1).
     """
     if form == "pointwise":
         return F.binary_cross_entropy_with_logits(scores, batch.labels)
@@ -149,7 +167,8 @@ def score(
     lists: Sequence[NumberedList],
     features: Sequence[Floats] | None = None,
 ) -> list[Floats]:
-    """A score per candidate of each list. `pairs` reads blocks, which cut lists anywhere; the head, in float64, whole lists.
+    """A score per candidate of each list. `pairs` reads blocks, which cut lists anywhere; the head, in
+    float64, whole lists.
 
     `features` [candidates, features] of each list stand beside its pairs, if the head reads some.
     """
@@ -212,19 +231,27 @@ def rerank(
     stage: str,
     features: Callable[[RankedList], Floats] | None = None,
 ) -> list[RankedList]:
-    """The lists ordered by `scores`, which reads their candidates in original order, whatever order they come in.
+    """The lists ordered by `scores`, which reads their candidates in original order, whatever order they come
+    in.
 
     `scores` takes the numbered lists, and the `features` of each, if there are some.
     """
     original = [sorted(range(len(r.candidates)), key=lambda n: r.candidates[n].position) for r in lists]
-    ordered = [RankedList(r.question, tuple(r.candidates[n] for n in order)) for r, order in zip(lists, original, strict=True)]
+    ordered = [
+        RankedList(r.question, tuple(r.candidates[n] for n in order))
+        for r, order in zip(lists, original, strict=True)
+    ]
     texts = [[r.question.text, *(candidate.text for candidate in r.candidates)] for r in ordered]
     rows = iter(lexicon.rows([text for mine in texts for text in mine]))
-    numbered = [(question, candidates) for question, *candidates in (list(islice(rows, len(mine))) for mine in texts)]
+    numbered = [
+        (question, candidates) for question, *candidates in (list(islice(rows, len(mine))) for mine in texts)
+    ]
     scored = scores(numbered) if features is None else scores(numbered, [features(r) for r in ordered])
+
     reranked = []
     for ranked, order, values in zip(lists, original, scored, strict=True):
         incoming = np.empty(len(order))
         incoming[order] = values
         reranked.append(order_by(ranked, incoming, stage))
+
     return reranked

@@ -1,4 +1,5 @@
-"""Model folders of the models over static word vectors: `config.json`, `model.safetensors`, and the word vectors."""
+"""Model folders of the models over static word vectors: `config.json`, `model.safetensors`, and the word
+vectors."""
 
 from __future__ import annotations
 
@@ -49,25 +50,36 @@ def save_list_model(
     store: Literal["fp32", "fp16"] = "fp32",
     vectors: Store = "fp32",
 ) -> None:
-    """Write the model folder: the embeddings as they save themselves, the trained weights, `config.json`, and the digests."""
+    """Write the model folder: the embeddings as they save themselves, the trained weights, `config.json`, and
+    the digests."""
     names = embeddings.save(folder, vectors)
     kept = {name: weight.detach().cpu().contiguous() for name, weight in model.state_dict().items()}
     if store == "fp16":
         kept = {name: weight.half() for name, weight in kept.items()}
     with replacing(folder / WEIGHTS) as path:
         save_file(kept, path)
-    config: dict[str, Any] = {"format": FORMAT, "model": model.name, "form": model.form, "filters": model.filters}
+    config: dict[str, Any] = {
+        "format": FORMAT,
+        "model": model.name,
+        "form": model.form,
+        "filters": model.filters,
+    }
     if model.features:
         config["features"] = list(model.features)
+
     write_text(folder / CONFIG, json.dumps(config, indent=2) + "\n")
     write_sums(folder, [*names, WEIGHTS, CONFIG])
 
 
-def load_list_model(folder: Path, model: type[Model], source: Callable[[str], Path] = Path) -> tuple[Model, Embeddings]:
-    """The model that `save_list_model` wrote, in fp32 however it is stored. `source`: a transformer's name to its folder.
+def load_list_model(
+    folder: Path, model: type[Model], source: Callable[[str], Path] = Path
+) -> tuple[Model, Embeddings]:
+    """The model that `save_list_model` wrote, in fp32 however it is stored. `source`: a transformer's name to
+    its folder.
 
-    Raises ValueError where the folder is incomplete, broken, or of another format or model; ModelMissing where its word
-    vectors' transformer cannot be had; ModelDamaged where a file is not the one that was written, or holds no numbers.
+    Raises ValueError where the folder is incomplete, broken, or of another format or model; ModelMissing
+    where its word vectors' transformer cannot be had; ModelDamaged where a file is not the one that was
+    written, or holds no numbers.
     """
     check_sums(folder)
     try:
@@ -75,12 +87,16 @@ def load_list_model(folder: Path, model: type[Model], source: Callable[[str], Pa
         check_format(config, model.name)
         weights = {name: weight.float() for name, weight in load_weights(folder / WEIGHTS).items()}
         embeddings = Embeddings.load(folder, source)
-        more: dict[str, Any] = {"features": known_features(config["features"])} if "features" in config else {}
+        more: dict[str, Any] = (
+            {"features": known_features(config["features"])} if "features" in config else {}
+        )
         loaded = model(embeddings.vectors, config["form"], int(config["filters"]), **more)
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as e:
         raise ValueError(f"{folder} is no checkpoint of {model.name}: {e}") from e
+
     try:
         loaded.load_state_dict(weights)
     except RuntimeError as e:
         raise ValueError(f"{folder}: model.safetensors does not fit config.json: {e}") from e
+
     return loaded.eval(), embeddings

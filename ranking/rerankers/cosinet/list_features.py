@@ -1,10 +1,11 @@
-"""Features that a Cosinet may read beside a pair: what retrieval and the page say of a sentence. The paper has only the
-original order, "half of the signal" (§2.1.2), and lists of one document; ours have many, and retrieval has scored them.
+"""Features that a Cosinet may read beside a pair: what retrieval and the page say of a sentence. The paper
+has only the original order, "half of the signal" (§2.1.2), and lists of one document; ours have many, and
+retrieval has scored them.
 
-`bm25`, `dense`, `log_rank`: as `blend` weighs them, standardised within the list (`blend/score_columns.py`), which is
-the list as it comes to the stage. `position`: -log(1 + n), n sentences before it in its passage; of a whole passage 0. `title`:
-mean over the question's words of the greatest cosine to a word of the page's title, r of §4.1.1. What is not known is 0, and is
-counted.
+`bm25`, `dense`, `log_rank`: as `blend` weighs them, standardised within the list (`blend/score_columns.py`),
+which is the list as it comes to the stage. `position`: -log(1 + n), n sentences before it in its passage; of
+a whole passage 0. `title`: mean over the question's words of the greatest cosine to a word of the page's
+title, r of §4.1.1. What is not known is 0, and is counted.
 """
 
 from __future__ import annotations
@@ -46,12 +47,16 @@ class ListFeatures:
 
     def __call__(self, ranked: RankedList) -> Floats:
         """A list in its original order → [candidates, features]."""
-        columns: dict[str, Column] = dict(retrieval_columns(ranked)) if set(self._names) & set(RETRIEVED) else {}
+        columns: dict[str, Column] = (
+            dict(retrieval_columns(ranked)) if set(self._names) & set(RETRIEVED) else {}
+        )
         if "position" in self._names:
             columns["position"] = _positions(ranked.candidates)
         if "title" in self._names:
             columns["title"] = self._titles(ranked)
-        self._missing.update({f"without_{name}": sum(value is None for value in columns[name]) for name in self._names})
+        self._missing.update(
+            {f"without_{name}": sum(value is None for value in columns[name]) for name in self._names}
+        )
         rows = [[value or 0.0 for value in columns[name]] for name in self._names]
         return np.array(rows, np.float64).reshape(len(rows), len(ranked.candidates)).T
 
@@ -65,7 +70,10 @@ class ListFeatures:
         different = list(dict.fromkeys(title for title in titles if title.strip()))
         if not different:
             return [None] * len(titles)
-        question, *rows = (np.array(text or (0,), np.int32) for text in self._lexicon.rows([ranked.question.text, *different]))
+        question, *rows = (
+            np.array(text or (0,), np.int32)
+            for text in self._lexicon.rows([ranked.question.text, *different])
+        )
         related, _ = self._relatedness(question, np.concatenate(rows), np.array([len(row) for row in rows]))
         means = related.astype(np.float64).mean(1)  # of the question's words  [titles]
         of_title = dict(zip(different, means.tolist(), strict=True))
@@ -75,7 +83,9 @@ class ListFeatures:
 def _positions(candidates: Sequence[Candidate]) -> Column:
     """None where a data set does not say where the sentence stands."""
     passages = {id(candidate.hit.passage): candidate.hit.passage for candidate in candidates}
-    places = {key: {s.sentence_id: n for n, s in enumerate(passage.sentences)} for key, passage in passages.items()}
+    places = {
+        key: {s.sentence_id: n for n, s in enumerate(passage.sentences)} for key, passage in passages.items()
+    }
 
     def place(candidate: Candidate) -> float | None:
         if candidate.sentence is None:

@@ -23,25 +23,30 @@ class ListModelSettings(TrainingSettings):
     )
     embeddings: Annotated[str, FileName()] = Field(
         "all-MiniLM-L6-v2",
-        description="word vectors: a word2vec, GloVe or Numberbatch file; or a transformer (the embedded default, a folder, "
+        description="word vectors: a word2vec, GloVe or Numberbatch file; or a transformer (the embedded "
+        "default, a folder, "
         "a hub name) from whose word pieces they are computed",
     )
     vocabulary: Annotated[list[str], FileName(required=True)] = Field(
         [],
-        description="further data sets, or text files of one text a line, whose words get vectors too: for use on other texts",
+        description="further data sets, or text files of one text a line, whose words get vectors too: for "
+        "use on other texts",
     )
     min_count: Count = Field(1, description="words that occur less often get no vector")
     features: list[Feature] | None = Field(
         None,
         min_length=1,
-        description="cosinet: what it reads beside question and sentence: bm25, dense, log_rank (standardised within the list, "
-        "as in `blend`), position (in its passage), title (the question's relatedness to the page's); nothing if absent",
+        description="cosinet: what it reads beside question and sentence: bm25, dense, log_rank "
+        "(standardised within the list, "
+        "as in `blend`), position (in its passage), title (the question's relatedness to the page's); "
+        "nothing if absent",
     )
     filters: Count = Field(300, description="filters of each convolution")
     store: Literal["fp32", "fp16"] = Field("fp32", description="precision of the numbers in the checkpoint")
     vectors: Literal["stored", "source"] = Field(
         "stored",
-        description="'source' leaves a transformer's vectors out of the checkpoint: they are computed again on loading",
+        description="'source' leaves a transformer's vectors out of the checkpoint: they are computed again "
+        "on loading",
     )
 
     @model_validator(mode="after")

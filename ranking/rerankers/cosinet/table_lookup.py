@@ -1,12 +1,14 @@
-"""Cosinet's scores by look-up: a convolution is linear and the word vectors are static, so words are convolved, not texts.
+"""Cosinet's scores by look-up: a convolution is linear and the word vectors are static, so words are
+convolved, not texts.
 
-For each word in use and each tap of the kernel, w · W_k is computed once. A place of a convolution is then the sum of its
-five words' rows and of the relatedness channel's five rows, each times the relatedness of its word: a weighted sum of ten
-rows, PyTorch's `embedding_bag`. Relatedness is one product of the list's different words and the question's.
+For each word in use and each tap of the kernel, w · W_k is computed once. A place of a convolution is then
+the sum of its five words' rows and of the relatedness channel's five rows, each times the relatedness of its
+word: a weighted sum of ten rows, PyTorch's `embedding_bag`. Relatedness is one product of the list's
+different words and the question's.
 
-The scores are those of `CosinetModel` to 1e-5. How candidates are cut into blocks and which lists come in one call changes
-no score: rows are summed one by one, and matrix products whose shape would depend on the company have a fixed shape, or run
-in float64, whose noise vanishes when it is rounded.
+The scores are those of `CosinetModel` to 1e-5. How candidates are cut into blocks and which lists come in one
+call changes no score: rows are summed one by one, and matrix products whose shape would depend on the company
+have a fixed shape, or run in float64, whose noise vanishes when it is rounded.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ ENTER_WORDS = 16
 
 
 class LookUp:
-    """The scores of a `CosinetModel` as it is now, on the device of its table; relatedness is computed on the CPU."""
+    """The scores of a `CosinetModel` as it is now, on the device of its table; relatedness is computed on the
+    CPU."""
 
     def __init__(self, vectors: Tensor, question: nn.Conv1d, candidate: nn.Conv1d, head: Head) -> None:
         table = vectors.cpu().numpy()
@@ -52,7 +55,8 @@ class LookUp:
 
     def _pairs(self, block: Sequence[NumberedList]) -> Tensor:
         """[q ⊙ c; q − c] of every pair  [pairs, 2 filters]"""
-        texts = [text or (0,) for _, candidates in block for text in candidates]  # no words: one place without a word
+        # No words: one place without a word.
+        texts = [text or (0,) for _, candidates in block for text in candidates]
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         rows = np.fromiter(chain.from_iterable(texts), np.int32, lengths.sum())
 
@@ -67,13 +71,16 @@ class LookUp:
             related_c.append(r_c)
             pair, word = pair + len(candidates), word + mine.sum()
 
-        q = self._question.encode(np.concatenate(questions), np.concatenate(related_q), np.concatenate(question_lengths))
+        q = self._question.encode(
+            np.concatenate(questions), np.concatenate(related_q), np.concatenate(question_lengths)
+        )
         c = self._candidate.encode(rows, np.concatenate(related_c), lengths)
         return torch.cat([q * c, q - c], 1)
 
 
 class Relatedness:
-    """r_i = max_j cos(w_i, w_j) of one question and its candidates, in both directions  (§4.1.1); 1 where rows match."""
+    """r_i = max_j cos(w_i, w_j) of one question and its candidates, in both directions  (§4.1.1); 1 where
+    rows match."""
 
     def __init__(self, table: Singles) -> None:
         self._table = table
@@ -81,7 +88,8 @@ class Relatedness:
         self._last = np.zeros(len(table), np.int64)  # row → the last place at which it was met
 
     def __call__(self, question: Rows, rows: Rows, lengths: npt.NDArray[np.int64]) -> tuple[Singles, Singles]:
-        """Candidates laid end to end → of the question's words [candidates, question words], of the candidates' [words]."""
+        """Candidates laid end to end → of the question's words [candidates, question words], of the
+        candidates' [words]."""
         words, number = self._distinct(rows)
         cos = self._cosines(words, question)  # [different words, question words]
         cos[(words[:, None] == question) & (words[:, None] > 0)] = 1
@@ -105,8 +113,12 @@ class Relatedness:
         filled[filled >= len(self._table)] = 0
         known = np.where(question < len(self._table), question, 0)
         asked_vectors = torch.from_numpy(self._table[known] / self._lengths[known, None])
-        vectors = torch.from_numpy(self._table.take(filled, axis=0).reshape(-1, PRODUCT_WORDS, self._table.shape[1]))
-        cos: Singles = (vectors @ asked_vectors.T).view(len(filled), len(question)).numpy() / self._lengths[filled, None]
+        vectors = torch.from_numpy(
+            self._table.take(filled, axis=0).reshape(-1, PRODUCT_WORDS, self._table.shape[1])
+        )
+        cos: Singles = (vectors @ asked_vectors.T).view(len(filled), len(question)).numpy() / self._lengths[
+            filled, None
+        ]
         return cos[: len(words)]
 
 
@@ -127,7 +139,8 @@ class Taps:
 
     def _start(self, words: int) -> None:
         self._place = np.zeros(len(self._vectors), np.int32)  # row → place
-        self._taps = self._weight.new_empty(2 + words, self._kernel, self._filters)  # takes no memory before it is written
+        # Takes no memory before it is written.
+        self._taps = self._weight.new_empty(2 + words, self._kernel, self._filters)
         self._taps[0], self._taps[1] = 0, self._channel
         self._used = 2
 
@@ -139,19 +152,25 @@ class Taps:
         h = table.new_empty(len(lengths), self._filters)
         starts, order = lengths.cumsum() - lengths, np.argsort(-lengths, kind="stable")
         first = 0
+
         while first < len(order):
             longest = lengths[order[first]]
             texts = order[first : first + max(1, BAG_PLACES // longest)]
             first += len(texts)
-            place = np.minimum(np.arange(longest), lengths[texts, None] - 1)  # past its end a text repeats its last place
+            # Past its end a text repeats its last place.
+            place = np.minimum(np.arange(longest), lengths[texts, None] - 1)
             bags = (starts[texts, None] + place).ravel()
             i, w = torch.from_numpy(index[bags]).to(device), torch.from_numpy(weights[bags]).to(device)
-            places = F.embedding_bag(i, table, per_sample_weights=w, mode="sum").view(len(texts), longest, self._filters)
+            places = F.embedding_bag(i, table, per_sample_weights=w, mode="sum").view(
+                len(texts), longest, self._filters
+            )
             h[torch.from_numpy(texts).to(device)] = places.amax(1)
+
         return (h + self._bias).relu()
 
     def _bags(self, rows: Rows, related: Singles, lengths: npt.NDArray[np.int64]) -> tuple[Rows, Singles]:
-        """Terms of the sum at each place of the texts: rows of the table and their weights  [words, 2 · kernel] both."""
+        """Terms of the sum at each place of the texts: rows of the table and their weights  [words, 2 ·
+        kernel] both."""
         margin, kernel = self._kernel // 2, np.arange(self._kernel)
         position = np.arange(len(rows)) + margin * np.repeat(
             np.arange(1, len(lengths) + 1), lengths
@@ -160,8 +179,12 @@ class Taps:
         relate = np.zeros(len(words), np.float32)
         words[position], relate[position] = self._places(rows), related
         window = position[:, None] + (kernel - margin)
-        index, weights = np.empty((len(rows), 2, self._kernel), np.int32), np.ones((len(rows), 2, self._kernel), np.float32)
+        index, weights = (
+            np.empty((len(rows), 2, self._kernel), np.int32),
+            np.ones((len(rows), 2, self._kernel), np.float32),
+        )
         index[:, 0] = words[window] * self._kernel + kernel
+
         index[:, 1] = self._kernel + kernel
         weights[:, 1] = relate[window]
         return index.reshape(len(rows), -1), weights.reshape(len(rows), -1)
@@ -182,5 +205,7 @@ class Taps:
             words[: len(rows) - start] = rows[start : start + ENTER_WORDS]
             products = torch.from_numpy(self._vectors[words]).to(self._weight.device) @ self._weight
             end = min(ENTER_WORDS, len(rows) - start)
-            self._taps[first + start : first + start + end] = products.view(-1, self._kernel, self._filters)[:end]
+            self._taps[first + start : first + start + end] = products.view(-1, self._kernel, self._filters)[
+                :end
+            ]
         self._place[rows] = np.arange(first, self._used)

@@ -13,7 +13,8 @@ class HashingStage(ContextStage):
 
     stored: bool = Field(
         True,
-        description="whether `index` stores the bits of every sentence, so that `rerank` encodes questions only (variant has); "
+        description="whether `index` stores the bits of every sentence, so that `rerank` encodes questions "
+        "only (variant has); "
         "if not, `rerank` encodes the sentences that come to the stage",
     )
 

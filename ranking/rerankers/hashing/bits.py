@@ -1,15 +1,18 @@
-"""Answers as bits: HAS (Xu & Li, AAAI 2020, "Hashing Layer" and "Composition Layer") at prediction time, from a packed store.
+"""Answers as bits: HAS (Xu & Li, AAAI 2020, "Hashing Layer" and "Composition Layer") at prediction time, from
+a packed store.
 
-An answer's matrix sgn(B) in {-1, 1}^(L × D) is kept as L rows of D / 8 bytes, the first number in the lowest bit, 1 for +1. A
-question u scores it by cos(u, v), v = Σ α_i b_i, α_i ∝ exp(mᵀ tanh(W1 b_i + W2 u)).
+An answer's matrix sgn(B) in {-1, 1}^(L × D) is kept as L rows of D / 8 bytes, the first number in the lowest
+bit, 1 for +1. A question u scores it by cos(u, v), v = Σ α_i b_i, α_i ∝ exp(mᵀ tanh(W1 b_i + W2 u)).
 
-The paper's bits save memory and no time; these save both. Answers are unpacked some hundred tokens at a time, by a table of
-bytes, so memory does not grow with their number, and what is unpacked never leaves the cache. Numbers of one byte suffice on
-both sides of W1 b: W1 is rounded to 7 bits a row, and what that leaves of the logit, Σ m_j (tanh x_j - tanh x'_j), is to first
-order linear in b, with the mean slope of each tanh over random b: one more column of W1. What is left of the error after that
-is known beforehand, and where it is too much for a question, W1 takes 14 bits, in two products. α has 14 bits always. Sums of
-such numbers are whole and exact, in whatever order and precision of at least 24 bits, so a score depends on nothing but
-question and answer. tanh x = 2 σ(2x) - 1: the logistic function is several times quicker, and a constant leaves α as it is.
+The paper's bits save memory and no time; these save both. Answers are unpacked some hundred tokens at a time,
+by a table of bytes, so memory does not grow with their number, and what is unpacked never leaves the cache.
+Numbers of one byte suffice on both sides of W1 b: W1 is rounded to 7 bits a row, and what that leaves of the
+logit, Σ m_j (tanh x_j - tanh x'_j), is to first order linear in b, with the mean slope of each tanh over
+random b: one more column of W1. What is left of the error after that is known beforehand, and where it is too
+much for a question, W1 takes 14 bits, in two products. α has 14 bits always. Sums of such numbers are whole
+and exact, in whatever order and precision of at least 24 bits, so a score depends on nothing but question and
+answer. tanh x = 2 σ(2x) - 1: the logistic function is several times quicker, and a constant leaves α as it
+is.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ Floats = npt.NDArray[np.float64]
 BLOCK_TOKENS = {"cpu": 1_024, "cuda": 4_096}
 """Tokens that are unpacked together, or those of one answer that has more."""
 TOLERANCE = 2e-5
-"""Of the error of a score by W1 in 7 bits, the standard deviation that is put up with: a fifth of what a score may be off."""
+"""Of the error of a score by W1 in 7 bits, the standard deviation that is put up with: a fifth of what a
+score may be off."""
 _LEVELS = 127  # of a byte: -127 to 127
 _FINE_LEVELS = _LEVELS * _LEVELS + _LEVELS // 2  # of two, the first counting 127 times
 _PAD = 16  # columns of a product come in multiples of this
@@ -71,7 +75,9 @@ def pack(values: Tensor) -> Bytes:
     [[133]]
     """
     if values.shape[1] % 8:
-        raise ValueError(f"{values.shape[1]} numbers a token; bits are kept in whole bytes, so give a multiple of 8")
+        raise ValueError(
+            f"{values.shape[1]} numbers a token; bits are kept in whole bytes, so give a multiple of 8"
+        )
     return np.packbits((values >= 0).cpu().numpy(), axis=1, bitorder="little")
 
 
@@ -91,7 +97,10 @@ class Attention:
         """Raises ValueError where shapes do not fit one another, or D is no multiple of 8."""
         hidden, width = w1.shape
         if w2.shape != w1.shape or m.shape != (hidden,) or width % 8:
-            raise ValueError(f"W1 {tuple(w1.shape)}, W2 {tuple(w2.shape)} and m {tuple(m.shape)} are no attention over bits")
+            raise ValueError(
+                f"W1 {tuple(w1.shape)}, W2 {tuple(w2.shape)} and m {tuple(m.shape)} are no attention over "
+                "bits"
+            )
         self.device = torch.device(device)
         self._w1, self._w2, self._m = (x.detach().double().cpu().numpy() for x in (w1, w2, m))
         self._coarse = _Rounded.of(self._w1, _LEVELS)
@@ -104,16 +113,21 @@ class Attention:
         Within 1e-4 of the unpacked matrices in float32. Raises ValueError where the widths differ.
         """
         if codes.bits.shape[1] * 8 != self._w1.shape[1]:
-            raise ValueError(f"answers of {codes.bits.shape[1] * 8} bits a token for a model of {self._w1.shape[1]}")
+            raise ValueError(
+                f"answers of {codes.bits.shape[1] * 8} bits a token for a model of {self._w1.shape[1]}"
+            )
+
         u = question.detach().double().cpu().numpy()
         columns = self._ask(u)
         scores = np.zeros(len(codes.lengths))
+
         for answers, tokens in _blocks(codes.lengths, BLOCK_TOKENS[self.device.type]):
             lengths = codes.lengths[answers]
             signs = _signs(codes.bits[tokens], self.device)
             v = _composed(self._logits(signs, columns), signs, lengths)
             norms = np.linalg.norm(v, axis=1) * np.linalg.norm(u)
             scores[answers] = np.divide(v @ u, norms, out=np.zeros(len(v)), where=norms > 0)
+
         return scores
 
     def bits_of(self, question: Tensor) -> int:
@@ -121,7 +135,8 @@ class Attention:
         return 14 if self._ask(question.detach().double().cpu().numpy()).correction is None else 7
 
     def _ask(self, u: Floats) -> _QuestionColumns:
-        """Terms that depend on the question alone. The slopes of tanh are over b of random signs, for which W1 b is normal."""
+        """Terms that depend on the question alone. The slopes of tanh are over b of random signs, for which
+        W1 b is normal."""
         bias = self._w2 @ u
         nodes, weights = np.polynomial.hermite_e.hermegauss(9)
         slopes = 1 - np.tanh(bias[:, None] + np.linalg.norm(self._w1, axis=1)[:, None] * nodes) ** 2  # [M, 9]
@@ -133,9 +148,14 @@ class Attention:
         if error > TOLERANCE:
             high, low = _split(self._fine.whole)
             return _QuestionColumns(self._columns(high, low), self._fine.step, bias, None, self.device)
+
         column = _Rounded.of(((self._m * mean) @ residue)[None], _LEVELS)
         return _QuestionColumns(
-            self._columns(self._coarse.whole, column.whole), self._coarse.step, bias, column.step[0], self.device
+            self._columns(self._coarse.whole, column.whole),
+            self._coarse.step,
+            bias,
+            column.step[0],
+            self.device,
         )
 
     def _columns(self, *rows: Floats) -> Tensor:
@@ -176,7 +196,9 @@ class _Rounded(NamedTuple):
 class _QuestionColumns:
     """A question, and the columns that answers are multiplied with for it."""
 
-    def __init__(self, columns: Tensor, step: Floats, bias: Floats, correction: float | None, device: torch.device) -> None:
+    def __init__(
+        self, columns: Tensor, step: Floats, bias: Floats, correction: float | None, device: torch.device
+    ) -> None:
         """`columns` [D, n] int8; `step` [M] of W1's whole numbers, `bias` W2 u [M]; `correction`: step of
         column M, where it is the correction."""
         self.columns, self.correction = columns, correction
@@ -197,6 +219,7 @@ def _composed(logits: Floats, signs: Tensor, lengths: Numbers) -> Floats:
         product = exact_product(torch.from_numpy(rows.reshape(-1, len(logits))).to(signs.device), signs)
         first, second = product.double().cpu().numpy().reshape(2, len(filled), -1)
         sums[filled] = _LEVELS * first + second
+
     return sums
 
 
@@ -211,8 +234,8 @@ def _split(whole: Floats) -> tuple[Floats, Floats]:
 
 
 def exact_product(a: Tensor, b: Tensor) -> Tensor:
-    """a b of two int8 matrices: int32 where the processor multiplies bytes, else float32, which holds the same numbers below
-    2²⁴: for up to 1,024 ones on one side (TF32 holds them as well)."""
+    """a b of two int8 matrices: int32 where the processor multiplies bytes, else float32, which holds the
+    same numbers below 2²⁴: for up to 1,024 ones on one side (TF32 holds them as well)."""
     if a.device.type == "cpu" and _multiplies_bytes():
         return torch._int_mm(a, b)
     return a.float() @ b.float()
@@ -227,7 +250,10 @@ def _multiplies_bytes() -> bool:
 @cache
 def _table(device: torch.device) -> Tensor:
     """The eight signs of each byte, as one number of 64 bits [256]."""
-    signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(np.int8) * 2 - 1
+    signs = (
+        np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(np.int8) * 2
+        - 1
+    )
     return torch.from_numpy(signs.view(np.int64).ravel()).to(device)
 
 
@@ -240,8 +266,8 @@ def _signs(bits: Bytes, device: torch.device) -> Tensor:
 def _blocks(lengths: Numbers, tokens: int) -> Iterator[tuple[slice, slice]]:
     """(answers, their tokens) of runs of at most `tokens` tokens, or of one answer that has more.
 
-    >>> list(_blocks(np.array([2, 3, 9, 1]), 5))
-    [(slice(0, 2, None), slice(0, 5, None)), (slice(2, 3, None), slice(5, 14, None)), (slice(3, 4, None), slice(14, 15, None))]
+    >>> [(answers.stop, held.stop) for answers, held in _blocks(np.array([2, 3, 9, 1]), 5)]
+    [(2, 5), (3, 14), (4, 15)]
     """
     ends = np.cumsum(lengths)
     first = 0

@@ -1,7 +1,9 @@
-"""HAS (Xu & Li, AAAI 2020) as a reranker: answers are encoded once, as matrices of bits, and meet the question afterwards.
+"""HAS (Xu & Li, AAAI 2020) as a reranker: answers are encoded once, as matrices of bits, and meet the
+question afterwards.
 
-Reads sentences, writes sentences. The model is in `hashing_model.py`, its arithmetic on bits in `bits.py`. `AnswerCoder` makes
-the bits of all sentences when they are indexed; `Hashing` reads them, and encodes what it does not find.
+Reads sentences, writes sentences. The model is in `hashing_model.py`, its arithmetic on bits in `bits.py`.
+`AnswerCoder` makes the bits of all sentences when they are indexed; `Hashing` reads them, and encodes what it
+does not find.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from answermill.ranking.rerankers.hashing.hashing_model import NAME, HashingMode
 from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser
 from answermill.schemas.ranked import RankedList, Unit
 
-BATCH_TOKENS = 1 << 16  # of the answers whose matrices are in memory together: 0.1 GB of 384 numbers in float32
+# Of the answers whose matrices are in memory together: 0.1 GB of 384 numbers in float32.
+BATCH_TOKENS = 1 << 16
 
 
 CODE_TOKENS = 1 << 14  # of the answers that become bits together: 50 MB of 384 numbers in float64
@@ -41,7 +44,8 @@ class Encoded(NamedTuple):
     cut: Numbers
     """[answers]: tokens left out."""
     finite: npt.NDArray[np.bool_]
-    """[answers]: whether the model gave numbers for all its tokens; bits cannot tell, NaN and infinity have a sign too."""
+    """[answers]: whether the model gave numbers for all its tokens; bits cannot tell, NaN and infinity have a
+    sign too."""
 
 
 Parts = tuple[str, ...]
@@ -56,6 +60,7 @@ def encode(model: HashingModel, tokeniser: Tokeniser, answers: Sequence[Parts]) 
     ends = np.cumsum(lengths)
     packed = np.zeros((int(lengths.sum()), model.encoder.shape.width // 8), np.uint8)
     finite = np.ones(len(answers), np.bool_)
+
     for rows in pairs.batches(CODE_TOKENS):
         encoded = model.encoded(pairs.pack(rows).to(model.encoder.words.weight.device))
         edges = np.cumsum(lengths[rows])[:-1]
@@ -63,6 +68,7 @@ def encode(model: HashingModel, tokeniser: Tokeniser, answers: Sequence[Parts]) 
             packed[ends[row] - lengths[row] : ends[row]] = part
         sound = encoded.isfinite().all(1).cpu().numpy()  # [tokens]
         finite[rows] = [part.all() for part in np.split(sound, edges)]
+
     return Encoded(packed, lengths, pairs.cut, finite)
 
 
@@ -81,8 +87,8 @@ class AnswerCoder:
 
     @classmethod
     def decisive(cls, stage: StageSettings, checkpoint: Path | None) -> tuple[str, ...] | None:
-        """() if bits are stored and the checkpoint's model makes some, which nothing else decides; else None. Raises ValueError
-        if it is no checkpoint of this model."""
+        """() if bits are stored and the checkpoint's model makes some, which nothing else decides; else None.
+        Raises ValueError if it is no checkpoint of this model."""
         if checkpoint is None or variant_of(checkpoint) != "has":
             return None
         return () if isinstance(stage, HashingStage) and stage.stored else None
@@ -96,22 +102,29 @@ class AnswerCoder:
         encoded = encode(self._model, self._tokeniser, texts)
         for n in np.flatnonzero(~encoded.finite)[:1]:
             text = self.reading.one_text(texts[n])
-            raise ScoreNotFinite(f"{NAME}: it gives no numbers for the sentence {text[:80]!r}; give another model")
+            raise ScoreNotFinite(
+                f"{NAME}: it gives no numbers for the sentence {text[:80]!r}; give another model"
+            )
         return encoded
 
 
 class Hashing:
-    """Score = s(q, a), a cosine. Each different question and answer of a call is encoded once, or read from the store."""
+    """Score = s(q, a), a cosine. Each different question and answer of a call is encoded once, or read from
+    the store."""
 
     name: ClassVar[str] = NAME
     reads: ClassVar[Unit] = "sentence"
     writes: ClassVar[Unit] = "sentence"
 
     def __init__(
-        self, model: HashingModel, tokeniser: Tokeniser, store: SentenceCodes | None = None, device: str | None = None
+        self,
+        model: HashingModel,
+        tokeniser: Tokeniser,
+        store: SentenceCodes | None = None,
+        device: str | None = None,
     ) -> None:
-        """`store`: answers that this model has encoded before; only `has` reads them. `device`: where it runs; the model's
-        if None."""
+        """`store`: answers that this model has encoded before; only `has` reads them. `device`: where it
+        runs; the model's if None."""
         self._model = model.for_inference(device or model.encoder.words.weight.device)
         self._tokeniser = tokeniser
         self._store = store
@@ -129,30 +142,43 @@ class Hashing:
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         began, reading = time.perf_counter(), self._model.reading
         texts: dict[Parts, int] = {}
-        answer_of = [texts.setdefault(parts, len(texts)) for ranked in lists for parts in reading.texts(ranked)]
+        answer_of = [
+            texts.setdefault(parts, len(texts)) for ranked in lists for parts in reading.texts(ranked)
+        ]
         sizes = np.fromiter((len(ranked.candidates) for ranked in lists), np.int64, len(lists))
         question_of = np.repeat(np.arange(len(lists)), sizes)
         scores = self._scored(
-            [ranked.question.text for ranked in lists], list(texts), question_of, np.array(answer_of, np.int64)
+            [ranked.question.text for ranked in lists],
+            list(texts),
+            question_of,
+            np.array(answer_of, np.int64),
         )
+
         self._costs.update(reading.missing(reading.tuples(lists)) if reading.around else {})
-        self._costs.update(candidates=len(answer_of), milliseconds=round(1000 * (time.perf_counter() - began)))
+        self._costs.update(
+            candidates=len(answer_of), milliseconds=round(1000 * (time.perf_counter() - began))
+        )
         parts = np.split(scores, np.cumsum(sizes)[:-1]) if len(lists) else []
+
         return [order_by(ranked, part, self.name) for ranked, part in zip(lists, parts, strict=True)]
 
     def costs(self) -> Counter[str]:
-        """Costs since the last call: candidates, those without a part that the context names, answers encoded, answers
-        read from the store, tokens of questions and answers that were encoded, layers × these, tokens cut, answers cut (longer
-        than L, encoded or read), milliseconds."""
+        """Costs since the last call: candidates, those without a part that the context names, answers
+        encoded, answers read from the store, tokens of questions and answers that were encoded, layers ×
+        these, tokens cut, answers cut (longer than L, encoded or read), milliseconds."""
         spent, self._costs = self._costs, Counter()
         return spent
 
     @torch.inference_mode()
-    def _scored(self, questions: Sequence[str], answers: Sequence[Parts], question_of: Numbers, answer_of: Numbers) -> Floats:
-        """s [pairs] of questions[asked[p]] and answers[of[p]]; as many answers at a time as BATCH_TOKENS allows."""
+    def _scored(
+        self, questions: Sequence[str], answers: Sequence[Parts], question_of: Numbers, answer_of: Numbers
+    ) -> Floats:
+        """s [pairs] of questions[asked[p]] and answers[of[p]]; as many answers at a time as BATCH_TOKENS
+        allows."""
         result = np.zeros(len(answer_of))
         if not len(answer_of):
             return result
+
         vectors = self._questions(questions)
         if self._attention is not None:
             return self._from_bits(self._attention, vectors, answers, question_of, answer_of)
@@ -170,20 +196,31 @@ class Hashing:
             ]  # the pairs that each answer is in
             chosen = np.concatenate(pairs_of_answer)
             number = np.repeat(np.arange(len(rows)), [len(of_row) for of_row in pairs_of_answer])
-            scores = self._model.scores(vectors, self._model.kept(tokens), tokens.starts, question_of[chosen], number)
+            scores = self._model.scores(
+                vectors, self._model.kept(tokens), tokens.starts, question_of[chosen], number
+            )
             result[chosen] = scores.cpu().numpy()
+
         return result
 
     def _from_bits(
-        self, attention: Attention, vectors: Tensor, answers: Sequence[Parts], question_of: Numbers, answer_of: Numbers
+        self,
+        attention: Attention,
+        vectors: Tensor,
+        answers: Sequence[Parts],
+        question_of: Numbers,
+        answer_of: Numbers,
     ) -> Floats:
-        """As `_scored`, of the questions' vectors; what the store does not hold is encoded. NaN for an answer that has none."""
+        """As `_scored`, of the questions' vectors; what the store does not hold is encoded. NaN for an answer
+        that has none."""
         bits, finite = self._bits(answers)
         lengths = np.fromiter(map(len, bits), np.int64, len(bits))
         result = np.zeros(len(answer_of))
         for question in np.unique(question_of):
             rows = np.flatnonzero(question_of == question)
-            codes = Codes(np.concatenate([bits[answer] for answer in answer_of[rows]]), lengths[answer_of[rows]])
+            codes = Codes(
+                np.concatenate([bits[answer] for answer in answer_of[rows]]), lengths[answer_of[rows]]
+            )
             result[rows] = attention.scores(vectors[question], codes)
         result[~finite[answer_of]] = np.nan
         return result
@@ -193,9 +230,14 @@ class Hashing:
         stored = self._store.find(answers) if self._store else [None] * len(answers)
         missing = [n for n, answer in enumerate(stored) if answer is None]
         encoded = encode(self._model, self._tokeniser, [answers[n] for n in missing])
-        new = dict(zip(missing, np.split(encoded.bits, np.cumsum(encoded.lengths)[:-1]), strict=True)) if missing else {}
+        new = (
+            dict(zip(missing, np.split(encoded.bits, np.cumsum(encoded.lengths)[:-1]), strict=True))
+            if missing
+            else {}
+        )
         cut = [answer.cut for answer in stored if answer is not None]
         self._costs.update(answers=len(missing), answers_stored=len(cut))
+
         self._costs.update(answers_cut=int(np.count_nonzero(encoded.cut)) + sum(map(bool, cut)))
         self._encoded(int(encoded.lengths.sum()), int(encoded.cut.sum()) + sum(cut))
         finite = np.ones(len(answers), np.bool_)
@@ -208,7 +250,9 @@ class Hashing:
         row = np.array([number.setdefault(text, len(number)) for text in texts], np.int64)
         pairs = self._tokenised(list(number))
         device = self._model.encoder.words.weight.device
-        vectors = torch.zeros(len(number), self._model.encoder.shape.width, dtype=self._model.precision, device=device)
+        vectors = torch.zeros(
+            len(number), self._model.encoder.shape.width, dtype=self._model.precision, device=device
+        )
         for rows in pairs.batches(BATCH_TOKENS):
             vectors[torch.from_numpy(rows).to(device)] = self._model.question(pairs.pack(rows).to(device))
         return vectors[torch.from_numpy(row).to(device)]

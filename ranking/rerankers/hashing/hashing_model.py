@@ -1,19 +1,20 @@
 """HAS (Xu & Li, AAAI 2020): answers are encoded once, as matrices of bits, and meet the question afterwards.
 
-`HashingModel` is the paper's section "Hashing based Answer Selection": U_q = BERT(q) and V_a = BERT(a), each text on its own;
-the hashing layer B_a = tanh(β V_a) (Eq. 1); u_q = max-pooling(U_q); v_a = Σ α_i b_i, α = softmax mᵀ tanh(W1 b_i + W2 u_q);
-and s(q, a) = cos(u_q, v_a). Its variants are those of Table 5:
+`HashingModel` is the paper's section "Hashing based Answer Selection": U_q = BERT(q) and V_a = BERT(a), each
+text on its own; the hashing layer B_a = tanh(β V_a) (Eq. 1); u_q = max-pooling(U_q); v_a = Σ α_i b_i, α =
+softmax mᵀ tanh(W1 b_i + W2 u_q); and s(q, a) = cos(u_q, v_a). Its variants are those of Table 5:
 
     pooling     v_a = max-pooling(V_a): BERT-pooling
     attention   b_i are the columns of V_a: BERT-attention
     has         b_i are the columns of B_a and, once it serves, of B̄_a = sgn(B_a)
 
-Our choices. [CLS] and [SEP] take part in pooling, attention and what is kept, as columns of BERT's output; padding cannot, for
-there is none. An answer is the sentence; or, by the checkpoint's `context`, one text of it with its title and its neighbours
-(`Reading.one_text`). L is the tokenizer's limit, of questions and answers, special tokens included; what a text has beyond is
-cut from its end, and counted. sgn(0) = +1. Dropout is the encoder's alone. W1, W2 and m have no bias. At inference
-everything after the encoder is computed in float64, and `has` scores from bits (`bits.py`), read from a store or encoded: a
-score does not depend on the rest of the batch.
+Our choices. [CLS] and [SEP] take part in pooling, attention and what is kept, as columns of BERT's output;
+padding cannot, for there is none. An answer is the sentence; or, by the checkpoint's `context`, one text of
+it with its title and its neighbours (`Reading.one_text`). L is the tokenizer's limit, of questions and
+answers, special tokens included; what a text has beyond is cut from its end, and counted. sgn(0) = +1.
+Dropout is the encoder's alone. W1, W2 and m have no bias. At inference everything after the encoder is
+computed in float64, and `has` scores from bits (`bits.py`), read from a store or encoded: a score does not
+depend on the rest of the batch.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ from answermill.ranking.checkpoint import check_format
 from answermill.ranking.context import Reading
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Numbers, Packed, Tokeniser
-from answermill.ranking.transformer.transformer_checkpoint import FULL, StoredForm, load_transformer, save_transformer
+from answermill.ranking.transformer.transformer_checkpoint import (
+    FULL,
+    StoredForm,
+    load_transformer,
+    save_transformer,
+)
 
 Variant = Literal["pooling", "attention", "has"]
 
@@ -59,13 +65,14 @@ class HashingModel(nn.Module):
         beta: float = 5.0,
         reading: Reading = SENTENCE,
     ) -> None:
-        """`attention`: M; `reading`: what an answer's text is. Raises ValueError on an unknown variant, attention < 1 or
-        beta < 1."""
+        """`attention`: M; `reading`: what an answer's text is. Raises ValueError on an unknown variant,
+        attention < 1 or beta < 1."""
         super().__init__()
         if variant not in ("pooling", "attention", "has"):
             raise ValueError(f"unknown variant {variant!r}; known: pooling, attention, has")
         if attention < 1 or beta < 1:
             raise ValueError(f"attention = {attention}, beta = {beta}; both must be at least 1")
+
         self.encoder, self.variant, self.attention, self.beta = encoder, variant, attention, beta
         self.reading = reading
         self.precision = torch.float32
@@ -81,11 +88,15 @@ class HashingModel(nn.Module):
         return self.encoder
 
     def take_attention(self, other: HashingModel) -> None:
-        """Go on with another's W1, W2 and m, where both have some. Raises ValueError where its M is another."""
+        """Go on with another's W1, W2 and m, where both have some. Raises ValueError where its M is
+        another."""
         for mine, theirs in ((self.w1, other.w1), (self.w2, other.w2), (self.m, other.m)):
             if mine is not None and theirs is not None:
                 if self.attention != other.attention:
-                    raise ValueError(f"its attention has M = {other.attention}, not {self.attention}; give attention = its M")
+                    raise ValueError(
+                        f"its attention has M = {other.attention}, not {self.attention}; give attention = "
+                        "its M"
+                    )
                 mine.load_state_dict(theirs.state_dict())
 
     def question(self, tokens: Packed) -> Tensor:
@@ -98,30 +109,38 @@ class HashingModel(nn.Module):
         return (self.beta * encoded).tanh() if self.variant == "has" else encoded
 
     def kept(self, tokens: Packed) -> Tensor:
-        """Matrices of answers that serve, and are worth storing [tokens, D]: B̄_a in {-1, +1}; without hashing V_a."""
+        """Matrices of answers that serve, and are worth storing [tokens, D]: B̄_a in {-1, +1}; without
+        hashing V_a."""
         encoded = self.encoded(tokens)  # tanh keeps the sign
         return sign(encoded) if self.variant == "has" else encoded
 
     def compose(self, answer: Tensor, starts: Tensor, question: Tensor) -> Tensor:
-        """v_a [pairs, D]. Pair p: the columns answer[starts[p] : starts[p + 1]], starts [pairs + 1], and question[p]."""
+        """v_a [pairs, D]. Pair p: the columns answer[starts[p] : starts[p + 1]], starts [pairs + 1], and
+        question[p]."""
         with torch.autocast(answer.device.type, enabled=False):
             if self.w1 is None or self.w2 is None:
                 return _segments(answer, "max", starts)
             return self._attend(answer, self.w1(answer), starts, self.w2(question))
 
-    def scores(self, question: Tensor, answer: Tensor, starts: Tensor, question_of: Numbers, answer_of: Numbers) -> Tensor:
-        """s [pairs] of pair p: question[asked[p]] and answer number answers[p], whose columns are answer[starts[a] :
-        starts[a + 1]]. W1 b is computed once per column, W2 u once per question, however many pairs they are in; memory is
-        flat in the number of pairs."""
+    def scores(
+        self, question: Tensor, answer: Tensor, starts: Tensor, question_of: Numbers, answer_of: Numbers
+    ) -> Tensor:
+        """s [pairs] of pair p: question[asked[p]] and answer number answers[p], whose columns are
+        answer[starts[a] : starts[a + 1]]. W1 b is computed once per column, W2 u once per question, however
+        many pairs they are in; memory is flat in the number of pairs."""
         with torch.autocast(answer.device.type, enabled=False):
             return self._scores(question, answer, starts, question_of, answer_of)
 
-    def _scores(self, question: Tensor, answer: Tensor, starts: Tensor, question_of: Numbers, answer_of: Numbers) -> Tensor:
+    def _scores(
+        self, question: Tensor, answer: Tensor, starts: Tensor, question_of: Numbers, answer_of: Numbers
+    ) -> Tensor:
         if self.w1 is None or self.w2 is None:
             return F.cosine_similarity(question[question_of], _segments(answer, "max", starts)[answer_of])
+
         keys, queries = self.w1(answer), self.w2(question)  # [tokens, M], [questions, M]
         lengths = starts.diff().cpu().numpy().astype(np.int64)[answer_of]
         parts = []
+
         for part in _parts(lengths, PAIR_TOKENS):
             sizes = torch.from_numpy(lengths[part]).to(answer.device)
             ends = F.pad(sizes.cumsum(0), (1, 0))
@@ -130,6 +149,7 @@ class HashingModel(nn.Module):
             )
             vectors = self._attend(answer[rows], keys[rows], ends, queries[question_of[part]])
             parts.append(F.cosine_similarity(question[question_of[part]], vectors))
+
         return torch.cat(parts) if parts else question.new_zeros(0)
 
     def _attend(self, answer: Tensor, keys: Tensor, starts: Tensor, queries: Tensor) -> Tensor:
@@ -145,7 +165,9 @@ class HashingModel(nn.Module):
         hidden = self.encoder.run(self.encoder.embed(tokens), tokens, 0, self.encoder.shape.layers)
         return hidden.to(self.precision)
 
-    def for_inference(self, device: torch.device | str, precision: torch.dtype = torch.float64) -> HashingModel:
+    def for_inference(
+        self, device: torch.device | str, precision: torch.dtype = torch.float64
+    ) -> HashingModel:
         """A copy for scoring: the encoder in the device's fast precision, the rest in `precision`."""
         scorer = copy.copy(self)
         scorer._modules = dict(self._modules)
@@ -185,13 +207,18 @@ def save(
     stored: StoredForm = FULL,
 ) -> None:
     """Write the model folder; L is the tokenizer's limit. See `save_transformer`."""
-    details = {"variant": model.variant, "attention": model.attention, "beta": model.beta, **model.reading.details(SENTENCE)}
+    details = {
+        "variant": model.variant,
+        "attention": model.attention,
+        "beta": model.beta,
+        **model.reading.details(SENTENCE),
+    }
     save_transformer(folder, NAME, details, model, tokeniser, stored=stored)
 
 
 def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[HashingModel, Tokeniser]:
-    """The model and tokeniser that `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format
-    or model."""
+    """The model and tokeniser that `save` wrote. Raises ValueError where the folder is incomplete, broken, or
+    of another format or model."""
     return load_transformer(folder, NAME, _build, source)
 
 

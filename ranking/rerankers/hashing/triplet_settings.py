@@ -18,30 +18,43 @@ class TripletSettings(BodySettings):
 
     reranker: Literal["hashing"] = Field("hashing", description="model to train")
     variant: Literal["pooling", "attention", "has"] = Field(
-        description="both sides max-pooled; the answer composed by attention; or the same over bits (HAS Table 5)"
+        description="both sides max-pooled; the answer composed by attention; or the same over bits (HAS "
+        "Table 5)"
     )
     context: list[Literal["sentence", "title", "previous", "next"]] | None = Field(
         None,
-        description="what is read of an answer, as one text in this order, a title first: the sentence, its page's title, the "
-        "sentences before and after it in its passage; if absent as the checkpoint that it begins with, else ['sentence']",
+        description="what is read of an answer, as one text in this order, a title first: the sentence, its "
+        "page's title, the "
+        "sentences before and after it in its passage; if absent as the checkpoint that it begins with, "
+        "else ['sentence']",
     )
     attention: Count = Field(128, description="hidden size of the attention (M)")
-    beta: float = Field(5.0, ge=1, description="has: β of tanh(βx), which replaces the sign in training (Eq. 1)")
-    delta: float = Field(1e-6, ge=0, description="has: δ, weight of the binary constraint (Eq. 2), a sum over tokens × width")
+    beta: float = Field(
+        5.0, ge=1, description="has: β of tanh(βx), which replaces the sign in training (Eq. 1)"
+    )
+    delta: float = Field(
+        1e-6, ge=0, description="has: δ, weight of the binary constraint (Eq. 2), a sum over tokens × width"
+    )
     limit: int = Field(
         200,
         ge=8,
-        description="tokens of a question, and of an answer (L); longer texts are cut, and the cut tokens are counted",
+        description="tokens of a question, and of an answer (L); longer texts are cut, and the cut tokens "
+        "are counted",
     )
     classifier_rate: float = Field(
-        1.0, gt=0, description="learning rate of the attention, which is new, as a multiple of train.learning_rate"
+        1.0,
+        gt=0,
+        description="learning rate of the attention, which is new, as a multiple of train.learning_rate",
     )
     negatives: Literal["random", "hard"] = Field(
-        "random", description="wrong answer of a triplet: a random one, or of `drawn` random ones the one that scores highest"
+        "random",
+        description="wrong answer of a triplet: a random one, or of `drawn` random ones the one that scores "
+        "highest",
     )
     among: Literal["list", "all"] = Field(
         "list",
-        description="wrong answers are drawn from the question's own list if it has some, or from all answers of the data",
+        description="wrong answers are drawn from the question's own list if it has some, or from all "
+        "answers of the data",
     )
     drawn: Count = Field(8, description="hard: wrong answers to choose from")
 

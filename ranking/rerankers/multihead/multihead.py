@@ -1,17 +1,19 @@
-"""The Multiple-Heads Student (MHS; "Efficient Ensemble Transformer for Accurate Answer Sentence Ranking"): a shared body and k
-heads, each of which has learnt from another teacher. Reads sentences, writes sentences. Sections are the paper's.
+"""The Multiple-Heads Student (MHS; "Efficient Ensemble Transformer for Accurate Answer Sentence Ranking"): a
+shared body and k heads, each of which has learnt from another teacher. Reads sentences, writes sentences.
+Sections are the paper's.
 
-`MultiHeadModel` is §3.3's B_b kH_h: a transformer of n = b + h layers is split; the first b are the body, each head gets a copy
-of the last h and a classifier. The body runs once for all heads. The score is the mean of their outputs (Eq. 5): of the logits,
-or, as a setting, of the probabilities, of which the log-odds are given, so that a score is a logit either way.
+`MultiHeadModel` is §3.3's B_b kH_h: a transformer of n = b + h layers is split; the first b are the body,
+each head gets a copy of the last h and a classifier. The body runs once for all heads. The score is the mean
+of their outputs (Eq. 5): of the logits, or, as a setting, of the probabilities, of which the log-odds are
+given, so that a score is a logit either way.
 
-It may have exits as the cascade does, after layers of its body: they prune, and the heads decide among those that are left.
-Which head learns from which teacher is in `ranking/training/distillation.py`.
+It may have exits as the cascade does, after layers of its body: they prune, and the heads decide among those
+that are left. Which head learns from which teacher is in `ranking/training/distillation.py`.
 
-Our choices. The paper's classifier is ELECTRA's: the first token, one hidden layer with GELU, two outputs; here it gives one
-number z, the difference of the two, since softmax((z₁, z₀))₁ = σ(z₁ − z₀). With it the paper's configurations have its numbers
-of parameters. Heads that begin with a checkpoint of `pointwise` or `cascade`, or with a published sequence classifier, take
-over that one's classifier instead.
+Our choices. The paper's classifier is ELECTRA's: the first token, one hidden layer with GELU, two outputs;
+here it gives one number z, the difference of the two, since softmax((z₁, z₀))₁ = σ(z₁ − z₀). With it the
+paper's configurations have its numbers of parameters. Heads that begin with a checkpoint of `pointwise` or
+`cascade`, or with a published sequence classifier, take over that one's classifier instead.
 """
 
 from __future__ import annotations
@@ -30,17 +32,29 @@ from answermill.ranking.reranker import Resources
 from answermill.ranking.rerankers.cascade.cascade import Cascade, exit_settings
 from answermill.ranking.rerankers.cascade.cascade_model import SENTENCE, CascadeModel
 from answermill.ranking.rerankers.cascade.schedule import check
-from answermill.ranking.transformer.classifier import HEADS, Classifier, ClassifierHead, HeadName, classified, head_name
+from answermill.ranking.transformer.classifier import (
+    HEADS,
+    Classifier,
+    ClassifierHead,
+    HeadName,
+    classified,
+    head_name,
+)
 from answermill.ranking.transformer.devices import fast
 from answermill.ranking.transformer.encoder import Layer, LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Packed, Tokeniser
-from answermill.ranking.transformer.transformer_checkpoint import FULL, StoredForm, load_transformer, save_transformer
+from answermill.ranking.transformer.transformer_checkpoint import (
+    FULL,
+    StoredForm,
+    load_transformer,
+    save_transformer,
+)
 
 Average = Literal["logits", "probabilities"]
 Form = Literal["first", "first_tanh", "mean"]
-"""Of the heads' classifiers: ELECTRA's on the first token, or BERT's and RoBERTa's there; or the cascade's on what
-`Reading.pooling` says (the mean)."""
+"""Of the heads' classifiers: ELECTRA's on the first token, or BERT's and RoBERTa's there; or the cascade's on
+what `Reading.pooling` says (the mean)."""
 
 
 _HEADS: Mapping[Form, HeadName] = {"first": "first_gelu", "first_tanh": "first_tanh", "mean": "classifier"}
@@ -61,7 +75,8 @@ class StudentHead(nn.Module):
 
 
 class MultiHeadModel(CascadeModel):
-    """B_b kH_h. `encoder` is the body of b layers; of `exits` the last is the heads', after layer n = b + h."""
+    """B_b kH_h. `encoder` is the body of b layers; of `exits` the last is the heads', after layer n = b +
+    h."""
 
     def __init__(
         self,
@@ -73,14 +88,21 @@ class MultiHeadModel(CascadeModel):
         form: Form = "first",
         average: Average = "logits",
     ) -> None:
-        """`exits`: layers of the body after which a classifier prunes. The heads are new, with random weights; `split` makes
-        them of a transformer's last layers. Raises ValueError without heads, or where an exit lies above the body."""
+        """`exits`: layers of the body after which a classifier prunes. The heads are new, with random
+        weights; `split` makes them of a transformer's last layers. Raises ValueError without heads, or where
+        an exit lies above the body."""
         nn.Module.__init__(self)
         shape = encoder.shape
         if heads < 1 or head_layers < 1:
-            raise ValueError(f"{heads} heads of {head_layers} layers; give at least one head of at least one layer")
+            raise ValueError(
+                f"{heads} heads of {head_layers} layers; give at least one head of at least one layer"
+            )
         if exits and max(exits) > shape.layers:
-            raise ValueError(f"exits = {list(exits)}: the heads begin after layer {shape.layers}, no exit can come after it")
+            raise ValueError(
+                f"exits = {list(exits)}: the heads begin after layer {shape.layers}, no exit can come after "
+                "it"
+            )
+
         self.exits = (*exits, shape.layers + head_layers)
         check(self.exits, [0.0] * len(exits))
         self.form, self.average = form, average
@@ -108,13 +130,16 @@ class MultiHeadModel(CascadeModel):
         return self.encoder.shape.layers - first + len(self.heads) * self.head_layers
 
     def logits(self, hidden: Tensor, tokens: Packed, exit: int) -> list[Tensor]:
-        """At the last exit H_i(B(x)) of each head. Where it reads the first token, its last layer computes no other."""
+        """At the last exit H_i(B(x)) of each head. Where it reads the first token, its last layer computes no
+        other."""
         if exit < len(self.exits) - 1:
             return super().logits(hidden, tokens, exit)
         first_only, outputs = self.form != "mean" or self.reading.pooling == "first", []
         for head in cast(Sequence[StudentHead], self.heads):
             encoded = self.encoder.run_through(head.layers, hidden, tokens, first_only)
-            outputs.append(classified(head.classifier, encoded, tokens, None if first_only else self.reading.pooling))
+            outputs.append(
+                classified(head.classifier, encoded, tokens, None if first_only else self.reading.pooling)
+            )
         return outputs
 
     def classify(self, hidden: Tensor, tokens: Packed, exit: int) -> Tensor:
@@ -140,20 +165,27 @@ class MultiHeadModel(CascadeModel):
 
     def with_exits(self, exits: Sequence[int]) -> MultiHeadModel:
         """The same body and heads behind these exits, whose classifiers are new."""
-        student = MultiHeadModel(self.encoder, len(self.heads), self.head_layers, exits, form=self.form, average=self.average)
+        student = MultiHeadModel(
+            self.encoder, len(self.heads), self.head_layers, exits, form=self.form, average=self.average
+        )
         student.heads, student.reading = self.heads, self.reading
         return student
 
 
 def averaged(logits: Tensor, average: Average) -> Tensor:
-    """Logits of the heads [texts, k] → the score [texts]: their mean (Eq. 5), or the log-odds of the mean of σ(z_i)."""
+    """Logits of the heads [texts, k] → the score [texts]: their mean (Eq. 5), or the log-odds of the mean of
+    σ(z_i)."""
     if average == "logits" or logits.shape[1] == 1:
         return logits.mean(1)
     return F.logsigmoid(logits).logsumexp(1) - F.logsigmoid(-logits).logsumexp(1)
 
 
 def split(
-    whole: LayeredEncoder, heads: int, head_layers: int, exits: Sequence[int] = (), average: Average = "logits"
+    whole: LayeredEncoder,
+    heads: int,
+    head_layers: int,
+    exits: Sequence[int] = (),
+    average: Average = "logits",
 ) -> MultiHeadModel:
     """§3.3: the first b = n − h layers as the body, copies of the last h as each head's; new classifiers.
 
@@ -162,7 +194,8 @@ def split(
     body = whole.shape.layers - head_layers
     if body < 1:
         raise ValueError(
-            f"heads of {head_layers} layers, but the encoder has {whole.shape.layers}: b + h cannot be more; leave the body at "
+            f"heads of {head_layers} layers, but the encoder has {whole.shape.layers}: b + h cannot be "
+            "more; leave the body at "
             f"least one, so give head_layers of at most {whole.shape.layers - 1}"
         )
     student = MultiHeadModel(whole.cut(body), heads, head_layers, exits, average=average)
@@ -174,8 +207,8 @@ def split(
 def split_model(
     whole: CascadeModel, heads: int, head_layers: int, exits: Sequence[int] = (), average: Average = "logits"
 ) -> MultiHeadModel:
-    """As `split`, of a monolithic model or a cascade: each head begins with a copy of its last classifier; exits that both have
-    keep theirs. Without `exits` those of the cascade's that lie in the body."""
+    """As `split`, of a monolithic model or a cascade: each head begins with a copy of its last classifier;
+    exits that both have keep theirs. Without `exits` those of the cascade's that lie in the body."""
     own = whole.exits[:-1]
     if not exits:
         exits = [layer for layer in own if layer <= whole.depth - head_layers]
@@ -185,14 +218,17 @@ def split_model(
     student.reading = whole.reading
     for head in cast(Sequence[StudentHead], student.heads):
         head.classifier = copy.deepcopy(last)
+
     for n, layer in enumerate(exits):
         if layer in own:
             student.classifiers[n] = whole.classifiers[own.index(layer)]
+
     return student
 
 
 class MultiHead(Cascade):
-    """Score = the mean over the heads, a logit; with `drop`, candidates dropped at an exit before them are not in the list."""
+    """Score = the mean over the heads, a logit; with `drop`, candidates dropped at an exit before them are
+    not in the list."""
 
     name: ClassVar[str] = "multihead"
 
@@ -215,8 +251,8 @@ def save(
 
 
 def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[MultiHeadModel, Tokeniser]:
-    """The model and tokeniser that `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format
-    or model."""
+    """The model and tokeniser that `save` wrote. Raises ValueError where the folder is incomplete, broken, or
+    of another format or model."""
     return load_transformer(folder, MultiHead.name, _build, source)
 
 

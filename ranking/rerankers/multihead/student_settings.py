@@ -14,11 +14,15 @@ class StudentSettings(ExitSettings):
     """The multiple-heads student B_b kH_h."""
 
     reranker: Literal["multihead"] = Field(description="model to train")
-    exits: list[int] = Field([], description="layers of the body after which candidates are dropped; none if empty")
+    exits: list[int] = Field(
+        [], description="layers of the body after which candidates are dropped; none if empty"
+    )
     heads: int | None = Field(
         None, ge=1, description="number of heads k; if absent as many as teachers for strategy 'mhs', else 3"
     )
-    head_layers: int | None = Field(None, ge=1, description="layers of each head (h of B_b kH_h); 1 if absent")
+    head_layers: int | None = Field(
+        None, ge=1, description="layers of each head (h of B_b kH_h); 1 if absent"
+    )
     average: Literal["logits", "probabilities"] | None = Field(
         None, description="which mean over the heads is the score; that of the logits if absent"
     )

@@ -18,19 +18,28 @@ class ExtractorStage(StageSettings):
     """A stage of EASI, which can say that a question has no answer."""
 
     threshold: float | None = Field(
-        None, ge=0, le=1, description="least confidence of an answer; a question whose answers have less gets none"
+        None,
+        ge=0,
+        le=1,
+        description="least confidence of an answer; a question whose answers have less gets none",
     )
 
     score: Score = Field(
         "confidence",
-        description="what sentences are ranked by: the calibrated probability of being right; log_product: log p(q, p) + "
-        "log p(s | p), which is in the same order, but does not round the surest and the least sure to one number; log_odds: "
-        "logit p(q, p) + log p(s | p), which still tells passages apart where p(q, p) is near 1 for several of them",
+        description="what sentences are ranked by: the calibrated probability of being right; log_product: "
+        "log p(q, p) + "
+        "log p(s | p), which is in the same order, but does not round the surest and the least sure to one "
+        "number; log_odds: "
+        "logit p(q, p) + log p(s | p), which still tells passages apart where p(q, p) is near 1 for several "
+        "of them",
     )
 
     def check_scores(self, before: Sequence[StageBefore]) -> None:
-        """A threshold is one of the confidence, which is computed from the passages' scores of PR; so are product and odds."""
-        needing = "threshold" if self.threshold is not None else "score" if self.score != "confidence" else None
+        """A threshold is one of the confidence, which is computed from the passages' scores of PR; so are
+        product and odds."""
+        needing = (
+            "threshold" if self.threshold is not None else "score" if self.score != "confidence" else None
+        )
         if needing and all(stage.reranker != PASSAGE_RERANKER for stage in before):
             raise ValueError(
                 f"`{needing}` of {EXTRACTOR} needs passages that {PASSAGE_RERANKER} has scored; "

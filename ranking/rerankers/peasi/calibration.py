@@ -1,7 +1,7 @@
 """Calibration: from features of an answer to the probability that it is right (Platt 1999).
 
-A calibrated confidence means what it says: of the answers with confidence 0.8, four in five are right. The fit is a logistic
-regression of one or two features.
+A calibrated confidence means what it says: of the answers with confidence 0.8, four in five are right. The
+fit is a logistic regression of one or two features.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _MAX_LOGIT = 36.0  # expit(37) is 1 in float64
 class Calibration:
     """confidence = sigmoid(weights · features + bias), with one or two features.
 
-    `dataclasses.asdict` gives a plain dictionary, and `Calibration(**…)` takes it back, also when JSON has turned the weights
-    into a list. Raises ValueError if there is no weight or a number is not finite.
+    `dataclasses.asdict` gives a plain dictionary, and `Calibration(**…)` takes it back, also when JSON has
+    turned the weights into a list. Raises ValueError if there is no weight or a number is not finite.
     """
 
     weights: tuple[float, ...]
@@ -35,10 +35,13 @@ class Calibration:
         object.__setattr__(self, "weights", tuple(float(weight) for weight in self.weights))
         object.__setattr__(self, "bias", float(self.bias))
         if not self.weights or not np.isfinite([*self.weights, self.bias]).all():
-            raise ValueError(f"weights {self.weights}, bias {self.bias}; give at least one weight, and finite numbers")
+            raise ValueError(
+                f"weights {self.weights}, bias {self.bias}; give at least one weight, and finite numbers"
+            )
 
     def __call__(self, features: npt.ArrayLike) -> Floats:
-        """Features [n, m] → confidences [n], above 0 and below 1, because the logit is cut at ±36. NaN stays NaN.
+        """Features [n, m] → confidences [n], above 0 and below 1, because the logit is cut at ±36. NaN stays
+        NaN.
 
         Raises ValueError if m is not the number of weights.
         """
@@ -52,22 +55,30 @@ class Calibration:
     def fit(cls, features: npt.ArrayLike, right: npt.ArrayLike) -> Calibration:
         """Logistic regression of `right` [n] on `features` [n, m], in float64.
 
-        The loss is the mean log loss plus RIDGE / 2 · |weights|², with the features scaled to a standard deviation of 1. The
-        penalty is next to nothing, but it keeps the weights of separable answers finite. Platt's smoothed targets serve the
-        same purpose and are therefore left out. Raises ValueError if there is no answer, all are right or all are wrong, or a
-        feature is not finite.
+        The loss is the mean log loss plus RIDGE / 2 · |weights|², with the features scaled to a standard
+        deviation of 1. The penalty is next to nothing, but it keeps the weights of separable answers finite.
+        Platt's smoothed targets serve the same purpose and are therefore left out. Raises ValueError if there
+        is no answer, all are right or all are wrong, or a feature is not finite.
         """
         rows, y = _as_rows(features), np.asarray(right, np.bool_)
         if y.shape != rows.shape[:1]:
             raise ValueError(f"{len(rows)} rows of features for {y.shape} answers")
         if y.all() or not y.any():
-            raise ValueError(f"{int(y.sum())} of {len(y)} answers are right; a calibration needs right ones and wrong ones")
+            raise ValueError(
+                f"{int(y.sum())} of {len(y)} answers are right; a calibration needs right ones and wrong ones"
+            )
         if not np.isfinite(rows).all():
-            raise ValueError(f"features of answer {np.flatnonzero(~np.isfinite(rows).all(axis=1))[0]} are not finite")
+            raise ValueError(
+                f"features of answer {np.flatnonzero(~np.isfinite(rows).all(axis=1))[0]} are not finite"
+            )
+
         mean, scale = rows.mean(axis=0), rows.std(axis=0)
         scale[scale == 0] = 1.0
-        coefficients = _regress(np.column_stack([(rows - mean) / scale, np.ones(len(rows))]), y.astype(np.float64))
+        coefficients = _regress(
+            np.column_stack([(rows - mean) / scale, np.ones(len(rows))]), y.astype(np.float64)
+        )
         weights = coefficients[:-1] / scale
+
         return cls(tuple(weights.tolist()), float(coefficients[-1] - weights @ mean))
 
 
@@ -100,7 +111,8 @@ def _regress(x: Floats, y: Floats) -> Floats:
 
 
 def answer_logit(passage: Floats, log_p: Floats) -> Floats:
-    """Logits of p(q, p) and log p(s | p) [n] → the logit of p(q, p) · p(s | p), the one feature of a confidence [n, 1]."""
+    """Logits of p(q, p) and log p(s | p) [n] → the logit of p(q, p) · p(s | p), the one feature of a
+    confidence [n, 1]."""
     log_product = np.clip(log_p - np.logaddexp(0.0, -passage), -700.0, -1e-15)
     logits: Floats = -np.log(np.expm1(-log_product))[:, None]
     return logits

@@ -1,7 +1,9 @@
-"""Extractor of EASI (§2.2): vectors of the windows of a passage, and from these a logit for each sentence in them.
+"""Extractor of EASI (§2.2): vectors of the windows of a passage, and from these a logit for each sentence in
+them.
 
-There are two: `slots.py` is the paper's, `span.py` is not. Both score windows of sentences, of which `filled` [windows, k] says
-which places have a sentence, and neither knows of passages: the softmax over all windows of one is the reader's.
+There are two: `slots.py` is the paper's, `span.py` is not. Both score windows of sentences, of which `filled`
+[windows, k] says which places have a sentence, and neither knows of passages: the softmax over all windows of
+one is the reader's.
 """
 
 from __future__ import annotations
@@ -64,7 +66,8 @@ class Extractor(VectorReading, Protocol):
         """Logits of the sentences [windows, k or more], in its own precision, never under autocast (§2.3)."""
 
     def chosen(self, vectors: Tensor, rows: Tensor, eligible: Tensor, first: Tensor) -> Tensor:
-        """Vectors that PR ⊕ EASI reads beside passages [passages, d]: those of their best sentences, by number in `rows`.
+        """Vectors that PR ⊕ EASI reads beside passages [passages, d]: those of their best sentences, by
+        number in `rows`.
 
         `eligible` [passages]: whether there is one. `first` [passages]: number of the passage's first window.
         """
@@ -76,12 +79,14 @@ class Extractor(VectorReading, Protocol):
 
 
 def side_by_side(logits: Tensor, filled: Tensor, counts: Tensor) -> Tensor:
-    """Logits of windows [windows, k] → those of each passage's windows side by side [passages, most windows · k]; −∞ where
-    `filled` [windows, k] is False. `counts` [passages]: windows of each.
+    """Logits of windows [windows, k] → those of each passage's windows side by side [passages, most windows ·
+    k]; −∞ where `filled` [windows, k] is False. `counts` [passages]: windows of each.
 
     >>> logits, filled = torch.tensor([[1.0, 2.0], [3.0, 0.0], [4.0, 5.0]]), torch.tensor([[True, True], [True, False]] * 2)[:3]
     >>> side_by_side(logits, filled, torch.tensor([2, 1])).tolist()
     [[1.0, 2.0, 3.0, -inf], [4.0, 5.0, -inf, -inf]]
     """
     passages = torch.split(logits.masked_fill(~filled, -torch.inf), counts.tolist())
-    return pad_sequence([windows.flatten() for windows in passages], batch_first=True, padding_value=-torch.inf)
+    return pad_sequence(
+        [windows.flatten() for windows in passages], batch_first=True, padding_value=-torch.inf
+    )

@@ -1,7 +1,8 @@
-"""PR's head (§2.1): from the encoding of a passage, in PR ⊕ EASI (§2.3) with a vector of EASI, to the logit of p(q, p).
+"""PR's head (§2.1): from the encoding of a passage, in PR ⊕ EASI (§2.3) with a vector of EASI, to the logit
+of p(q, p).
 
-Two classes' softmax is one number's sigmoid: W has one row. Not the paper's, and only where a checkpoint says so: the head is
-that of a cross-encoder, C, so that PR can begin as one that ranks sentences ends.
+Two classes' softmax is one number's sigmoid: W has one row. Not the paper's, and only where a checkpoint says
+so: the head is that of a cross-encoder, C, so that PR can begin as one that ranks sentences ends.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class LinearRanker(nn.Linear):
         return logits.squeeze(1)
 
     def take(self, other: PassageRanker) -> None:
-        """Go on with another W; what reads EASI's vector is 0 where that has none. A classifier is not taken over."""
+        """Go on with another W; what reads EASI's vector is 0 where that has none. A classifier is not taken
+        over."""
         if not isinstance(other, LinearRanker):
             return
         with torch.no_grad():
@@ -41,7 +43,8 @@ class LinearRanker(nn.Linear):
 
 
 class ClassifierRanker(nn.Module):
-    """C(E(q, p)), or what else `Reading.pooling` says in place of E; in PR ⊕ EASI C(E(q, p)) + V · tanh(E(q, c1 … ck))."""
+    """C(E(q, p)), or what else `Reading.pooling` says in place of E; in PR ⊕ EASI C(E(q, p)) + V · tanh(E(q,
+    c1 … ck))."""
 
     stored: ClassVar[str] = ""
 

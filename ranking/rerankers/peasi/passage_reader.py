@@ -1,15 +1,17 @@
-"""Reading passages with a PEASI model: PR's logits, and the sentence that EASI extracts from each passage (§2.1, §2.2).
+"""Reading passages with a PEASI model: PR's logits, and the sentence that EASI extracts from each passage
+(§2.1, §2.2).
 
-With k = 2 slots, a passage p of three sentences is read in two windows, (q, p0, p1) and (q, p2). From the logits [1, 3] and
-[2, ·] sentence 1 is extracted, with the first window's embedding and log p = 3 − log(e¹ + e³ + e²). If an earlier stage has
-dropped sentence 1, then sentence 2, with log p = 2 − log(e¹ + e³ + e²).
+With k = 2 slots, a passage p of three sentences is read in two windows, (q, p0, p1) and (q, p2). From the
+logits [1, 3] and [2, ·] sentence 1 is extracted, with the first window's embedding and log p = 3 − log(e¹ +
+e³ + e²). If an earlier stage has dropped sentence 1, then sentence 2, with log p = 2 − log(e¹ + e³ + e²).
 
-Our choices. A passage of more than k sentences is read in windows (`windows.py`); its sentences' softmax goes over all windows,
-so the best window wins, and the windows read are counted. Sentences without text have no slot. A text
-that is too long for the model loses tokens from its end, which is counted; a sentence that has lost all of them cannot be
-extracted. Nor can one that an earlier stage of the plan has dropped: it is read with the others, which it explains, and counts
-in their softmax. Of equal sentences the first is extracted. PR ⊕ EASI takes the embedding of the window with the best
-sentence; for a passage without sentences EASI reads the question alone.
+Our choices. A passage of more than k sentences is read in windows (`windows.py`); its sentences' softmax goes
+over all windows, so the best window wins, and the windows read are counted. Sentences without text have no
+slot. A text that is too long for the model loses tokens from its end, which is counted; a sentence that has
+lost all of them cannot be extracted. Nor can one that an earlier stage of the plan has dropped: it is read
+with the others, which it explains, and counts in their softmax. Of equal sentences the first is extracted. PR
+⊕ EASI takes the embedding of the window with the best sentence; for a passage without sentences EASI reads
+the question alone.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser, ranges
 from answermill.schemas.ranked import Candidate, RankedList
 
-BATCH_TOKENS = 1 << 16  # of the texts whose encodings are in memory together: 0.1 GB of 384 numbers in float32
+# Of the texts whose encodings are in memory together: 0.1 GB of 384 numbers in float32.
+BATCH_TOKENS = 1 << 16
 
 
 class AskedPassage(NamedTuple):
@@ -47,11 +50,20 @@ class AskedPassage(NamedTuple):
 
     @classmethod
     def from_candidate(cls, ranked: RankedList, candidate: Candidate) -> Self:
-        """A candidate's passage, of whose sentences those that an earlier stage has dropped are not eligible."""
+        """A candidate's passage, of whose sentences those that an earlier stage has dropped are not
+        eligible."""
         passage, eligible = candidate.hit.passage, None
         if candidate.eligible is not None:
-            eligible = frozenset(n for n, s in enumerate(passage.sentences) if s.sentence_id in candidate.eligible)
-        return cls(ranked.question.text, passage.text, tuple(s.text for s in passage.sentences), eligible, passage.title)
+            eligible = frozenset(
+                n for n, s in enumerate(passage.sentences) if s.sentence_id in candidate.eligible
+            )
+        return cls(
+            ranked.question.text,
+            passage.text,
+            tuple(s.text for s in passage.sentences),
+            eligible,
+            passage.title,
+        )
 
     def may_answer(self, sentence: int) -> bool:
         """Whether the sentence of that number, from 0, may be extracted."""
@@ -92,7 +104,8 @@ class Extracted(NamedTuple):
 
 
 class EverySentence(NamedTuple):
-    """Scores of all sentences that EASI has read, in the order of passages, then of the text: arrays [sentences]."""
+    """Scores of all sentences that EASI has read, in the order of passages, then of the text: arrays
+    [sentences]."""
 
     passage: Numbers
     """Number of its passage, from 0."""
@@ -133,6 +146,7 @@ class PassageReader:
         began = time.perf_counter()
         pairs = self._tokeniser.pairs(texts, reading.turns)
         (vectors,) = self._read(self.model.encoder, pairs, [WholeText(reading.pooling)], began)
+
         return self._passage_logits(vectors, beside)
 
     def _texts(self, asked: Sequence[AskedPassage]) -> list[tuple[str, ...]]:
@@ -142,7 +156,8 @@ class PassageReader:
         return texts
 
     def both(self, asked: Sequence[AskedPassage]) -> tuple[Floats, Extracted]:
-        """`passages` and `sentences` by one pass over each passage. Raises ValueError if the model cannot do so."""
+        """`passages` and `sentences` by one pass over each passage. Raises ValueError if the model cannot do
+        so."""
         if not self.model.at_once:
             raise ValueError("the model does not read passages and sentences at once")
         logits, windows, embedding = self._at_once(asked)
@@ -153,7 +168,8 @@ class PassageReader:
         return self._extracted(asked, *self._easi(asked))
 
     def every_sentence(self, asked: Sequence[AskedPassage]) -> tuple[Floats, EverySentence]:
-        """PR's logits of p(q, p) [passages], and log p(s | p) of all their sentences; by one pass if the model can do so."""
+        """PR's logits of p(q, p) [passages], and log p(s | p) of all their sentences; by one pass if the
+        model can do so."""
         if self.model.at_once:
             logits, windows, embedding = self._at_once(asked)
         else:
@@ -172,7 +188,9 @@ class PassageReader:
     def _easi(self, asked: Sequence[AskedPassage]) -> tuple[PassageWindows, Tensor]:
         """The windows that EASI reads, and its vectors of them (`Extractor.vectors`)."""
         began, windows = time.perf_counter(), self._windows(asked)
-        (vectors,) = self._read(self.model.easi_encoder or self.model.encoder, windows.pairs, [self._extractor], began)
+        (vectors,) = self._read(
+            self.model.easi_encoder or self.model.encoder, windows.pairs, [self._extractor], began
+        )
         return windows, vectors
 
     @property
@@ -182,19 +200,23 @@ class PassageReader:
 
     def _windows(self, asked: Sequence[AskedPassage]) -> PassageWindows:
         titles = [passage.title for passage in asked] if self.model.reads_title else None
-        return read_windows(self._tokeniser, [(p.question, p.sentences) for p in asked], self._extractor.window, titles)
+        return read_windows(
+            self._tokeniser, [(p.question, p.sentences) for p in asked], self._extractor.window, titles
+        )
 
     def _passage_logits(self, passages: Tensor, beside: Tensor | None = None) -> Floats:
         assert self.model.pr is not None
         return _array(self.model.pr.logits(passages, beside))
 
     def _first_windows_logits(self, windows: PassageWindows, vectors: Tensor, passages: int) -> Floats:
-        """PR's logits from the encodings of all windows: a passage that is too long for one is judged by its first."""
+        """PR's logits from the encodings of all windows: a passage that is too long for one is judged by its
+        first."""
         first = torch.from_numpy(np.searchsorted(windows.passage, np.arange(passages)))
         return self._passage_logits(vectors[first.to(vectors.device)])
 
     def _scored(self, passages: int, windows: PassageWindows, vectors: Tensor) -> tuple[_Sentences, Floats]:
-        """The sentences that have tokens, with their logits, and log Σ exp(logit) over all of each passage [passages]."""
+        """The sentences that have tokens, with their logits, and log Σ exp(logit) over all of each passage
+        [passages]."""
         filled = torch.from_numpy(windows.pairs.filled)
         logits = _array(self._extractor.logits(vectors, filled.to(vectors.device)))  # [windows, k or more]
         rows = self._extractor.rows(filled).numpy()
@@ -205,11 +227,14 @@ class PassageReader:
         scored = _Sentences(windows.passage[window], number, rows[window, slot], logits[window, slot])
 
         log_total = np.full(passages, -np.inf)
-        with np.errstate(invalid="ignore"):  # a logit that is no number stops the stage, which names the candidate
+        # A logit that is no number stops the stage, which names the candidate.
+        with np.errstate(invalid="ignore"):
             np.logaddexp.at(log_total, scored.passage, scored.logit)
         return scored, log_total
 
-    def _extracted(self, asked: Sequence[AskedPassage], windows: PassageWindows, vectors: Tensor) -> Extracted:
+    def _extracted(
+        self, asked: Sequence[AskedPassage], windows: PassageWindows, vectors: Tensor
+    ) -> Extracted:
         """The best eligible sentence of each passage, from the windows and vectors of `_easi`."""
         scored, log_total = self._scored(len(asked), windows, vectors)
         places = zip(scored.passage, scored.number, strict=True)
@@ -225,8 +250,8 @@ class PassageReader:
         return Extracted(sentence, log_p, self._extractor.chosen(vectors, *places_on_device))
 
     def costs(self) -> Counter[str]:
-        """Costs since the last call: texts read (predictions), tokens, tokens cut, layers × each of the first two,
-        milliseconds."""
+        """Costs since the last call: texts read (predictions), tokens, tokens cut, layers × each of the first
+        two, milliseconds."""
         spent, self._costs = self._costs, Counter()
         return spent
 
@@ -234,7 +259,8 @@ class PassageReader:
     def _read(
         self, encoder: LayeredEncoder, pairs: Pairs, readings: Sequence[VectorReading], began: float
     ) -> tuple[Tensor, ...]:
-        """By one pass over the texts the vectors of each reading [vectors, d], in float64. `began`: when tokenising did."""
+        """By one pass over the texts the vectors of each reading [vectors, d], in float64. `began`: when
+        tokenising did."""
         device = encoder.words.weight.device
         counts = [reading.counts(pairs.filled) for reading in readings]
         firsts = [np.cumsum(count) - count for count in counts]

@@ -1,10 +1,10 @@
-"""PEASI (Zhang, Vu & Moschitti 2021) as stages: `peasi.pr` reranks passages, `peasi.easi` extracts a sentence of each, and
-`peasi` scores sentences in place by both, without dropping any.
+"""PEASI (Zhang, Vu & Moschitti 2021) as stages: `peasi.pr` reranks passages, `peasi.easi` extracts a sentence
+of each, and `peasi` scores sentences in place by both, without dropping any.
 
-The model is in `peasi_model.py`, how it reads passages in `passage_reader.py`. EASI can say "none": p(q, p) · p(s | p) is the
-probability that a sentence answers. Its logit, through a logistic regression fitted on dev lists that hold unanswerable
-questions too, is the answer's confidence (`calibration.py`); below a threshold nothing is returned. The paper has nothing of
-the kind.
+The model is in `peasi_model.py`, how it reads passages in `passage_reader.py`. EASI can say "none": p(q, p) ·
+p(s | p) is the probability that a sentence answers. Its logit, through a logistic regression fitted on dev
+lists that hold unanswerable questions too, is the answer's confidence (`calibration.py`); below a threshold
+nothing is returned. The paper has nothing of the kind.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class PassageReranker:
 
 
 class SentenceExtractor:
-    """A passage's answer sentence. Score = its confidence where `peasi.pr` has scored the passage, or no such stage came before
-    and the checkpoint reads passage and sentences at once; else p(s | p)."""
+    """A passage's answer sentence. Score = its confidence where `peasi.pr` has scored the passage, or no such
+    stage came before and the checkpoint reads passage and sentences at once; else p(s | p)."""
 
     name: ClassVar[str] = EXTRACTOR
     reads: ClassVar[Unit] = "passage"
@@ -70,9 +70,9 @@ class SentenceExtractor:
         device: str | None = None,
         score: Score = "confidence",
     ) -> None:
-        """`threshold`: least confidence of what is returned. `scored_by`: the stage of `peasi.pr` whose scores the passages
-        have; None: there was none. `device`: where it runs; the model's if None. `score`: what is ranked by. Raises ValueError
-        if the model has no EASI."""
+        """`threshold`: least confidence of what is returned. `scored_by`: the stage of `peasi.pr` whose
+        scores the passages have; None: there was none. `device`: where it runs; the model's if None. `score`:
+        what is ranked by. Raises ValueError if the model has no EASI."""
         if model.easi is None:
             raise ValueError("the checkpoint is of variant 'pr', which extracts no sentence")
         self._scores_passages = scored_by is None and model.at_once
@@ -85,7 +85,9 @@ class SentenceExtractor:
     def load(cls, resources: Resources) -> Self:
         stage, scored_by = resources.stage(ExtractorStage), resources.scored_by(PassageReranker.name)
         model, tokeniser = load(resources.folder(), resources.model)
-        return cls(model, tokeniser, stage.threshold, scored_by=scored_by, device=resources.device, score=stage.score)
+        return cls(
+            model, tokeniser, stage.threshold, scored_by=scored_by, device=resources.device, score=stage.score
+        )
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         asked = [AskedPassage.from_candidate(ranked, c) for ranked in lists for c in ranked.candidates]
@@ -95,14 +97,25 @@ class SentenceExtractor:
             of_passages = per_list(lists, logits)
         else:
             extracted = self._reader.sentences(asked)
-        parts = zip(lists, per_list(lists, extracted.sentence), per_list(lists, extracted.log_p), of_passages, strict=True)
+
+        parts = zip(
+            lists,
+            per_list(lists, extracted.sentence),
+            per_list(lists, extracted.log_p),
+            of_passages,
+            strict=True,
+        )
+
         return [self._answers(*part) for part in parts]
 
-    def _answers(self, ranked: RankedList, sentence: Numbers, log_p: Floats, of_passages: Floats | None) -> RankedList:
-        """The extracted sentences, by number in each passage, as candidates. `of_passages`: logits of p(q, p) that were
-        computed with them.
+    def _answers(
+        self, ranked: RankedList, sentence: Numbers, log_p: Floats, of_passages: Floats | None
+    ) -> RankedList:
+        """The extracted sentences, by number in each passage, as candidates. `of_passages`: logits of p(q, p)
+        that were computed with them.
 
-        A sentence that is the best of two passages is taken from where it scores higher, then from the earlier one.
+        A sentence that is the best of two passages is taken from where it scores higher, then from the
+        earlier one.
         """
         # Before a threshold and the best of two could let it drop out:
         check_finite(ranked, log_p if of_passages is None else log_p + of_passages, self.name)
@@ -129,12 +142,14 @@ class SentenceExtractor:
 
     def _stage_scores(self, passages: Sequence[Candidate]) -> Floats | None:
         """Of `peasi.pr`; None if it has not scored them all."""
-        scores = [next((s.score for s in reversed(c.stages) if s.stage == self._scored_by), None) for c in passages]
+        scores = [
+            next((s.score for s in reversed(c.stages) if s.stage == self._scored_by), None) for c in passages
+        ]
         return None if None in scores else np.array(scores, np.float64)
 
     def _scores(self, of_passages: Floats | None, log_p: Floats) -> tuple[Floats, Floats]:
-        """Scores to rank by, and confidences to compare with a threshold, [passages] each. Raises ValueError if there is a
-        threshold, or product or odds are asked for, and the passages have no scores."""
+        """Scores to rank by, and confidences to compare with a threshold, [passages] each. Raises ValueError
+        if there is a threshold, or product or odds are asked for, and the passages have no scores."""
         if of_passages is not None:
             confidences = self._calibration(answer_logit(of_passages, log_p))
             ranked_by = {
@@ -152,23 +167,27 @@ class SentenceExtractor:
             )
         if self._threshold is not None:
             raise ValueError(
-                f"`threshold` is compared with the confidence, which needs the passages' scores of {PassageReranker.name}; "
+                "`threshold` is compared with the confidence, which needs the passages' scores of "
+                f"{PassageReranker.name}; "
                 "rerank them with it before, or leave `threshold` out"
             )
+
         probabilities: Floats = np.exp(log_p)
         return probabilities, probabilities
 
 
 class InPlace:
-    """PR and EASI together, on sentences where they stand: score = logit p(q, p) + log p(s | p), p the passage that the
-    sentence was retrieved in.
+    """PR and EASI together, on sentences where they stand: score = logit p(q, p) + log p(s | p), p the
+    passage that the sentence was retrieved in.
 
-    The product p(q, p) · p(s | p) has p(q, p) in place of its odds. Where a passage is unlikely to answer, both are the same;
-    but where several are likely, their p(q, p) are all near 1, and the product hardly tells them apart.
+    The product p(q, p) · p(s | p) has p(q, p) in place of its odds. Where a passage is unlikely to answer,
+    both are the same; but where several are likely, their p(q, p) are all near 1, and the product hardly
+    tells them apart.
 
-    All of a passage's sentences are read, those too that the list does not have any more. Nothing is dropped, so that a `blend`
-    can weigh what the passage says beside what others have said of the sentence alone. A sentence that was cut off, or has no
-    text, has the least p(s | p) of its passage's sentences; one of a passage without any has p(s | p) = 1.
+    All of a passage's sentences are read, those too that the list does not have any more. Nothing is dropped,
+    so that a `blend` can weigh what the passage says beside what others have said of the sentence alone. A
+    sentence that was cut off, or has no text, has the least p(s | p) of its passage's sentences; one of a
+    passage without any has p(s | p) = 1.
     """
 
     name: ClassVar[str] = IN_PLACE
@@ -190,7 +209,10 @@ class InPlace:
         passages = [(ranked, passage) for ranked in lists for passage in to_passages(ranked).candidates]
         logits, read = self._reader.every_sentence([AskedPassage.from_candidate(*each) for each in passages])
         log_p: list[dict[int, float]] = [{} for _ in passages]
-        for n, number, of_sentence in zip(read.passage.tolist(), read.number.tolist(), read.log_p.tolist(), strict=True):
+
+        for n, number, of_sentence in zip(
+            read.passage.tolist(), read.number.tolist(), read.log_p.tolist(), strict=True
+        ):
             log_p[n][number] = of_sentence
 
         # A sentence that was not read has the least of its passage.
@@ -204,7 +226,10 @@ class InPlace:
         return [
             order_by(
                 ranked,
-                [scores[ranked.question.question_id, c.hit.passage.passage_id, c.candidate_id] for c in ranked.candidates],
+                [
+                    scores[ranked.question.question_id, c.hit.passage.passage_id, c.candidate_id]
+                    for c in ranked.candidates
+                ],
                 self.name,
             )
             for ranked in lists
@@ -225,18 +250,25 @@ class TopPassage:
 def calibrated(reader: PassageReader, questions: Sequence[Sequence[LabelledPassage]]) -> Calibration | None:
     """The confidence of each question's answer, the sentence of PR's best passage, from p(q, p) and p(s | p).
 
-    None if all answers are right, all are wrong, or there are none; and if the surer ones are no more often right.
+    None if all answers are right, all are wrong, or there are none; and if the surer ones are no more often
+    right.
     """
     lists = [ranked_passages(passages) for passages in questions]
-    scores = per_list(lists, reader.passages([AskedPassage.from_candidate(r, c) for r in lists for c in r.candidates]))
+    scores = per_list(
+        lists, reader.passages([AskedPassage.from_candidate(r, c) for r in lists for c in r.candidates])
+    )
     best = [int(np.argmax(of_question)) for of_question in scores]
     answers = reader.sentences(
-        [AskedPassage.from_candidate(ranked, ranked.candidates[n]) for ranked, n in zip(lists, best, strict=True)]
+        [
+            AskedPassage.from_candidate(ranked, ranked.candidates[n])
+            for ranked, n in zip(lists, best, strict=True)
+        ]
     )
     answered = np.flatnonzero(answers.sentence >= 0).tolist()
     right = [bool(questions[q][best[q]].sentences[answers.sentence[q]].label) for q in answered]
     if len(set(right)) < 2:
         return None
+
     of_best = np.array([scores[q][best[q]] for q in answered])
     calibration = Calibration.fit(answer_logit(of_best, answers.log_p[answered]), np.array(right))
     return calibration if calibration.weights[0] > 0 else None

@@ -1,7 +1,8 @@
-"""The models of PEASI (Zhang, Vu & Moschitti 2021): passages are reranked, and the answer sentence is extracted in place.
+"""The models of PEASI (Zhang, Vu & Moschitti 2021): passages are reranked, and the answer sentence is
+extracted in place.
 
-`PeasiModel` is §2: the passage reranker PR (§2.1), which reads [CLS] q [SEP] p, the extractor EASI (§2.2), which reads
-q [SEP] s1 … [SEP] sk, and their joint variants (§2.3, Table 2):
+`PeasiModel` is §2: the passage reranker PR (§2.1), which reads [CLS] q [SEP] p, the extractor EASI (§2.2),
+which reads q [SEP] s1 … [SEP] sk, and their joint variants (§2.3, Table 2):
 
     pr      PR alone
     easi    EASI alone
@@ -9,12 +10,13 @@ q [SEP] s1 … [SEP] sk, and their joint variants (§2.3, Table 2):
     mtl1    both, each on its own, trained together
     joint   mtl1 with EASI's embedding in PR: p(q, p) = softmax(W · tanh([E(q, p); E(q, c1 … ck)]) + B), written PR ⊕ EASI
 
-E is the first token's encoding. What PR reads of a passage, and another E(q, p), are settings (`ranking/context.py`).
+E is the first token's encoding. What PR reads of a passage, and another E(q, p), are settings
+(`ranking/context.py`).
 
-PR's head is a linear one (`passage_ranker.py`) and EASI has k slots (`slots.py`), as in the paper. Not the paper's, and only
-where a checkpoint says so: PR's head is that of a cross-encoder, or EASI scores a vector of each sentence in the whole passage
-(`span.py`). PR ⊕ EASI then reads the vector of the best sentence; in 'mtl0' both read the same text, and one pass over a
-passage gives p(q, p) and each p(s | p).
+PR's head is a linear one (`passage_ranker.py`) and EASI has k slots (`slots.py`), as in the paper. Not the
+paper's, and only where a checkpoint says so: PR's head is that of a cross-encoder, or EASI scores a vector of
+each sentence in the whole passage (`span.py`). PR ⊕ EASI then reads the vector of the best sentence; in
+'mtl0' both read the same text, and one pass over a passage gives p(q, p) and each p(s | p).
 """
 
 from __future__ import annotations
@@ -38,7 +40,12 @@ from answermill.ranking.transformer.classifier import HEADS, HeadName
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Packed, Tokeniser
 from answermill.ranking.transformer.pooling import pool
-from answermill.ranking.transformer.transformer_checkpoint import FULL, StoredForm, load_transformer, save_transformer
+from answermill.ranking.transformer.transformer_checkpoint import (
+    FULL,
+    StoredForm,
+    load_transformer,
+    save_transformer,
+)
 
 PASSAGE = Reading(("passage",), "first")
 """Reading of PR unless its checkpoint says otherwise: the passage alone, by the first token."""
@@ -58,17 +65,22 @@ class PeasiModel(nn.Module):
         head: PassageHead = "linear",
         extractor: ExtractorName = "slots",
     ) -> None:
-        """`encoder`: PR's, and EASI's where they share it or EASI is alone; else EASI's is new, of the same shape.
-        `head`: PR's. `extractor`: EASI's; 'span' has no slots.
+        """`encoder`: PR's, and EASI's where they share it or EASI is alone; else EASI's is new, of the same
+        shape. `head`: PR's. `extractor`: EASI's; 'span' has no slots.
 
         Raises ValueError on slots < 1, and on a head or extractor of another name.
         """
         super().__init__()
         if slots < 1:
             raise ValueError(f"{slots} slots; EASI needs at least one")
-        for key, value, known in (("head", head, ("linear", *HEADS)), ("extractor", extractor, get_args(ExtractorName))):
+
+        for key, value, known in (
+            ("head", head, ("linear", *HEADS)),
+            ("extractor", extractor, get_args(ExtractorName)),
+        ):
             if value not in known:
                 raise ValueError(f"{key} = {value!r}: unknown; known: {', '.join(known)}")
+
         self.variant, self.slots, self.head = variant, slots, head
         self.reading = PASSAGE
         self.calibration: Calibration | None = None
@@ -77,10 +89,12 @@ class PeasiModel(nn.Module):
         self.encoder = encoder
         self.easi_encoder = LayeredEncoder(encoder.shape) if variant in ("mtl1", "joint") else None
         self.pr: PassageRanker | None = None
+
         if variant != "easi" and head == "linear":
             self.pr = LinearRanker(width, joint)
         elif variant != "easi" and head != "linear":
             self.pr = ClassifierRanker(HEADS[head](width, dropout), width, joint)
+
         self.easi: Extractor | None = None
         if variant != "pr":
             self.easi = Slots(width, slots) if extractor == "slots" else Span(width, dropout)
@@ -90,17 +104,28 @@ class PeasiModel(nn.Module):
     def _stored_names(self) -> dict[str, str]:
         """Names of the heads' weights here → in checkpoints."""
         heads = {"pr": self.pr, "easi": self.easi}
-        return {f"{n}.{key}": head.stored + key for n, head in heads.items() if head for key, _ in head.named_parameters()}
+        return {
+            f"{n}.{key}": head.stored + key
+            for n, head in heads.items()
+            if head
+            for key, _ in head.named_parameters()
+        }
 
     def state_dict(self, *args: Any, **settings: Any) -> Any:
         """Weights by their names in checkpoints."""
         names = self._stored_names()
-        return {names.get(name, name): weight for name, weight in super().state_dict(*args, **settings).items()}
+        return {
+            names.get(name, name): weight for name, weight in super().state_dict(*args, **settings).items()
+        }
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
         """Take the weights that `state_dict` has given."""
         names = {stored: name for name, stored in self._stored_names().items()}
-        return super().load_state_dict({names.get(n, n): weight for n, weight in state_dict.items()}, strict, assign)
+        return super().load_state_dict(
+            {names.get(n, n): weight for n, weight in state_dict.items()}, strict, assign
+        )
 
     def body(self) -> LayeredEncoder:
         """The whole transformer, for another model to begin with."""
@@ -112,7 +137,8 @@ class PeasiModel(nn.Module):
             self.pr.take(other.pr)
 
     def take_sentence_head(self, other: PeasiModel) -> None:
-        """Go on with another's EASI, if both have one of the same kind. Raises ValueError where that has fewer slots."""
+        """Go on with another's EASI, if both have one of the same kind. Raises ValueError where that has
+        fewer slots."""
         if self.easi is not None and other.easi is not None and self.easi.name == other.easi.name:
             self.easi.take(other.easi)
 
@@ -137,14 +163,16 @@ class PeasiModel(nn.Module):
         return pool(encoded(self.encoder, tokens), tokens, self.reading.pooling)
 
     def window_vectors(self, tokens: Packed, stretches: Stretches) -> tuple[Tensor | None, Tensor]:
-        """By one pass over windows the encodings that PR reads [windows, d], None unless both are read `at_once`, and the
-        vectors that EASI reads."""
+        """By one pass over windows the encodings that PR reads [windows, d], None unless both are read
+        `at_once`, and the vectors that EASI reads."""
         assert self.easi is not None
         hidden = encoded(self.easi_encoder or self.encoder, tokens)
         passages = pool(hidden, tokens, self.reading.pooling) if self.at_once else None
         return passages, self.easi.vectors(hidden, tokens, stretches)
 
-    def for_inference(self, device: torch.device | str, passages: bool = True, sentences: bool = True) -> PeasiModel:
+    def for_inference(
+        self, device: torch.device | str, passages: bool = True, sentences: bool = True
+    ) -> PeasiModel:
         """A copy for scoring: transformers in the device's fast precision, the heads in float64.
 
         Without a transformer that only reads passages, or sentences, where those are not to be read.
@@ -155,7 +183,8 @@ class PeasiModel(nn.Module):
         }
         scorer = copy.copy(self)
         scorer._modules = {
-            name: _for_inference(module if needed.get(name, True) else None, device) for name, module in self._modules.items()
+            name: _for_inference(module if needed.get(name, True) else None, device)
+            for name, module in self._modules.items()
         }
         return scorer.requires_grad_(False).eval()
 
@@ -182,21 +211,30 @@ def save(
 ) -> None:
     """Write the model folder. See `save_transformer`."""
     calibration = model.calibration and asdict(model.calibration)
-    details = {"variant": model.variant, "slots": model.slots, "calibration": calibration, **model.reading.details(PASSAGE)}
+    details = {
+        "variant": model.variant,
+        "slots": model.slots,
+        "calibration": calibration,
+        **model.reading.details(PASSAGE),
+    }
     details |= {"head": model.head} if model.head != "linear" else {}
     details |= {"extractor": model.easi.name} if model.easi is not None and model.easi.name != "slots" else {}
     save_transformer(folder, NAME, details, model, tokeniser, stored=stored)
 
 
 def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[PeasiModel, Tokeniser]:
-    """The model and tokeniser that `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format
-    or model."""
+    """The model and tokeniser that `save` wrote. Raises ValueError where the folder is incomplete, broken, or
+    of another format or model."""
     return load_transformer(folder, NAME, _build, source)
 
 
 def _build(config: Mapping[str, Any], encoder: LayeredEncoder) -> PeasiModel:
     model = PeasiModel(
-        encoder, config["variant"], config["slots"], config.get("head", "linear"), config.get("extractor", "slots")
+        encoder,
+        config["variant"],
+        config["slots"],
+        config.get("head", "linear"),
+        config.get("extractor", "slots"),
     )
     model.calibration = config["calibration"] and Calibration(**config["calibration"])
     model.reading = Reading.of(config, PASSAGE)

@@ -57,6 +57,8 @@ class Slots(nn.Linear):
     def take(self, other: Slots) -> None:
         """Go on with another's slots, or its first ones. Raises ValueError where it has fewer."""
         if other.window < self.window:
-            raise ValueError(f"its EASI has {other.window} slots, not {self.window}; give slots of at most {other.window}")
+            raise ValueError(
+                f"its EASI has {other.window} slots, not {self.window}; give slots of at most {other.window}"
+            )
         with torch.no_grad():
             self.weight.copy_(other.weight[: self.window])

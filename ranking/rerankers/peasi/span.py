@@ -1,7 +1,8 @@
-"""EASI with a vector for each sentence (not the paper's): it reads the whole passage, and its title if PR does.
+"""EASI with a vector for each sentence (not the paper's): it reads the whole passage, and its title if PR
+does.
 
-A sentence's vector is the mean of its own tokens, and a classifier scores it. The softmax goes over all sentences of the
-passage, so no k is fixed.
+A sentence's vector is the mean of its own tokens, and a classifier scores it. The softmax goes over all
+sentences of the passage, so no k is fixed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""The texts that EASI reads of a passage, in training and where it is served: windows of its sentences, tokenised.
+"""The texts that EASI reads of a passage, in training and where it is served: windows of its sentences,
+tokenised.
 
-With k slots a window has at most k sentences, and all are of much the same size (q [SEP] s1 … [SEP] sk, §2.2). Where each
-sentence has a vector (`span`, not the paper's) a passage is one text, q [SEP] s1 … sn, and only one that is too long is read in
-several: in its order, each with as many whole sentences as fit. A title follows each window, in the room that is left. A
-sentence that is too long by itself is cut. Sentences without text are in no window; a passage without any has an empty one.
+With k slots a window has at most k sentences, and all are of much the same size (q [SEP] s1 … [SEP] sk,
+§2.2). Where each sentence has a vector (`span`, not the paper's) a passage is one text, q [SEP] s1 … sn, and
+only one that is too long is read in several: in its order, each with as many whole sentences as fit. A title
+follows each window, in the room that is left. A sentence that is too long by itself is cut. Sentences without
+text are in no window; a passage without any has an empty one.
 """
 
 from __future__ import annotations
@@ -28,14 +30,15 @@ class PassageWindows(NamedTuple):
 
 
 def windows(texts: Sequence[str], slots: int) -> list[Numbers]:
-    """A passage's sentences that have text, by number, in windows of at most `slots`; one empty window if there are none."""
+    """A passage's sentences that have text, by number, in windows of at most `slots`; one empty window if
+    there are none."""
     filled = _filled(texts)
     return np.array_split(filled, max(1, math.ceil(len(filled) / slots)))
 
 
 def whole_windows(texts: Sequence[str], sizes: Sequence[int], room: int) -> list[Numbers]:
-    """A passage's sentences that have text, by number, in windows of at most `room` tokens, or of one sentence that has more;
-    one empty window if there are none. `sizes`: each text's tokens."""
+    """A passage's sentences that have text, by number, in windows of at most `room` tokens, or of one
+    sentence that has more; one empty window if there are none. `sizes`: each text's tokens."""
     parts: list[list[int]] = [[]]
     left = room
     for n in _filled(texts).tolist():
@@ -53,21 +56,32 @@ def read_windows(
     slots: int | None,
     titles: Sequence[str] | None = None,
 ) -> PassageWindows:
-    """Questions, each with the sentences of a passage. `slots`: sentences of a window; None: as many as fit, end to end.
-    `titles`: what follows a window [passages], with separators around; None: nothing."""
+    """Questions, each with the sentences of a passage. `slots`: sentences of a window; None: as many as fit,
+    end to end. `titles`: what follows a window [passages], with separators around; None: nothing."""
     if slots is None:
         between = tokeniser.between if titles is not None else 0
         split = list(_whole(tokeniser, asked, tokeniser.limit - tokeniser.special - between))
     else:
-        split = [(n, numbers) for n, (_, sentences) in enumerate(asked) for numbers in windows(sentences, slots)]
-    texts = [(asked[n][0], *(asked[n][1][i] for i in numbers), *(titles[n : n + 1] if titles else ())) for n, numbers in split]
+        split = [
+            (n, numbers) for n, (_, sentences) in enumerate(asked) for numbers in windows(sentences, slots)
+        ]
+
+    texts = [
+        (asked[n][0], *(asked[n][1][i] for i in numbers), *(titles[n : n + 1] if titles else ()))
+        for n, numbers in split
+    ]
     passage = np.fromiter((n for n, _ in split), np.int64, len(split))
     pairs = tokeniser.pairs(texts, layout=Layout(end_to_end=slots is None, titled=titles is not None))
+
     return PassageWindows(passage, [numbers for _, numbers in split], pairs)
 
 
-def _whole(tokeniser: Tokeniser, asked: Sequence[tuple[str, Sequence[str]]], room: int) -> Iterator[tuple[int, Numbers]]:
-    sizes = tokeniser.sizes([text for question, sentences in asked for text in (question, *sentences)]).tolist()
+def _whole(
+    tokeniser: Tokeniser, asked: Sequence[tuple[str, Sequence[str]]], room: int
+) -> Iterator[tuple[int, Numbers]]:
+    sizes = tokeniser.sizes(
+        [text for question, sentences in asked for text in (question, *sentences)]
+    ).tolist()
     done = 0
     for n, (_, sentences) in enumerate(asked):
         of_question, *of_sentences = sizes[done : done + 1 + len(sentences)]

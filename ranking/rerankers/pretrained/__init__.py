@@ -1,4 +1,5 @@
-"""Rerankers whose models others have published, by folder or by name, as they are; and scores that were computed elsewhere."""
+"""Rerankers whose models others have published, by folder or by name, as they are; and scores that were
+computed elsewhere."""
 
 from __future__ import annotations
 
@@ -15,15 +16,20 @@ class CrossEncoderStage(OneTextStage):
 
     output: Literal["model", "logit", "probability"] = Field(
         "model",
-        description="what the score is: what the model's CrossEncoder.predict gives; or the logit, or its sigmoid, whatever "
+        description="what the score is: what the model's CrossEncoder.predict gives; or the logit, or its "
+        "sigmoid, whatever "
         "the model's folder says. Of two classes the logit is the second's minus the first's",
     )
     limit: int | None = Field(
-        None, ge=8, description="tokens of question and candidate together, after which they are cut; the model's own if absent"
+        None,
+        ge=8,
+        description="tokens of question and candidate together, after which they are cut; the model's own "
+        "if absent",
     )
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto",
-        description="arithmetic; 'auto' is bf16 where the machine multiplies it natively, fp16 on older graphics cards, else "
+        description="arithmetic; 'auto' is bf16 where the machine multiplies it natively, fp16 on older "
+        "graphics cards, else "
         "fp32",
     )
 
@@ -32,11 +38,14 @@ class BiEncoderStage(SimilarityStage):
     """A stage of a published encoder of sentences, with the keys of `similarity`."""
 
     limit: int | None = Field(
-        None, ge=8, description="tokens of a text, after which it is cut; the model's own, and at most that, if absent"
+        None,
+        ge=8,
+        description="tokens of a text, after which it is cut; the model's own, and at most that, if absent",
     )
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto",
-        description="arithmetic; 'auto' is bf16 on graphics cards that multiply it natively and on processors with AMX, else "
+        description="arithmetic; 'auto' is bf16 on graphics cards that multiply it natively and on "
+        "processors with AMX, else "
         "fp32",
     )
 
@@ -54,7 +63,8 @@ class ScoresStage(StageSettings):
     column: str = Field("score", description="the table's column of scores, higher is better")
     missing: Literal["count", "refuse"] = Field(
         "count",
-        description="a candidate that the table does not have: 'count' gives it the lowest score of its list and counts it, "
+        description="a candidate that the table does not have: 'count' gives it the lowest score of its "
+        "list and counts it, "
         "'refuse' ends with an error (65)",
     )
 
@@ -82,5 +92,7 @@ ENTRIES = (
         pretrained="a MultiVectorEncoder of sentence-transformers, or a model of PyLate or ColBERT",
         pairwise=True,
     ),
-    Entry("scores", "answermill.ranking.rerankers.pretrained.stored_scores:StoredScores", settings=ScoresStage),
+    Entry(
+        "scores", "answermill.ranking.rerankers.pretrained.stored_scores:StoredScores", settings=ScoresStage
+    ),
 )

@@ -1,7 +1,8 @@
-"""`similarity` by an encoder of the stage's own: any sentence-transformers model of a transformer, a pooling (mean or first
-token) and perhaps a normalisation, with the prompts that its folder wants.
+"""`similarity` by an encoder of the stage's own: any sentence-transformers model of a transformer, a pooling
+(mean or first token) and perhaps a normalisation, with the prompts that its folder wants.
 
-Reads sentences, writes sentences. What is encoded, and what `index` stores, is as in `baselines/similarity.py`.
+Reads sentences, writes sentences. What is encoded, and what `index` stores, is as in
+`baselines/similarity.py`.
 """
 
 from __future__ import annotations
@@ -49,4 +50,6 @@ class PublishedVectorCoder(VectorCoder):
 
 def _encoder(resources: Resources) -> SentenceEncoder:
     stage = resources.stage(BiEncoderStage)
-    return resources.encoder_of(str(resources.folder()), max_tokens=stage.limit or _NO_LIMIT, precision=stage.precision)
+    return resources.encoder_of(
+        str(resources.folder()), max_tokens=stage.limit or _NO_LIMIT, precision=stage.precision
+    )

@@ -1,8 +1,10 @@
-"""Late interaction (ColBERT, Khattab & Zaharia 2020, §3.1): question and sentence are encoded apart, to a vector for each
-token; the score is MaxSim, Σ over the question's vectors of the largest dot product with a vector of the sentence.
+"""Late interaction (ColBERT, Khattab & Zaharia 2020, §3.1): question and sentence are encoded apart, to a
+vector for each token; the score is MaxSim, Σ over the question's vectors of the largest dot product with a
+vector of the sentence.
 
-Reads sentences, writes sentences. The model is a `MultiVectorEncoder` of sentence-transformers, which also reads what PyLate
-and Stanford's ColBERT write; prompts, lengths, query expansion and the tokens left out of the sum are the model folder's.
+Reads sentences, writes sentences. The model is a `MultiVectorEncoder` of sentence-transformers, which also
+reads what PyLate and Stanford's ColBERT write; prompts, lengths, query expansion and the tokens left out of
+the sum are the model folder's.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder
 
 NATIVE, STANFORD = "MultiVectorEncoder", "HF_ColBERT"
-"""Marks of such a model: `model_type` in config_sentence_transformers.json, and an architecture in config.json."""
+"""Marks of such a model: `model_type` in config_sentence_transformers.json, and an architecture in
+config.json."""
 SENTENCE = Reading()
 """The sentence alone."""
 
@@ -46,7 +49,9 @@ class LateInteraction:
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        return cls(load_encoder(resources.folder(), resources.device), resources.stage(LateInteractionStage).reading)
+        return cls(
+            load_encoder(resources.folder(), resources.device), resources.stage(LateInteractionStage).reading
+        )
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         began = time.perf_counter()
@@ -62,7 +67,9 @@ class LateInteraction:
             for text in of_list:
                 if text not in vectors:
                     vectors[text] = self._encode("document", text)
-            scores = [float(self._encoder.similarity_pairwise([question], [vectors[text]])) for text in of_list]
+            scores = [
+                float(self._encoder.similarity_pairwise([question], [vectors[text]])) for text in of_list
+            ]
             reranked.append(order_by(ranked, scores, self.name))
 
         self._costs.update(reading.missing(tuples) if reading.around else {})
@@ -70,36 +77,41 @@ class LateInteraction:
         return reranked
 
     def _encode(self, task: Literal["query", "document"], text: str) -> Tensor:
-        """[tokens, d] of one text, by itself, so that no other text's padding chooses the arithmetic. The model cuts what is
-        too long for it."""
+        """[tokens, d] of one text, by itself, so that no other text's padding chooses the arithmetic. The
+        model cuts what is too long for it."""
         encode = self._encoder.encode_query if task == "query" else self._encoder.encode_document
         vectors: Tensor = encode(text, show_progress_bar=False)
         self._costs.update(vectors=len(vectors))
         return vectors
 
     def costs(self) -> Counter[str]:
-        """Since the last call: candidates, vectors encoded, milliseconds, and candidates without a part that the context
-        names."""
+        """Since the last call: candidates, vectors encoded, milliseconds, and candidates without a part that
+        the context names."""
         spent, self._costs = self._costs, Counter()
         return spent
 
 
 def load_encoder(folder: Path, device: str) -> MultiVectorEncoder:
-    """The folder's model. Raises ValueError if it is none of late interaction, or has pickled weights, and ExtraMissing."""
+    """The folder's model. Raises ValueError if it is none of late interaction, or has pickled weights, and
+    ExtraMissing."""
     need("sentence_transformers", "sentence-transformers", "late_interaction")
     from sentence_transformers import MultiVectorEncoder
 
     if not _is_late_interaction(folder):
         raise ValueError(
-            f"{folder}: no model of late interaction, so its vectors of tokens would be random; give a MultiVectorEncoder of "
+            f"{folder}: no model of late interaction, so its vectors of tokens would be random; give a "
+            "MultiVectorEncoder of "
             "sentence-transformers, or a model of PyLate or ColBERT"
         )
+
     for pickled in sorted([*folder.rglob("*.bin"), *folder.rglob("*.pt")]):
         if not pickled.with_name("model.safetensors").is_file():
             raise ValueError(
-                f"{pickled} holds pickled weights, which are not loaded; load the model once with sentence-transformers and "
+                f"{pickled} holds pickled weights, which are not loaded; load the model once with "
+                "sentence-transformers and "
                 "write it with save_pretrained(folder)"
             )
+
     encoder = MultiVectorEncoder(
         str(folder),
         device=device,
@@ -108,6 +120,7 @@ def load_encoder(folder: Path, device: str) -> MultiVectorEncoder:
         model_kwargs={"use_safetensors": True, "dtype": torch.float32},
     ).eval()
     check_weights(dict(encoder.named_parameters()), folder)
+
     return encoder
 
 

@@ -1,5 +1,5 @@
-"""Pairs of texts to logits by a published sequence classifier: by the packed encoder where it computes the model's family, else
-by transformers' own forward pass over padded texts.
+"""Pairs of texts to logits by a published sequence classifier: by the packed encoder where it computes the
+model's family, else by transformers' own forward pass over padded texts.
 
 A pair's logit depends on the pair alone, not on the other pairs of the call.
 """
@@ -44,8 +44,11 @@ class PairScorer(Protocol):
     def score(self, pairs: Sequence[tuple[str, str]]) -> Logits: ...
 
 
-def load_scorer(classifier: PublishedClassifier, limit: int, device: str, precision: Precision = "auto") -> PairScorer:
-    """The folder's scorer. Raises ValueError if the model cannot be used, ModelDamaged if a weight is no number."""
+def load_scorer(
+    classifier: PublishedClassifier, limit: int, device: str, precision: Precision = "auto"
+) -> PairScorer:
+    """The folder's scorer. Raises ValueError if the model cannot be used, ModelDamaged if a weight is no
+    number."""
     dtype = fast(device) if precision == "auto" else torch.bfloat16 if precision == "bf16" else torch.float32
     if why_not_packed(classifier.folder) is None:
         encoder, head = load_published(classifier)
@@ -57,20 +60,34 @@ class PackedScorer:
     """A BERT, RoBERTa, XLM-R or ELECTRA: layers in the given precision, the head in float64."""
 
     def __init__(
-        self, encoder: LayeredEncoder, head: FirstToken, tokeniser: Tokeniser, device: str, precision: torch.dtype
+        self,
+        encoder: LayeredEncoder,
+        head: FirstToken,
+        tokeniser: Tokeniser,
+        device: str,
+        precision: torch.dtype,
     ) -> None:
-        self._encoder, self._tokeniser, self._device = encoder.for_inference(device, precision), tokeniser, device
+        self._encoder, self._tokeniser, self._device = (
+            encoder.for_inference(device, precision),
+            tokeniser,
+            device,
+        )
         self._head = head.to(device, torch.float64).requires_grad_(False).eval()
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Logits:
         """In the order of the pairs."""
-        logits, lengths, cut = np.zeros(len(pairs)), np.zeros(len(pairs), np.int64), np.zeros(len(pairs), np.int64)
+        logits, lengths, cut = (
+            np.zeros(len(pairs)),
+            np.zeros(len(pairs), np.int64),
+            np.zeros(len(pairs), np.int64),
+        )
         arriving = []
         for start in range(0, len(pairs), TOKENISED):
             some = slice(start, start + TOKENISED)
             tokenised = self._tokeniser.pairs(pairs[some])
             lengths[some], cut[some] = tokenised.lengths, tokenised.cut
             arriving += [(start + rows, each) for rows, each in self._batches(tokenised)]
+
         for rows, each in arriving:
             logits[rows] = each.numpy()
         return Logits(logits, lengths, cut)
@@ -80,31 +97,46 @@ class PackedScorer:
         """(numbers of some pairs, their logits)."""
         for rows in pairs.batches(BATCH_TOKENS[self._device]):
             tokens = pairs.pack(rows).to(self._device)
-            first = self._encoder.run_through(self._encoder.layers, self._encoder.embed(tokens), tokens, first_only=True)
+            first = self._encoder.run_through(
+                self._encoder.layers, self._encoder.embed(tokens), tokens, first_only=True
+            )
             yield rows, Arriving(classified(self._head, first, tokens, None))
 
 
 class PaddedScorer:
     """Any other family, by transformers: the body in the given precision, the head in fp32."""
 
-    def __init__(self, classifier: PublishedClassifier, limit: int, device: str, precision: torch.dtype) -> None:
+    def __init__(
+        self, classifier: PublishedClassifier, limit: int, device: str, precision: torch.dtype
+    ) -> None:
         """Raises ValueError if the tokenizer cannot pad, or weights are missing."""
         folder = classifier.folder
         tokenizer = load_pretrained("AutoTokenizer", folder)
         if tokenizer.pad_token_id is None:
             raise ValueError(
-                f"{folder}: its tokenizer has no padding token, so pairs cannot be put into a batch; set tokenizer.pad_token "
+                f"{folder}: its tokenizer has no padding token, so pairs cannot be put into a batch; set "
+                "tokenizer.pad_token "
                 "in transformers and write it with save_pretrained(folder)"
             )
         if not tokenizer.is_fast:
-            raise ValueError(f"{folder}: no fast tokenizer (tokenizer.json), which alone is used here; give another model")
+            raise ValueError(
+                f"{folder}: no fast tokenizer (tokenizer.json), which alone is used here; give another model"
+            )
+
         self._tokeniser = Tokeniser(folder, limit, tokenizer.backend_tokenizer)
 
         model, names = load_pretrained(
-            "AutoModelForSequenceClassification", folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True
+            "AutoModelForSequenceClassification",
+            folder,
+            use_safetensors=True,
+            dtype=torch.float32,
+            output_loading_info=True,
         )
         if missing := sorted(names["missing_keys"]):
-            raise ValueError(f"{folder}: its weights lack {missing[0]}, which would be random; give another model")
+            raise ValueError(
+                f"{folder}: its weights lack {missing[0]}, which would be random; give another model"
+            )
+
         if len(tokenizer) > model.config.vocab_size:
             sizes = f"its tokenizer has {len(tokenizer):,} tokens, its weights {model.config.vocab_size:,}"
             raise ValueError(f"{folder}: {sizes}; copy both from one model")
@@ -114,6 +146,7 @@ class PaddedScorer:
         for part in model.children():
             if part is not model.base_model:
                 part.register_forward_pre_hook(_in_fp32)
+
         self._model = PaddedModel(model, tokenizer.pad_token_id, device, limit)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Logits:
@@ -126,14 +159,18 @@ class PaddedScorer:
 
 def _in_fp32(_part: torch.nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Input of a part of the head."""
-    return tuple(each.float() if isinstance(each, Tensor) and each.is_floating_point() else each for each in inputs)
+    return tuple(
+        each.float() if isinstance(each, Tensor) and each.is_floating_point() else each for each in inputs
+    )
 
 
 def _texts(pairs: Pairs) -> tuple[list[list[int]], list[list[int]]]:
     """(ids, types) of the tokens of each pair."""
     packed = pairs.pack()
     ends = np.cumsum(packed.lengths)
-    ids, types = ([part.tolist() for part in np.split(each.numpy(), ends)[:-1]] for each in (packed.ids, packed.types))
+    ids, types = (
+        [part.tolist() for part in np.split(each.numpy(), ends)[:-1]] for each in (packed.ids, packed.types)
+    )
     return ids, types
 
 

@@ -1,8 +1,9 @@
-"""Cross-encoders as others have published them: any `CrossEncoder` of sentence-transformers, or sequence classifier of
-transformers, with its own head (BERT, RoBERTa, XLM-R, ELECTRA, DeBERTa, ModernBERT, MPNet, DistilBERT, ALBERT and more).
+"""Cross-encoders as others have published them: any `CrossEncoder` of sentence-transformers, or sequence
+classifier of transformers, with its own head (BERT, RoBERTa, XLM-R, ELECTRA, DeBERTa, ModernBERT, MPNet,
+DistilBERT, ALBERT and more).
 
-Reads sentences, writes sentences. A pair is (question, candidate); a title or neighbours become part of the candidate's text,
-since such a model reads two texts. Which arithmetic computes it: `pair_scorers.py`.
+Reads sentences, writes sentences. A pair is (question, candidate); a title or neighbours become part of the
+candidate's text, since such a model reads two texts. Which arithmetic computes it: `pair_scorers.py`.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class CrossEncoder:
         output = classifier.output if stage.output == "model" else stage.output
         if output is None:
             raise ValueError(
-                f"{classifier.folder}: its config.json wants another function of the logit than Sigmoid or Identity; set "
+                f"{classifier.folder}: its config.json wants another function of the logit than Sigmoid or "
+                "Identity; set "
                 "output = 'logit' or output = 'probability'"
             )
         return cls(load_scorer(classifier, limit, resources.device, stage.precision), output, stage.reading)
@@ -73,6 +75,7 @@ class CrossEncoder:
         for ranked in lists:
             reranked.append(order_by(ranked, scores[start : start + len(ranked.candidates)], self.name))
             start += len(ranked.candidates)
+
         return reranked
 
     def _scores(self, logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -81,7 +84,7 @@ class CrossEncoder:
         return np.asarray(expit(logits), np.float64)
 
     def costs(self) -> Counter[str]:
-        """Since the last call: candidates, tokens of the different pairs, tokens cut, milliseconds, and candidates without a
-        part that the context names."""
+        """Since the last call: candidates, tokens of the different pairs, tokens cut, milliseconds, and
+        candidates without a part that the context names."""
         spent, self._costs = self._costs, Counter()
         return spent

@@ -1,8 +1,9 @@
-"""Scores that were computed elsewhere, such as a language model's: a Parquet, with a row for each question and candidate.
+"""Scores that were computed elsewhere, such as a language model's: a Parquet, with a row for each question
+and candidate.
 
-Reads sentences, writes sentences. A row belongs to the candidate with its question_id and candidate_id (or sentence_id); in a
-table without ids of candidates to those of its question with its text, white space at its ends aside. Two rows of one candidate
-must have one score.
+Reads sentences, writes sentences. A row belongs to the candidate with its question_id and candidate_id (or
+sentence_id); in a table without ids of candidates to those of its question with its text, white space at its
+ends aside. Two rows of one candidate must have one score.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ _BATCH = 1 << 16  # rows
 
 
 class ScoresWrong(RuntimeError):
-    """A table holds no usable score where one is needed; the message names the table, and the row or the candidate."""
+    """A table holds no usable score where one is needed; the message names the table, and the row or the
+    candidate."""
 
     exit_code = 65
 
 
 class StoredScores:
-    """Score = the table's. One that it does not have is the lowest of the list, or 0 where it has none, and is counted."""
+    """Score = the table's. One that it does not have is the lowest of the list, or 0 where it has none, and
+    is counted."""
 
     name: ClassVar[str] = "scores"
     reads: ClassVar[Unit] = "sentence"
@@ -52,12 +55,16 @@ class StoredScores:
 
     def _scores(self, ranked: RankedList) -> list[float]:
         known = [self._table.score(ranked.question.question_id, candidate) for candidate in ranked.candidates]
-        missing = [candidate for candidate, score in zip(ranked.candidates, known, strict=True) if score is None]
+        missing = [
+            candidate for candidate, score in zip(ranked.candidates, known, strict=True) if score is None
+        ]
         if missing and self._refuse:
             raise ScoresWrong(
                 f"{self._table.path}: no score for {len(missing)} of {len(known)} candidates of question "
-                f"{ranked.question.question_id}, e.g. {missing[0].candidate_id}; score them, or set missing = 'count'"
+                f"{ranked.question.question_id}, e.g. {missing[0].candidate_id}; score them, or set missing "
+                "= 'count'"
             )
+
         self._costs.update(candidates=len(known), without_score=len(missing))
         lowest = min((score for score in known if score is not None), default=0.0)
         return [lowest if score is None else score for score in known]
@@ -72,29 +79,36 @@ class ScoreTable:
     """The scores of a file, in memory."""
 
     def __init__(self, path: Path, column: str) -> None:
-        """Raises ValueError if the file is no Parquet or lacks a column; ScoresWrong if it is damaged, if a row has no id or no
-        finite score, or if two rows of one candidate differ."""
+        """Raises ValueError if the file is no Parquet or lacks a column; ScoresWrong if it is damaged, if a
+        row has no id or no finite score, or if two rows of one candidate differ."""
         self.path = path
         self._scores: dict[str, dict[str, float]] = {}  # question → candidate → score
+
         with _opened(path) as file:
             names = file.schema_arrow.names
             known = [name for name in ("candidate_id", "sentence_id", "text") if name in names]
             if missing := [name for name in ("question_id", column) if name not in names]:
-                raise ValueError(f"{path}: no column {missing[0]!r}; it has {', '.join(names)}; name it with `column`")
+                raise ValueError(
+                    f"{path}: no column {missing[0]!r}; it has {', '.join(names)}; name it with `column`"
+                )
             if not known:
                 raise ValueError(f"{path}: no column candidate_id or text that says whose scores they are")
+
             self._key: Callable[[Candidate], str] = _text if known[0] == "text" else _id
 
             for row, question, candidate, score in _rows(path, file, ["question_id", known[0], column]):
                 if not isinstance(question, str) or not isinstance(candidate, str) or not _is_number(score):
                     raise ScoresWrong(
-                        f"{path}, row {row}: question_id {question!r}, {known[0]} {candidate!r}, {column} {score!r}; "
+                        f"{path}, row {row}: question_id {question!r}, {known[0]} {candidate!r}, {column} "
+                        f"{score!r}; "
                         "a row needs two texts and a number"
                     )
+
                 name = candidate.strip() if known[0] == "text" else candidate
                 if self._scores.setdefault(question, {}).setdefault(name, float(score)) != float(score):
                     raise ScoresWrong(
-                        f"{path}, row {row}: {candidate!r} of question {question} has another score in a row before; "
+                        f"{path}, row {row}: {candidate!r} of question {question} has another score in a "
+                        "row before; "
                         "leave one of them out"
                     )
 
@@ -111,7 +125,9 @@ def _opened(path: Path) -> pq.ParquetFile:
         raise ValueError(f"{path}: not readable as Parquet: {e}") from e
 
 
-def _rows(path: Path, file: pq.ParquetFile, columns: list[str]) -> Iterator[tuple[int, object, object, object]]:
+def _rows(
+    path: Path, file: pq.ParquetFile, columns: list[str]
+) -> Iterator[tuple[int, object, object, object]]:
     """(row from 0, question, candidate, score)."""
     row = 0
     try:

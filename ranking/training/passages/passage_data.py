@@ -1,4 +1,5 @@
-"""Labelled passages as PEASI learns from them: tokenised, cut into windows, and with the places of correct sentences."""
+"""Labelled passages as PEASI learns from them: tokenised, cut into windows, and with the places of correct
+sentences."""
 
 from __future__ import annotations
 
@@ -46,9 +47,9 @@ class PassageData:
     def of(cls, questions: Questions, model: PeasiModel, tokeniser: Tokeniser) -> PassageData:
         """Passages for a model of this form.
 
-        Raises ValueError if there is nothing to learn from: no passage with a correct sentence or, for PR, none without, or no
-        title that it is to read; for EASI, no correct sentence that is not cut off; and where a window of as many sentences as
-        slots could not be read.
+        Raises ValueError if there is nothing to learn from: no passage with a correct sentence or, for PR,
+        none without, or no title that it is to read; for EASI, no correct sentence that is not cut off; and
+        where a window of as many sentences as slots could not be read.
         """
         rows = _useful([row for passages in questions for row in passages], model)
         slots = 0 if model.easi is None else model.easi.window or 0
@@ -62,13 +63,19 @@ class PassageData:
             reading.check_data(texts)
 
         # EASI reads windows, in which each place has a sentence or none.
-        sentences = [(row.question, [s.text for s in row.sentences]) for row in rows if model.easi is not None]
+        sentences = [
+            (row.question, [s.text for s in row.sentences]) for row in rows if model.easi is not None
+        ]
         windows = windows_of(model, tokeniser, sentences, texts)
         filled = np.pad(windows.pairs.filled, ((0, 0), (0, max(0, slots - windows.pairs.filled.shape[1]))))
-        right = filled & _correct(windows, rows, filled.shape)  # a correct sentence that is cut off cannot be learnt
+
+        # A correct sentence that is cut off cannot be learnt.
+        right = filled & _correct(windows, rows, filled.shape)
         if model.easi is not None and not right.any():
             labelled = sum(row.label for row in rows)
-            raise ValueError(f"the correct sentences of all {labelled} passages are empty or cut off; raise the limit")
+            raise ValueError(
+                f"the correct sentences of all {labelled} passages are empty or cut off; raise the limit"
+            )
 
         # A passage without a correct sentence is read only where PR needs it.
         read = np.full(len(rows), model.variant == "joint" or model.at_once)
@@ -94,8 +101,11 @@ class PassageData:
 
     @cached_property
     def lengths(self) -> Numbers:
-        """[passages]: tokens that are read of each, by PR and EASI together; 0 where it is not learnt from."""
-        windows = np.bincount(self.windows.passage, self.windows.pairs.lengths, len(self.labels)).astype(np.int64)
+        """[passages]: tokens that are read of each, by PR and EASI together; 0 where it is not learnt
+        from."""
+        windows = np.bincount(self.windows.passage, self.windows.pairs.lengths, len(self.labels)).astype(
+            np.int64
+        )
         lengths: Numbers = self.passages.lengths * self.apart + windows * self.read
         return lengths
 
@@ -107,9 +117,13 @@ class PassageData:
 
 
 def windows_of(
-    model: PeasiModel, tokeniser: Tokeniser, sentences: Sequence[tuple[str, Sequence[str]]], texts: Sequence[tuple[str, ...]]
+    model: PeasiModel,
+    tokeniser: Tokeniser,
+    sentences: Sequence[tuple[str, Sequence[str]]],
+    texts: Sequence[tuple[str, ...]],
 ) -> PassageWindows:
-    """Windows of passages that EASI reads; `texts`: as PR reads them, the titles among them. No windows without an EASI."""
+    """Windows of passages that EASI reads; `texts`: as PR reads them, the titles among them. No windows
+    without an EASI."""
     titles = [text[1 + model.reading.context.index("title")] for text in texts] if model.reads_title else None
     return read_windows(tokeniser, sentences, None if model.easi is None else model.easi.window, titles)
 
@@ -118,11 +132,15 @@ def _useful(rows: Sequence[LabelledPassage], model: PeasiModel) -> Sequence[Labe
     """The passages that a model can learn from: EASI alone from those with a correct sentence."""
     right = sum(row.label for row in rows)
     if not right or (model.pr is not None and right == len(rows)):
-        raise ValueError(f"{right} of {len(rows)} passages hold a correct sentence; there is nothing to learn from")
+        raise ValueError(
+            f"{right} of {len(rows)} passages hold a correct sentence; there is nothing to learn from"
+        )
     return rows if model.pr is not None else [row for row in rows if row.label]
 
 
-def _correct(windows: PassageWindows, rows: Sequence[LabelledPassage], shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+def _correct(
+    windows: PassageWindows, rows: Sequence[LabelledPassage], shape: tuple[int, ...]
+) -> npt.NDArray[np.bool_]:
     """Places of correct sentences [windows, k]."""
     right = np.zeros(shape, np.bool_)
     for n, (passage, numbers) in enumerate(zip(windows.passage, windows.numbers, strict=True)):

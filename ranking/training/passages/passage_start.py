@@ -1,4 +1,5 @@
-"""Beginning of a training of PEASI: the checkpoints it begins with, the model of their parts, and the task."""
+"""Beginning of a training of PEASI: the checkpoints it begins with, the model of their parts, and the
+task."""
 
 from __future__ import annotations
 
@@ -12,7 +13,14 @@ from answermill.ranking.rerankers.peasi.passage_ranker import ClassifierRanker
 from answermill.ranking.rerankers.peasi.passage_settings import PassageSettings
 from answermill.ranking.rerankers.peasi.peasi_model import PassageHead, PeasiModel
 from answermill.ranking.rerankers.peasi.span import Span
-from answermill.ranking.training.beginning import Start, begin, check_beside, prepare, source_words, tokeniser_of
+from answermill.ranking.training.beginning import (
+    Start,
+    begin,
+    check_beside,
+    prepare,
+    source_words,
+    tokeniser_of,
+)
 from answermill.ranking.training.inputs import Built, TrainingInputs, missing
 from answermill.ranking.training.passages.passage_data import PassageData
 from answermill.ranking.training.passages.passage_task import PassageOptions, PassageTask, dev_lists
@@ -29,10 +37,10 @@ class StartingPoints(NamedTuple):
 
 
 def build(inputs: TrainingInputs[PassageSettings]) -> Built:
-    """Begins with a transformer, with the transformer of a checkpoint, or with a checkpoint of `peasi`, whose heads it takes
-    over too; EASI, if it has a transformer to itself, with `easi`. PR also takes over the classifier of a cross-encoder whose
-    pooling the settings name, and the head of a published one. Raises ValueError if the settings do not fit each other or what
-    the training begins with."""
+    """Begins with a transformer, with the transformer of a checkpoint, or with a checkpoint of `peasi`, whose
+    heads it takes over too; EASI, if it has a transformer to itself, with `easi`. PR also takes over the
+    classifier of a cross-encoder whose pooling the settings name, and the head of a published one. Raises
+    ValueError if the settings do not fit each other or what the training begins with."""
     settings = inputs.settings
     starts = starting_points(settings, inputs)
     model = assembled(settings, starts)
@@ -51,18 +59,21 @@ def build(inputs: TrainingInputs[PassageSettings]) -> Built:
     )
     task = PassageTask(data, model, inputs.dev, save, options)
     description = f"{described(starts, model)}; {data.tokens_cut:,} tokens cut{missing(data.missing)}"
+
     return Built(task, dev_lists(model, inputs.dev), description, task.tokens)
 
 
 def starting_points(settings: PassageSettings, inputs: TrainingInputs[PassageSettings]) -> StartingPoints:
-    """The transformers or checkpoints that the settings name. Raises ValueError if one cannot be begun with."""
+    """The transformers or checkpoints that the settings name. Raises ValueError if one cannot be begun
+    with."""
     start = begin(inputs, settings.encoder)
     two = settings.easi and settings.variant in ("mtl1", "joint")
     return StartingPoints(start, begin(inputs, settings.easi) if two else start)
 
 
 def assembled(settings: PassageSettings, starts: StartingPoints) -> PeasiModel:
-    """The model before its first step. Raises ValueError if the settings do not fit each other or the starting points."""
+    """The model before its first step. Raises ValueError if the settings do not fit each other or the
+    starting points."""
     body = _easi_body(starts.pr) if settings.variant == "easi" else starts.pr.body()
     extractor = _extractor(settings, starts.easi)
     slots = 1 if extractor == "span" else settings.slots
@@ -73,7 +84,10 @@ def assembled(settings: PassageSettings, starts: StartingPoints) -> PeasiModel:
         check_beside(settings, starts.pr, starts.easi)
         model.easi_encoder.load_state_dict(_easi_body(starts.easi).state_dict())
     elif settings.easi:
-        raise ValueError(f"peasi.easi = {settings.easi!r}, but variant {settings.variant!r} has one transformer, peasi.encoder")
+        raise ValueError(
+            f"peasi.easi = {settings.easi!r}, but variant {settings.variant!r} has one transformer, "
+            "peasi.encoder"
+        )
 
     # PR's head, and what it reads.
     if isinstance(starts.pr.model, PeasiModel):
@@ -81,10 +95,13 @@ def assembled(settings: PassageSettings, starts: StartingPoints) -> PeasiModel:
         model.reading = starts.pr.model.reading
     elif isinstance(model.pr, ClassifierRanker) and (cross_encoder := _cross_encoder(starts.pr)):
         model.pr.take_classifier(cast(ClassifierHead, cross_encoder.classifiers[-1]))
+
     if model.pr is not None or (extractor == "span" and not settings.pooling):
         model.reading = settings.reading(model.reading)
     elif settings.context or settings.pooling or settings.context_dropout:
-        raise ValueError("peasi.context, pooling and context_dropout are PR's, and variant 'easi' has none; leave them out")
+        raise ValueError(
+            "peasi.context, pooling and context_dropout are PR's, and variant 'easi' has none; leave them out"
+        )
 
     # EASI's head.
     if isinstance(starts.easi.model, PeasiModel):
@@ -107,7 +124,8 @@ def described(starts: StartingPoints, model: PeasiModel) -> str:
 
 
 def _head(settings: PassageSettings, start: Start) -> PassageHead:
-    """PR's: as in a checkpoint of `peasi`; or a cross-encoder's whose pooling the settings name, or that was published."""
+    """PR's: as in a checkpoint of `peasi`; or a cross-encoder's whose pooling the settings name, or that was
+    published."""
     if isinstance(start.model, PeasiModel):
         return start.model.head
     of_sentences = _cross_encoder(start)
@@ -117,21 +135,30 @@ def _head(settings: PassageSettings, start: Start) -> PassageHead:
 
 
 def _extractor(settings: PassageSettings, start: Start) -> ExtractorName:
-    """EASI's: as in a checkpoint of `peasi` that has one, or as the settings say. Raises ValueError if these differ, or a
-    setting has no effect."""
-    known = start.model.easi.name if isinstance(start.model, PeasiModel) and start.model.easi is not None else None
+    """EASI's: as in a checkpoint of `peasi` that has one, or as the settings say. Raises ValueError if these
+    differ, or a setting has no effect."""
+    known = (
+        start.model.easi.name
+        if isinstance(start.model, PeasiModel) and start.model.easi is not None
+        else None
+    )
     if settings.extractor and settings.variant == "pr":
         raise ValueError("peasi.extractor is EASI's, and variant 'pr' has none; leave it out")
     if settings.extractor and known not in (None, settings.extractor):
         raise ValueError(f"{start.name} is a checkpoint with extractor {known!r}; leave out peasi.extractor")
+
     extractor = known or settings.extractor or "slots"
     if extractor == "span" and "slots" in settings.model_fields_set:
-        raise ValueError("peasi.slots is of extractor 'slots'; 'span' reads a passage's sentences all; leave it out")
+        raise ValueError(
+            "peasi.slots is of extractor 'slots'; 'span' reads a passage's sentences all; leave it out"
+        )
+
     return extractor
 
 
 def _cross_encoder(start: Start) -> CascadeModel | None:
-    """The model that ranks sentences by one classifier of its whole transformer, if the training begins with that."""
+    """The model that ranks sentences by one classifier of its whole transformer, if the training begins with
+    that."""
     model = start.model if start.format in ("pointwise", "cascade") else None
     return model if isinstance(model, CascadeModel) else None
 
@@ -145,6 +172,7 @@ def _mean_classifier(start: Start) -> Classifier | None:
 
 
 def _easi_body(start: Start) -> LayeredEncoder:
-    """Starting point of EASI: the transformer that EASI has in a checkpoint of `peasi`, else the whole one."""
+    """Starting point of EASI: the transformer that EASI has in a checkpoint of `peasi`, else the whole
+    one."""
     own = start.model.easi_encoder if isinstance(start.model, PeasiModel) else None
     return own or start.body()

@@ -1,13 +1,14 @@
 """Training of PEASI on labelled passages (§2.1 to §2.3): a task of `loop.py`.
 
-A step is a batch of passages, up to some tokens. PR's loss is the binary cross-entropy of its passages, EASI's the
-cross-entropy of the passages that hold a correct sentence; where there are both, their sum. The paper's two stages are two
-trainings: PR and EASI on their own, then a joint variant that begins with both checkpoints.
+A step is a batch of passages, up to some tokens. PR's loss is the binary cross-entropy of its passages,
+EASI's the cross-entropy of the passages that hold a correct sentence; where there are both, their sum. The
+paper's two stages are two trainings: PR and EASI on their own, then a joint variant that begins with both
+checkpoints.
 
-Our choices. Where several sentences of a passage are correct, their probabilities are added: −log Σ p(c). A passage of more
-sentences than slots is read in all its windows, and the softmax goes over all of them, as where it is served. Where the answers
-to the dev questions are all right, all wrong, or none, or no more often right where they are surer, there is nothing to
-calibrate on: the confidence stays UNCALIBRATED.
+Our choices. Where several sentences of a passage are correct, their probabilities are added: −log Σ p(c). A
+passage of more sentences than slots is read in all its windows, and the softmax goes over all of them, as
+where it is served. Where the answers to the dev questions are all right, all wrong, or none, or no more often
+right where they are surer, there is nothing to calibrate on: the confidence stays UNCALIBRATED.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ from torch import Tensor, nn
 from answermill.ranking.lists import ranked_passages
 from answermill.ranking.rerankers.peasi.extractor import Stretches, side_by_side
 from answermill.ranking.rerankers.peasi.passage_reader import PassageReader
-from answermill.ranking.rerankers.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage, calibrated
+from answermill.ranking.rerankers.peasi.peasi import (
+    PassageReranker,
+    SentenceExtractor,
+    TopPassage,
+    calibrated,
+)
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel
 from answermill.ranking.training.groups import cut
 from answermill.ranking.training.loop import Dev, Ranks
@@ -78,11 +84,18 @@ class PassageTask:
         self.steps = -(-every // options.tokens)
         self.tokens = every / self.steps  # of a mean batch
         if options.tokens < 2 * longest:
-            raise ValueError(f"batches of {options.tokens} tokens for passages of up to {longest}; give twice as many")
+            raise ValueError(
+                f"batches of {options.tokens} tokens for passages of up to {longest}; give twice as many"
+            )
 
     @property
     def rates(self) -> list[tuple[float, list[nn.Parameter]]]:
-        body = [p for encoder in (self.model.encoder, self.model.easi_encoder) if encoder for p in encoder.parameters()]
+        body = [
+            p
+            for encoder in (self.model.encoder, self.model.easi_encoder)
+            if encoder
+            for p in encoder.parameters()
+        ]
         new = set(map(id, body))
         heads = [p for p in self.model.parameters() if id(p) not in new]
         return [(1.0, body), (self._options.classifier_rate, heads)]
@@ -132,14 +145,17 @@ class PassageTask:
             passages = None if windows is None else windows[first]
 
             logits = easi.logits(vectors, batch.filled)
-            every, right = (side_by_side(logits, places, counts) for places in (batch.filled, batch.right))  # [passages, …]
+            # [passages, …].
+            every, right = (side_by_side(logits, places, counts) for places in (batch.filled, batch.right))
             learnt = right.isfinite().any(1)
             if learnt.any():
                 loss = loss + (every[learnt].logsumexp(1) - right[learnt].logsumexp(1)).mean()
 
             if self.model.variant == "joint":
                 best = first * batch.filled.shape[1] + every.argmax(1)  # [passages]: places in all windows
-                beside = easi.chosen(vectors, easi.rows(batch.filled).flatten()[best], every.isfinite().any(1), first)
+                beside = easi.chosen(
+                    vectors, easi.rows(batch.filled).flatten()[best], every.isfinite().any(1), first
+                )
 
         if batch.passages is not None:
             passages = self.model.passage_vectors(batch.passages)
@@ -159,11 +175,15 @@ class PassageTask:
 
 
 def dev_lists(model: PeasiModel, questions: Questions) -> Dev:
-    """Lists that the dev score of a variant is measured on. PR: passages, which hold a correct sentence or not; EASI: the
-    sentences of each passage that holds a correct one; both: the sentences of all passages of a question, one of which is the
-    answer. Raises ValueError if no passage holds a correct sentence."""
+    """Lists that the dev score of a variant is measured on. PR: passages, which hold a correct sentence or
+    not; EASI: the sentences of each passage that holds a correct one; both: the sentences of all passages of
+    a question, one of which is the answer. Raises ValueError if no passage holds a correct sentence."""
     if not any(row.label for passages in questions for row in passages):
-        raise ValueError(f"no passage of the {len(questions)} dev questions holds a correct sentence; nothing can be measured")
+        raise ValueError(
+            f"no passage of the {len(questions)} dev questions holds a correct sentence; nothing can be "
+            "measured"
+        )
+
     lists, labels = [], []
     for passages in questions:
         if model.variant == "easi":
@@ -176,4 +196,5 @@ def dev_lists(model: PeasiModel, questions: Questions) -> Dev:
             of_passages = {row.passage_id: row.label for row in passages}
             of_sentences = {s.sentence_id: s.label for row in passages for s in row.sentences}
             labels.append(of_passages if model.variant == "pr" else of_sentences)
+
     return Dev.of(lists, labels)

@@ -1,9 +1,10 @@
 """The processes that train together, one on each graphics card: `torchrun` starts them, and says who is who.
 
-All hold the same weights. Each computes its share of a step's batches; then the gradients are added up, so that every process
-changes its weights in the same way. The first alone evaluates, and writes. Departs from PyTorch's DistributedDataParallel: its
-model has one `forward`, and the same gradients in each step; ours have many, and a step may teach one exit of several. What it
-gains by sending gradients while others are computed is lost.
+All hold the same weights. Each computes its share of a step's batches; then the gradients are added up, so
+that every process changes its weights in the same way. The first alone evaluates, and writes. Departs from
+PyTorch's DistributedDataParallel: its model has one `forward`, and the same gradients in each step; ours have
+many, and a step may teach one exit of several. What it gains by sending gradients while others are computed
+is lost.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Processes:
     count: int = 1
 
     def add_up(self, parameters: Sequence[nn.Parameter], loss: float) -> float:
-        """Give each parameter the sum of the processes' gradients, if one of them has one; returns the sum of their losses."""
+        """Give each parameter the sum of the processes' gradients, if one of them has one; returns the sum of
+        their losses."""
         if self.count == 1:
             return loss
         there = torch.tensor([float(p.grad is not None) for p in parameters], device=parameters[0].device)
@@ -63,18 +65,23 @@ class NoCard(ValueError):
 
 @contextmanager
 def together(device: str) -> Iterator[Processes]:
-    """The processes of torchrun in the block, each on another card if `device` is 'cuda'; ALONE without torchrun.
+    """The processes of torchrun in the block, each on another card if `device` is 'cuda'; ALONE without
+    torchrun.
 
     Raises NoCard if there are fewer cards than processes.
     """
     if not torch.distributed.is_torchelastic_launched():
         yield ALONE
         return
+
     if device == "cuda":
         local, cards = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
         if local >= cards:
-            raise NoCard(f"torchrun starts more processes here than the {cards} cards; give --nproc-per-node {cards}")
+            raise NoCard(
+                f"torchrun starts more processes here than the {cards} cards; give --nproc-per-node {cards}"
+            )
         torch.cuda.set_device(local)
+
     torch.distributed.init_process_group("nccl" if device == "cuda" else "gloo", timeout=_WAIT)
     try:
         yield Processes(torch.distributed.get_rank(), torch.distributed.get_world_size())

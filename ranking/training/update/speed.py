@@ -1,5 +1,5 @@
-"""Speed of a training, for people: tokens a second, the memory that a graphics card has given, and how much of what the
-card can multiply the training used."""
+"""Speed of a training, for people: tokens a second, the memory that a graphics card has given, and how much
+of what the card can multiply the training used."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ TRIED = 8
 """Batches whose operations are counted: a step may train one exit of several."""
 
 
-def share_of_peak(task: TrainingTask, tokens: float, precision: Precision, peak: float | None = None) -> float:
-    """The share of the task's device that is busy where it learns from one token a second: what PyTorch counts of matrix
-    products and attention, forward and backward, over what the device does of them a second in large square matrices.
+def share_of_peak(
+    task: TrainingTask, tokens: float, precision: Precision, peak: float | None = None
+) -> float:
+    """The share of the task's device that is busy where it learns from one token a second: what PyTorch
+    counts of matrix products and attention, forward and backward, over what the device does of them a second
+    in large square matrices.
 
     `tokens`: of a mean batch. `peak`: operations a second; None = measured. The weights stay as they are.
     """
@@ -41,9 +44,11 @@ def share_of_peak(task: TrainingTask, tokens: float, precision: Precision, peak:
 class Speed:
     """Of the steps alone, since the training's last start; evaluations do not count."""
 
-    def __init__(self, tokens: float, share_of_peak: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
-        """`tokens`: of a mean step; 0 where no transformer learns. `share_of_peak`: of all cards together, that one token a
-        second takes; 0 = not counted."""
+    def __init__(
+        self, tokens: float, share_of_peak: float = 0.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`tokens`: of a mean step; 0 where no transformer learns. `share_of_peak`: of all cards together,
+        that one token a second takes; 0 = not counted."""
         self._tokens, self._share_of_peak, self._clock = tokens, share_of_peak, clock
         self._began = self._last = clock()
         self._steps, self._seconds, self._peak = 0, 0.0, 0

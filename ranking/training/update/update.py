@@ -1,8 +1,9 @@
 """One step: the gradient of one batch's loss, or of the mean over several; and what it makes of the weights.
 
-In fp16, gradients would fall below its smallest numbers, so the loss is multiplied before and the gradients are divided after
-(Micikevicius et al. 2018, §3.2); where that was too much, and a gradient is infinite, the step leaves the weights as they are
-and the next one multiplies by half. bf16 has the range of fp32 and needs none of it.
+In fp16, gradients would fall below its smallest numbers, so the loss is multiplied before and the gradients
+are divided after (Micikevicius et al. 2018, §3.2); where that was too much, and a gradient is infinite, the
+step leaves the weights as they are and the next one multiplies by half. bf16 has the range of fp32 and needs
+none of it.
 """
 
 from __future__ import annotations
@@ -39,12 +40,15 @@ class Updates:
         processes: Processes,
         seed: int,
     ) -> None:
-        """`batches`: of a step, shared by the processes. Raises ValueError if they cannot be shared evenly."""
+        """`batches`: of a step, shared by the processes. Raises ValueError if they cannot be shared
+        evenly."""
         if batches % processes.count:
             raise ValueError(
-                f"train.accumulate = {batches} batches a step cannot be shared evenly by {processes.count} processes; give a "
+                f"train.accumulate = {batches} batches a step cannot be shared evenly by {processes.count} "
+                "processes; give a "
                 f"multiple of {processes.count}"
             )
+
         self._optimizer, self._clip, self._processes, self._seed = optimizer, clip, processes, seed
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
         device = self._parameters[0].device.type
@@ -54,13 +58,15 @@ class Updates:
         self.batches = batches
 
     def of_epoch(self, batches: Iterator[Any], done: int) -> Iterator[Sequence[Any]]:
-        """The batches of each step of an epoch, after the first `done` steps; the last step may have fewer."""
+        """The batches of each step of an epoch, after the first `done` steps; the last step may have
+        fewer."""
         batches = islice(batches, done * self.batches, None)
         while step := list(islice(batches, self.batches)):
             yield step
 
     def step(self, number: int, batches: Sequence[Any], loss_of: Callable[[Any], Tensor]) -> float:
-        """Change the weights by the gradient of the batches' mean loss; returns that. `number`: of the step, from 0.
+        """Change the weights by the gradient of the batches' mean loss; returns that. `number`: of the step,
+        from 0.
 
         Raises ValueError if a loss is no number.
         """
@@ -83,4 +89,5 @@ class Updates:
             nn.utils.clip_grad_norm_(self._parameters, self._clip)
         self.scaler.step(self._optimizer)
         self.scaler.update()
+
         return mean

@@ -54,7 +54,11 @@ def test_content_encodings_are_undone(tmp_path: Path, encoding: str, body: bytes
 def test_chunked_bodies_are_joined(tmp_path: Path, body: bytes, expected: bytes | None) -> None:
     outcome = only(tmp_path, http(body, Transfer_Encoding="chunked"))
     if expected is None:
-        assert isinstance(outcome, Rejected) and outcome.reason == "bad_encoding" and outcome.detail.startswith("chunked: ")
+        assert (
+            isinstance(outcome, Rejected)
+            and outcome.reason == "bad_encoding"
+            and outcome.detail.startswith("chunked: ")
+        )
     else:
         assert isinstance(outcome, RawPage) and outcome.body == expected
 
@@ -72,8 +76,16 @@ def test_chunked_bodies_are_joined(tmp_path: Path, body: bytes, expected: bytes 
         (http(content_type="TEXT/HTML; charset=x"), "page", ""),
         (http(status="200"), "page", ""),
         (http().replace(b"\r\n", b"\n"), "page", ""),
-        (http(gzip.compress(HTML, mtime=0)[:-9], Content_Encoding="gzip"), "bad_encoding", "gzip: ends after "),
-        (http(gzip.compress(HTML, mtime=0)[:20] + b"x" * 30, Content_Encoding="gzip"), "bad_encoding", "gzip: "),
+        (
+            http(gzip.compress(HTML, mtime=0)[:-9], Content_Encoding="gzip"),
+            "bad_encoding",
+            "gzip: ends after ",
+        ),
+        (
+            http(gzip.compress(HTML, mtime=0)[:20] + b"x" * 30, Content_Encoding="gzip"),
+            "bad_encoding",
+            "gzip: ",
+        ),
         (http(Content_Encoding="zstd"), "bad_encoding", "unknown content encoding 'zstd'"),
         (b"no http here", "broken_record", "no HTTP status"),
         (b"HTTP/1.1 200 OK\r\nContent-Type: text/html", "broken_record", "HTTP header without an end"),
@@ -86,5 +98,7 @@ def test_what_is_no_page_says_why(tmp_path: Path, block: bytes, reason: str, det
 
 
 def test_the_charset_is_the_http_headers_and_a_bad_date_is_no_date(tmp_path: Path) -> None:
-    outcome = only(tmp_path, http(content_type='text/html; Charset="Windows-1251"'), WARC_Date="2009-03-67T15:35:34-0700")
+    outcome = only(
+        tmp_path, http(content_type='text/html; Charset="Windows-1251"'), WARC_Date="2009-03-67T15:35:34-0700"
+    )
     assert isinstance(outcome, RawPage) and (outcome.charset, outcome.date) == ("Windows-1251", "")

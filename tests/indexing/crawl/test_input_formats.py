@@ -21,7 +21,14 @@ DATA = Path(__file__).parents[3].parent / "shared" / "data"
 @pytest.mark.parametrize("suffix", ["a.jsonl", "a.jsonl.gz"])
 def test_lines_of_json_are_pages(tmp_path: Path, suffix: str) -> None:
     lines = [
-        {"id": 7, "text": "one", "title": "T", "url": "http://a.example/", "date": "2020-01-02", "language": "en"},
+        {
+            "id": 7,
+            "text": "one",
+            "title": "T",
+            "url": "http://a.example/",
+            "date": "2020-01-02",
+            "language": "en",
+        },
         {"_id": "b", "contents": "two \ud800"},
         {"doc_id": "c", "body": "three", "title": None, "date": "yesterday"},
         {"id": "d", "title": "no text"},
@@ -39,9 +46,14 @@ def test_lines_of_json_are_pages(tmp_path: Path, suffix: str) -> None:
     )
     content = text.encode()
     outcomes_read, _ = read(
-        tmp_path / suffix, gzip.compress(content[:200]) + gzip.compress(content[200:]) if "gz" in suffix else content
+        tmp_path / suffix,
+        gzip.compress(content[:200]) + gzip.compress(content[200:]) if "gz" in suffix else content,
     )
-    assert outcomes(outcomes_read) == ["page"] * 3 + ["missing_text"] * 2 + ["broken_json"] * 3 + ["too_large", "page"]
+    assert outcomes(outcomes_read) == ["page"] * 3 + ["missing_text"] * 2 + ["broken_json"] * 3 + [
+        "too_large",
+        "page",
+    ]
+
     pages = [one for one in outcomes_read if isinstance(one, RawPage)]
     assert [(one.doc_id, one.text, one.title, one.date) for one in pages] == [
         ("7", "one", "T", "2020-01-02"),
@@ -55,7 +67,8 @@ def test_lines_of_json_are_pages(tmp_path: Path, suffix: str) -> None:
 
 def test_a_broken_member_of_jsonl_costs_its_lines_only(tmp_path: Path) -> None:
     members = [
-        gzip.compress(json.dumps({"id": n, "text": random.Random(n).randbytes(200).hex()}).encode() + b"\n") for n in range(3)
+        gzip.compress(json.dumps({"id": n, "text": random.Random(n).randbytes(200).hex()}).encode() + b"\n")
+        for n in range(3)
     ]
     members[1] = members[1][:100] + b"?" + members[1][101:]
     records, _ = read(tmp_path / "a.jsonl.gz", b"".join(members))
@@ -73,6 +86,7 @@ def test_dpr_tsv_and_parquet_are_read(tmp_path: Path) -> None:
     )
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"id": [1, 2], "text": ["one", None], "other": [0, 0]}), path)
+
     records = list(read_pages(path, "in", Counter()))
     assert outcomes(records) == ["page", "missing_text"]
     assert [one.source_offset for one in records] == [0, 1]
@@ -80,7 +94,9 @@ def test_dpr_tsv_and_parquet_are_read(tmp_path: Path) -> None:
     assert outcomes(list(read_pages(path, "in", Counter()))) == ["broken_record"]
 
 
-@pytest.mark.parametrize("magic", [b"filedesc://a.arc 0.0.0.0", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"])
+@pytest.mark.parametrize(
+    "magic", [b"filedesc://a.arc 0.0.0.0", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"]
+)
 def test_a_known_format_that_is_not_read_is_one_reject(tmp_path: Path, magic: bytes) -> None:
     records, _ = read(tmp_path / "a.warc", magic + b"x" * 99)
     assert outcomes(records) == ["unsupported_format"]
@@ -127,12 +143,18 @@ def test_every_real_file_is_read_to_its_end(folder: str) -> None:
         except ValueError as e:
             assert "unknown format" in str(e)
             refused.append(path.name.split("__")[-1])
+
     if folder == "warc":
         assert counts == {"page": 337, "not_html": 504, "http_status": 151, "broken_record": 4}
         assert refused == []
     else:
         assert counts["page"] == 269 and counts["unsupported_format"] == 15
-        assert refused == ["abcd.gz", "double-single-inflate-error.gz", "hi.gz", "invalid-arcfile-record-then-garbage.arc"]
+        assert refused == [
+            "abcd.gz",
+            "double-single-inflate-error.gz",
+            "hi.gz",
+            "invalid-arcfile-record-then-garbage.arc",
+        ]
 
 
 def test_the_limits_are_what_the_documentation_says() -> None:

@@ -24,7 +24,9 @@ def pages_of(path: Path) -> list[RawPage | Rejected]:
 def three_groups(path: Path, compression: str = "none") -> pq.FileMetaData:
     texts = [f"This is page {n:03}." for n in range(30)]
     table = pa.table({"id": [f"d{n:03}" for n in range(30)], "text": texts})
-    pq.write_table(table, path, row_group_size=10, compression=compression, use_dictionary=False, write_statistics=False)
+    pq.write_table(
+        table, path, row_group_size=10, compression=compression, use_dictionary=False, write_statistics=False
+    )
     return pq.ParquetFile(path).metadata
 
 
@@ -35,13 +37,20 @@ def test_a_text_that_is_not_utf8_costs_its_row(tmp_path: Path) -> None:
     pages = pages_of(path)
     assert outcomes(pages) == ["page"] * 13 + ["broken_record"] + ["page"] * 16
     lost = pages[13]
-    assert isinstance(lost, Rejected) and lost.source_offset == 13 and lost.detail.startswith("text: 'utf-8' codec")
+    assert (
+        isinstance(lost, Rejected)
+        and lost.source_offset == 13
+        and lost.detail.startswith("text: 'utf-8' codec")
+    )
 
 
 @pytest.mark.parametrize("value", [9 * 10**14, -(9 * 10**14)])
 def test_a_date_that_no_calendar_has_costs_its_row(tmp_path: Path, value: int) -> None:
     dates = pa.array([0, value, 86_400], pa.timestamp("s"))
-    pq.write_table(pa.table({"id": ["a", "b", "c"], "text": ["one", "two", "three"], "date": dates}), tmp_path / "a.parquet")
+    pq.write_table(
+        pa.table({"id": ["a", "b", "c"], "text": ["one", "two", "three"], "date": dates}),
+        tmp_path / "a.parquet",
+    )
     pages = pages_of(tmp_path / "a.parquet")
     assert outcomes(pages) == ["page", "broken_record", "page"]
     assert isinstance(pages[2], RawPage) and pages[2].date == "1970-01-02T00:00:00"
@@ -57,8 +66,11 @@ def test_a_damaged_page_costs_its_row_group_and_every_row_is_counted(tmp_path: P
     pages = pages_of(path)
     assert outcomes(pages) == ["page"] * 10 + ["broken_record"] * 10 + ["page"] * 10
     assert [page.source_offset for page in pages] == list(range(30))
+
     lost = pages[10]
-    assert isinstance(lost, Rejected) and lost.detail.startswith("row group 1 cannot be read from row 10 on: ")
+    assert isinstance(lost, Rejected) and lost.detail.startswith(
+        "row group 1 cannot be read from row 10 on: "
+    )
 
 
 @pytest.mark.parametrize("content", [b"PAR1", b"PAR1" + b"\xff" * 90 + b"PAR1", b"not Parquet"])
@@ -69,9 +81,12 @@ def test_a_file_that_cannot_be_opened_is_one_reject(tmp_path: Path, content: byt
 
 
 @given(
-    st.lists(st.tuples(st.floats(0, 0.999), st.integers(1, 255)), min_size=1, max_size=4), st.sampled_from(["none", "snappy"])
+    st.lists(st.tuples(st.floats(0, 0.999), st.integers(1, 255)), min_size=1, max_size=4),
+    st.sampled_from(["none", "snappy"]),
 )
-def test_changed_bytes_never_end_the_reading(tmp_path_factory: pytest.TempPathFactory, changes, compression) -> None:
+def test_changed_bytes_never_end_the_reading(
+    tmp_path_factory: pytest.TempPathFactory, changes, compression
+) -> None:
     path = tmp_path_factory.mktemp("changed") / "a.parquet"
     three_groups(path, compression)
     content = bytearray(path.read_bytes())

@@ -1,4 +1,5 @@
-"""Crawl files that were damaged at random: no reader raises, loses a sound page, or leaves a record uncounted.
+"""Crawl files that were damaged at random: no reader raises, loses a sound page, or leaves a record
+uncounted.
 
 `python -m benchmarks.fuzz --minutes 60` throws for an hour.
 """
@@ -27,7 +28,9 @@ def extractor() -> Iterator[None]:
 
 
 @given(target=st.sampled_from(sorted(fuzz.TARGETS)), seed=st.integers(0, 2**40))
-def test_a_damaged_file_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, target: str, seed: int) -> None:
+def test_a_damaged_file_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, target: str, seed: int
+) -> None:
     assert fuzz.wrong(target, tmp_path_factory.mktemp("thrown"), seed) == []
 
 
@@ -49,14 +52,18 @@ def without_the_first(read: Callable[..., Iterator[Any]]) -> Callable[..., Itera
 
 
 @pytest.mark.parametrize(("target", "name"), [("warc", "read_pages"), ("records", "record_pages")])
-def test_a_reader_that_loses_a_page_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, name: str) -> None:
+def test_a_reader_that_loses_a_page_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, name: str
+) -> None:
     fuzz._responses()  # which reads the sample by the sound reader
     monkeypatch.setattr(fuzz, name, without_the_first(getattr(fuzz, name)))
     assert sum(bool(fuzz.wrong(target, tmp_path, seed)) for seed in range(20)) > 5
 
 
 @pytest.mark.parametrize(("target", "name"), [("gzip", "ByteStream"), ("http", "page"), ("html", "parse")])
-def test_a_reader_that_raises_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, name: str) -> None:
+def test_a_reader_that_raises_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, name: str
+) -> None:
     def raises(*_: object) -> None:
         raise IndexError("out of range")
 

@@ -33,21 +33,30 @@ def test_a_page_is_found_again_at_its_offset(tmp_path: Path, suffix: str) -> Non
     content = gzip.compress(b"".join(records)) if suffix == "whole.warc.gz" else b"".join(packed)
     pages_read, skipped = read(tmp_path / suffix, content)
     assert outcomes(pages_read) == ["page"] * 5
+
     assert skipped == {"warcinfo": 1, "request": 1}
     for n, one in enumerate(pages_read):
         assert isinstance(one, RawPage)
-        assert (one.url, one.date, one.content_type) == (f"http://example.com/{n}", "2020-01-02T03:04:05Z", "text/html")
+        assert (one.url, one.date, one.content_type) == (
+            f"http://example.com/{n}",
+            "2020-01-02T03:04:05Z",
+            "text/html",
+        )
         assert one.source_record == "<urn:uuid:1>" and one.body.startswith(b"<html>")
         assert one.source_offset == (0 if suffix == "whole.warc.gz" else sum(map(len, packed[: n + 1])))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pages=st.integers(2, 6), data=st.data(), lost=st.sampled_from(["byte", "middle", "end"]))
-def test_a_corrupt_gzip_member_costs_one_page(tmp_path: Path, pages: int, data: st.DataObject, lost: str) -> None:
+def test_a_corrupt_gzip_member_costs_one_page(
+    tmp_path: Path, pages: int, data: st.DataObject, lost: str
+) -> None:
     members = [gzip.compress(page(n), mtime=0) for n in range(pages)]
     broken = data.draw(st.integers(0, pages - 1))
     member = bytearray(members[broken])
-    if lost == "byte":  # not in the time and system of its header and the last bits before its checksum: nothing reads them
+
+    # Not in the time and system of its header and the last bits before its checksum: nothing reads them.
+    if lost == "byte":
         position = data.draw(st.one_of(st.integers(0, 2), st.integers(10, len(member) - 10)))
         member[position] ^= 1 << data.draw(st.integers(0, 7))
     elif lost == "middle":
@@ -55,6 +64,7 @@ def test_a_corrupt_gzip_member_costs_one_page(tmp_path: Path, pages: int, data: 
         del member[position : position + data.draw(st.integers(1, 25))]
     else:
         del member[data.draw(st.integers(1, len(member) - 1)) :]
+
     members[broken] = bytes(member)
     records, _ = read(tmp_path / "a.warc.gz", b"".join(members))
     assert outcomes(records) == ["page"] * broken + ["broken_record"] + ["page"] * (pages - 1 - broken)
@@ -68,7 +78,9 @@ def test_a_corrupt_gzip_member_costs_one_page(tmp_path: Path, pages: int, data: 
 @given(content=st.binary(max_size=400), compressed=st.booleans(), before=st.integers(0, 1))
 @example(content=b"WARC/1.0\r\nContent-Length: 99999999999999999999\r\n\r\n", compressed=False, before=1)
 @example(content=b"WARC/1.0\r\nWARC-Type: response\r\nContent-Length: 0\r\n\r\n", compressed=True, before=0)
-def test_any_bytes_are_read_to_their_end(tmp_path: Path, content: bytes, compressed: bool, before: int) -> None:
+def test_any_bytes_are_read_to_their_end(
+    tmp_path: Path, content: bytes, compressed: bool, before: int
+) -> None:
     first = page(0) * before
     records, _ = read(tmp_path / "a.warc", gzip.compress(first) + content if compressed else first + content)
     assert outcomes(records)[:before] == ["page"] * before
@@ -102,8 +114,13 @@ def test_a_bomb_is_refused_in_flat_memory(tmp_path: Path) -> None:
     size = 300_000_000
     inflated = record("response", b"", Content_Length=size + 44)[:-4] + http()[:44]
     packer = zlib.compressobj(9, wbits=31)
-    bomb = packer.compress(inflated) + b"".join(packer.compress(bytes(10_000_000)) for _ in range(30)) + packer.flush()
+    bomb = (
+        packer.compress(inflated)
+        + b"".join(packer.compress(bytes(10_000_000)) for _ in range(30))
+        + packer.flush()
+    )
     inner = gzip.compress(record("response", http(gzip.compress(bytes(30_000_000)), Content_Encoding="gzip")))
+
     path = tmp_path / "a.warc.gz"
     path.write_bytes(bomb + inner + gzip.compress(page(2)))
     assert path.stat().st_size < 500_000
@@ -117,13 +134,18 @@ def test_a_bomb_is_refused_in_flat_memory(tmp_path: Path) -> None:
 
 def test_a_page_that_the_crawler_cut_is_refused_as_truncated(tmp_path: Path) -> None:
     outcome = only(tmp_path, http(), WARC_Truncated="length")
-    assert isinstance(outcome, Rejected) and (outcome.reason, outcome.detail) == ("truncated", "WARC-Truncated: length")
+    assert isinstance(outcome, Rejected) and (outcome.reason, outcome.detail) == (
+        "truncated",
+        "WARC-Truncated: length",
+    )
 
 
 def test_resources_and_wet_text_are_pages(tmp_path: Path) -> None:
     resource = record("resource", HTML, "text/html; charset=utf-8")
     wet = record("conversion", "Ünï".encode(), "text/plain")
-    records, skipped = read(tmp_path / "a.warc.wet", resource + wet + record("metadata", b"{}", "application/json"))
+    records, skipped = read(
+        tmp_path / "a.warc.wet", resource + wet + record("metadata", b"{}", "application/json")
+    )
     assert [(one.content_type, one.body) for one in records if isinstance(one, RawPage)] == [
         ("text/html", HTML),
         ("text/plain", "Ünï".encode()),

@@ -13,7 +13,9 @@ from answermill.schemas.corpus import Rejected
 HTML = b"<html><title>t</title><p>Hello</p></html>"
 
 
-def record(kind: str, block: bytes, content_type: str = "application/http; msgtype=response", **more: object) -> bytes:
+def record(
+    kind: str, block: bytes, content_type: str = "application/http; msgtype=response", **more: object
+) -> bytes:
     fields = {
         "WARC-Type": kind,
         "WARC-Record-ID": "<urn:uuid:1>",
@@ -43,6 +45,8 @@ def outcomes(records: Sequence[RawPage | Rejected]) -> list[str]:
 
 
 def only(tmp_path: Path, block: bytes, **more: str) -> RawPage | Rejected:
-    records, _ = read(tmp_path / "a.warc", record("response", block, "application/http; msgtype=response", **more))
+    records, _ = read(
+        tmp_path / "a.warc", record("response", block, "application/http; msgtype=response", **more)
+    )
     assert len(records) == 1
     return records[0]

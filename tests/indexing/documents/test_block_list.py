@@ -4,7 +4,15 @@ import pytest
 
 from answermill.indexing.documents.block_list import BlockList
 
-LINES = ["\ufeff# blocked", "", "Spam.example", "https://news.example/shop/", "127.0.0.1", "co.uk/x", "*.ads.example"]
+LINES = [
+    "\ufeff# blocked",
+    "",
+    "Spam.example",
+    "https://news.example/shop/",
+    "127.0.0.1",
+    "co.uk/x",
+    "*.ads.example",
+]
 LINES += [".tracker.example", "https://*.shop.example/new", "München.example"]
 
 
@@ -36,7 +44,9 @@ def test_a_host_blocks_all_below_it_and_a_path_the_addresses_below_it(url: str, 
     assert BlockList([]).entry(url) == ""
 
 
-@pytest.mark.parametrize("line", ["/only/a/path", "two words", "127.0.0.1\ttab.example", "http://", "||ads.example^"])
+@pytest.mark.parametrize(
+    "line", ["/only/a/path", "two words", "127.0.0.1\ttab.example", "http://", "||ads.example^"]
+)
 def test_a_line_without_a_host_is_named(line: str) -> None:
     with pytest.raises(ValueError, match="line 2: no host in"):
         BlockList(["ok.example", line])

@@ -11,7 +11,14 @@ def page(url: str) -> RawPage:
 
 
 def test_pages_count_for_their_registered_domain() -> None:
-    urls = ["http://www.a.co.uk/1", "https://b.a.co.uk/2", "http://A.CO.UK/3", "http://b.com:80/", "http://10.0.0.1/", ""]
+    urls = [
+        "http://www.a.co.uk/1",
+        "https://b.a.co.uk/2",
+        "http://A.CO.UK/3",
+        "http://b.com:80/",
+        "http://10.0.0.1/",
+        "",
+    ]
     refused = Place("f", 0, "", "http://b.com/gone").rejected("http_status", "404")
     assert count([*map(page, urls), refused]) == {"a.co.uk": 3, "b.com": 1}
 
@@ -34,7 +41,11 @@ def test_a_list_has_its_domains_in_the_first_column_that_is_no_rank(text: str) -
 
 
 def test_a_host_is_the_same_in_unicode_and_as_a_crawl_writes_it() -> None:
-    assert listed(["München.de"]) == [domain_of("http://www.xn--mnchen-3ya.de/1")] == [domain_of("http://münchen.de/")]
+    assert (
+        listed(["München.de"])
+        == [domain_of("http://www.xn--mnchen-3ya.de/1")]
+        == [domain_of("http://münchen.de/")]
+    )
 
 
 def test_a_line_without_a_domain_is_refused_by_number() -> None:

@@ -23,7 +23,9 @@ def test_the_first_in_file_order_stays_and_the_others_go() -> None:
 
 
 @given(st.lists(HASHES, min_size=1, max_size=6), st.randoms())
-def test_duplicates_do_not_depend_on_the_order_in_which_files_finish(files: list[list[str]], order: random.Random) -> None:
+def test_duplicates_do_not_depend_on_the_order_in_which_files_finish(
+    files: list[list[str]], order: random.Random
+) -> None:
     units = [(n, text_keys(hashes)) for n, hashes in enumerate(files)]
     shuffled = order.sample(units, len(units))
     lost = rows(losers(shuffled))

@@ -7,16 +7,24 @@ from answermill.indexing.documents import language
 from answermill.indexing.documents.language import language_of
 
 ENGLISH = (
-    "The Moon is the only natural satellite of the Earth. It orbits at an average distance of 384,400 kilometres, "
-    "about 30 times the diameter of the planet. Its gravity causes the tides of the oceans, and it lengthens the day a little."
+    "The Moon is the only natural satellite of the Earth. It orbits at an average distance of 384,400 "
+    "kilometres, "
+    "about 30 times the diameter of the planet. Its gravity causes the tides of the oceans, and it "
+    "lengthens the day a little."
 )
 PAGE = (
-    f"{ENGLISH} Somebody who watches it from the coast for a month sees what a calendar is made of. It rises later each night, "
-    "grows until it is a full disc, and wanes again; fishermen have planned their work by it since long before there were "
-    "clocks, and the words for month and moon are close relatives in most languages of Europe. What nobody saw before the "
+    f"{ENGLISH} Somebody who watches it from the coast for a month sees what a calendar is made of. It "
+    "rises later each night, "
+    "grows until it is a full disc, and wanes again; fishermen have planned their work by it since long "
+    "before there were "
+    "clocks, and the words for month and moon are close relatives in most languages of Europe. What nobody "
+    "saw before the "
     "year 1959 is its far side, of which a probe then sent the first pictures home."
 )
-GERMAN = "Der Mond braucht etwa einen Monat für seinen Weg um die Erde, und von seiner Schwerkraft kommen Ebbe und Flut."
+GERMAN = (
+    "Der Mond braucht etwa einen Monat für seinen Weg um die Erde, und von seiner Schwerkraft kommen Ebbe "
+    "und Flut."
+)
 
 
 def test_a_language_that_the_input_declares_counts_if_it_is_one() -> None:
@@ -37,10 +45,17 @@ def test_where_the_first_look_is_sure_there_is_no_second(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("text", "code", "least", "most"),
     [
-        ("Η Σελήνη είναι ο μοναδικός φυσικός δορυφόρος της Γης. " * 3, "el", 0.9, 1.0),  # far from all languages
-        ("月は地球の衛星で、およそ一ヶ月で地球を一周する。海の潮の満ち引きを起こす。", "ja", 0.9, 1.0),  # 'unknown' at first
+        # Far from all languages.
+        ("Η Σελήνη είναι ο μοναδικός φυσικός δορυφόρος της Γης. " * 3, "el", 0.9, 1.0),
         (
-            "Anna Keller, Marc Dubois, Ingrid Larsen, Tomas Novak, Elena Petrova, Paul Meyer, Sofia Rossi, John Baker, "
+            "月は地球の衛星で、およそ一ヶ月で地球を一周する。海の潮の満ち引きを起こす。",
+            "ja",
+            0.9,
+            1.0,
+        ),  # 'unknown' at first
+        (
+            "Anna Keller, Marc Dubois, Ingrid Larsen, Tomas Novak, Elena Petrova, Paul Meyer, Sofia Rossi, "
+            "John Baker, "
             "Kate Miller, Lars Jensen, Maria Silva, Peter Smith and others wrote this report together.",
             "en",
             0.3,

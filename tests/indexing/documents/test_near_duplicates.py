@@ -5,7 +5,14 @@ import random
 import numpy as np
 import pytest
 
-from answermill.indexing.documents.near_duplicates import BANDS, SIZE, kept, near_pairs, runs_of_words, signatures
+from answermill.indexing.documents.near_duplicates import (
+    BANDS,
+    SIZE,
+    kept,
+    near_pairs,
+    runs_of_words,
+    signatures,
+)
 
 WORDS = [
     "moon",
@@ -42,14 +49,23 @@ def pairs(texts: dict[str, str], similarity: float = 0.8, earlier: tuple[str, ..
     ids = list(texts)
     ranks = [(int(doc_id not in earlier), doc_id) for doc_id in ids]
     rows, bands = signatures(texts.values())
-    listed = [(ranks[a], ranks[b]) for band in range(BANDS) for a, b in near_pairs(ranks, bands[:, band], rows, similarity)]
+    listed = [
+        (ranks[a], ranks[b])
+        for band in range(BANDS)
+        for a, b in near_pairs(ranks, bands[:, band], rows, similarity)
+    ]
     return {goes[1]: stays[1] for goes, stays in kept(listed).items()}
 
 
 def test_a_text_is_its_runs_of_five_words_whatever_case_and_punctuation() -> None:
     assert len(runs_of_words("one two three four five six")) == 2
-    assert runs_of_words("One, two; THREE four five!").tolist() == runs_of_words("one two three four five").tolist()
-    assert runs_of_words("one two three four five").tolist() != runs_of_words("five four three two one").tolist()
+    assert (
+        runs_of_words("One, two; THREE four five!").tolist()
+        == runs_of_words("one two three four five").tolist()
+    )
+    assert (
+        runs_of_words("one two three four five").tolist() != runs_of_words("five four three two one").tolist()
+    )
     assert len(runs_of_words("two words")) == len(runs_of_words("ein")) == 1
     assert len(runs_of_words("月球是地球唯一的天然卫星")) == 8
     assert len(runs_of_words("")) == 0
@@ -80,7 +96,9 @@ def test_a_document_of_an_earlier_run_stays_whatever_its_id() -> None:
 
 
 def test_what_stays_in_one_band_and_goes_in_another_hands_on_what_was_to_go_for_it() -> None:
-    assert kept([((1, "c"), (1, "b")), ((1, "b"), (1, "a")), ((1, "c"), (1, "bb")), ((1, "e"), (0, "z"))]) == {
+    assert kept(
+        [((1, "c"), (1, "b")), ((1, "b"), (1, "a")), ((1, "c"), (1, "bb")), ((1, "e"), (0, "z"))]
+    ) == {
         (1, "b"): (1, "a"),
         (1, "c"): (1, "a"),
         (1, "e"): (0, "z"),

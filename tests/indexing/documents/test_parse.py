@@ -20,12 +20,16 @@ from answermill.schemas.corpus import Document, Rejected
 
 WEB = Path(__file__).parents[3].parent / "shared" / "data" / "web-html"
 ENGLISH = (
-    "The Moon is the only natural satellite of the Earth. It orbits at an average distance of 384,400 kilometres, "
-    "about 30 times the diameter of the planet. Its gravity causes the tides of the oceans, and it lengthens the day a little."
+    "The Moon is the only natural satellite of the Earth. It orbits at an average distance of 384,400 "
+    "kilometres, "
+    "about 30 times the diameter of the planet. Its gravity causes the tides of the oceans, and it "
+    "lengthens the day a little."
 )
 GERMAN = (
-    "Der Mond ist der einzige natürliche Satellit der Erde. Er umkreist sie in einem mittleren Abstand von 384.400 Kilometern, "
-    "etwa dem Dreißigfachen ihres Durchmessers. Seine Schwerkraft verursacht die Gezeiten der Meere und macht den Tag länger."
+    "Der Mond ist der einzige natürliche Satellit der Erde. Er umkreist sie in einem mittleren Abstand von "
+    "384.400 Kilometern, "
+    "etwa dem Dreißigfachen ihres Durchmessers. Seine Schwerkraft verursacht die Gezeiten der Meere und "
+    "macht den Tag länger."
 )
 TABLE = "Model A 12 V 3.5 A 40 W\nModel B 24 V 1.5 A 36 W\nModel C 12 V 5.0 A 60 W\nModel D 48 V 0.5 A 24 W"
 RULES = DocumentRules()
@@ -38,14 +42,20 @@ def extractor() -> Iterator[TextExtractor]:
 
 
 def html(
-    body: bytes | str, charset: str = "", content_type: str = "text/html", url: str = "https://www.example.co.uk/a"
+    body: bytes | str,
+    charset: str = "",
+    content_type: str = "text/html",
+    url: str = "https://www.example.co.uk/a",
 ) -> RawPage:
     content = body.encode() if isinstance(body, str) else body
-    return RawPage("in.warc.gz", 42, "<urn:uuid:1>", url, "2020-01-02", content_type, charset, content, None, "", "")
+    return RawPage(
+        "in.warc.gz", 42, "<urn:uuid:1>", url, "2020-01-02", content_type, charset, content, None, "", ""
+    )
 
 
 def row(text: str, **more: str) -> RawPage:
     values = {"url": "", "title": "", "doc_id": "", "language": ""} | more
+
     return RawPage(
         "in.jsonl",
         7,
@@ -68,6 +78,7 @@ def page(text: str, title: str = "<title>The Moon</title>") -> str:
 
 def test_a_page_becomes_a_document_that_says_where_it_came_from(extractor: TextExtractor) -> None:
     document = parse(html(page(ENGLISH.replace(" ", "  \n"))), RULES, extractor)
+
     assert document == Document(
         doc_id=hashlib.sha256(f"https://www.example.co.uk/a\n{ENGLISH}".encode()).hexdigest()[:16],
         url="https://www.example.co.uk/a",
@@ -85,7 +96,9 @@ def test_a_page_becomes_a_document_that_says_where_it_came_from(extractor: TextE
     )
 
 
-def test_texts_that_differ_in_case_and_white_space_have_one_hash_and_their_own_ids(extractor: TextExtractor) -> None:
+def test_texts_that_differ_in_case_and_white_space_have_one_hash_and_their_own_ids(
+    extractor: TextExtractor,
+) -> None:
     one = parse(row(ENGLISH, url="http://a.example/"), RULES, extractor)
     other = parse(row(ENGLISH.upper().replace(". ", ".\n\n"), url="http://b.example/"), RULES, extractor)
     assert isinstance(one, Document) and isinstance(other, Document)
@@ -102,14 +115,29 @@ def test_texts_that_differ_in_case_and_white_space_have_one_hash_and_their_own_i
         (row(" \n \u200b"), RULES, "no_content", "the text is empty"),
         (html(page(ENGLISH, "")), RULES, "no_title", "neither <title>"),
         (html(page("Too short.")), RULES, "too_short", "2 words; at least 30"),
-        (html(b""), DocumentRules(domains={"example.org"}), "domain", "'example.co.uk' is none of the 1 that are kept"),
+        (
+            html(b""),
+            DocumentRules(domains={"example.org"}),
+            "domain",
+            "'example.co.uk' is none of the 1 that are kept",
+        ),
         (row(ENGLISH), DocumentRules(domains=set()), "domain", "'' is none of the 0 that are kept"),
-        (row(ENGLISH), DocumentRules(max_characters=100), "too_long", f"{len(ENGLISH)} characters; at most 100"),
+        (
+            row(ENGLISH),
+            DocumentRules(max_characters=100),
+            "too_long",
+            f"{len(ENGLISH)} characters; at most 100",
+        ),
         (html(page(GERMAN)), RULES, "language", "'de', not 'en'"),
         (row(ENGLISH, language="fr-CA"), RULES, "language", "'fr', not 'en'"),
         (row(TABLE), DocumentRules(language="", language_confidence=0.5), "language_unsure", "0.0"),
         (html(b"\x81\x00\x9d\xff" * 250, "utf-8"), RULES, "undecodable", "1000 bytes, charset utf-8"),
-        (html("".join(f"<b {n}>" for n in range(20_000))), RULES, "extraction_timeout", "more than 0.5 s of CPU time"),
+        (
+            html("".join(f"<b {n}>" for n in range(20_000))),
+            RULES,
+            "extraction_timeout",
+            "more than 0.5 s of CPU time",
+        ),
     ],
 )
 def test_a_refused_page_says_why(
@@ -118,7 +146,11 @@ def test_a_refused_page_says_why(
     outcome = parse(raw, rules, extractor)
     assert isinstance(outcome, Rejected)
     assert outcome.reason == reason and outcome.detail.startswith(detail)
-    assert (outcome.source_file, outcome.source_offset, outcome.url) == (raw.source_file, raw.source_offset, raw.url)
+    assert (outcome.source_file, outcome.source_offset, outcome.url) == (
+        raw.source_file,
+        raw.source_offset,
+        raw.url,
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,7 +165,9 @@ def test_a_refused_page_says_why(
         (row("word " * 30, language="en"), RULES),
     ],
 )
-def test_a_page_that_keeps_the_rules_is_kept(raw: RawPage, rules: DocumentRules, extractor: TextExtractor) -> None:
+def test_a_page_that_keeps_the_rules_is_kept(
+    raw: RawPage, rules: DocumentRules, extractor: TextExtractor
+) -> None:
     assert isinstance(parse(raw, rules, extractor), Document)
 
 
@@ -182,10 +216,11 @@ def test_domains_are_those_that_one_can_register() -> None:
         "http://[bad",
     ]
     assert [domain_of(url) for url in urls] == ["bbc.co.uk", "example.com", "", "", "", ""]
+
     assert domain_of("http://WWW.Example.CO.UK/") == "example.co.uk"
-    assert [domain_of(f"http://{host}/") for host in ("a.b.unlisted", "b.unlisted", "a..b", "[::1]")] == ["b.unlisted"] * 2 + [
-        ""
-    ] * 2
+    assert [domain_of(f"http://{host}/") for host in ("a.b.unlisted", "b.unlisted", "a..b", "[::1]")] == [
+        "b.unlisted"
+    ] * 2 + [""] * 2
 
 
 @pytest.mark.skipif(not WEB.exists(), reason="the measuring data is not beside this checkout")
@@ -198,7 +233,8 @@ def test_english_pages_are_told_from_others(extractor: TextExtractor) -> None:
         assert len(parsed) == len(pages) > 50
         counts[name] = Counter(one.reason if isinstance(one, Rejected) else "document" for one in parsed)
     english, others = counts.values()
-    assert english["language"] <= 13  # the main text of these is German, Spanish or Italian, under an English frame
+    # The main text of these is German, Spanish or Italian, under an English frame.
+    assert english["language"] <= 13
     assert others["document"] == 0 and others["language"] >= 57
 
 
@@ -213,7 +249,9 @@ def test_english_pages_are_told_from_others(extractor: TextExtractor) -> None:
         ('<meta name="description" content="noindex">', False),
     ],
 )
-def test_a_page_that_wants_no_index_is_refused_if_that_is_heeded(meta: str, refused: bool, extractor: TextExtractor) -> None:
+def test_a_page_that_wants_no_index_is_refused_if_that_is_heeded(
+    meta: str, refused: bool, extractor: TextExtractor
+) -> None:
     raw = html(page(ENGLISH, f"<title>The Moon</title>{meta}"))
     assert isinstance(parse(raw, RULES, extractor), Document)
     result = parse(raw, DocumentRules(refuse_noindex=True), extractor)

@@ -6,7 +6,8 @@ from answermill.indexing.documents.quality import PRESETS, PageText, PresetName,
 
 NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
 GOOD = "\n".join(
-    f"The Moon of month {a} is seen {b} times from the coast, and that is more than {a} fishers of {b} islands have counted."
+    f"The Moon of month {a} is seen {b} times from the coast, and that is more than {a} fishers of {b} "
+    "islands have counted."
     for a, b in zip(NUMBERS, reversed(NUMBERS), strict=True)
 )
 WORDS = [f"{a}{b}" for a in NUMBERS for b in NUMBERS]
@@ -19,7 +20,11 @@ def plain(words: int) -> str:
 
 def test_a_page_of_prose_keeps_all_presets() -> None:
     assert (
-        refusal(PageText(plain(140) + ".\n" + plain(9) + ", and so it is. Yes, it is! Is it?", "en"), ["c4", "fineweb"]) is None
+        refusal(
+            PageText(plain(140) + ".\n" + plain(9) + ", and so it is. Yes, it is! Is it?", "en"),
+            ["c4", "fineweb"],
+        )
+        is None
     )
     assert refusal(PageText(plain(140), "en"), ["gopher"]) is None
 
@@ -29,13 +34,23 @@ def test_a_page_of_prose_keeps_all_presets() -> None:
     [
         ("c4", "lorem_ipsum", GOOD + " Lorem Ipsum dolor", "lorem ipsum"),
         ("c4", "curly_bracket", "function() { return }\n" + GOOD, "'{'"),
-        ("c4", "sentences", "One sentence is not enough here.\nAnd another.\nno end of a line here at all", "1 sentences"),
+        (
+            "c4",
+            "sentences",
+            "One sentence is not enough here.\nAnd another.\nno end of a line here at all",
+            "1 sentences",
+        ),
         ("c4", "sentences", "Please enable Javascript to see this.\n" * 5, "0 sentences"),
         ("gopher", "words", plain(40), "42 words; at least 50"),
         ("gopher", "word_length", "the of " + "ab " * 60, "characters in a word"),
         ("gopher", "symbols", plain(60) + " # # # # # # #", "hash signs"),
         ("gopher", "bullets", "\n".join(f"- {word} the of" for word in WORDS[:60]), "have a bullet"),
-        ("gopher", "ellipses", "\n".join(f"the of {word}…" for word in WORDS[:9]) + "\n" + plain(140), "end with …"),
+        (
+            "gopher",
+            "ellipses",
+            "\n".join(f"the of {word}…" for word in WORDS[:9]) + "\n" + plain(140),
+            "end with …",
+        ),
         ("gopher", "alphabetic", plain(60) + " 12345" * 20, "have a letter"),
         ("gopher", "stop_words", " ".join(WORDS[:60]), "0 of eight"),
         ("gopher", "repeated_lines", "\n".join([plain(140), *["again"] * 3]), "of the lines came before"),
@@ -45,7 +60,9 @@ def test_a_page_of_prose_keeps_all_presets() -> None:
         ("fineweb", "short_lines", "A short line.\nAnother one.\nAnd a third one.", "of the lines are short"),
     ],
 )
-def test_a_page_that_breaks_a_rule_is_refused_by_its_name(preset: PresetName, rule: str, text: str, figure: str) -> None:
+def test_a_page_that_breaks_a_rule_is_refused_by_its_name(
+    preset: PresetName, rule: str, text: str, figure: str
+) -> None:
     page = PageText(text, "en")
     wrong = PRESETS[preset][rule](page)
     assert figure in wrong
@@ -69,7 +86,8 @@ def test_metrics_are_counted_in_the_text() -> None:
     text = "# The Moon of the Earth…\nIt is to be seen.\nIt is to be seen.\n12 345 ..."
     metrics = PageText(text).metrics()
     words, characters = len(text.split()), len(text.replace(" ", "").replace("\n", ""))
-    assert (metrics.words, metrics.word_length, metrics.stop_words) == (words, characters / words, 4)  # the, of, to, be
+    # The, of, to, be.
+    assert (metrics.words, metrics.word_length, metrics.stop_words) == (words, characters / words, 4)
     assert metrics.symbols == 3 / words and metrics.alphabetic == (words - 4) / words
     assert (metrics.line_ends, metrics.short_lines) == (3 / 4, 1.0)
     assert metrics.repeated_lines == len("It is to be seen.") / len(text)

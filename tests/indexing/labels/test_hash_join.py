@@ -34,14 +34,19 @@ def test_every_query_meets_every_row_of_its_key_and_no_other(
     """Whatever the number of files, and even if all keys have few hashes."""
     monkeypatch.setattr(hash_join, "ROWS", rows_of_a_file)
     if collide:
-        monkeypatch.setattr(hash_join, "hashes", lambda strings: hashes(strings) & np.uint64(0xC000000000000001))
+        monkeypatch.setattr(
+            hash_join, "hashes", lambda strings: hashes(strings) & np.uint64(0xC000000000000001)
+        )
+
     buckets = table(tmp_path)
     assert len(list(tmp_path.iterdir())) == (1 if rows_of_a_file > len(KEYS) else 32)
     assert buckets.count() == len(KEYS)
     pairs = buckets.join(pa.array(QUERIES))
     assert pairs is not None
     query, rows = pairs
-    expected = Counter((q, row) for q, text in enumerate(QUERIES) for row, key in enumerate(KEYS) if key == text)
+    expected = Counter(
+        (q, row) for q, text in enumerate(QUERIES) for row, key in enumerate(KEYS) if key == text
+    )
     assert Counter(zip(query.tolist(), rows["row"].to_pylist(), strict=True)) == expected
 
 
@@ -55,4 +60,5 @@ def test_a_table_that_was_never_written_has_no_answer(tmp_path: Path) -> None:
 
 
 def test_a_hash_is_the_same_in_every_process_and_on_every_machine() -> None:
-    assert hashes(pa.array(["text", ""])[1:]).tolist() == [0x2D06800538D394C2]  # of no bytes, by the specification of XXH3
+    # Of no bytes, by the specification of XXH3.
+    assert hashes(pa.array(["text", ""])[1:]).tolist() == [0x2D06800538D394C2]

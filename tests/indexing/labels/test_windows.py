@@ -57,14 +57,18 @@ def tokenizer() -> spacy.tokenizer.Tokenizer:
         (4, 5, 5, [(4, 5)]),
     ],
 )
-def test_windows_begin_at_or_before_the_sentence_and_reach_as_far_as_fits(labelled, words, places, runs) -> None:
+def test_windows_begin_at_or_before_the_sentence_and_reach_as_far_as_fits(
+    labelled, words, places, runs
+) -> None:
     assert [s.text.split()[0] for s in SENTENCES] == ["One", "Three", "Six.", "Seven", "Eleven"]
     assert windows(labelled, lambda n: last_that_fits(TEXT, SENTENCES, n, word_limit(words)), places) == runs
 
 
 def test_a_window_is_a_passage_that_may_cross_a_line_end() -> None:
     window = passage(document_of(TEXT, title="A title"), SENTENCES, (1, 3))
-    assert (window.passage_id, window.text) == ("d:9-30", "Three four five.\nSix.") and window.text == TEXT[9:30]
+    assert (window.passage_id, window.text) == ("d:9-30", "Three four five.\nSix.") and window.text == TEXT[
+        9:30
+    ]
     assert [s.sentence_id for s in window.sentences] == ["d@9", "d@26"] and window.title == "A title"
 
 
@@ -81,25 +85,35 @@ def test_groups_are_all_the_one_with_the_sentence_in_the_middle_and_a_random_one
 
 @given(
     st.lists(
-        st.sampled_from(["Word", "word.", "Why?", "\n", "\xa0", "can't", "e.g.", "(", "No. 5", "x。"]), min_size=1, max_size=150
+        st.sampled_from(["Word", "word.", "Why?", "\n", "\xa0", "can't", "e.g.", "(", "No. 5", "x。"]),
+        min_size=1,
+        max_size=150,
     ),
     st.integers(10, 40),
     st.integers(1, 6),
     st.randoms(use_true_random=False),
 )
-def test_every_window_holds_its_sentence_within_the_places_and_the_limit_and_is_maximal(words, limit, places, random) -> None:
+def test_every_window_holds_its_sentence_within_the_places_and_the_limit_and_is_maximal(
+    words, limit, places, random
+) -> None:
     text = " ".join(words)
     sentences = splitter(limit).sentences("d", text)
     if not sentences:
         return
+
     labelled = random.randrange(len(sentences))
     runs = windows(labelled, lambda n: last_that_fits(text, sentences, n, splitter(limit).fits), places)
     assert len(set(runs)) == len(runs) >= 1 and runs[0][0] == labelled
+
     for first, last in runs:
         window = passage(document_of(text), sentences, (first, last))
-        assert window.sentences[labelled - first].sentence_id == sentences[labelled].sentence_id and labelled - first < places
+        assert (
+            window.sentences[labelled - first].sentence_id == sentences[labelled].sentence_id
+            and labelled - first < places
+        )
         assert len(tokenizer()(window.text)) <= limit and window.text == text[window.start : window.end]
         assert last == len(sentences) or len(tokenizer()(text[window.start : sentences[last].end])) > limit
+
     for first in {max(0, labelled - place) for place in range(places)} - {first for first, _ in runs}:
         assert len(tokenizer()(text[sentences[first].start : sentences[labelled].end])) > limit
 
@@ -136,13 +150,20 @@ WORDS = [
 def test_the_windows_of_many_sentences_at_once_are_those_of_each(words, limit, places, group, random) -> None:
     texts = [" ".join(page) for page in words]
     cut = [splitter(limit).sentences(f"d{n}", text) for n, text in enumerate(texts)]
-    line, numbers = line_of(texts, cut), [(n, m) for n, sentences in enumerate(cut) for m in range(len(sentences))]
+    line, numbers = (
+        line_of(texts, cut),
+        [(n, m) for n, sentences in enumerate(cut) for m in range(len(sentences))],
+    )
     labelled = sorted(random.sample(range(len(numbers)), min(len(numbers), 4)))
     if not labelled:
         return
+
     sentence_numbers = np.array(labelled)
     lasts = line.lasts(sentence_numbers, places, splitter(limit))
-    rows, firsts = choose_many(sentence_numbers, line.document, lasts, WindowRule(group, places), lambda row: f"key {row}")
+    rows, firsts = choose_many(
+        sentence_numbers, line.document, lasts, WindowRule(group, places), lambda row: f"key {row}"
+    )
+
     for row, number in enumerate(labelled):
         page, place = numbers[number]
         base = number - place
@@ -165,7 +186,8 @@ def line_of(texts, cut) -> SentenceLine:
 
 
 def test_on_the_sample_s_pages_every_run_has_as_many_tokens_as_its_sentences_and_gaps(sample_run) -> None:
-    """Real English: windows of 60 tokens, counted once per sentence, are those of `Splitter.fits` on the page's text."""
+    """Real English: windows of 60 tokens, counted once per sentence, are those of `Splitter.fits` on the
+    page's text."""
     documents = list(DOCUMENTS.open(sample_run).read())
     cut = [splitter(60).sentences(d.doc_id, d.text) for d in documents]
     line = line_of([d.text for d in documents], cut)

@@ -17,10 +17,31 @@ from tests.documents import document_of
 
 CORPUS = Path(__file__).parents[3].parent / "shared" / "data" / "corpus-wiki" / "documents.jsonl.gz"
 WORDS = st.sampled_from(
-    ["Dr.", "U.S.", "e.g.", "No.", "5", "(", ")", '"', "...", "Word", "word.", "why?", "\n", "\xa0", "J.", "x", "[1]", "。"]
+    [
+        "Dr.",
+        "U.S.",
+        "e.g.",
+        "No.",
+        "5",
+        "(",
+        ")",
+        '"',
+        "...",
+        "Word",
+        "word.",
+        "why?",
+        "\n",
+        "\xa0",
+        "J.",
+        "x",
+        "[1]",
+        "。",
+    ]
 )
 TEXTS = st.one_of(
-    st.text(max_size=300), st.lists(WORDS, max_size=200).map(" ".join), st.lists(WORDS, max_size=200).map("".join)
+    st.text(max_size=300),
+    st.lists(WORDS, max_size=200).map(" ".join),
+    st.lists(WORDS, max_size=200).map("".join),
 )
 
 
@@ -35,7 +56,9 @@ def tokenizer() -> spacy.tokenizer.Tokenizer:
 
 
 def document(text: str) -> Document:
-    return document_of(text, url="http://example.com/", title="A title", source_offset=7, source_record="<urn:uuid:0>")
+    return document_of(
+        text, url="http://example.com/", title="A title", source_offset=7, source_record="<urn:uuid:0>"
+    )
 
 
 def cut(text: str) -> list[str]:
@@ -50,7 +73,9 @@ def without_spaces(texts: list[str]) -> str:
 @example("x" * 5_000 + " y", (10, 5, "sentences"))
 @example("a.b!c? " * 400, (10, 5, "sentences"))
 @example("cannot gonna dont " * 30, (10, 5, "sentences"))
-def test_every_text_is_cut_into_exact_disjoint_spans_of_bounded_length(text: str, cutting: tuple[int, int, str]) -> None:
+def test_every_text_is_cut_into_exact_disjoint_spans_of_bounded_length(
+    text: str, cutting: tuple[int, int, str]
+) -> None:
     split = splitter(*cutting)
     sentences = split.sentences("d", text)
     for s in sentences:
@@ -58,6 +83,7 @@ def test_every_text_is_cut_into_exact_disjoint_spans_of_bounded_length(text: str
         assert s.sentence_id == f"d@{s.start}"
         assert "\n" not in s.text
         assert len(tokenizer()(s.text)) <= cutting[0]
+
     assert all(a.end <= b.start for a, b in pairwise(sentences))
     assert without_spaces([s.text for s in sentences]) == without_spaces([text])
 
@@ -66,6 +92,7 @@ def test_every_text_is_cut_into_exact_disjoint_spans_of_bounded_length(text: str
     assert all(text[p.start : p.end] == p.text == p.text.strip() != "" for p in passages)
     assert all(a.end <= b.start for a, b in pairwise(passages))
     assert [s for p in passages for s in p.sentences] == sentences
+
     if cutting[2] == "sentences":
         assert all((p.start, p.end) == (p.sentences[0].start, p.sentences[-1].end) for p in passages)
         assert all(len(tokenizer()(p.text)) <= cutting[0] for p in passages)

@@ -50,14 +50,20 @@ def test_line_ends_are_white_space_in_what_is_one_line(character: str) -> None:
 
 
 def test_joiners_stay_inside_words_that_are_spelt_with_them() -> None:
-    persian, hindi, emoji = "\u0645\u06cc\u200c\u0631\u0648\u062f", "\u0915\u094d\u200d\u0937", "\U0001f469\u200d\U0001f680"
+    persian, hindi, emoji = (
+        "\u0645\u06cc\u200c\u0631\u0648\u062f",
+        "\u0915\u094d\u200d\u0937",
+        "\U0001f469\u200d\U0001f680",
+    )
     assert normalise(f"{persian} {hindi} {emoji}") == f"{persian} {hindi} {emoji}"
     assert normalise(f"\u200c{persian}\u200d Auf\u200clage {hindi}\u200d") == f"{persian} Auflage {hindi}"
 
 
 @given(st.lists(st.text("aAZß Σς\xa0\t\n\x1c\x85\u3000İ", max_size=6) | st.none(), max_size=20))
 def test_texts_are_folded_in_a_column_as_one_by_one(texts: list[str | None]) -> None:
-    assert fold_all(pa.array(texts, pa.string())).to_pylist() == [None if text is None else fold(text) for text in texts]
+    assert fold_all(pa.array(texts, pa.string())).to_pylist() == [
+        None if text is None else fold(text) for text in texts
+    ]
 
 
 @pytest.mark.parametrize(
@@ -74,5 +80,7 @@ def test_texts_are_folded_in_a_column_as_one_by_one(texts: list[str | None]) -> 
         ("no", "", False),
     ],
 )
-def test_words_stand_in_a_text_as_whole_ones_where_blanks_part_them(text: str, words: str, there: bool) -> None:
+def test_words_stand_in_a_text_as_whole_ones_where_blanks_part_them(
+    text: str, words: str, there: bool
+) -> None:
     assert holds(text, words) is there

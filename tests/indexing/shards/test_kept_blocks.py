@@ -1,4 +1,5 @@
-"""A build that was stopped goes on within its shard, and ends with the same bytes; several builds may share what is kept."""
+"""A build that was stopped goes on within its shard, and ends with the same bytes; several builds may share
+what is kept."""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ class Vectors:
     def encode_passages(self, titles_and_texts: Sequence[tuple[str, str]]) -> npt.NDArray[np.float32]:
         self.before(self.calls)
         self.calls += 1
-        return np.array([numbers_of(f"{self.fingerprint} {pair}", 8) for pair in titles_and_texts], np.float32)
+        return np.array(
+            [numbers_of(f"{self.fingerprint} {pair}", 8) for pair in titles_and_texts], np.float32
+        )
 
 
 @dataclass(frozen=True)
@@ -71,14 +74,18 @@ class Codes:
     def encode(self, texts: Sequence[tuple[str, ...]]) -> Encoded:
         self.calls.append(len(texts))
         lengths = np.array([1 + len(text) % 3 for (text,) in texts], np.int64)
-        rows = [numbers_of(text, 2) for (text,), length in zip(texts, lengths, strict=True) for _ in range(length)]
+        rows = [
+            numbers_of(text, 2) for (text,), length in zip(texts, lengths, strict=True) for _ in range(length)
+        ]
         return Encoded(np.stack(rows), lengths, np.zeros(len(texts), np.int64))
 
 
 def passages() -> list[Passage]:
     def one(n: int) -> Passage:
         text = f"ice {n % 1000}"  # some sentences come twice
-        return Passage(f"d{n}#0", f"d{n}", "", "", 0, len(text), text, (Sentence(f"d{n}@0", 0, len(text), text),))
+        return Passage(
+            f"d{n}#0", f"d{n}", "", "", 0, len(text), text, (Sentence(f"d{n}@0", 0, len(text), text),)
+        )
 
     return [one(n) for n in range(PASSAGES)]
 
@@ -90,7 +97,9 @@ def build(
         if progress is not None:
             progress.append((rows, kept_rows))
 
-    return build_shard(iter(passages()), folder, ShardSettings(encoder=encoder, coders=[codes]), kept, on_block)
+    return build_shard(
+        iter(passages()), folder, ShardSettings(encoder=encoder, coders=[codes]), kept, on_block
+    )
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -115,7 +124,9 @@ def stop_at(number: int) -> Callable[[int], None]:
     return stop
 
 
-def test_a_stopped_build_goes_on_at_its_block_and_ends_with_the_same_bytes(undisturbed: dict[str, str], tmp_path: Path) -> None:
+def test_a_stopped_build_goes_on_at_its_block_and_ends_with_the_same_bytes(
+    undisturbed: dict[str, str], tmp_path: Path
+) -> None:
     shard, kept = tmp_path / "shard", tmp_path / "kept"
     first, second = Codes(), Codes()
     with pytest.raises(Stopped):
@@ -154,7 +165,9 @@ def test_a_damaged_block_is_computed_again(undisturbed: dict[str, str], tmp_path
 
 
 @pytest.mark.parametrize("call", [0, 2, 4])
-def test_two_builds_of_a_shard_do_not_harm_each_other(undisturbed: dict[str, str], tmp_path: Path, call: int) -> None:
+def test_two_builds_of_a_shard_do_not_harm_each_other(
+    undisturbed: dict[str, str], tmp_path: Path, call: int
+) -> None:
     shard, kept = tmp_path / "shard", tmp_path / "kept"
 
     def build_the_same(now: int) -> None:

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from answermill.indexing.shards.rank_fusion import Best, fuse, merge
 
 SCORES = st.sampled_from([0.0, 0.5, 0.5001, 1.0, 2.0])  # few, so that most are tied
-SCORED = st.dictionaries(st.text("ab0#é中😀", min_size=1, max_size=3), st.tuples(st.integers(0, 3), SCORES), max_size=20)
+SCORED = st.dictionaries(
+    st.text("ab0#é中😀", min_size=1, max_size=3), st.tuples(st.integers(0, 3), SCORES), max_size=20
+)
 
 
 def best_of(scored: dict[str, tuple[int, float]]) -> list[Best]:
@@ -49,7 +51,10 @@ def test_nothing_is_the_zero_of_merge() -> None:
 
 
 def test_a_tie_goes_to_the_smaller_id_whatever_its_shard() -> None:
-    parts = [Best.of(0, np.array([0]), ["b#0"], np.array([1.0])), Best.of(1, np.array([0]), ["a#9"], np.array([1.0]))]
+    parts = [
+        Best.of(0, np.array([0]), ["b#0"], np.array([1.0])),
+        Best.of(1, np.array([0]), ["a#9"], np.array([1.0])),
+    ]
     assert [t[1] for t in as_tuples(merge(parts, 1))] == ["a#9"]
 
 

@@ -1,4 +1,5 @@
-"""A shard's sentence codes: each text once, found by its hash, read from the file; damaged or of another model, refused."""
+"""A shard's sentence codes: each text once, found by its hash, read from the file; damaged or of another
+model, refused."""
 
 from __future__ import annotations
 
@@ -15,7 +16,15 @@ import pyarrow as pa
 import pytest
 
 from answermill.indexing.shards import sentence_codes
-from answermill.indexing.shards.sentence_codes import Bytes, CodeWriter, Numbers, Parts, SentenceCodes, ShardCodes, text_hash
+from answermill.indexing.shards.sentence_codes import (
+    Bytes,
+    CodeWriter,
+    Numbers,
+    Parts,
+    SentenceCodes,
+    ShardCodes,
+    text_hash,
+)
 from answermill.indexing.shards.shard import Shard, stored_codes
 from answermill.indexing.shards.shard_builder import ShardSettings, build_shard
 from answermill.indexing.shards.shard_files import SHARD_FILE, ShardDamaged, ShardMismatch
@@ -44,7 +53,9 @@ class Words:
     def encode(self, texts: Sequence[Parts]) -> Encoded:
         words = [" ".join(text).split() for text in texts]
         kept = [w for each in words for w in each[:LIMIT]]
-        bits = np.frombuffer(b"".join(hashlib.sha256(w.encode()).digest()[:8] for w in kept), np.uint8).reshape(-1, 8)
+        bits = np.frombuffer(
+            b"".join(hashlib.sha256(w.encode()).digest()[:8] for w in kept), np.uint8
+        ).reshape(-1, 8)
         lengths = np.array([len(each) for each in words], np.int64)
         return Encoded(bits, np.minimum(lengths, LIMIT), np.maximum(lengths - LIMIT, 0))
 
@@ -94,7 +105,9 @@ def test_a_row_says_hash_tokens_and_place_and_bits_are_of_fixed_size(tmp_path: P
     folder = sentence_codes.folder_of(tmp_path, name.model)
     answers = pa.ipc.open_file(folder / sentence_codes.ANSWERS).read_all()
     bits = pa.ipc.open_file(folder / sentence_codes.BITS).read_all()
-    assert bits.schema.field("bits").type == pa.binary(8) and len(bits) == name.tokens == sum(answers["length"].to_pylist())
+    assert bits.schema.field("bits").type == pa.binary(8) and len(bits) == name.tokens == sum(
+        answers["length"].to_pylist()
+    )
     assert answers["text_hash"].to_pylist() == sorted(map(text_hash, ALONE))
     assert (folder / sentence_codes.BITS).stat().st_size < 8 * name.tokens + 2_000
 
@@ -109,7 +122,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two shards of 80 passages with codes by two models, and one without codes."""
     folder = tmp_path_factory.mktemp("shards")
     for number, some in enumerate((TEXTS[:81], TEXTS[80:161])):
-        report = build_shard(iter(passages(some)), folder / str(number), ShardSettings(coders=[Words(), Other()]))
+        report = build_shard(
+            iter(passages(some)), folder / str(number), ShardSettings(coders=[Words(), Other()])
+        )
         assert [each.answers for each in report.codes] == [81, 81] and report.passages == 80
     build_shard(iter(passages(TEXTS[:5])), folder / "2", ShardSettings())
     return folder
@@ -137,7 +152,9 @@ def test_the_same_passages_give_the_same_bytes(built: Path, tmp_path: Path) -> N
 
 
 def test_codes_of_another_model_or_format_are_refused(built: Path, tmp_path: Path) -> None:
-    with pytest.raises(ShardMismatch, match=rf"{Words.model}, {Other.model}, the job's is {'c' * 32}. Run this job's index"):
+    with pytest.raises(
+        ShardMismatch, match=rf"{Words.model}, {Other.model}, the job's is {'c' * 32}. Run this job's index"
+    ):
         stored_codes([built / "0"], "c" * 32)
     shutil.copytree(built / "0", tmp_path / "0")
     contents = json.loads((tmp_path / "0" / SHARD_FILE).read_text())
@@ -156,6 +173,7 @@ def test_codes_cut_short_or_changed_are_refused(built: Path, tmp_path: Path, fil
     for verify in (True, False):
         with pytest.raises(ShardDamaged, match=f"{file} has .* bytes, .* were written; `answermill run"):
             stored_codes([tmp_path / "0"], Words.model, verify)
+
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     with pytest.raises(ShardDamaged, match=f"{file} was changed since it was written"):
         stored_codes([tmp_path / "0"], Words.model)
@@ -174,7 +192,9 @@ class Titled(Words):
         return [(passage.title, sentence.text) for sentence in passage.sentences]
 
     def encode(self, texts: Sequence[Parts]) -> Encoded:
-        bits = np.frombuffer(b"".join(hashlib.sha256("|".join(text).encode()).digest()[:2] for text in texts), np.uint8)
+        bits = np.frombuffer(
+            b"".join(hashlib.sha256("|".join(text).encode()).digest()[:2] for text in texts), np.uint8
+        )
         return Encoded(bits.reshape(-1, 2), np.ones(len(texts), np.int64), np.zeros(len(texts), np.int64))
 
 
@@ -185,10 +205,16 @@ def test_vectors_stand_beside_bits_and_are_known_by_all_parts_of_a_text(tmp_path
     assert len(report.seconds_codes) == 2
     vectors = stored_codes([tmp_path / "0"], Titled.model, vectors=True)
     assert vectors is not None
-    there = vectors.find([("T0", TEXTS[1]), ("T1", TEXTS[1]), ("T1", TEXTS[0]), (TEXTS[0],), ("T0 number", "0")])
+    there = vectors.find(
+        [("T0", TEXTS[1]), ("T1", TEXTS[1]), ("T1", TEXTS[0]), (TEXTS[0],), ("T0 number", "0")]
+    )
     assert [each is not None for each in there] == [True, True, False, False, False]
+
     assert there[0] is not None and (there[0].bits == Titled().encode([("T0", TEXTS[1])]).bits).all()
-    with pytest.raises(ShardMismatch, match=rf"vectors are of encoder and settings {Titled.model}, the job's is {'c' * 32}"):
+    with pytest.raises(
+        ShardMismatch, match=rf"vectors are of encoder and settings {Titled.model}, the job's is {'c' * 32}"
+    ):
         stored_codes([tmp_path / "0"], "c" * 32, vectors=True)
+
     build_shard(iter(some), tmp_path / "1", ShardSettings(coders=[Words()]))
     assert stored_codes([tmp_path / "1"], Titled.model, vectors=True) is None  # it has bits only

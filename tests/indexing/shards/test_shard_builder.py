@@ -50,7 +50,12 @@ def test_an_encoder_is_given_as_many_passages_as_suit_it_and_the_shard_is_the_sa
     few, many = OnCard(256), OnCard(512)
     heard = list[int]()
     build_shard(iter(passages), tmp_path / "few", ShardSettings(encoder=few))
-    build_shard(iter(passages), tmp_path / "many", ShardSettings(encoder=many), on_block=lambda number, _: heard.append(number))
+    build_shard(
+        iter(passages),
+        tmp_path / "many",
+        ShardSettings(encoder=many),
+        on_block=lambda number, _: heard.append(number),
+    )
     assert (few.calls, many.calls, heard) == ([256, 256, 188], [512, 188], [512, 188])
     for file in (PASSAGES, DENSE):
         assert (tmp_path / "few" / file).read_bytes() == (tmp_path / "many" / file).read_bytes()
@@ -76,7 +81,9 @@ def test_building_again_replaces_the_shard(passages: list[Passage], many: Path) 
     assert names_in(many.parent) == ["many"]
 
 
-def test_a_build_that_was_killed_leaves_no_shard_and_disturbs_no_other(passages: list[Passage], tmp_path: Path) -> None:
+def test_a_build_that_was_killed_leaves_no_shard_and_disturbs_no_other(
+    passages: list[Passage], tmp_path: Path
+) -> None:
     script = """
 import os, signal, sys
 from pathlib import Path
@@ -92,6 +99,7 @@ build_shard(killed(), Path(sys.argv[1]), ShardSettings())
 """
     done = subprocess.run([sys.executable, "-c", script, tmp_path / "shard"], cwd=ROOT, check=False)
     assert done.returncode == -signal.SIGKILL
+
     assert not (tmp_path / "shard").exists()
     (left,) = names_in(tmp_path)
     assert left.startswith(".shard.") and left.endswith(".tmp")  # as `parquet_folder.sweep` deletes it

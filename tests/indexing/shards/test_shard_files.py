@@ -19,16 +19,20 @@ def test_one_flipped_bit_in_any_file_is_refused(few: Path, tmp_path: Path) -> No
     Shard.open(folder)
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != SHARD_FILE]
     assert {path.name for path in files} >= {PASSAGES, DENSE, "segments_1"}
+
     for path in files:
         whole = path.read_bytes()
         middle = len(whole) // 2
         path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
-        with pytest.raises(ShardDamaged, match=rf"{path.name} was changed since .* --out {tmp_path.parent} --verify index`"):
+        with pytest.raises(
+            ShardDamaged, match=rf"{path.name} was changed since .* --out {tmp_path.parent} --verify index`"
+        ):
             Shard.open(folder)
         path.write_bytes(whole[:-1])
         with pytest.raises(ShardDamaged, match=r"bytes, .* were written"):
             Shard.open(folder)
         path.write_bytes(whole)
+
     (folder / DENSE).unlink()
     with pytest.raises(ShardDamaged, match=f"{DENSE} is missing"):
         Shard.open(folder)
@@ -44,7 +48,9 @@ def test_a_flipped_bit_in_a_page_is_noticed_even_where_checksums_were_not_compar
 
 
 def test_a_folder_that_is_no_shard_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ShardDamaged, match=r"shard\.json is missing; `answermill run JOB.toml --out .*` builds it again"):
+    with pytest.raises(
+        ShardDamaged, match=r"shard\.json is missing; `answermill run JOB.toml --out .*` builds it again"
+    ):
         Shard.open(tmp_path)
     (tmp_path / SHARD_FILE).write_text('{"format"')
     with pytest.raises(ShardDamaged, match="Invalid JSON"):

@@ -11,7 +11,9 @@ from answermill.__main__ import main
 from answermill.pipelines.cli.command_line import command_line
 from answermill.pipelines.data.sample import copy_to
 
-COMMANDS = {name: command for name, command in command_line().resolved_commands().items() if not name.startswith("-")}
+COMMANDS = {
+    name: command for name, command in command_line().resolved_commands().items() if not name.startswith("-")
+}
 
 
 def call(*arguments: str) -> int:
@@ -24,7 +26,8 @@ def test_the_help_shows_the_commands_in_groups(capsys):
     assert call("--help") == 0
     shown = capsys.readouterr().out
     places = [
-        shown.index(f"─ {group} ─") for group in ("Jobs", "Data sets and annotation", "Models", "Evaluation", "This machine")
+        shown.index(f"─ {group} ─")
+        for group in ("Jobs", "Data sets and annotation", "Models", "Evaluation", "This machine")
     ]
     assert places == sorted(places)
     assert shown.index("│ ingest ") < shown.index("│ index ") < shown.index("│ collect ") < places[2]
@@ -47,12 +50,25 @@ def test_options_of_all_groups_of_parameters_are_understood():
     parsed = (
         command_line()
         .parse_args(
-            ["evaluate", "RR", "--labels", "set.tsv", "--words", "blanks", "--json", "figures.json", "--metrics", "MAP", "P@1"],
+            [
+                "evaluate",
+                "RR",
+                "--labels",
+                "set.tsv",
+                "--words",
+                "blanks",
+                "--json",
+                "figures.json",
+                "--metrics",
+                "MAP",
+                "P@1",
+            ],
             exit_on_error=False,
         )[1]
         .arguments
     )
     assert parsed["measure"].metrics == ("MAP", "P@1") and parsed["measure"].protocol == "answerable"
+
     assert parsed["options"].words == "blanks" and parsed["files"].json.name == "figures.json"
 
 
@@ -65,12 +81,19 @@ def test_wrong_usage_exits_with_2(capsys):
 
 @pytest.mark.parametrize(
     ("typed", "offered"),
-    [("eval", {"evaluate"}), ("evaluate --cov", {"--coverage"}), ("re", {"retrieve", "rerank", "recipe", "report"})],
+    [
+        ("eval", {"evaluate"}),
+        ("evaluate --cov", {"--coverage"}),
+        ("re", {"retrieve", "rerank", "recipe", "report"}),
+    ],
 )
 def test_bash_completes_commands_and_options(capsys, typed, offered):
     assert call("completion", "bash") == 0
     words = f"answermill {typed}".split()
-    ask = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _answermill; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    ask = (
+        f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _answermill; printf '%s\\n' "
+        f'"${{COMPREPLY[@]}}"'
+    )
     script = capsys.readouterr().out + ask
     shown = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout
     assert set(shown.split()) == offered

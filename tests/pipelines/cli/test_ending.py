@@ -50,13 +50,18 @@ def test_an_unexpected_error_is_three_lines_and_its_traceback_a_file_in_the_run_
     (file,) = tmp_path.iterdir()
     assert second == f"The traceback is in {file}"
     assert "please report it" in third
-    assert "Traceback (most recent call last)" in file.read_text() and "KeyError: 'colour'" in file.read_text()
+    assert (
+        "Traceback (most recent call last)" in file.read_text() and "KeyError: 'colour'" in file.read_text()
+    )
 
 
 def test_without_a_run_folder_the_traceback_is_in_the_current_one(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert (
-        ended(raises(RuntimeError("Traceback (most recent call last)\nValueError: odd [while running 'Work']"))) == UNEXPECTED
+        ended(
+            raises(RuntimeError("Traceback (most recent call last)\nValueError: odd [while running 'Work']"))
+        )
+        == UNEXPECTED
     )
     assert "unexpected error, ValueError: odd\n" in capsys.readouterr().err
     assert [path.name.partition("-2")[0] for path in tmp_path.iterdir()] == ["answermill-error"]
@@ -74,12 +79,15 @@ def from_another(error: Exception) -> Exception:
     [
         (OSError(errno.ENOSPC, "x", "run/shards/.00000-of-00002.0123456789abcdef0123456789abcdef.tmp/dense.faiss"),
          "run/shards/00000-of-00002/dense.faiss: No space left on device; free some space, and type the same", IO),
-        (OSError(errno.EROFS, "x", "ro/.wqa.toml.0123456789abcdef0123456789abcdef.tmp"), "ro/wqa.toml: Read-only file", IO),
+        (OSError(errno.EROFS, "x", "ro/.wqa.toml.0123456789abcdef0123456789abcdef.tmp"), "ro/wqa.toml: "
+                                                                                         "Read-only file", IO),
         (OSError(errno.EDQUOT, "x"), "run: Disk quota exceeded; free some space", IO),
         (OSError("[Errno 28] Error writing bytes to file. Detail: [errno 28] No space left on device"),
          "run: No space left on device; free", IO),
-        (RuntimeError("Error in write_index: 3 != 9 (No space left on device)"), "run: No space left on device; free", IO),
-        (RuntimeError("JVM exception: java.io.IOException: Read-only file system"), "run: Read-only file system", IO),
+        (RuntimeError("Error in write_index: 3 != 9 (No space left on device)"), "run: No space left on "
+                                                                                 "device; free", IO),
+        (RuntimeError("JVM exception: java.io.IOException: Read-only file system"), "run: Read-only file "
+                                                                                    "system", IO),
         (PermissionError(errno.EACCES, "x", "secret.tsv"), "secret.tsv: Permission denied", IO),
         (from_another(JobError("labels.tsv:3: no label", BAD_DATA)), "labels.tsv:3: no label", BAD_DATA),
     ],
@@ -123,7 +131,10 @@ def work(command):
         signal.pause()
 run_to_the_end(work, True)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (130, STOPPED)
 
 
@@ -139,6 +150,7 @@ def work(command):
     return 0
 run_to_the_end(work, True)
 """
+
     for shell, status in (
         ('"$0" -c "$1" | head -1; exit ${PIPESTATUS[0]}', 0),
         ('"$0" -c "$1" >&-', 0),
@@ -152,13 +164,18 @@ run_to_the_end(work, True)
 
 
 @pytest.mark.parametrize(
-    "settings", [{"PYTHONIOENCODING": "latin-1"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}]
+    "settings",
+    [{"PYTHONIOENCODING": "latin-1"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
 )
 def test_a_character_that_stdout_lacks_is_written_as_an_escape(settings):
     code = "import sys\nfrom answermill.pipelines.cli import ending as e\n"
     code += "e.run_to_the_end(lambda c: sys.stdout.write('a \\xd7 \\u03c1'), True)"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, cwd=ROOT, env={**os.environ, **settings}, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        cwd=ROOT,
+        env={**os.environ, **settings},
+        check=False,
     )
     assert done.returncode == 5 and done.stdout.endswith(b"\\u03c1") and done.stderr == b""
 
@@ -180,10 +197,20 @@ def test_a_file_that_may_not_grow_is_one_line_and_74(run, capfd, processes):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     settings = ("retrieve.block=10", "index.shards=2")
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+
     try:
-        code = call("index", run.parent / "job.toml", "--out", run, "--set", f"workers.processes={processes}", *settings)
+        code = call(
+            "index",
+            run.parent / "job.toml",
+            "--out",
+            run,
+            "--set",
+            f"workers.processes={processes}",
+            *settings,
+        )
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
     err = capfd.readouterr().err
     assert code == IO and "File too large" in err and "small/run" in err
     assert "Traceback" not in err and ".tmp" not in err and "while running" not in err
@@ -198,7 +225,12 @@ def small_disk(tmp_path):
     """A file system of 200 KB."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", folder], check=False).returncode:
+    if (
+        os.geteuid()
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", folder], check=False
+        ).returncode
+    ):
         pytest.skip("a file system can be mounted by root only")
     yield folder
     subprocess.run(["umount", folder], check=True)
@@ -210,7 +242,8 @@ def test_a_full_disk_is_one_line_and_74(small_run, small_disk, capfd, processes)
     assert call("ingest", small_run.parent / "job.toml", "--out", small_disk / "run", *settings) == IO
     (line,) = capfd.readouterr().err.splitlines()
     assert (
-        line.startswith(f"answermill: ingest, unit 0: {small_disk}/run") and "No space left on device; free some space" in line
+        line.startswith(f"answermill: ingest, unit 0: {small_disk}/run")
+        and "No space left on device; free some space" in line
     )
     assert ".tmp" not in line
 
@@ -226,15 +259,18 @@ def test_a_signal_in_a_job_with_workers_leaves_no_process_and_the_same_command_g
         pass
     workers = children(job.pid)
     os.kill(job.pid, number)
+
     _, err = job.communicate(timeout=60)
     assert (job.returncode, err) == (code, STOPPED)
     assert workers
+
     for _ in range(600):  # they end by themselves when the command has ended
         if not any(Path(f"/proc/{worker}").exists() for worker in workers):
             break
         time.sleep(0.1)
     else:
         pytest.fail(f"still there: {workers}")
+
     assert call("index", run.parent / "job.toml", "--out", run, "--set", "index.shards=2") == 0
 
 
@@ -245,4 +281,6 @@ def children(process: int) -> list[int]:
         processes = [child for task in tasks.iterdir() for child in (task / "children").read_text().split()]
     except FileNotFoundError:
         return []
-    return [int(child) for child in processes if b"worker_process" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return [
+        int(child) for child in processes if b"worker_process" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]

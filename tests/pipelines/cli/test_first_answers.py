@@ -1,4 +1,5 @@
-"""What needs no model is answered without loading one: help, listings, wrong usage, and files that are missing."""
+"""What needs no model is answered without loading one: help, listings, wrong usage, and files that are
+missing."""
 
 from __future__ import annotations
 
@@ -60,7 +61,11 @@ def test_what_needs_no_model_loads_none(tmp_path):
         (["run", job, "--out", out, "--set", f"retrieve.questions={absent}"], 66, missing),
         (["run", job, "--out", out, "--set", f"propagate.labels={absent}"], 66, missing),
         (["run", job, "--out", out, "--set", f"rerank.stages.0.checkpoint={absent}"], 66, missing),
-        (["rerank", job, "--out", out, "--set", "rerank.stages.0.reranker=cosinett"], 78, "did you mean 'cosinet'?"),
+        (
+            ["rerank", job, "--out", out, "--set", "rerank.stages.0.reranker=cosinett"],
+            78,
+            "did you mean 'cosinet'?",
+        ),
         (["train", absent, "--out", out], 66, absent),
         (["train", str(tmp_path / "train.toml"), "--out", out], 66, missing),
         (["sweep", absent, "--over", "train.seed=1", "--out", out], 66, missing),
@@ -79,6 +84,7 @@ def test_what_needs_no_model_loads_none(tmp_path):
     ends, modules = answers(*(arguments for arguments, _, _ in cases))
     for (arguments, code, says), (got, err) in zip(cases, ends, strict=True):
         assert got == code and says in " ".join(err.split()), (arguments, err)
+
     assert "pyarrow" in modules
     assert HEAVY & modules == set()
 
@@ -98,4 +104,7 @@ def test_what_is_no_reranker_is_told_so(tmp_path, capsys, monkeypatch):
     with pytest.raises(SystemExit) as e:
         main(["evaluate", "wurst", "--labels", "labels.tsv"])
     assert e.value.code == 66
-    assert capsys.readouterr().err == "answermill: wurst: no such file or folder, and no reranker has this name\n"
+    assert (
+        capsys.readouterr().err
+        == "answermill: wurst: no such file or folder, and no reranker has this name\n"
+    )

@@ -41,8 +41,12 @@ def test_paths_are_relative_to_the_job_file(tmp_path):
 def test_an_unknown_key_is_refused_with_the_nearest_known_one(tmp_path):
     says = refused(tmp_path, GOOD + '[retrieve]\nquestion = "q.tsv"')
     assert "unknown key retrieve.question; did you mean 'questions'?" in says
-    assert "unknown key ingests; did you mean 'ingest'?" in refused(tmp_path, GOOD.replace("[ingest]", "[ingests]"))
-    assert "unknown key rerank.stages.0.kep; did you mean 'keep'?" in refused(tmp_path, GOOD.replace("keep", "kep"))
+    assert "unknown key ingests; did you mean 'ingest'?" in refused(
+        tmp_path, GOOD.replace("[ingest]", "[ingests]")
+    )
+    assert "unknown key rerank.stages.0.kep; did you mean 'keep'?" in refused(
+        tmp_path, GOOD.replace("keep", "kep")
+    )
 
 
 def test_a_byte_order_mark_is_passed_over(tmp_path):
@@ -52,7 +56,9 @@ def test_a_byte_order_mark_is_passed_over(tmp_path):
 @pytest.mark.parametrize("text", ["a = " + "[" * 50_000, "a = " + "9" * 5_000])
 def test_toml_that_python_cannot_hold_is_refused(text, tmp_path):
     assert "not valid TOML" in refused(tmp_path, text)
-    assert "index.shards: Input should be a valid integer" in refused(tmp_path, GOOD, f"index.shards={text[4:]}")
+    assert "index.shards: Input should be a valid integer" in refused(
+        tmp_path, GOOD, f"index.shards={text[4:]}"
+    )
 
 
 def test_every_mistake_is_told_at_once(tmp_path):
@@ -62,7 +68,9 @@ def test_every_mistake_is_told_at_once(tmp_path):
 
 
 def test_a_wrong_type_is_refused_and_not_converted(tmp_path):
-    assert "ingest.min_words: Input should be a valid integer, not '30'" in refused(tmp_path, GOOD, 'ingest.min_words="30"')
+    assert "ingest.min_words: Input should be a valid integer, not '30'" in refused(
+        tmp_path, GOOD, 'ingest.min_words="30"'
+    )
 
 
 def test_what_a_section_needs_is_missed(tmp_path):
@@ -74,7 +82,14 @@ def test_a_job_without_a_step_is_refused(tmp_path):
 
 
 def test_settings_are_laid_over_the_file(tmp_path):
-    loaded = job(tmp_path, GOOD, "index.shards=4", "rerank.stages.0.keep=7", "ingest.language=", "ingest.input=['a', 'b']")
+    loaded = job(
+        tmp_path,
+        GOOD,
+        "index.shards=4",
+        "rerank.stages.0.keep=7",
+        "ingest.language=",
+        "ingest.input=['a', 'b']",
+    )
     assert loaded.index.shards == 4
     assert loaded.rerank.stages[0].keep == 7
     assert loaded.ingest.input == ["a", "b"]
@@ -104,7 +119,12 @@ def test_every_key_says_what_it_means():
     listed = list(keys())
     assert len(listed) > 30
     assert all(meaning for _, _, _, meaning in listed)
-    assert ("rerank.stages[].keep", "int or None", "None", "candidates kept per question; all if absent") in listed
+    assert (
+        "rerank.stages[].keep",
+        "int or None",
+        "None",
+        "candidates kept per question; all if absent",
+    ) in listed
 
 
 def test_types_of_keys_are_written_without_what_only_pydantic_understands() -> None:

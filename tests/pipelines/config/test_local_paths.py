@@ -16,7 +16,11 @@ SCHEMES = ("hdfs", "memory", "file", "ftp")
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("place", ["job", "out", "input", "questions", "sample"])
 def test_a_url_is_refused_before_anything_is_created(
-    scheme: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    scheme: str,
+    place: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     url = f"{scheme}://bucket/folder/x.jsonl"
     lines = {"input": f'[ingest]\ninput = ["{url}"]\n', "questions": f'[retrieve]\nquestions = "{url}"\n'}
@@ -28,6 +32,7 @@ def test_a_url_is_refused_before_anything_is_created(
     with pytest.raises(SystemExit) as e:
         main(["sample", "--out", url] if place == "sample" else command)
     assert e.value.code == 78
+
     why = (
         "paths on mounted file systems only here"
         if place == "sample"
@@ -52,7 +57,9 @@ def test_no_run_is_written_to_a_web_server(
 
 
 @pytest.mark.skipif(find_spec("gcsfs") is not None, reason="runs where gcsfs is not installed")
-def test_a_store_whose_library_is_missing_is_refused_with_what_to_type(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_store_whose_library_is_missing_is_refused_with_what_to_type(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(SystemExit) as e:
         main(["status", "gs://bucket/run"])
     assert e.value.code == 69

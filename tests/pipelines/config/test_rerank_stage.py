@@ -47,7 +47,9 @@ def test_a_stage_has_the_keys_of_its_reranker(tmp_path: Path) -> None:
 def test_another_reranker_s_key_is_refused_with_the_keys_that_there_are(tmp_path: Path) -> None:
     says = refused(tmp_path, OVERLAP + CASCADE + SURE)
     assert "unknown key rerank.stages.1.threshold" in says
-    assert "Known here: reranker, name, keep, checkpoint, weights, weights_file, missing_context, drop" in says
+    assert (
+        "Known here: reranker, name, keep, checkpoint, weights, weights_file, missing_context, drop" in says
+    )
     says = refused(tmp_path, OVERLAP + "drop = [0.2]\n")
     assert "unknown key rerank.stages.0.drop. Known here: reranker, name, keep, checkpoint" in says
     assert "rerank.stages.0.dorp; did you mean 'drop'?" in refused(tmp_path, CASCADE + "dorp = [0.2]\n")
@@ -57,9 +59,18 @@ def test_another_reranker_s_key_is_refused_with_the_keys_that_there_are(tmp_path
     ("text", "says"),
     [
         (CASCADE + "drop = [1.0]\n", "rerank.stages.0.drop.0: Input should be less than 1, not 1.0"),
-        (PR + EASI + "threshold = 1.5\n", "rerank.stages.1.threshold: Input should be less than or equal to 1, not 1.5"),
-        (PR + EASI + "threshold = -0.1\n", "rerank.stages.1.threshold: Input should be greater than or equal to 0, not -0.1"),
-        (PR + EASI + 'threshold = "high"\n', "rerank.stages.1.threshold: Input should be a valid number, not 'high'"),
+        (
+            PR + EASI + "threshold = 1.5\n",
+            "rerank.stages.1.threshold: Input should be less than or equal to 1, not 1.5",
+        ),
+        (
+            PR + EASI + "threshold = -0.1\n",
+            "rerank.stages.1.threshold: Input should be greater than or equal to 0, not -0.1",
+        ),
+        (
+            PR + EASI + 'threshold = "high"\n',
+            "rerank.stages.1.threshold: Input should be a valid number, not 'high'",
+        ),
         (PR + "keep = 0\n", "rerank.stages.0.keep: Input should be greater than or equal to 1, not 0"),
         (
             CASCADE + "weights = {exit = 1.0}\n",
@@ -68,7 +79,10 @@ def test_another_reranker_s_key_is_refused_with_the_keys_that_there_are(tmp_path
         ("[[rerank.stages]]\nkeep = 5\n", "rerank.stages.0.reranker is missing"),
         ("[rerank]\nstages = [5]\n", "rerank.stages.0: Input should be a valid dictionary"),
         ("[rerank]\nstages = []\n", "rerank.stages: List should have at least 1 item"),
-        ('[[rerank.stages]]\nreranker = "cascad"\n', "rerank.stages.0: unknown reranker 'cascad'; did you mean 'cascade'?"),
+        (
+            '[[rerank.stages]]\nreranker = "cascad"\n',
+            "rerank.stages.0: unknown reranker 'cascad'; did you mean 'cascade'?",
+        ),
     ],
 )
 def test_a_wrong_stage_is_refused_with_its_place(tmp_path: Path, text: str, says: str) -> None:
@@ -77,7 +91,9 @@ def test_a_wrong_stage_is_refused_with_its_place(tmp_path: Path, text: str, says
 
 def test_every_reranker_s_keys_are_listed_with_its_name() -> None:
     listed = {key: meaning for key, _, _, meaning in keys()}
-    assert listed["rerank.stages[].drop"].startswith("cascade, multihead, sequential: share of the candidates")
+    assert listed["rerank.stages[].drop"].startswith(
+        "cascade, multihead, sequential: share of the candidates"
+    )
     assert listed["rerank.stages[].threshold"].startswith("peasi.easi: least confidence")
     assert listed["rerank.stages[].keep"].startswith("candidates kept")
 
@@ -87,7 +103,8 @@ def test_reading_a_job_file_imports_neither_torch_nor_a_reranker(tmp_path: Path)
     code = (
         "import sys; from pathlib import Path; from answermill.pipelines.config.job_file import load, keys; "
         f"load(Path({str(tmp_path / 'job.toml')!r})); list(keys()); "
-        "print([name for name in ('torch', 'spacy', 'answermill.ranking.rerankers.cascade.cascade') if name in sys.modules])"
+        "print([name for name in ('torch', 'spacy', 'answermill.ranking.rerankers.cascade.cascade') if name "
+        "in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
@@ -99,8 +116,12 @@ def test_a_threshold_needs_a_stage_of_peasi_pr_before(tmp_path: Path) -> None:
     assert plan_settings(job(tmp_path, EASI))  # without a threshold it needs no scores
 
 
-@pytest.mark.parametrize(("stages", "stage"), [(EASI + SURE, 0), (EASI + SURE + PR, 0), (OVERLAP + EASI + SURE, 1)])
-def test_a_threshold_that_no_confidence_stands_for_is_refused(tmp_path: Path, stages: str, stage: int) -> None:
+@pytest.mark.parametrize(
+    ("stages", "stage"), [(EASI + SURE, 0), (EASI + SURE + PR, 0), (OVERLAP + EASI + SURE, 1)]
+)
+def test_a_threshold_that_no_confidence_stands_for_is_refused(
+    tmp_path: Path, stages: str, stage: int
+) -> None:
     says = refused(tmp_path, stages)
     assert f"rerank.stages.{stage}: `threshold` of peasi.easi needs passages that peasi.pr has scored" in says
     assert "put a stage of peasi.pr before this one" in says
@@ -112,9 +133,18 @@ def test_the_scores_of_a_renamed_stage_are_found_by_its_reranker(tmp_path: Path)
     first, second = StageBefore("first", "peasi.pr"), StageBefore("second", "peasi.pr")
     assert stages_before(plan) == [(), (first,), (first, second)]
     resources = Resources(
-        settings=plan[2], checkpoint=None, encoder=lambda: pytest.fail("no encoder is needed"), before=(first, second)
+        settings=plan[2],
+        checkpoint=None,
+        encoder=lambda: pytest.fail("no encoder is needed"),
+        before=(first, second),
     )
     assert resources.scored_by("peasi.pr") == "second"
+
     named_alike = '[[rerank.stages]]\nreranker = "overlap"\nname = "peasi.pr"\n'
     before = stages_before(plan_settings(job(tmp_path, named_alike + EASI)).stages)
-    assert Resources(settings=plan[2], checkpoint=None, encoder=lambda: None, before=before[1]).scored_by("peasi.pr") is None
+    assert (
+        Resources(settings=plan[2], checkpoint=None, encoder=lambda: None, before=before[1]).scored_by(
+            "peasi.pr"
+        )
+        is None
+    )

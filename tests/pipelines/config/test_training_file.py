@@ -1,4 +1,5 @@
-"""A training file: which section says what is trained, which keys it has, and that reading it loads no model."""
+"""A training file: which section says what is trained, which keys it has, and that reading it loads no
+model."""
 
 from __future__ import annotations
 
@@ -42,14 +43,21 @@ def test_the_reranker_of_a_section_decides_its_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", ["heads = 3", "head_layers = 1", 'average = "logits"'])
 def test_a_key_of_another_reranker_is_refused_with_its_name(tmp_path: Path, reranker: str, key: str) -> None:
     says = refused(tmp_path, f'[transformer]\nreranker = "{reranker}"\n{key}\n')
-    assert f"unknown key transformer.{key.split()[0]}: multihead has it, but this trains another reranker." in says
+    assert (
+        f"unknown key transformer.{key.split()[0]}: multihead has it, but this trains another reranker."
+        in says
+    )
     assert "Known here: reranker, encoder, limit" in says
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "give one of the sections that say what is trained: [transformer] (cascade, multihead, pointwise), "),
+        (
+            "",
+            "give one of the sections that say what is trained: [transformer] (cascade, multihead, "
+            "pointwise), ",
+        ),
         ('[hashing]\nvariant = "has"\n[peasi]\nvariant = "pr"\n', "give one of the sections"),
         ("[transformer]\n", "transformer.reranker is missing"),
         ("[hashing]\nbeta = 0.5\n", "hashing.variant is missing"),
@@ -58,8 +66,14 @@ def test_a_key_of_another_reranker_is_refused_with_its_name(tmp_path: Path, rera
             '[model]\nreranker = "cosine"\n',
             "unknown reranker 'cosine'; did you mean 'cosinet'? Known here: compare_aggregate",
         ),
-        ('[trian]\nepochs = 1\n[model]\nreranker = "cosinet"\n', "unknown key trian; did you mean 'train'? Known here: "),
-        ('[model]\nreranker = "cosinet"\n[train]\nepoch = 1\n', "unknown key train.epoch; did you mean 'epochs'?"),
+        (
+            '[trian]\nepochs = 1\n[model]\nreranker = "cosinet"\n',
+            "unknown key trian; did you mean 'train'? Known here: ",
+        ),
+        (
+            '[model]\nreranker = "cosinet"\n[train]\nepoch = 1\n',
+            "unknown key train.epoch; did you mean 'epochs'?",
+        ),
         (
             '[model]\nreranker = "cosinet"\n[train]\ndevice = "gpu"\n',
             "train.device: Input should be 'auto', 'cpu' or 'cuda', not 'gpu'",
@@ -79,8 +93,20 @@ def test_every_key_is_listed_once_for_all_rerankers_that_share_it() -> None:
     names = [key for key, _ in listed]
     assert listed["transformer.reranker", "model to train"] == "cascade or multihead or pointwise"
     assert names.count("transformer.limit") == 1 and names.count("transformer.exits") == 2
-    assert ("transformer.heads", "multihead") in listed and ("transformer.sampling", "cascade, multihead") in listed
-    assert {key.partition(".")[0] for key in names} == {"transformer", "model", "hashing", "peasi", "distil", "data", "train"}
+    assert ("transformer.heads", "multihead") in listed and (
+        "transformer.sampling",
+        "cascade, multihead",
+    ) in listed
+
+    assert {key.partition(".")[0] for key in names} == {
+        "transformer",
+        "model",
+        "hashing",
+        "peasi",
+        "distil",
+        "data",
+        "train",
+    }
     for training in trainings().values():
         assert {f"{training.section}.{key}" for key in training.settings.model_fields} <= set(names)
 
@@ -95,9 +121,11 @@ def test_every_key_that_names_a_file_is_marked(tmp_path: Path) -> None:
 def test_reading_a_training_file_imports_neither_torch_nor_a_model(tmp_path: Path) -> None:
     (tmp_path / "train.toml").write_text('[transformer]\nreranker = "multihead"\nheads = 2\n' + DATA)
     code = (
-        "import sys; from pathlib import Path; from answermill.pipelines.config.training_file import load_job, keys; "
+        "import sys; from pathlib import Path; from answermill.pipelines.config.training_file import "
+        "load_job, keys; "
         f"load_job(Path({str(tmp_path / 'train.toml')!r})); list(keys()); "
-        "print([name for name in sys.modules if name in ('torch', 'spacy') or name.startswith('answermill.ranking.training')])"
+        "print([name for name in sys.modules if name in ('torch', 'spacy') or "
+        "name.startswith('answermill.ranking.training')])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"

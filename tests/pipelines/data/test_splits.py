@@ -9,9 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answermill.pipelines.data.splits import SPLITS, connected, near_duplicates, owners, similar, split, words_of
+from answermill.pipelines.data.splits import (
+    SPLITS,
+    connected,
+    near_duplicates,
+    owners,
+    similar,
+    split,
+    words_of,
+)
 
-LINKS = st.dictionaries(st.text("abcdef", min_size=1, max_size=3), st.sets(st.integers(0, 30), max_size=3), max_size=30)
+LINKS = st.dictionaries(
+    st.text("abcdef", min_size=1, max_size=3), st.sets(st.integers(0, 30), max_size=3), max_size=30
+)
 
 
 def shuffled(links: dict[str, set[int]], seed: int) -> dict[str, list[int]]:
@@ -34,7 +44,9 @@ def test_no_key_stands_in_two_splits_whatever_the_order(links, seed: int) -> Non
     assert splits.keys() == links.keys()
     assert all(splits[one] == splits[other] for one in links for other in links if links[one] & links[other])
     assert split(shuffled(links, seed), (0.6, 0.2, 0.2), seed) == splits
-    assert all(owner == splits[q] for key, owner in owners(links, splits).items() for q in links if key in links[q])
+    assert all(
+        owner == splits[q] for key, owner in owners(links, splits).items() for q in links if key in links[q]
+    )
 
 
 def test_shares_are_met_as_well_as_the_groups_allow() -> None:
@@ -45,7 +57,9 @@ def test_shares_are_met_as_well_as_the_groups_allow() -> None:
     assert set(split(alone, (1, 0, 0)).values()) == {"train"}
     half = {f"q{n}": [min(n, 500)] for n in range(1000)}  # q500 and all after it hang together
     splits = split(half, (0.8, 0.1, 0.1))
-    assert [list(splits.values()).count(name) for name in SPLITS] == [800, 100, 100] and splits["q999"] == "train"
+    assert [list(splits.values()).count(name) for name in SPLITS] == [800, 100, 100] and splits[
+        "q999"
+    ] == "train"
 
 
 def test_a_key_belongs_to_test_before_dev_before_train() -> None:
@@ -102,6 +116,7 @@ def test_near_duplicates_hang_together_over_others() -> None:
     }
     groups = near_duplicates(asked)
     assert groups == {"a": "a", "b": "a", "c": "a", "d": "a", "e": "e", "f": "f", "g": "f"}
+
     assert jaccard(words_of(asked["a"]), words_of(asked["d"])) < 0.8  # over b
     assert near_duplicates(dict(reversed(asked.items()))) == groups
     assert near_duplicates(asked, 1.0) == {**groups, "b": "b", "d": "d"}

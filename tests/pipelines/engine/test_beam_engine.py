@@ -56,14 +56,18 @@ def test_the_direct_runner_is_beam_s_in_this_process(name, begun):
 
 
 def test_any_other_runner_is_beam_s_own():
-    portable = new_pipeline(["--runner=PortableRunner", "--job_endpoint=localhost:1", "--environment_type=LOOPBACK"])
+    portable = new_pipeline(
+        ["--runner=PortableRunner", "--job_endpoint=localhost:1", "--environment_type=LOOPBACK"]
+    )
     assert type(portable.runner).__name__ == "PortableRunner"
 
 
 def test_a_graph_of_a_million_units_is_no_larger_than_one_of_ten(tmp_path):
     def graph_bytes(units: int) -> int:
         root = new_pipeline(())
-        BeamEngine(root).each("Work", Units.first(units, but=reports_of(tmp_path)), NoteProcess("rerank", tmp_path))
+        BeamEngine(root).each(
+            "Work", Units.first(units, but=reports_of(tmp_path)), NoteProcess("rerank", tmp_path)
+        )
         return len(root.to_runner_api().SerializeToString())
 
     few, many = graph_bytes(10), graph_bytes(1_000_000)
@@ -73,13 +77,19 @@ def test_a_graph_of_a_million_units_is_no_larger_than_one_of_ten(tmp_path):
 def test_a_job_server_that_cannot_be_fetched_is_one_line_with_what_to_give(begun):
     jar = "http://127.0.0.1:9/flink-job-server.jar"  # nothing listens there
     flink = ["--runner=FlinkRunner", "--flink_master=localhost:1", f"--flink_job_server_jar={jar}"]
-    with pytest.raises(JobError, match=rf"job server {jar} cannot be fetched: .* --flink_job_server_jar") as e:
+    with pytest.raises(
+        JobError, match=rf"job server {jar} cannot be fetched: .* --flink_job_server_jar"
+    ) as e:
         do_by([*flink, f"--jar_cache_dir={begun}"], begun)
     assert e.value.code == UNAVAILABLE and "\n" not in str(e.value.args[0])
 
 
 def test_a_job_server_s_jar_that_is_missing_is_named(begun):
-    flink = ["--runner=FlinkRunner", "--flink_master=localhost:1", f"--flink_job_server_jar={begun}/absent.jar"]
+    flink = [
+        "--runner=FlinkRunner",
+        "--flink_master=localhost:1",
+        f"--flink_job_server_jar={begun}/absent.jar",
+    ]
     with pytest.raises(JobError, match=r"/absent\.jar: no such file; ") as e:
         do_by(flink, begun)
     assert e.value.code == UNAVAILABLE
@@ -106,8 +116,12 @@ def test_without_a_runner_a_pool_s_workers_are_the_only_others():
     assert e.value.code == USAGE
 
 
-@pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="needs /proc/net/tcp, which lists the sockets")
-@pytest.mark.parametrize(("options", "address"), [((), "127.0.0.1"), (("--listen_address=0.0.0.0",), "0.0.0.0")])
+@pytest.mark.skipif(
+    not Path("/proc/net/tcp").is_file(), reason="needs /proc/net/tcp, which lists the sockets"
+)
+@pytest.mark.parametrize(
+    ("options", "address"), [((), "127.0.0.1"), (("--listen_address=0.0.0.0",), "0.0.0.0")]
+)
 def test_what_waits_for_workers_listens_on_loopback_alone_unless_told_otherwise(options, address, begun):
     before = listening(os.getpid())  # a server of other tests
     with open_engine(["--direct_running_mode=multi_threading", *options], 1, 1, begun) as engine:
@@ -118,7 +132,8 @@ def test_what_waits_for_workers_listens_on_loopback_alone_unless_told_otherwise(
 
 
 def test_threads_never_send_by_the_clock_which_cuts_elements_in_two(monkeypatch, begun):
-    """Beam's `SdkHarness` is what sends; its default is a second. Torn elements have ended runs, and taken all memory."""
+    """Beam's `SdkHarness` is what sends; its default is a second. Torn elements have ended runs, and taken
+    all memory."""
     limits = []
 
     class Noted(sdk_worker.SdkHarness):

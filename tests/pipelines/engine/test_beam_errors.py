@@ -1,4 +1,5 @@
-"""What a user sees of an error that comes as text, or from a worker process: its message and exit code, and no traceback."""
+"""What a user sees of an error that comes as text, or from a worker process: its message and exit code, and
+no traceback."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from answermill.pipelines.revision import revision
 
 
 def as_beam_gives_it(error: Exception) -> str:
-    """The traceback of an error and of the one that Beam makes of it, which says where in the pipeline it was raised."""
+    """The traceback of an error and of the one that Beam makes of it, which says where in the pipeline it was
+    raised."""
     try:
         try:
             raise error
@@ -25,7 +27,10 @@ def as_beam_gives_it(error: Exception) -> str:
             raise type(e)(f"{e} [while running 'Work']", *e.args[1:]) from None
     except type(error) as again:
         lines = "".join(traceback.format_exception(error)), "".join(traceback.format_exception(again))
-        return "bundle_5 failed: " + "\nDuring handling of the above exception, another exception occurred:\n".join(lines)
+        return (
+            "bundle_5 failed: "
+            + "\nDuring handling of the above exception, another exception occurred:\n".join(lines)
+        )
 
 
 def test_a_job_error_keeps_its_message_of_several_lines_and_its_code():
@@ -46,23 +51,30 @@ def test_a_defect_of_the_program_stays_as_beam_gives_it():
     [
         ModuleNotFoundError("No module named 'answermill'"),
         ModuleNotFoundError("No module named 'answermill.pipelines.steps.search'"),
-        AttributeError("Can't get attribute 'Search' on <module 'answermill.pipelines.steps.shard_search' from 'x.py'>"),
+        AttributeError(
+            "Can't get attribute 'Search' on <module 'answermill.pipelines.steps.shard_search' from 'x.py'>"
+        ),
     ],
 )
 def test_a_worker_that_lacks_the_package_or_a_part_of_it_is_one_line_and_69(error):
     cause = error_in(as_beam_gives_it(error))
     assert isinstance(cause, JobError) and cause.code == UNAVAILABLE
     assert (
-        str(cause)
-        == f"a worker has no answermill, or another than revision {revision()} of the command: {type(error).__name__}: {error}"
+        str(cause) == f"a worker has no answermill, or another than revision {revision()} of the command: "
+        f"{type(error).__name__}: {error}"
     )
     assert error_in(as_beam_gives_it(ModuleNotFoundError("No module named 'another'"))) is None
 
 
 def test_an_engine_that_lost_its_worker_is_one_line_and_74():
     lost = "io.grpc.StatusRuntimeException: CANCELLED: client cancelled"
-    with pytest.raises(JobError, match=r"the engine ended the job as FAILED: io\.grpc") as e, restored_errors():
-        raise RuntimeError(f"Pipeline BeamApp-1 failed in state FAILED: {lost}\n\tat io.grpc.Status.asRuntimeException")
+    with (
+        pytest.raises(JobError, match=r"the engine ended the job as FAILED: io\.grpc") as e,
+        restored_errors(),
+    ):
+        raise RuntimeError(
+            f"Pipeline BeamApp-1 failed in state FAILED: {lost}\n\tat io.grpc.Status.asRuntimeException"
+        )
     assert e.value.code == IO
     assert "\n" not in str(e.value)
 

@@ -8,7 +8,8 @@ from answermill.pipelines.engine.beam_options import check_options
 from answermill.pipelines.errors import USAGE, JobError
 
 TRIED = ("2.77",)
-"""Releases of Beam with which the options that it knows were read; add one when the other tests here pass with it."""
+"""Releases of Beam with which the options that it knows were read; add one when the other tests here pass
+with it."""
 JOB_SERVERS = (
     "--faster_copy",
     "--object_reuse",
@@ -21,7 +22,9 @@ JOB_SERVERS = (
 
 @pytest.mark.parametrize("runner", [(), ("--runner=DirectRunner",), ("--runner=FnApiRunner",)])
 def test_a_runner_in_this_process_has_no_option_that_beam_does_not_know(runner):
-    with pytest.raises(JobError, match="Beam has no option --object_reuse; arguments after -- are passed to Beam") as e:
+    with pytest.raises(
+        JobError, match="Beam has no option --object_reuse; arguments after -- are passed to Beam"
+    ) as e:
         check_options([*runner, "--object_reuse"])
     assert e.value.code == USAGE
 
@@ -35,12 +38,21 @@ def test_a_slip_in_an_option_is_refused_for_every_runner():
     with pytest.raises(JobError, match=r"Beam has no option --flink_mastr=x; is --flink_master meant\?") as e:
         check_options(["--runner=FlinkRunner", "--flink_mastr=x"])
     assert e.value.code == USAGE
-    check_options(["--runner=FlinkRunner", "--max_cache_memory_usage_mb_class=x"])  # Flink's, and near to one of Beam's
+    # Flink's, and near to one of Beam's.
+    check_options(["--runner=FlinkRunner", "--max_cache_memory_usage_mb_class=x"])
 
 
 def test_options_of_all_runners_are_known_and_each_only_by_its_whole_name():
-    check_options(["--runner=FlinkRunner", "--flink_master=localhost:8081", "--environment_type=LOOPBACK", "--parallelism=2"])
+    check_options(
+        [
+            "--runner=FlinkRunner",
+            "--flink_master=localhost:8081",
+            "--environment_type=LOOPBACK",
+            "--parallelism=2",
+        ]
+    )
     check_options(["--runner=DataflowRunner", "--project=x", "--region=y", "--temp_location=gs://z"])
+
     check_options([])
     with pytest.raises(JobError):
         check_options(["--flink_mast=localhost:8081"])

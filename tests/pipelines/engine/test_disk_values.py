@@ -17,12 +17,19 @@ from answermill.pipelines.steps.ingest.repeated.boilerplate import OfFile, Parag
 from answermill.pipelines.steps.ingest.repeated.verdicts import Duplicates
 
 ATOMS = st.one_of(
-    st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), st.floats(allow_nan=False), st.text(), st.binary()
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**64 - 1),
+    st.floats(allow_nan=False),
+    st.text(),
+    st.binary(),
 )
 VALUES = st.recursive(
     ATOMS,
     lambda inner: st.one_of(
-        st.lists(inner), st.lists(inner).map(tuple), st.dictionaries(st.one_of(st.text(), st.integers(0, 9)), inner)
+        st.lists(inner),
+        st.lists(inner).map(tuple),
+        st.dictionaries(st.one_of(st.text(), st.integers(0, 9)), inner),
     ),
 )
 
@@ -43,19 +50,26 @@ def test_an_array_keeps_its_type_and_shape(numbers: Any) -> None:
 def test_named_tuples_keep_their_class_inside_each_other() -> None:
     keys = np.arange(3, dtype=np.uint64)
     back = unpacked(packed(OfFile(4, "ab", Paragraphs(keys, keys, keys.astype(np.int64)))))
-    assert type(back) is OfFile and type(back.paragraphs) is Paragraphs and back.paragraphs.keys.tolist() == [0, 1, 2]
+    assert (
+        type(back) is OfFile
+        and type(back.paragraphs) is Paragraphs
+        and back.paragraphs.keys.tolist() == [0, 1, 2]
+    )
     kept = unpacked(packed(Duplicates("ab", "duplicate", keys.astype(np.int64), ("d1", "d2", "d3"))))
     assert type(kept) is Duplicates and kept.kept == ("d1", "d2", "d3")
 
 
 @pytest.mark.parametrize("value", [Path("a"), {1, 2}, np.int64(1), np.array([{}]), object()])
 def test_another_class_is_not_written(value: Any) -> None:
-    with pytest.raises(TypeError, match=f"{type(value).__name__} is no class of which an emitted value may be made"):
+    with pytest.raises(
+        TypeError, match=f"{type(value).__name__} is no class of which an emitted value may be made"
+    ):
         packed([value])
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [("os", "system"), ("subprocess", "Popen"), ("builtins", "tuple"), ("nowhere", "Gone")]
+    ("module", "name"),
+    [("os", "system"), ("subprocess", "Popen"), ("builtins", "tuple"), ("nowhere", "Gone")],
 )
 def test_a_file_that_names_a_function_runs_nothing(module: str, name: str) -> None:
     content = {None: [disk_values._NAMED_TUPLE, module, name, "true"]}
@@ -82,4 +96,7 @@ def test_values_of_several_files_are_read_as_often_as_they_are_iterated(tmp_path
             places[key].extend((number, start, length))
         writer.close()
     values = KeyValues(tmp_path, places["a"])
-    assert list(values) == list(values) == [0, [0], 1, [1]] and list(KeyValues(tmp_path, places["b"])) == ["text", "text"]
+    assert list(values) == list(values) == [0, [0], 1, [1]] and list(KeyValues(tmp_path, places["b"])) == [
+        "text",
+        "text",
+    ]

@@ -45,14 +45,17 @@ def do(work: UnitWork, folder: Path, options: Sequence[str] = (), processes: int
 
 
 def listening(process: int) -> set[str]:
-    """The addresses, in hexadecimal, on which a process listens; an IPv4 one may be the end of an IPv6 one."""
+    """The addresses, in hexadecimal, on which a process listens; an IPv4 one may be the end of an IPv6
+    one."""
     inodes = set()
     for descriptor in Path(f"/proc/{process}/fd").iterdir():
         with suppress(FileNotFoundError):
             inodes.add(str(descriptor.readlink()))
     tables = [Path(f"/proc/{process}/net/{table}").read_text() for table in ("tcp", "tcp6")]
     lines = [line.split() for table in tables for line in table.splitlines()]
-    return {fields[1][-13:] for fields in lines if fields[3] == LISTENING and f"socket:[{fields[9]}]" in inodes}
+    return {
+        fields[1][-13:] for fields in lines if fields[3] == LISTENING and f"socket:[{fields[9]}]" in inodes
+    }
 
 
 class Note(UnitWork):
@@ -89,7 +92,9 @@ def test_several_processes_are_others_which_are_gone_afterwards(begun: Path) -> 
     assert not any(Path(f"/proc/{process}").exists() for process in processes)
 
 
-@pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="needs /proc/net/tcp, which lists the sockets")
+@pytest.mark.skipif(
+    not Path("/proc/net/tcp").is_file(), reason="needs /proc/net/tcp, which lists the sockets"
+)
 def test_with_two_workers_nothing_listens(begun: Path) -> None:
     before = listening(os.getpid())  # a server of other tests
     with socket.create_server(("127.0.0.1", 0)):
@@ -131,7 +136,9 @@ class Dies(UnitWork):
 
 
 def test_a_worker_that_dies_ends_the_job_with_a_sentence_that_names_its_unit(begun: Path) -> None:
-    with pytest.raises(JobError, match=r"^rerank, unit 1: a worker process ended with -9, perhaps for lack of memory") as e:
+    with pytest.raises(
+        JobError, match=r"^rerank, unit 1: a worker process ended with -9, perhaps for lack of memory"
+    ) as e:
         do(Dies("rerank", begun), begun, units=2)
     assert e.value.code == UNEXPECTED
     assert reports_of(begun).numbers() == {0}
@@ -151,6 +158,7 @@ do(Sleeps("rerank", folder), folder, units=2)
     while len(list(tmp_path.glob("asleep-*"))) < 2:
         assert command.poll() is None
         time.sleep(0.05)
+
     workers = [int(path.name.partition("-")[2]) for path in tmp_path.glob("asleep-*")]
     command.send_signal(signal.SIGTERM if end == "closed" else signal.SIGKILL)
     command.wait(60)
@@ -209,7 +217,9 @@ class Loses(UnitWork):
 
 
 @pytest.mark.parametrize(("options", "processes"), ENGINES)
-def test_an_error_that_a_user_can_mend_keeps_words_and_code(begun: Path, options: Sequence[str], processes: int) -> None:
+def test_an_error_that_a_user_can_mend_keeps_words_and_code(
+    begun: Path, options: Sequence[str], processes: int
+) -> None:
     with pytest.raises(JobError, match=r"^rerank, unit [01]: the part\nof unit [01] was changed") as e:
         do(Loses("rerank", begun), begun, options, processes, units=2)
     assert e.value.code == BAD_DATA and e.value.__cause__ is None
@@ -247,7 +257,9 @@ def doubles(key: int, members: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(("options", "processes"), ENGINES)
-def test_values_of_a_key_meet_whatever_carries_them(begun: Path, options: Sequence[str], processes: int) -> None:
+def test_values_of_a_key_meet_whatever_carries_them(
+    begun: Path, options: Sequence[str], processes: int
+) -> None:
     with open_engine(options, processes, 12, begun) as engine:
         numbers = engine.each("Divisors", Units.first(12), Divisors("ingest", begun))
         more = engine.group("Doubles", [numbers], doubles)
@@ -255,7 +267,9 @@ def test_values_of_a_key_meet_whatever_carries_them(begun: Path, options: Sequen
     reports = Reports(begun, Sizes).read()
     seen = {unit: (report.counts.values, report.counts.sum) for unit, report in reports.items()}
     whole = {key: [n for n in range(12) if n % key == 0] for key in range(1, 5)}
-    assert seen == {0: (0, 0), 5: (0, 0)} | {key: (2 * len(each), 3 * sum(each)) for key, each in whole.items()}
+    assert seen == {0: (0, 0), 5: (0, 0)} | {
+        key: (2 * len(each), 3 * sum(each)) for key, each in whole.items()
+    }
     assert all(report.counts.again == report.counts.sum for report in reports.values())
     assert not (begun / "values").exists()
 
@@ -321,5 +335,6 @@ try:
 finally:
     print("apache_beam" in sys.modules, "grpc" in sys.modules)
 """
+
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False False" and "documents" in done.stdout

@@ -36,7 +36,8 @@ def begun(tmp_path: Path) -> Path:
 
 
 class Overlaps(UnitWork):
-    """Notes which thread is at work; emits the numbers of changes of thread that it saw in the middle of a unit."""
+    """Notes which thread is at work; emits the numbers of changes of thread that it saw in the middle of a
+    unit."""
 
     threads: ClassVar[list[int]] = []
 
@@ -148,7 +149,9 @@ class FailsFrom(UnitWork):
         raise RuntimeError("odd") from cause
 
 
-@pytest.mark.parametrize("error", [ShardDamaged("00000-of-00002: damaged"), ModelMissing("none"), ScoreNotFinite("score nan")])
+@pytest.mark.parametrize(
+    "error", [ShardDamaged("00000-of-00002: damaged"), ModelMissing("none"), ScoreNotFinite("score nan")]
+)
 @pytest.mark.parametrize("kind", [Fails, FailsFrom])
 def test_errors_with_an_exit_code_of_their_own_keep_it_also_as_causes(
     begun: Path, kind: type[UnitWork], error: RuntimeError
@@ -236,21 +239,30 @@ class FullDisk(UnitWork):
 
 
 @pytest.mark.parametrize("file", ["run/scored/.part-00003.0123456789abcdef0123456789abcdef.tmp", None])
-def test_an_error_of_the_disk_says_step_unit_and_the_user_s_file_or_folder(begun: Path, file: str | None) -> None:
+def test_an_error_of_the_disk_says_step_unit_and_the_user_s_file_or_folder(
+    begun: Path, file: str | None
+) -> None:
     with pytest.raises(JobError) as e:
         FullDisk("rerank", begun).process((3, file))
     place = "run/scored/part-00003" if file else str(begun.parent.parent)
-    assert str(e.value).startswith(f"rerank, unit 3: {place}: No space left on device; free some space") and e.value.code == IO
+    assert (
+        str(e.value).startswith(f"rerank, unit 3: {place}: No space left on device; free some space")
+        and e.value.code == IO
+    )
 
 
 def test_a_worker_that_does_not_see_the_run_says_which_machine_and_folder(tmp_path: Path) -> None:
-    with pytest.raises(JobError, match=f"^rerank, unit 7: .* sees no {tmp_path}/fingerprint: do all workers see") as e:
+    with pytest.raises(
+        JobError, match=f"^rerank, unit 7: .* sees no {tmp_path}/fingerprint: do all workers see"
+    ) as e:
         Emit("rerank", tmp_path).process((7,))
     assert e.value.code == IO
     assert platform.node() in str(e.value)
 
 
 def test_a_worker_that_cannot_load_since_it_does_not_see_the_run_says_that(tmp_path: Path) -> None:
-    with pytest.raises(JobError, match=f"^rerank: .* sees no {tmp_path}/fingerprint: do all workers see") as e:
+    with pytest.raises(
+        JobError, match=f"^rerank: .* sees no {tmp_path}/fingerprint: do all workers see"
+    ) as e:
         FailsToLoad("rerank", tmp_path).setup()
     assert e.value.code == IO

@@ -1,4 +1,5 @@
-"""Workers of a pool that was started elsewhere: in another working directory, or where another folder has the run's name."""
+"""Workers of a pool that was started elsewhere: in another working directory, or where another folder has the
+run's name."""
 
 from __future__ import annotations
 
@@ -46,7 +47,10 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
             for n in range(file, 20, 2)
         ]
         (folder / f"pages-{file}.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
-    questions = [{"question_id": f"q{n}", "text": f"Which {subject} is it?"} for n, subject in enumerate(SUBJECTS)]
+
+    questions = [
+        {"question_id": f"q{n}", "text": f"Which {subject} is it?"} for n, subject in enumerate(SUBJECTS)
+    ]
     (folder / "questions.jsonl").write_text("".join(json.dumps(question) + "\n" for question in questions))
     job = Job.model_validate(
         {
@@ -56,7 +60,9 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
             "rerank": {"stages": [{"reranker": "overlap"}]},
         }
     )
-    job._folder = folder  # as if it had been read from a file there: the names of its pages are relative to it
+
+    # As if it had been read from a file there: the names of its pages are relative to it.
+    job._folder = folder
     return job
 
 
@@ -69,14 +75,18 @@ def in_process(job: Job, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def pool(folder: Path, before: str = "", island: bool = False) -> Iterator[Sequence[str]]:
-    """The options for a pool of workers whose working directory is `folder`; `before`: what a shell does there first.
+    """The options for a pool of workers whose working directory is `folder`; `before`: what a shell does
+    there first.
 
     An island has file systems of its own: what `before` mounts is seen by its workers alone.
     """
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = f"{before}exec {sys.executable} -m apache_beam.runners.worker.worker_pool_main --service_port={port}"
+
+    command = (
+        f"{before}exec {sys.executable} -m apache_beam.runners.worker.worker_pool_main --service_port={port}"
+    )
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # the pool starts `python`
@@ -110,15 +120,18 @@ def test_workers_in_another_working_directory_write_into_a_run_that_is_named_rel
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
+
     with pool(tmp_path / "elsewhere") as options:
         list(run_steps(by_two(job), Path("run"), ["ingest"], options))
         for folder in ("shards", "questions", "retrieved"):
             shutil.copytree(in_process / folder, tmp_path / "run" / folder)
         list(run_steps(by_two(job), Path("run"), ["rerank"], options))
+
     for folder in ("documents", "passages", "scored"):
         written, wanted = read_manifest(tmp_path / "run" / folder), read_manifest(in_process / folder)
         assert written is not None and wanted is not None
         assert written.parts == wanted.parts
+
     assert (tmp_path / "run/answers.jsonl").read_bytes() == (in_process / "answers.jsonl").read_bytes()
     assert not any((tmp_path / "elsewhere").iterdir())
 
@@ -146,11 +159,17 @@ def test_workers_that_see_another_folder_end_the_step_before_anything_is_committ
     with pool(tmp_path, mount, island=True) as options, pytest.raises(JobError) as e:
         list(run_steps(by_two(job), run, ["rerank"], options))
     assert e.value.code == IO
+
     assert str(run) in str(e.value)
-    assert str(e.value).startswith("rerank: ") if sees == "nothing" else "units 0, 1 of rerank did not report" in str(e.value)
+    assert (
+        str(e.value).startswith("rerank: ")
+        if sees == "nothing"
+        else "units 0, 1 of rerank did not report" in str(e.value)
+    )
     assert not (run / "scored" / "_manifest.json").exists()
     assert not (run / "answers.jsonl").exists()
     list(run_steps(job, run, ["rerank"], ()))  # the same command where workers see the folder
+
     assert (run / "answers.jsonl").read_bytes() == (in_process / "answers.jsonl").read_bytes()
 
 
@@ -158,18 +177,33 @@ def test_workers_that_see_another_folder_end_the_step_before_anything_is_committ
 def job_service(folder: Path) -> Iterator[Sequence[str]]:
     """The options for Beam's own job service, which sends the work back to this process."""
     port = folder / "port"
-    command = [sys.executable, "-m", "apache_beam.runners.portability.local_job_service_main", "--port_file", str(port)]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as started:
+    command = [
+        sys.executable,
+        "-m",
+        "apache_beam.runners.portability.local_job_service_main",
+        "--port_file",
+        str(port),
+    ]
+
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as started:
         try:
             while not port.exists():
                 assert started.poll() is None, "Beam's job service has ended"
                 time.sleep(0.05)
-            yield "--runner=PortableRunner", f"--job_endpoint=localhost:{port.read_text()}", "--environment_type=LOOPBACK"
+            yield (
+                "--runner=PortableRunner",
+                f"--job_endpoint=localhost:{port.read_text()}",
+                "--environment_type=LOOPBACK",
+            )
         finally:
             started.terminate()
 
 
-@pytest.mark.parametrize("engine", ["this process", "two processes", "Beam in this process", "a pool", "a job service"])
+@pytest.mark.parametrize(
+    "engine", ["this process", "two processes", "Beam in this process", "a pool", "a job service"]
+)
 def test_an_error_of_a_unit_is_one_line_with_its_exit_code_whatever_runs_it(
     job: Job,
     in_process: Path,
@@ -182,6 +216,7 @@ def test_an_error_of_a_unit_is_one_line_with_its_exit_code_whatever_runs_it(
     part = sorted((tmp_path / "run" / "retrieved").glob("part-00001-*"))[0]
     part.write_bytes(part.read_bytes()[:-100] + bytes(100))
     options: Sequence[str] = ("--runner=DirectRunner",) if engine == "Beam in this process" else ()
+
     with ExitStack() as stack:
         if engine == "a pool":
             options = stack.enter_context(pool(tmp_path))
@@ -189,7 +224,12 @@ def test_an_error_of_a_unit_is_one_line_with_its_exit_code_whatever_runs_it(
             options = stack.enter_context(job_service(tmp_path))
         configure_logging()
         with pytest.raises(JobError) as e:
-            list(run_steps(by_two(job) if engine == "two processes" else job, tmp_path / "run", ["rerank"], options))
+            list(
+                run_steps(
+                    by_two(job) if engine == "two processes" else job, tmp_path / "run", ["rerank"], options
+                )
+            )
+
     assert e.value.code == BAD_DATA
     assert str(e.value).startswith("rerank, unit 1: ")
     assert part.name in str(e.value) and "while running" not in str(e.value)
@@ -209,26 +249,40 @@ def test_beam_s_counters_are_the_counts_of_the_manifests(
 
     monkeypatch.setattr(beam_engine, "new_pipeline", noted)
     options: Sequence[str] = ("--runner=DirectRunner",)
+
     with ExitStack() as stack:
         if engine == "a job service":
             options = stack.enter_context(job_service(tmp_path))
         list(run_steps(job, tmp_path / "run", STEPS, options))
         metrics = [root.result.metrics().query() for root in roots]
+
     counters: Counter[tuple[str, str]] = Counter()
     for each in (each for query in metrics for each in query["counters"]):
-        counters[each.key.metric.namespace, each.key.metric.name] += each.result or 0  # of the job service, 0 is None
+        # Of the job service, 0 is None.
+        counters[each.key.metric.namespace, each.key.metric.name] += each.result or 0
+
     run = Run.open(tmp_path / "run")
     for spec in (INGEST, INDEX, RETRIEVE, RERANK):
         step, counts = spec.name, dict(run.counts(spec).flat())
-        step_counters = {name: n for (namespace, name), n in counters.items() if namespace == f"answermill.{step}"}
+        step_counters = {
+            name: n for (namespace, name), n in counters.items() if namespace == f"answermill.{step}"
+        }
         by_command = ("questions_given", "rejected.") if step == "retrieve" else ()
         expected = {name: n for name, n in counts.items() if not name.startswith(by_command)}
         assert +Counter(step_counters) == +Counter(expected)
         assert len(step_counters) >= 2
+
     units: Counter[tuple[str, str]] = Counter()
-    for each in (each for query in metrics for each in query["distributions"] if each.key.metric.name == "unit_milliseconds"):
+    for each in (
+        each
+        for query in metrics
+        for each in query["distributions"]
+        if each.key.metric.name == "unit_milliseconds"
+    ):
         units[each.key.step.partition("/")[0], each.key.metric.namespace] += each.result.count
-    assert units["Parse pages", "answermill.ingest"] == units["Cut passages", "answermill.ingest"] == 3  # input files
+
+    # Input files.
+    assert units["Parse pages", "answermill.ingest"] == units["Cut passages", "answermill.ingest"] == 3
     assert units["Work", "answermill.index"] == 2  # shards
     for label, work in (("Count words", "words"), ("Search", "hits"), ("Fetch", "passages")):
         assert units[label, f"answermill.retrieve/{work}"] == 2  # shards

@@ -33,8 +33,12 @@ def test_a_driver_without_torch_is_a_line_with_what_to_type(monkeypatch: pytest.
     assert without.remedy == "pip install 'torch>=2.10,<3'"
 
 
-def test_a_build_for_processors_is_replaced_by_a_command_that_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_for_processors_is_replaced_by_a_command_that_can_be_typed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     build = gpu(monkeypatch, "2.10.0+cpu")
     assert build.state == "missing" and "torch 2.10.0+cpu is the CPU build" in build.detail
-    assert build.remedy == "pip install --force-reinstall --index-url https://pypi.org/simple 'torch>=2.10,<3'"
+    assert (
+        build.remedy == "pip install --force-reinstall --index-url https://pypi.org/simple 'torch>=2.10,<3'"
+    )
     assert gpu(monkeypatch, "2.10.0").state == "ok"

@@ -1,4 +1,5 @@
-"""A unit that fails by an error nobody expected: tried again, then among the rejects or named, whatever runs it."""
+"""A unit that fails by an error nobody expected: tried again, then among the rejects or named, whatever runs
+it."""
 
 from __future__ import annotations
 
@@ -94,21 +95,31 @@ def test_a_unit_that_fails_unexpectedly_is_tried_again_in_its_worker(begun: Path
     assert Failures(begun).read() == {}
 
 
-def test_a_unit_is_tried_as_often_as_the_limit_says_then_it_is_a_failure_with_its_traceback(begun: Path) -> None:
+def test_a_unit_is_tried_as_often_as_the_limit_says_then_it_is_a_failure_with_its_traceback(
+    begun: Path,
+) -> None:
     function = Tried("rerank", begun)
     assert function.process((7, [KeyError(f"colour\n{n}") for n in range(5)])) == []
     assert function.tries == 3
-    assert {unit: failure.reason for unit, failure in Failures(begun).read().items()} == {7: r"KeyError: 'colour\n2'"}
+    assert {unit: failure.reason for unit, failure in Failures(begun).read().items()} == {
+        7: r"KeyError: 'colour\n2'"
+    }
     assert "in work\n" in (begun / "failed/unit-00007.txt").read_text()
 
 
 @pytest.mark.parametrize(
     "error",
-    [JobError("damaged", BAD_DATA), OSError(28, "No space left on device"), RuntimeError("Java: Read-only file system")],
+    [
+        JobError("damaged", BAD_DATA),
+        OSError(28, "No space left on device"),
+        RuntimeError("Java: Read-only file system"),
+    ],
 )
 def test_what_a_user_can_mend_is_not_tried_again(begun: Path, error: Exception) -> None:
     function = Tried("rerank", begun)
-    with pytest.raises((JobError, RuntimeError), match=str(error.args[-1] if isinstance(error, OSError) else error.args[0])):
+    with pytest.raises(
+        (JobError, RuntimeError), match=str(error.args[-1] if isinstance(error, OSError) else error.args[0])
+    ):
         function.process((7, [error]))
     assert function.tries == 1 and Failures(begun).read() == {}
 
@@ -127,7 +138,9 @@ def test_what_later_stages_wait_for_ends_the_pipeline_unless_it_may_be_missing(b
 @pytest.fixture(scope="module")
 def reranked(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, Path]:
     """The small job in blocks of ten questions, and a run of it up to answers."""
-    job = load(small_run.parent / "job.toml", ["retrieve.block=10", "rerank.stages=[{reranker='overlap', keep=5}]"])
+    job = load(
+        small_run.parent / "job.toml", ["retrieve.block=10", "rerank.stages=[{reranker='overlap', keep=5}]"]
+    )
     run = tmp_path_factory.mktemp("reranked")
     for folder in ("documents", "passages", "rejects", "shards"):
         shutil.copytree(small_run / folder, run / folder)
@@ -136,7 +149,9 @@ def reranked(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 
 @pytest.fixture
-def retrieved(reranked: tuple[Job, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Job, Path]:
+def retrieved(
+    reranked: tuple[Job, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Job, Path]:
     """The job, and a copy of the run before rerank, whose units can be asked to fail."""
     monkeypatch.setattr(rerank, "RunStages", FailingStages)
     run = tmp_path / "run"
@@ -144,7 +159,9 @@ def retrieved(reranked: tuple[Job, Path], tmp_path: Path, monkeypatch: pytest.Mo
     return reranked[0], run
 
 
-def test_a_unit_that_succeeds_at_last_leaves_no_trace(reranked: tuple[Job, Path], retrieved: tuple[Job, Path]) -> None:
+def test_a_unit_that_succeeds_at_last_leaves_no_trace(
+    reranked: tuple[Job, Path], retrieved: tuple[Job, Path]
+) -> None:
     job, run = retrieved
     fail(run, 1, times=1)
     assert "failed" not in run_step(with_limits(job), run, "rerank")
@@ -158,20 +175,26 @@ def test_too_many_failed_units_are_named_when_the_others_are_done_and_tried_agai
 ) -> None:
     job, run = retrieved
     causes = [fail(run, unit) for unit in (0, 2)]
+
     with (
         engine(name, with_limits(job, max_failed_units=1)) as (limited, options),
         pytest.raises(
-            JobError, match=r"^units 0, 2 of rerank failed, 1 of 3 are done: unit 0: KeyError: 'colour of unit 0'; "
+            JobError,
+            match=r"^units 0, 2 of rerank failed, 1 of 3 are done: unit 0: KeyError: 'colour of unit 0'; ",
         ) as e,
     ):
         run_step(limited, run, "rerank", options)
+
     assert e.value.code == IO
     assert "; unit 2: KeyError: 'colour of unit 2'. The tracebacks" in str(e.value)
     assert "workers.max_failed_units = 2 lets it end without them" in str(e.value)
-    assert {state for step, _, _, state in status(run) if step == "rerank"} == {"begun, 1 units done, 2 units failed"}
+    assert {state for step, _, _, state in status(run) if step == "rerank"} == {
+        "begun, 1 units done, 2 units failed"
+    }
     (work,) = (run / "_work").iterdir()
     done = (work / "unit-00001.json").stat().st_mtime_ns
     causes[0].unlink()
+
     with pytest.raises(JobError, match=r"^unit 2 of rerank failed, 2 of 3 are done"):
         run_step(job, run, "rerank")
     assert (work / "unit-00001.json").stat().st_mtime_ns == done
@@ -188,11 +211,15 @@ def test_a_failed_block_is_rejects_and_the_rest_as_ever(
     fail(run, 1)
     roots: list[beam.Pipeline] = []
     new_pipeline = beam_engine.new_pipeline
-    monkeypatch.setattr(beam_engine, "new_pipeline", lambda *arguments: roots.append(new_pipeline(*arguments)) or roots[-1])
+    monkeypatch.setattr(
+        beam_engine, "new_pipeline", lambda *arguments: roots.append(new_pipeline(*arguments)) or roots[-1]
+    )
+
     with engine(name, with_limits(job, max_failed_units=1)) as (job, options):
         line = run_step(job, run, "rerank", options)
         metrics = roots[0].result.metrics().query()["counters"] if roots else ()
         counters = {each.key.metric.name: each.result or 0 for each in metrics}
+
     rejects = list(SCORED_REJECTS.open(run).read())
     assert {(reject.reason, reject.detail.partition(": ")[2]) for reject in rejects} == {
         ("unit_failed", "KeyError: 'colour of unit 1'")
@@ -201,20 +228,30 @@ def test_a_failed_block_is_rejects_and_the_rest_as_ever(
     for reject in rejects:
         mine = [hit for hit in hits if hit.question_id == reject.source_record]
         assert reject.detail.startswith(f"{len(mine)} passages: ")
+
     counts = RERANK.counts_of(manifest_of(run / "scored"))
     assert counts.rejects == len(rejects) == 10 and f"+ {len(rejects)} rejects (unit_failed)" in line
     assert counts.passages + counts.rejected_passages == len(hits)
+
     if roots:
-        of_units = {name: n for name, n in counts.flat() if "reject" not in name and name not in counts.peaks()}
+        of_units = {
+            name: n for name, n in counts.flat() if "reject" not in name and name not in counts.peaks()
+        }
         assert +Counter(counters) == Counter(of_units)
         assert counters["failed_units"] == 1
+
     assert counts.failed_units == 1
     written, whole = manifest_of(run / "scored").parts, manifest_of(reranked[1] / "scored").parts
     assert (written[0], written[2]) == (whole[0], whole[2]) and written[1].rows == 0
     answers = [json.loads(answer) for answer in (run / "answers.jsonl").read_text().splitlines()]
     assert len(answers) == 30
-    assert {a["question_id"] for a in answers if a["answer"] is None} >= {reject.source_record for reject in rejects}
-    assert {state for step, _, _, state in status(run) if step == "rerank"} >= {"complete, 3 parts, 1 unit failed"}
+    assert {a["question_id"] for a in answers if a["answer"] is None} >= {
+        reject.source_record for reject in rejects
+    }
+    assert {state for step, _, _, state in status(run) if step == "rerank"} >= {
+        "complete, 3 parts, 1 unit failed"
+    }
+
     assert Commit(rerank.step_of(job, run)).is_complete()
     shutil.rmtree(run / "scored_rejects")
     assert not Commit(rerank.step_of(job, run)).is_complete()
@@ -256,7 +293,10 @@ def crawl(tmp_path: Path) -> Job:
 
 
 def parts(run: Path) -> dict[str, list[str]]:
-    return {name: [part.sha256 for part in manifest_of(run / name).parts] for name in ("documents", "passages", "rejects")}
+    return {
+        name: [part.sha256 for part in manifest_of(run / name).parts]
+        for name in ("documents", "passages", "rejects")
+    }
 
 
 def reasons(run: Path) -> Counter[str]:
@@ -318,7 +358,9 @@ def test_the_pages_of_a_file_that_cannot_be_cut_are_rejects_each(
     monkeypatch.setattr(ingest, "CutPassages", FailingCut)
     run = tmp_path / "run"
     fail(run, 2, stage="cut")
-    assert "30 pages = 15 documents + 15 rejects" in run_step(with_limits(crawl, max_failed_units=1), run, "ingest")
+    assert "30 pages = 15 documents + 15 rejects" in run_step(
+        with_limits(crawl, max_failed_units=1), run, "ingest"
+    )
     assert reasons(run) == {"duplicate": 5, "unit_failed": 10}
     assert len(list(DOCUMENTS.open(run).read())) == 15
 

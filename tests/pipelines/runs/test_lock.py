@@ -28,7 +28,9 @@ with claimed(pathlib.Path(sys.argv[1])):
 
 def test_a_folder_that_a_process_writes_into_is_refused_until_that_process_is_gone(tmp_path: Path) -> None:
     run = tmp_path / "deep" / "run"
-    with subprocess.Popen([sys.executable, "-c", HOLD, str(run)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(run)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
         assert other.stdout is not None and other.stdout.readline() == b"held\n"
         with pytest.raises(JobError, match=r"deep/run: another process is writing here") as e:
             list(run_steps(JOB, run, [], ()))

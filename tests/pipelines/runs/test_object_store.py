@@ -1,4 +1,5 @@
-"""A run in an object store is that on a disk, by any workers, and after any refusal of the store; or nothing is committed."""
+"""A run in an object store is that on a disk, by any workers, and after any refusal of the store; or nothing
+is committed."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ def stored_job(job: Job, folder: Remote, tmp_path: Path) -> Job:
 
 
 def files(run: Path) -> dict[str, str]:
-    """The committed files that are the same on every run, with their SHA-256: all but Lucene's, whose ids are drawn."""
+    """The committed files that are the same on every run, with their SHA-256: all but Lucene's, whose ids are
+    drawn."""
     names = {path: path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()}
     drawn = re.compile(r"shards/|_manifest.json|inputs.json")
     return {name: sha256(path) for path, name in names.items() if not drawn.search(name)}
@@ -99,6 +101,7 @@ def test_a_run_in_a_store_has_the_bytes_of_one_on_a_disk(
     assert again <= {path for path in puts if path.endswith(("limits.json", ".running.json"))}
     assert not s3.count("POST", "uploads"), "each file is put by one request"
     assert len(s3.requests) < 1_000
+
     rows = {name: (rows, state) for _, name, rows, state in status(run)}
     assert rows == {name: (rows, state) for _, name, rows, state in status(in_process)}
     s3.requests.clear()
@@ -111,10 +114,13 @@ def test_what_is_measured_of_scores_in_a_store_is_that_of_scores_on_a_disk(
 ) -> None:
     scored = SCORED.open(in_process)
     pairs = dict.fromkeys((row.question_id, row.candidate_id) for row in scored.read())
-    (tmp_path / "qrels").write_text("".join(f"{q} 0 {c} {n % 2}\n" for n, (q, c) in enumerate(pairs)), encoding="utf-8")
+    (tmp_path / "qrels").write_text(
+        "".join(f"{q} 0 {c} {n % 2}\n" for n, (q, c) in enumerate(pairs)), encoding="utf-8"
+    )
     for file in (*(in_process / "scored").iterdir(), tmp_path / "qrels"):
         shutil.copy(file, tmp_path / "copy")
         put(tmp_path / "copy", folder / file.parent.name / file.name)
+
     weights = tmp_path / "weights.json"
     tables = []
     for run, its in ((in_process, tmp_path), (folder, folder / tmp_path.name)):
@@ -127,8 +133,10 @@ def test_what_is_measured_of_scores_in_a_store_is_that_of_scores_on_a_disk(
             with pytest.raises(SystemExit) as e:
                 main(words)
             assert e.value.code == 0, capsys.readouterr().err
-            tables.append(capsys.readouterr().out.replace(scores, "scored").partition("\n")[2])  # after the labels' name
+            # After the labels' name.
+            tables.append(capsys.readouterr().out.replace(scores, "scored").partition("\n")[2])
         tables.append(weights.read_text())
+
     assert tables[:4] == tables[4:] and all("MAP" in table for table in tables[:2])
 
 
@@ -161,8 +169,8 @@ def test_workers_that_share_no_disk_with_the_command_write_the_same_bytes(
 def test_after_the_store_has_died_the_same_command_goes_on(
     stored_job: Job, in_process: Path, folder: Remote, s3: ObjectStore, puts: int, answer: int
 ) -> None:
-    """As a kill at this moment would leave it: whole files, and no manifest that names others. The answer 0 is none:
-    the store closes the connection, and libraries ask again."""
+    """As a kill at this moment would leave it: whole files, and no manifest that names others. The answer 0
+    is none: the store closes the connection, and libraries ask again."""
     run, seen = folder / "run", Counter[str]()
 
     def dies(method: str, path: str) -> int | None:
@@ -175,6 +183,7 @@ def test_after_the_store_has_died_the_same_command_goes_on(
     for path in run.glob("*/_manifest.json"):
         manifest = read_manifest(path.parent)
         assert manifest is not None and list(manifest.damage(path.parent, checksums=True)) == []
+
     list(run_steps(stored_job, run, STEPS, ()))
     assert files(run) == files(in_process), "nothing is left over, and nothing is missing"
 
@@ -188,7 +197,10 @@ def refuse(status: int, part: str = "") -> Fault:
     [
         (refuse(503), "the store did not do it"),
         (refuse(403), "the store refuses the credentials"),
-        (lambda method, path: 404 if method in ("GET", "HEAD") and "unit-0" in path else None, "no such file in the store"),
+        (
+            lambda method, path: 404 if method in ("GET", "HEAD") and "unit-0" in path else None,
+            "no such file in the store",
+        ),
     ],
     ids=["busy", "refused", "forgets"],
 )
@@ -211,7 +223,8 @@ def test_a_store_that_takes_a_file_and_never_answers_is_an_error(
     (tmp_path / "file").write_text("a line")
     monkeypatch.setattr(object_store, "PATIENCE_S", 1)
     with (
-        socket.create_server(("127.0.0.1", 0)) as silent,  # the system takes connections, and nobody reads them
+        # The system takes connections, and nobody reads them.
+        socket.create_server(("127.0.0.1", 0)) as silent,
         monkeypatch.context() as patch,
         no_store_is_known(),
     ):
@@ -234,20 +247,31 @@ def no_store_is_known() -> Iterator[None]:
 
 
 def test_a_bucket_that_is_not_there_is_refused_before_any_work(job: Job, s3: ObjectStore) -> None:
-    with pytest.raises(FileNotFoundError, match="s3://nobody/run: no such file in the store, or no such bucket"):
+    with pytest.raises(
+        FileNotFoundError, match="s3://nobody/run: no such file in the store, or no such bucket"
+    ):
         list(run_steps(job, Remote("s3://nobody/run"), STEPS, ()))
 
 
-def test_of_two_jobs_in_one_folder_the_second_to_end_is_refused_and_the_first_stays_whole(folder: Remote) -> None:
+def test_of_two_jobs_in_one_folder_the_second_to_end_is_refused_and_the_first_stays_whole(
+    folder: Remote,
+) -> None:
     first, second = (questions_step(folder / "run", depth=depth) for depth in (10, 20))
     for step in (first, second):
         Commit(step).begin()
         do(step, 0, f"of {step.settings['depth']}")
+
     finish(first)
-    for late in (lambda: finish(second), lambda: Commit(second).reported(1), Commit(second).begin, Commit(second).is_complete):
+    for late in (
+        lambda: finish(second),
+        lambda: Commit(second).reported(1),
+        Commit(second).begin,
+        Commit(second).is_complete,
+    ):
         with pytest.raises(JobError) as e:
             late()
         assert e.value.code == OUTPUT_EXISTS, str(e.value)
+
     assert [row.text for row in QUESTIONS.open(folder / "run").read()] == ["of 10"]
 
 
@@ -274,6 +298,7 @@ def test_what_the_sweep_after_the_commit_leaves_is_all_that_the_manifest_names(
     finish(step)
     assert Commit(step).is_complete() and len(list(QUESTIONS.open(folder / "run").read())) == 1
     left = {path.name for path in (folder / "run" / "questions").iterdir()}
+
     manifest = read_manifest(folder / "run" / "questions")
     assert manifest is not None and len(manifest.tables) == 4
     tables = {table.file for table in manifest.tables.values()}

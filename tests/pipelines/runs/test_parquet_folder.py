@@ -35,7 +35,9 @@ def write(folder, rows, unit=0):
 
 def commit(folder, *parts, fingerprint="f", record=Question):
     rows = sum(part.rows for part in parts)
-    Manifest(Maker("step"), record.__name__, record.fingerprint(), fingerprint, {}, {}, "1", rows, {}, parts).write(folder)
+    Manifest(
+        Maker("step"), record.__name__, record.fingerprint(), fingerprint, {}, {}, "1", rows, {}, parts
+    ).write(folder)
 
 
 def test_what_was_written_is_read_in_its_order(tmp_path):
@@ -65,10 +67,14 @@ def test_a_part_that_the_disk_has_no_room_for_leaves_no_file_and_none_open(tmp_p
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
-        with pytest.raises(OSError, match="File too large") as error, PartWriter(tmp_path, Question, 0) as writer:
+        with (
+            pytest.raises(OSError, match="File too large") as error,
+            PartWriter(tmp_path, Question, 0) as writer,
+        ):
             writer.write([Question(sha256(str(n).encode()).hexdigest(), "Which?") for n in range(rows)])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
     assert list(tmp_path.iterdir()) == []
     links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
     assert [link.readlink() for link in links if tmp_path in link.readlink().parents] == [], error.value
@@ -83,7 +89,9 @@ def test_an_interrupted_part_leaves_nothing(tmp_path):
 
 def test_a_folder_without_its_manifest_does_not_exist(tmp_path):
     write(tmp_path, QUESTIONS)
-    with pytest.raises(JobError, match=rf"not complete; run `answermill retrieve JOB.toml --out {tmp_path.parent}` first") as e:
+    with pytest.raises(
+        JobError, match=rf"not complete; run `answermill retrieve JOB.toml --out {tmp_path.parent}` first"
+    ) as e:
         Folder.open(tmp_path, retrieve.QUESTIONS)
     assert e.value.code == INPUT_MISSING
 
@@ -101,7 +109,11 @@ def test_one_flipped_bit_is_noticed(tmp_path):
 
 def test_a_part_that_changes_after_it_was_read_is_compared_again(tmp_path):
     part = write(tmp_path, QUESTIONS)
-    assert list(read_part(tmp_path, part, Question)) == list(read_rows(tmp_path, part, Question, 0, 5_000)) == QUESTIONS
+    assert (
+        list(read_part(tmp_path, part, Question))
+        == list(read_rows(tmp_path, part, Question, 0, 5_000))
+        == QUESTIONS
+    )
     content = bytearray((tmp_path / part.file).read_bytes())
     content[100] ^= 1
     (tmp_path / part.file).write_bytes(content)
@@ -139,7 +151,8 @@ def test_the_same_commit_twice_leaves_the_first(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("{", "not a manifest"), (json.dumps({"format": 99}), "format 99, this version reads 5")]
+    ("text", "says"),
+    [("{", "not a manifest"), (json.dumps({"format": 99}), "format 99, this version reads 5")],
 )
 def test_a_manifest_that_cannot_be_read_is_refused(tmp_path, text, says):
     (tmp_path / MANIFEST).write_text(text)

@@ -51,8 +51,13 @@ def test_a_step_is_complete_when_its_manifest_is_there_and_its_work_folder_gone(
     finish(step)
     assert Commit(step).is_complete()
     assert not (tmp_path / WORK).exists()
+
     manifest = read_manifest(tmp_path / "questions")
-    assert (manifest.rows, manifest.counts, [part.rows for part in manifest.parts]) == (3, {"rows": 3}, [2, 1])
+    assert (manifest.rows, manifest.counts, [part.rows for part in manifest.parts]) == (
+        3,
+        {"rows": 3},
+        [2, 1],
+    )
 
 
 def test_units_that_have_reported_are_done_when_the_step_begins_again(tmp_path):
@@ -118,6 +123,7 @@ def test_counting_never_fails_while_the_step_begins_and_ends(tmp_path):
     finally:
         ended.set()
         counting.join()
+
     assert {0, 2} <= counts <= {0, 1, 2}
 
 
@@ -133,7 +139,9 @@ def test_the_output_of_another_job_is_not_touched(tmp_path, change):
     step = make(tmp_path)
     Commit(step).begin()
     finish(step)
-    with pytest.raises(JobError, match=r"holds the output of another job: settings \w+ = .* there, .* here") as e:
+    with pytest.raises(
+        JobError, match=r"holds the output of another job: settings \w+ = .* there, .* here"
+    ) as e:
         Commit(make(tmp_path, **change)).is_complete()
     assert e.value.code == OUTPUT_EXISTS
     assert Commit(step).is_complete()
@@ -143,7 +151,9 @@ def test_the_output_of_another_input_is_not_touched(tmp_path):
     step = make(tmp_path)
     Commit(step).begin()
     finish(step)
-    with pytest.raises(JobError, match="holds the output of another job: input shards = 'abc' there, 'abd' here") as e:
+    with pytest.raises(
+        JobError, match="holds the output of another job: input shards = 'abc' there, 'abd' here"
+    ) as e:
         Commit(replace(step, inputs={"shards": "abd"})).is_complete()
     assert e.value.code == OUTPUT_EXISTS
 
@@ -152,8 +162,12 @@ def test_the_output_of_another_revision_of_the_code_is_not_touched(tmp_path):
     step = make(tmp_path)
     Commit(step).begin()
     finish(step)
-    with pytest.raises(JobError, match=r"the code of retrieve gives another output since \(revision 1 there, 2 here\)") as e:
+
+    with pytest.raises(
+        JobError, match=r"the code of retrieve gives another output since \(revision 1 there, 2 here\)"
+    ) as e:
         Commit(make(tmp_path, revision=2)).is_complete()
+
     assert e.value.code == OUTPUT_EXISTS
     interrupted = make(tmp_path / "other")
     Commit(interrupted).begin()
@@ -164,9 +178,13 @@ def test_the_output_of_another_revision_of_the_code_is_not_touched(tmp_path):
 
 
 def test_the_counts_of_all_units_are_added_up():
-    assert Outcome.of(Rows(), [report(0, rows=1, others=2), report(1, others=3)]).counts == Rows(rows=1, others=5)
+    assert Outcome.of(Rows(), [report(0, rows=1, others=2), report(1, others=3)]).counts == Rows(
+        rows=1, others=5
+    )
     stages = [RerankCounts(stages={"x": StageCounts(incoming=1, card_peak_bytes=peak)}) for peak in (3, 7, 5)]
-    (stage,) = Outcome.of(RerankCounts(), [Report(n, {}, each) for n, each in enumerate(stages)]).counts.stages.values()
+    (stage,) = Outcome.of(
+        RerankCounts(), [Report(n, {}, each) for n, each in enumerate(stages)]
+    ).counts.stages.values()
     assert (stage.incoming, stage.card_peak_bytes) == (3, 7), "the largest of all workers"
 
 
@@ -180,7 +198,9 @@ def complete(step):
     return [step.run / "questions" / part.file for part in read_manifest(step.run / "questions").parts]
 
 
-@pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:-1])])
+@pytest.mark.parametrize(
+    "damage", [lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:-1])]
+)
 def test_of_a_complete_step_only_the_unit_whose_part_is_lost_is_done_again(tmp_path, capsys, damage):
     step = make(tmp_path)
     first, second = complete(step)
@@ -234,7 +254,9 @@ def test_a_file_beside_the_folder_is_compared_with_it(tmp_path):
     assert list(step.reports.read()) == [0]
 
 
-@pytest.mark.parametrize("change", ["gone", "flipped", "unit-00000.json emptied", "unit-00000.json of another shape"])
+@pytest.mark.parametrize(
+    "change", ["gone", "flipped", "unit-00000.json emptied", "unit-00000.json of another shape"]
+)
 def test_a_unit_whose_part_or_report_is_damaged_is_not_done(tmp_path, capsys, change):
     step = make(tmp_path)
     Commit(step).begin()
@@ -242,6 +264,7 @@ def test_a_unit_whose_part_or_report_is_damaged_is_not_done(tmp_path, capsys, ch
     work(step, 1, "b")
     part = tmp_path / "questions" / step.reports.read()[0].parts["questions"][0].file
     report = step.work / "unit-00000.json"
+
     if change == "gone":
         part.unlink()
     elif change == "flipped":
@@ -251,13 +274,17 @@ def test_a_unit_whose_part_or_report_is_damaged_is_not_done(tmp_path, capsys, ch
         with pytest.raises(JobError, match=r"unit-00000\.json") as e:
             step.reports.read()
         assert e.value.code == BAD_DATA
+
     Commit(make(tmp_path)).begin()
     assert list(step.reports.read()) == [1]
     assert str(part if change in ("gone", "flipped") else report) in capsys.readouterr().err
 
 
 def test_a_conflict_names_all_that_is_in_the_way_and_the_key_of_a_stage(tmp_path):
-    stages = [{"name": None, "reranker": "cosinet", "keep": 30}, {"name": None, "reranker": "cascade", "keep": 3}]
+    stages = [
+        {"name": None, "reranker": "cosinet", "keep": 30},
+        {"name": None, "reranker": "cascade", "keep": 3},
+    ]
     step = make(tmp_path, stages=stages)
     complete(step)
     complete(made_step(tmp_path, "rerank", {"questions_scored": Question}, {}, {"questions": "abc"}))
@@ -265,7 +292,11 @@ def test_a_conflict_names_all_that_is_in_the_way_and_the_key_of_a_stage(tmp_path
     with pytest.raises(JobError) as e:
         Commit(make(tmp_path, stages=[stages[0], {**stages[1], "keep": 5}])).is_complete()
     assert "settings stages.cascade.keep = 3 there, 5 here;" in str(e.value)
-    assert "in the way: questions, questions_scored (its input questions), tasks (its input questions_scored)." in str(e.value)
+
+    assert (
+        "in the way: questions, questions_scored (its input questions), tasks (its input questions_scored)."
+        in str(e.value)
+    )
     assert f"`answermill run JOB.toml --out {tmp_path} --redo retrieve`" in str(e.value)
     with pytest.raises(JobError, match="settings stages = cosinet, cascade there, cosinet here;"):
         Commit(make(tmp_path, stages=stages[:1])).is_complete()

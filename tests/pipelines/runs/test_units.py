@@ -1,4 +1,5 @@
-"""What a pipeline is sent of a step does not grow with its units: numbers instead of a list, folders by place and digest."""
+"""What a pipeline is sent of a step does not grow with its units: numbers instead of a list, folders by place
+and digest."""
 
 from __future__ import annotations
 
@@ -43,13 +44,17 @@ def test_a_worker_reads_the_manifest_itself_and_refuses_another_folder(tmp_path:
     assert [question.text for question in pickle.loads(sent).read()] == ["who?", "why?"]  # as Beam does
     (tmp_path / "run").rename(tmp_path / "elsewhere")
     write_questions(tmp_path / "run", "where?")
-    with pytest.raises(JobError, match=r"sees another .*questions than the command: do all workers see that folder") as e:
+    with pytest.raises(
+        JobError, match=r"sees another .*questions than the command: do all workers see that folder"
+    ) as e:
         pickle.loads(sent).parts  # noqa: B018
     assert e.value.code == IO
 
 
 def test_a_step_is_sent_without_its_inputs(tmp_path: Path) -> None:
-    step = made_step(tmp_path, "ingest", {}, {"min_words": 5}, {f"{n}.warc.gz": "7 bytes" for n in range(1_000)})
+    step = made_step(
+        tmp_path, "ingest", {}, {"min_words": 5}, {f"{n}.warc.gz": "7 bytes" for n in range(1_000)}
+    )
     sent = pickle.dumps(step)
     assert len(sent) < 1_000
     assert pickle.loads(sent).work == step.work

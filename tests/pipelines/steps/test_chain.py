@@ -21,18 +21,23 @@ from answermill.pipelines.steps.chain import check
         ("retrieve", "shards", "ingest and index"),
     ],
 )
-def test_a_step_names_all_the_steps_that_must_run_first(step: str, first: str, steps: str, tmp_path: Path) -> None:
+def test_a_step_names_all_the_steps_that_must_run_first(
+    step: str, first: str, steps: str, tmp_path: Path
+) -> None:
     job, run = load(copy_to(tmp_path)), tmp_path / "run"
     with pytest.raises(JobError) as e:
         check(job, run, [step])
     assert e.value.code == INPUT_MISSING
-    assert str(e.value).startswith(f"{step} reads {run / first}: {steps} must run first; `answermill run JOB.toml --out {run}`")
+    assert str(e.value).startswith(
+        f"{step} reads {run / first}: {steps} must run first; `answermill run JOB.toml --out {run}`"
+    )
 
 
 def test_a_job_that_cannot_run_them_says_what_it_lacks(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text("[[rerank.stages]]\nreranker = 'overlap'\n")
     with pytest.raises(
-        JobError, match=r"the job has no \[ingest\], \[retrieve\]: add it, or copy retrieved from a run that has it"
+        JobError,
+        match=r"the job has no \[ingest\], \[retrieve\]: add it, or copy retrieved from a run that has it",
     ):
         check(load(tmp_path / "job.toml"), tmp_path / "run", ["rerank"])
 

@@ -1,4 +1,5 @@
-"""A worker process holds one copy of a model, run as `use_threads` and the device setting say; its files are fingerprinted."""
+"""A worker process holds one copy of a model, run as `use_threads` and the device setting say; its files are
+fingerprinted."""
 
 from __future__ import annotations
 
@@ -76,7 +77,9 @@ def job(**index: int) -> Job:
     )
 
 
-def test_instances_of_a_worker_share_one_copy_of_the_encoder(threads: int, loads: list[str], tmp_path: Path) -> None:
+def test_instances_of_a_worker_share_one_copy_of_the_encoder(
+    threads: int, loads: list[str], tmp_path: Path
+) -> None:
     shorter = job(encoder_tokens=77)  # no other test holds this one
     target = Pass(made_step(tmp_path, "retrieve", {}, counts=PassCounts), "vectors", 1, 1)
     asked = AskedQuestions(tmp_path, Part("", 0, 0, ""), 64, 1, 1)
@@ -160,7 +163,9 @@ def _stages(run: Path) -> RunStages:
     return RunStages(CheckedPlan.of(job()), questions, retrieved, Step(run, RERANK, {}, {}))
 
 
-def test_another_process_computes_on_one_thread(threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_process_computes_on_one_thread(
+    threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     stages = _stages(tmp_path)
     monkeypatch.setattr(os, "getpid", lambda: -1)
@@ -230,12 +235,15 @@ def test_a_plan_that_does_not_use_the_encoder_does_not_depend_on_it(small_run):
     assert inputs("overlap", "similarity") == {"retrieved", "encoder all-MiniLM-L6-v2"}
 
 
-def test_a_process_of_another_machine_is_not_the_command_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_process_of_another_machine_is_not_the_command_s(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     chosen: list[int] = []
     monkeypatch.setattr(model_work, "use_threads", chosen.append)
     monkeypatch.setattr(model_work, "command_threads", lambda: 7)
     work = ModelWork("rerank", tmp_path)
     work.prepare()
-    monkeypatch.setattr(platform, "node", lambda: "another")  # whose containers number their processes from 1, too
+    # Whose containers number their processes from 1, too.
+    monkeypatch.setattr(platform, "node", lambda: "another")
     work.prepare()
     assert chosen == [7, WORKER_THREADS]

@@ -189,6 +189,7 @@ def test_a_step_of_a_temporary_module_is_in_every_command(job, capsys, tmp_path)
     assert code == 0 and [line.split()[0] for line in out.splitlines()[:2]] == ["ingest", "toy"]
     letters = int(out.splitlines()[1].split()[1])
     assert letters > 1000
+
     assert "toy toy 60 complete, 1 part" in words(call(capsys, "status", run)[1])
     assert call(capsys, "toy", job, "--out", run)[1].startswith("toy (complete)")
     code, _, err = call(capsys, "toy", job, "--out", run, "--set", "toy.double=true")
@@ -205,6 +206,7 @@ def test_a_step_of_a_temporary_module_is_in_every_command(job, capsys, tmp_path)
     ).items()
     (unit,) = (unit for unit in report["units"] if unit["step"] == "toy")
     assert (unit["seconds"], unit["items"], unit["item"]) == (1.5, 60, "documents")
+
     page = (run / "report.html").read_text()
     assert "by_length.any" in page and f"{letters:,}" in page
 
@@ -234,7 +236,10 @@ def test_damage_to_its_folder_is_found_and_repaired_by_its_description(job, caps
 
     (run / "toy" / "_manifest.json").write_text('{"format": 4}')
     code, _, err = call(capsys, "status", run)
-    assert code == 65 and f"format 4, this version reads 5; `answermill run JOB.toml --out {run} --redo toy`" in err
+    assert (
+        code == 65
+        and f"format 4, this version reads 5; `answermill run JOB.toml --out {run} --redo toy`" in err
+    )
 
 
 def test_a_row_that_leads_nowhere_and_a_sum_that_does_not_hold_are_found(job, capsys, tmp_path, monkeypatch):
@@ -259,6 +264,7 @@ def test_explain_names_its_rows_of_a_question(small_run, capsys, tmp_path, monke
     with PartWriter(run / "toy", Question, 0) as writer:
         writer.write([asked, asked, Question("another", "Who?")])
     Commit(step).finish(Outcome.of(Rows(), [report(0, {"toy": writer.parts})]))
+
     monkeypatch.setitem(SPECS, "toy", spec)
     assert "also in toy/ (2 rows)" in call(capsys, "explain", run, asked.question_id)[1]
     assert json.loads(call(capsys, "explain", run, asked.question_id, "--json")[1])["elsewhere"] == {"toy": 2}
@@ -311,10 +317,14 @@ def test_what_is_a_loop_over_descriptions_names_no_step(place, descriptions):
         assert {*re.findall(r"pipelines\.specs\.(\w+)", text)} <= descriptions, path
 
 
-@pytest.mark.parametrize("module", ["answermill.pipelines.config.job_file", "answermill.pipelines.cli.command_line"])
+@pytest.mark.parametrize(
+    "module", ["answermill.pipelines.config.job_file", "answermill.pipelines.cli.command_line"]
+)
 def test_parsing_a_job_imports_neither_beam_nor_a_model(module):
     code = f"import sys, {module}; print(sorted(sys.modules))"
     root = Path(__file__).parents[3]
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root).stdout
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root
+    ).stdout
     for heavy in ("apache_beam", "torch", "spacy", "transformers", "faiss", "scipy"):
         assert f"'{heavy}'" not in loaded

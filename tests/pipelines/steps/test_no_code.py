@@ -57,13 +57,21 @@ def on_a_terminal(*arguments: object) -> tuple[int, str]:
     os.write(ours, b"y\ny\ny\n")
     command = [sys.executable, "-m", "answermill", *map(str, arguments)]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+
     try:
         done = subprocess.run(
-            command, check=False, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+            command,
+            check=False,
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
         )
     finally:
         os.close(ours)
         os.close(theirs)
+
     return done.returncode, done.stdout
 
 
@@ -90,23 +98,46 @@ def test_the_code_of_a_checkpoint_s_transformer_never_runs(small_run: Path, tmp_
     (tmp_path / "cosinet" / "words.json").write_text(json.dumps(words))
     shutil.copytree(small_run / "retrieved", tmp_path / "run" / "retrieved")
     (tmp_path / "job.toml").write_text('[[rerank.stages]]\nreranker = "cosinet"\ncheckpoint = "cosinet"\n')
+
     code, output = on_a_terminal("run", tmp_path / "job.toml", "--out", tmp_path / "run")
     assert code == 69, output
     assert "names Python code (auto_map)" in output.splitlines()[-1]
-    assert "[y/N]" not in output and not (tmp_path / "mark").exists() and not (tmp_path / "run" / "scored").exists()
+    assert (
+        "[y/N]" not in output
+        and not (tmp_path / "mark").exists()
+        and not (tmp_path / "run" / "scored").exists()
+    )
 
 
 @pytest.mark.parametrize(
     ("file", "settings", "says"),
     [
-        ("config.json", {"auto_map": {"AutoModel": "a.B"}, "model_type": "bert", "architectures": ["JinaBertModel"]}, "config"),
-        ("config.json", {"auto_map": {"AutoModel": "a.B"}, "model_type": "none", "architectures": ["BertModel"]}, "config"),
-        ("config.json", {"auto_map": {"AutoModel": "a.B"}, "model_type": "bert", "architectures": ["_LazyModule.x"]}, "config"),
-        ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": ["a.B", None]}, "tokenizer_class": "B"}, "tokenizer_config"),
+        (
+            "config.json",
+            {"auto_map": {"AutoModel": "a.B"}, "model_type": "bert", "architectures": ["JinaBertModel"]},
+            "config",
+        ),
+        (
+            "config.json",
+            {"auto_map": {"AutoModel": "a.B"}, "model_type": "none", "architectures": ["BertModel"]},
+            "config",
+        ),
+        (
+            "config.json",
+            {"auto_map": {"AutoModel": "a.B"}, "model_type": "bert", "architectures": ["_LazyModule.x"]},
+            "config",
+        ),
+        (
+            "tokenizer_config.json",
+            {"auto_map": {"AutoTokenizer": ["a.B", None]}, "tokenizer_class": "B"},
+            "tokenizer_config",
+        ),
         ("modules.json", [{"type": "custom_st.Transformer", "path": ""}], "custom_st.Transformer"),
     ],
 )
-def test_what_needs_code_of_its_own_is_refused(file: str, settings: object, says: str, tmp_path: Path) -> None:
+def test_what_needs_code_of_its_own_is_refused(
+    file: str, settings: object, says: str, tmp_path: Path
+) -> None:
     write_dense(tmp_path)
     assert code_in(tmp_path) is None
     (tmp_path / file).write_text(json.dumps(settings))
@@ -118,9 +149,13 @@ def test_a_model_that_transformers_knows_is_loaded_by_transformers_own_code(tmp_
     folder = write_dense(tmp_path)
     plain = load_encoder(load_transformer, str(folder)).encode_sentences(["ice"])
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "auto_map": {"AutoModel": "modelling.MineModel"}}))
+    (folder / "config.json").write_text(
+        json.dumps({**config, "auto_map": {"AutoModel": "modelling.MineModel"}})
+    )
     (folder / "modelling.py").write_text(MODELLING.format(mark=str(tmp_path / "mark")))
-    assert load_encoder(load_transformer, str(folder)).encode_sentences(["ice"]) == pytest.approx(plain, abs=1e-5)
+    assert load_encoder(load_transformer, str(folder)).encode_sentences(["ice"]) == pytest.approx(
+        plain, abs=1e-5
+    )
     assert not (tmp_path / "mark").exists()
 
 
@@ -128,7 +163,10 @@ def test_every_call_that_loads_a_model_says_that_no_code_is_trusted() -> None:
     calls = {}
     for path in (path for folder in PRODUCT for path in (ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in LOADERS:
+            if (
+                isinstance(node, ast.Call)
+                and getattr(node.func, "attr", getattr(node.func, "id", "")) in LOADERS
+            ):
                 trusts = [key.value for key in node.keywords if key.arg == "trust_remote_code"]
                 calls[f"{path.relative_to(ROOT)}:{node.lineno}"] = [ast.unparse(value) for value in trusts]
     assert len(calls) >= 4

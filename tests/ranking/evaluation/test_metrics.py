@@ -28,8 +28,10 @@ def defined(metric: str, labels: list[int]) -> float:
         return sum(correct[: int(metric[2:])]) / sum(correct)
     if metric == "MRR":
         return 1 / (1 + correct.index(True))
+
     if metric == "MAP":
         return sum(sum(correct[: n + 1]) / (n + 1) for n in range(len(labels)) if correct[n]) / sum(correct)
+
     cut = int(metric.removeprefix("nDCG@"))
 
     def gain(order: list[int]) -> float:
@@ -76,15 +78,22 @@ def test_equal_to_ir_measures_where_nothing_is_tied(data: st.DataObject) -> None
         lists.append(([float(s) for s in scores], labels))
         qrels[f"q{n}"] = {f"d{i}": label for i, label in enumerate(labels)}
         run[f"q{n}"] = {f"d{i}": float(s) for i, s in enumerate(scores)}
+
     values = measure(Judged.of(lists), ("P@1", "P@5", "R@5", "MAP", "MRR", "nDCG@10"))
     theirs = {"P@1": "P@1", "P@5": "P@5", "R@5": "R@5", "MAP": "AP", "MRR": "RR", "nDCG@10": "nDCG@10"}
     for ours, name in theirs.items():
-        measured = {m.query_id: m.value for m in ir_measures.iter_calc([ir_measures.parse_measure(name)], qrels, run)}
-        assert [measured[f"q{n}"] for n in range(len(lists))] == pytest.approx(values[ours].expected.tolist(), abs=1e-9)
+        measured = {
+            m.query_id: m.value for m in ir_measures.iter_calc([ir_measures.parse_measure(name)], qrels, run)
+        }
+        assert [measured[f"q{n}"] for n in range(len(lists))] == pytest.approx(
+            values[ours].expected.tolist(), abs=1e-9
+        )
 
 
 def test_a_correct_candidate_that_is_not_ranked_is_not_found_but_counts() -> None:
-    judged = Judged(1, np.zeros(3, int), np.array([2.0, 1.0, 0.0]), np.array([1, 0, 1]), np.array([True, True, False]))
+    judged = Judged(
+        1, np.zeros(3, int), np.array([2.0, 1.0, 0.0]), np.array([1, 0, 1]), np.array([True, True, False])
+    )
     values = measure(judged, ("MAP", "R@5", "nDCG@5", "MRR"))
     assert values["MAP"].expected[0] == values["R@5"].expected[0] == 0.5
     assert values["nDCG@5"].expected[0] == pytest.approx(1 / (1 + 1 / log2(3)))
@@ -118,7 +127,9 @@ def test_each_protocol_keeps_what_it_says() -> None:
 
 
 @given(st.lists(a_list, min_size=1, max_size=2), st.integers(1, 7))
-def test_the_unjudged_share_is_its_expectation_over_the_orders_of_the_ties(lists: list[List], depth: int) -> None:
+def test_the_unjudged_share_is_its_expectation_over_the_orders_of_the_ties(
+    lists: list[List], depth: int
+) -> None:
     marked = [(scores, [UNJUDGED if label == 2 else label for label in labels]) for scores, labels in lists]
     share = unjudged_share(Judged.of(marked), depth, np.ones(len(lists), bool))
     inside = [min(depth, len(labels)) for _, labels in lists]
@@ -138,7 +149,11 @@ def test_condensed_lists_leave_the_unjudged_out() -> None:
 def test_the_order_of_the_arrays_says_nothing() -> None:
     generator = np.random.default_rng(0)
     n = 200
-    arrays = generator.integers(0, 9, n), generator.integers(0, 4, n).astype(float), generator.integers(0, 2, n)
+    arrays = (
+        generator.integers(0, 9, n),
+        generator.integers(0, 4, n).astype(float),
+        generator.integers(0, 2, n),
+    )
     order = generator.permutation(n)
     one = measure(Judged(9, *arrays, np.ones(n, bool)))
     other = measure(Judged(9, *(array[order] for array in arrays), np.ones(n, bool)))

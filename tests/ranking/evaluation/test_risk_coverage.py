@@ -17,17 +17,25 @@ NAN = float("nan")
 
 
 def test_a_curve_by_hand() -> None:
-    curve = risk_coverage([0.9, 0.2, 0.8, 0.4], [True, False, False, True])  # answered: right, wrong, right, wrong
+    # Answered: right, wrong, right, wrong.
+    curve = risk_coverage([0.9, 0.2, 0.8, 0.4], [True, False, False, True])
     assert curve.coverage.tolist() == [0.25, 0.5, 0.75, 1]
-    assert curve.risk == pytest.approx([0, 1 / 2, 1 / 3, 2 / 4]) and curve.accuracy == pytest.approx([1, 1 / 2, 2 / 3, 1 / 2])
+    assert curve.risk == pytest.approx([0, 1 / 2, 1 / 3, 2 / 4]) and curve.accuracy == pytest.approx(
+        [1, 1 / 2, 2 / 3, 1 / 2]
+    )
     assert curve.aurc == pytest.approx((0 + 1 / 2 + 1 / 3 + 2 / 4) / 4)
-    assert [curve.coverage_at(risk) for risk in (0, 0.3, 0.34, 0.5, 1)] == [0.25, 0.25, 0.75, 1, 1]  # over the hill at 1/2
+    # Over the hill at 1/2.
+    assert [curve.coverage_at(risk) for risk in (0, 0.3, 0.34, 0.5, 1)] == [0.25, 0.25, 0.75, 1, 1]
     assert [curve.confidence_at(risk) for risk in (0, 0.34, 0.5)] == [0.9, 0.4, 0.2]
 
 
 def test_equally_confident_ones_are_answered_together() -> None:
     curve = risk_coverage([0.5, 0.5, 0.9, 0.5], [True, False, True, True])
-    assert curve.coverage.tolist() == [0.25, 1] and curve.risk.tolist() == [0, 0.25] and curve.least.tolist() == [0.9, 0.5]
+    assert (
+        curve.coverage.tolist() == [0.25, 1]
+        and curve.risk.tolist() == [0, 0.25]
+        and curve.least.tolist() == [0.9, 0.5]
+    )
     assert curve.coverage_at(0.2) == 0.25
 
 
@@ -60,13 +68,16 @@ def test_aurc_is_the_mean_over_all_orders_of_the_ties(seed) -> None:
     risks = [np.cumsum(~right[list(order)]) / np.arange(1, len(there) + 1) for order in orders]
     curve = risk_coverage(sure, right, is_answered)
     assert curve.running == pytest.approx(np.mean(risks, axis=0))
+
     assert curve.aurc == pytest.approx(np.mean(risks))
     for coverage, risk, least in zip(curve.coverage, curve.risk, curve.least, strict=True):
         answered = is_answered & (sure >= least)
         assert (coverage, risk) == pytest.approx((answered.mean(), 1 - right[answered].mean()))
 
 
-def test_a_confidence_that_knows_nothing_has_the_area_of_the_whole_risk_and_no_other_is_better_than_the_truth() -> None:
+def test_a_confidence_that_knows_nothing_has_the_area_of_the_whole_risk_and_no_other_is_better_than_the_truth() -> (
+    None
+):
     right = np.random.default_rng(1).random(50) < 0.6
     nothing, truth, wrong_way = (risk_coverage(c, right).aurc for c in (np.zeros(50), right, ~right))
     assert nothing == pytest.approx(1 - right.mean())
@@ -83,7 +94,9 @@ def test_a_confidence_that_knows_nothing_has_the_area_of_the_whole_risk_and_no_o
         ([NAN, NAN], [1, 0], [False, True], "the confidence of answer 1 is NaN"),
     ],
 )
-def test_no_answer_at_all_and_a_confidence_that_is_no_number_are_refused(confidence, right, is_answered, says) -> None:
+def test_no_answer_at_all_and_a_confidence_that_is_no_number_are_refused(
+    confidence, right, is_answered, says
+) -> None:
     with pytest.raises(ValueError, match=says):
         risk_coverage(confidence, right, is_answered)
 
@@ -93,7 +106,8 @@ def test_no_answer_at_all_and_a_confidence_that_is_no_number_are_refused(confide
 
 def test_the_answer_is_the_first_candidate_and_under_a_tie_the_share_of_correct_ones() -> None:
     judged = Judged.of([([1, 3, 2], [1, 0, 1]), ([5, 5, 5, 1], [0, 2, -1, 1]), ([4], [1]), ([9, 8], [1, 0])])
-    judged = Judged(5, judged.question, judged.score, judged.label, judged.question != 2)  # nor has the fifth any candidate
+    # Nor has the fifth any candidate.
+    judged = Judged(5, judged.question, judged.score, judged.label, judged.question != 2)
     sure, right, is_answered = first_answers(judged, judged.score / 10)
     assert sure == pytest.approx([0.3, 0.5, 0, 0.9, 0])
     assert right == pytest.approx([0, 1 / 3, 0, 1, 0])

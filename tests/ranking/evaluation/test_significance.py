@@ -19,7 +19,9 @@ def test_p_is_near_that_of_all_sign_patterns() -> None:
     generator = np.random.default_rng(1)
     a, b = generator.random(10), generator.random(10) + 0.15
     moved = b - a
-    exact = np.mean([abs(np.dot(signs, moved)) >= abs(moved.sum()) - 1e-9 for signs in product((-1, 1), repeat=10)])
+    exact = np.mean(
+        [abs(np.dot(signs, moved)) >= abs(moved.sum()) - 1e-9 for signs in product((-1, 1), repeat=10)]
+    )
     assert 0.01 < exact < 0.9
     assert compare(a, b, rounds=20_000).p == pytest.approx(exact, abs=1e-12)  # 1,024 patterns: all of them
     assert compare(a, b, rounds=1_000).p == pytest.approx(exact, abs=0.045)  # drawn
@@ -39,7 +41,13 @@ def test_one_question_alone_says_nothing() -> None:
 def test_equal_sides_differ_by_nothing() -> None:
     values = np.random.default_rng(0).random(50)
     comparison = compare(values, values.copy())
-    assert (comparison.difference, comparison.low, comparison.high, comparison.p, comparison.ties) == (0, 0, 0, 1, 50)
+    assert (comparison.difference, comparison.low, comparison.high, comparison.p, comparison.ties) == (
+        0,
+        0,
+        0,
+        1,
+        50,
+    )
 
 
 def test_the_interval_holds_the_difference_and_the_seed_decides_it() -> None:
@@ -62,7 +70,8 @@ def test_sides_of_different_length_are_refused() -> None:
 def test_wilcoxon_and_spearman_are_those_of_the_textbook() -> None:
     a, b = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.5]), np.array([0.3, 0.1, 0.6, 0.9, 0.8, 0.5])
     comparison = compare(a, b, rounds=100)
-    # Differences .2 -.1 .3 .5 .3: ranks 2 1 3.5 5 3.5; W- = 1 of 15; a tie of two takes (2³ − 2) / 48 off the variance.
+    # Differences .2 -.1 .3 .5 .3: ranks 2 1 3.5 5 3.5; W- = 1 of 15; a tie of two takes (2³ − 2) / 48 off the
+    # variance.
     mean, variance = 7.5, (5 * 6 * 11) / 24 - (2**3 - 2) / 48
     z = (1 - mean) / np.sqrt(variance)
     assert comparison.wilcoxon_p == pytest.approx(2 * 0.5 * (1 + erf(z / np.sqrt(2))), rel=1e-6)
@@ -77,6 +86,9 @@ def test_where_nothing_differs_or_nothing_varies_there_is_no_rank_statistic() ->
 
 
 def test_questions_that_one_side_lacks_are_left_out_and_rounding_moves_none() -> None:
-    a, b = {"only a": 1.0, "q1": 0.25, "q2": 1.0, "q3": 0.1 + 0.2}, {"q3": 0.3, "q2": 0.5, "q1": 1.0, "only b": 0.0}
+    a, b = (
+        {"only a": 1.0, "q1": 0.25, "q2": 1.0, "q3": 0.1 + 0.2},
+        {"q3": 0.3, "q2": 0.5, "q1": 1.0, "only b": 0.0},
+    )
     assert compare_shared(a, b, 100) == compare(np.array([0.25, 1.0, 0.3]), np.array([1.0, 0.5, 0.3]), 100)
     assert moved(a, b) == {"only a": "lost", "q1": "gained", "q2": "lost"}

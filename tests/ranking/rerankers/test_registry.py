@@ -30,7 +30,9 @@ def test_every_shipped_checkpoint_is_some_reranker_s() -> None:
 
 def test_a_checkpoint_is_the_given_one_or_the_shipped_one_and_else_refused() -> None:
     assert str(find("cascade").folder("mine")) == "mine"
-    with pytest.raises(ValueError, match="multihead needs a checkpoint: the folder that `answermill train` wrote"):
+    with pytest.raises(
+        ValueError, match="multihead needs a checkpoint: the folder that `answermill train` wrote"
+    ):
         find("multihead").folder()
     with pytest.raises(ValueError, match="overlap takes no checkpoint, but 'mine' is given; leave it out"):
         find("overlap").folder("mine")
@@ -40,8 +42,12 @@ def test_a_checkpoint_is_the_given_one_or_the_shipped_one_and_else_refused() -> 
 def test_the_checkpoint_of_others_is_a_name_that_is_looked_up() -> None:
     from pathlib import Path
 
-    assert find("cross_encoder").folder("some/reranker", lambda name: Path("cache", name)) == Path("cache/some/reranker")
-    with pytest.raises(ValueError, match="cross_encoder needs `checkpoint`: the folder, or the hub name, of a CrossEncoder"):
+    assert find("cross_encoder").folder("some/reranker", lambda name: Path("cache", name)) == Path(
+        "cache/some/reranker"
+    )
+    with pytest.raises(
+        ValueError, match="cross_encoder needs `checkpoint`: the folder, or the hub name, of a CrossEncoder"
+    ):
         find("cross_encoder").folder()
 
 
@@ -55,7 +61,9 @@ def test_the_registry_imports_no_model_before_one_is_used() -> None:
 
 
 def test_two_rerankers_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"rerankers\.baselines declares 'complete', which another package has declared"):
+    with pytest.raises(
+        ValueError, match=r"rerankers\.baselines declares 'complete', which another package has declared"
+    ):
         entries((*PACKAGES, "answermill.ranking.rerankers.baselines"))
 
 
@@ -73,10 +81,14 @@ def test_an_entry_refuses_settings_of_another_reranker() -> None:
     from answermill.ranking.rerankers.peasi import ExtractorStage
 
     resources = Resources(
-        settings=find("cascade").stage(), checkpoint=None, encoder=lambda: pytest.fail("no encoder is needed"), model=Path
+        settings=find("cascade").stage(),
+        checkpoint=None,
+        encoder=lambda: pytest.fail("no encoder is needed"),
+        model=Path,
     )
     with pytest.raises(TypeError, match="ExtractorStage expected, but the stage's settings are ExitStage"):
         resources.stage(ExtractorStage)
     with pytest.raises(ValueError, match="cascade needs a checkpoint"):
         resources.folder()
+
     assert Entry("x", "nowhere:X").settings is StageSettings

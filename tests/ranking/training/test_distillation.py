@@ -8,7 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from answermill.ranking.training.distillation import NO_TEACHER, Distillation, distillation_loss, hard_loss, soft_loss
+from answermill.ranking.training.distillation import (
+    NO_TEACHER,
+    Distillation,
+    distillation_loss,
+    hard_loss,
+    soft_loss,
+)
 
 
 def two_classes(logit: Tensor) -> Tensor:
@@ -17,7 +23,11 @@ def two_classes(logit: Tensor) -> Tensor:
 
 
 def test_one_logit_says_what_the_softmax_of_two_classes_does() -> None:
-    student, teacher, labels = torch.tensor([2.0, -1.0, 0.5]), torch.tensor([3.0, 0.2, -4.0]), torch.tensor([1.0, 0.0, 0.0])
+    student, teacher, labels = (
+        torch.tensor([2.0, -1.0, 0.5]),
+        torch.tensor([3.0, 0.2, -4.0]),
+        torch.tensor([1.0, 0.0, 0.0]),
+    )
     log_q = (two_classes(student) / 3).log_softmax(1)
     p = (two_classes(teacher) / 3).softmax(1)
     kl = torch.nn.functional.kl_div(log_q, p, reduction="batchmean")
@@ -48,7 +58,9 @@ def test_tau_squared_keeps_the_size_of_the_gradient() -> None:
     grown = []
     for tau in (10.0, 40.0):
         student = torch.tensor([1.0], requires_grad=True)
-        distillation_loss(student, hard_loss(student, torch.ones(1)), torch.tensor([-1.0]), 0.0, tau).backward()
+        distillation_loss(
+            student, hard_loss(student, torch.ones(1)), torch.tensor([-1.0]), 0.0, tau
+        ).backward()
         assert student.grad is not None
         grown.append(student.grad.item())
     assert grown[0] == pytest.approx(0.5, rel=0.02) and grown[1] == pytest.approx(0.5, rel=0.02)  # 2 / 4
@@ -56,13 +68,20 @@ def test_tau_squared_keeps_the_size_of_the_gradient() -> None:
 
 def batch(outputs: int) -> tuple[Tensor, Tensor, Tensor]:
     torch.manual_seed(0)
-    return torch.randn(6, outputs, requires_grad=True), torch.tensor([1.0, 0, 0, 1, 0, 0]), 3 * torch.randn(6, 3)
+    return (
+        torch.randn(6, outputs, requires_grad=True),
+        torch.tensor([1.0, 0, 0, 1, 0, 0]),
+        3 * torch.randn(6, 3),
+    )
 
 
 def test_equation_4_is_the_weighted_sum_of_each_head_with_its_own_teacher() -> None:
     logits, labels, teachers = batch(3)
     total = Distillation("mhs", 3, 0.5, 3.0, (1.0, 0.5, 2.0)).batch_loss(logits.unbind(1), labels, teachers)
-    each = [distillation_loss(logits[:, n], hard_loss(logits[:, n], labels), teachers[:, n], 0.5, 3.0).item() for n in range(3)]
+    each = [
+        distillation_loss(logits[:, n], hard_loss(logits[:, n], labels), teachers[:, n], 0.5, 3.0).item()
+        for n in range(3)
+    ]
     assert total.item() == pytest.approx(each[0] + 0.5 * each[1] + 2 * each[2], rel=1e-6)
     assert len({round(value, 3) for value in each}) == 3
 
@@ -80,14 +99,18 @@ def test_a_head_sees_its_own_teacher_alone() -> None:
 
 def test_sum_and_round_robin_teach_one_student() -> None:
     logits, labels, teachers = batch(1)
-    each = [distillation_loss(logits[:, 0], hard_loss(logits[:, 0], labels), teachers[:, n], 0.5, 3.0).item() for n in range(3)]
-    assert Distillation("sum", 3, 0.5, 3.0).batch_loss(logits.unbind(1), labels, teachers).item() == pytest.approx(
-        sum(each), rel=1e-6
-    )
+    each = [
+        distillation_loss(logits[:, 0], hard_loss(logits[:, 0], labels), teachers[:, n], 0.5, 3.0).item()
+        for n in range(3)
+    ]
+    assert Distillation("sum", 3, 0.5, 3.0).batch_loss(
+        logits.unbind(1), labels, teachers
+    ).item() == pytest.approx(sum(each), rel=1e-6)
     in_turn = Distillation("round_robin", 3, 0.5, 3.0)
-    assert [in_turn.batch_loss(logits.unbind(1), labels, teachers, step).item() for step in range(4)] == pytest.approx(
-        [*each, each[0]]
-    )
+    assert [
+        in_turn.batch_loss(logits.unbind(1), labels, teachers, step).item() for step in range(4)
+    ] == pytest.approx([*each, each[0]])
+
     single = Distillation("single", 1, 0.5, 3.0).batch_loss(logits.unbind(1), labels, teachers[:, 1:2])
     assert single.item() == pytest.approx(each[1], rel=1e-6)
 
@@ -95,7 +118,9 @@ def test_sum_and_round_robin_teach_one_student() -> None:
 def test_without_a_teacher_every_output_learns_from_the_labels() -> None:
     logits, labels, _ = batch(2)
     total = NO_TEACHER.batch_loss(logits.unbind(1), labels, None).item()
-    assert total == pytest.approx(hard_loss(logits[:, 0], labels).item() + hard_loss(logits[:, 1], labels).item())
+    assert total == pytest.approx(
+        hard_loss(logits[:, 0], labels).item() + hard_loss(logits[:, 1], labels).item()
+    )
 
 
 def test_one_teacher_goes_into_every_head_and_an_exit_learns_from_all_teachers() -> None:

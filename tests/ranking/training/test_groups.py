@@ -28,8 +28,16 @@ def test_softmax_loss_worked_example() -> None:
     loss = softmax_loss(logits, LABELS, GROUPS)
     assert loss.item() == pytest.approx(-(math.log(3 / 4) + math.log(2 / 4) + math.log(1 / 3)) / 3, rel=1e-6)
     loss.backward()
+
     # of -log p: p - 1 for the right one, and each wrong one's share of the softmax
-    shares = [(1 / 4 + 1 / 3) / 3, (3 / 4 - 1) / 3, (1 / 4) / 3, (1 / 2 - 1) / 3, (1 / 4 + 1 / 3) / 3, (1 / 3 - 1) / 3]
+    shares = [
+        (1 / 4 + 1 / 3) / 3,
+        (3 / 4 - 1) / 3,
+        (1 / 4) / 3,
+        (1 / 2 - 1) / 3,
+        (1 / 4 + 1 / 3) / 3,
+        (1 / 3 - 1) / 3,
+    ]
     assert logits.grad is not None and logits.grad.tolist() == pytest.approx(shares, abs=1e-6)
 
 
@@ -37,7 +45,9 @@ def test_softmax_loss_does_not_change_with_what_all_of_a_group_have_in_common() 
     torch.manual_seed(0)
     logits = 5 * torch.randn(6)
     moved = logits + torch.where(GROUPS == 1, 3.0, -40.0)
-    assert softmax_loss(moved, LABELS, GROUPS).item() == pytest.approx(softmax_loss(logits, LABELS, GROUPS).item(), rel=1e-5)
+    assert softmax_loss(moved, LABELS, GROUPS).item() == pytest.approx(
+        softmax_loss(logits, LABELS, GROUPS).item(), rel=1e-5
+    )
     mixed = logits + torch.arange(6)
     assert abs(softmax_loss(mixed, LABELS, GROUPS) - softmax_loss(logits, LABELS, GROUPS)) > 0.1
 
@@ -45,7 +55,8 @@ def test_softmax_loss_does_not_change_with_what_all_of_a_group_have_in_common() 
 def test_margin_mse_worked_example() -> None:
     student = torch.tensor([0.0, 1.0, 2.0, 3.0, 0.0, 1.0], requires_grad=True)
     teacher = torch.tensor([1.0, 5.0, 2.0, 3.0, 3.0, 4.0])
-    # (z⁺ - z⁻) - (t⁺ - t⁻): 1 against 2: -1 - 3; 3 against 0 and 4: 3 - 2, 3 - 0; 5 against 0 and 4: 1 - 3, 1 - 1
+    # (z⁺ - z⁻) - (t⁺ - t⁻): 1 against 2: -1 - 3; 3 against 0 and 4: 3 - 2, 3 - 0; 5 against 0 and 4: 1 - 3, 1
+    # - 1
     loss = margin_mse(student, teacher, LABELS, GROUPS)
     assert loss.item() == pytest.approx((16 + 1 + 9 + 4 + 0) / 5)
     loss.backward()
@@ -59,7 +70,9 @@ def test_margin_mse_worked_example() -> None:
 def test_bce_stands_beside_softmax_with_its_weight() -> None:
     logits = torch.randn(6)
     both = LabelLoss("softmax", 0.3)(logits, LABELS, GROUPS).item()
-    assert both == pytest.approx(softmax_loss(logits, LABELS, GROUPS).item() + 0.3 * hard_loss(logits, LABELS).item(), rel=1e-6)
+    assert both == pytest.approx(
+        softmax_loss(logits, LABELS, GROUPS).item() + 0.3 * hard_loss(logits, LABELS).item(), rel=1e-6
+    )
     assert LabelLoss("softmax")(logits, LABELS, GROUPS).item() == softmax_loss(logits, LABELS, GROUPS).item()
 
 
@@ -70,7 +83,9 @@ def test_alpha_weighs_the_labels_loss_and_the_teachers_margins() -> None:
         [logits], LABELS, teachers, 0, groups=GROUPS, by_labels=LabelLoss("softmax")
     )
     margins = [margin_mse(logits, teachers[:, t], LABELS, GROUPS).item() for t in range(2)]
-    assert total.item() == pytest.approx(2 * 0.2 * softmax_loss(logits, LABELS, GROUPS).item() + 0.8 * sum(margins), rel=1e-5)
+    assert total.item() == pytest.approx(
+        2 * 0.2 * softmax_loss(logits, LABELS, GROUPS).item() + 0.8 * sum(margins), rel=1e-5
+    )
 
 
 # What an epoch draws
@@ -89,21 +104,28 @@ def many(count: int = 30, draws: int = 3) -> tuple[list[Group], np.ndarray]:
     return groups, random.integers(5, 60, first)
 
 
-def test_a_step_has_whole_groups_and_an_epoch_every_right_pair_and_as_many_wrong_ones_as_it_should_draw() -> None:
+def test_a_step_has_whole_groups_and_an_epoch_every_right_pair_and_as_many_wrong_ones_as_it_should_draw() -> (
+    None
+):
     groups, lengths = many()
     sampler = Groups(groups, lengths, 800)
     group_of_pair = {pair: n for n, each in enumerate(groups) for pair in (*each.always, *each.drawn_from)}
+
     for epoch in range(20):
         steps = sampler.epoch(np.random.default_rng([0, epoch]))
         assert len(steps) == sampler.steps > 3
         seen: Counter[int] = Counter()
+
         for pairs, numbers in steps:
             assert len(pairs) and (np.diff(lengths[pairs]) >= 0).all()
-            together = {number: {group_of_pair[p] for p in pairs[numbers == number]} for number in set(numbers)}
+            together = {
+                number: {group_of_pair[p] for p in pairs[numbers == number]} for number in set(numbers)
+            }
             assert all(len(questions) == 1 for questions in together.values())
             here = Counter(group_of_pair[p] for p in pairs)
             assert not here.keys() & seen.keys() and len(together) == len(here)
             seen += here
+
         assert seen == {n: len(g.always) + min(3, len(g.drawn_from)) for n, g in enumerate(groups)}
 
 
@@ -111,7 +133,11 @@ def test_draws_follow_from_the_seed_and_the_epoch_and_reach_every_wrong_pair() -
     sampler = Groups([group(0, 1, 10, 2), group(11, 1, 10, 2)], np.full(22, 9), 100)
 
     def drawn(seed: int, epoch: int) -> list[int]:
-        return sorted(np.concatenate([pairs for pairs, _ in sampler.epoch(np.random.default_rng([seed, epoch]))]).tolist())
+        return sorted(
+            np.concatenate(
+                [pairs for pairs, _ in sampler.epoch(np.random.default_rng([seed, epoch]))]
+            ).tolist()
+        )
 
     assert drawn(0, 3) == drawn(0, 3) and drawn(0, 3) != drawn(0, 4) and drawn(0, 3) != drawn(1, 3)
     assert all(len(set(drawn(0, epoch))) == 6 for epoch in range(50))  # no pair twice
@@ -131,7 +157,9 @@ def test_no_step_is_empty_even_if_draws_differ_much_in_length(tokens: int) -> No
 
 
 def test_a_step_that_one_group_could_fill_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"transformer.tokens = 100, but pairs that stay together have up to 60; .*fewer neg"):
+    with pytest.raises(
+        ValueError, match=r"transformer.tokens = 100, but pairs that stay together have up to 60; .*fewer neg"
+    ):
         Groups([group(0, 1, 10, 2)], np.full(11, 20), 100)
 
 
@@ -141,20 +169,34 @@ def test_a_step_that_one_group_could_fill_is_refused() -> None:
 def question(name: str, size: int, right: int = 1) -> list[LabelledCandidate]:
     return [
         LabelledCandidate(
-            name, f"Which {name} ?", f"{name}-{n}", "", "", n, "word " * (1 + (n + size) % 5) + f"{n}", int(n < right)
+            name,
+            f"Which {name} ?",
+            f"{name}-{n}",
+            "",
+            "",
+            n,
+            "word " * (1 + (n + size) % 5) + f"{n}",
+            int(n < right),
         )
         for n in range(size)
     ]
 
 
 def task(
-    questions: Sequence[Sequence[LabelledCandidate]] | None = None, teachers: Sequence[np.ndarray] = (), **settings
+    questions: Sequence[Sequence[LabelledCandidate]] | None = None,
+    teachers: Sequence[np.ndarray] = (),
+    **settings,
 ) -> PairTask:
     torch.manual_seed(0)
     rows = questions or [question(f"q{n}", 4 + n % 3) for n in range(12)]
     options = PairOptions(**{"tokens": 200, **settings})
     return PairTask(
-        CascadeModel(LayeredEncoder(SHAPE), (1, 2)).eval(), tokeniser(), rows, lambda *_: None, options, teachers=teachers
+        CascadeModel(LayeredEncoder(SHAPE), (1, 2)).eval(),
+        tokeniser(),
+        rows,
+        lambda *_: None,
+        options,
+        teachers=teachers,
     )
 
 
@@ -165,7 +207,9 @@ def test_by_default_a_step_is_pairs_cut_by_tokens_and_its_loss_one_exit_s_cross_
     steps = cut(lengths, random.permutation(len(labels)), learning.steps, random)
     assert learning.steps == -(-int(lengths.sum()) // 200) > 3
     for batch, pairs in zip(learning.batches(1), steps, strict=True):
-        assert torch.equal(batch.labels, labels[pairs]) and torch.equal(batch.tokens.ids, learning._pairs.pack(pairs).ids)
+        assert torch.equal(batch.labels, labels[pairs]) and torch.equal(
+            batch.tokens.ids, learning._pairs.pack(pairs).ids
+        )
         assert batch.exit == random.integers(2)
         plain = hard_loss(learning.model(batch.tokens, batch.exit), batch.labels)
         assert torch.equal(learning.loss(batch), plain)
@@ -184,11 +228,19 @@ def test_a_loss_over_groups_leaves_out_and_counts_questions_without_a_wrong_cand
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"by_labels": LabelLoss("softmax")}, r"transformer.loss = 'softmax' compares .* none of the 2 answered"),
-        ({"distillation": Distillation("single", 1, loss="margin_mse")}, r"distil.loss = 'margin_mse' compares"),
+        (
+            {"by_labels": LabelLoss("softmax")},
+            r"transformer.loss = 'softmax' compares .* none of the 2 answered",
+        ),
+        (
+            {"distillation": Distillation("single", 1, loss="margin_mse")},
+            r"distil.loss = 'margin_mse' compares",
+        ),
     ],
 )
-def test_a_loss_over_groups_is_refused_where_every_question_has_a_single_candidate(settings: dict, says: str) -> None:
+def test_a_loss_over_groups_is_refused_where_every_question_has_a_single_candidate(
+    settings: dict, says: str
+) -> None:
     with pytest.raises(ValueError, match=says):
         task([question("a", 1), question("b", 1)], **settings)
 
@@ -202,9 +254,14 @@ def test_all_exits_learn_in_one_step_by_the_mean_of_their_losses() -> None:
     for batch in learning.batches(0):
         assert batch.exit is None
         each = [
-            LabelLoss("softmax", 0.5)(logits, batch.labels, batch.groups).item() for logits in logits_of_all(learning, batch)
+            LabelLoss("softmax", 0.5)(logits, batch.labels, batch.groups).item()
+            for logits in logits_of_all(learning, batch)
         ]
-        assert learning.loss(batch).item() == pytest.approx(sum(each) / 2, rel=1e-5) and abs(each[0] - each[1]) > 1e-6
+        assert (
+            learning.loss(batch).item() == pytest.approx(sum(each) / 2, rel=1e-5)
+            and abs(each[0] - each[1]) > 1e-6
+        )
+
     learning.loss(batch).backward()
     assert all(c.score.weight.grad.abs().sum() > 0 for c in learning.model.classifiers)
 
@@ -214,7 +271,9 @@ def test_the_last_exit_teaches_the_ones_before_it_and_learns_nothing_from_them()
     batch = next(iter(learning.batches(0)))
     early, last = logits_of_all(learning, batch)
     first = 0.6 * hard_loss(early, batch.labels) + 0.4 * soft_loss(early, last.detach(), 1.0)
-    assert learning.loss(batch).item() == pytest.approx(((first + hard_loss(last, batch.labels)) / 2).item(), rel=1e-6)
+    assert learning.loss(batch).item() == pytest.approx(
+        ((first + hard_loss(last, batch.labels)) / 2).item(), rel=1e-6
+    )
     learning.loss(batch).backward()
     taught = learning.model.classifiers[1].score.weight.grad.clone()
     learning.model.zero_grad()
@@ -239,7 +298,9 @@ def test_margins_are_read_beside_the_pairs_that_were_drawn() -> None:
     learning = task(rows, teachers, distillation=distillation, negatives=2)
     for batch in learning.batches(0):
         assert batch.teachers is not None
-        assert (batch.teachers[batch.labels > 0, 0] % 6 == 0).all() and (batch.teachers[batch.labels == 0, 0] % 6 > 0).all()
+        assert (batch.teachers[batch.labels > 0, 0] % 6 == 0).all() and (
+            batch.teachers[batch.labels == 0, 0] % 6 > 0
+        ).all()
         logits = learning.model(batch.tokens, batch.exit)
         wanted = margin_mse(logits, batch.teachers[:, 0], batch.labels, batch.groups)
         assert learning.loss(batch).item() == pytest.approx(wanted.item(), rel=1e-6) and wanted > 0.1

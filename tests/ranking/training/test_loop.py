@@ -19,8 +19,13 @@ from answermill.ranking.training.state import STATE, finished
 from answermill.schemas.labels import LabelledCandidate
 
 QUESTIONS = [
-    [LabelledCandidate(f"q{q}", "?", f"q{q}-{n}", "", "", n, text, int(text == "good")) for n, text in enumerate(texts)]
-    for q, texts in enumerate([("bad", "poor", "good"), ("poor", "good"), ("bad", "good", "poor", "bad"), ("good", "bad")])
+    [
+        LabelledCandidate(f"q{q}", "?", f"q{q}-{n}", "", "", n, text, int(text == "good"))
+        for n, text in enumerate(texts)
+    ]
+    for q, texts in enumerate(
+        [("bad", "poor", "good"), ("poor", "good"), ("bad", "good", "poor", "bad"), ("good", "bad")]
+    )
 ]
 WORDS = {"bad": 0, "poor": 1, "good": 2}
 
@@ -82,7 +87,9 @@ def test_it_learns_and_leaves_the_best_checkpoint_with_its_history(tmp_path):
     assert history_read is not None and history_read.best == history.best
 
 
-@pytest.mark.parametrize(("more", "steep"), [({}, 1.0), ({"accumulate": 3, "epochs": 12}, 1.0), ({"precision": "fp16"}, 1e4)])
+@pytest.mark.parametrize(
+    ("more", "steep"), [({}, 1.0), ({"accumulate": 3, "epochs": 12}, 1.0), ({"precision": "fp16"}, 1e4)]
+)
 def test_one_that_is_stopped_anywhere_ends_with_the_same_weights(tmp_path, more, steep):
     recipe = replace(RECIPE, evaluate_every=3, **more)
     train(task(steep=steep), Dev(QUESTIONS), recipe, Output(tmp_path / "whole", "f"))
@@ -110,12 +117,14 @@ def test_a_step_of_several_batches_takes_the_mean_of_their_gradients(tmp_path):
         each.model[1].p = 0.0
     groups = [{"params": group, "lr": 0.05 * multiple} for multiple, group in by_hand.rates]
     optimizer = torch.optim.AdamW(groups, weight_decay=0, fused=True)
+
     for epoch in range(6):
         batches = list(by_hand.batches(epoch))
         for step in (batches[:3], batches[3:]):  # the last one of an epoch has what is left
             optimizer.zero_grad()
             torch.stack([by_hand.loss(batch) for batch in step]).mean().backward()
             optimizer.step()
+
     history = train(trained, Dev(QUESTIONS), replace(RECIPE, accumulate=3), Output(tmp_path, "f"))
     assert history.step == 6 * 2 and [e.epoch for e in history.evaluations] == [1, 2, 3, 4, 5, 6]
     for name, weight in by_hand.model.state_dict().items():
@@ -161,7 +170,8 @@ def test_a_state_of_another_training_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("label", "metric", "says"), [(0, "MRR", "'answerable' keeps none of the 4 dev questions"), (1, "mrr", "unknown metric")]
+    ("label", "metric", "says"),
+    [(0, "MRR", "'answerable' keeps none of the 4 dev questions"), (1, "mrr", "unknown metric")],
 )
 def test_a_dev_score_that_cannot_be_is_refused_before_the_first_step(tmp_path, label, metric, says):
     questions = [[replace(row, label=row.label * label) for row in rows] for rows in QUESTIONS]
@@ -182,7 +192,9 @@ def test_a_dev_score_that_is_no_number_is_an_error_with_its_step_and_candidate(t
             self.model[2].bias.data[:] = torch.nan
             return self
 
-    with pytest.raises(ScoreNotFinite, match=r"dev evaluation after step 4, checkpoint .*: words: score nan for candidate"):
+    with pytest.raises(
+        ScoreNotFinite, match=r"dev evaluation after step 4, checkpoint .*: words: score nan for candidate"
+    ):
         train(Broken(), Dev(QUESTIONS), RECIPE, Output(tmp_path, "f"))
 
 
@@ -191,7 +203,9 @@ def test_the_dev_score_is_the_metric_of_the_reranked_lists():
         def rerank(self, lists):
             return [order_by(r, [-float(c.text == "good") for c in r.candidates], "worst") for r in lists]
 
-    assert Dev(QUESTIONS).score(Worst(), "MRR", "answerable") == pytest.approx((1 / 3 + 1 / 2 + 1 / 4 + 1 / 2) / 4)
+    assert Dev(QUESTIONS).score(Worst(), "MRR", "answerable") == pytest.approx(
+        (1 / 3 + 1 / 2 + 1 / 4 + 1 / 2) / 4
+    )
 
 
 def test_schedules():

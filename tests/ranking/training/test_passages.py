@@ -1,4 +1,5 @@
-"""PEASI's training: its losses by hand, what reaches which transformer, and what a training is held against."""
+"""PEASI's training: its losses by hand, what reaches which transformer, and what a training is held
+against."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ from answermill.ranking.transformer.packing import Tokeniser
 from answermill.schemas.labels import LabelledPassage, LabelledSentence
 from answermill.schemas.ranked import RankedList
 
-SHAPE = Shape(layers=1, width=16, heads=2, inner=32, vocabulary=30_522, positions=64, dropout=0.0, attention_dropout=0.0)
+SHAPE = Shape(
+    layers=1, width=16, heads=2, inner=32, vocabulary=30_522, positions=64, dropout=0.0, attention_dropout=0.0
+)
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 Rows = list[LabelledPassage]
 
@@ -56,16 +59,22 @@ def model(variant: Variant, slots: int = 3, shape: Shape = SHAPE) -> PeasiModel:
 
 
 def passage(question: str, n: int, *sentences: str, right: Sequence[int] = ()) -> LabelledPassage:
-    cut = tuple(LabelledSentence(f"{question}-{n}@{i}", text, int(i in right)) for i, text in enumerate(sentences))
+    cut = tuple(
+        LabelledSentence(f"{question}-{n}@{i}", text, int(i in right)) for i, text in enumerate(sentences)
+    )
     text = " ".join(sentences)
-    return LabelledPassage(question, f"What is {question}?", f"{question}-{n}", "d", "", text, int(bool(right)), "window", cut)
+    return LabelledPassage(
+        question, f"What is {question}?", f"{question}-{n}", "d", "", text, int(bool(right)), "window", cut
+    )
 
 
 QUESTIONS: list[Rows] = [
     [
         passage("apple", 0, "A river.", "An apple is a fruit.", right=[1]),
         passage("apple", 1, "A river.", "An engine."),
-        passage("apple", 2, "Fruit.", "An engine.", "The apple is a fruit.", "Never.", "A fruit.", right=[2, 4]),
+        passage(
+            "apple", 2, "Fruit.", "An engine.", "The apple is a fruit.", "Never.", "A fruit.", right=[2, 4]
+        ),
     ],
     [passage("comet", 0, "Ice.", "Ice and dust.", "No.", right=[0, 1]), passage("comet", 1, "A senate.")],
     [passage("violin", 0, "A lantern."), passage("violin", 1)],
@@ -73,7 +82,9 @@ QUESTIONS: list[Rows] = [
 FLAT = [row for rows in QUESTIONS for row in rows]
 
 
-def task(peasi: PeasiModel, questions: Sequence[Rows] = QUESTIONS, limit: int = 64, **settings) -> PassageTask:
+def task(
+    peasi: PeasiModel, questions: Sequence[Rows] = QUESTIONS, limit: int = 64, **settings
+) -> PassageTask:
     with_tokeniser = tokeniser(limit)
     keep = partial(save, with_tokeniser)
     data = PassageData.of(questions, peasi, with_tokeniser)
@@ -103,7 +114,9 @@ def windows_of(peasi: PeasiModel, row: LabelledPassage) -> list[tuple[Tensor, li
     assert isinstance(peasi.easi, Slots)
     scored_windows = []
     for numbers in ([0, 1, 2], [3, 4]) if len(row.sentences) == 5 else (range(len(row.sentences)),):
-        read = embedding(peasi.easi_encoder or peasi.encoder, row.question, *(row.sentences[n].text for n in numbers))
+        read = embedding(
+            peasi.easi_encoder or peasi.encoder, row.question, *(row.sentences[n].text for n in numbers)
+        )
         scored_windows.append((read, (peasi.easi.weight @ read)[: len(numbers)].tolist()))
     return scored_windows
 
@@ -140,9 +153,12 @@ def test_the_loss_is_pr_s_cross_entropy_plus_easi_s(variant: Variant) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variant", "passages", "read"), [("pr", 7, 0), ("easi", 0, 4), ("mtl0", 7, 4), ("mtl1", 7, 4), ("joint", 7, 8)]
+    ("variant", "passages", "read"),
+    [("pr", 7, 0), ("easi", 0, 4), ("mtl0", 7, 4), ("mtl1", 7, 4), ("joint", 7, 8)],
 )
-def test_easi_reads_only_passages_with_a_correct_sentence_except_beside_pr(variant: Variant, passages: int, read: int) -> None:
+def test_easi_reads_only_passages_with_a_correct_sentence_except_beside_pr(
+    variant: Variant, passages: int, read: int
+) -> None:
     (batch,) = task(model(variant)).batches(0)
     assert (0 if batch.passages is None else len(batch.passages.lengths)) == passages
     assert (0 if batch.sentences is None else len(batch.sentences.lengths)) == read == len(batch.passage)
@@ -163,7 +179,10 @@ def test_a_long_passage_is_learnt_in_all_its_windows() -> None:
 
 def test_a_correct_sentence_that_is_cut_off_is_not_learnt() -> None:
     rows = [
-        [passage("q", 0, "word " * 60, "Cut off.", right=[0, 1]), passage("q", 1, "word " * 60, "Cut off.", right=[1])],
+        [
+            passage("q", 0, "word " * 60, "Cut off.", right=[0, 1]),
+            passage("q", 1, "word " * 60, "Cut off.", right=[1]),
+        ],
         [passage("q", 2, "No.")],
     ]
     learning = task(model("mtl1"), rows)
@@ -189,7 +208,11 @@ def reached(peasi: PeasiModel, loss: Tensor) -> tuple[bool, bool | None]:
 
 @pytest.mark.parametrize(
     ("variant", "by_pr", "by_easi"),
-    [("mtl0", (True, None), (True, None)), ("mtl1", (True, False), (False, True)), ("joint", (True, True), (False, True))],
+    [
+        ("mtl0", (True, None), (True, None)),
+        ("mtl1", (True, False), (False, True)),
+        ("joint", (True, True), (False, True)),
+    ],
 )
 def test_which_transformer_a_loss_trains(variant: Variant, by_pr: tuple, by_easi: tuple) -> None:
     peasi = model(variant)
@@ -223,14 +246,21 @@ def test_an_epoch_has_every_passage_once_and_the_same_batches_when_asked_again()
         for batch in learning.batches(epoch):
             assert batch.passages is not None
             ids = batch.passages.ids.split(batch.passages.lengths.tolist())
-            rows_by_batch.append([(*map(int, text), int(label)) for text, label in zip(ids, batch.labels, strict=True)])
+            rows_by_batch.append(
+                [(*map(int, text), int(label)) for text, label in zip(ids, batch.labels, strict=True)]
+            )
         return rows_by_batch
 
     learning = task(model("mtl1"), questions, tokens=300)
     batches = texts(learning, 0)
     assert len(batches) == learning.steps > 3
-    assert len({text for batch in batches for text in batch}) == sum(map(len, batches)) == sum(map(len, questions))
+    assert (
+        len({text for batch in batches for text in batch})
+        == sum(map(len, batches))
+        == sum(map(len, questions))
+    )
     assert texts(task(model("mtl1"), questions, tokens=300), 0) == batches != texts(learning, 1)
+
     assert sorted(map(sorted, texts(learning, 1))) != sorted(
         map(sorted, batches)
     )  # other batches, not another order of the same
@@ -245,7 +275,9 @@ RIGHT, WRONG = passage("q", 0, "Yes.", right=[0]), passage("q", 1, "No.")
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_without_a_correct_sentence_there_is_nothing_to_learn_from(variant: Variant) -> None:
-    with pytest.raises(ValueError, match="0 of 1 passages hold a correct sentence; there is nothing to learn from"):
+    with pytest.raises(
+        ValueError, match="0 of 1 passages hold a correct sentence; there is nothing to learn from"
+    ):
         task(model(variant), [[WRONG]])
     with pytest.raises(ValueError, match="0 of 0 passages"):
         task(model(variant), [])
@@ -253,7 +285,9 @@ def test_without_a_correct_sentence_there_is_nothing_to_learn_from(variant: Vari
 
 @pytest.mark.parametrize("variant", ["pr", "mtl0", "joint"])
 def test_pr_needs_a_passage_without_a_correct_sentence(variant: Variant) -> None:
-    with pytest.raises(ValueError, match="1 of 1 passages hold a correct sentence; there is nothing to learn from"):
+    with pytest.raises(
+        ValueError, match="1 of 1 passages hold a correct sentence; there is nothing to learn from"
+    ):
         task(model(variant), [[RIGHT]])
 
 
@@ -262,8 +296,12 @@ def test_easi_needs_none_without() -> None:
 
 
 @pytest.mark.parametrize("variant", ["easi", "mtl1"])
-@pytest.mark.parametrize("row", [passage("q", 0, "word " * 60, "Cut off.", right=[1]), passage("q", 0, "One.", " ", right=[1])])
-def test_correct_sentences_that_easi_cannot_read_are_nothing_to_learn_from(variant: Variant, row: LabelledPassage) -> None:
+@pytest.mark.parametrize(
+    "row", [passage("q", 0, "word " * 60, "Cut off.", right=[1]), passage("q", 0, "One.", " ", right=[1])]
+)
+def test_correct_sentences_that_easi_cannot_read_are_nothing_to_learn_from(
+    variant: Variant, row: LabelledPassage
+) -> None:
     with pytest.raises(ValueError, match="the correct sentences of all 1 passages are empty or cut off"):
         task(model(variant), [[row, WRONG]])
     assert task(model("pr"), [[row, WRONG]]).steps == 1
@@ -279,7 +317,9 @@ def test_a_limit_that_a_window_of_k_sentences_would_not_fit_into_is_refused() ->
 
 
 def test_batches_that_a_single_passage_could_fill_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"batches of 30 tokens for passages of up to \d+; give twice as many"):
+    with pytest.raises(
+        ValueError, match=r"batches of 30 tokens for passages of up to \d+; give twice as many"
+    ):
         task(model("pr"), tokens=30)
 
 
@@ -302,7 +342,9 @@ def test_it_learns(variant: Variant, tmp_path: Path) -> None:
 def test_one_that_is_stopped_ends_with_the_same_weights(variant: Variant, tmp_path: Path) -> None:
     def begun(name: str, tell: Callable[[TrainingProgress], None] = lambda _: None) -> None:
         peasi = model(variant, 3, replace(SHAPE, width=8, dropout=0.2))
-        train(task(peasi, tokens=150), dev_lists(peasi, QUESTIONS), RECIPE, Output(tmp_path / name, "f"), tell)
+        train(
+            task(peasi, tokens=150), dev_lists(peasi, QUESTIONS), RECIPE, Output(tmp_path / name, "f"), tell
+        )
 
     def stop(state: TrainingProgress) -> None:
         if state.step == 5 and state.dev is None:
@@ -336,14 +378,19 @@ class FixedScores:
         for ranked in lists:
             came = ranked if self.unit == "passage" else to_sentences(ranked)
             there = tuple(c for c in came.candidates if c.candidate_id in self.scores)
-            reordered.append(order_by(RankedList(came.question, there), [self.scores[c.candidate_id] for c in there], "given"))
+            reordered.append(
+                order_by(
+                    RankedList(came.question, there), [self.scores[c.candidate_id] for c in there], "given"
+                )
+            )
         return reordered
 
 
 def test_the_dev_score_of_pr_is_of_passages() -> None:
     dev = dev_lists(model("pr"), QUESTIONS)
     order = FixedScores(
-        {"apple-1": 3, "apple-0": 2, "apple-2": 1, "comet-0": 2, "comet-1": 1, "violin-0": 1, "violin-1": 2}, "passage"
+        {"apple-1": 3, "apple-0": 2, "apple-2": 1, "comet-0": 2, "comet-1": 1, "violin-0": 1, "violin-1": 2},
+        "passage",
     )
     assert dev.score(order, "MRR", "answerable") == pytest.approx((1 / 2 + 1) / 2)
     assert dev.score(order, "MRR", "raw") == pytest.approx((1 / 2 + 1 + 0) / 3)
@@ -362,7 +409,8 @@ def test_the_dev_score_of_both_is_of_the_answers(variant: Variant) -> None:
     order = FixedScores({"apple-2@4": 1, "comet-1@0": 1, "violin-0@0": 1}, "sentence")
     assert dev.score(order, "P@1", "answerable") == pytest.approx(1 / 2)
     assert dev.score(order, "P@1", "raw") == pytest.approx(1 / 3)
-    unanswered = FixedScores({"comet-0@1": 1}, "sentence")  # apple's nine sentences are a tie, three of them correct
+    # Apple's nine sentences are a tie, three of them correct.
+    unanswered = FixedScores({"comet-0@1": 1}, "sentence")
     assert dev.score(unanswered, "P@1", "answerable") == pytest.approx((3 / 9 + 1) / 2)
 
 
@@ -385,27 +433,36 @@ def firsts(variant: Variant = "mtl1") -> PeasiModel:
 
 def answered(*right: bool) -> list[Rows]:
     """Questions of one passage, whose first sentence is right or not."""
-    return [[passage(f"q{n}", 0, f"Text {n}.", "No.", right=[0] if yes else [1])] for n, yes in enumerate(right)]
+    return [
+        [passage(f"q{n}", 0, f"Text {n}.", "No.", right=[0] if yes else [1])] for n, yes in enumerate(right)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_calibration_is_fitted_on_the_first_answer_of_each_question(seed: int) -> None:
     rng = np.random.default_rng(seed)
     dev = answered(*(bool(yes) for yes in rng.random(12) < 0.5))
-    dev = [[*rows, replace(passage(f"q{n}", 1), text=f"An engine of {n} rivers.")] for n, rows in enumerate(dev)]
+    dev = [
+        [*rows, replace(passage(f"q{n}", 1), text=f"An engine of {n} rivers.")] for n, rows in enumerate(dev)
+    ]
     reader = PassageReader(firsts(), tokeniser())
     features, right = [], []
+
     for rows in dev:
-        scores = reader.passages([AskedPassage(row.question, row.text, tuple(s.text for s in row.sentences)) for row in rows])
+        scores = reader.passages(
+            [AskedPassage(row.question, row.text, tuple(s.text for s in row.sentences)) for row in rows]
+        )
         if scores[0] >= scores[1]:  # the other has no sentence: no answer
             p = 1 / (1 + math.exp(-scores[0])) * 1 / 2
             features.append([math.log(p / (1 - p))])
             right.append(rows[0].sentences[0].label == 1)
+
     assert 4 < len(features) < 12 and 0 < sum(right) < len(right)
     calibration, expected = calibrated(reader, dev), Calibration.fit(features, right)
     if expected.weights[0] <= 0:  # the surer, the less often right
         assert calibration is None
         return
+
     assert calibration is not None
     assert [*calibration.weights, calibration.bias] == pytest.approx([*expected.weights, expected.bias])
 
@@ -417,8 +474,11 @@ def test_it_is_written_with_the_model(variant: Variant, tmp_path: Path) -> None:
     (rows,) = (
         rows for rows in either if calibrated(PassageReader(peasi, tokeniser()), rows)
     )  # in the other the surer ones are wrong
-    learning = PassageTask(PassageData.of(QUESTIONS, peasi, tokeniser()), peasi, rows, partial(save, tokeniser()))
+    learning = PassageTask(
+        PassageData.of(QUESTIONS, peasi, tokeniser()), peasi, rows, partial(save, tokeniser())
+    )
     learning.save(tmp_path)
+
     values = json.loads((tmp_path / "config.json").read_text())["calibration"]
     expected = calibrated(PassageReader(peasi, tokeniser()), rows)
     assert expected is not None and values == {"weights": list(expected.weights), "bias": expected.bias}
@@ -426,9 +486,18 @@ def test_it_is_written_with_the_model(variant: Variant, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "dev", [answered(True, True), answered(False, False), [[passage("q", 0)], [passage("r", 0, " ")]], answered(True), []]
+    "dev",
+    [
+        answered(True, True),
+        answered(False, False),
+        [[passage("q", 0)], [passage("r", 0, " ")]],
+        answered(True),
+        [],
+    ],
 )
-def test_where_there_is_nothing_to_calibrate_on_the_model_is_saved_without(dev: list[Rows], tmp_path: Path) -> None:
+def test_where_there_is_nothing_to_calibrate_on_the_model_is_saved_without(
+    dev: list[Rows], tmp_path: Path
+) -> None:
     peasi = firsts()
     peasi.calibration = Calibration((1.0,), 3.0)  # of an evaluation before
     data = PassageData.of(QUESTIONS, peasi, tokeniser())

@@ -1,4 +1,5 @@
-"""A training begins with a published sequence classifier as it is, body and head: TANDA's two-class RoBERTa above all."""
+"""A training begins with a published sequence classifier as it is, body and head: TANDA's two-class RoBERTa
+above all."""
 
 from __future__ import annotations
 
@@ -38,7 +39,12 @@ from answermill.schemas.labels import LabelledCandidate, LabelledPassage, Labell
 from answermill.schemas.ranked import RankedList
 from testing.family_models import write_classifier
 
-SENTENCES = ("The comet came in 1910.", "The river is of ice.", "A violin and a lantern were found.", "The harvest.")
+SENTENCES = (
+    "The comet came in 1910.",
+    "The river is of ice.",
+    "A violin and a lantern were found.",
+    "The harvest.",
+)
 QUESTIONS = ("When did the comet come?", "Which river is of ice?")
 
 
@@ -51,7 +57,9 @@ def rows(n: int) -> list[LabelledCandidate]:
 
 def passages(n: int) -> list[LabelledPassage]:
     return [
-        LabelledPassage(r.question_id, r.question, r.candidate_id, "d", "", r.text, r.label, "window", (sentence,))
+        LabelledPassage(
+            r.question_id, r.question, r.candidate_id, "d", "", r.text, r.label, "window", (sentence,)
+        )
         for r in rows(n)
         for sentence in [LabelledSentence(f"{r.candidate_id}@0", r.text, r.label)]
     ]
@@ -60,10 +68,14 @@ def passages(n: int) -> list[LabelledPassage]:
 LISTS = [ranked_list(rows(n)) for n in range(2)]
 
 
-@pytest.fixture(scope="module", params=[("roberta", 2), ("bert", 1), ("electra", 2)], ids=["tanda", "bert", "electra"])
+@pytest.fixture(
+    scope="module", params=[("roberta", 2), ("bert", 1), ("electra", 2)], ids=["tanda", "bert", "electra"]
+)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     family, classes = request.param
-    return write_classifier(tmp_path_factory.mktemp(family), family, [*SENTENCES, *QUESTIONS], classes=classes)
+    return write_classifier(
+        tmp_path_factory.mktemp(family), family, [*SENTENCES, *QUESTIONS], classes=classes
+    )
 
 
 def published(folder: Path, precision: Literal["auto", "fp32"] = "auto") -> list[float]:
@@ -101,7 +113,10 @@ def test_a_pointwise_model_has_its_scores_before_the_first_step_once_saved_and_o
     model, _ = load_pointwise(tmp_path / "p")
     assert model.reading.pooling == "first" and np.ptp(published(folder)) > 0.1
     export(tmp_path / "p", tmp_path / "exported")
-    theirs = sentence_transformers.CrossEncoder(str(tmp_path / "exported"), device="cpu", activation_fn=nn.Identity())
+    theirs = sentence_transformers.CrossEncoder(
+        str(tmp_path / "exported"), device="cpu", activation_fn=nn.Identity()
+    )
+
     pairs = [(question, text) for question in QUESTIONS for text in SENTENCES]
     assert theirs.predict(pairs) == pytest.approx(published(folder, "fp32"), abs=1e-4)
 
@@ -132,7 +147,9 @@ def test_peasi_s_passage_reranker_begins_with_it(folder: Path, variant: str, tmp
 
 
 def test_fewer_layers_or_a_head_of_three_classes_leave_the_body_alone(folder: Path, tmp_path: Path) -> None:
-    cut = build_pointwise(inputs(PointwiseSettings(reranker="pointwise", encoder=str(folder), limit=64, layers=1)))
+    cut = build_pointwise(
+        inputs(PointwiseSettings(reranker="pointwise", encoder=str(folder), limit=64, layers=1))
+    )
     assert "1 layers of 32" in cut.description and ", and its head" not in cut.description
     three = write_classifier(tmp_path, "bert", [*SENTENCES, *QUESTIONS], classes=3)
     begun = build_pointwise(inputs(PointwiseSettings(reranker="pointwise", encoder=str(three), limit=64)))
@@ -142,18 +159,26 @@ def test_fewer_layers_or_a_head_of_three_classes_leave_the_body_alone(folder: Pa
 @pytest.mark.parametrize("kind", ["pointwise", "cascade"])
 def test_its_head_is_not_given_another_pooling(folder: Path, kind: str) -> None:
     settings, build_it = {
-        "pointwise": (PointwiseSettings(reranker="pointwise", encoder=str(folder), limit=64, pooling="mean"), build_pointwise),
+        "pointwise": (
+            PointwiseSettings(reranker="pointwise", encoder=str(folder), limit=64, pooling="mean"),
+            build_pointwise,
+        ),
         "cascade": (
             CascadeSettings(reranker="cascade", encoder=str(folder), limit=64, exits=[1, 2], pooling="mean"),
             build_cascade,
         ),
     }[kind]
-    with pytest.raises(ValueError, match=r"pooling = 'mean': the head of a published classifier reads the first token"):
+
+    with pytest.raises(
+        ValueError, match=r"pooling = 'mean': the head of a published classifier reads the first token"
+    ):
         build_it(inputs(settings))
 
 
 def test_its_first_loss_is_that_of_the_published_scores_and_reaches_body_and_head(folder: Path) -> None:
-    task = build_pointwise(inputs(PointwiseSettings(reranker="pointwise", encoder=str(folder), limit=64))).task
+    task = build_pointwise(
+        inputs(PointwiseSettings(reranker="pointwise", encoder=str(folder), limit=64))
+    ).task
     assert isinstance(task, PairTask)
     task.model.eval()  # without dropout
     (batch,) = task.batches(0)
@@ -161,6 +186,7 @@ def test_its_first_loss_is_that_of_the_published_scores_and_reaches_body_and_hea
     labels = torch.tensor([float(row.label) for n in range(2) for row in rows(n)])
     logits = torch.tensor(published(folder, "fp32"))
     assert loss.item() == pytest.approx(F.binary_cross_entropy_with_logits(logits, labels).item(), abs=1e-4)
+
     loss.backward()
     (head,) = task.model.classifiers
     for weight in (head.first.weight, head.score.weight, task.model.encoder.layers[0].attention.weight):

@@ -17,7 +17,9 @@ class TwoDepths:
     """Batches of 50 tokens, of which every other one goes through the first of two layers only."""
 
     def __init__(self) -> None:
-        self.model = nn.Sequential(nn.Linear(30, 30, bias=False), nn.Dropout(0.5), nn.Linear(30, 30, bias=False))
+        self.model = nn.Sequential(
+            nn.Linear(30, 30, bias=False), nn.Dropout(0.5), nn.Linear(30, 30, bias=False)
+        )
 
     def batches(self, epoch: int) -> Iterator[int]:
         return iter([1, 3] * 100)

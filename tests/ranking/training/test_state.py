@@ -37,7 +37,9 @@ def names(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
 
 
-def test_every_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_file_is_on_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     synced: set[int] = set()
     renamed: list[str] = []
     real_sync, real_replace, real_rename = os.fsync, Path.replace, Path.rename
@@ -69,6 +71,7 @@ def test_every_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatc
     assert renamed == ["best-1", "1.safetensors", "history.json"]
     assert tmp_path.joinpath("_training").stat().st_ino in synced
     publish(tmp_path / "_training", tmp_path, trained.history)
+
     assert renamed[3:] == ["config.json", "model.safetensors", "training.json"]
     assert tmp_path.stat().st_ino in synced
 
@@ -78,6 +81,7 @@ def test_only_the_last_state_and_the_best_checkpoint_stay(tmp_path: Path) -> Non
     for dev in (0.5, 0.7, 0.6):
         trained.step(dev)
         keep(tmp_path / "state", trained.save, trained.model, trained.optimizer, trained.history)
+
     assert names(tmp_path / "state") == {
         "3.safetensors",
         "history.json",

@@ -24,14 +24,29 @@ from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Tokeniser
 from answermill.schemas.labels import LabelledCandidate
 
-SHAPE = Shape(layers=1, width=16, heads=2, inner=32, vocabulary=30_522, positions=64, dropout=0.0, attention_dropout=0.0)
+SHAPE = Shape(
+    layers=1, width=16, heads=2, inner=32, vocabulary=30_522, positions=64, dropout=0.0, attention_dropout=0.0
+)
 TEXTS = {
-    "What is an apple?": {"An apple is a fruit.": 1, "A river.": 0, "An engine is a machine that moves.": 0, "Never.": 0},
-    "What is a comet?": {"Ice and dust, in the sky.": 1, "A ball of ice.": 1, "A senate.": 0, "An engine.": 0},
+    "What is an apple?": {
+        "An apple is a fruit.": 1,
+        "A river.": 0,
+        "An engine is a machine that moves.": 0,
+        "Never.": 0,
+    },
+    "What is a comet?": {
+        "Ice and dust, in the sky.": 1,
+        "A ball of ice.": 1,
+        "A senate.": 0,
+        "An engine.": 0,
+    },
     "What is a violin?": {"A lantern.": 0, "Music.": 0},
 }
 QUESTIONS = [
-    [LabelledCandidate(f"q{n}", question, str(i), "", "", i, text, label) for i, (text, label) in enumerate(answers.items())]
+    [
+        LabelledCandidate(f"q{n}", question, str(i), "", "", i, text, label)
+        for i, (text, label) in enumerate(answers.items())
+    ]
     for n, (question, answers) in enumerate(TEXTS.items())
 ]
 
@@ -68,7 +83,8 @@ def texts(learning: HashTask, epoch: int = 0) -> list[tuple[str, str, list[str]]
 
 
 def ordered(rows: list[LabelledCandidate]) -> list[str]:
-    """A question's texts in the order in which the task numbers them: right, wrong, and the question where it is asked."""
+    """A question's texts in the order in which the task numbers them: right, wrong, and the question where it
+    is asked."""
     right, wrong = ([row.text for row in rows if row.label == label] for label in (1, 0))
     return [*right, *wrong, *([rows[0].question] if right else [])]
 
@@ -103,10 +119,12 @@ def test_the_constraint_moves_numbers_towards_their_own_sign() -> None:
     step = torch.optim.SGD(hashing.parameters(), lr=1e-5)
     with torch.no_grad():
         before = hashing.answer(tokens)
+
     for _ in range(5):
         step.zero_grad()
         learning.loss(batch).backward()
         step.step()
+
     with torch.no_grad():
         after = hashing.answer(tokens)
     assert (after - sign(before)).square().sum() < (before - sign(before)).square().sum()
@@ -117,7 +135,9 @@ def test_the_bits_are_constants_of_the_step_and_every_weight_learns() -> None:
     learning = task(hashing, delta=1e-3)
     (batch,) = learning.batches(0)
     learning.loss(batch).backward()
-    unmoved = {name for name, weight in hashing.named_parameters() if weight.grad is None or not weight.grad.any()}
+    unmoved = {
+        name for name, weight in hashing.named_parameters() if weight.grad is None or not weight.grad.any()
+    }
     assert not unmoved
 
 
@@ -137,10 +157,14 @@ def test_an_answer_is_learnt_with_all_that_the_model_reads() -> None:
     alone = model()
     joined = model()
     joined.reading = Reading(("title", "sentence"))
-    in_one = [[replace(row, text=f"Fruit. {row.text}" if row.position else row.text) for row in rows] for rows in QUESTIONS]
+    in_one = [
+        [replace(row, text=f"Fruit. {row.text}" if row.position else row.text) for row in rows]
+        for rows in QUESTIONS
+    ]
     learning, by_hand = task(joined, questions, needs_context=True), task(alone, in_one)
     (batch,), (expected,) = learning.batches(0), by_hand.batches(0)
     assert learning.loss(batch).item() == by_hand.loss(expected).item()
+
     assert learning.missing == {"without_title": 3} and by_hand.missing == {}
     with pytest.raises(ValueError, match="none of 10 candidates has a title"):
         task(joined, needs_context=True)
@@ -175,10 +199,12 @@ def test_a_hard_negative_is_the_drawn_one_that_the_model_scores_highest() -> Non
     assert hashing.training
     hashing.eval()
     words = list(dict.fromkeys(text for rows in QUESTIONS for text in ordered(rows)))
+
     with torch.no_grad():
         for (q, _, drawn), n in zip(texts(learning), chosen, strict=True):
             assert len(drawn) == len(set(drawn)) == min(3, list(TEXTS[q].values()).count(0))
             assert words[n] == max(drawn, key=lambda text: float(score(hashing, q, text)))
+
     assert (
         learning.loss(batch).item()
         >= task(hashing).loss(batch._replace(wrong=[drawn[:1] for drawn in batch.wrong])).item() - 1e-6
@@ -186,7 +212,9 @@ def test_a_hard_negative_is_the_drawn_one_that_the_model_scores_highest() -> Non
 
 
 @pytest.mark.parametrize("negatives", ["random", "hard"])
-def test_a_training_learns_and_one_that_is_stopped_ends_with_the_same_weights(tmp_path: Path, negatives: str) -> None:
+def test_a_training_learns_and_one_that_is_stopped_ends_with_the_same_weights(
+    tmp_path: Path, negatives: str
+) -> None:
     recipe = Recipe(epochs=12, learning_rate=5e-3, schedule="linear", seed=1)
 
     def begun(name: str, tell: Callable[[TrainingProgress], None] = lambda _: None) -> History:

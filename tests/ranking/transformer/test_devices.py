@@ -1,4 +1,5 @@
-"""What a graphics card is asked for, in which order; that copies hold the same values; and what its memory holds."""
+"""What a graphics card is asked for, in which order; that copies hold the same values; and what its memory
+holds."""
 
 from __future__ import annotations
 
@@ -105,7 +106,8 @@ def test_a_processor_needs_no_trial() -> None:
 
 
 class FakeCard:
-    """Is where its clock says, and marks what it is asked to do by the number of milliseconds that it will have taken."""
+    """Is where its clock says, and marks what it is asked to do by the number of milliseconds that it will
+    have taken."""
 
     def __init__(self) -> None:
         self.clock, self.waits, self.marked = 0.0, 0, list[float]()
@@ -137,6 +139,7 @@ def test_a_card_is_busy_from_where_it_begins_batches_to_where_it_has_computed_th
     for _ in range(2):
         with busy.span(device):
             pass
+
     assert busy.take() == 8_500 and card.waits == 2
     assert busy.take() == 0
     card.marked, card.clock = [30.0, 31.0, 40.0, 44.0], 30.0
@@ -146,6 +149,7 @@ def test_a_card_is_busy_from_where_it_begins_batches_to_where_it_has_computed_th
     with busy.span(device):  # nobody has taken the first: its time is kept, not its marks
         pass
     assert len(busy._spans) == 1
+
     assert busy.take() == 5_000
 
 
@@ -160,8 +164,12 @@ def test_a_peak_is_kept_where_others_count_it_anew() -> None:
     assert memory.take() == 0
 
 
-@pytest.mark.parametrize(("device", "tokens", "texts"), [("cpu", 64, 256), ("cuda", 256, 4_096), ("cuda", 512, 2_048)])
-def test_a_card_is_given_more_texts_at_once_the_shorter_they_are(device: str, tokens: int, texts: int) -> None:
+@pytest.mark.parametrize(
+    ("device", "tokens", "texts"), [("cpu", 64, 256), ("cuda", 256, 4_096), ("cuda", 512, 2_048)]
+)
+def test_a_card_is_given_more_texts_at_once_the_shorter_they_are(
+    device: str, tokens: int, texts: int
+) -> None:
     assert texts_at_once(device, tokens) == texts
     assert texts_at_once("cuda", 8_192) == 256 and texts_at_once("cuda", 300) % 256 == 0
 

@@ -60,12 +60,26 @@ def folders(tmp_path_factory: pytest.TempPathFactory, minilm: Path) -> dict[str,
     torch.manual_seed(0)
     root = tmp_path_factory.mktemp("models")
     words = tokenizers.BertWordPieceTokenizer()
-    words.train_from_iterator(TEXTS, vocab_size=120, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+    words.train_from_iterator(
+        TEXTS, vocab_size=120, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    )
     pieces = tokenizers.ByteLevelBPETokenizer()
-    pieces.train_from_iterator(TEXTS, vocab_size=300, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    pieces.train_from_iterator(
+        TEXTS, vocab_size=300, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    )
+
     pieces.save_model(str(root))
-    merges = [line for line in (root / "merges.txt").read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
-    shape: dict[str, Any] = {"num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64}
+    merges = [
+        line
+        for line in (root / "merges.txt").read_text(encoding="utf-8").splitlines()
+        if not line.startswith("#")
+    ]
+    shape: dict[str, Any] = {
+        "num_hidden_layers": 3,
+        "hidden_size": 32,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+    }
     pairs: dict[str, tuple[Any, Any]] = {
         "bert": (
             transformers.BertTokenizerFast(vocab=words.get_vocab()),
@@ -76,20 +90,30 @@ def folders(tmp_path_factory: pytest.TempPathFactory, minilm: Path) -> dict[str,
             transformers.ElectraModel(transformers.ElectraConfig(vocab_size=120, embedding_size=16, **shape)),
         ),
         "roberta": (
-            transformers.RobertaTokenizerFast(vocab=pieces.get_vocab(), merges=[tuple(line.split(" ")) for line in merges]),
+            transformers.RobertaTokenizerFast(
+                vocab=pieces.get_vocab(), merges=[tuple(line.split(" ")) for line in merges]
+            ),
             transformers.RobertaModel(
                 transformers.RobertaConfig(
-                    vocab_size=300, max_position_embeddings=514, type_vocab_size=1, layer_norm_eps=1e-5, **shape
+                    vocab_size=300,
+                    max_position_embeddings=514,
+                    type_vocab_size=1,
+                    layer_norm_eps=1e-5,
+                    **shape,
                 ),
                 add_pooling_layer=False,
             ),
         ),
     }
+
     for name, (tokenizer, model) in pairs.items():
         # Weights far from their start: all biases and normalisations count.
-        model.load_state_dict({key: value + 0.1 * torch.randn_like(value) for key, value in model.state_dict().items()})
+        model.load_state_dict(
+            {key: value + 0.1 * torch.randn_like(value) for key, value in model.state_dict().items()}
+        )
         tokenizer.save_pretrained(root / name)
         model.save_pretrained(root / name)
+
     return {name: root / name for name in pairs} | {"minilm": minilm}
 
 
@@ -124,18 +148,29 @@ def test_the_ids_of_a_pair_are_those_of_the_models_own_tokenizer_truncated_or_no
 ) -> None:
     tokenizer, _ = theirs(folders[family])
     long = " ".join(TEXTS) if limit < 100 else " ".join(TEXTS * 9)
-    tuples = [*PAIRS, (long, "no"), ("no", long), (long, long), (long + " no", long), (long, long + " no"), ("", long)]
+    tuples = [
+        *PAIRS,
+        (long, "no"),
+        ("no", long),
+        (long, long),
+        (long + " no", long),
+        (long, long + " no"),
+        ("", long),
+    ]
     encodings = Tokeniser(folders[family], limit).pairs(tuples)
     tokens = encodings.pack()
+
     columns = [list(column) for column in zip(*tuples, strict=True)]
     own = tokenizer(*columns, truncation=True, max_length=limit, return_token_type_ids=True)
     whole = tokenizer(*columns, verbose=False)["input_ids"]
+
     for number, (ids, types) in enumerate(zip(own["input_ids"], own["token_type_ids"], strict=True)):
         rows = slice(int(tokens.starts[number]), int(tokens.starts[number + 1]))
         assert tokens.ids[rows].tolist() == ids
         assert tokens.types[rows].tolist() == types
         assert tokens.positions[rows].tolist() == list(range(len(ids)))
         assert encodings.cut[number] == len(whole[number]) - len(ids)
+
     assert encodings.cut.max() > 50
 
 
@@ -152,14 +187,20 @@ def test_a_text_may_be_empty_or_have_ten_thousand_tokens(minilm: Path) -> None:
 def test_a_question_keeps_its_half_and_a_short_candidate_is_not_cut_for_it(minilm: Path) -> None:
     tokeniser = Tokeniser(minilm, 23)  # 20 and three special tokens
     question, candidate = "who " * 15, "so " * 40
-    kept = tokeniser.pairs([(question, candidate), (question, "so so"), (question, "so " * 7), ("who", candidate)])
+    kept = tokeniser.pairs(
+        [(question, candidate), (question, "so so"), (question, "so " * 7), ("who", candidate)]
+    )
     tokens = kept.pack()
-    assert [int((tokens.types[s : s + n] == 1).sum()) - 1 for s, n in zip(tokens.starts, kept.lengths, strict=False)] == [
+    assert [
+        int((tokens.types[s : s + n] == 1).sum()) - 1
+        for s, n in zip(tokens.starts, kept.lengths, strict=False)
+    ] == [
         10,
         2,
         7,
         19,
     ]
+
     assert kept.cut.tolist() == [35, 0, 2, 21]
 
 
@@ -168,7 +209,26 @@ def test_a_tuple_of_many_texts_loses_the_last_ones_first(minilm: Path) -> None:
     ids = {word: Tokeniser(minilm).pairs([(word,)]).table[-1] for word in ("who", "one", "two")}
     who, one, two = (int(ids[word]) for word in ("who", "one", "two"))
     whole = Tokeniser(minilm).pairs(tuples).pack()
-    assert whole.ids.tolist() == [101, who, 102, one, one, 102, two, two, 102, 101, who, 102, 101, who, 102, one, 102]
+    assert whole.ids.tolist() == [
+        101,
+        who,
+        102,
+        one,
+        one,
+        102,
+        two,
+        two,
+        102,
+        101,
+        who,
+        102,
+        101,
+        who,
+        102,
+        one,
+        102,
+    ]
+
     assert whole.types.tolist() == [0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1]
     cut = Tokeniser(minilm, 7).pairs(tuples)
     assert cut.pack([0]).ids.tolist() == [101, who, 102, one, one, 102, 102]
@@ -182,7 +242,10 @@ def test_tuples_that_cannot_be_encoded_are_refused(minilm: Path, tmp_path: Path)
         Tokeniser(minilm, 5).pairs([("a", "b"), ("a", "b", "c")])
     with pytest.raises(ValueError, match=r"no tokenizer\.json; write it with transformers"):
         Tokeniser(tmp_path)
-    tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a")).save(str(tmp_path / "tokenizer.json"))
+    tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a")).save(
+        str(tmp_path / "tokenizer.json")
+    )
+
     with pytest.raises(ValueError, match="no special tokens around a pair"):
         Tokeniser(tmp_path)
     (tmp_path / "tokenizer.json").write_text('{"version": "1')
@@ -243,6 +306,7 @@ def test_gradients_equal_those_of_the_backbones_own_forward(folders: dict[str, P
     theirs = translated(gradients, encoder.shape)  # the names of gradients are those of weights
     ours = dict(encoder.named_parameters())
     assert ours.keys() == theirs.keys()
+
     for name, parameter in ours.items():
         assert parameter.grad is not None
         largest = theirs[name].abs().max().item()
@@ -265,7 +329,9 @@ def test_in_pieces_gives_what_at_once_gives_to_the_bit(minilm: Path) -> None:
 
 
 @pytest.mark.parametrize("precision", PRECISIONS, ids=str)
-def test_first_tokens_alone_have_the_bits_that_they_have_among_all(minilm: Path, precision: torch.dtype) -> None:
+def test_first_tokens_alone_have_the_bits_that_they_have_among_all(
+    minilm: Path, precision: torch.dtype
+) -> None:
     tokens = Tokeniser(minilm).pairs(PAIRS).pack()
     encoder = LayeredEncoder.load(minilm, layers=2).for_inference(precision=precision)
     encoder._budget = TokenBudget(len(tokens.ids) // 3, None)  # some texts at a time
@@ -285,7 +351,9 @@ def test_first_tokens_alone_give_the_gradients_that_they_give_among_all(folders:
         encoder.zero_grad()
         hidden = encoder.run_through(encoder.layers, encoder.embed(tokens), tokens, first_only)
         (hidden if first_only else hidden[tokens.starts[:-1].long()]).square().sum().backward()
-        gradients.append({name: p.grad.clone() for name, p in encoder.named_parameters() if p.grad is not None})
+        gradients.append(
+            {name: p.grad.clone() for name, p in encoder.named_parameters() if p.grad is not None}
+        )
     for name, gradient in gradients[1].items():
         assert (gradients[0][name] - gradient).abs().max() <= 1e-5 * gradient.abs().max(), name
 
@@ -299,13 +367,16 @@ def test_the_first_layers_alone_are_the_first_layers(minilm: Path) -> None:
 
 
 def test_reading_weights_draws_none(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """To draw them where there is no memory for them, torch would import its compiler: more than a second a process."""
+    """To draw them where there is no memory for them, torch would import its compiler: more than a second a
+    process."""
     expected = LayeredEncoder.load(folders["bert"])
     drawn: list[Tensor] = []
     monkeypatch.setattr(nn.init, "normal_", lambda weight, *_, **__: drawn.append(weight))
     again = LayeredEncoder.load(folders["bert"])
     assert drawn == []
-    assert all(torch.equal(weight, again.state_dict()[name]) for name, weight in expected.state_dict().items())
+    assert all(
+        torch.equal(weight, again.state_dict()[name]) for name, weight in expected.state_dict().items()
+    )
     LayeredEncoder(expected.shape)
     assert len(drawn) > 3
 
@@ -317,8 +388,11 @@ def test_what_is_saved_is_the_backbone_again(folders: dict[str, Path], tmp_path:
     back = LayeredEncoder.load(tmp_path / "whole")
     assert back.shape == encoder.shape
     assert all(torch.equal(back.state_dict()[name], weight) for name, weight in encoder.state_dict().items())
-    model, report = transformers.AutoModel.from_pretrained(tmp_path / "whole", local_files_only=True, output_loading_info=True)
+    model, report = transformers.AutoModel.from_pretrained(
+        tmp_path / "whole", local_files_only=True, output_loading_info=True
+    )
     assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+
     _, before = theirs(folders[family])
     ids = torch.arange(5, 45)[None]
     assert torch.equal(model.eval()(ids).last_hidden_state, before(ids).last_hidden_state)
@@ -345,12 +419,15 @@ def test_copied_layers_share_nothing_with_the_encoder(folders: dict[str, Path]) 
 
 
 @pytest.mark.parametrize("precision", PRECISIONS, ids=str)
-def test_a_text_has_the_same_bits_alone_among_others_and_in_another_order(minilm: Path, precision: torch.dtype) -> None:
+def test_a_text_has_the_same_bits_alone_among_others_and_in_another_order(
+    minilm: Path, precision: torch.dtype
+) -> None:
     encoder = LayeredEncoder.load(minilm, layers=2).for_inference(precision=precision)
     many = [(question, f"{candidate} {n}") for n in range(4) for question, candidate in PAIRS]
     encodings = Tokeniser(minilm).pairs(many)
     assert encodings.lengths.sum() > 2 * 2048
     order = np.random.default_rng(0).permutation(len(many))
+
     with torch.inference_mode():
         among, shuffled = encodings.pack(), encodings.pack(order)
         encoded, encoded_shuffled = run(encoder, among), run(encoder, shuffled)
@@ -419,7 +496,10 @@ def test_rows_that_fill_a_batch_up_change_no_bit_of_the_others(
     minilm: Path, monkeypatch: pytest.MonkeyPatch, first_only: bool
 ) -> None:
     """As they do on a card, where nobody knows what is in them."""
-    encoder, tokens = LayeredEncoder.load(minilm, layers=2).for_inference(), Tokeniser(minilm).pairs(PAIRS).pack()
+    encoder, tokens = (
+        LayeredEncoder.load(minilm, layers=2).for_inference(),
+        Tokeniser(minilm).pairs(PAIRS).pack(),
+    )
     filled = list[int]()
 
     def fill(hidden: Tensor, shape: Shape) -> Tensor:
@@ -431,6 +511,7 @@ def test_rows_that_fill_a_batch_up_change_no_bit_of_the_others(
         expected = encoder.run_through(encoder.layers, hidden, tokens, first_only)
         monkeypatch.setattr(module, "filled_up", fill)
         assert torch.equal(encoder.run_through(encoder.layers, hidden, tokens, first_only), expected)
+
     assert filled and not expected.isnan().any()
 
 
@@ -452,7 +533,9 @@ def assert_threads_change_no_bit(encoder: LayeredEncoder, tokens: Packed) -> Non
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
-def test_the_number_of_threads_changes_no_bit(minilm: Path, precision: torch.dtype, restored_threads: None) -> None:
+def test_the_number_of_threads_changes_no_bit(
+    minilm: Path, precision: torch.dtype, restored_threads: None
+) -> None:
     texts = [(question, " ".join([answer] * n)) for n in (1, 5) for question, answer in PAIRS]
     tokens = Tokeniser(minilm).pairs(texts).pack()
     encoder = LayeredEncoder.load(minilm, layers=2).for_inference(precision=precision)
@@ -465,7 +548,11 @@ def test_the_number_of_threads_changes_no_bit_of_short_texts_and_narrow_heads(
     """On processors without AVX-512, MKL's bits depend on where PyTorch's buffer of a thread begins."""
     torch.manual_seed(0)
     encoder = LayeredEncoder(Shape(2, 16, 2, 32, 30, positions=64)).for_inference()
-    tokens = Tokeniser(folders["bert"]).pairs([("a", " ".join("b" * n)) for n in range(1, 45) for _ in range(3)]).pack()
+    tokens = (
+        Tokeniser(folders["bert"])
+        .pairs([("a", " ".join("b" * n)) for n in range(1, 45) for _ in range(3)])
+        .pack()
+    )
     assert_threads_change_no_bit(encoder, tokens)
 
 
@@ -474,10 +561,15 @@ def test_where_threads_change_bits_the_process_goes_on_with_one(
 ) -> None:
     linear = nn.functional.linear
     monkeypatch.setattr(module.F, "linear", lambda *x: linear(*x) + (torch.get_num_threads() > 1))
-    for expectation in (pytest.warns(UserWarning, match="2 threads compute other bits than one"), nullcontext()):
+    for expectation in (
+        pytest.warns(UserWarning, match="2 threads compute other bits than one"),
+        nullcontext(),
+    ):
         torch.set_num_threads(2)  # as each unit of a step does
         with expectation:
-            assert exact_windows("cpu", torch.float32, Shape(1, 32, 4, 64, 9, embedded=16), threads=2)[0] == 2048
+            assert (
+                exact_windows("cpu", torch.float32, Shape(1, 32, 4, 64, 9, embedded=16), threads=2)[0] == 2048
+            )
         assert torch.get_num_threads() == 1
 
 
@@ -488,7 +580,9 @@ def test_the_mean_is_over_all_tokens_of_a_text(folders: dict[str, Path]) -> None
     torch.testing.assert_close(pool(hidden, tokens), torch.stack([text.mean(0) for text in texts]))
 
 
-def learn(encoder: LayeredEncoder, head: nn.Linear, tokens: Packed, rate: float, precision: torch.dtype) -> list[float]:
+def learn(
+    encoder: LayeredEncoder, head: nn.Linear, tokens: Packed, rate: float, precision: torch.dtype
+) -> list[float]:
     """The losses of 40 steps, on every second text as a right one."""
     labels = torch.arange(len(tokens.lengths), device=tokens.ids.device).remainder(2).float()
     optimiser = torch.optim.AdamW([*encoder.parameters(), *head.parameters()], lr=rate)
@@ -513,12 +607,15 @@ def test_it_learns_under_autocast_with_dropout(folders: dict[str, Path]) -> None
     assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:5])
 
 
-def test_attention_over_texts_that_are_filled_up_is_that_over_texts_of_each_length(folders: dict[str, Path]) -> None:
+def test_attention_over_texts_that_are_filled_up_is_that_over_texts_of_each_length(
+    folders: dict[str, Path],
+) -> None:
     """What a graphics card learns by is what a processor learns by."""
     tokens = Tokeniser(folders["bert"]).pairs(PAIRS).pack(np.random.default_rng(0).permutation(len(PAIRS)))
     torch.manual_seed(0)
     drawn = torch.randn(len(tokens.ids), 3 * 32)
     outputs, gradients = [], []
+
     for attention in (module.attend, attend_filled_up):
         projected = drawn.clone().requires_grad_()
         over = attention(projected, tokens, 4, 0.0)
@@ -526,12 +623,15 @@ def test_attention_over_texts_that_are_filled_up_is_that_over_texts_of_each_leng
         assert projected.grad is not None
         outputs.append(over.detach())
         gradients.append(projected.grad)
+
     torch.testing.assert_close(outputs[1], outputs[0], rtol=0, atol=1e-6)
     torch.testing.assert_close(gradients[1], gradients[0], rtol=0, atol=1e-5)
     assert outputs[0].std() > 0.1 and len(tokens.groups) > 20
 
 
-def test_attention_over_texts_that_are_filled_up_drops_its_share_of_the_weights(folders: dict[str, Path]) -> None:
+def test_attention_over_texts_that_are_filled_up_drops_its_share_of_the_weights(
+    folders: dict[str, Path],
+) -> None:
     tokens = Tokeniser(folders["bert"]).pairs(PAIRS).pack()
     projected = torch.ones(len(tokens.ids), 3 * 32)  # each token sees the mean of ones
     torch.manual_seed(0)
@@ -540,10 +640,13 @@ def test_attention_over_texts_that_are_filled_up_drops_its_share_of_the_weights(
 
 
 @pytest.mark.parametrize("first_only", [False, True])
-def test_layers_that_are_computed_again_learn_the_same_and_keep_less(folders: dict[str, Path], first_only: bool) -> None:
+def test_layers_that_are_computed_again_learn_the_same_and_keep_less(
+    folders: dict[str, Path], first_only: bool
+) -> None:
     encoder = LayeredEncoder.load(folders["bert"]).train()
     tokens = Tokeniser(folders["bert"]).pairs(PAIRS).pack()
     kept, gradients = [], []
+
     for encoder.recomputes in (False, True):
         size = 0
 
@@ -558,7 +661,10 @@ def test_layers_that_are_computed_again_learn_the_same_and_keep_less(folders: di
             hidden = encoder.run_through(encoder.layers, encoder.embed(tokens), tokens, first_only)
         kept.append(size)
         torch.autograd.backward(hidden.square().sum())
-        gradients.append({name: p.grad.clone() for name, p in encoder.named_parameters() if p.grad is not None})
+        gradients.append(
+            {name: p.grad.clone() for name, p in encoder.named_parameters() if p.grad is not None}
+        )
+
     assert encoder.shape.dropout > 0 and kept[1] < kept[0] / 5
     assert gradients[0].keys() == gradients[1].keys()
     assert all(torch.equal(gradient, gradients[1][name]) for name, gradient in gradients[0].items())
@@ -566,7 +672,9 @@ def test_layers_that_are_computed_again_learn_the_same_and_keep_less(folders: di
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4_001, 100_000])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_dropout_drops_its_share_and_scales_the_rest_and_their_gradients(size: int, dtype: torch.dtype) -> None:
+def test_dropout_drops_its_share_and_scales_the_rest_and_their_gradients(
+    size: int, dtype: torch.dtype
+) -> None:
     torch.manual_seed(0)
     x = torch.ones(size, dtype=dtype, requires_grad=True)
     kept = dropped(x, 0.1)
@@ -579,7 +687,11 @@ def test_dropout_drops_its_share_and_scales_the_rest_and_their_gradients(size: i
 
 
 def test_texts_by_length_are_the_rows_of_the_texts(minilm: Path) -> None:
-    tokens = Tokeniser(minilm, 32).pairs([("a", "b"), ("a", "b c"), ("a", "d"), ("e f", "g h i")]).pack(np.arange(4))
+    tokens = (
+        Tokeniser(minilm, 32)
+        .pairs([("a", "b"), ("a", "b c"), ("a", "d"), ("e f", "g h i")])
+        .pack(np.arange(4))
+    )
     rows = torch.arange(len(tokens.ids))
     parts = tokens.by_length(rows)
     assert [tuple(part.shape) for part in parts] == [(1, 5), (1, 6), (1, 5), (1, 8)]
@@ -631,7 +743,9 @@ def test_a_folder_of_another_kind_is_refused(
     assert str(tmp_path) in str(refused.value)
 
 
-def test_pickled_weights_missing_layers_and_broken_files_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_pickled_weights_missing_layers_and_broken_files_are_refused(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
     with pytest.raises(ValueError, match="it has 3 layers; the first 4 cannot be had"):
         LayeredEncoder.load(folders["bert"], 4)
     (tmp_path / "config.json").write_text((folders["bert"] / "config.json").read_text())
@@ -645,9 +759,13 @@ def test_pickled_weights_missing_layers_and_broken_files_are_refused(folders: di
         LayeredEncoder.load(tmp_path / "nowhere")
 
 
-def test_weights_of_a_model_with_a_head_and_of_older_names_are_found(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_weights_of_a_model_with_a_head_and_of_older_names_are_found(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
     weights = {
-        f"bert.{name}".replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value.half()
+        f"bert.{name}".replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): value.half()
         for name, value in load_file(folders["bert"] / "model.safetensors").items()
     }
     save_file(weights | {"classifier.weight": torch.zeros(1, 32)}, tmp_path / "model.safetensors")
@@ -687,7 +805,9 @@ def test_a_graphics_card_computes_in_what_it_multiplies_natively(
     assert precision_of("bf16", "cuda") == "bf16"
 
 
-def test_attention_over_all_lengths_is_asked_for_by_what_this_pytorch_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_over_all_lengths_is_asked_for_by_what_this_pytorch_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """In one split, or not at all: in several, a text's bits would depend on others."""
 
     def found(module: object) -> Any:
@@ -712,7 +832,9 @@ def test_fp16_is_near_fp32_and_independent_of_other_texts(folders: dict[str, Pat
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_on_cuda_encodings_are_near_those_of_the_processor_and_the_bits_of_other_batches(minilm: Path) -> None:
+def test_on_cuda_encodings_are_near_those_of_the_processor_and_the_bits_of_other_batches(
+    minilm: Path,
+) -> None:
     encoder = LayeredEncoder.load(minilm)
     encodings = Tokeniser(minilm).pairs(PAIRS)
     order = np.random.default_rng(0).permutation(len(PAIRS))
@@ -744,6 +866,7 @@ def test_where_memory_runs_out_fewer_texts_go_on_together_with_the_same_encoding
     with torch.inference_mode():
         hidden = encoder.embed(tokens)
         whole = encoder.run(hidden, tokens, 0, 3)
+
     ran, attend = [], module.attend
 
     def small_memory(projected: Tensor, some: Packed, *rest: Any) -> Tensor:
@@ -770,6 +893,7 @@ def test_a_trial_on_a_card_changes_how_many_tokens_are_computed_at_once_and_no_b
     with torch.inference_mode():
         hidden = encoder.embed(tokens)
         whole = encoder.run(hidden, tokens, 0, 3)
+
     ran, attend = list[int](), module.attend
 
     def look(projected: Tensor, some: Packed, *rest: Any) -> Tensor:

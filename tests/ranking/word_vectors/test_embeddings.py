@@ -29,7 +29,9 @@ def as_text(vectors: dict[str, list[float]], header: bool = False, end: str = "\
 
 def as_binary(vectors: dict[str, list[float]], end: bytes = b"\n") -> bytes:
     first = f"{len(vectors)} {len(next(iter(vectors.values())))}\n".encode()
-    return first + b"".join(w.encode() + b" " + np.array(v, "<f4").tobytes() + end for w, v in vectors.items())
+    return first + b"".join(
+        w.encode() + b" " + np.array(v, "<f4").tobytes() + end for w, v in vectors.items()
+    )
 
 
 def write(folder: Path, content: bytes, name: str = "vectors") -> Path:
@@ -71,7 +73,9 @@ def test_row_zero_is_zeros_and_stands_for_every_unknown_word(tmp_path: Path) -> 
         (("sea", "sea"), np.zeros((3, 3), np.float32), "only 1 different"),
     ],
 )
-def test_a_table_that_does_not_hold_together_is_refused(words: tuple[str, ...], vectors: np.ndarray, why: str) -> None:
+def test_a_table_that_does_not_hold_together_is_refused(
+    words: tuple[str, ...], vectors: np.ndarray, why: str
+) -> None:
     with pytest.raises(ValueError, match=why):
         Embeddings(words, vectors)
 
@@ -115,11 +119,15 @@ FORMS = {
 def test_every_form_gives_the_same_embeddings(content: bytes, tmp_path: Path) -> None:
     embeddings, report = read(write(tmp_path, content), ["sun", "sea", "sky"])
     assert embeddings.words == ("sea", "sky", "sun")
-    assert embeddings.vectors[1:].tolist() == np.array([THREE[w] for w in embeddings.words], np.float32).tolist()
+    assert (
+        embeddings.vectors[1:].tolist() == np.array([THREE[w] for w in embeddings.words], np.float32).tolist()
+    )
     assert (report.entries, report.known, report.dimension, dict(report.skipped)) == (3, 3, 3, {})
 
 
-WORD = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1, max_size=6).map(str.lower)
+WORD = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1, max_size=6).map(
+    str.lower
+)
 VECTOR = arrays.arrays(np.float32, 5, elements=st.floats(-100, 100, width=32)).filter(np.any)
 
 
@@ -131,7 +139,9 @@ def test_text_gzip_and_binary_of_the_same_vectors_give_equal_embeddings(
     folder = tmp_path_factory.mktemp("forms")
     contents = [as_text(plain, header=True), as_binary(plain)]
     first, *others = [
-        read(write(folder, content), None, max_skipped=0)[0] for c in contents for content in (c, gzip.compress(c))
+        read(write(folder, content), None, max_skipped=0)[0]
+        for c in contents
+        for content in (c, gzip.compress(c))
     ]
     assert all(same(first, other) for other in others)
 
@@ -178,7 +188,9 @@ def test_the_lower_case_form_wins_and_else_the_first_other_form_stands_in(tmp_pa
 
 
 def test_of_numberbatch_the_english_keys_are_read_with_or_without_their_prefix(tmp_path: Path) -> None:
-    path = write(tmp_path, b"5 2\n/c/de/sea 9 9\n/c/en/sea 1 1\n/c/en/ice_cream 2 2\n/c/fr/mer 9 9\n/c/en/ice 3 3\n")
+    path = write(
+        tmp_path, b"5 2\n/c/de/sea 9 9\n/c/en/sea 1 1\n/c/en/ice_cream 2 2\n/c/fr/mer 9 9\n/c/en/ice 3 3\n"
+    )
     embeddings, report = read(path, None)
     assert embeddings.words == ("ice", "ice_cream", "sea")
     assert lookup(embeddings, "sea") == [1, 1]
@@ -292,7 +304,10 @@ def test_broken_records_of_a_binary_file_are_counted_too(tmp_path: Path) -> None
 
 CUT = {
     "gzip": (gzip.compress(as_text(THREE, header=True))[:-12], "broken or cut off after entry"),
-    "gzip with a wrong checksum": (gzip.compress(as_text(THREE))[:-8] + bytes(8), "cut off after entry 0: CRC"),
+    "gzip with a wrong checksum": (
+        gzip.compress(as_text(THREE))[:-8] + bytes(8),
+        "cut off after entry 0: CRC",
+    ),
     "text": (as_text(THREE, header=True)[:-20], "promises 3 words, it ends after 2: it is cut off"),
     "binary, within a vector": (as_binary(THREE)[:-5], "cut off after entry 2: 8 bytes where 12"),
     "binary, within a word": (as_binary(THREE)[:-15], "cut off after entry 2: no space ends the word b'su'"),
@@ -309,7 +324,9 @@ def test_a_file_that_breaks_off_is_refused_with_the_place(content: bytes, why: s
     assert str(e.value).startswith(str(path))
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", gzip.compress(b""), b"0 3\n"], ids=["empty", "blank", "gzip", "header"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", gzip.compress(b""), b"0 3\n"], ids=["empty", "blank", "gzip", "header"]
+)
 def test_an_empty_file_is_refused(content: bytes, tmp_path: Path) -> None:
     with pytest.raises(VectorsUnreadable, match=r"empty|holds no word"):
         read(write(tmp_path, content), None)
@@ -388,7 +405,9 @@ def test_derived_vectors_are_as_wide_as_the_papers_and_tell_related_words(derive
         assert cosine(derived, one, other) > 0.3 > cosine(derived, one, "cabbage")
 
 
-def test_a_derived_vector_depends_on_the_word_and_not_on_the_vocabulary(derived: Embeddings, folder: Path) -> None:
+def test_a_derived_vector_depends_on_the_word_and_not_on_the_vocabulary(
+    derived: Embeddings, folder: Path
+) -> None:
     alone = encode_words(["sea", "zyzzogeton"], word_encoder(folder))
     assert [lookup(alone, word) for word in alone.words] == [lookup(derived, word) for word in alone.words]
 
@@ -416,7 +435,9 @@ def test_words_that_the_tokenizer_has_no_pieces_for_stay_unknown(folder: Path) -
 
 
 def test_to_drop_directions_is_to_leave_out_the_first_numbers(folder: Path) -> None:
-    every, kept = (word_pieces(VOCABULARY, folder, dimension, dropped)[1] for dimension, dropped in ((10, 0), (7, 3)))
+    every, kept = (
+        word_pieces(VOCABULARY, folder, dimension, dropped)[1] for dimension, dropped in ((10, 0), (7, 3))
+    )
     np.testing.assert_allclose(every[:, 3:], kept, atol=1e-6)
     assert every[:, 0].var() > every[:, 9].var()
 
@@ -432,8 +453,17 @@ def a_transformer(folder: Path, seed: int = 0) -> Path:
     import transformers
 
     folder.mkdir(parents=True, exist_ok=True)
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", *(f"##{letter}" for letter in "abcdefgh")]
+    pieces = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *"abcdefgh",
+        *(f"##{letter}" for letter in "abcdefgh"),
+    ]
     (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
+
     transformers.BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
     torch.manual_seed(seed)
     shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
@@ -446,7 +476,10 @@ def test_vectors_that_are_not_stored_are_made_again_from_their_transformer(tmp_p
     embeddings = derive(["bad", "egg", "fab"], folder, "tiny", 4)
     (tmp_path / "saved").mkdir()
     embeddings.save(tmp_path / "saved", "source")
-    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["pieces.safetensors", "words.json"]
+    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == [
+        "pieces.safetensors",
+        "words.json",
+    ]
     asked = []
     back = Embeddings.load(tmp_path / "saved", lambda name: asked.append(name) or folder)
     assert asked == ["tiny"] and back.words == embeddings.words == ("bad", "egg", "fab")
@@ -506,7 +539,9 @@ def test_vectors_are_derived_once_for_a_vocabulary_and_a_transformer(tmp_path: P
     assert derive(["bad"], folder, "tiny", 4).words == ("bad",)
 
 
-def test_vectors_are_derived_where_transformers_cannot_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_are_derived_where_transformers_cannot_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A worker process would wait for its import for seconds."""
     folder = a_transformer(tmp_path)
     monkeypatch.setitem(sys.modules, "transformers", None)
@@ -518,11 +553,22 @@ def test_the_pieces_vectors_are_those_that_transformers_reads(kind: str, tmp_pat
     import transformers
 
     a_transformer(tmp_path)
-    sizes = {"num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8, "embedding_size": 8, "hidden_dim": 8}
+    sizes = {
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+        "intermediate_size": 8,
+        "embedding_size": 8,
+        "hidden_dim": 8,
+    }
     config = getattr(transformers, f"{kind}Config")(vocab_size=21, hidden_size=8, pad_token_id=0, **sizes)
     getattr(transformers, f"{kind}Model")(config).save_pretrained(tmp_path)
+
     _, table, plain = read_pieces(tmp_path)
-    theirs = transformers.AutoModel.from_pretrained(tmp_path, trust_remote_code=False).get_input_embeddings().weight
+    theirs = (
+        transformers.AutoModel.from_pretrained(tmp_path, trust_remote_code=False)
+        .get_input_embeddings()
+        .weight
+    )
     assert np.array_equal(table, theirs.detach().double().numpy())
     assert plain == list(range(5, 21))
 

@@ -52,7 +52,11 @@ def test_the_words_are_spacy_s_lower_cased() -> None:
 
 @given(
     st.lists(
-        st.one_of(st.text(max_size=12), st.from_regex(r"[A-Za-z]{1,6}[.,;:?!)]{0,2}", fullmatch=True), st.sampled_from(PIECES))
+        st.one_of(
+            st.text(max_size=12),
+            st.from_regex(r"[A-Za-z]{1,6}[.,;:?!)]{0,2}", fullmatch=True),
+            st.sampled_from(PIECES),
+        )
     )
 )
 def test_any_text_has_the_words_that_spacy_gives(pieces: list[str]) -> None:

@@ -1,4 +1,5 @@
-"""Drawing of a question's list: every sentence that could be in it ends there, or with the reason why it does not."""
+"""Drawing of a question's list: every sentence that could be in it ends there, or with the reason why it does
+not."""
 
 from __future__ import annotations
 
@@ -64,7 +65,11 @@ class ListQuestion:
             return Reason.RIGHT_FOR_A_NEAR_QUESTION
         if place.doc_id in self.right_documents and any(holds(text, answer) for answer in self.answers):
             return Reason.ANSWER_STRING
-        return Reason.DOCUMENT_OF_ANOTHER_SPLIT if self.splits.is_elsewhere(self.question_id, place.doc_id) else None
+        return (
+            Reason.DOCUMENT_OF_ANOTHER_SPLIT
+            if self.splits.is_elsewhere(self.question_id, place.doc_id)
+            else None
+        )
 
 
 @dataclass(slots=True)
@@ -87,6 +92,7 @@ def draw_list(question: ListQuestion, rules: ListRules) -> Drawn:
     left_out: Counter[Reason] = Counter()
     right: dict[str, PlacedSentence] = {}  # by folded text
     judged: dict[str, PlacedSentence] = {}  # by id; those judged wrong
+
     for label in question.labels:
         place, reason = question.place(label.sentence_id), question.splits.refusal(label)
         if reason or place is None:
@@ -101,6 +107,7 @@ def draw_list(question: ListQuestion, rules: ListRules) -> Drawn:
     if not right:
         left_out[Reason.QUESTION_WITHOUT_ANSWER] += len(judged)
         return Drawn(left_out=left_out)
+
     drawn = draw(candidates(question, right.values(), judged, rules), rules.quotas(), right.keys())
     drawn.right = list(right.values())
     drawn.left_out += left_out
@@ -108,7 +115,10 @@ def draw_list(question: ListQuestion, rules: ListRules) -> Drawn:
 
 
 def candidates(
-    question: ListQuestion, right: Collection[PlacedSentence], judged: Mapping[str, PlacedSentence], rules: ListRules
+    question: ListQuestion,
+    right: Collection[PlacedSentence],
+    judged: Mapping[str, PlacedSentence],
+    rules: ListRules,
 ) -> dict[Kind, Iterator[Verdict]]:
     """Kind → its sentences as they are drawn: first those that were judged wrong, then by a hash of the seed.
 
@@ -118,12 +128,15 @@ def candidates(
     right_texts |= {fold(label.text) for label in question.labels if label.label and label.text}
     seen = {label.sentence_id for label in question.labels}
 
-    # The documents of right sentences, the passages with one, and the best of other documents: all by sentence ids.
+    # The documents of right sentences, the passages with one, and the best of other documents: all by
+    # sentence ids.
     documents, right_ids = {place.doc_id for place in right}, {place.sentence_id for place in right}
     passages = [set(ids) for doc_id in documents for ids in question.sentences.passages(doc_id)]
     own = {sentence_id for ids in passages for sentence_id in ids}
     near = {sentence_id for ids in passages if not right_ids.isdisjoint(ids) for sentence_id in ids}
-    others = {s for s, retrieved in question.retrieved.items() if retrieved.doc_id not in question.right_documents}
+    others = {
+        s for s, retrieved in question.retrieved.items() if retrieved.doc_id not in question.right_documents
+    }
     judged_elsewhere = {s for s, place in judged.items() if place.doc_id not in documents}
 
     def verdicts(sentence_ids: Set[str]) -> Iterator[Verdict]:
@@ -132,7 +145,8 @@ def candidates(
             place = judged.get(sentence_id) or question.place(sentence_id)
             if place is None:
                 raise JobError(
-                    f"question {question.question_id!r}: retrieved sentence {sentence_id!r} is in no passage; retrieve again",
+                    f"question {question.question_id!r}: retrieved sentence {sentence_id!r} is in no "
+                    "passage; retrieve again",
                     BAD_DATA,
                 )
             yield place, question.refusal(place, right_texts, sentence_id in judged)
@@ -145,15 +159,17 @@ def candidates(
         "passage": verdicts(near),
         "document": verdicts(own - near),
         "retrieved": verdicts(others | judged_elsewhere),
-        "random": ((p, question.refusal(p, right_texts)) for p in strange if p.sentence_id not in seen | others),
+        "random": (
+            (p, question.refusal(p, right_texts)) for p in strange if p.sentence_id not in seen | others
+        ),
     }
 
 
 def draw(candidates: Mapping[Kind, Iterator[Verdict]], quotas: Mapping[Kind, int], texts: Set[str]) -> Drawn:
     """Wrong sentences up to the quotas, as far as the kinds have them; what one lacks, others make up for.
 
-    No text is drawn twice, or is one of `texts` (folded). Every candidate is drawn or left out with its reason, apart from
-    random ones, which are read as far as they are needed.
+    No text is drawn twice, or is one of `texts` (folded). Every candidate is drawn or left out with its
+    reason, apart from random ones, which are read as far as they are needed.
     """
     drawn, taken = Drawn(), set(texts)
 
@@ -180,4 +196,5 @@ def draw(candidates: Mapping[Kind, Iterator[Verdict]], quotas: Mapping[Kind, int
     for kind in KINDS:
         if kind != "random":
             drawn.left_out.update(reason or Reason.NOT_DRAWN for _, reason in candidates[kind])
+
     return drawn

@@ -1,4 +1,5 @@
-"""Lists of sentences of a run, as files: train.parquet, dev.parquet, test.parquet, a card, and the counts, written last."""
+"""Lists of sentences of a run, as files: train.parquet, dev.parquet, test.parquet, a card, and the counts,
+written last."""
 
 from __future__ import annotations
 
@@ -50,10 +51,11 @@ def write_lists(
 ) -> str:
     """Draw the lists of a run and write the folder; returns the content of its sentences.json.
 
-    `rules.by` None: the last stage of scored/, if there is one, else the rank of the passage; so does 'retrieved'.
+    `rules.by` None: the last stage of scored/, if there is one, else the rank of the passage; so does
+    'retrieved'.
 
-    Raises JobError: 66 if the run lacks a folder or a file is missing, 65 if one is wrong or no label can be used, 73 if `out`
-    is complete already, 78 if the plan has no such stage.
+    Raises JobError: 66 if the run lacks a folder or a file is missing, 65 if one is wrong or no label can be
+    used, 73 if `out` is complete already, 78 if the plan has no such stage.
     """
     files = SetFiles(out, "sentences", LabelledCandidate, _tally)
     files.check_new()
@@ -65,19 +67,25 @@ def write_lists(
         "questions": QUESTIONS.open(run),
         RETRIEVED.name: RETRIEVED.open(run),
     }
+
     stage, name, ranking = _ranking(run, rules.by)
     folders[name] = ranking
 
     labels: list[SentenceLabel] = list(folders["labels"].read())
     labelled = {label.question_id for label in labels}
     if strings is not None and not labelled & {q for q, own in strings.items() if own}:
-        raise JobError(f"{answers}: it has answers of none of the {len(labelled)} labelled questions", BAD_DATA)
+        raise JobError(
+            f"{answers}: it has answers of none of the {len(labelled)} labelled questions", BAD_DATA
+        )
+
     questions = {each.question_id: each.text for each in folders["questions"].where("question_id", labelled)}
     passages = folders["passages"]
     sources = Sources(_reader(ranking, stage), lambda ids: passages.where("doc_id", ids), _ids(passages))
     lists = build(LabelledQuestions(labels, questions, splits), sources, rules, strings)
+
     with reading(
-        "retrieval scores", folders[RETRIEVED.name].where("question_id", {rows[0].question_id for _, rows in lists.lists})
+        "retrieval scores",
+        folders[RETRIEVED.name].where("question_id", {rows[0].question_id for _, rows in lists.lists}),
     ) as hits:
         lists = with_scores(lists, hits)
 
@@ -86,18 +94,23 @@ def write_lists(
     inputs = digests(folders, {"split_file": split_file, "answers": answers})
     content = {**settings, **dict(sorted(lists.counts.items())), **rows, "inputs": inputs}
     write_text(out / CARD, _card(attribution, content))
+
     return files.write_summary(content)
 
 
 def _ranking(run: Path, by: str | None) -> tuple[str | None, str, Folder[Any]]:
-    """The stage that says which sentences are the best, None for the passages' rank; and the folder to read, with its name."""
+    """The stage that says which sentences are the best, None for the passages' rank; and the folder to read,
+    with its name."""
     manifest = SCORED.manifest(run)
     if by == RETRIEVED.name or (by is None and manifest is None):
         return None, RETRIEVED.name, RETRIEVED.open(run)
     scored = SCORED.open(run)
     stages = [stage["name"] or stage["reranker"] for stage in scored.manifest.settings["stages"]]
     if by is not None and by not in stages:
-        raise JobError(f"--by {by}: {scored.path} has {', '.join(stages)}; name one of them, or {RETRIEVED.name}", SETTINGS)
+        raise JobError(
+            f"--by {by}: {scored.path} has {', '.join(stages)}; name one of them, or {RETRIEVED.name}",
+            SETTINGS,
+        )
     return by or stages[-1], "scored", scored
 
 
@@ -128,9 +141,18 @@ def _tally(rows: Sequence[LabelledCandidate]) -> dict[str, int]:
 
 def _card(attribution: Attribution, content: Mapping[str, Any]) -> str:
     """The set's README: what is in it, how it came about, what it is not good for."""
-    numbers = {name: [f"{content[f'{name}_{what}']:,}" for what in ("questions", *_tally([]))] for name in SPLITS}
-    shares = ", ".join(f"{share:g} {kind}" for share, kind in zip(content["negative_shares"], KINDS, strict=True))
-    how = "as a file says" if content["shares"] is None else " / ".join(f"{share:g}" for share in content["shares"])
+    numbers = {
+        name: [f"{content[f'{name}_{what}']:,}" for what in ("questions", *_tally([]))] for name in SPLITS
+    }
+    shares = ", ".join(
+        f"{share:g} {kind}" for share, kind in zip(content["negative_shares"], KINDS, strict=True)
+    )
+    how = (
+        "as a file says"
+        if content["shares"] is None
+        else " / ".join(f"{share:g}" for share in content["shares"])
+    )
+
     apart = "no document stands" if content["documents_apart"] else "documents may stand"
     known = {*ListRules.__dataclass_fields__, "inputs"}
     counts = [f"- {name.replace('_', ' ')}: {n:,}" for name, n in content.items() if name not in known]

@@ -13,8 +13,8 @@ from answermill.pipelines.errors import USAGE, JobError
 
 Kind = Literal["passage", "document", "retrieved", "random"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""Origins of a wrong sentence: a passage with a right one; the rest of that document; other documents, among the best
-retrieved; a random passage."""
+"""Origins of a wrong sentence: a passage with a right one; the rest of that document; other documents, among
+the best retrieved; a random passage."""
 FILLERS: tuple[Kind, ...] = ("retrieved", "document", "passage", "random")
 """Kinds that make up for those that have too few sentences, in this order."""
 
@@ -39,7 +39,8 @@ class ListRules(SplitRules):
         shares = self.negative_shares
         if len(shares) != len(KINDS) or not adds_up(shares):
             raise JobError(
-                f"--shares {' '.join(f'{share:g}' for share in shares)}: give shares of {', '.join(KINDS)} that add up to 1, "
+                f"--shares {' '.join(f'{share:g}' for share in shares)}: give shares of {', '.join(KINDS)} "
+                "that add up to 1, "
                 "e.g. 0.2 0.25 0.45 0.1",
                 USAGE,
             )
@@ -62,7 +63,9 @@ class ListRules(SplitRules):
     def drawn(self, question_id: str, sentence_ids: Iterable[str]) -> list[str]:
         """The sentences in the order in which they are drawn for a question."""
         prefix = f"{self.seed}:{question_id}:"
-        return sorted(sentence_ids, key=lambda each: (hashlib.sha256((prefix + each).encode()).digest(), each))
+        return sorted(
+            sentence_ids, key=lambda each: (hashlib.sha256((prefix + each).encode()).digest(), each)
+        )
 
 
 class RetrievedSentence(NamedTuple):

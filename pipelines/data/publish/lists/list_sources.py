@@ -14,7 +14,8 @@ from answermill.schemas.corpus import Passage
 from answermill.schemas.ranked import Hit, ScoredCandidate
 
 ReadRanking: TypeAlias = Callable[[Set[str]], Iterable[RetrievedSentence]]
-"""question_ids → what was retrieved for these questions, and perhaps for others; a sentence may come twice."""
+"""question_ids → what was retrieved for these questions, and perhaps for others; a sentence may come
+twice."""
 ReadPassages: TypeAlias = Callable[[Set[str]], Iterable[Passage]]
 """doc_ids → all passages of these documents, and perhaps of others."""
 
@@ -34,12 +35,14 @@ def by_rank(hits: Iterable[Hit]) -> Iterator[RetrievedSentence]:
         passage = hit.passage
         for n, sentence in enumerate(passage.sentences):
             place = (hit.rank, n)
-            yield RetrievedSentence(hit.question_id, sentence.sentence_id, passage.doc_id, passage.passage_id, place, place)
+            yield RetrievedSentence(
+                hit.question_id, sentence.sentence_id, passage.doc_id, passage.passage_id, place, place
+            )
 
 
 def by_stage(rows: Iterable[ScoredCandidate], stage: str) -> Iterator[RetrievedSentence]:
-    """Sentences that a plan scored: the best are those that the stage left, by its scores; then those that left at its exits,
-    and those that left before it, the later the better.
+    """Sentences that a plan scored: the best are those that the stage left, by its scores; then those that
+    left at its exits, and those that left before it, the later the better.
 
     Raises JobError (78) at the end if it has scored none.
     """
@@ -55,20 +58,25 @@ def by_stage(rows: Iterable[ScoredCandidate], stage: str) -> Iterator[RetrievedS
             if passed:
                 gone = row.stages[passed - 1]
                 last, at_exit = gone.score, gone.exit or 0 if gone.rank is None else 0
+
             left_here = (float(at_exit > 0), -float(at_exit))  # scores of different exits do not compare
             goodness = (float(stage not in names), -float(passed), *left_here, -last, float(row.position))
-            yield RetrievedSentence(row.question_id, row.candidate_id, row.doc_id, row.passage_id, goodness, (row.position,))
+            yield RetrievedSentence(
+                row.question_id, row.candidate_id, row.doc_id, row.passage_id, goodness, (row.position,)
+            )
+
     if not scored:
         raise JobError(
-            f"--by {stage}: it has scored no sentence of these questions; name another stage, or 'retrieved'", SETTINGS
+            f"--by {stage}: it has scored no sentence of these questions; name another stage, or 'retrieved'",
+            SETTINGS,
         )
 
 
 def first_retrieved(
     ranking: Iterable[RetrievedSentence], own: Mapping[str, Set[str]], depth: int
 ) -> dict[str, dict[str, RetrievedSentence]]:
-    """question_id → sentence_id → where it was retrieved, at its best: all sentences of the question's `own` documents, then
-    the first `depth` of others, the best first."""
+    """question_id → sentence_id → where it was retrieved, at its best: all sentences of the question's `own`
+    documents, then the first `depth` of others, the best first."""
     inside: dict[str, dict[str, RetrievedSentence]] = {q: {} for q in own}
     outside: dict[str, dict[str, RetrievedSentence]] = {q: {} for q in own}
 
@@ -83,6 +91,7 @@ def first_retrieved(
             best[name] = min(best.get(name, each), each, key=lambda either: either.goodness)
             if len(outside[q]) >= 8 * depth:  # so that memory holds few of each question
                 outside[q] = first(outside[q])
+
     return {q: inside[q] | first(outside[q]) for q in own}
 
 
@@ -96,12 +105,13 @@ class Sentences:
         some: Collection[tuple[str, str]],
         anywhere: Collection[str] = (),
     ) -> None:
-        """Keep all sentences of the documents `whole`; of others those that are in `some`, as (sentence_id, passage_id); and
-        besides those of the passages `anywhere`."""
+        """Keep all sentences of the documents `whole`; of others those that are in `some`, as (sentence_id,
+        passage_id); and besides those of the passages `anywhere`."""
         anything: dict[str, PlacedSentence] = {}
         first: dict[str, tuple[int, PlacedSentence]] = {}
         self._exact: dict[tuple[str, str], PlacedSentence] = {}
         self._passages: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+
         for passage in passages:
             for place in places(passage):
                 if (key := (place.sentence_id, passage.passage_id)) in some:
@@ -109,10 +119,13 @@ class Sentences:
                 if passage.passage_id in anywhere:
                     anything[place.sentence_id] = min(anything.get(place.sentence_id, place), place)
                 if passage.doc_id in whole:
-                    first[place.sentence_id] = min(first.get(place.sentence_id, (passage.start, place)), (passage.start, place))
+                    first[place.sentence_id] = min(
+                        first.get(place.sentence_id, (passage.start, place)), (passage.start, place)
+                    )
 
             if passage.doc_id in whole:
                 self._passages[passage.doc_id].append(tuple(s.sentence_id for s in passage.sentences))
+
         self._first = {sentence_id: place for sentence_id, (_, place) in first.items()}
         self.anywhere: Sequence[PlacedSentence] = sorted(anything.values())
         """The sentences of the passages `anywhere`, each once."""
@@ -136,5 +149,8 @@ def places(passage: Passage) -> Iterator[PlacedSentence]:
 
 def drawn_passages(ids: Iterable[tuple[str, str]], number: int, seed: int) -> list[tuple[str, str]]:
     """`number` of the (passage_id, doc_id), those whose hash with the seed is smallest; no order matters."""
-    keyed = ((hashlib.sha256(f"{seed}:{passage_id}".encode()).digest(), passage_id, doc_id) for passage_id, doc_id in ids)
+    keyed = (
+        (hashlib.sha256(f"{seed}:{passage_id}".encode()).digest(), passage_id, doc_id)
+        for passage_id, doc_id in ids
+    )
     return [(passage_id, doc_id) for _, passage_id, doc_id in heapq.nsmallest(number, keyed)]

@@ -1,10 +1,12 @@
-"""Lists of sentences for training: labels of a run's sentences in; answer sentence selection data, in train, dev and test, out.
+"""Lists of sentences for training: labels of a run's sentences in; answer sentence selection data, in train,
+dev and test, out.
 
-A question's list has its right sentences and wrong ones of four kinds in given shares (`list_rules.Kind`). Wrong is what was
-judged so, and what nobody judged, with four exceptions: a sentence of a right one's document that holds an answer string is
-neither right nor wrong; nor is one with the text of a right one, or that is right for a question that is nearly the same; and a
-text is once in a list. Every sentence that could have been in a list is counted, as used or by why it was not. Questions and
-documents are kept apart as those of passages are.
+A question's list has its right sentences and wrong ones of four kinds in given shares (`list_rules.Kind`).
+Wrong is what was judged so, and what nobody judged, with four exceptions: a sentence of a right one's
+document that holds an answer string is neither right nor wrong; nor is one with the text of a right one, or
+that is right for a question that is nearly the same; and a text is once in a list. Every sentence that could
+have been in a list is counted, as used or by why it was not. Questions and documents are kept apart as those
+of passages are.
 """
 
 from __future__ import annotations
@@ -17,7 +19,12 @@ from answermill.indexing.passages.text import fold, one_line
 from answermill.pipelines.data.publish.left_out import Reason, left_out_counts
 from answermill.pipelines.data.publish.lists.list_drawing import Drawn, ListQuestion, draw_list
 from answermill.pipelines.data.publish.lists.list_rules import KINDS, ListRules
-from answermill.pipelines.data.publish.lists.list_sources import Sentences, Sources, drawn_passages, first_retrieved
+from answermill.pipelines.data.publish.lists.list_sources import (
+    Sentences,
+    Sources,
+    drawn_passages,
+    first_retrieved,
+)
 from answermill.pipelines.data.publish.question_splits import LabelledQuestions, QuestionSplits
 from answermill.pipelines.data.splits import SPLITS, Split
 from answermill.schemas.labels import LabelledCandidate, SentenceLabel
@@ -40,7 +47,8 @@ def build(
     rules: ListRules | None = None,
     answers: Mapping[str, Sequence[str]] | None = None,
 ) -> TrainingLists:
-    """The lists; nothing depends on the order of what comes in. `answers` are the answer strings of each question.
+    """The lists; nothing depends on the order of what comes in. `answers` are the answer strings of each
+    question.
 
     Raises JobError (65) if no label can be used, or if what was retrieved is not of these passages.
     """
@@ -54,7 +62,9 @@ def build(
     own = {q: doc_ids for q, doc_ids in right_documents.items() if doc_ids and q in splits.near}
     retrieved = first_retrieved(sources.ranking(own.keys()) if own else (), own, rules.depth)
     shown = [each for best in retrieved.values() for each in best.values()]
-    random_passages = drawn_passages(sources.passage_ids, RANDOM_PASSAGES, rules.seed) if rules.quotas()["random"] else []
+    random_passages = (
+        drawn_passages(sources.passage_ids, RANDOM_PASSAGES, rules.seed) if rules.quotas()["random"] else []
+    )
     whole = {label.doc_id for label in labelled.labels}
     sentences = Sentences(
         sources.passages(whole | {each.doc_id for each in shown} | {doc_id for _, doc_id in random_passages}),
@@ -67,9 +77,12 @@ def build(
     lists: dict[str, list[LabelledCandidate]] = {}
     counts: Counter[str] = Counter()
     left_out: Counter[Reason] = Counter()
+
     for q in splits.by_claim(labels):
         strings = [fold(one_line(answer)) for answer in answers_of.get(q, ())]
-        question = ListQuestion(q, labels[q], right_documents[q], strings, retrieved.get(q, {}), sentences, splits)
+        question = ListQuestion(
+            q, labels[q], right_documents[q], strings, retrieved.get(q, {}), sentences, splits
+        )
         drawn = draw_list(question, rules)
         left_out += drawn.left_out
         counts.update(_counts(drawn))
@@ -77,12 +90,15 @@ def build(
             splits.claim(q, drawn.documents)
             lists[q] = _rows(question, drawn)
 
-    counts["candidates"] = sum(counts[name] for name in ("positives", *(f"negatives_{kind}" for kind in KINDS)))
+    counts["candidates"] = sum(
+        counts[name] for name in ("positives", *(f"negatives_{kind}" for kind in KINDS))
+    )
     counts["candidates"] += left_out.total()
     if answers is not None:
         counts["questions_without_answer_strings"] = sum(not answers.get(q) for q in labels)
     account = splits.account(len(lists), counts | left_out_counts("candidates", left_out))
     ordered = sorted(lists, key=lambda q: (SPLITS.index(splits.split_of[q]), q))
+
     return TrainingLists([(splits.split_of[q], lists[q]) for q in ordered], account)
 
 
@@ -103,6 +119,8 @@ def _rows(question: ListQuestion, drawn: Drawn) -> list[LabelledCandidate]:
     labelled = [*((place, 1) for place in drawn.right), *((place, 0) for place, _ in drawn.wrong)]
     ordered = sorted(labelled, key=lambda each: question.order(each[0]))
     return [
-        LabelledCandidate(q, text, p.sentence_id, p.doc_id, p.title, n, p.text, label, p.previous, p.next, place=p.number)
+        LabelledCandidate(
+            q, text, p.sentence_id, p.doc_id, p.title, n, p.text, label, p.previous, p.next, place=p.number
+        )
         for n, (p, label) in enumerate(ordered)
     ]

@@ -1,1 +1,2 @@
-"""The look of a report: HTML without scripts or anything to load, one style sheet, light, dark and in print."""
+"""The look of a report: HTML without scripts or anything to load, one style sheet, light, dark and in
+print."""

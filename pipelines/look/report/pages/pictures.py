@@ -20,8 +20,8 @@ def scaled(amounts: Sequence[Amount]) -> Iterator[tuple[Amount, str]]:
 
 
 def score_bars(scores: Sequence[Bin], middle: int) -> Iterator[tuple[Bin, list[tuple[str, int, str, str]]]]:
-    """Each bin that has scores, with its bars (side, x, y, height): 'went' up from a line at `middle`, and 'left' as far down.
-    A bin is ten units wide, and a side is scaled to its own tallest bar.
+    """Each bin that has scores, with its bars (side, x, y, height): 'went' up from a line at `middle`, and
+    'left' as far down. A bin is ten units wide, and a side is scaled to its own tallest bar.
 
     >>> [bars for _, bars in score_bars([Bin(0.0, 8, 0), Bin(0.5, 0, 0), Bin(1.0, 4, 3)], middle=34)]
     [[('went', 1, '0.0', '34.0')], [('went', 21, '17.0', '17.0'), ('left', 21, '35.0', '34.0')]]

@@ -49,7 +49,8 @@ def _reasons(rejects: Rejects) -> list[Amount]:
 
 
 def _stages(report: RunReport) -> Iterator[list[str]]:
-    """Rows of the table of stages: each stage, all of them, then the work of other steps; costs last where there is a price."""
+    """Rows of the table of stages: each stage, all of them, then the work of other steps; costs last where
+    there is a price."""
     cells = 9 if report.price_per_hour is None else 10
     for stage in report.stages:
         yield _stage_row(stage)[:cells]
@@ -60,11 +61,27 @@ def _stages(report: RunReport) -> Iterator[list[str]]:
 
     for work in report.work:
         rate = f"{work.per_second:,.0f} {work.item}"
-        yield [work.what, "", number(work.items), "", "", number(work.seconds, 1), rate, "", "", money(work.dollars)][:cells]
+        yield [
+            work.what,
+            "",
+            number(work.items),
+            "",
+            "",
+            number(work.seconds, 1),
+            rate,
+            "",
+            "",
+            money(work.dollars),
+        ][:cells]
 
 
 def _stage_row(stage: StageFigures) -> list[str]:
-    share = stage.layer_tokens / stage.full_layer_tokens if stage.layer_tokens and stage.full_layer_tokens else None
+    share = (
+        stage.layer_tokens / stage.full_layer_tokens
+        if stage.layer_tokens and stage.full_layer_tokens
+        else None
+    )
+
     return [
         stage.name,
         stage.reranker if stage.reranker != stage.name else "",
@@ -81,10 +98,14 @@ def _stage_row(stage: StageFigures) -> list[str]:
 
 def _stage_notes(report: RunReport) -> Iterator[str]:
     """Sentences for where a graphics card was at work, or a price was given."""
-    shares = ", ".join(f"{each.name} {percent(each.card_share)}" for each in report.stages if each.card_share is not None)
+    shares = ", ".join(
+        f"{each.name} {percent(each.card_share)}" for each in report.stages if each.card_share is not None
+    )
     if shares:
         yield f"Share of its seconds in which a graphics card was at work: {shares}."
-    peaks = ", ".join(f"{each.name} {each.card_peak_bytes / 1e9:,.1f} GB" for each in report.stages if each.card_peak_bytes)
+    peaks = ", ".join(
+        f"{each.name} {each.card_peak_bytes / 1e9:,.1f} GB" for each in report.stages if each.card_peak_bytes
+    )
     if peaks:
         yield f"The most of its card's memory that a worker had at once: {peaks}."
     if report.price_per_hour is not None:
@@ -108,7 +129,8 @@ def _orders(report: RunReport) -> Iterator[tuple[str, ...]]:
 
 
 def _outcomes(report: RunReport) -> Iterator[Amount]:
-    """Questions by what became of their correct candidates; a stage that dropped the last of none is left out."""
+    """Questions by what became of their correct candidates; a stage that dropped the last of none is left
+    out."""
     if report.quality is not None:
         for each in report.quality.outcomes:
             if each.questions or not each.stage:
@@ -123,7 +145,11 @@ def _fate(outcome: Fates) -> str:
 
 def _ranks(report: RunReport) -> list[Amount]:
     """First answers by the rank of their passages."""
-    return [Amount(rank, count) for rank, count in report.answers.retrieved_rank.items()] if report.answers else []
+    return (
+        [Amount(rank, count) for rank, count in report.answers.retrieved_rank.items()]
+        if report.answers
+        else []
+    )
 
 
 def _sources(report: RunReport) -> list[Amount]:
@@ -135,12 +161,14 @@ def _sources(report: RunReport) -> list[Amount]:
 
 
 def _agreement(report: RunReport) -> dict[str, list[tuple[str, str, str]]]:
-    """The matrix of agreement: an order → its cells (class, text, depth of colour), which have the orders' order."""
+    """The matrix of agreement: an order → its cells (class, text, depth of colour), which have the orders'
+    order."""
     names = list(dict.fromkeys(name for each in report.agreement for name in (each.a, each.b)))
     cells = {(name, name): ("self", "", "") for name in names}
     for each in report.agreement:
         rho = each.spearman
-        written = NOTHING if rho is None else f"{round(rho, 2) + 0.0:.2f}"  # 0.0 more, as round() gives -0.0 too
+        # 0.0 more, as round() gives -0.0 too.
+        written = NOTHING if rho is None else f"{round(rho, 2) + 0.0:.2f}"
         cells[each.a, each.b] = "upper", percent(each.same_first), f"{max(0.0, each.same_first):.2f}"
         cells[each.b, each.a] = "lower", written, f"{max(0.0, rho or 0.0):.2f}"
     return {a: [cells[a, b] for b in names] for a in names}

@@ -1,5 +1,5 @@
-"""Templates become pages here. Values hold text of the web, so all of them are escaped, and control characters, which HTML does
-not allow, become replacement characters."""
+"""Templates become pages here. Values hold text of the web, so all of them are escaped, and control
+characters, which HTML does not allow, become replacement characters."""
 
 from __future__ import annotations
 
@@ -66,5 +66,7 @@ TEMPLATES = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-TEMPLATES.filters |= {each.__name__: each for each in (number, percent, money, short, indented, scaled, score_bars)}
+TEMPLATES.filters |= {
+    each.__name__: each for each in (number, percent, money, short, indented, scaled, score_bars)
+}
 TEMPLATES.tests["web_page"] = is_web_page

@@ -25,11 +25,13 @@ def two_runs_page(compared: TwoRuns) -> Iterator[str]:
         )
         for kind, title in _TITLES.items()
     ]
+
     amounts = [
         ("", _amounts(compared.counts, number)),
         ("seconds of workers", _amounts(compared.seconds, lambda seconds: number(seconds, 1))),
         ("cost", _amounts(compared.dollars, money)),
     ]
+
     return page(
         "two_runs.html.j2",
         compared=compared,

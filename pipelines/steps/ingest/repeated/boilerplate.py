@@ -1,8 +1,9 @@
 """Paragraphs of many pages of a domain, from their keys (indexing/documents/boilerplate.py).
 
-They are counted on the documents that stay: a page that came twice is one page. The counts of a paragraph meet in one bucket,
-24 bytes for each file that has it; paragraphs of enough pages go on to the buckets of domains, where the number of the
-domain's pages decides. Each file receives those of its own paragraphs that go.
+They are counted on the documents that stay: a page that came twice is one page. The counts of a paragraph
+meet in one bucket, 24 bytes for each file that has it; paragraphs of enough pages go on to the buckets of
+domains, where the number of the domain's pages decides. Each file receives those of its own paragraphs that
+go.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from answermill.indexing.documents.boilerplate import Counts, Hashes, Paragraphs, looked_up, paragraphs_of, totals
+from answermill.indexing.documents.boilerplate import (
+    Counts,
+    Hashes,
+    Paragraphs,
+    looked_up,
+    paragraphs_of,
+    totals,
+)
 from answermill.pipelines.config.job_file import Ingest
 from answermill.pipelines.engine.protocol import Engine, Pairs, Units
 from answermill.pipelines.engine.unit_work import UnitWork
@@ -46,17 +54,22 @@ class Domains(NamedTuple):
     pages: Counts
 
 
-def boilerplate(engine: Engine, gone: Sequence[Pairs], files: int, settings: Ingest, step: IngestStep) -> Pairs:
+def boilerplate(
+    engine: Engine, gone: Sequence[Pairs], files: int, settings: Ingest, step: IngestStep
+) -> Pairs:
     """(unit, its boilerplate), from the documents that are none of those `gone`."""
     # (bucket of paragraphs, OfFile) or (bucket of domains, Domains)
     counted = engine.group("Count paragraphs", gone, CountParagraphs(step), every=Units.first(files))
     # (bucket of domains, OfFile or Domains)
-    often = engine.group("On enough pages", [counted], partial(on_enough_pages, least=settings.boilerplate_pages))
+    often = engine.group(
+        "On enough pages", [counted], partial(on_enough_pages, least=settings.boilerplate_pages)
+    )
     return engine.group("On enough of them", [often], partial(on_enough_of_them, share=settings.boilerplate))
 
 
 class CountParagraphs(UnitWork):
-    """A parsed file and its duplicates → the paragraphs and the domains of its other documents, in buckets."""
+    """A parsed file and its duplicates → the paragraphs and the domains of its other documents, in
+    buckets."""
 
     skips_reported = False
 
@@ -64,7 +77,9 @@ class CountParagraphs(UnitWork):
         super().__init__(step.name, step.work)
         self._work = step.work
 
-    def work(self, unit: int, members: Iterable[Duplicates]) -> Iterator[tuple[ParagraphBucket, OfFile | Domains]]:
+    def work(
+        self, unit: int, members: Iterable[Duplicates]
+    ) -> Iterator[tuple[ParagraphBucket, OfFile | Domains]]:
         parsed = parsed_files(self._work).read_one(unit)
         if parsed is None:
             return  # its file has failed for good: the step ends, or goes on without it
@@ -89,14 +104,18 @@ class CountParagraphs(UnitWork):
 def on_enough_pages(
     bucket: ParagraphBucket, members: Iterable[OfFile | Domains], least: int = 10
 ) -> Iterator[tuple[ParagraphBucket, OfFile | Domains]]:
-    """The paragraphs of each file that stand on at least `least` pages of all files, and on how many, by their domains. Domains
-    stay in their bucket."""
+    """The paragraphs of each file that stand on at least `least` pages of all files, and on how many, by
+    their domains. Domains stay in their bucket."""
     if bucket[0] == _DOMAINS:
         yield from ((bucket, member) for member in members)
         return
+
     files = [member for member in members if isinstance(member, OfFile)]
-    keys, counts = (np.concatenate([getattr(file.paragraphs, name) for file in files]) for name in ("keys", "pages"))
+    keys, counts = (
+        np.concatenate([getattr(file.paragraphs, name) for file in files]) for name in ("keys", "pages")
+    )
     each, pages = totals(keys, counts)
+
     for unit, part, paragraphs in files:
         of_all = paragraphs._replace(pages=looked_up(paragraphs.keys, each, pages))
         often = _rows(of_all, np.flatnonzero(of_all.pages >= least))
@@ -115,7 +134,8 @@ def on_enough_of_them(
     for member in members:
         if isinstance(member, OfFile):
             of_domain = looked_up(member.paragraphs.domains, each, pages)
-            goes = member.paragraphs.pages / of_domain >= share  # 3 of 30 are 0.1, but 30 × 0.1 is more than 3
+            # 3 of 30 are 0.1, but 30 × 0.1 is more than 3.
+            goes = member.paragraphs.pages / of_domain >= share
             if goes.any():
                 yield member.unit, Boilerplate(member.part, member.paragraphs.keys[goes])
 

@@ -1,7 +1,9 @@
-"""Near duplicates in a run and of an earlier one, from their signatures (indexing/documents/near_duplicates.py).
+"""Near duplicates in a run and of an earlier one, from their signatures
+(indexing/documents/near_duplicates.py).
 
-A document's signature meets those with an equal band in buckets: 16 times 144 bytes and its id. What goes, and what stays for
-it, then comes together in one place: some hundred bytes for each document that goes. No text is moved.
+A document's signature meets those with an equal band in buckets: 16 times 144 bytes and its id. What goes,
+and what stays for it, then comes together in one place: some hundred bytes for each document that goes. No
+text is moved.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ _ROWS = 512  # documents whose runs of words are in memory at once
 BandBucket: TypeAlias = tuple[int, int]
 """(band, number below _BUCKETS)."""
 Signed: TypeAlias = tuple[int, str, Rows, list[str], near_duplicates.Bands, near_duplicates.Signatures]
-"""A bucket's documents of one file: (unit, SHA-256 of its part of documents, rows in it, their ids, hashes, signatures)."""
+"""A bucket's documents of one file: (unit, SHA-256 of its part of documents, rows in it, their ids, hashes,
+signatures)."""
 Pair: TypeAlias = tuple[int, str, int, Rank, Rank]
 """(unit, SHA-256 of its part, row, its rank, the rank that stays) of a document that goes."""
 
@@ -47,17 +50,27 @@ def earlier_run(job: Job, settings: Ingest, run: Path) -> Folder[Document] | Non
         return None
     earlier = job.path(settings.since)
     if earlier.resolve() == run.resolve():
-        raise JobError(f"ingest.since: {earlier} is the run itself; name an earlier one, or give another --out", SETTINGS)
+        raise JobError(
+            f"ingest.since: {earlier} is the run itself; name an earlier one, or give another --out", SETTINGS
+        )
     return DOCUMENTS.open(earlier)
 
 
 def near(
-    engine: Engine, exact: Pairs, files: int, step: IngestStep, earlier: Folder[Document] | None, *, similarity: float
+    engine: Engine,
+    exact: Pairs,
+    files: int,
+    step: IngestStep,
+    earlier: Folder[Document] | None,
+    *,
+    similarity: float,
 ) -> Pairs:
-    """(unit, its near duplicates, each with the id that is kept), of the documents that are none of the `exact` ones.
+    """(unit, its near duplicates, each with the id that is kept), of the documents that are none of the
+    `exact` ones.
 
     `similarity`: least share of runs of words that two near duplicates have in common."""
-    signed = [engine.group("Sign documents", [exact], SignDocuments(step), every=Units.first(files))]  # (bucket, Signed)
+    # (bucket, Signed)
+    signed = [engine.group("Sign documents", [exact], SignDocuments(step), every=Units.first(files))]
     if earlier is not None:
         parts = Units.first(len(earlier.parts))
         signed.append(engine.each("Sign earlier documents", parts, SignEarlier(step, earlier.path)))
@@ -66,7 +79,8 @@ def near(
 
 
 class SignDocuments(UnitWork):
-    """A parsed file and its exact duplicates → the signatures of its other documents, in buckets of each band."""
+    """A parsed file and its exact duplicates → the signatures of its other documents, in buckets of each
+    band."""
 
     skips_reported = False
 
@@ -93,21 +107,35 @@ class SignEarlier(EarlierPartWork):
 def sign(unit: int, folder: Path, part: Part, lost: set[int]) -> Iterator[tuple[BandBucket, Signed]]:
     """The signatures of a part's documents but the rows `lost`, by bucket."""
     first = 0
+
     for batch in read_batches(folder, part, ["doc_id", "text"], rows=_ROWS):
         rows = np.array([first + n for n in range(len(batch)) if first + n not in lost], np.int64)
-        ids, texts = ([batch.column(name)[row - first].as_py() for row in rows.tolist()] for name in ("doc_id", "text"))
+        ids, texts = (
+            [batch.column(name)[row - first].as_py() for row in rows.tolist()] for name in ("doc_id", "text")
+        )
         first += len(batch)
         signatures, bands = near_duplicates.signatures(texts)
+
         for band in range(BANDS):
             buckets = bands[:, band] % _BUCKETS
             for bucket in np.unique(buckets):
                 inside = np.flatnonzero(buckets == bucket)
-                signed = (unit, part.sha256, rows[inside], [ids[n] for n in inside], bands[inside, band], signatures[inside])
+                signed = (
+                    unit,
+                    part.sha256,
+                    rows[inside],
+                    [ids[n] for n in inside],
+                    bands[inside, band],
+                    signatures[inside],
+                )
                 yield (band, int(bucket)), signed
 
 
-def compare(_bucket: BandBucket, members: Iterable[Signed], similarity: float = 0.8) -> Iterator[tuple[str, list[Pair]]]:
-    """The pairs of a bucket's documents that are near, if there are any; the order of its members does not matter."""
+def compare(
+    _bucket: BandBucket, members: Iterable[Signed], similarity: float = 0.8
+) -> Iterator[tuple[str, list[Pair]]]:
+    """The pairs of a bucket's documents that are near, if there are any; the order of its members does not
+    matter."""
     places: list[tuple[int, str, int]] = []
     ranks: list[Rank] = []
     hashes, signatures = [], []

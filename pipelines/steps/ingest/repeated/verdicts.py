@@ -1,4 +1,5 @@
-"""Documents that are the same as others: the keys by which they meet, and the verdicts on each file's documents."""
+"""Documents that are the same as others: the keys by which they meet, and the verdicts on each file's
+documents."""
 
 from __future__ import annotations
 
@@ -65,16 +66,26 @@ class Verdicts:
     parts: frozenset[str]
     """SHA-256 of the parts of documents that were searched: one, but for a file without documents."""
     reasons: Mapping[int, tuple[str, str]]
-    """Row of a document that is refused → the reason, and the id of the document that is kept, if that is to be said."""
+    """Row of a document that is refused → the reason, and the id of the document that is kept, if that is to
+    be said."""
     boilerplate: Set[int]
     """Keys of the paragraphs that are left out."""
 
     @classmethod
     def of(cls, members: Sequence[Duplicates | Boilerplate]) -> Verdicts:
         duplicates = [each for each in members if isinstance(each, Duplicates)]
-        kept = {int(row): doc_id for each in duplicates if each.kept for row, doc_id in zip(each.rows, each.kept, strict=True)}
-        duplicates.sort(key=lambda each: PRECEDENCE.index(each.reason), reverse=True)  # the first of PRECEDENCE is set last
-        reasons = {int(row): (each.reason, kept.get(int(row), "")) for each in duplicates for row in each.rows}
+        kept = {
+            int(row): doc_id
+            for each in duplicates
+            if each.kept
+            for row, doc_id in zip(each.rows, each.kept, strict=True)
+        }
+
+        # The first of PRECEDENCE is set last.
+        duplicates.sort(key=lambda each: PRECEDENCE.index(each.reason), reverse=True)
+        reasons = {
+            int(row): (each.reason, kept.get(int(row), "")) for each in duplicates for row in each.rows
+        }
 
         paragraphs = {key for each in members if isinstance(each, Boilerplate) for key in each.keys.tolist()}
         return cls(frozenset(each.part for each in members), reasons, paragraphs)
@@ -83,7 +94,8 @@ class Verdicts:
 def document_keys(report: Report[IngestCounts], work: Path) -> Iterator[tuple[KeyBucket, FileKeys]]:
     """The keys of a parsed file's documents, by bucket.
 
-    A document has two keys of 16 bytes, of its text and of its id; `reason` is that of a reject if the key came before.
+    A document has two keys of 16 bytes, of its text and of its id; `reason` is that of a reject if the key
+    came before.
     """
     keys_of: dict[str, list[Keys]] = {"duplicate": [], "duplicate_id": []}
     (documents,) = report.parts[DOCUMENTS.name]

@@ -11,8 +11,12 @@ SECOND = "At new moon nobody sees it, because the side that the Sun shines on is
 THIRD = "At full moon all of that side is seen, and it rises at about the time at which the Sun goes down."
 ARTICLE = f"<h1>Phases</h1><p>{FIRST}</p><p>{SECOND}</p><p>{THIRD}</p>"
 LINES = ["Phases", FIRST, SECOND, THIRD]
-TEASER = "A comet that was last seen in the year 1680 comes back, and this is where you will be able to see it"
-COMMENT = "I was there as well, and it was a night that I shall not forget for as long as I live, said my aunt."
+TEASER = (
+    "A comet that was last seen in the year 1680 comes back, and this is where you will be able to see it"
+)
+COMMENT = (
+    "I was there as well, and it was a night that I shall not forget for as long as I live, said my aunt."
+)
 
 
 def lines(body: str, comments: bool = False) -> list[str]:
@@ -27,6 +31,7 @@ def test_blocks_are_lines_in_their_order_and_cells_stand_beside_each_other() -> 
         "<table><tr><th>Phase</th><th>Day</th></tr><tr><td>Full moon</td><td>15</td></tr></table>"
         "<div>One line<br>and\n another</div><pre>a\n  b</pre>"
     )
+
     assert lines(f"<div>{ARTICLE}{rest}<p>{FIRST}</p></div>") == [
         *LINES,
         "Which they are",
@@ -44,16 +49,25 @@ def test_blocks_are_lines_in_their_order_and_cells_stand_beside_each_other() -> 
 
 def test_what_stands_around_the_article_is_left_out_though_no_name_says_what_it_is() -> None:
     menu = "<div><a href='/'>Home</a> <a href='/shop'>Shop</a></div><div>Today is Monday</div>"
-    teasers = "".join(f"<div><h3><a href='/{n}'>Comet {n}</a></h3><div>{TEASER}.</div></div>" for n in range(9))
+    teasers = "".join(
+        f"<div><h3><a href='/{n}'>Comet {n}</a></h3><div>{TEASER}.</div></div>" for n in range(9)
+    )
     article = ARTICLE + f"<p>{FIRST}</p>" * 20
-    assert lines(f"{menu}<div>{article}</div><div>{teasers}</div><div>All rights reserved</div>") == [*LINES, *[FIRST] * 20]
+    assert lines(f"{menu}<div>{article}</div><div>{teasers}</div><div>All rights reserved</div>") == [
+        *LINES,
+        *[FIRST] * 20,
+    ]
 
 
 @pytest.mark.parametrize(
-    "name", ["class='related-articles'", "id=siteFooter", "role='navigation'", "hidden", "style='display: none'"]
+    "name",
+    ["class='related-articles'", "id=siteFooter", "role='navigation'", "hidden", "style='display: none'"],
 )
 def test_elements_whose_names_say_that_they_are_something_else_are_left_out(name: str) -> None:
-    assert lines(f"<article>{ARTICLE}<div {name}><p>{TEASER}.</p></div><p>{FIRST}</p></article>") == [*LINES, FIRST]
+    assert lines(f"<article>{ARTICLE}<div {name}><p>{TEASER}.</p></div><p>{FIRST}</p></article>") == [
+        *LINES,
+        FIRST,
+    ]
 
 
 @pytest.mark.parametrize("name", ["class='sidebar'", "class='comments-open'", "id='share'", "hidden"])
@@ -68,7 +82,10 @@ def test_a_layouts_name_on_the_whole_page_says_nothing() -> None:
 
 def test_a_lead_between_the_pages_heading_and_its_text_is_kept() -> None:
     body = f"<p>{FIRST}</p>" * 20
-    head = f"<p>{SECOND}</p><h1>Phases</h1><div>2 May</div><h2>{TEASER}, and at what time, and how long it will stay.</h2>"
+    head = (
+        f"<p>{SECOND}</p><h1>Phases</h1><div>2 May</div><h2>{TEASER}, and at what time, and how long it "
+        "will stay.</h2>"
+    )
     lead = f"<div><p>{THIRD}</p></div>"
     assert lines(f"<div>{head}{lead}</div><div>{body}</div>") == [THIRD, *[FIRST] * 20]
 
@@ -79,7 +96,9 @@ def test_a_caption_does_not_interrupt_the_text() -> None:
 
 
 def test_comments_are_added_from_wherever_they_stand_without_the_form_below_them() -> None:
-    form = "<div class='comment-respond'><h3>Leave a reply</h3><p>Your address will not be published.</p></div>"
+    form = (
+        "<div class='comment-respond'><h3>Leave a reply</h3><p>Your address will not be published.</p></div>"
+    )
     page = f"<div><div>{ARTICLE}</div></div><div id=comments><p>{COMMENT}</p><p>Me too.</p>{form}</div>"
     assert lines(page) == LINES
     assert lines(page, comments=True) == [*LINES, COMMENT, "Me too."]
@@ -114,7 +133,10 @@ def test_prose_in_a_script_less_language_of_few_letters_is_prose() -> None:
 
 def test_a_page_without_prose_keeps_its_short_lines_but_not_its_menu() -> None:
     menu = "<nav>Home Shop</nav>"
-    assert lines(f"{menu}<h1>Phases</h1><p>There are four.</p><footer>Copyright 2020</footer>") == ["Phases", "There are four."]
+    assert lines(f"{menu}<h1>Phases</h1><p>There are four.</p><footer>Copyright 2020</footer>") == [
+        "Phases",
+        "There are four.",
+    ]
     assert lines(menu) == ["Home Shop"]
 
 
@@ -136,9 +158,17 @@ def test_odd_markup_ends_no_article(body: str) -> None:
 
 
 def test_names_are_taken_apart_into_words() -> None:
-    assert hint_of(' class="siteFooter"') == hint_of(' id="site-footer"') == hint_of(" class='x'\tid=\"site_footer\"")
+    assert (
+        hint_of(' class="siteFooter"')
+        == hint_of(' id="site-footer"')
+        == hint_of(" class='x'\tid=\"site_footer\"")
+    )
     assert hint_of(' class="siteFooter"') == Hint.SURROUNDING
     assert hint_of(' class="barefooted navy adjective"') == hint_of(' href="/comments"') == Hint.NONE
-    assert hint_of(' class="share comment-list"') == Hint.COMMENT and hint_of(' class="comment-form"') == Hint.SURROUNDING
+    assert (
+        hint_of(' class="share comment-list"') == Hint.COMMENT
+        and hint_of(' class="comment-form"') == Hint.SURROUNDING
+    )
+
     assert hint_of(' class="nav" style="x:y;DISPLAY : none"') == Hint.SURROUNDING
     assert hint_of(' class="nav" style="color:red;display: none"') == Hint.HIDDEN

@@ -1,4 +1,5 @@
-"""An annotation tool is one file and one line in TOOLS: `annotate` then writes its packs and `collect` reads its exports."""
+"""An annotation tool is one file and one line in TOOLS: `annotate` then writes its packs and `collect` reads
+its exports."""
 
 from __future__ import annotations
 
@@ -58,22 +59,37 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     spec.loader.exec_module(module)
     monkeypatch.setitem(annotation_tools.TOOLS, "toy", module.TOOL)
     (tmp_path / "set.tsv").write_text(DATA)
-    (tmp_path / "job.toml").write_text('[[rerank.stages]]\nreranker = "overlap"\n[annotate]\ntools = ["toy", "csv"]\n')
+    (tmp_path / "job.toml").write_text(
+        '[[rerank.stages]]\nreranker = "overlap"\n[annotate]\ntools = ["toy", "csv"]\n'
+    )
+
     assert call("candidates", tmp_path / "set.tsv", "--out", tmp_path / "run") == 0
     assert call("rerank", tmp_path / "job.toml", "--out", tmp_path / "run") == 0
     return tmp_path / "run"
 
 
-def test_annotate_writes_the_pack_of_a_new_tool_and_collect_reads_its_export(run: Path, tmp_path: Path) -> None:
+def test_annotate_writes_the_pack_of_a_new_tool_and_collect_reads_its_export(
+    run: Path, tmp_path: Path
+) -> None:
     assert call("annotate", tmp_path / "job.toml", "--out", run) == 0
-    assert {path.name for path in (run / "packs/toy").iterdir()} == {"cards-00001.toy", "HOW", "guidelines.md"}
+    assert {path.name for path in (run / "packs/toy").iterdir()} == {
+        "cards-00001.toy",
+        "HOW",
+        "guidelines.md",
+    }
     assert {path.name for path in (run / "packs").iterdir()} == {"toy", "csv", "packs.json"}
     assert (run / "packs/toy/HOW").read_text() == "1\n"
     cards = [json.loads(line) for line in (run / "packs/toy/cards-00001.toy").read_text().splitlines()]
     assert len(cards) == 4 and all(0 <= card["sure"] <= 1 for card in cards)
-    answers = [{"toy": card["toy"], "verdict": int(card["of"].startswith("It was")), "by": "anna"} for card in cards[:3]]
+    answers = [
+        {"toy": card["toy"], "verdict": int(card["of"].startswith("It was")), "by": "anna"}
+        for card in cards[:3]
+    ]
+
     export = tmp_path / "export.jsonl"
-    export.write_text("".join(json.dumps(row) + "\n" for row in [*answers, {"toy": cards[3]["toy"], "verdict": None}]))
+    export.write_text(
+        "".join(json.dumps(row) + "\n" for row in [*answers, {"toy": cards[3]["toy"], "verdict": None}])
+    )
     assert call("collect", run, export) == 0
     labels = {row.sentence: row.label for row in LABELS.open(run).read()}
     assert labels == {card["of"]: int(card["of"].startswith("It was")) for card in cards[:3]}
@@ -87,9 +103,13 @@ def test_a_new_tool_is_known_by_name_wherever_tools_and_forms_are_named(
     job, export = tmp_path / "job.toml", tmp_path / "export.jsonl"
     capsys.readouterr()
     assert call("annotate", job, "--out", run, "--set", "annotate.tools=['toyy']") == SETTINGS
-    assert "annotate.tools: no tool is named 'toyy'; known: label-studio, argilla, prodigy, csv, toy" in capsys.readouterr().err
+    assert (
+        "annotate.tools: no tool is named 'toyy'; known: label-studio, argilla, prodigy, csv, toy"
+        in capsys.readouterr().err
+    )
     assert call("annotate", job, "--out", run) == 0
     export.write_text('{"toy": "x", "verdict": 1}\n')
+
     assert call("collect", run, export, "--form", "toyy") == USAGE
     assert "label-studio, label-studio-min, argilla, prodigy, csv, toy" in capsys.readouterr().err
     export.write_text('{"toy": "x", "verdict": 7}\n')

@@ -24,12 +24,20 @@ from answermill.schemas.labels import LabelledCandidate
 def dataset(folder: Path, name: str = "set.parquet", questions: int = 3, first: int = 0) -> Path:
     rows = [
         LabelledCandidate(
-            f"q{n}", f"Who sang song {n}?", f"c{i}", f"d{i // 2}", "A page", i, f"{'Ann' * (i == 2)} sang {i}.", int(i == 2)
+            f"q{n}",
+            f"Who sang song {n}?",
+            f"c{i}",
+            f"d{i // 2}",
+            "A page",
+            i,
+            f"{'Ann' * (i == 2)} sang {i}.",
+            int(i == 2),
         )
         for n in range(first, first + questions)
         for i in range(5)
     ]
     pq.write_table(LabelledCandidate.table(rows), folder / name)
+
     return folder / name
 
 
@@ -44,8 +52,11 @@ def test_a_plan_scores_a_data_set_under_its_own_ids_and_in_its_order(tmp_path: P
     job = Job.model_validate({"rerank": {"stages": [{"reranker": "overlap", "name": "words"}]}})
     lines = list(run_steps(job, tmp_path / "run", ["rerank"], ()))
     assert f"{as_run.QUESTIONS + 2} questions" in lines[0]
+
     rows = list(SCORED.open(tmp_path / "run").read())
-    assert len({(row.question_id, row.candidate_id) for row in rows}) == len(rows) == 5 * (as_run.QUESTIONS + 2)
+    assert (
+        len({(row.question_id, row.candidate_id) for row in rows}) == len(rows) == 5 * (as_run.QUESTIONS + 2)
+    )
     assert {row.candidate_id: row.position for row in rows} == {f"c{i}": i for i in range(5)}
     assert all(row.text.endswith(f" sang {row.position}.") and row.stages[0].stage == "words" for row in rows)
     by_run = evaluate(str(tmp_path / "run" / "scored"), data_set, metrics=("MAP",)).means
@@ -99,10 +110,15 @@ def test_what_the_messages_of_damaged_candidates_advise_is_enough(tmp_path: Path
         list(RETRIEVED.open(run).read())
     assert "(complete)" not in write_candidates([file], run)
     assert part.read_bytes() == before and "(complete)" in write_candidates([file], run)
+
     other = dataset(tmp_path, "other.parquet", questions=2)
     with pytest.raises(JobError) as e:
         write_candidates([other], run)
-    assert f"delete {run}/documents, {run}/questions and {run}/retrieved, then `answermill candidates FILE" in str(e.value)
+    assert (
+        f"delete {run}/documents, {run}/questions and {run}/retrieved, then `answermill candidates FILE"
+        in str(e.value)
+    )
     for name in ("documents", "questions", "retrieved"):
         shutil.rmtree(run / name)
+
     assert "2 questions" in write_candidates([other], run)

@@ -28,7 +28,9 @@ def test_several_files_become_one_parquet_that_reads_as_the_same_rows(files, tmp
 
 
 def test_the_papers_row_stands_beside_ours(shared_data):
-    said = list(convert([shared_data / "wikiqa" / "wikiqa-test.parquet"], None, {}, None, published="wikiqa/test"))
+    said = list(
+        convert([shared_data / "wikiqa" / "wikiqa-test.parquet"], None, {}, None, published="wikiqa/test")
+    )
     ours = next(line.split() for line in said if line.startswith("all "))
     theirs = next(line.split() for line in said if line.startswith("Cosinet T2"))
     assert ours[1:3] == theirs[3:5] == ["633", "6,165"] and ours[4:6] == theirs[6:8] == ["38.39", "9.74"]

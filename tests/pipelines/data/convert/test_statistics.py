@@ -29,18 +29,29 @@ def test_answerable_has_a_positive_and_clean_has_a_negative_too():
 
 
 def test_lengths_are_means_over_questions_and_over_candidates():
-    spaces, tokens = (DatasetStatistics(kind).add(candidates([[0, 0, 0], [1]])).over("all") for kind in ("blanks", "spacy"))
+    spaces, tokens = (
+        DatasetStatistics(kind).add(candidates([[0, 0, 0], [1]])).over("all") for kind in ("blanks", "spacy")
+    )
     assert (spaces.question_length, spaces.candidate_length) == (3, (3 * 2 + 3) / 4)
-    assert (tokens.question_length, tokens.candidate_length) == (4, (3 * 3 + 4) / 4)  # '?' and '.'; white space is no token
+    # '?' and '.'; white space is no token.
+    assert (tokens.question_length, tokens.candidate_length) == (4, (3 * 3 + 4) / 4)
 
 
 def test_sums_can_be_asked_for_at_any_time():
     statistics = DatasetStatistics("blanks")
     assert statistics.over("all").average_candidates == statistics.over("all").answered == 0
     seen = []
+
     for candidate in candidates([[0, 1], [0]]):
         statistics.add([candidate])
-        seen.append((statistics.over("all").questions, statistics.over("all").candidates, statistics.over("clean").candidates))
+        seen.append(
+            (
+                statistics.over("all").questions,
+                statistics.over("all").candidates,
+                statistics.over("clean").candidates,
+            )
+        )
+
     assert seen == [(1, 1, 0), (1, 2, 2), (2, 3, 2)]
 
 
@@ -53,7 +64,20 @@ def test_the_table_prints_what_is_published_beside_what_is_counted():
     lines = table(DatasetStatistics().add(candidates([[0, 1]])), PUBLISHED["wikiqa", "test"])
     assert len({len(line) for line in lines}) == 1
     assert lines[1].split() == ["all", "1", "2", "1", "100.00", "2.00", "1.00", "4.00", "3.00"]
-    assert lines[4].split() == ["Cosinet", "T2", "(all)", "633", "6,165", "-", "38.39", "9.74", "-", "7.28", "25.36"]
+
+    assert lines[4].split() == [
+        "Cosinet",
+        "T2",
+        "(all)",
+        "633",
+        "6,165",
+        "-",
+        "38.39",
+        "9.74",
+        "-",
+        "7.28",
+        "25.36",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +91,12 @@ def test_the_table_prints_what_is_published_beside_what_is_counted():
 def test_wikiqa_has_its_published_counts(shared_data, split, counts, clean):
     statistics = DatasetStatistics("blanks").add(read_dataset(shared_data / f"wikiqa/wikiqa-{split}.parquet"))
     everything, answerable = statistics.over("all"), statistics.over("answerable")
-    assert (everything.questions, everything.candidates, everything.positives, everything.answerable) == counts
+    assert (
+        everything.questions,
+        everything.candidates,
+        everything.positives,
+        everything.answerable,
+    ) == counts
     assert statistics.over("clean").questions == clean
     published = next(row for row in PUBLISHED["wikiqa", split] if row.source == "MHS T1")
     for column in ("questions", "candidates", "positives"):
@@ -84,7 +113,11 @@ def test_wikiqa_has_cosinets_lengths_in_spacys_tokens(shared_data):
 
 
 def test_squad_sent_has_cosinets_lengths_in_words_between_blanks(shared_data):
-    statistics = DatasetStatistics("blanks").add(read_dataset(shared_data / "squad/squad-sent-test.parquet")).over("all")
+    statistics = (
+        DatasetStatistics("blanks")
+        .add(read_dataset(shared_data / "squad/squad-sent-test.parquet"))
+        .over("all")
+    )
     published = PUBLISHED["squad-sent", "test"][0]
     assert round(statistics.question_length, 2) == published.question_length
     assert statistics.candidate_length == pytest.approx(published.candidate_length, abs=0.01)

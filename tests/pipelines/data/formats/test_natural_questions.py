@@ -28,7 +28,11 @@ def span(start, end, **more):
 
 
 def chose(number, *short):
-    return {"long_answer": {"candidate_index": number}, "short_answers": [span(*s) for s in short], "yes_no_answer": "NONE"}
+    return {
+        "long_answer": {"candidate_index": number},
+        "short_answers": [span(*s) for s in short],
+        "yes_no_answer": "NONE",
+    }
 
 
 def example(*annotations, example_id="7", original=True):
@@ -36,12 +40,18 @@ def example(*annotations, example_id="7", original=True):
         "example_id": example_id,
         "question_text": "when does snow fall",
         "document_url": "https://en.wikipedia.org/?title=Snow",
-        "long_answer_candidates": [span(*c, top_level=c != NESTED) for c in (FIRST, TABLE, SECOND, LIST, NESTED)],
+        "long_answer_candidates": [
+            span(*c, top_level=c != NESTED) for c in (FIRST, TABLE, SECOND, LIST, NESTED)
+        ],
         "annotations": list(annotations),
     }
     if original:
-        tokens = [{"token": t, "html_token": t[0] == "<" and len(t) > 1, "start_byte": 0, "end_byte": 0} for t in TOKENS]
+        tokens = [
+            {"token": t, "html_token": t[0] == "<" and len(t) > 1, "start_byte": 0, "end_byte": 0}
+            for t in TOKENS
+        ]
         return row | {"document_title": "Snow", "document_html": "", "document_tokens": tokens}
+
     return row | {"document_text": " ".join(TOKENS)}
 
 
@@ -55,8 +65,21 @@ def labels(path, **options):
 
 
 def test_the_spans_of_the_page_are_what_they_should_be():
-    assert [TOKENS[start] for start, _ in (FIRST, TABLE, SECOND, LIST, NESTED)] == ["<P>", "<Table>", "<P>", "<Ul>", "<P>"]
-    assert [TOKENS[end - 1] for _, end in (FIRST, TABLE, SECOND, LIST, NESTED)] == ["</P>", "</Table>", "</P>", "</Ul>", "</P>"]
+    assert [TOKENS[start] for start, _ in (FIRST, TABLE, SECOND, LIST, NESTED)] == [
+        "<P>",
+        "<Table>",
+        "<P>",
+        "<Ul>",
+        "<P>",
+    ]
+
+    assert [TOKENS[end - 1] for _, end in (FIRST, TABLE, SECOND, LIST, NESTED)] == [
+        "</P>",
+        "</Table>",
+        "</P>",
+        "</Ul>",
+        "</P>",
+    ]
 
 
 def test_nq_la_has_the_top_level_paragraphs_and_no_table_or_list(tmp_path):
@@ -93,13 +116,18 @@ def test_two_of_five_annotators_must_give_a_long_answer_and_then_each_counts(tmp
 
 def test_a_long_answer_that_is_no_paragraph_leaves_the_question_unanswered_and_is_counted(tmp_path):
     counted: Counter[str] = Counter()
-    assert labels(put(tmp_path / "nq.gz", example(chose(1)), example(chose(4), example_id="8")), counted=counted) == [0] * 4
+    assert (
+        labels(put(tmp_path / "nq.gz", example(chose(1)), example(chose(4), example_id="8")), counted=counted)
+        == [0] * 4
+    )
     assert counted == {"long answer is no paragraph": 2, "questions without candidates": 0}
 
 
 def test_asnq_has_the_sentences_of_the_whole_page_in_four_classes(tmp_path):
     counted: Counter[str] = Counter()
-    rows = list(read_dataset(put(tmp_path / "nq.gz", example(chose(0, (10, 12)))), "nq-asnq", counted=counted))
+    rows = list(
+        read_dataset(put(tmp_path / "nq.gz", example(chose(0, (10, 12)))), "nq-asnq", counted=counted)
+    )
     assert TOKENS[10:12] == ["in", "winter"]
     assert [(c.text, c.label) for c in rows] == [
         ("Snow", 0),
@@ -111,12 +139,15 @@ def test_asnq_has_the_sentences_of_the_whole_page_in_four_classes(tmp_path):
         ("rain", 0),
     ]
     assert [TOKENS[int(c.candidate_id)] for c in rows] == [c.text.split()[0] for c in rows]
+
     assert counted == {"class 4": 1, "class 3": 1, "class 1": 5, "questions without candidates": 0}
 
 
 def test_class_2_holds_the_short_answer_outside_the_long_one(tmp_path):
     counted: Counter[str] = Counter()
-    rows = list(read_dataset(put(tmp_path / "nq.gz", example(chose(0, (11, 12)))), "nq-asnq", counted=counted))
+    rows = list(
+        read_dataset(put(tmp_path / "nq.gz", example(chose(0, (11, 12)))), "nq-asnq", counted=counted)
+    )
     assert [c.text for c in rows if c.label] == ["It falls in winter ."]
     assert counted["class 2"] == 2  # the table's row and the second paragraph's first sentence
 

@@ -1,4 +1,5 @@
-"""A data-set format is one file and one line in FORMATS: every command then recognises and reads it, with its options."""
+"""A data-set format is one file and one line in FORMATS: every command then recognises and reads it, with its
+options."""
 
 from __future__ import annotations
 
@@ -78,9 +79,14 @@ def test_a_new_format_is_recognised_and_its_options_are_options_of_the_command(
 def test_a_new_format_s_options_are_listed_and_checked(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("dataset", "--form", "list") == 0
     said = capsys.readouterr().out
-    assert "toy          a toy: question" in said and "--skip-first: questions to leave out (default: 0)" in said
+    assert (
+        "toy          a toy: question" in said and "--skip-first: questions to leave out (default: 0)" in said
+    )
     assert call("dataset", toy, "--skip-first", "-1") == USAGE
-    assert "--skip-first -1: input should be greater than or equal to 0; options of toy: --mark" in capsys.readouterr().err
+    assert (
+        "--skip-first -1: input should be greater than or equal to 0; options of toy: --mark"
+        in capsys.readouterr().err
+    )
     assert call("dataset", toy, "--splitter", "spacy") == USAGE
     assert "--splitter: toy has no such option; its options: --mark" in capsys.readouterr().err
 
@@ -93,14 +99,20 @@ def test_a_format_is_a_file_and_a_line_and_then_in_every_list(tmp_path: Path) ->
         "        tabular.TSV,": "        toy.FORMAT,",
     }
     registry = with_lines("pipelines/data/formats/__init__.py", lines)
-    package = ChangedPackage.write(tmp_path / "package", {**registry, "pipelines/data/formats/toy.py": MODULE})
+    package = ChangedPackage.write(
+        tmp_path / "package", {**registry, "pipelines/data/formats/toy.py": MODULE}
+    )
 
     listed = package.answermill("dataset", "--form", "list")
-    assert "toy a toy: question | answer | +correct answer --mark: what a correct answer begins with" in listed
+    assert (
+        "toy a toy: question | answer | +correct answer --mark: what a correct answer begins with" in listed
+    )
     (tmp_path / "set.toy").write_text(TOY)
     assert "as toy" in package.answermill("dataset", tmp_path / "set.toy")
     assert "toy (a toy: question" in package.answermill("dataset", tmp_path / "set.toy", "--form", "toi")
-    assert "2 questions kept" in package.answermill("evaluate", "RR", "--labels", tmp_path / "set.toy", "--metrics", "P@1")
+    assert "2 questions kept" in package.answermill(
+        "evaluate", "RR", "--labels", tmp_path / "set.toy", "--metrics", "P@1"
+    )
 
 
 def test_a_format_without_its_row_in_the_pages_fails_their_test(toy: Path) -> None:
@@ -117,7 +129,11 @@ def test_evaluate_reads_a_new_format_as_labels(toy: Path, capsys: pytest.Capture
 
 def test_every_format_and_every_option_is_described() -> None:
     assert all(isinstance(each, Format) and each.about for each in datasets.FORMATS.values())
-    assert all(option.description for each in datasets.FORMATS.values() for option in each.options.model_fields.values())
+    assert all(
+        option.description
+        for each in datasets.FORMATS.values()
+        for option in each.options.model_fields.values()
+    )
 
 
 def test_text_is_an_option_s_value_as_a_number_or_path_is(tmp_path: Path) -> None:

@@ -97,7 +97,10 @@ def test_the_shared_columns_need_no_document(tmp_path):
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        (("Q1", "Who?", "D1", "Ice", 2, "Two.", 0), "c.parquet:2: position 2 where 1 is due in question 'Q1'"),
+        (
+            ("Q1", "Who?", "D1", "Ice", 2, "Two.", 0),
+            "c.parquet:2: position 2 where 1 is due in question 'Q1'",
+        ),
         (("Q1", "Who?", "D1", "Ice", 1, "Two.", 2), "c.parquet:2: label 2; it must be 0 or 1"),
         (("Q1", "Who?", "D1", "Ice", 1, None, 0), "c.parquet:2: no sentence"),
     ],
@@ -127,5 +130,9 @@ def test_files_of_other_columns_or_none_are_refused(tmp_path):
 )
 def test_the_shared_sets_have_their_counts(shared_data, name, questions, pairs, positives):
     rows = list(read_dataset(shared_data / f"{name}.parquet"))
-    assert (len({c.question_id for c in rows}), len(rows), sum(c.label for c in rows)) == (questions, pairs, positives)
+    assert (len({c.question_id for c in rows}), len(rows), sum(c.label for c in rows)) == (
+        questions,
+        pairs,
+        positives,
+    )
     assert sum(not c.text for c in rows) == {"selqa/selqa-dev": 42, "selqa/selqa-test": 84}.get(name, 0)

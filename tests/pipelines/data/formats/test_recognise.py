@@ -12,7 +12,12 @@ from answermill.pipelines.data.formats import read_dataset, recognise
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 
 PAIR = {"question_id": "7", "question": "Who?", "positive_ids": ["a"]}
-NQ = {"annotations": [], "document_text": "word " * 50_000, "long_answer_candidates": [], "question_text": "who"}
+NQ = {
+    "annotations": [],
+    "document_text": "word " * 50_000,
+    "long_answer_candidates": [],
+    "question_text": "who",
+}
 SQUAD = {"version": "2.0", "data": [{"title": "T", "paragraphs": [{"qas": [], "context": "C. " * 20_000}]}]}
 
 
@@ -68,9 +73,14 @@ def test_bytes_folders_missing_files_and_other_parquet_are_no_data_set(tmp_path)
 
 def test_what_cannot_be_read_is_refused_with_the_forms_there_are(tmp_path):
     path = put(tmp_path / "x.txt", "Just a text.\n")
+
     for arguments, says, code in [
         ((tmp_path / "none.tsv",), "none.tsv: no such file", INPUT_MISSING),
-        ((path,), r"x.txt: not recognised as a data set; name its form, one of: wikiqa \(.*parquet", BAD_DATA),
+        (
+            (path,),
+            r"x.txt: not recognised as a data set; name its form, one of: wikiqa \(.*parquet",
+            BAD_DATA,
+        ),
         ((path, "webqa"), "x.txt: unknown form 'webqa'; known: wikiqa", USAGE),
     ]:
         with pytest.raises(JobError, match=says) as raised:
@@ -81,14 +91,29 @@ def test_what_cannot_be_read_is_refused_with_the_forms_there_are(tmp_path):
 def test_no_other_file_of_ours_is_taken_for_a_data_set(shared_data):
     sample = Path(answermill.pipelines.data.sample.__file__).parent
     assert {path.name for path in sample.iterdir() if recognise(path)} == set()
-    folders = {"wikiqa", "squad", "selqa", "questions", "insuranceqa-v1-partial", "retrieval", "corpus-wiki", "embeddings"}
+    folders = {
+        "wikiqa",
+        "squad",
+        "selqa",
+        "questions",
+        "insuranceqa-v1-partial",
+        "retrieval",
+        "corpus-wiki",
+        "embeddings",
+    }
     files = sorted(path for folder in folders for path in (shared_data / folder).rglob("*") if path.is_file())
-    forms = {str(path.relative_to(shared_data)): form for path in files if (form := recognise(path)) is not None}
+    forms = {
+        str(path.relative_to(shared_data)): form for path in files if (form := recognise(path)) is not None
+    }
+
     assert len(files) > 40
     assert forms == (
         {f"wikiqa/wikiqa-{split}.parquet": "parquet" for split in ("train", "dev", "test")}
         | {f"squad/squad-sent-{split}.parquet": "parquet" for split in ("train", "dev", "test")}
         | {f"selqa/selqa-{split}.parquet": "parquet" for split in ("dev", "test")}
-        | {f"squad/{name}.json.gz": "squad" for name in ("squad-dev-v1.1", "squad-dev-v2.0", "squadshifts-new-wiki-v1.0")}
+        | {
+            f"squad/{name}.json.gz": "squad"
+            for name in ("squad-dev-v1.1", "squad-dev-v2.0", "squadshifts-new-wiki-v1.0")
+        }
         | {f"insuranceqa-v1-partial/{split}.jsonl.gz": "insuranceqa" for split in ("train", "dev", "test")}
     )

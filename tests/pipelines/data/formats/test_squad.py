@@ -14,7 +14,11 @@ CONTEXT = "Ice melts. Dr. Snow left in 1850 and came back. He died."
 
 
 def answer(text, start=None):
-    return {"text": text, "answer_start": CONTEXT.index(text) if start is None else start, "answer_start_certain": True}
+    return {
+        "text": text,
+        "answer_start": CONTEXT.index(text) if start is None else start,
+        "answer_start_certain": True,
+    }
 
 
 def asked(question_id, *answers, **more):
@@ -22,7 +26,10 @@ def asked(question_id, *answers, **more):
 
 
 def squad(path, *questions, context=CONTEXT):
-    article = {"title": "Snow", "paragraphs": [{"context": "First.", "qas": []}, {"context": context, "qas": list(questions)}]}
+    article = {
+        "title": "Snow",
+        "paragraphs": [{"context": "First.", "qas": []}, {"context": context, "qas": list(questions)}],
+    }
     path.write_text(json.dumps({"version": "2.0", "data": [article]}))
     return path
 
@@ -43,7 +50,9 @@ def test_a_paragraph_is_cut_into_sentences_and_the_one_with_the_answer_is_positi
 def test_the_splitter_can_be_chosen(tmp_path):
     path = squad(tmp_path / "s.json", asked("a", answer("1850")))
     assert [c.text for c in read_dataset(path, splitter="spacy")] == [c.text for c in read_dataset(path)]
-    assert [(c.text, c.label) for c in read_dataset(path, splitter=lambda text: [(0, len(text))])] == [(CONTEXT, 1)]
+    assert [(c.text, c.label) for c in read_dataset(path, splitter=lambda text: [(0, len(text))])] == [
+        (CONTEXT, 1)
+    ]
     with pytest.raises(JobError, match="--splitter nltk: input should be 'rules' or 'spacy'") as raised:
         read_dataset(path, splitter="nltk")
     assert raised.value.code == USAGE
@@ -75,7 +84,10 @@ def test_an_empty_paragraph_leaves_its_questions_without_candidates(tmp_path):
 @pytest.mark.parametrize(
     ("question", "says"),
     [
-        (asked("a", answer("1850", 3)), r"data\[0\].paragraphs\[1\].qas\[0\]: answer '1850' does not stand at 3"),
+        (
+            asked("a", answer("1850", 3)),
+            r"data\[0\].paragraphs\[1\].qas\[0\]: answer '1850' does not stand at 3",
+        ),
         (asked("a", {"text": "1850"}), "'answer_start' must be a int, not 'None'"),
         (asked(7), "'id' must be a str, not '7'"),
         ({"id": "a", "question": "q"}, "'answers' must be a list"),
@@ -93,7 +105,9 @@ def test_a_question_id_that_comes_again_is_refused_even_where_the_candidates_dif
     data = json.loads(path.read_text())
     data["data"][0]["paragraphs"][0]["qas"] = [asked("a")]
     path.write_text(json.dumps(data))
-    with pytest.raises(JobError, match=r"data\[0\].paragraphs\[1\].qas\[0\]: question 'a' comes again; it began at data\[0\]"):
+    with pytest.raises(
+        JobError, match=r"data\[0\].paragraphs\[1\].qas\[0\]: question 'a' comes again; it began at data\[0\]"
+    ):
         list(read_dataset(path))
 
 
@@ -124,8 +138,13 @@ def test_squad_sent_comes_out_close_to_the_paper(
     assert len(positives) == sum(c.label for c in rows) == 5_928
     ranks = [c.position + 1 for c in positives.values()]
     assert 100 * ranks.count(1) / len(ranks) == pytest.approx(p1, abs=0.005)
-    assert 100 * sum(1 / rank for rank in ranks) / len(ranks) == pytest.approx(mean_average_precision, abs=0.005)
-    theirs = {c.question_id: c for c in read_dataset(shared_data / "squad/squad-sent-test.parquet") if c.label}
+
+    assert 100 * sum(1 / rank for rank in ranks) / len(ranks) == pytest.approx(
+        mean_average_precision, abs=0.005
+    )
+    theirs = {
+        c.question_id: c for c in read_dataset(shared_data / "squad/squad-sent-test.parquet") if c.label
+    }
     assert theirs.keys() == positives.keys()
     assert sum(positives[name].text == c.text for name, c in theirs.items()) == same
     assert all(positives[name].doc_id == c.doc_id for name, c in theirs.items())

@@ -14,7 +14,8 @@ from answermill.schemas.labels import LabelledCandidate
 
 HEADER = "\t".join(WIKIQA_COLUMNS) + "\n"
 WIKI = HEADER + (
-    'Q1\thow "so"?\tD1\tGlacier cave\tD1-0\tHe said "no.\t0\nQ1\thow "so"?\tD1\tGlacier cave\tD1-1\tA cave .\t1\n'
+    'Q1\thow "so"?\tD1\tGlacier cave\tD1-0\tHe said "no.\t0\nQ1\thow "so"?\tD1\tGlacier cave\tD1-1\tA cave '
+    ".\t1\n"
     "Q8\twho?\tD8\tIce\tD8-0\t\t0\n"
 )
 ASNQ = "who is a\tOne two.\t3\nwho is a\tThree four.\t4\nwhat is b\tFive six.\t1\nwho is a\tSeven.\t2\n"
@@ -41,7 +42,10 @@ def test_gzip_crlf_and_a_byte_order_mark_change_nothing(tmp_path):
 
 def test_only_a_line_feed_ends_a_row(tmp_path):
     odd = "a\rb\u2028c\x0bd\x85e"
-    assert [c.text for c in read_dataset(put(tmp_path / "t.tsv", f"who is it\t{odd}\t0\nwho is it\tb\t1\n"), "tsv")] == [
+    assert [
+        c.text
+        for c in read_dataset(put(tmp_path / "t.tsv", f"who is it\t{odd}\t0\nwho is it\tb\t1\n"), "tsv")
+    ] == [
         odd,
         "b",
     ]
@@ -62,7 +66,11 @@ def test_a_question_of_asnq_is_a_run_of_its_text_and_is_named_by_its_place(tmp_p
 @pytest.mark.parametrize(
     ("name", "text", "split"),
     [
-        ("l.jsonl", '{"split": "dev", "question": "what is b"}\n{"split": "test", "question": "who is a"}\n', "dev"),
+        (
+            "l.jsonl",
+            '{"split": "dev", "question": "what is b"}\n{"split": "test", "question": "who is a"}\n',
+            "dev",
+        ),
         ("l.txt", "what is b\n", None),
     ],
 )
@@ -106,7 +114,11 @@ def test_a_list_without_the_split_or_a_split_without_a_list_is_refused(tmp_path)
             [("tsv-00000", "0"), ("tsv-00000", "1")],
         ),
         (
-            ["qid\tquestion\tsentence_id\tsentence\tlabel", "7\twho is a\ts4\tOne two.\t0", "7\twho is a\ts5\tThree.\t1"],
+            [
+                "qid\tquestion\tsentence_id\tsentence\tlabel",
+                "7\twho is a\ts4\tOne two.\t0",
+                "7\twho is a\ts5\tThree.\t1",
+            ],
             [("7", "s4"), ("7", "s5")],
         ),
     ],
@@ -136,7 +148,11 @@ def wiki(*rows):
             wiki(("Q", "q", "D-0", "a", 0), ("R", "r", "D-0", "a", 0), ("Q", "q", "D-1", "a", 0)),
             r"d.tsv:4: question 'Q' comes again; it began at 2",
         ),
-        ("wikiqa", wiki(*[("Q", "q", "D-0", "a", 0)] * 2), r"d.tsv:3: candidate 'D-0' is twice in question 'Q'"),
+        (
+            "wikiqa",
+            wiki(*[("Q", "q", "D-0", "a", 0)] * 2),
+            r"d.tsv:3: candidate 'D-0' is twice in question 'Q'",
+        ),
         (
             "wikiqa",
             wiki(("Q", "q", "D-0", "a", 0), ("Q", "r", "D-1", "a", 0)),
@@ -164,7 +180,9 @@ def test_bytes_that_are_no_text_and_a_cut_gzip_are_said_with_their_line(tmp_path
     path.write_bytes(b"who is a\tOne.\t1\nwho is a\tcaf\xe9\t1\n")
     with pytest.raises(JobError, match=r"d.tsv:2: byte 13 of the line is not UTF-8"):
         list(read_dataset(path, "asnq"))
-    path.write_bytes(gzip.compress("".join(f"who is a\t{n} {n * n}\t1\n" for n in range(5_000)).encode())[:-5_000])
+    path.write_bytes(
+        gzip.compress("".join(f"who is a\t{n} {n * n}\t1\n" for n in range(5_000)).encode())[:-5_000]
+    )
     with pytest.raises(JobError, match=r"d.tsv:\d+: broken gzip"):
         list(read_dataset(path, "asnq"))
 
@@ -184,7 +202,9 @@ def test_four_times_the_pairs_need_no_more_memory(tmp_path):
     for per_question in (100, 400):
         path = tmp_path / f"{per_question}.tsv"
         with path.open("w") as file:
-            file.writelines(f"who is number {q}\tsentence {n}\t1\n" for q in range(50) for n in range(per_question))
+            file.writelines(
+                f"who is number {q}\tsentence {n}\t1\n" for q in range(50) for n in range(per_question)
+            )
         tracemalloc.start()
         assert sum(1 for _ in read_dataset(path, "asnq")) == 50 * per_question
         peaks.append(tracemalloc.get_traced_memory()[1])
@@ -204,8 +224,12 @@ def test_the_splits_of_asnq_have_their_published_questions(shared_data):
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_wikiqa_survives_its_own_form(shared_data, tmp_path, split):
     rows = list(read_dataset(shared_data / f"wikiqa/wikiqa-{split}.parquet"))
-    cells = ((c.question_id, c.question, c.doc_id, c.title, c.candidate_id, c.text, str(c.label)) for c in rows)
-    again = list(read_dataset(put(tmp_path / "w.tsv", HEADER + "".join("\t".join(row) + "\n" for row in cells))))
+    cells = (
+        (c.question_id, c.question, c.doc_id, c.title, c.candidate_id, c.text, str(c.label)) for c in rows
+    )
+    again = list(
+        read_dataset(put(tmp_path / "w.tsv", HEADER + "".join("\t".join(row) + "\n" for row in cells)))
+    )
     assert again == rows
     for _, group in groupby(again, lambda c: c.question_id):
         assert all(c.position == n for n, c in enumerate(group))

@@ -60,7 +60,11 @@ def test_the_first_line_of_a_block_is_the_text_whatever_it_looks_like(tmp_path):
         ("</QApairs>\n<QApairs id='32.2'>", "<QApairs id='32.2'>", ":15: <QApairs> inside question '32.1'"),
         ('id="33"', 'id="32.1"', ":26: question '32.1' comes again; it began at 8"),
         ("</negative>\n", "", ":7: <negative> is not closed"),
-        ("<question>\nWhat\t?\n</question>", "<positive>\nYes\n</positive>", ":17: <positive> where question '32.2' has none"),
+        (
+            "<question>\nWhat\t?\n</question>",
+            "<positive>\nYes\n</positive>",
+            ":17: <positive> where question '32.2' has none",
+        ),
         ("Here\t.\n", "", ":25: <positive> without tokens"),
         ("<question>\nWhere", "</question>\nWhere", ":22: unexpected outside a block: '</question>'"),
         ("Here\t.\n</positive>\n</QApairs>\n", "Here\t.\n</positive>\n", ":25: ends inside question '33'"),

@@ -10,7 +10,10 @@ import pytest
 from answermill.pipelines.data.formats import read_dataset, recognise
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 
-DEV = {'how do you "tie" it ?': [["you knot it", 1], ["no", 0]], "why is it so ?": [["it is", 0], ["never", 0]]}
+DEV = {
+    'how do you "tie" it ?': [["you knot it", 1], ["no", 0]],
+    "why is it so ?": [["it is", 0], ["never", 0]],
+}
 ALL = {"train": {"who ?": [["she", 1]]}, "dev": DEV}
 
 
@@ -24,7 +27,9 @@ def written(tmp_path):
 
 
 def rows(path, **options):
-    return [(c.question_id, c.question, c.candidate_id, c.text, c.label) for c in read_dataset(path, **options)]
+    return [
+        (c.question_id, c.question, c.candidate_id, c.text, c.label) for c in read_dataset(path, **options)
+    ]
 
 
 def test_a_split_is_read_alone_or_out_of_all_and_recognised(written):
@@ -37,6 +42,7 @@ def test_a_split_is_read_alone_or_out_of_all_and_recognised(written):
     counted: Counter[str] = Counter()
     path = written(DEV)
     assert recognise(path) == "yahooqa"
+
     assert rows(path, counted=counted) == expected and counted == {"questions without a right answer": 1}
     assert recognise(written(ALL)) == "yahooqa"
     assert rows(path, split="dev") == expected

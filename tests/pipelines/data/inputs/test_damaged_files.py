@@ -1,4 +1,5 @@
-"""Whatever bytes a file of the user's has, a reader reads it, or refuses it with 65 and its name; nothing else is raised."""
+"""Whatever bytes a file of the user's has, a reader reads it, or refuses it with 65 and its name; nothing
+else is raised."""
 
 from __future__ import annotations
 
@@ -19,10 +20,18 @@ from answermill.pipelines.steps.ingest.domain_filter import read_list
 from answermill.schemas.labels import LabelledCandidate
 
 ROWS = [
-    {"question_id": f"q{n}", "question": f"Who is {n}?", "sentence": f"It is {n}, “so”.", "label": n % 2, "split": "dev"}
+    {
+        "question_id": f"q{n}",
+        "question": f"Who is {n}?",
+        "sentence": f"It is {n}, “so”.",
+        "label": n % 2,
+        "split": "dev",
+    }
     for n in range(12)
 ]
-CANDIDATES = [LabelledCandidate(f"q{n}", f"Who is {n}?", "0", "", "", 0, f"It is {n}.", n % 2) for n in range(12)]
+CANDIDATES = [
+    LabelledCandidate(f"q{n}", f"Who is {n}?", "0", "", "", 0, f"It is {n}.", n % 2) for n in range(12)
+]
 
 
 def tsv() -> bytes:

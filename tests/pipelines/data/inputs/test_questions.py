@@ -1,4 +1,5 @@
-"""Which questions of a file are asked: none is lost, what is not asked says why, and a sample depends on nothing but ids."""
+"""Which questions of a file are asked: none is lost, what is not asked says why, and a sample depends on
+nothing but ids."""
 
 from __future__ import annotations
 
@@ -15,7 +16,12 @@ from answermill.pipelines.specs.retrieve import QUESTIONS, QUESTIONS_REJECTS, RE
 from answermill.pipelines.steps.retrieve import retrieve
 from answermill.schemas.corpus import Rejected
 
-ASKED = {"a": "Who wrote Emma in 1815?", "b": "the last of us", "c": "What is ____ called?", "d": "When did Rome burn down"}
+ASKED = {
+    "a": "Who wrote Emma in 1815?",
+    "b": "the last of us",
+    "c": "What is ____ called?",
+    "d": "When did Rome burn down",
+}
 
 
 def file_of(folder, rows):
@@ -25,7 +31,10 @@ def file_of(folder, rows):
 
 
 def rows(**scores):
-    return [{"question_id": q, "text": text} | ({"well_formed": scores[q]} if q in scores else {}) for q, text in ASKED.items()]
+    return [
+        {"question_id": q, "text": text} | ({"well_formed": scores[q]} if q in scores else {})
+        for q, text in ASKED.items()
+    ]
 
 
 def test_without_settings_all_are_asked(tmp_path):
@@ -51,7 +60,10 @@ def test_a_model_s_scores_stand_in_the_rules_place(tmp_path):
         ("c", "low_score", "0.8: "),
     ]
     both = choose(path, Retrieve(questions="", question_scores_above=0.8, question_rules="well_formed"))
-    assert [q.question_id for q in both.questions] == ["d"] and both.reasons == {"low_score": 2, "not_a_question": 1}
+    assert [q.question_id for q in both.questions] == ["d"] and both.reasons == {
+        "low_score": 2,
+        "not_a_question": 1,
+    }
 
 
 def test_a_sample_is_chosen_by_ids_alone_and_keeps_the_file_s_order(tmp_path):
@@ -62,7 +74,10 @@ def test_a_sample_is_chosen_by_ids_alone_and_keeps_the_file_s_order(tmp_path):
     again = choose(file_of(tmp_path, many), settings)
     ids = [row["question_id"] for row in many]
     assert {q.question_id for q in first.questions} == {q.question_id for q in again.questions}
-    assert [q.question_id for q in again.questions] == [q for q in ids if q in {x.question_id for x in first.questions}]
+    assert [q.question_id for q in again.questions] == [
+        q for q in ids if q in {x.question_id for x in first.questions}
+    ]
+
     assert len(first.questions) == 10 and first.reasons == {"not_sampled": 90}
     other = choose(file_of(tmp_path, many), Retrieve(questions="", max_questions=10, question_seed=1))
     assert set(other.questions) != set(first.questions)
@@ -73,7 +88,12 @@ def test_a_sample_is_chosen_by_ids_alone_and_keeps_the_file_s_order(tmp_path):
     ("questions", "settings", "code", "says"),
     [
         (rows(a=0.5), {"question_scores_above": 0.2}, BAD_DATA, r"questions.jsonl:2: no `well_formed`"),
-        (rows(a=1.5), {}, BAD_DATA, r"questions.jsonl:1: well_formed is 1.5; it must be a number from 0 to 1"),
+        (
+            rows(a=1.5),
+            {},
+            BAD_DATA,
+            r"questions.jsonl:1: well_formed is 1.5; it must be a number from 0 to 1",
+        ),
         (rows(b="high"), {}, BAD_DATA, r"questions.jsonl:2: well_formed is 'high'"),
         (
             rows()[1:3],
@@ -98,17 +118,29 @@ def test_settings_and_files_that_leave_no_question_are_refused(tmp_path, questio
 def test_a_run_keeps_the_questions_that_it_does_not_ask(sample_run, tmp_path):
     path = copy_to(tmp_path)
     questions = [json.loads(line) for line in (tmp_path / "questions.jsonl").read_text().splitlines()]
-    questions += [{"question_id": "x1", "text": "the nile"}, {"question_id": "x2", "text": "What is [BLANK] called?"}]
+    questions += [
+        {"question_id": "x1", "text": "the nile"},
+        {"question_id": "x2", "text": "What is [BLANK] called?"},
+    ]
     file_of(tmp_path, questions)
     (tmp_path / "run").mkdir()
     (tmp_path / "run/shards").symlink_to(sample_run / "shards")
-    job = load(path, ["retrieve.question_rules=well_formed", "retrieve.max_questions=20", "retrieve.sources=['bm25']"])
+
+    job = load(
+        path,
+        ["retrieve.question_rules=well_formed", "retrieve.max_questions=20", "retrieve.sources=['bm25']"],
+    )
     summary = retrieve.retrieve(job, tmp_path / "run")
     asked = list(QUESTIONS.open(tmp_path / "run").read())
     kept = QUESTIONS_REJECTS.open(tmp_path / "run")
     reasons = [reject.reason for reject in kept.read()]
     assert len(asked) == 20 and len(reasons) == len(questions) - 20
-    assert {"not_sampled", "not_a_question", "too_short", "placeholder"} >= set(reasons) > {"not_sampled", "placeholder"}
+
+    assert (
+        {"not_sampled", "not_a_question", "too_short", "placeholder"}
+        >= set(reasons)
+        > {"not_sampled", "placeholder"}
+    )
     counts = RETRIEVE.counts_of(kept.manifest)
     assert counts.questions_given == len(questions) == 92
     assert counts.rejected["not_sampled"] == reasons.count("not_sampled")

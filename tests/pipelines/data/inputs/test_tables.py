@@ -30,7 +30,10 @@ def labels_of(path):
         ("a.tsv", 'question_id\ttext\n7\tWho?\n8\tWhy "so"?\n'),
         ("b.tsv", '7\tWho?\n8\tWhy "so"?\n'),
         ("c.jsonl", '{"_id": "7", "text": "Who?"}\n\n{"_id": "8", "text": "Why \\"so\\"?"}\n'),
-        ("d.jsonl", '{"question_id": 7, "question": "Who?"}\n{"question_id": 8, "question": "Why \\"so\\"?"}\n'),
+        (
+            "d.jsonl",
+            '{"question_id": 7, "question": "Who?"}\n{"question_id": 8, "question": "Why \\"so\\"?"}\n',
+        ),
     ],
 )
 def test_questions_are_read_from_tsv_and_jsonl(tmp_path, name, text):
@@ -40,12 +43,16 @@ def test_questions_are_read_from_tsv_and_jsonl(tmp_path, name, text):
 def test_questions_are_read_from_gzip_and_parquet(tmp_path):
     with gzip.open(tmp_path / "q.jsonl.gz", "wt") as file:
         file.writelines(json.dumps({"id": q.question_id, "text": q.text}) + "\n" for q in TWO)
-    pq.write_table(pa.table({"question_id": ["7", "8"], "question": [q.text for q in TWO]}), tmp_path / "q.parquet")
+    pq.write_table(
+        pa.table({"question_id": ["7", "8"], "question": [q.text for q in TWO]}), tmp_path / "q.parquet"
+    )
     assert read_questions(tmp_path / "q.jsonl.gz") == read_questions(tmp_path / "q.parquet") == TWO
 
 
 def test_questions_without_ids_are_numbered(tmp_path):
-    assert read_questions(put(tmp_path / "q.jsonl", '{"question": "Who?"}\n{"question": "Why?"}\n'))[1] == Question("2", "Why?")
+    assert read_questions(put(tmp_path / "q.jsonl", '{"question": "Who?"}\n{"question": "Why?"}\n'))[
+        1
+    ] == Question("2", "Why?")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +61,11 @@ def test_questions_without_ids_are_numbered(tmp_path):
         ("q.tsv", "question_id\ttext\n1\tWho?\n1\tWhy?\n", r"q.tsv:3: question id '1' is in line 2 already"),
         ("q.tsv", "question_id\ttext\n1\t \n", r"q.tsv:2: no question"),
         ("q.tsv", "question_id\ttext\n1\tWho?\tWhy?\n", r"q.tsv:2: 3 cells where the header has 2"),
-        ("q.tsv", "Who?\n", r"q.tsv:1: no header line; without one it must have the columns question_id, text"),
+        (
+            "q.tsv",
+            "Who?\n",
+            r"q.tsv:1: no header line; without one it must have the columns question_id, text",
+        ),
         ("q.jsonl", '{"text": "Who?"}\n{"text": \n', r"q.jsonl:2: not JSON"),
         ("q.jsonl", "[1]\n", r"q.jsonl:1: not a JSON object: \[1\]"),
         ("q.jsonl", "", "no question in it"),
@@ -87,13 +98,22 @@ def json_lines(*values):
         (json_lines({"text": {"x": 1}}), "is an object"),
         (json_lines({"text": 7}), "q.jsonl:2: no question: '7' is a number"),
         (json_lines({"text": True}), "is true or false"),
-        (json_lines({"id": [1], "text": "Why?"}), "q.jsonl:2: question id '[1]' is a list; give text or a whole number"),
+        (
+            json_lines({"id": [1], "text": "Why?"}),
+            "q.jsonl:2: question id '[1]' is a list; give text or a whole number",
+        ),
         (json_lines({"id": {}, "text": "Why?"}), "is an object"),
         (json_lines({"id": False, "text": "Why?"}), "is true or false"),
         (json_lines({"id": 1.5, "text": "Why?"}), "is a number; give text or a whole number"),
-        (json_lines({"id": "a\0", "text": "Why?"}), "q.jsonl:2: question id 'a\\x00' is empty, or holds characters not seen"),
+        (
+            json_lines({"id": "a\0", "text": "Why?"}),
+            "q.jsonl:2: question id 'a\\x00' is empty, or holds characters not seen",
+        ),
         (json_lines({"id": " ", "text": "Why?"}), "is empty"),
-        (json_lines({"text": "\u200b\u2060 \0\t\u202e"}), "q.jsonl:2: no question: the cell has nothing but white space"),
+        (
+            json_lines({"text": "\u200b\u2060 \0\t\u202e"}),
+            "q.jsonl:2: no question: the cell has nothing but white space",
+        ),
         (json_lines({"text": "a" * 131_073}), "q.jsonl:2: question of 131,073 characters; at most 131,072"),
         (json_lines({"text": "\ud800?"}), "q.jsonl:2: half a surrogate pair, \\ud800"),
         (json_lines({"id": "x\udfff", "text": "Why?"}), "half a surrogate pair"),
@@ -132,7 +152,9 @@ def test_what_is_not_seen_leaves_a_question_and_ordinary_questions_stay_as_they_
         "…?",
         "\u0645\u06cc\u200c\u0631\u0648\u062f?",
     ]
-    questions = read_questions(put(tmp_path / "q.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in texts)))
+    questions = read_questions(
+        put(tmp_path / "q.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in texts))
+    )
     assert [q.text for q in questions] == ["Who wrote it?", *texts[1:]]
 
 
@@ -179,18 +201,32 @@ def test_a_damaged_parquet_file_is_named_with_its_row_or_row_group(tmp_path, rea
     content = bytearray(path.read_bytes())
     middle = place.data_page_offset + place.total_compressed_size // 2
     content[middle : middle + 40] = b"\xff" * 40
+
     path.write_bytes(content)
     with pytest.raises(JobError, match=r"t.parquet:101: row group 2 of 2 is damaged from this row on: ") as e:
         read(path)
     assert e.value.code == BAD_DATA
 
 
-@pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.float64(), pa.bool_(), pa.binary(), pa.timestamp("s")])
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.string()), pa.float64(), pa.bool_(), pa.binary(), pa.timestamp("s")]
+)
 def test_parquet_columns_of_another_type_are_refused(tmp_path, kind):
-    value = {"list": ["a"], "double": 1.0, "bool": True, "binary": b"a"}.get(str(kind).partition("<")[0], 9 * 10**15)
-    values = pa.array([None, value], pa.int64()).cast(kind) if pa.types.is_timestamp(kind) else pa.array([None, value], kind)
-    pq.write_table(pa.table({"id": ["1", "2"], "question_id": values, "text": ["Who?", "Why?"]}), tmp_path / "q.parquet")
-    pq.write_table(pa.table({"question_id": ["1", "2"], "text": values, "label": ["1", "0"]}), tmp_path / "l.parquet")
+    value = {"list": ["a"], "double": 1.0, "bool": True, "binary": b"a"}.get(
+        str(kind).partition("<")[0], 9 * 10**15
+    )
+    values = (
+        pa.array([None, value], pa.int64()).cast(kind)
+        if pa.types.is_timestamp(kind)
+        else pa.array([None, value], kind)
+    )
+    pq.write_table(
+        pa.table({"id": ["1", "2"], "question_id": values, "text": ["Who?", "Why?"]}), tmp_path / "q.parquet"
+    )
+
+    pq.write_table(
+        pa.table({"question_id": ["1", "2"], "text": values, "label": ["1", "0"]}), tmp_path / "l.parquet"
+    )
     with pytest.raises(JobError) as e:
         read_questions(tmp_path / "q.parquet")
     assert str(e.value).startswith(str(tmp_path / "q.parquet")) and e.value.code == BAD_DATA
@@ -209,18 +245,28 @@ LABELS = [
 def test_labels_name_their_sentence_by_id_by_text_or_by_both(tmp_path):
     tabs = "question_id\tsentence_id\tsentence\tlabel\nq1\td@0\t\t1\nq1\t\tIt is so.\t0\n2\td@9\tSo.\t1\n"
     assert labels_of(put(tmp_path / "l.tsv", tabs)) == LABELS
-    lines = [{("sentence" if k == "text" else k): v for k, v in row.items() if k != "number"} for row in LABELS]
+    lines = [
+        {("sentence" if k == "text" else k): v for k, v in row.items() if k != "number"} for row in LABELS
+    ]
     lines[2]["question_id"] = 2
     put(tmp_path / "l.jsonl", "\n" + "".join(json.dumps(line) + "\n" for line in lines))
     assert labels_of(tmp_path / "l.jsonl") == LABELS
 
 
 def test_labels_are_read_from_parquet_with_rows_from_1(tmp_path):
-    table = pa.table({name: [row[name] for row in LABELS] for name in ("question_id", "sentence_id", "text", "label")})
+    table = pa.table(
+        {name: [row[name] for row in LABELS] for name in ("question_id", "sentence_id", "text", "label")}
+    )
     pq.write_table(table.append_column("note", pa.array(["", "", ""])), tmp_path / "l.parquet")
     assert labels_of(tmp_path / "l.parquet") == [{**row, "number": n} for n, row in enumerate(LABELS, 1)]
-    pq.write_table(pa.table({"question_id": ["q", "q"], "sentence": ["a", ""], "label": ["1", "1"]}), tmp_path / "l.parquet")
-    with pytest.raises(JobError, match=r"l.parquet:2: needs question_id, .*; it has question_id, sentence, label"):
+    pq.write_table(
+        pa.table({"question_id": ["q", "q"], "sentence": ["a", ""], "label": ["1", "1"]}),
+        tmp_path / "l.parquet",
+    )
+
+    with pytest.raises(
+        JobError, match=r"l.parquet:2: needs question_id, .*; it has question_id, sentence, label"
+    ):
         labels_of(tmp_path / "l.parquet")
 
 
@@ -256,7 +302,10 @@ def test_splits_are_read_from_tsv_and_jsonl(tmp_path, name, text):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("7\ttest\n8\tvalid\n", ":2: question id '8' and split 'valid'; give question_id, and as split train, dev, test"),
+        (
+            "7\ttest\n8\tvalid\n",
+            ":2: question id '8' and split 'valid'; give question_id, and as split train, dev, test",
+        ),
         ("7\ttest\n7\tdev\n", ":2: question id '7' is in test already, dev here"),
         ("7\n", ":1: no header line; without one it must have the columns question_id, split"),
         ("", ": no question in it"),

@@ -28,16 +28,24 @@ CARD = Card('A "set": ours', "CC BY 4.0", ("pages of a.example: CC BY-SA 4.0",))
 S = LabelledSentence
 
 
-def row(q: str, passage: str, sentences: tuple[LabelledSentence, ...], source: str = "window") -> LabelledPassage:
+def row(
+    q: str, passage: str, sentences: tuple[LabelledSentence, ...], source: str = "window"
+) -> LabelledPassage:
     label = max(sentence.label for sentence in sentences)
     text = " ".join(sentence.text for sentence in sentences)
     doc_id = passage.partition(":")[0].partition("#")[0]
-    return LabelledPassage(q, f"What\tis {q}?", passage, doc_id, f"About {doc_id}", text, label, source, sentences)
+    return LabelledPassage(
+        q, f"What\tis {q}?", passage, doc_id, f"About {doc_id}", text, label, source, sentences
+    )
 
 
 def question_rows(q: str, d: str) -> list[LabelledPassage]:
     """A question's rows: two windows that overlap, the first positive; a wrong one; a retrieved one."""
-    right, wrong, other = S(f"{d}@0", 'It is\n"it".', 1), S(f"{d}@9", "It is\tnot.", 0), S(f"{d}@19", "=Who knows?", 0)
+    right, wrong, other = (
+        S(f"{d}@0", 'It is\n"it".', 1),
+        S(f"{d}@9", "It is\tnot.", 0),
+        S(f"{d}@19", "=Who knows?", 0),
+    )
     same = S(f"{d}x@0", 'IT is "it".', 0)
     return [
         row(q, f"{d}:0-18", (right, wrong)),
@@ -47,19 +55,36 @@ def question_rows(q: str, d: str) -> list[LabelledPassage]:
     ]
 
 
-DATA = {"train": [question_rows("q1", "d1"), question_rows("q2", "d2")], "dev": [], "test": [question_rows("q3", "d3")]}
+DATA = {
+    "train": [question_rows("q1", "d1"), question_rows("q2", "d2")],
+    "dev": [],
+    "test": [question_rows("q3", "d3")],
+}
 
 
 def written(folder: Path, **changes) -> Path:
     """A folder as `answermill passages` writes it."""
-    summary: dict[str, object] = {"max_tokens": 200, "group": "all", "places": 5, "negatives": 5, "seed": 0, "similar": 0.8}
+    summary: dict[str, object] = {
+        "max_tokens": 200,
+        "group": "all",
+        "places": 5,
+        "negatives": 5,
+        "seed": 0,
+        "similar": 0.8,
+    }
     summary |= {"shares": [0.8, 0.1, 0.1], "labels_left_out_unknown_sentence": 3}
+
     for name, questions in DATA.items():
         with whole_file(folder / f"{name}.parquet", LabelledPassage) as write:
             for rows in questions:
                 write(rows)
         positives = sum(each.label for rows in questions for each in rows)
-        summary |= {f"{name}_questions": len(questions), f"{name}_passages": 4 * len(questions), f"{name}_positives": positives}
+        summary |= {
+            f"{name}_questions": len(questions),
+            f"{name}_passages": 4 * len(questions),
+            f"{name}_positives": positives,
+        }
+
     (folder / "passages.json").write_text(json.dumps(summary | changes))
     return folder
 
@@ -74,9 +99,16 @@ def published(tmp_path_factory) -> Path:
 def test_nothing_else_is_written(published):
     files = sorted(path.relative_to(published).as_posix() for path in published.rglob("*") if path.is_file())
     each = [
-        f"{form.format(name)}" for name in SPLITS for form in ("passages/{}.parquet", "sentences/{}.parquet", "dpr/{}.json")
+        f"{form.format(name)}"
+        for name in SPLITS
+        for form in ("passages/{}.parquet", "sentences/{}.parquet", "dpr/{}.json")
     ]
-    each += [f"{form.format(name)}" for name in SPLITS for form in ("asnq/{}.tsv", "beir/qrels/{}.tsv", "trec/{}.topics.tsv")]
+
+    each += [
+        f"{form.format(name)}"
+        for name in SPLITS
+        for form in ("asnq/{}.tsv", "beir/qrels/{}.tsv", "trec/{}.topics.tsv")
+    ]
     each += [f"trec/{name}.{unit}.qrels" for name in SPLITS for unit in ("passages", "sentences")]
     assert files == sorted(["README.md", "beir/corpus.jsonl", "beir/queries.jsonl", *each])
 
@@ -85,23 +117,39 @@ def test_parquet_holds_the_rows_and_each_sentence_once(published):
     for name, questions in DATA.items():
         rows = LabelledPassage.rows(pq.read_table(published / f"passages/{name}.parquet"))
         assert rows == [each for rows_of_one in questions for each in rows_of_one]
+
     candidates = list(read_dataset(published / "sentences/train.parquet"))
-    assert [(each.candidate_id, each.position, each.label) for each in candidates if each.question_id == "q1"] == [
+    assert [
+        (each.candidate_id, each.position, each.label) for each in candidates if each.question_id == "q1"
+    ] == [
         ("d1@0", 0, 1),
         ("d1@9", 1, 0),
         ("d1@19", 2, 0),
         ("d1x@0", 3, 0),
         ("shared@0", 4, 0),
     ]
+
     assert candidates == LabelledCandidate.rows(pq.read_table(published / "sentences/train.parquet"))
     around = {each.candidate_id: (each.previous, each.next) for each in candidates}
-    assert around["d1@0"] == ("", "It is\tnot.") and around["d1@19"] == ("It is\tnot.", "") and around["d1x@0"] == ("", "")
-    assert {each.title for each in candidates} == {"About d1", "About d1x", "About d2", "About d2x", "About shared"}
+    assert (
+        around["d1@0"] == ("", "It is\tnot.")
+        and around["d1@19"] == ("It is\tnot.", "")
+        and around["d1x@0"] == ("", "")
+    )
+    assert {each.title for each in candidates} == {
+        "About d1",
+        "About d1x",
+        "About d2",
+        "About d2x",
+        "About shared",
+    }
 
 
 @pytest.mark.parametrize("config", ["passages", "sentences"])
 def test_datasets_loads_the_folder_as_it_is(published, tmp_path, config):
-    datasets = pytest.importorskip("datasets", reason="runs where datasets is installed: pip install datasets")
+    datasets = pytest.importorskip(
+        "datasets", reason="runs where datasets is installed: pip install datasets"
+    )
     loaded = datasets.load_dataset(str(published), config, cache_dir=str(tmp_path))
     assert {name: len(rows) for name, rows in loaded.items()} == (
         {"train": 8, "test": 4} if config == "passages" else {"train": 10, "test": 5}
@@ -138,14 +186,24 @@ def test_beir_has_every_passage_once_and_judgements_of_windows(published):
     corpus, queries, judged = beir_files(published / "beir", "train")
     assert len(corpus) == 3 * 3 + 1 == len((published / "beir/corpus.jsonl").read_text().splitlines())
     assert queries["q3"]["text"] == "What\tis q3?" and corpus["shared#0"]["title"] == "About shared"
-    assert judged == {q: {f"{d}:0-18": 1, f"{d}:9-30": 0, f"{d}x:0-12": 0} for q, d in (("q1", "d1"), ("q2", "d2"))}
+    assert judged == {
+        q: {f"{d}:0-18": 1, f"{d}:9-30": 0, f"{d}x:0-12": 0} for q, d in (("q1", "d1"), ("q2", "d2"))
+    }
     assert beir_files(published / "beir", "dev")[2] == {}
 
 
 def test_beir_s_own_loader_reads_it(published):
-    loader = pytest.importorskip("beir.datasets.data_loader", reason="runs where beir is installed: pip install beir")
-    corpus, queries, judged = loader.GenericDataLoader(data_folder=str(published / "beir")).load(split="train")
-    assert len(corpus) == 10 and set(queries) == {"q1", "q2"} and judged["q1"] == {"d1:0-18": 1, "d1:9-30": 0, "d1x:0-12": 0}
+    loader = pytest.importorskip(
+        "beir.datasets.data_loader", reason="runs where beir is installed: pip install beir"
+    )
+    corpus, queries, judged = loader.GenericDataLoader(data_folder=str(published / "beir")).load(
+        split="train"
+    )
+    assert (
+        len(corpus) == 10
+        and set(queries) == {"q1", "q2"}
+        and judged["q1"] == {"d1:0-18": 1, "d1:9-30": 0, "d1x:0-12": 0}
+    )
 
 
 def test_asnq_s_classes(published):
@@ -165,7 +223,9 @@ def test_asnq_s_classes(published):
 def test_trec_s_files_are_read_back(published):
     passages = (published / "trec/test.passages.qrels").read_text().splitlines()
     assert passages == ["q3 0 d3:0-18 1", "q3 0 d3:9-30 0", "q3 0 d3x:0-12 0"]
-    assert {q.question_id: q.text for q in read_questions(published / "trec/test.topics.tsv")} == {"q3": "What is q3?"}
+    assert {q.question_id: q.text for q in read_questions(published / "trec/test.topics.tsv")} == {
+        "q3": "What is q3?"
+    }
     labels = read_labels(published / "trec/test.sentences.qrels").values
     assert dict(zip(labels.candidate_id.to_pylist(), labels.value.tolist(), strict=True)) == {
         "d3@0": 1,
@@ -179,14 +239,28 @@ def test_the_card_has_the_table_and_what_to_know(published):
     card = (published / "README.md").read_text()
     _, head, text = card.split("---\n", 2)
     known = yaml.safe_load(head)
-    assert (known["pretty_name"], known["license"], known["license_name"]) == (CARD.name, "other", CARD.licence)
-    files = [{"split": name, "path": f"sentences/{name}.parquet"} for name in ("train", "test")]  # dev has no question
-    assert known["configs"][1] == {"config_name": "sentences", "data_files": files} and "language" not in known
-    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")]
+    assert (known["pretty_name"], known["license"], known["license_name"]) == (
+        CARD.name,
+        "other",
+        CARD.licence,
+    )
+
+    # Dev has no question.
+    files = [{"split": name, "path": f"sentences/{name}.parquet"} for name in ("train", "test")]
+    assert (
+        known["configs"][1] == {"config_name": "sentences", "data_files": files} and "language" not in known
+    )
+    table = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("| ")
+    ]
     assert table[0] == ["Split", "Questions", "Documents", "QP pairs", "QP+", "QP-", "QA pairs", "QA+", "QA-"]
+
     assert table[1] == ["train", "2", "5", "6", "2", "4", "8", "2", "6"]
     assert table[2] == ["dev", *["0"] * 8]
     assert table[4] == ["total", "3", "7", "9", "3", "6", "12", "3", "9"]
+
     for fact in (
         "CC BY 4.0",
         "pages of a.example: CC BY-SA 4.0",
@@ -194,11 +268,16 @@ def test_the_card_has_the_table_and_what_to_know(published):
         "unknown sentence 3",
     ):
         assert fact in text
+
     assert "similarity of 0.8 or more" in text and "How far annotators agree is not known here" in text
 
 
 def test_the_same_data_give_the_same_bytes(published, tmp_path):
-    list(publish(written(tmp_path / "data"), tmp_path / "out", ["trec", "asnq", "beir", "dpr", "parquet"], CARD))
+    list(
+        publish(
+            written(tmp_path / "data"), tmp_path / "out", ["trec", "asnq", "beir", "dpr", "parquet"], CARD
+        )
+    )
     for path in published.rglob("*.*"):
         if path.name != "README.md":  # the order of the forms is that of the command
             assert path.read_bytes() == (tmp_path / "out" / path.relative_to(published)).read_bytes(), path
@@ -215,7 +294,15 @@ def test_what_cannot_be_published_is_refused(tmp_path):
     refused(USAGE, "give one or several of parquet, dpr", data, out, [], CARD)
     refused(INPUT_MISSING, "run `answermill passages RUN", tmp_path, out, ["dpr"], CARD)
     refused(INPUT_MISSING, "--run takes the folder of a run", data, out, ["dpr"], CARD, tmp_path)
-    refused(BAD_DATA, r"train.parquet has \(2, 8, 2\)", written(tmp_path / "a", train_passages=9), out, ["dpr", "beir"], CARD)
+    refused(
+        BAD_DATA,
+        r"train.parquet has \(2, 8, 2\)",
+        written(tmp_path / "a", train_passages=9),
+        out,
+        ["dpr", "beir"],
+        CARD,
+    )
+
     assert not out.exists() or not [path for path in out.rglob("*") if path.is_file()]
     list(publish(data, out, ["dpr"], CARD))
     refused(OUTPUT_EXISTS, "published already", data, out, ["dpr"], CARD)
@@ -225,41 +312,91 @@ def test_what_cannot_be_published_is_refused(tmp_path):
 
 def test_a_question_twice_and_an_id_that_qrels_cannot_hold(tmp_path, monkeypatch):
     monkeypatch.setitem(DATA, "dev", [question_rows("q1", "d9")])
-    refused(BAD_DATA, "question 'q1' is in dev and in train", written(tmp_path / "data"), tmp_path / "out", ["dpr"], CARD)
+    refused(
+        BAD_DATA,
+        "question 'q1' is in dev and in train",
+        written(tmp_path / "data"),
+        tmp_path / "out",
+        ["dpr"],
+        CARD,
+    )
+
     monkeypatch.setitem(DATA, "dev", [question_rows("q 9", "d9")])
     data = written(tmp_path / "blank")
     for form in ("beir", "trec"):
         refused(
-            BAD_DATA, r"the id 'q 9' has white space or quotes, .* leave out beir and trec", data, tmp_path / form, [form], CARD
+            BAD_DATA,
+            r"the id 'q 9' has white space or quotes, .* leave out beir and trec",
+            data,
+            tmp_path / form,
+            [form],
+            CARD,
         )
+
     list(publish(data, tmp_path / "others", ["parquet", "dpr", "asnq"], CARD))
 
 
 def test_the_command_publishes_a_run_s_set_with_its_origin(sample_run, tmp_path, capsys):
-    agreed = {"krippendorff_alpha": {"value": 0.8125, "tasks": 40, "votes": 80, "undefined": None}, "annotators": {"Ann": {}}}
+    agreed = {
+        "krippendorff_alpha": {"value": 0.8125, "tasks": 40, "votes": 80, "undefined": None},
+        "annotators": {"Ann": {}},
+    }
     (tmp_path / "run/collected").mkdir(parents=True)
     for name in ("documents", "questions", "labels", "retrieved"):
         (tmp_path / "run" / name).symlink_to(sample_run / name)
     (tmp_path / "run/collected/agreement.json").write_text(json.dumps(agreed))
+
     for arguments in (
         ["passages", sample_run, "--out", tmp_path / "data"],
-        ["publish", tmp_path / "data", "--out", tmp_path / "out", "--name", "n", "--licence", "l", "--run", tmp_path / "run"],
+        [
+            "publish",
+            tmp_path / "data",
+            "--out",
+            tmp_path / "out",
+            "--name",
+            "n",
+            "--licence",
+            "l",
+            "--run",
+            tmp_path / "run",
+        ],
     ):
         with pytest.raises(SystemExit) as e:
             main([str(argument) for argument in arguments])
         assert e.value.code == 0
+
     said, card = capsys.readouterr().out, (tmp_path / "out/README.md").read_text()
     assert "Split  Questions" in said
     rows = [line.split(" | ") for line in card.splitlines() if line.startswith("| ")]
     counts = json.loads((tmp_path / "data/passages.json").read_text())
     assert int(rows[-1][1]) == counts["questions"] - counts["questions_left_out"] > 80
-    judged_left_out = counts["labels"] - int(rows[-1][6])  # judged sentences, of the questions that are in the set
-    assert 0 <= judged_left_out <= counts["labels_left_out_document_of_another_split"] and rows[-1][7].isdecimal()
-    assert "krippendorff alpha: 0.812 (tasks 40, votes 80)" in card and "annotators: 1" in card and "Ann" not in card
+
+    # Judged sentences, of the questions that are in the set.
+    judged_left_out = counts["labels"] - int(rows[-1][6])
+    assert (
+        0 <= judged_left_out <= counts["labels_left_out_document_of_another_split"]
+        and rows[-1][7].isdecimal()
+    )
+    assert (
+        "krippendorff alpha: 0.812 (tasks 40, votes 80)" in card
+        and "annotators: 1" in card
+        and "Ann" not in card
+    )
+
     assert "70 read, 60 kept (language en, at least 30 words)" in card and "`web.warc.gz`" in card
     published_rows = {name: list(read_dataset(tmp_path / f"out/sentences/{name}.parquet")) for name in SPLITS}
-    texts = {name: {fold(each.question) for each in candidates} for name, candidates in published_rows.items()}
+    texts = {
+        name: {fold(each.question) for each in candidates} for name, candidates in published_rows.items()
+    }
     assert all(texts.values()) and not texts["train"] & texts["test"]
     counts["inputs"]["labels"] = "0" * 32
     (tmp_path / "data/passages.json").write_text(json.dumps(counts))
-    refused(BAD_DATA, "its labels/sentences is not what", tmp_path / "data", tmp_path / "b", ["dpr"], CARD, tmp_path / "run")
+    refused(
+        BAD_DATA,
+        "its labels/sentences is not what",
+        tmp_path / "data",
+        tmp_path / "b",
+        ["dpr"],
+        CARD,
+        tmp_path / "run",
+    )

@@ -1,4 +1,5 @@
-"""Training lists of sentences: shares, what is neither right nor wrong, no leak between splits, nothing lost uncounted."""
+"""Training lists of sentences: shares, what is neither right nor wrong, no leak between splits, nothing lost
+uncounted."""
 
 from __future__ import annotations
 
@@ -79,10 +80,12 @@ def test_neither_question_nor_document_stands_in_two_splits_and_nothing_is_lost(
     lists = world.draw(ListRules(6, shares=(0.4, 0.3, 0.3), seed=seed))
     check_accounts(lists)
     held = defaultdict(lambda: [set(), set(), set()])
+
     for split, rows in lists.lists:
         for row in rows:
             for n, value in enumerate((row.question_id, row.doc_id, fold(row.question))):
                 held[n][SPLITS.index(split)].add(value)
+
     assert len({split for split, _ in lists.lists}) == 3
     assert all(not (a & b or a & c or b & c) for a, b, c in held.values())
     assert lists.counts["candidates_left_out_document_of_another_split"] > 0
@@ -95,21 +98,32 @@ def test_documents_may_be_in_two_splits_if_the_rules_say_so() -> None:
     lists = Lists().draw(ListRules(6, documents_apart=False))
     check_accounts(lists)
     assert not lists.counts["candidates_left_out_document_of_another_split"]
-    doc_ids = [{row.doc_id for split, rows in lists.lists if split == name for row in rows} for name in SPLITS]
+    doc_ids = [
+        {row.doc_id for split, rows in lists.lists if split == name for row in rows} for name in SPLITS
+    ]
     assert doc_ids[0] & doc_ids[2]
 
 
 def big(inside: int = 6) -> Lists:
-    """A right document of four passages, six others that were retrieved, and twenty that were not; `inside` sentences each."""
+    """A right document of four passages, six others that were retrieved, and twenty that were not; `inside`
+    sentences each."""
     world = one_question()
     world.passages = []
-    for doc_id, passages in [("own", 4), *((f"far{n}", 1) for n in range(6)), *((f"rest{n}", 1) for n in range(20))]:
+    for doc_id, passages in [
+        ("own", 4),
+        *((f"far{n}", 1) for n in range(6)),
+        *((f"rest{n}", 1) for n in range(20)),
+    ]:
         for n in range(passages):
             sentences = [(f"{doc_id}@{n}.{m}", f"{doc_id} number {n} {m}.") for m in range(inside)]
             world.passages.append(joined(doc_id, sentences, n))
+
     world.labels = [SentenceLabel("q", "own@1.1", "own", "own number 1 1.", 1)]
     far = [p for p in world.passages if p.doc_id.startswith("far")]
-    world.hits = [Hit("q", "Who wrote it?", n, 1 / n, None, None, None, None, p) for n, p in enumerate(far, 1)]
+    world.hits = [
+        Hit("q", "Who wrote it?", n, 1 / n, None, None, None, None, p) for n, p in enumerate(far, 1)
+    ]
+
     return world
 
 
@@ -119,7 +133,9 @@ def kinds(world: Lists, lists: TrainingLists) -> tuple[int, ...]:
     for row in rows_of(lists):
         if not row.label:
             own = "passage" if row.candidate_id.startswith("own@1.") else "document"
-            tally[own if row.doc_id == "own" else "retrieved" if row.doc_id.startswith("far") else "random"] += 1
+            tally[
+                own if row.doc_id == "own" else "retrieved" if row.doc_id.startswith("far") else "random"
+            ] += 1
     counted = tuple(lists.counts[f"negatives_{kind}"] for kind in KINDS)
     assert counted == tuple(tally[kind] for kind in KINDS)
     return counted
@@ -132,13 +148,15 @@ def test_wrong_sentences_are_drawn_in_the_given_shares() -> None:
         assert kinds(world, lists) == wanted and not lists.counts["instead_of_other_kinds"]
         check_accounts(lists)
     drawn = {
-        frozenset(r.candidate_id for r in rows_of(world.draw(ListRules(20, shares=(1.0, 0, 0), seed=n)))) for n in range(4)
+        frozenset(r.candidate_id for r in rows_of(world.draw(ListRules(20, shares=(1.0, 0, 0), seed=n))))
+        for n in range(4)
     }
     assert len(drawn) == 4
 
 
 def test_what_a_kind_lacks_others_make_up_for_and_what_all_lack_is_counted() -> None:
-    world = big(inside=2)  # one wrong sentence in the right passage, six elsewhere in its document, twelve retrieved
+    # One wrong sentence in the right passage, six elsewhere in its document, twelve retrieved.
+    world = big(inside=2)
     lists = world.draw(ListRules(20, shares=(1.0, 0.0, 0.0)))
     assert kinds(world, lists) == (1, 5, 12, 2) and lists.counts["instead_of_other_kinds"] == 3
     world.passages = [p for p in world.passages if not p.doc_id.startswith("rest")]
@@ -170,7 +188,8 @@ def test_nothing_depends_on_the_order_of_what_comes_in() -> None:
 
 
 def one_question(**texts: str) -> Lists:
-    """A document of four sentences, the first of which is right, and another that was retrieved first; their texts by place."""
+    """A document of four sentences, the first of which is right, and another that was retrieved first; their
+    texts by place."""
     world = Lists()
     own = ["Ada wrote it.", "She wrote more.", "Nobody did so.", "It rained then."]
     passage = [place(f"own@{n}", texts.get(f"own{n}", text)) for n, text in enumerate(own)]
@@ -178,7 +197,10 @@ def one_question(**texts: str) -> Lists:
     world.passages = [joined("own", passage[:2], 0), joined("own", passage[2:], 1), joined("far", far, 0)]
     world.questions = {"q": "Who wrote it?"}
     world.labels = [SentenceLabel("q", "own@0", "own", passage[0][1], 1)]
-    world.hits = [Hit("q", "Who wrote it?", n, 1 / n, None, None, None, None, p) for n, p in enumerate(world.passages[::-1], 1)]
+    world.hits = [
+        Hit("q", "Who wrote it?", n, 1 / n, None, None, None, None, p)
+        for n, p in enumerate(world.passages[::-1], 1)
+    ]
     return world
 
 
@@ -192,7 +214,9 @@ def joined(doc_id: str, sentences: Sequence[tuple[str, str]], number: int) -> Pa
         spans.append(Sentence(name, start, start + len(text), text))
         start += len(text) + 1
     text = " ".join(text for _, text in sentences)
-    return Passage(f"{doc_id}#{number}", doc_id, "", f"Title of {doc_id}", 100 * number, start - 1, text, tuple(spans))
+    return Passage(
+        f"{doc_id}#{number}", doc_id, "", f"Title of {doc_id}", 100 * number, start - 1, text, tuple(spans)
+    )
 
 
 NO_RANDOM = ListRules(10, (0.3, 0.3, 0.4, 0.0), shares=(1.0, 0.0, 0.0))
@@ -203,9 +227,11 @@ def test_a_sentence_of_the_right_document_that_holds_an_answer_is_neither_right_
     lists = world.draw(NO_RANDOM, answers={"q": ["Ada", "Lovelace"]})
     check_accounts(lists)
     assert lists.counts["candidates_left_out_answer_string"] == 1
-    assert {"questions_near_duplicates", "questions_without_answer_strings"} <= lists.counts.keys()  # though they are 0
+    # Though they are 0.
+    assert {"questions_near_duplicates", "questions_without_answer_strings"} <= lists.counts.keys()
     held = {row.candidate_id: row.label for row in rows_of(lists)}
-    assert held == {"own@0": 1, "own@2": 0, "own@3": 0, "far@0": 0, "far@1": 0, "far@2": 0}  # Adam is another word
+    # Adam is another word.
+    assert held == {"own@0": 1, "own@2": 0, "own@3": 0, "far@0": 0, "far@1": 0, "far@2": 0}
     without = {row.candidate_id for row in rows_of(world.draw(NO_RANDOM))}
     assert without == {*held, "own@1"}
 
@@ -214,7 +240,11 @@ def test_a_text_is_once_in_a_list_and_a_right_one_s_text_is_never_wrong() -> Non
     world = one_question(far0="ada wrote IT.", far1="Nobody did so.")
     lists = world.draw(NO_RANDOM)
     check_accounts(lists)
-    assert lists.counts["candidates_left_out_text_of_a_right_one"] == lists.counts["candidates_left_out_same_text"] == 1
+    assert (
+        lists.counts["candidates_left_out_text_of_a_right_one"]
+        == lists.counts["candidates_left_out_same_text"]
+        == 1
+    )
     assert "far@0" not in {row.candidate_id for row in rows_of(lists)}
 
 
@@ -228,7 +258,9 @@ def test_what_is_right_for_the_same_question_under_another_id_is_not_wrong() -> 
     for _, rows in lists.lists:
         assert {row.candidate_id for row in rows} & {*right.values()} == {right[rows[0].question_id]}
     assert lists.counts["candidates_left_out_right_for_a_near_question"] == 1
-    world.labels.append(SentenceLabel("q", "far0@0.1", "far0", "far0 number 0 1.", 0))  # what people say holds
+
+    # What people say holds.
+    world.labels.append(SentenceLabel("q", "far0@0.1", "far0", "far0 number 0 1.", 0))
     (judged,) = (rows for _, rows in world.draw(ListRules(40)).lists if rows[0].question_id == "q")
     assert "far0@0.1" in {row.candidate_id for row in judged}
     check_accounts(lists)
@@ -237,12 +269,20 @@ def test_what_is_right_for_the_same_question_under_another_id_is_not_wrong() -> 
 def test_rows_know_their_title_and_their_neighbours_in_the_passage() -> None:
     lists = one_question().draw(NO_RANDOM)
     rows = {row.candidate_id: row for row in rows_of(lists)}
-    assert (rows["own@0"].title, rows["own@0"].previous, rows["own@0"].next) == ("Title of own", "", "She wrote more.")
-    assert (rows["own@2"].previous, rows["own@2"].next) == ("", "It rained then.")  # the passage begins with it
+    assert (rows["own@0"].title, rows["own@0"].previous, rows["own@0"].next) == (
+        "Title of own",
+        "",
+        "She wrote more.",
+    )
+
+    # The passage begins with it.
+    assert (rows["own@2"].previous, rows["own@2"].next) == ("", "It rained then.")
     assert (rows["far@1"].previous, rows["far@1"].next) == ("Other words 0.", "Other words 2.")
     assert [row.candidate_id for row in rows_of(lists)][:3] == ["far@0", "far@1", "far@2"]  # as retrieved
     ((_, candidates),) = lists.lists
-    around = {c.candidate_id: [s.text for s in c.hit.passage.sentences] for c in ranked_list(candidates).candidates}
+    around = {
+        c.candidate_id: [s.text for s in c.hit.passage.sentences] for c in ranked_list(candidates).candidates
+    }
     assert around["far@1"] == ["Other words 0.", "Other words 1.", "Other words 2."]
 
 
@@ -263,15 +303,22 @@ def test_every_candidate_has_one_fate() -> None:
     sources: dict[Kind, Iterator[Verdict]] = {
         "passage": verdicts("passage", None, Reason.ANSWER_STRING, None, None),
         "document": verdicts("document", None, None),
-        "retrieved": verdicts("retrieved", Reason.ANSWER_STRING, None, None, Reason.RIGHT_FOR_A_NEAR_QUESTION),
+        "retrieved": verdicts(
+            "retrieved", Reason.ANSWER_STRING, None, None, Reason.RIGHT_FOR_A_NEAR_QUESTION
+        ),
         "random": verdicts("random", *[None] * 9),
     }
     drawn = draw(sources, {"passage": 2, "document": 3, "retrieved": 1, "random": 1}, {"document 0"})
     chosen = [(place.sentence_id, kind) for place, kind in drawn.wrong]
     assert chosen[:2] == [("passage@0", "passage"), ("passage@2", "passage")] and len(chosen) == 7
+
     assert chosen[2:] == [(f"{kind}@{n}", kind) for kind, n in [*NEXT, ("retrieved", 2), ("passage", 3)]]
     assert drawn.left_out.total() == 4 + 2 + 4 - sum(kind != "random" for _, kind in chosen)
-    assert drawn.left_out[Reason.SAME_TEXT] == 1 and "document" in drawn.documents and (drawn.instead, drawn.missing) == (2, 0)
+    assert (
+        drawn.left_out[Reason.SAME_TEXT] == 1
+        and "document" in drawn.documents
+        and (drawn.instead, drawn.missing) == (2, 0)
+    )
 
 
 NEXT: list[tuple[Kind, int]] = [("document", 1), ("retrieved", 1), ("random", 0)]
@@ -279,7 +326,26 @@ NEXT: list[tuple[Kind, int]] = [("document", 1), ("retrieved", 1), ("random", 0)
 
 def scored(sentence: str, position: int, **stages: float) -> ScoredCandidate:
     scores = tuple(StageScore(name, score, 1) for name, score in stages.items())
-    where = ("q", "Who?", "sentence", sentence, "d#0", "d", "", "", 0, 1, "text", None, "dropped", None, position, 1, 0.5)
+    where = (
+        "q",
+        "Who?",
+        "sentence",
+        sentence,
+        "d#0",
+        "d",
+        "",
+        "",
+        0,
+        1,
+        "text",
+        None,
+        "dropped",
+        None,
+        position,
+        1,
+        0.5,
+    )
+
     return ScoredCandidate(*where, None, None, None, None, scores)
 
 
@@ -290,11 +356,24 @@ def test_the_best_by_a_stage_are_its_own_then_those_that_left_later() -> None:
         scored("c", 2, first=2.0, last=4.0),
         scored("d", 3),
     ]
-    assert [each.sentence_id for each in sorted(by_stage(rows, "last"), key=lambda f: f.goodness)] == ["c", "b", "a", "d"]
-    assert [each.sentence_id for each in sorted(by_stage(rows, "first"), key=lambda f: f.goodness)] == ["a", "c", "b", "d"]
+    assert [each.sentence_id for each in sorted(by_stage(rows, "last"), key=lambda f: f.goodness)] == [
+        "c",
+        "b",
+        "a",
+        "d",
+    ]
+    assert [each.sentence_id for each in sorted(by_stage(rows, "first"), key=lambda f: f.goodness)] == [
+        "a",
+        "c",
+        "b",
+        "d",
+    ]
+
     at_exits = [
         replace(row, stages=(StageScore("cascade", score, rank, number),))
-        for row, (score, rank, number) in zip(rows, ((6.0, None, 1), (2.0, 1, 5), (7.0, None, 2), (-1.0, 2, 5)), strict=True)
+        for row, (score, rank, number) in zip(
+            rows, ((6.0, None, 1), (2.0, 1, 5), (7.0, None, 2), (-1.0, 2, 5)), strict=True
+        )
     ]
     order = [each.sentence_id for each in sorted(by_stage(at_exits, "cascade"), key=lambda f: f.goodness)]
     assert order == ["b", "d", "c", "a"]  # scores of different exits do not compare
@@ -307,13 +386,17 @@ def test_sentences_of_other_documents_are_drawn_from_the_best(tmp_path: Path) ->
     world = one_question()
     for depth in (1, 2, 3):
         lists = world.draw(replace(NO_RANDOM, depth=depth))
-        assert {r.candidate_id for r in rows_of(lists) if r.doc_id == "far"} == {f"far@{n}" for n in range(depth)}
+        assert {r.candidate_id for r in rows_of(lists) if r.doc_id == "far"} == {
+            f"far@{n}" for n in range(depth)
+        }
 
 
 def test_a_sentence_of_two_passages_is_where_the_better_one_is() -> None:
     world = one_question()
     far = world.hits[0].passage
-    second = joined("far", [(far.sentences[2].sentence_id, far.sentences[2].text), ("far@9", "A last one.")], 1)
+    second = joined(
+        "far", [(far.sentences[2].sentence_id, far.sentences[2].text), ("far@9", "A last one.")], 1
+    )
     hits = [replace(world.hits[0], rank=rank, passage=passage) for rank, passage in ((5, far), (4, second))]
     for ranking in (hits, hits[::-1]):
         kept = first_retrieved(by_rank(ranking), {"q": {"own"}}, 3)["q"]
@@ -373,7 +456,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     world = Lists()
     write(folder, "propagate", "labels/sentences", SentenceLabel, world.labels)
     write(folder, "ingest", "passages", Passage, world.passages)
-    write(folder, "retrieve", "questions", Question, [Question(q, text) for q, text in world.questions.items()])
+    write(
+        folder, "retrieve", "questions", Question, [Question(q, text) for q, text in world.questions.items()]
+    )
     write(folder, "retrieve", "retrieved", Hit, world.hits)
     (folder / "answers.jsonl").write_text(
         "".join(json.dumps({"id": q, "answers": ["document 7"]}) + "\n" for q in world.questions)
@@ -384,14 +469,25 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_command_writes_what_training_and_dataset_read(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--answers", str(run / "answers.jsonl"), "--negatives", "6", "--name", "A made set", "--licence", "CC0"]
+    options = [
+        "--answers",
+        str(run / "answers.jsonl"),
+        "--negatives",
+        "6",
+        "--name",
+        "A made set",
+        "--licence",
+        "CC0",
+    ]
     with pytest.raises(SystemExit) as e:
         main(["sentences", str(run), "--out", str(tmp_path / "data"), *options])
     assert e.value.code == 0
+
     counts = json.loads(capsys.readouterr().out)
     assert counts == json.loads((tmp_path / "data/sentences.json").read_text())
     lists = Lists().draw(ListRules(6), answers={q: ["document 7"] for q in Lists().questions})
     assert {name: counts[name] for name in lists.counts} == dict(lists.counts) and counts["by"] == "retrieved"
+
     for name in SPLITS:
         wanted = [list(rows) for split, rows in lists.lists if split == name]
         if wanted:
@@ -401,8 +497,13 @@ def test_the_command_writes_what_training_and_dataset_read(
             == sum(map(len, wanted))
             == pq.read_metadata(tmp_path / f"data/{name}.parquet").num_rows
         )
+
     card = (tmp_path / "data/README.md").read_text()
-    assert card.startswith("# A made set") and "Licence: CC0." in card and f"candidates: {counts['candidates']:,}" in card
+    assert (
+        card.startswith("# A made set")
+        and "Licence: CC0." in card
+        and f"candidates: {counts['candidates']:,}" in card
+    )
     assert str(run) not in card and counts["inputs"]["labels"] in card
     with pytest.raises(JobError, match="is written already") as refused:
         write_lists(run, tmp_path / "data", ListRules(), NAMED)
@@ -410,7 +511,9 @@ def test_the_command_writes_what_training_and_dataset_read(
 
 
 def test_a_run_without_labels_or_scores_is_refused(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(JobError, match="labels/sentences is not there or not complete; run `answermill propagate") as e:
+    with pytest.raises(
+        JobError, match="labels/sentences is not there or not complete; run `answermill propagate"
+    ) as e:
         write_lists(tmp_path, tmp_path / "data", ListRules(), NAMED)
     assert e.value.code == INPUT_MISSING
     with pytest.raises(JobError, match="run `answermill rerank") as e:
@@ -428,19 +531,28 @@ def test_rows_have_the_scores_that_a_stage_would_see_of_the_whole_retrieved_list
     write(tmp_path / "run", "propagate", "labels/sentences", SentenceLabel, world.labels)
     write(tmp_path / "run", "ingest", "passages", Passage, world.passages)
     write(tmp_path / "run", "retrieve", "questions", Question, [Question("q", "Who wrote it?")])
+
     write(tmp_path / "run", "retrieve", "retrieved", Hit, world.hits)
-    counts = json.loads(write_lists(tmp_path / "run", tmp_path / "data", ListRules(20, depth=12, shares=(1.0, 0, 0)), NAMED))
+    counts = json.loads(
+        write_lists(tmp_path / "run", tmp_path / "data", ListRules(20, depth=12, shares=(1.0, 0, 0)), NAMED)
+    )
     rows = list(read_dataset(tmp_path / "data/train.parquet"))
     far = [row for row in rows if row.doc_id.startswith("far")]
     assert 2 < len(far) <= 12 < 36  # of six passages of six sentences
     hits = tuple(Candidate(hit, None, hit.rank - 1) for hit in world.hits)
     served = to_sentences(RankedList(Question("q", "Who wrote it?"), hits))
+
     for name in ("bm25", "dense", "log_rank"):
         blended = dict(
-            zip([c.candidate_id for c in served.candidates], WeightedSum.of({name: 1.0}).scores(served), strict=True)
+            zip(
+                [c.candidate_id for c in served.candidates],
+                WeightedSum.of({name: 1.0}).scores(served),
+                strict=True,
+            )
         )
         assert [getattr(row, name) for row in far] == [blended[row.candidate_id] for row in far]
         assert {getattr(row, name) for row in rows if row not in far} == {None}
+
     assert len({row.log_rank for row in far}) > 1
     assert counts["rows_without_retrieval_scores"] == len(rows) - len(far)
     assert all(row.candidate_id.endswith(f".{row.place}") for row in rows)

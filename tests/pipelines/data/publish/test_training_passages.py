@@ -40,17 +40,21 @@ class World:
     def __init__(self, documents: int = 40, questions: int = 20, seed: int = 0) -> None:
         generator = random.Random(seed)
         self.documents = [document(n, generator.randrange(1, 12)) for n in range(documents)]
-        self.questions = {f"q{n:02d}": f"What is {n % (questions - 2)}?" for n in range(questions)}  # two ask the same
+        # Two ask the same.
+        self.questions = {f"q{n:02d}": f"What is {n % (questions - 2)}?" for n in range(questions)}
         passages = [passage for page in self.documents for passage in SPLITTER.split(page)]
         self.labels: list[SentenceLabel] = []
         self.hits: list[Hit] = []
+
         for q, text in self.questions.items():
             seen = generator.sample(passages, generator.randrange(1, 4))
             for sentence, doc_id in sorted({(s.sentence_id, p.doc_id) for p in seen for s in p.sentences}):
                 if generator.random() < 0.7:
                     self.labels.append(SentenceLabel(q, sentence, doc_id, "", generator.randrange(2)))
             retrieved = generator.sample(passages, 15)
-            self.hits += [Hit(q, text, n, 1 / n, None, None, None, None, p) for n, p in enumerate(retrieved, 1)]
+            self.hits += [
+                Hit(q, text, n, 1 / n, None, None, None, None, p) for n, p in enumerate(retrieved, 1)
+            ]
 
     def build(self, rules: PassageRules | None = None, splits: Mapping[str, Split] | None = None):
         labelled = LabelledQuestions(self.labels, self.questions, splits)
@@ -88,9 +92,15 @@ def test_neither_question_nor_document_stands_in_two_splits(seed: int) -> None:
     rows_by_split = by_split(built)
     assert len({name for name, rows in rows_by_split.items() if rows}) >= 2
     held = {
-        (row.question_id, s.sentence_id) for rows in rows_by_split.values() for row in rows for s in row.sentences if s.label
+        (row.question_id, s.sentence_id)
+        for rows in rows_by_split.values()
+        for row in rows
+        for s in row.sentences
+        if s.label
     }
-    assert held == {(label.question_id, label.sentence_id) for label in world.labels if label.label}  # none is lost
+
+    # None is lost.
+    assert held == {(label.question_id, label.sentence_id) for label in world.labels if label.label}
     check_no_leaks(world, rows_by_split)
     check_accounts(built)
 
@@ -104,9 +114,15 @@ def test_nor_with_a_split_file_that_cuts_through_documents(seed: int) -> None:
     check_no_leaks(world, rows_by_split)
     check_accounts(built)
     assert built.counts["labels_left_out_document_of_another_split"] > 0
-    assert built.counts["labels_left_out_not_in_split_file"] == sum(label.question_id == "q04" for label in world.labels)
-    in_test = {label.doc_id for label in world.labels if splits.get(label.question_id) == "test" and label.label}
-    assert {row.doc_id for row in rows_by_split["test"] if row.source == "window"} >= in_test  # test has all its answers
+    assert built.counts["labels_left_out_not_in_split_file"] == sum(
+        label.question_id == "q04" for label in world.labels
+    )
+    in_test = {
+        label.doc_id for label in world.labels if splits.get(label.question_id) == "test" and label.label
+    }
+
+    # Test has all its answers.
+    assert {row.doc_id for row in rows_by_split["test"] if row.source == "window"} >= in_test
 
 
 def test_documents_that_answer_neither_question_do_not_tie_them() -> None:
@@ -126,13 +142,16 @@ def test_documents_that_answer_neither_question_do_not_tie_them() -> None:
 
 def test_questions_that_are_nearly_the_same_stand_in_one_split() -> None:
     world = World(seed=4, documents=80)
-    world.questions = {q: f"Which plant number {n // 4} grows best where it rains?" for n, q in enumerate(world.questions)}
+    world.questions = {
+        q: f"Which plant number {n // 4} grows best where it rains?" for n, q in enumerate(world.questions)
+    }
     world.questions |= {q: text.replace("best", "") for q, text in world.questions.items() if int(q[1:]) % 2}
     built = world.build(PassageRules(shares=(0.4, 0.3, 0.3), documents_apart=False))
     assert len({name for name, rows in built.rows() if rows}) == 3
     split_of = {question.question.question_id: question.split for question in built.questions}
     together = [{split_of[f"q{n:02d}"] for n in range(first, first + 4)} for first in range(0, 20, 4)]
     assert all(len(names) == 1 for names in together)
+
     assert built.counts["questions_near_duplicates"] == 15
     apart = world.build(PassageRules(shares=(0.4, 0.3, 0.3), documents_apart=False, similar=1.0))
     assert apart.counts["questions_near_duplicates"] == 10
@@ -179,7 +198,11 @@ def test_rows_stand_by_question_windows_first_then_negatives_by_rank() -> None:
     rank = {(hit.question_id, hit.passage.doc_id, hit.passage.start): hit.rank for hit in world.hits}
     for rows in by_split(world.build()).values():
         keys = [
-            (row.question_id, *((0, 0, *place_of(row)) if row.source == "window" else (1, rank[begin_of(row)]))) for row in rows
+            (
+                row.question_id,
+                *((0, 0, *place_of(row)) if row.source == "window" else (1, rank[begin_of(row)])),
+            )
+            for row in rows
         ]
         assert keys == sorted(keys) and len(set(keys)) == len(keys)
         assert max(Counter(row.question_id for row in rows if row.source == "retrieved").values()) == 5
@@ -196,24 +219,44 @@ def place_of(row: LabelledPassage) -> tuple[str, int, int]:
 
 def test_what_may_be_correct_is_no_negative_though_nobody_judged_it() -> None:
     """A copy of a correct sentence, and one that is correct for the same question under another id."""
-    right, other, copy, wrong = "It was built in 1784 by a baker.", "A baker built it.", "In the mirror.", "No one knows it."
+    right, other, copy, wrong = (
+        "It was built in 1784 by a baker.",
+        "A baker built it.",
+        "In the mirror.",
+        "No one knows it.",
+    )
     texts = [
         document_of(text, doc_id=f"d{n}", title="T", source_offset=n)
         for n, text in enumerate(
-            (f"{right} So it is.", f"{other} So they say.", f"{copy} {right.upper()}", f"{wrong} Or not.", f"{wrong} {right}")
+            (
+                f"{right} So it is.",
+                f"{other} So they say.",
+                f"{copy} {right.upper()}",
+                f"{wrong} Or not.",
+                f"{wrong} {right}",
+            )
         )
     ]
     passages = [Splitter(words=100).split(page)[0] for page in texts]
     of_copy = passages[4].sentences[0].sentence_id
-    labels = [SentenceLabel("a", passages[0].sentences[0].sentence_id, "d0", "", 1), SentenceLabel("a", of_copy, "d4", "", 0)]
+    labels = [
+        SentenceLabel("a", passages[0].sentences[0].sentence_id, "d0", "", 1),
+        SentenceLabel("a", of_copy, "d4", "", 0),
+    ]
     labels.append(SentenceLabel("b", passages[1].sentences[0].sentence_id, "d1", "", 1))
+
     questions = {"a": "Who built the tower?", "b": "who built the tower"}
     hits = [
         Hit(q, text, n, 1.0, None, None, None, None, passage)
         for q, text in questions.items()
         for n, passage in enumerate(passages[:4], 1)
     ]
-    built = build(LabelledQuestions(labels, questions), lambda ids: texts, lambda ids: hits, PassageRules(shares=(1, 0, 0)))
+    built = build(
+        LabelledQuestions(labels, questions),
+        lambda ids: texts,
+        lambda ids: hits,
+        PassageRules(shares=(1, 0, 0)),
+    )
     rows = by_split(built)["train"]
     assert [(row.question_id, row.doc_id, row.label) for row in rows] == [
         ("a", "d0", 1),
@@ -221,7 +264,11 @@ def test_what_may_be_correct_is_no_negative_though_nobody_judged_it() -> None:
         ("b", "d1", 1),
         ("b", "d3", 0),
     ]
-    assert built.counts["retrieved_left_out_looks_correct"] == 4 and built.counts["windows_left_out_looks_correct"] == 1
+
+    assert (
+        built.counts["retrieved_left_out_looks_correct"] == 4
+        and built.counts["windows_left_out_looks_correct"] == 1
+    )
     check_accounts(built)
 
 
@@ -235,13 +282,20 @@ def test_negatives_are_windows_that_begin_with_the_first_retrieved_without_a_cor
 
     def built_with(negatives: int):
         rules = PassageRules(negatives=negatives, shares=(1, 0, 0))
-        return build(LabelledQuestions(labels, {"q": "Why?"}), lambda ids: texts, lambda ids: [other, *hits], rules)
+        return build(
+            LabelledQuestions(labels, {"q": "Why?"}), lambda ids: texts, lambda ids: [other, *hits], rules
+        )
 
     rows = by_split(built_with(1))["train"]
     second, end = passages[0].sentences[1].start, len(texts[0].text)
     windows = [(f"d00:0-{end}", 1), (f"d00:{second}-{end}", 1), (f"d01:0-{end}", 0)]
     assert [(row.passage_id, row.label) for row in rows] == [*windows, (f"d02:0-{end}", 0)]
-    assert built_with(1).counts["retrieved_left_out_correct"] == built_with(1).counts["retrieved_left_out_same_as_window"] == 1
+    assert (
+        built_with(1).counts["retrieved_left_out_correct"]
+        == built_with(1).counts["retrieved_left_out_same_as_window"]
+        == 1
+    )
+
     built = built_with(3)
     assert [row.passage_id for row in by_split(built)["train"]][3:] == [f"d02:0-{end}", f"d03:0-{end}"]
     assert built.counts["questions_short_of_negatives"] == 1
@@ -253,8 +307,12 @@ def test_a_negative_is_as_long_as_a_window_that_begins_where_it_does(seed: int) 
     rules = PassageRules(max_tokens=40)
     correct = {(label.question_id, label.sentence_id) for label in world.labels if label.label}
     texts = {page.doc_id: page.text for page in world.documents}
-    sentences = {page.doc_id: [s for passage in SPLITTER.split(page) for s in passage.sentences] for page in world.documents}
+    sentences = {
+        page.doc_id: [s for passage in SPLITTER.split(page) for s in passage.sentences]
+        for page in world.documents
+    }
     short = {(hit.question_id, hit.passage.doc_id, hit.passage.start): hit.passage for hit in world.hits}
+
     fits, longer = Splitter(rules.max_tokens).fits, 0
     for rows in by_split(world.build(rules)).values():
         for row in (row for row in rows if row.source == "retrieved"):
@@ -264,6 +322,7 @@ def test_a_negative_is_as_long_as_a_window_that_begins_where_it_does(seed: int) 
             assert [s.sentence_id for s in row.sentences] == [s.sentence_id for s in there[place:last]]
             assert not any((row.question_id, s.sentence_id) in correct for s in row.sentences)
             longer += len(row.sentences) > len(short[row.question_id, row.doc_id, begin].sentences)
+
     assert longer > 10
 
 
@@ -275,11 +334,15 @@ def test_a_document_is_read_once() -> None:
         return [each for each in world.documents if each.doc_id in ids]
 
     built = build(
-        LabelledQuestions(world.labels, world.questions), documents, lambda ids: world.hits, PassageRules(documents_apart=False)
+        LabelledQuestions(world.labels, world.questions),
+        documents,
+        lambda ids: world.hits,
+        PassageRules(documents_apart=False),
     )
     for_labels, for_negatives = asked
     retrieved = {row.doc_id for _, rows in built.rows() for row in rows if row.source == "retrieved"}
     assert retrieved & for_labels and retrieved - for_labels == for_negatives
+
     assert by_split(built) == by_split(world.build(PassageRules(documents_apart=False)))
 
 
@@ -293,9 +356,13 @@ def test_documents_are_not_asked_for_again_where_all_negatives_are_in_those_read
     labelled = {label.doc_id for label in world.labels if label.label}
     hits = [hit for hit in world.hits if hit.passage.doc_id in labelled]
     built = build(
-        LabelledQuestions(world.labels, world.questions), documents, lambda ids: hits, PassageRules(documents_apart=False)
+        LabelledQuestions(world.labels, world.questions),
+        documents,
+        lambda ids: hits,
+        PassageRules(documents_apart=False),
     )
     assert any(row.source == "retrieved" for _, rows in built.rows() for row in rows)
+
     assert len(asked) == 1 and labelled <= asked[0]
 
 
@@ -312,7 +379,10 @@ def test_a_passage_whose_window_reaches_a_correct_sentence_is_no_negative() -> N
         PassageRules(negatives=3, shares=(1, 0, 0)),
     )
     rows = [row for row in by_split(built)["train"] if row.source == "retrieved"]
-    assert [(row.doc_id, begin_of(row)[2]) for row in rows] == [(p.doc_id, p.start) for p in (passages[3], *passages[4:6])]
+    assert [(row.doc_id, begin_of(row)[2]) for row in rows] == [
+        (p.doc_id, p.start) for p in (passages[3], *passages[4:6])
+    ]
+
     assert built.counts["retrieved_left_out_correct"] == 3
 
 
@@ -323,7 +393,9 @@ def test_hits_of_other_documents_than_these_are_refused() -> None:
     world.labels = [label for label in world.labels if label.doc_id != last.doc_id]
     world.hits = [hit for hit in world.hits if hit.passage.doc_id != last.doc_id]
     world.hits += [Hit(q, text, 0, 2.0, None, None, None, None, gone) for q, text in world.questions.items()]
-    with pytest.raises(JobError, match=r"begins with sentence 'd79@0'.* retrieve again from these documents") as e:
+    with pytest.raises(
+        JobError, match=r"begins with sentence 'd79@0'.* retrieve again from these documents"
+    ) as e:
         world.build(PassageRules(documents_apart=False))
     assert e.value.code == BAD_DATA
 
@@ -332,13 +404,19 @@ def test_test_takes_its_negatives_first() -> None:
     texts = [document(n, 3) for n in range(4)]
     passages = [SPLITTER.split(text)[0] for text in texts]
     labels = [SentenceLabel(f"q{n}", passages[n].sentences[0].sentence_id, f"d0{n}", "", 1) for n in range(3)]
-    hits = [Hit(f"q{n}", "", 1 + i, 1.0, None, None, None, None, passages[i]) for n in range(3) for i in range(4)]
+    hits = [
+        Hit(f"q{n}", "", 1 + i, 1.0, None, None, None, None, passages[i]) for n in range(3) for i in range(4)
+    ]
     splits: dict[str, Split] = {"q0": "train", "q1": "dev", "q2": "test"}
     questions = {f"q{n}": f"{n}?" for n in range(3)}
     built = build(LabelledQuestions(labels, questions, splits), lambda ids: texts, lambda ids: hits)
     rows_by_split = by_split(built)
-    negatives = {name: [row.doc_id for row in rows if row.source == "retrieved"] for name, rows in rows_by_split.items()}
+    negatives = {
+        name: [row.doc_id for row in rows if row.source == "retrieved"]
+        for name, rows in rows_by_split.items()
+    }
     assert negatives == {"train": [], "dev": [], "test": ["d03"]}
+
     assert built.counts["retrieved_left_out_document_of_another_split"] == 8
 
 
@@ -367,9 +445,13 @@ def test_what_cannot_be_found_is_counted_with_its_reason() -> None:
         SentenceLabel("q-empty", "gone@0", "gone", "", 1),
     ]
     world.questions["q-empty"] = "Nothing?"
+
     built = world.build(PassageRules(documents_apart=False))
     assert built.counts["labels_used"] == labels and built.counts["questions_left_out"] == 2
-    assert built.counts["labels_left_out_unknown_sentence"] == 3 and built.counts["labels_left_out_unknown_question"] == 1
+    assert (
+        built.counts["labels_left_out_unknown_sentence"] == 3
+        and built.counts["labels_left_out_unknown_question"] == 1
+    )
     check_accounts(built)
 
 
@@ -412,6 +494,7 @@ def test_a_retrieved_passage_in_which_no_sentence_begins_is_left_out_and_counted
         for q, text in world.questions.items()
         for n, each in enumerate(retrieved, 1)
     ]
+
     built = world.build(PassageRules(negatives=4, documents_apart=False))
     assert built.counts["retrieved_left_out_without_sentence"] == 3 * len(built.questions) > 30
     assert all(len(question.negatives) == 4 for question in built.questions)
@@ -422,9 +505,11 @@ def test_a_retrieved_passage_in_which_no_sentence_begins_is_left_out_and_counted
 
 
 def dpr_run(folder: Path) -> Path:
-    """A run whose documents are ingested as passages of exactly five words, each retrieved for each of four questions."""
+    """A run whose documents are ingested as passages of exactly five words, each retrieved for each of four
+    questions."""
     pages = [
-        {"id": page.doc_id, "url": f"https://a.example/{page.doc_id}", "title": page.title, "text": page.text} for page in LONG
+        {"id": page.doc_id, "url": f"https://a.example/{page.doc_id}", "title": page.title, "text": page.text}
+        for page in LONG
     ]
     (folder / "pages.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
     settings = 'passages = "dpr"\npassage_words = 5\nmin_words = 5\npassage_tokens = 60\nlanguage = ""'
@@ -432,6 +517,7 @@ def dpr_run(folder: Path) -> Path:
     with pytest.raises(SystemExit) as e:
         main(["ingest", str(folder / "job.toml"), "--out", str(folder / "run")])
     assert e.value.code == 0
+
     run = folder / "run"
     passages = list(PASSAGES.open(run).read())
     questions = [Question(f"q{n}", f"Which is number {n}?") for n in range(4)]
@@ -445,6 +531,7 @@ def dpr_run(folder: Path) -> Path:
         SentenceLabel(question.question_id, first.sentence_id, doc_id, "", 1)
         for question, (doc_id, first) in zip(questions, sorted(firsts.items()), strict=False)
     ]
+
     for step, name, record, rows in (
         ("retrieve", "questions", Question, questions),
         ("retrieve", "retrieved", Hit, hits),
@@ -455,6 +542,7 @@ def dpr_run(folder: Path) -> Path:
         with PartWriter(run / name, record, 0) as writer:
             writer.write(rows)
         Commit(writing).finish(Outcome.of(Rows(), [report(0, {name: writer.parts})]))
+
     return run
 
 
@@ -491,14 +579,25 @@ def test_the_command_writes_three_files_and_says_what_is_in_them(sample_run, tmp
         "test.parquet",
         "train.parquet",
     ]
-    rows_by_split = {name: LabelledPassage.rows(pq.read_table(tmp_path / f"a/{name}.parquet")) for name in SPLITS}
+
+    rows_by_split = {
+        name: LabelledPassage.rows(pq.read_table(tmp_path / f"a/{name}.parquet")) for name in SPLITS
+    }
     check_no_leaks(World(), rows_by_split)
     for name, rows in rows_by_split.items():
-        assert (counts[f"{name}_passages"], counts[f"{name}_positives"]) == (len(rows), sum(row.label for row in rows))
+        assert (counts[f"{name}_passages"], counts[f"{name}_positives"]) == (
+            len(rows),
+            sum(row.label for row in rows),
+        )
         assert counts[f"{name}_questions"] == len({row.question_id for row in rows}) > 0
         assert counts[f"{name}_retrieved"] == sum(row.source == "retrieved" for row in rows) > 0
-    assert counts["labels"] == 197 == counts["labels_used"] + counts["labels_left_out_document_of_another_split"]
-    assert counts["labels_used"] > 190 and counts["questions"] == 89  # some that nothing answers lose their only label
+
+    assert (
+        counts["labels"] == 197 == counts["labels_used"] + counts["labels_left_out_document_of_another_split"]
+    )
+
+    # Some that nothing answers lose their only label.
+    assert counts["labels_used"] > 190 and counts["questions"] == 89
     assert sum(counts[f"{name}_questions"] for name in SPLITS) == 89 - counts["questions_left_out"] > 80
     assert call(sample_run, "--out", tmp_path / "b", "--max-tokens", "120") == 0
     for path in (tmp_path / "a").iterdir():
@@ -510,11 +609,22 @@ def test_the_command_writes_three_files_and_says_what_is_in_them(sample_run, tmp
 
 def test_the_command_takes_a_split_file(sample_run, tmp_path: Path, capsys) -> None:
     (tmp_path / "split.tsv").write_text("q01\ttest\nq02\ttrain\nnobody\tdev\n")
-    assert call(sample_run, "--out", tmp_path / "out", "--split-file", tmp_path / "split.tsv", "--group", "center") == 0
+    assert (
+        call(
+            sample_run, "--out", tmp_path / "out", "--split-file", tmp_path / "split.tsv", "--group", "center"
+        )
+        == 0
+    )
     counts = json.loads(capsys.readouterr().out)
     assert counts["test_questions"] == 1 and counts["dev_questions"] == 0 and counts["shares"] is None
-    assert counts["labels"] == counts["labels_used"] + sum(v for k, v in counts.items() if k.startswith("labels_left_out"))
-    assert counts["labels_left_out_not_in_split_file"] > 100 and counts["split_file_questions_without_labels"] == 1
+
+    assert counts["labels"] == counts["labels_used"] + sum(
+        v for k, v in counts.items() if k.startswith("labels_left_out")
+    )
+    assert (
+        counts["labels_left_out_not_in_split_file"] > 100
+        and counts["split_file_questions_without_labels"] == 1
+    )
     assert len(pq.read_table(tmp_path / "out/dev.parquet")) == 0
 
 
@@ -527,8 +637,18 @@ def test_the_command_takes_a_split_file(sample_run, tmp_path: Path, capsys) -> N
         ("retrieved", ("--negatives", "0"), 0, ""),
         ("", ("--split", "0.8", "0.3", "0.1"), USAGE, "--split 0.8 0.3 0.1"),
         ("", ("--split-file", "absent.tsv"), INPUT_MISSING, "absent.tsv: no such file"),
-        ("", ("--split-file", "wrong.tsv"), BAD_DATA, "wrong.tsv:2: question id 'q02' and split 'valid'; give question_id"),
-        ("", ("--split-file", "twice.tsv"), BAD_DATA, "twice.tsv:2: question id 'q01' is in test already, dev here"),
+        (
+            "",
+            ("--split-file", "wrong.tsv"),
+            BAD_DATA,
+            "wrong.tsv:2: question id 'q02' and split 'valid'; give question_id",
+        ),
+        (
+            "",
+            ("--split-file", "twice.tsv"),
+            BAD_DATA,
+            "twice.tsv:2: question id 'q01' is in test already, dev here",
+        ),
     ],
 )
 def test_the_command_refuses_with_what_to_type(

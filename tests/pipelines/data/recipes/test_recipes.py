@@ -37,10 +37,20 @@ def test_a_recipe_is_written_and_can_be_read(name, tmp_path, capsys):
     if name != "wqa":
         assert isinstance(load_job(path), TrainJob)
         return
+
     job = load(path)
-    assert job.ingest and (job.ingest.domains, job.ingest.language, job.ingest.passage_tokens) == (5000, "en", 200)
+    assert job.ingest and (job.ingest.domains, job.ingest.language, job.ingest.passage_tokens) == (
+        5000,
+        "en",
+        200,
+    )
     assert job.retrieve and (job.retrieve.depth, job.retrieve.question_rules) == (1000, "well_formed")
-    assert job.rerank and [stage.reranker for stage in job.rerank.stages] == ["cosinet", "complete_sentence", "cascade"]
+    assert job.rerank and [stage.reranker for stage in job.rerank.stages] == [
+        "cosinet",
+        "complete_sentence",
+        "cascade",
+    ]
+
     assert job.annotate and (job.annotate.top, job.annotate.annotators) == (15, 1)
     assert job.propagate == Propagate() and job.propagate.labels is None
     assert "propagate" not in steps_of(job, tmp_path) and steps_of(job, tmp_path)[-1] == "annotate"
@@ -63,7 +73,10 @@ def test_a_recipe_that_was_edited_stays(tmp_path, capsys):
 def test_the_adapt_recipe_begins_with_the_checkpoint_that_ships(tmp_path):
     call("recipe", "adapt", "--out", tmp_path)
     job = load_job(tmp_path / "adapt.toml")
-    rows = [LabelledCandidate("q", "Who sang it?", f"c{n}", "d", "", n, f"{name} sang it.", n) for n, name in enumerate("ab")]
+    rows = [
+        LabelledCandidate("q", "Who sang it?", f"c{n}", "d", "", n, f"{name} sang it.", n)
+        for n, name in enumerate("ab")
+    ]
     built = build(job, [rows], [rows])
     assert "begun with cascade" in built.description
     assert list(built.task.model.exits) == json.loads((SHIPPED / "cascade/config.json").read_text())["exits"]

@@ -30,7 +30,15 @@ def write(run: Path, *answers: tuple[str, str | None, str, float | None]) -> Non
 
 def test_the_answers_with_the_highest_scores_are_shown_one_a_page_and_with_it(tmp_path):
     low, high = ("Low?", "Low.", "a", 0.2), ("High?", "High.", "a", 0.9)
-    write(tmp_path, low, ("None?", None, "", None), ("Even?", "Even.", "b", 0.5), high, ("Equal?", "Equal.", "c", 0.5))
+    write(
+        tmp_path,
+        low,
+        ("None?", None, "", None),
+        ("Even?", "Even.", "b", 0.5),
+        high,
+        ("Equal?", "Equal.", "c", 0.5),
+    )
+
     heading, *shown = best_answers(tmp_path)
     assert heading == "3 of 5 answers, those with the highest scores:"
     assert [text.split("\n")[1:] for text in shown] == [
@@ -51,5 +59,9 @@ def test_the_sample_command_ends_with_three_answers_of_its_pages(sample_run, tmp
     assert e.value.code == 0
     summary, shown = capsys.readouterr().out.split("3 of 90 answers")
     assert "ingest     70 pages" in summary and "answermill status" in summary
-    answers = [json.loads(line) for line in (sample_run / "answers.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert sum(f"{a['question']}\n  {a['answer']}\n    {a['title']}, {a['url']}" in shown for a in answers) == 3
+    answers = [
+        json.loads(line) for line in (sample_run / "answers.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    assert (
+        sum(f"{a['question']}\n  {a['answer']}\n    {a['title']}, {a['url']}" in shown for a in answers) == 3
+    )

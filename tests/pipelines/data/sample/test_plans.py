@@ -15,6 +15,7 @@ from answermill.ranking.plan import run_stages
 
 def test_the_full_plan_runs_the_whole_chain_of_models(tmp_path, sample_run):
     plan = load_plan(load(copy_to(tmp_path).with_name(PLANS["full"])))
+
     lists = list(ranked_lists(RETRIEVED.open(sample_run).read()))[:2]
     for outcome in run_stages(lists, plan):
         best = outcome.kept.candidates[0]
@@ -29,6 +30,7 @@ def test_the_full_plan_runs_the_whole_chain_of_models(tmp_path, sample_run):
             "last_of_extracted",
         ]
         assert [score.stage for score in best.stages] == stages and best.unit == "sentence"
+
         assert len(outcome.kept.candidates) <= 5
 
 
@@ -37,6 +39,8 @@ def test_shipped_weights_are_of_shipped_models(tmp_path):
     job = copy_to(tmp_path)
     check_stages(load(job))
     other = load(job, ["index.encoder_tokens=128", "rerank.stages.0={reranker='overlap', name='cosinet'}"])
-    with pytest.raises(JobError, match="fitted for another plan: cosinet was a stage of cosinet, and is one of overlap") as e:
+    with pytest.raises(
+        JobError, match="fitted for another plan: cosinet was a stage of cosinet, and is one of overlap"
+    ) as e:
         check_stages(other)
     assert e.value.code == SETTINGS

@@ -41,8 +41,13 @@ def test_differences_wins_and_the_flipped_questions_with_their_texts(sides):
         ("Who sang it?", True),
         ("What red thing?", True),
     ]
+
     said = "\n".join(comparison.lines(show=1))
-    assert "1 questions lost at P@1:" in said and "2 questions gained at P@1, the first 1:" in said and "Who sang it?" in said
+    assert (
+        "1 questions lost at P@1:" in said
+        and "2 questions gained at P@1, the first 1:" in said
+        and "Who sang it?" in said
+    )
 
 
 def test_with_labels_it_evaluates_both_sides_itself(sides):
@@ -73,8 +78,12 @@ def test_other_questions_protocols_or_files_are_refused(sides):
         compare_files(str(sides / "RR.parquet"), str(sides / "raw.parquet"))
     assert e.value.code == BAD_DATA
     evaluate("RR", labels, metrics=("MAP",)).write(None, sides / "map.parquet")
-    with pytest.raises(JobError, match=r"not of the same questions and metrics: 9 differ, e\.g\. MRR of question a is in"):
+
+    with pytest.raises(
+        JobError, match=r"not of the same questions and metrics: 9 differ, e\.g\. MRR of question a is in"
+    ):
         compare_files(str(sides / "map.parquet"), str(sides / "RR.parquet"))
+
     with pytest.raises(JobError, match="give --labels") as e:
         compare_files("RR", str(sides / "RR.parquet"))
     assert e.value.code == USAGE

@@ -34,15 +34,26 @@ BY_TENTHS = WeightTuning("MAP", "answerable", 10)
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data set, a random student of two heads, and the run in which it, its heads and word overlap have scored."""
+    """A data set, a random student of two heads, and the run in which it, its heads and word overlap have
+    scored."""
     folder = tmp_path_factory.mktemp("ensemble")
     words = ["apple", "river", "engine", "violin", "glacier", "senate"]
     rows = [
-        LabelledCandidate(f"q{n}", f"Which {words[n]} ?", f"c{i}", "", "", i, f"The {word} {words[n - i]} .", int(i == n % 3))
+        LabelledCandidate(
+            f"q{n}",
+            f"Which {words[n]} ?",
+            f"c{i}",
+            "",
+            "",
+            i,
+            f"The {word} {words[n - i]} .",
+            int(i == n % 3),
+        )
         for n in range(6)
         for i, word in enumerate(words[:5])
     ]
     pq.write_table(LabelledCandidate.table(rows), folder / "dev.parquet")
+
     torch.manual_seed(0)
     model = split(LayeredEncoder(Shape(layers=2, width=16, heads=2, inner=32, vocabulary=30_522)), 2, 1)
     for weight in model.parameters():
@@ -50,7 +61,11 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save(folder / "student", model, Tokeniser(find_model(DEFAULT)))
     write_heads(folder / "student", folder / "heads")
     stages = [{"reranker": "multihead", "name": "student", "checkpoint": str(folder / "student")}]
-    stages += [{"reranker": "multihead", "name": f"h{n}", "checkpoint": str(folder / "heads" / str(n))} for n in (1, 2)]
+    stages += [
+        {"reranker": "multihead", "name": f"h{n}", "checkpoint": str(folder / "heads" / str(n))}
+        for n in (1, 2)
+    ]
+
     write_candidates([folder / "dev.parquet"], folder / "run")
     plan = Job.model_validate({"rerank": {"stages": [*stages, {"reranker": "overlap"}]}})
     list(run_steps(plan, folder / "run", ["rerank"], ()))
@@ -65,18 +80,30 @@ def scores(work: Path, by: str) -> dict[tuple[str, str], float]:
 
 def test_the_heads_are_checkpoints_whose_mean_is_the_student(work: Path) -> None:
     student, first, second = (scores(work, name) for name in ("student", "h1", "h2"))
-    assert all(value == pytest.approx((first[pair] + second[pair]) / 2, abs=2e-6) for pair, value in student.items())
+    assert all(
+        value == pytest.approx((first[pair] + second[pair]) / 2, abs=2e-6) for pair, value in student.items()
+    )
     assert len({round(value, 4) for value in student.values()}) > 10 and first != second
     assert scores(work, "0.5 * h1 + 0.5*h2") == pytest.approx(student, abs=2e-6)
 
 
 def test_the_tuned_weights_are_what_evaluate_measures(work: Path) -> None:
     tuned = tune_ensemble(work / "run" / "scored", work / "dev.parquet", ["h1", "h2", "overlap"], BY_TENTHS)
-    measured = evaluate(str(work / "run" / "scored"), work / "dev.parquet", by=tuned.by, metrics=("MAP",)).means["MAP"][0]
-    assert tuned.value == pytest.approx(measured) and tuned.value >= max(tuned.alone) and tuned.value >= tuned.even
+    measured = evaluate(
+        str(work / "run" / "scored"), work / "dev.parquet", by=tuned.by, metrics=("MAP",)
+    ).means["MAP"][0]
+    assert (
+        tuned.value == pytest.approx(measured)
+        and tuned.value >= max(tuned.alone)
+        and tuned.value >= tuned.even
+    )
+
     assert len(set(tuned.alone)) > 1
     said = "\n".join(tuned.lines())
-    assert "6 questions, MAP in percent; 0 labelled candidates not scored by all" in said and f"--by {tuned.by!r}" in said
+    assert (
+        "6 questions, MAP in percent; 0 labelled candidates not scored by all" in said
+        and f"--by {tuned.by!r}" in said
+    )
 
 
 def test_what_a_stage_has_not_scored_counts_as_not_ranked(work: Path, tmp_path: Path) -> None:
@@ -86,9 +113,14 @@ def test_what_a_stage_has_not_scored_counts_as_not_ranked(work: Path, tmp_path: 
     list(run_steps(Job.model_validate({"rerank": {"stages": stages}}), tmp_path / "run", ["rerank"], ()))
     tuning = WeightTuning("MAP", "answerable", 2)
     tuned = tune_ensemble(tmp_path / "run" / "scored", work / "dev.parquet", ["all", "few"], tuning)
-    measured = evaluate(str(tmp_path / "run" / "scored"), work / "dev.parquet", by=tuned.by, metrics=("MAP",)).means["MAP"][0]
+    measured = evaluate(
+        str(tmp_path / "run" / "scored"), work / "dev.parquet", by=tuned.by, metrics=("MAP",)
+    ).means["MAP"][0]
     assert tuned.missing == 18 and tuned.questions == 6 and tuned.value == pytest.approx(measured)
-    few = evaluate(str(tmp_path / "run" / "scored"), work / "dev.parquet", by="few", metrics=("MAP",)).means["MAP"][0]
+
+    few = evaluate(str(tmp_path / "run" / "scored"), work / "dev.parquet", by="few", metrics=("MAP",)).means[
+        "MAP"
+    ][0]
     assert tuned.alone[1] == pytest.approx(few) and few < tuned.alone[0]
 
 
@@ -113,7 +145,18 @@ def test_the_commands_print_and_write(work: Path, tmp_path: Path, capsys: pytest
     calls = [
         ["ensemble", table, "--labels", labels, "--stages", "h1", "h2", "--json", str(tmp_path / "e.json")],
         [
-            *("agreement", table, "--labels", labels, "--heads", "h1", "h2", "--teachers", "student", "overlap"),
+            *(
+                "agreement",
+                table,
+                "--labels",
+                labels,
+                "--heads",
+                "h1",
+                "h2",
+                "--teachers",
+                "student",
+                "overlap",
+            ),
             *("--json", str(tmp_path / "a.json"), "--plot", str(tmp_path / "a.svg"), str(tmp_path / "a.png")),
         ],
         ["heads", str(work / "student"), "--out", str(tmp_path / "heads")],
@@ -122,6 +165,7 @@ def test_the_commands_print_and_write(work: Path, tmp_path: Path, capsys: pytest
         with pytest.raises(SystemExit) as e:
             main(call)
         assert e.value.code == 0 and capsys.readouterr().out
+
     assert sum(json.loads((tmp_path / "e.json").read_text())["weights"]) == pytest.approx(1)
     written = json.loads((tmp_path / "a.json").read_text())
     assert len(written["agreement"]) == 2 and all(
@@ -141,13 +185,19 @@ def test_the_commands_print_and_write(work: Path, tmp_path: Path, capsys: pytest
         (["h1", "h3"], 0, USAGE, "no stage 'h3'; known: final, position, h1, h2, overlap, student"),
     ],
 )
-def test_what_cannot_be_combined_is_refused(work: Path, stages: list[str], trials: int, code: int, says: str) -> None:
+def test_what_cannot_be_combined_is_refused(
+    work: Path, stages: list[str], trials: int, code: int, says: str
+) -> None:
     with pytest.raises(JobError, match=says) as e:
-        tune_ensemble(work / "run" / "scored", work / "dev.parquet", stages, replace(BY_TENTHS, trials=trials))
+        tune_ensemble(
+            work / "run" / "scored", work / "dev.parquet", stages, replace(BY_TENTHS, trials=trials)
+        )
     assert e.value.code == code
 
 
-@pytest.mark.parametrize(("by", "says"), [("x * h1 + h2", "'x' is no number"), ("h1 + 2 * h1", "named twice")])
+@pytest.mark.parametrize(
+    ("by", "says"), [("x * h1 + h2", "'x' is no number"), ("h1 + 2 * h1", "named twice")]
+)
 def test_an_ensemble_that_is_written_wrongly_is_refused(work: Path, by: str, says: str) -> None:
     with pytest.raises(JobError, match=says):
         read_scores(work / "run" / "scored", by)
@@ -163,12 +213,19 @@ def test_labels_of_other_questions_are_refused(work: Path, tmp_path: Path) -> No
 def test_without_optuna_trials_say_what_to_install(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(JobError, match=r"pip install 'answermill\[ensemble\]'") as e:
-        tune_ensemble(work / "run" / "scored", work / "dev.parquet", ["h1", "h2"], replace(BY_TENTHS, trials=5))
+        tune_ensemble(
+            work / "run" / "scored", work / "dev.parquet", ["h1", "h2"], replace(BY_TENTHS, trials=5)
+        )
     assert e.value.code == UNAVAILABLE
 
 
 def test_trials_of_optuna_find_weights_at_least_as_good_as_even_ones_and_the_same_again(work: Path) -> None:
-    arguments = work / "run" / "scored", work / "dev.parquet", ["h1", "h2", "overlap"], replace(BY_TENTHS, trials=15)
+    arguments = (
+        work / "run" / "scored",
+        work / "dev.parquet",
+        ["h1", "h2", "overlap"],
+        replace(BY_TENTHS, trials=15),
+    )
     tuned = tune_ensemble(*arguments)
     assert tuned.value >= tuned.even - 1e-9 and tuned == tune_ensemble(*arguments)
 
@@ -186,7 +243,12 @@ def test_the_search_tells_how_many_weights_it_has_tried(
         calls.append((label, units, done()))
 
     monkeypatch.setattr("answermill.pipelines.learn.evaluate.ensemble.progress", record)
-    tune_ensemble(work / "run" / "scored", work / "dev.parquet", ["h1", "h2", "overlap"], replace(BY_TENTHS, trials=trials))
+    tune_ensemble(
+        work / "run" / "scored",
+        work / "dev.parquet",
+        ["h1", "h2", "overlap"],
+        replace(BY_TENTHS, trials=trials),
+    )
     assert calls == [("ensemble", total, 0), ("ensemble", total, total)]
 
 

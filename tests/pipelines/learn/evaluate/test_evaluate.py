@@ -1,4 +1,5 @@
-"""Evaluations, from files to the table: published figures, protocols, and the wrong ways they stand against."""
+"""Evaluations, from files to the table: published figures, protocols, and the wrong ways they stand
+against."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ def test_the_papers_wo_rr_row_comes_out_with_its_tokens(wikiqa_test):
 
 
 def test_the_papers_squad_rows_are_words_between_blanks_and_the_worst_order(shared_data):
-    """Cosinet Table 2: WO 65.48 / 77.90, WO+RR 73.12 / 83.60; ours has other sentences, of a rule in place of a parser."""
+    """Cosinet Table 2: WO 65.48 / 77.90, WO+RR 73.12 / 83.60; ours has other sentences, of a rule in place of
+    a parser."""
     path = shared_data / "squad" / "squad-sent-test.parquet"
     wo, both = (evaluate(rule, path, ranker=RankOptions(words="blanks")) for rule in ("WO", "WO+RR"))
     assert percent(wo, "P@1")[1] == 65.6 and percent(wo, "MAP")[1] == 77.97
@@ -78,8 +80,12 @@ def test_the_papers_squad_rows_are_words_between_blanks_and_the_worst_order(shar
 
 
 def test_random_order_has_no_published_row_that_it_equals(wikiqa_test):
-    """Cosinet Table 2 gives 14.43 / 25.15, one draw or another protocol: neither is the expectation of any of ours."""
-    figures = {p: (percent(evaluate("random", wikiqa_test, protocol=p), "P@1")[0]) for p in ("raw", "answerable", "clean")}
+    """Cosinet Table 2 gives 14.43 / 25.15, one draw or another protocol: neither is the expectation of any of
+    ours."""
+    figures = {
+        p: (percent(evaluate("random", wikiqa_test, protocol=p), "P@1")[0])
+        for p in ("raw", "answerable", "clean")
+    }
     assert figures == {"raw": 7.81, "answerable": 20.36, "clean": 18.34}
 
 
@@ -92,7 +98,9 @@ def test_random_order_has_no_published_row_that_it_equals(wikiqa_test):
         ("CNN-Cnt", "test", 243, 66.75, 68.18),
     ],
 )
-def test_the_runs_published_with_wikiqa_get_their_published_figures(shared_data, run, reference, questions, map_, mrr):
+def test_the_runs_published_with_wikiqa_get_their_published_figures(
+    shared_data, run, reference, questions, map_, mrr
+):
     folder = shared_data / "wikiqa" / "published-run"
     evaluation = evaluate(str(folder / f"WikiQA.{run}.test.rank.gz"), folder / f"WikiQA-{reference}.ref.gz")
     assert evaluation.kept == questions
@@ -119,7 +127,9 @@ def test_a_constant_scorer_is_worth_chance_and_full_marks_under_compat_alone(tmp
 
 
 def test_questions_are_told_apart_by_id_but_under_compat_by_text(tmp_path):
-    path = write(tmp_path / "set.parquet", [("a", "Same?", [1, 0]), ("b", "Same?", [0, 0, 0, 1]), ("c", "No?", [0])])
+    path = write(
+        tmp_path / "set.parquet", [("a", "Same?", [1, 0]), ("b", "Same?", [0, 0, 0, 1]), ("c", "No?", [0])]
+    )
     by_id, by_text = evaluate("RR", path), evaluate("RR", path, protocol="compat")
     assert (by_id.kept, by_id.dropped) == (2, 1) and percent(by_id, "MRR")[0] == 62.5
     assert (by_text.kept, by_text.dropped) == (1, 1) and percent(by_text, "MRR")[0] == 100
@@ -186,10 +196,13 @@ def test_json_and_questions_say_what_the_table_says(tmp_path):
     assert figures["questions_kept"] == 2 and figures["protocol"] == "answerable"
     rows = QuestionScore.rows(pq.read_table(tmp_path / "new" / "questions.parquet"))
     assert {row.question for row in rows} == {"A?", "B?"}
+
     for metric in ("P@1", "MAP", "MRR", "nDCG@10"):
         values = [row.value for row in rows if row.metric == metric]
         assert sum(values) / len(values) == pytest.approx(figures[metric])
-        assert f"{100 * figures[metric]:.2f}" in next(line for line in evaluation.lines() if line.startswith(metric))
+        assert f"{100 * figures[metric]:.2f}" in next(
+            line for line in evaluation.lines() if line.startswith(metric)
+        )
 
 
 def test_the_sample_jobs_answers_are_evaluated_against_its_propagated_labels(sample_run):
@@ -203,29 +216,44 @@ def test_the_sample_jobs_answers_are_evaluated_against_its_propagated_labels(sam
 
 
 SURE = [("a", 0.9, 1), ("b", 0.8, 0), ("c", 0.7, 1), ("e", 0.1, 0)]
-"""(question, score of its first candidate, its label); d has none. b and e have no correct candidate at all."""
+"""(question, score of its first candidate, its label); d has none. b and e have no correct candidate at
+all."""
 
 
 @pytest.fixture
 def some_answered(tmp_path):
     """A run and the data set of its questions; a second candidate stands behind each first one."""
-    sets = [("a", "A?", [1, 0]), ("b", "B?", [0, 0]), ("c", "C?", [1, 1]), ("d", "D?", [1, 0]), ("e", "E?", [0, 0])]
+    sets = [
+        ("a", "A?", [1, 0]),
+        ("b", "B?", [0, 0]),
+        ("c", "C?", [1, 1]),
+        ("d", "D?", [1, 0]),
+        ("e", "E?", [0, 0]),
+    ]
     rows = [f"{q} Q0 {q}-{n} 1 {score - n} t\n" for q, score, _ in SURE for n in (0, 1)]
     (tmp_path / "run.txt").write_text("".join(rows))
     return str(tmp_path / "run.txt"), write(tmp_path / "set.parquet", sets)
 
 
 def test_all_questions_count_for_the_coverage_whatever_the_protocol(some_answered):
-    evaluations = [evaluate(*some_answered, protocol=p, coverage=True) for p in ("raw", "answerable", "clean", "compat")]
+    evaluations = [
+        evaluate(*some_answered, protocol=p, coverage=True) for p in ("raw", "answerable", "clean", "compat")
+    ]
     assert len({m.kept for m in evaluations}) > 1
     for m in evaluations:
         assert m.curve.coverage.tolist() == [0.2, 0.4, 0.6, 0.8]
         assert m.curve.risk == pytest.approx([0, 1 / 2, 1 / 3, 1 / 2])
+
     figures = evaluations[0].summary()
-    assert (figures["questions_all"], figures["questions_answered"], figures["accuracy_answered"]) == (5, 4, 0.5)
+    assert (figures["questions_all"], figures["questions_answered"], figures["accuracy_answered"]) == (
+        5,
+        4,
+        0.5,
+    )
     assert figures["aurc"] == pytest.approx((0 + 1 / 2 + 1 / 3 + 1 / 2) / 4)
     assert [figures[f"coverage_at_risk_{r}pct"] for r in (5, 10, 20)] == [0.2] * 3
     assert figures["confidence_at_risk_10pct"] == 0.9
+
     said = list(evaluations[0].lines())
     assert "all 5 questions: 4 answered, 50.00 % of them right; the most confident first, AURC 0.3333" in said
     assert said[-1] == "at most 20 % wrong:  20.00 % answered, those with a score of at least 0.9"
@@ -233,7 +261,11 @@ def test_all_questions_count_for_the_coverage_whatever_the_protocol(some_answere
 
 def test_without_the_option_nothing_is_said_of_coverage(some_answered):
     evaluation = evaluate(*some_answered)
-    assert evaluation.curve is None and "aurc" not in evaluation.summary() and "AURC" not in "\n".join(evaluation.lines())
+    assert (
+        evaluation.curve is None
+        and "aurc" not in evaluation.summary()
+        and "AURC" not in "\n".join(evaluation.lines())
+    )
 
 
 def test_questions_of_the_same_text_are_two_for_the_coverage_under_compat_too(tmp_path):
@@ -258,7 +290,10 @@ TEXTS = [
 
 def write_texts(path):
     lists = [
-        [LabelledCandidate(q, asked, f"{q}-{n}", q, "", n, text, label) for n, (text, label) in enumerate(candidates)]
+        [
+            LabelledCandidate(q, asked, f"{q}-{n}", q, "", n, text, label)
+            for n, (text, label) in enumerate(candidates)
+        ]
         for q, asked, candidates in TEXTS
     ]
     pq.write_table(LabelledCandidate.table([row for rows in lists for row in rows]), path)
@@ -270,13 +305,16 @@ def write_scored(folder, outcomes):
         for outcome in outcomes:
             writer.write(outcome.rows())
     rows, record = writer.part.rows, ScoredCandidate
-    Manifest(Maker("rerank"), record.__name__, record.fingerprint(), "", {}, {}, "1", rows, {}, (writer.part,)).write(folder)
+    Manifest(
+        Maker("rerank"), record.__name__, record.fingerprint(), "", {}, {}, "1", rows, {}, (writer.part,)
+    ).write(folder)
     return str(folder)
 
 
 def test_a_rerankers_own_scores_are_its_confidence_not_its_order(tmp_path):
     curve = evaluate("overlap", write_texts(tmp_path / "set.parquet")[0], coverage=True).curve
-    assert curve.least.tolist() == [3, 2] and curve.risk == pytest.approx([0, 1 / 3])  # c's answer shares two words, as b's
+    # C's answer shares two words, as b's.
+    assert curve.least.tolist() == [3, 2] and curve.risk == pytest.approx([0, 1 / 3])
 
 
 def test_what_the_plan_dropped_entirely_is_no_answer_though_the_metrics_see_its_order(tmp_path):
@@ -304,7 +342,10 @@ def test_where_nothing_is_answered_there_is_no_curve(tmp_path):
 def test_a_scored_folders_confidence_is_the_last_stages_score(sample_run):
     labels = sample_run / "labels" / "sentences"
     answers = [json.loads(line) for line in (sample_run / "answers.jsonl").read_text().splitlines()]
-    final, first = (evaluate(str(sample_run / "scored"), labels, by=by, coverage=True).curve for by in ("final", "position"))
+    final, first = (
+        evaluate(str(sample_run / "scored"), labels, by=by, coverage=True).curve
+        for by in ("final", "position")
+    )
     confidences = {answer["score"] for answer in answers if answer["answer"] is not None}
     assert len(final.least) > 50 and set(final.least.tolist()) <= confidences
     assert first.least.max() < 0.1  # retrieval's reciprocal ranks
@@ -316,26 +357,46 @@ def test_a_scored_folders_confidence_is_the_last_stages_score(sample_run):
 def test_the_coverage_plot_has_the_same_bytes_every_time_and_others_for_other_curves(tmp_path):
     one, other = (risk_coverage([c for _, c, _ in SURE], right) for right in ([1, 0, 1, 0], [1, 1, 1, 0]))
     plots = {}
-    for name, curves in (("x", {"$_a": one, "b": other}), ("y", {"$_a": one, "b": other}), ("z", {"$_a": one, "b": one})):
+    for name, curves in (
+        ("x", {"$_a": one, "b": other}),
+        ("y", {"$_a": one, "b": other}),
+        ("z", {"$_a": one, "b": one}),
+    ):
         files = [tmp_path / f"{name}.svg", tmp_path / f"{name}.png"]
         plot_coverage(files, curves)
         plots[name] = [file.read_bytes() for file in files]
+
     assert plots["x"] == plots["y"]
     assert all(a != b for a, b in zip(plots["x"], plots["z"], strict=True))
-    assert plots["x"][0].startswith(b"<?xml") and b"<dc:date>" not in plots["x"][0] and plots["x"][1].startswith(b"\x89PNG")
+    assert (
+        plots["x"][0].startswith(b"<?xml")
+        and b"<dc:date>" not in plots["x"][0]
+        and plots["x"][1].startswith(b"\x89PNG")
+    )
 
 
 def test_the_command_draws_the_plots_and_tells_the_figures(some_answered, tmp_path, capsys):
     files = [tmp_path / "new" / "curve.svg", tmp_path / "new" / "curve.png"]
-    command = ["evaluate", some_answered[0], "--labels", str(some_answered[1]), "--json", str(tmp_path / "figures.json")]
+    command = [
+        "evaluate",
+        some_answered[0],
+        "--labels",
+        str(some_answered[1]),
+        "--json",
+        str(tmp_path / "figures.json"),
+    ]
     with pytest.raises(SystemExit) as e:
         main([*command, "--coverage", *map(str, files)])
     assert e.value.code == 0 and "AURC 0.3333" in capsys.readouterr().out
+
     assert all(file.stat().st_size > 1_000 for file in files)
     assert json.loads((tmp_path / "figures.json").read_text())["coverage_at_risk_5pct"] == 0.2
     with pytest.raises(SystemExit) as e:
         main([*command, "--coverage", "curve.pdf"])
-    assert e.value.code == USAGE and "curve.pdf: give a name that ends in .svg or .png" in capsys.readouterr().err
+    assert (
+        e.value.code == USAGE
+        and "curve.pdf: give a name that ends in .svg or .png" in capsys.readouterr().err
+    )
 
 
 def test_a_plots_name_says_its_form(tmp_path):

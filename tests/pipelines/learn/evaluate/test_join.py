@@ -53,7 +53,10 @@ def test_what_the_run_lacks_is_there_as_not_ranked_and_what_nobody_judged_as_unj
     [
         ("q1 Q0 a 1 nan t\n", r"run.txt:1: score nan for candidate a of question q1"),
         ("q1 Q0 a 1 1 t\nq1 Q0 b 1 inf t\n", r"run.txt:2: score inf"),
-        ("q1 Q0 a 1 1 t\nq1 Q0 b 2 1 t\nq1 Q0 a 3 1 t\n", r"run.txt:3: candidate a of question q1 comes twice"),
+        (
+            "q1 Q0 a 1 1 t\nq1 Q0 b 2 1 t\nq1 Q0 a 3 1 t\n",
+            r"run.txt:3: candidate a of question q1 comes twice",
+        ),
         ("q1 Q0 a 1 high t\n", r"run.txt:1: score 'high' is no number"),
         ("q1 Q0 a 1 1\n", r"run.txt:1: 5 columns, where a TREC run has 6"),
         ("", "no score in it"),
@@ -70,13 +73,19 @@ def test_bad_scores_are_refused_with_file_and_line(tmp_path, content, says):
 def test_a_confidence_that_is_no_number_is_bad_data_and_not_a_dropped_candidate(tmp_path):
     labels = read_labels(text(tmp_path, "qrels.txt", QRELS))
     dropped, broken = (
-        CandidateValues.from_rows(tmp_path / "part.parquet", [(6, "q1", "a", 0.0, 0.5), (7, "q1", "b", -1.0, sure)])
+        CandidateValues.from_rows(
+            tmp_path / "part.parquet", [(6, "q1", "a", 0.0, 0.5), (7, "q1", "b", -1.0, sure)]
+        )
         for sure in (None, float("nan"))
     )
     joined = join(dropped, labels)
     assert joined.is_answer.tolist() == [True, False, False] and joined.confidence[0] == 0.5
-    with pytest.raises(JobError, match=r"part\.parquet, row 7: confidence nan for candidate b of question q1") as e:
+
+    with pytest.raises(
+        JobError, match=r"part\.parquet, row 7: confidence nan for candidate b of question q1"
+    ) as e:
         join(broken, labels)
+
     assert e.value.code == BAD_DATA
 
 

@@ -48,6 +48,7 @@ def test_options_that_are_not_for_this_ranker_are_refused(tmp_path):
     path = write(tmp_path / "set.parquet", [("a", "A?", [0, 1])])
     run = tmp_path / "run.txt"
     run.write_text("a Q0 a-0 1 2 t\n")
+
     for scores, options, code, says in (
         ("RR", {"checkpoint": "x"}, SETTINGS, "RR takes no checkpoint"),
         ("overlap", {"checkpoint": "x"}, SETTINGS, "overlap takes no checkpoint"),
@@ -55,7 +56,12 @@ def test_options_that_are_not_for_this_ranker_are_refused(tmp_path):
         (str(run), {"settings": ["drop=[0.2]"]}, USAGE, r"--set drop=\[0.2\] is for a reranker by name"),
         ("WO", {"words": "letters"}, USAGE, "--words letters: unknown; known: cosinet, blanks"),
         ("WO", {"settings": ["drop=[0.2]"]}, SETTINGS, "WO is a rule and has no settings"),
-        ("overlap", {"settings": ["drop=[0.2]"]}, SETTINGS, "overlap has no setting 'drop'; it has no settings"),
+        (
+            "overlap",
+            {"settings": ["drop=[0.2]"]},
+            SETTINGS,
+            "overlap has no setting 'drop'; it has no settings",
+        ),
         (
             "cascade",
             {"settings": ["keep=3"]},
@@ -63,7 +69,12 @@ def test_options_that_are_not_for_this_ranker_are_refused(tmp_path):
             "cascade has no setting 'keep'; its settings: weights, weights_file, missing_context, drop",
         ),
         ("cascade", {"settings": ["drop"]}, SETTINGS, "--set drop: write key=value"),
-        ("cascade", {"settings": ["drop=[1.5]"]}, SETTINGS, "--set drop.0: Input should be less than 1, not 1.5"),
+        (
+            "cascade",
+            {"settings": ["drop=[1.5]"]},
+            SETTINGS,
+            "--set drop.0: Input should be less than 1, not 1.5",
+        ),
         ("cascade", {"settings": ["drop=[0.1, 0.2]"]}, SETTINGS, "2 drops"),
         ("peasi.easi", {"settings": ["threshold=0.5"]}, SETTINGS, "`threshold` of peasi.easi needs passages"),
     ):
@@ -79,7 +90,20 @@ def test_a_pruned_cascade_is_measured_and_what_it_drops_is_not_found(tmp_path, c
     assert (whole.candidates, whole.missing) == (20, 0)
     assert (pruned.candidates, pruned.missing) == (2, 18)  # of each question 10, 5, 3, 2 and 1 enter an exit
     assert pruned.scores == "cascade drop=[0.5]"
+
     with pytest.raises(SystemExit) as e:
-        main(["evaluate", "cascade", "--labels", str(path), "--set", "drop=[0.5]", "--json", str(tmp_path / "figures.json")])
+        main(
+            [
+                "evaluate",
+                "cascade",
+                "--labels",
+                str(path),
+                "--set",
+                "drop=[0.5]",
+                "--json",
+                str(tmp_path / "figures.json"),
+            ]
+        )
+
     assert e.value.code == 0 and "18 judged candidates have no score" in capsys.readouterr().out
     assert json.loads((tmp_path / "figures.json").read_text())["candidates_missing"] == 18

@@ -34,7 +34,9 @@ def text(folder: Path, name: str, content: str) -> Path:
 def as_dicts(values):
     """question id → candidate id → value."""
     result: dict[str, dict[str, float]] = {}
-    for q, c, value in zip(values.question_id.to_pylist(), values.candidate_id.to_pylist(), values.value.tolist(), strict=True):
+    for q, c, value in zip(
+        values.question_id.to_pylist(), values.candidate_id.to_pylist(), values.value.tolist(), strict=True
+    ):
         result.setdefault(q, {})[c] = value
     return result
 
@@ -52,10 +54,16 @@ def labels_of(path):
 
 def test_beir_qrels_and_a_parquet_of_labels_say_the_same(tmp_path):
     trec = read_labels(text(tmp_path, "qrels.txt", QRELS))
-    beir = read_labels(text(tmp_path, "test.tsv", "query-id\tcorpus-id\tscore\nq1\ta\t1\nq1\tb\t0\nq2\tc\t2\n"))
+    beir = read_labels(
+        text(tmp_path, "test.tsv", "query-id\tcorpus-id\tscore\nq1\ta\t1\nq1\tb\t0\nq2\tc\t2\n")
+    )
     columns = {"question_id": ["q1", "q1", "q2"], "candidate_id": ["a", "b", "c"], "label": [1, 0, 2]}
     pq.write_table(pa.table(columns), tmp_path / "labels.parquet")
-    assert as_dicts(trec.values) == as_dicts(beir.values) == as_dicts(read_labels(tmp_path / "labels.parquet").values)
+    assert (
+        as_dicts(trec.values)
+        == as_dicts(beir.values)
+        == as_dicts(read_labels(tmp_path / "labels.parquet").values)
+    )
     assert not trec.closed and as_dicts(trec.values)["q2"] == {"c": 2}
 
 

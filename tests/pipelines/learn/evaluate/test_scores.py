@@ -30,7 +30,9 @@ def test_a_stage_gives_its_own_scores_and_the_position_the_original_order(sample
     assert 0 < len(cascade) < len(cosinet) == len(read_scores(sample_run / "scored", "position"))
 
 
-def test_a_sentence_keeps_its_score_where_its_passage_was_read_instead_and_no_passage_stands_among_sentences(small_run):
+def test_a_sentence_keeps_its_score_where_its_passage_was_read_instead_and_no_passage_stands_among_sentences(
+    small_run,
+):
     rows = list(SCORED.open(small_run).read())
     sentences = {(row.question_id, row.candidate_id): row for row in rows if row.unit == "sentence"}
     assert len(sentences) < len(rows) and any(row.fate == "grouped" for row in rows)
@@ -38,13 +40,16 @@ def test_a_sentence_keeps_its_score_where_its_passage_was_read_instead_and_no_pa
         scores = read_scores(small_run / "scored", by)
         ids = set(zip(scores.question_id.to_pylist(), scores.candidate_id.to_pylist(), strict=True))
         passed = {
-            key for key, row in sentences.items() if by in {"final", "position", *(s.stage for s in row.stages if s.rank)}
+            key
+            for key, row in sentences.items()
+            if by in {"final", "position", *(s.stage for s in row.stages if s.rank)}
         }
         assert ids == passed
 
 
 def test_passages_are_no_answers_of_a_question_of_which_no_sentence_was_kept(tmp_path):
-    """A threshold may leave a question without an answer; its passages come first among the departed ones then."""
+    """A threshold may leave a question without an answer; its passages come first among the departed ones
+    then."""
     answered = write_run(tmp_path / "run", "Which ?", passage("It is this one"))
     rows = list(SCORED.open(answered).read())
     (kept,) = rows

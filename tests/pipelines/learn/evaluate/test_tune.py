@@ -41,7 +41,9 @@ class NoisyCascade:
             scores = np.empty((len(ranked.candidates), len(self.exits)))
             for n, candidate in enumerate(ranked.candidates):
                 key = f"{ranked.question.question_id} {candidate.candidate_id}".encode()
-                noise = np.random.default_rng(int.from_bytes(hashlib.sha256(key).digest()[:4], "big")).normal(size=5)
+                noise = np.random.default_rng(int.from_bytes(hashlib.sha256(key).digest()[:4], "big")).normal(
+                    size=5
+                )
                 scores[n] = noise * (1, 0.8, 0.7, 0.6, 0.5) + 2 * ("right" in candidate.text)
             rows.append(ExitRows(scores, np.array([4 + len(c.text.split()) for c in ranked.candidates])))
         return rows
@@ -56,8 +58,10 @@ def write_set(file: Path, questions: int, seed: int) -> Path:
         for n in range(count):
             words = "word " * int(generator.integers(1, 9))
             lines.append(
-                f"{seed}-{q}\tWhat is {q}?\tNumber {n} {words}{'right' if n == right else 'wrong'}.\t{int(n == right)}"
+                f"{seed}-{q}\tWhat is {q}?\tNumber {n} "
+                f"{words}{'right' if n == right else 'wrong'}.\t{int(n == right)}"
             )
+
     file.write_text("\n".join(lines) + "\n")
     return file
 
@@ -107,18 +111,29 @@ def test_the_chosen_schedules_stand_in_one_flat_object(tuned) -> None:
     tuning, out = tuned
     values = json.loads((out / "schedules.json").read_text())
     assert not any(isinstance(value, dict) for value in values.values())
-    assert values["budget_cost"] <= 0.62 and values["none_drops"] == [0, 0, 0, 0] and values["uniform_0.3_drops"] == [0.3] * 4
+    assert (
+        values["budget_cost"] <= 0.62
+        and values["none_drops"] == [0, 0, 0, 0]
+        and values["uniform_0.3_drops"] == [0.3] * 4
+    )
     affordable = tuning.replayed.cost <= 0.62
-    assert values["budget_MAP"] == tuning.replayed.metrics["MAP"][affordable].max() >= values["uniform_0.4_MAP"]
+    assert (
+        values["budget_MAP"] == tuning.replayed.metrics["MAP"][affordable].max() >= values["uniform_0.4_MAP"]
+    )
+
     assert values["guarantee_cost"] < 1 and values["guarantee_p"] <= 0.1
-    assert values["guarantee"].startswith("P(an answerable question loses every correct candidate) ≤ 0.05 with confidence 0.9")
+    assert values["guarantee"].startswith(
+        "P(an answerable question loses every correct candidate) ≤ 0.05 with confidence 0.9"
+    )
     assert values["none_held_out_cost"] == 1 and 0 <= values["guarantee_held_out_loss"] < 0.15
     assert values["checkpoint"] == "folder" and values["schedules"] == 84
 
 
 def test_people_get_a_table_with_the_chosen_ones(tuned) -> None:
     said = list(tuned[0].lines())
-    assert "160 questions, 160 answerable" in said[0] and said[0].endswith("exits after layers 2 3 4 5 6 of 6")
+    assert "160 questions, 160 answerable" in said[0] and said[0].endswith(
+        "exits after layers 2 3 4 5 6 of 6"
+    )
     assert said[4].split() == ["drops", "cost", "tokens", "P@1", "MAP", "MRR", "nDCG@10", "lost"]
     names = [line.split()[0] for line in said if line]
     assert names.count("budget") == names.count("guarantee") == 2  # dev and held out
@@ -177,7 +192,9 @@ def test_aims_that_cannot_be_meant_are_refused(aims, says: str) -> None:
 
 def test_a_budget_that_nothing_can_meet_is_refused_before_the_model_runs(sets) -> None:
     model = NoisyCascade()
-    with pytest.raises(JobError, match=r"--budget 0.3: the cheapest schedule, 0.6 0.6 0.6 0.6, costs 0.\d+; raise it") as e:
+    with pytest.raises(
+        JobError, match=r"--budget 0.3: the cheapest schedule, 0.6 0.6 0.6 0.6, costs 0.\d+; raise it"
+    ) as e:
         tune(model, sets[0], Aims(budget=0.3))
     assert e.value.code == USAGE and not model.seen
 
@@ -229,7 +246,9 @@ def test_shares_are_numbers_with_commas() -> None:
         (("--dev", "dev.tsv", "--grid", "0.1,x"), USAGE, "--grid 0.1,x"),
     ],
 )
-def test_the_command_refuses_with_what_to_type(sets, monkeypatch, capsys, arguments, code: int, says: str) -> None:
+def test_the_command_refuses_with_what_to_type(
+    sets, monkeypatch, capsys, arguments, code: int, says: str
+) -> None:
     monkeypatch.chdir(sets[0].parent)
     with pytest.raises(SystemExit) as e:
         main(["tune", "no-checkpoint", "--out", "out", *arguments])
@@ -254,6 +273,9 @@ def test_the_shipped_cascade_is_tuned_from_the_scores_that_it_serves(tmp_path: P
     schedule = tuned.replayed.schedules[-1]
     served = load_reranker("cascade", model=find_model, drop=list(schedule))
     served.rerank(lists)
+
     costs = served.costs()
-    assert tuned.replayed.cost[-1] == pytest.approx(costs["layer_candidates"] / costs["full_layer_candidates"])
+    assert tuned.replayed.cost[-1] == pytest.approx(
+        costs["layer_candidates"] / costs["full_layer_candidates"]
+    )
     assert tuned.replayed.token_cost[-1] == pytest.approx(costs["layer_tokens"] / costs["full_layer_tokens"])

@@ -1,4 +1,5 @@
-"""Distillation from a table: which row teaches which pair, what is refused, and whole trainings of every strategy."""
+"""Distillation from a table: which row teaches which pair, what is refused, and whole trainings of every
+strategy."""
 
 from __future__ import annotations
 
@@ -74,14 +75,19 @@ def test_rows_are_joined_by_id_where_the_text_is_the_same(tmp_path: Path) -> Non
 
 def test_rows_of_other_ids_are_joined_by_their_folded_texts(tmp_path: Path) -> None:
     pairs = [row for question_rows in rows() for row in question_rows]
-    other = {"question_id": [f"x{n}" for n in range(12)], "sentence": [row.text.upper() + "  " for row in pairs]}
+    other = {
+        "question_id": [f"x{n}" for n in range(12)],
+        "sentence": [row.text.upper() + "  " for row in pairs],
+    }
     lessons = teach([table(tmp_path / "t.parquet", **other)], TEACHERS, rows())
     assert lessons.logits[3].tolist() == [[19, 29, 39], [20, 30, 40], [21, 31, 41]]
     assert "12 of 12 pairs, 12 of them by text" in lessons.report
 
 
 def test_other_scores_of_equal_texts_are_counted_and_the_first_is_taken(tmp_path: Path) -> None:
-    tables = [table(tmp_path / f"{n}.parquet", ("question_id", "candidate_id"), t1=[n] * 12) for n in range(2)]
+    tables = [
+        table(tmp_path / f"{n}.parquet", ("question_id", "candidate_id"), t1=[n] * 12) for n in range(2)
+    ]
     lessons = teach(tables, TEACHERS, rows())
     assert [logits[:, 0].tolist() for logits in lessons.logits] == [[0, 0, 0]] * 4
     assert lessons.report.endswith("; 12 other scores of equal texts, of which the first was taken")
@@ -92,7 +98,10 @@ def test_an_id_with_another_text_teaches_nothing_and_is_told(tmp_path: Path) -> 
     texts[4] = "He sang it ."
     lessons = teach([table(tmp_path / "t.parquet", sentence=texts)], TEACHERS, rows())
     assert lessons.questions == rows() and learnt(lessons) == [3, 2, 3, 3]
-    assert "11 of 12 pairs, 0 of them by text; 1 left out, 1 of them correct: 1 that no teacher" in lessons.report
+    assert (
+        "11 of 12 pairs, 0 of them by text; 1 left out, 1 of them correct: 1 that no teacher"
+        in lessons.report
+    )
     assert lessons.report.endswith("1 ids with another text")
 
 
@@ -108,7 +117,9 @@ def test_teachers_of_different_candidates_and_tables_meet_in_what_all_have_score
     third = table(tmp_path / "b.parquet", ("t1", "t2"), t3=[*[2.0] * 10, None, None])
     lessons = teach([first, third], TEACHERS, rows())
     assert lessons.questions == rows() and learnt(lessons) == [2, 3, 3, 1]
-    assert "3 left out, 1 of them correct: 0 that no teacher has scored, 3 that not all have" in lessons.report
+    assert (
+        "3 left out, 1 of them correct: 0 that no teacher has scored, 3 that not all have" in lessons.report
+    )
     assert np.isnan(lessons.logits[0][0]).all() and lessons.logits[0][1:].tolist() == [[11, 1, 2], [12, 1, 2]]
 
 
@@ -121,10 +132,17 @@ def test_teachers_of_different_candidates_and_tables_meet_in_what_all_have_score
         ({}, ("t2",), SETTINGS, "no t2 in .*t.parquet, which has t1, t3; score the pairs with it"),
         ({}, ("question_id", "question"), BAD_DATA, "give question_id, candidate_id, or question, sentence"),
         ({"question": ["x"] * 12}, (), BAD_DATA, "no pair of the training data was scored by all teachers"),
-        ({"candidate_id": ["c0"] * 12, "question_id": ["q0"] * 12}, ("question", "sentence"), BAD_DATA, "in a row before"),
+        (
+            {"candidate_id": ["c0"] * 12, "question_id": ["q0"] * 12},
+            ("question", "sentence"),
+            BAD_DATA,
+            "in a row before",
+        ),
     ],
 )
-def test_a_table_that_cannot_teach_is_refused(tmp_path: Path, columns: dict, drop: tuple, code: int, says: str) -> None:
+def test_a_table_that_cannot_teach_is_refused(
+    tmp_path: Path, columns: dict, drop: tuple, code: int, says: str
+) -> None:
     with pytest.raises(JobError, match=says) as e:
         teach([table(tmp_path / "t.parquet", drop, **columns)], TEACHERS, rows())
     assert e.value.code == code
@@ -150,10 +168,12 @@ tau = 3.0
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A training set, a tiny body, three teachers trained from it by seed, and the run that has their scores."""
+    """A training set, a tiny body, three teachers trained from it by seed, and the run that has their
+    scores."""
     folder = tmp_path_factory.mktemp("distil")
     pq.write_table(
-        LabelledCandidate.table([row for question_rows in rows(6) for row in question_rows]), folder / "train.parquet"
+        LabelledCandidate.table([row for question_rows in rows(6) for row in question_rows]),
+        folder / "train.parquet",
     )
     write_body(folder / "tiny")
     for n, name in enumerate(TEACHERS):
@@ -164,7 +184,9 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def job(folder: Path, reranker: str, name: str, more: str = "", encoder: str = "tiny", distil: str = "") -> Path:
+def job(
+    folder: Path, reranker: str, name: str, more: str = "", encoder: str = "tiny", distil: str = ""
+) -> Path:
     text = TRANSFORMER.format(reranker=reranker, more=more, epochs=2)
     body = folder / encoder if (folder / encoder).is_dir() else encoder
     text = text.replace("\nlayers = 2", f'\nencoder = "{body}"')
@@ -204,6 +226,7 @@ def test_every_strategy_trains_and_serves_with_its_dev_score(
     assert config["model"] == reranker and config.get("heads", 1) == (
         1 if reranker != "multihead" else 2 if "2" in more else count or 3
     )
+
     card = (work / f"{name}-out" / "README.md").read_text()
     assert '"strategy"' in card and "_manifest.json" in card and str(work / "run") not in card
 
@@ -214,18 +237,28 @@ def test_heads_without_a_teacher_learn_from_the_labels_and_exits_come_later(work
     assert "begun with plain-out" in lines[1]
     assert json.loads((work / "late-out" / "config.json").read_text())["exits"] == [1]
     evaluation = evaluate(
-        "multihead", work / "train.parquet", ranker=RankOptions(checkpoint=str(work / "late-out")), metrics=("MAP",)
+        "multihead",
+        work / "train.parquet",
+        ranker=RankOptions(checkpoint=str(work / "late-out")),
+        metrics=("MAP",),
     )
     assert 0 < evaluation.means["MAP"][0] <= 1
 
 
-def test_each_head_is_written_as_a_checkpoint_that_serves_and_that_another_training_begins_with(work: Path) -> None:
+def test_each_head_is_written_as_a_checkpoint_that_serves_and_that_another_training_begins_with(
+    work: Path,
+) -> None:
     list(run(load_job(job(work, "multihead", "pair", "heads = 2")), work / "pair-out"))
-    assert write_heads(work / "pair-out", work / "heads") == [f"written: {work / 'heads' / n}" for n in ("1", "2")]
+    assert write_heads(work / "pair-out", work / "heads") == [
+        f"written: {work / 'heads' / n}" for n in ("1", "2")
+    ]
     assert {path.name for path in (work / "heads").iterdir()} == {"1", "2"}
     options = [RankOptions(str(work / "heads" / n)) for n in "12"]
-    evaluations = [evaluate("multihead", work / "train.parquet", metrics=("MAP",), ranker=each) for each in options]
+    evaluations = [
+        evaluate("multihead", work / "train.parquet", metrics=("MAP",), ranker=each) for each in options
+    ]
     assert all(0 < each.means["MAP"][0] <= 1 for each in evaluations)
+
     lines = list(run(load_job(job(work, "multihead", "of_head", "", "heads/2")), work / "of_head-out"))
     assert "begun with 2; " in lines[1]
     assert json.loads((work / "of_head-out" / "config.json").read_text())["heads"] == 1
@@ -241,7 +274,9 @@ def test_what_needs_a_whole_body_does_not_begin_with_a_student(work: Path, reran
     path = job(work, "pointwise", f"after_{reranker}", encoder="begun-out")
     if reranker == "hashing":
         section = (
-            path.read_text().replace("[transformer]", "[hashing]").replace('reranker = "pointwise"', 'variant = "pooling"')
+            path.read_text()
+            .replace("[transformer]", "[hashing]")
+            .replace('reranker = "pointwise"', 'variant = "pooling"')
         )
         path.write_text(section)
     with pytest.raises(JobError, match=says) as e:
@@ -253,7 +288,9 @@ def test_a_cascade_s_exits_become_those_of_the_student(work: Path) -> None:
     list(run(load_job(job(work, "cascade", "ct", "exits = [1, 2]")), work / "ct-out"))
     learn = list(by_question(read_dataset(work / "train.parquet")))
     task, *_ = build(load_job(job(work, "multihead", "ct_mhs", "", "ct-out")), learn, learn)
-    assert isinstance(task.model, MultiHeadModel) and task.model.exits == (1, 2) and len(task.model.heads) == 3
+    assert (
+        isinstance(task.model, MultiHeadModel) and task.model.exits == (1, 2) and len(task.model.heads) == 3
+    )
 
 
 def test_another_table_is_another_training(work: Path) -> None:
@@ -269,14 +306,35 @@ def test_another_table_is_another_training(work: Path) -> None:
 @pytest.mark.parametrize(
     ("reranker", "strategy", "count", "more", "encoder", "says"),
     [
-        ("multihead", "mhs", 2, "heads = 3", "tiny", "3 heads for 2 teachers; each head learns from another teacher"),
+        (
+            "multihead",
+            "mhs",
+            2,
+            "heads = 3",
+            "tiny",
+            "3 heads for 2 teachers; each head learns from another teacher",
+        ),
         ("pointwise", "mhs", 3, "", "tiny", "'mhs' for a student without heads"),
         ("pointwise", "single", 3, "", "tiny", "distil: strategy 'single' with 3 teachers"),
         ("pointwise", "sum", 3, "heads = 3", "tiny", "unknown key transformer.heads: multihead has it"),
-        ("multihead", "mhs", 3, "head_layers = 2", "tiny", "heads of 2 layers, but the encoder has 2: b . h cannot be more"),
+        (
+            "multihead",
+            "mhs",
+            3,
+            "head_layers = 2",
+            "tiny",
+            "heads of 2 layers, but the encoder has 2: b . h cannot be more",
+        ),
         ("multihead", "mhs", 3, "exits = [2]", "tiny", "no exit can come after it"),
         ("multihead", "mhs", 3, "layers = 3", "all-MiniLM-L6-v2", None),
-        ("multihead", "mhs", 3, "layers = 7", "all-MiniLM-L6-v2", "it has 6 layers; the first 7 cannot be had"),
+        (
+            "multihead",
+            "mhs",
+            3,
+            "layers = 7",
+            "all-MiniLM-L6-v2",
+            "it has 6 layers; the first 7 cannot be had",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused(
@@ -304,16 +362,29 @@ def test_distil_is_for_transformers(work: Path) -> None:
 def test_an_albert_is_refused_as_a_body_and_teaches_by_a_column(work: Path) -> None:
     """Its logit is the difference of the two classes' logits."""
     torch.manual_seed(0)
-    shape = {"num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "embedding_size": 8}
-    albert = transformers.AlbertForSequenceClassification(transformers.AlbertConfig(vocab_size=30_522, **shape)).eval()
+    shape = {
+        "num_hidden_layers": 2,
+        "hidden_size": 16,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "embedding_size": 8,
+    }
+    albert = transformers.AlbertForSequenceClassification(
+        transformers.AlbertConfig(vocab_size=30_522, **shape)
+    ).eval()
     albert.save_pretrained(work / "albert")
+
     with pytest.raises(JobError, match="holds an ALBERT, whose layers are one and the same"):
         list(run(load_job(job(work, "multihead", "of_albert", encoder="albert")), work / "of_albert-out"))
     tokenizer = transformers.BertTokenizerFast.from_pretrained(work / "tiny", local_files_only=True)
     pairs = [row for question_rows in rows(6) for row in question_rows]
+
     with torch.no_grad():
-        batch = tokenizer([p.question for p in pairs], [p.text for p in pairs], padding=True, return_tensors="pt")
+        batch = tokenizer(
+            [p.question for p in pairs], [p.text for p in pairs], padding=True, return_tensors="pt"
+        )
         logits = albert(**batch).logits
+
     columns = {"question": [p.question for p in pairs], "sentence": [p.text for p in pairs]}
     columns["albert"] = (logits[:, 1] - logits[:, 0]).tolist()
     pq.write_table(pa.table(columns), work / "albert.parquet")

@@ -24,7 +24,9 @@ def call(*arguments: object) -> int:
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
     encoder = LayeredEncoder(Shape(layers=2, width=16, heads=2, inner=32, vocabulary=30_522, positions=64))
-    save(tmp_path / "checkpoint", "cascade", CascadeModel(encoder, (1, 2)), Tokeniser(find_model(DEFAULT), 64))
+    save(
+        tmp_path / "checkpoint", "cascade", CascadeModel(encoder, (1, 2)), Tokeniser(find_model(DEFAULT), 64)
+    )
     return tmp_path / "checkpoint"
 
 

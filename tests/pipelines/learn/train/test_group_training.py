@@ -1,4 +1,5 @@
-"""Whole trainings whose steps hold groups: they serve, go on where they were stopped, and refuse settings without a meaning."""
+"""Whole trainings whose steps hold groups: they serve, go on where they were stopped, and refuse settings
+without a meaning."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ learning_rate = 0.001
 {train}
 {distil}
 """
-DISTIL = '[distil]\ntables = ["teachers.parquet"]\nteachers = ["t1", "t2"]\nstrategy = "sum"\nloss = "margin_mse"'
+DISTIL = (
+    '[distil]\ntables = ["teachers.parquet"]\nteachers = ["t1", "t2"]\nstrategy = "sum"\nloss = "margin_mse"'
+)
 GROUPS = 'loss = "softmax"\nbce_weight = 0.3\nnegatives = 3'
 
 
@@ -49,7 +52,14 @@ def rows(questions: int = 8, candidates: int = 7) -> list[list[LabelledCandidate
     return [
         [
             LabelledCandidate(
-                f"q{n}", f"Who sang {n} ?", f"c{i}", "", "", i, f"{'She sang' if i == n % 7 else 'Left'} {i} .", int(i == n % 7)
+                f"q{n}",
+                f"Who sang {n} ?",
+                f"c{i}",
+                "",
+                "",
+                i,
+                f"{'She sang' if i == n % 7 else 'Left'} {i} .",
+                int(i == n % 7),
             )
             for i in range(candidates)
         ]
@@ -63,15 +73,27 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("groups")
     pairs = [row for question_rows in rows() for row in question_rows]
     pq.write_table(LabelledCandidate.table(pairs), folder / "train.parquet")
-    pq.write_table(LabelledCandidate.table([replace(row, position=0) for row in pairs if row.label]), folder / "single.parquet")
-    scores = {name: [10.0 * row.label + n % 5 * sign for n, row in enumerate(pairs)] for name, sign in (("t1", 1), ("t2", -1))}
-    ids = {"question_id": [row.question_id for row in pairs], "candidate_id": [row.candidate_id for row in pairs]}
+    pq.write_table(
+        LabelledCandidate.table([replace(row, position=0) for row in pairs if row.label]),
+        folder / "single.parquet",
+    )
+    scores = {
+        name: [10.0 * row.label + n % 5 * sign for n, row in enumerate(pairs)]
+        for name, sign in (("t1", 1), ("t2", -1))
+    }
+    ids = {
+        "question_id": [row.question_id for row in pairs],
+        "candidate_id": [row.candidate_id for row in pairs],
+    }
     pq.write_table(pa.table(ids | scores), folder / "teachers.parquet")
+
     write_body(folder / "tiny")
     return folder
 
 
-def job(folder: Path, reranker: str, more: str, distil: str = "", train: str = "", data: str = "train.parquet") -> Path:
+def job(
+    folder: Path, reranker: str, more: str, distil: str = "", train: str = "", data: str = "train.parquet"
+) -> Path:
     path = folder / "job.toml"
     path.write_text(JOB.format(reranker=reranker, more=more, distil=distil, train=train, data=data))
     return path
@@ -87,7 +109,9 @@ def job(folder: Path, reranker: str, more: str, distil: str = "", train: str = "
         ("heads", "multihead", f'exits = [1]\nsampling = "all"\n{GROUPS}', DISTIL.replace('"sum"', '"mhs"')),
     ],
 )
-def test_a_training_of_groups_serves_with_its_dev_score(work: Path, name: str, reranker: str, more: str, distil: str) -> None:
+def test_a_training_of_groups_serves_with_its_dev_score(
+    work: Path, name: str, reranker: str, more: str, distil: str
+) -> None:
     lines = list(run(load_job(job(work, reranker, more, distil)), work / name))
     score = Dev(rows()).score(load_reranker(reranker, work / name, model=find_model), "MAP", "answerable")
     assert f"best dev MAP {100 * score:.2f}" in lines[-1]
@@ -125,15 +149,45 @@ def test_a_training_of_groups_that_was_stopped_within_an_epoch_ends_with_the_sam
 @pytest.mark.parametrize(
     ("more", "distil", "data", "says"),
     [
-        ('loss = "softmax"', "", "single.parquet", "transformer.loss = 'softmax' compares right candidates with wrong ones"),
+        (
+            'loss = "softmax"',
+            "",
+            "single.parquet",
+            "transformer.loss = 'softmax' compares right candidates with wrong ones",
+        ),
         ("", DISTIL, "single.parquet", "distil.loss = 'margin_mse' compares right candidates"),
-        ('loss = "margin_mse"', "", "train.parquet", "transformer.loss: .*write it as distil.loss, with distil.tables"),
+        (
+            'loss = "margin_mse"',
+            "",
+            "train.parquet",
+            "transformer.loss: .*write it as distil.loss, with distil.tables",
+        ),
         ("", '[distil]\nloss = "margin_mse"', "train.parquet", "distil.tables"),
-        ("", f"{DISTIL}\ntau = 2.0", "train.parquet", "tau softens probabilities, and loss = 'margin_mse' has none"),
+        (
+            "",
+            f"{DISTIL}\ntau = 2.0",
+            "train.parquet",
+            "tau softens probabilities, and loss = 'margin_mse' has none",
+        ),
         ("bce_weight = 0.5", "", "train.parquet", "bce_weight = 0.5 is for loss = 'softmax'"),
-        ("negatives = 0", "", "train.parquet", "transformer.negatives: Input should be greater than or equal to 1"),
-        ('sampling = "all"', "", "train.parquet", "unknown key transformer.sampling: cascade, multihead has it"),
-        ('loss = "softmax"\nnegatives = 6', "", "train.parquet", "transformer.tokens = 120, but pairs that stay together"),
+        (
+            "negatives = 0",
+            "",
+            "train.parquet",
+            "transformer.negatives: Input should be greater than or equal to 1",
+        ),
+        (
+            'sampling = "all"',
+            "",
+            "train.parquet",
+            "unknown key transformer.sampling: cascade, multihead has it",
+        ),
+        (
+            'loss = "softmax"\nnegatives = 6',
+            "",
+            "train.parquet",
+            "transformer.tokens = 120, but pairs that stay together",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_the_first_step(

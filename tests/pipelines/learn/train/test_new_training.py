@@ -1,4 +1,5 @@
-"""A reranker that learns is its package and one line: a toy is added so, trained, and used through the command line."""
+"""A reranker that learns is its package and one line: a toy is added so, trained, and used through the
+command line."""
 
 from __future__ import annotations
 
@@ -135,11 +136,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, entry in registry.entries(("weighed_overlap",)).items():
         monkeypatch.setitem(registry.RERANKERS, name, entry)
     lines = ["question_id\tquestion\tsentence\tlabel"]
+
     for n in range(6):
         lines += [
             f"q{n}\tWho sang song {n} on the stage ?\t{text}\t{int('sang' in text)}"
-            for text in ("On the stage on the stage it rained for many days", f"She sang song {n}", "It rained")
+            for text in (
+                "On the stage on the stage it rained for many days",
+                f"She sang song {n}",
+                "It rained",
+            )
         ]
+
     (tmp_path / "train.tsv").write_text("\n".join(lines) + "\n")
     (tmp_path / "stop.txt").write_text("on\nthe\n")
     (tmp_path / "train.toml").write_text(JOB)
@@ -152,12 +159,20 @@ def call(*arguments: object) -> int:
     return int(e.value.code or 0)
 
 
-def test_it_is_trained_and_evaluated_through_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_trained_and_evaluated_through_the_command_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = folder / "out"
     assert call("train", folder / "train.toml", "--out", out) == 0
     shown = capsys.readouterr().out
     assert "weighed overlap: 2 parameters; 2 stop words" in shown and "best dev MAP 100.00" in shown
-    assert {path.name for path in out.iterdir()} == {"config.json", "model.safetensors", "README.md", "training.json"}
+    assert {path.name for path in out.iterdir()} == {
+        "config.json",
+        "model.safetensors",
+        "README.md",
+        "training.json",
+    }
+
     weight = load_file(out / "model.safetensors")["weight"][0].tolist()
     assert weight[0] > 0 > weight[1]
     card = (out / "README.md").read_text()
@@ -179,14 +194,19 @@ def test_a_stage_uses_what_was_trained(folder: Path, small_run: Path) -> None:
     run = folder / "run"
     for name in ("documents", "questions", "retrieved"):
         shutil.copytree(small_run / name, run / name)
-    (folder / "job.toml").write_text('[[rerank.stages]]\nreranker = "weighed"\ncheckpoint = "out"\nbias = 7.5\n')
+    (folder / "job.toml").write_text(
+        '[[rerank.stages]]\nreranker = "weighed"\ncheckpoint = "out"\nbias = 7.5\n'
+    )
     assert call("rerank", folder / "job.toml", "--out", run) == 0
     weight = load_file(folder / "out" / "model.safetensors")["weight"][0].tolist()
+
     rows = list(SCORED.open(run).read())
     assert len(rows) > 30
     for row in rows:
         asked, said = (set(text.lower().split()) - {"on", "the"} for text in (row.question, row.text))
-        assert row.stages[0].score == pytest.approx(weight[0] * len(asked & said) + weight[1] * len(said) + 7.5, abs=1e-5)
+        assert row.stages[0].score == pytest.approx(
+            weight[0] * len(asked & said) + weight[1] * len(said) + 7.5, abs=1e-5
+        )
 
 
 @pytest.mark.parametrize(
@@ -221,7 +241,9 @@ def test_its_keys_are_checked_as_all_are(
     assert not (folder / "out").exists()
 
 
-def test_its_keys_are_listed_and_teachers_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_keys_are_listed_and_teachers_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert call("keys", "--of", "train") == 0
     shown = capsys.readouterr().out
     assert "overlap.stop_words\n    list[str], default []\n    files of words that do not count" in shown

@@ -33,7 +33,11 @@ epochs = 1
 def folder(tmp_path: Path) -> Path:
     from answermill.indexing.shards.dense import DEFAULT, find_model
 
-    lines = [f"q{n}\tWho sang it ?\t{text}\t{label}" for n in range(4) for text, label in (("It left .", 0), ("She did .", 1))]
+    lines = [
+        f"q{n}\tWho sang it ?\t{text}\t{label}"
+        for n in range(4)
+        for text, label in (("It left .", 0), ("She did .", 1))
+    ]
     (tmp_path / "train.tsv").write_text("question_id\tquestion\tsentence\tlabel\n" + "\n".join(lines) + "\n")
     LayeredEncoder(Shape(layers=1, width=16, heads=2, inner=32, vocabulary=30_522)).save(tmp_path / "body")
     (tmp_path / "body" / "tokenizer.json").write_bytes((find_model(DEFAULT) / "tokenizer.json").read_bytes())
@@ -41,11 +45,17 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_each_value_is_trained_and_measured_once_and_drawn_by_key(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_value_is_trained_and_measured_once_and_drawn_by_key(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder)
     (folder / "hashing").mkdir()  # a folder of the model's name is not taken for its scores
     over = ["hashing.beta=1,5", "hashing.delta=0,1e-6"]
-    lines = list(sweep(folder / "train.toml", over, folder / "out", labels=[folder / "train.tsv"], metrics=["P@1", "MRR"]))
+    lines = list(
+        sweep(
+            folder / "train.toml", over, folder / "out", labels=[folder / "train.tsv"], metrics=["P@1", "MRR"]
+        )
+    )
     rows = json.loads((folder / "out" / "sweep.json").read_text())
     assert [(row["key"], row["value"], row["checkpoint"]) for row in rows] == [
         ("hashing.beta", "1", "hashing.beta=1"),
@@ -54,14 +64,20 @@ def test_each_value_is_trained_and_measured_once_and_drawn_by_key(folder: Path, 
         ("hashing.delta", "1e-6", "hashing.beta=5"),  # the file's own values, trained already
     ]
     assert all(row["dev MAP"] == row["train MRR"] >= row["train P@1"] for row in rows)
+
     assert rows[1]["dev MAP"] == rows[3]["dev MAP"]
     config = json.loads((folder / "out" / "hashing.beta=1" / "config.json").read_text())
     assert config["beta"] == 1.0
     drawn = {path.name: path.read_bytes() for path in (folder / "out").glob("*.*g")}
     assert set(drawn) == {f"hashing.{key}.{form}" for key in ("beta", "delta") for form in ("svg", "png")}
     assert sum("best dev" in line for line in lines) == 3
-    again = list(sweep(folder / "train.toml", over, folder / "out", labels=[folder / "train.tsv"], metrics=["P@1", "MRR"]))
+    again = list(
+        sweep(
+            folder / "train.toml", over, folder / "out", labels=[folder / "train.tsv"], metrics=["P@1", "MRR"]
+        )
+    )
     assert sum("(complete)" in line for line in again) == 3
+
     assert drawn == {path.name: path.read_bytes() for path in (folder / "out").glob("*.*g")}
 
 

@@ -55,7 +55,13 @@ epochs = 4
 batch = 2
 learning_rate = 0.01
 """
-WORDS = {"who": (1, 0, 0, 0), "sang": (0, 1, 0, 0), "it": (0, 0, 1, 0), "she": (0.9, 0.1, 0, 0), "left": (0, 0, 0, 1)}
+WORDS = {
+    "who": (1, 0, 0, 0),
+    "sang": (0, 1, 0, 0),
+    "it": (0, 0, 1, 0),
+    "she": (0.9, 0.1, 0, 0),
+    "left": (0, 0, 0, 1),
+}
 
 
 @pytest.fixture
@@ -84,13 +90,19 @@ def test_a_trained_checkpoint_serves_with_its_dev_score(folder: Path, reranker: 
     lines = list(run(load_job(write_job(folder, reranker, form)), folder / "out"))
     assert lines[0].startswith("train.tsv: 6 questions, 6 answered, 18 candidates; dev train.tsv")
     assert "unknown" in lines[1] and lines[2].startswith(f"train      {reranker} {form}: best dev MAP 100.00")
-    evaluation = evaluate(reranker, folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / "out")), metrics=("MAP",))
+    evaluation = evaluate(
+        reranker, folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / "out")), metrics=("MAP",)
+    )
     assert evaluation.means["MAP"][0] == 1
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_bf16_that_a_processor_only_emulates_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
-    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx2": True, "avx512_bf16": there, "amx_bf16": False})
+def test_bf16_that_a_processor_only_emulates_is_said(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    monkeypatch.setattr(
+        "torch.cpu.get_capabilities", lambda: {"avx2": True, "avx512_bf16": there, "amx_bf16": False}
+    )
     job = load_job(folder / "train.toml", ["train.precision='bf16'", "train.device='cpu'"])
     assert any("only emulates" in line for line in run(job, folder / "out")) is not there
 
@@ -98,8 +110,17 @@ def test_bf16_that_a_processor_only_emulates_is_said(folder: Path, monkeypatch: 
 def test_the_card_tells_data_licence_revision_and_scores(folder: Path) -> None:
     list(run(load_job(folder / "train.toml"), folder / "out"))
     card = (folder / "out" / "README.md").read_text()
-    for said in ("a made set", "CC0", "AnswerMill 0.1.0", "commit", "100.00", "train.tsv", '"learning_rate": 0.01'):
+    for said in (
+        "a made set",
+        "CC0",
+        "AnswerMill 0.1.0",
+        "commit",
+        "100.00",
+        "train.tsv",
+        '"learning_rate": 0.01',
+    ):
         assert said in card
+
     config = json.loads((folder / "out" / "config.json").read_text())
     assert config == {"format": 1, "model": "cosinet", "form": "birnn", "filters": 16}
 
@@ -122,7 +143,9 @@ def test_a_complete_training_is_not_repeated_and_another_s_place_not_taken(folde
     before = (folder / "out" / "model.safetensors").stat().st_mtime_ns
     assert list(run(load_job(folder / "train.toml"), folder / "out"))[-1].endswith("(complete)")
     assert (folder / "out" / "model.safetensors").stat().st_mtime_ns == before
-    with pytest.raises(JobError, match=r"holds another training: train.seed = \d+ there, 1 here; give another --out") as e:
+    with pytest.raises(
+        JobError, match=r"holds another training: train.seed = \d+ there, 1 here; give another --out"
+    ) as e:
         list(run(load_job(folder / "train.toml", ["train.seed=1"]), folder / "out"))
     assert e.value.code == OUTPUT_EXISTS
     with pytest.raises(JobError, match="holds something else"):
@@ -147,7 +170,9 @@ def test_two_processes_do_not_train_in_one_folder(folder: Path) -> None:
     assert e.value.code == OUTPUT_EXISTS
 
 
-def test_a_training_that_was_stopped_ends_with_the_same_bytes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_that_was_stopped_ends_with_the_same_bytes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     list(run(load_job(folder / "train.toml"), folder / "whole"))
     from answermill.ranking.training import list_models
 
@@ -174,14 +199,21 @@ def test_half_precision_halves_the_checkpoint_and_hardly_moves_a_score(folder: P
     list(run(load_job(folder / "train.toml", ["model.store='fp16'"]), folder / "half"))
     sizes = [(folder / name / "model.safetensors").stat().st_size for name in ("full", "half")]
     assert sizes[1] < 0.6 * sizes[0]
-    assert evaluate("cosinet", folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / "half"))).means["MAP"][0] == 1
+    assert (
+        evaluate("cosinet", folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / "half"))).means[
+            "MAP"
+        ][0]
+        == 1
+    )
 
 
 def test_a_checkpoint_without_vectors_makes_them_again_from_their_transformer(folder: Path) -> None:
     overrides = ["model.embeddings='all-MiniLM-L6-v2'", "train.epochs=1"]
     list(run(load_job(folder / "train.toml", overrides), folder / "stored"))
     list(run(load_job(folder / "train.toml", [*overrides, "model.vectors='source'"]), folder / "source"))
-    assert (folder / "stored" / "vectors.safetensors").is_file() and not (folder / "source" / "vectors.safetensors").exists()
+    assert (folder / "stored" / "vectors.safetensors").is_file() and not (
+        folder / "source" / "vectors.safetensors"
+    ).exists()
     figures = [
         evaluate("cosinet", folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / name))).means
         for name in ("stored", "source")
@@ -210,12 +242,17 @@ def test_another_content_of_the_vector_file_is_another_training(folder: Path) ->
     list(run(load_job(folder / "train.toml", ["train.epochs=1"]), folder / "out"))
     assert "`vectors.txt`" in (folder / "out" / "README.md").read_text()
     (folder / "vectors.txt").write_text((folder / "vectors.txt").read_text().replace("0.9", "0.8"))
-    with pytest.raises(JobError, match=r"holds another training: file \d+, vectors.txt, has other content; give another --out"):
+    with pytest.raises(
+        JobError,
+        match=r"holds another training: file \d+, vectors.txt, has other content; give another --out",
+    ):
         list(run(load_job(folder / "train.toml", ["train.epochs=1"]), folder / "out"))
 
 
 def test_further_data_sets_and_text_files_give_their_words_vectors(folder: Path) -> None:
-    (folder / "vectors.txt").write_text((folder / "vectors.txt").read_text() + "cello 0 0 0 2\nviolin 0 0 2 0\ntuba 1 1 1 1\n")
+    (folder / "vectors.txt").write_text(
+        (folder / "vectors.txt").read_text() + "cello 0 0 0 2\nviolin 0 0 2 0\ntuba 1 1 1 1\n"
+    )
     (folder / "words.txt").write_text("a cello\n\n")
     (folder / "more.tsv").write_text("question_id\tquestion\tsentence\tlabel\nq\tWho ?\tA violin .\t1\n")
     overrides = ["train.epochs=1", "model.vocabulary=['words.txt', 'more.tsv']"]
@@ -227,7 +264,9 @@ def test_further_data_sets_and_text_files_give_their_words_vectors(folder: Path)
 
 
 @pytest.mark.parametrize("section", ["model", "transformer", "hashing", "peasi"])
-def test_a_training_runs_where_its_setting_says(folder: Path, section: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_runs_where_its_setting_says(
+    folder: Path, section: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """PyTorch's device without storage is in CUDA's place: what is asked for is what the model is on."""
     encoder = write_body(folder / "tiny")
     path = {
@@ -237,9 +276,12 @@ def test_a_training_runs_where_its_setting_says(folder: Path, section: str, monk
         "peasi": lambda: write_peasi(folder, "mtl1", encoder),
     }[section]()
     learn = (
-        read_passages(folder / "passages.parquet") if section == "peasi" else by_question(read_dataset(folder / "train.tsv"))
+        read_passages(folder / "passages.parquet")
+        if section == "peasi"
+        else by_question(read_dataset(folder / "train.tsv"))
     )
     questions = [list(rows) for rows in learn]
+
     monkeypatch.setattr(train, "device_of", lambda setting: {"cpu": "cpu", "cuda": "meta"}[setting])
     for setting, device in (("cpu", "cpu"), ("cuda", "meta")):
         task = build(load_job(path, [f"train.device='{setting}'"]), questions, questions).task
@@ -287,7 +329,9 @@ learning_rate = 0.001
 """
 
 
-def write_transformer(folder: Path, reranker: str = "cascade", more: str = "exits = [1, 2]", epochs: int = 4) -> Path:
+def write_transformer(
+    folder: Path, reranker: str = "cascade", more: str = "exits = [1, 2]", epochs: int = 4
+) -> Path:
     (folder / "transformer.toml").write_text(TRANSFORMER.format(reranker=reranker, more=more, epochs=epochs))
     return folder / "transformer.toml"
 
@@ -295,7 +339,9 @@ def write_transformer(folder: Path, reranker: str = "cascade", more: str = "exit
 @pytest.mark.parametrize(("reranker", "more"), [("cascade", "exits = [1, 2]"), ("pointwise", "")])
 def test_a_trained_transformer_serves_with_its_dev_score(folder: Path, reranker: str, more: str) -> None:
     lines = list(run(load_job(write_transformer(folder, reranker, more)), folder / "out"))
-    assert f"{reranker} of all-MiniLM-L6-v2: " in lines[1] and lines[1].endswith("2 layers of 384; 0 tokens cut")
+    assert f"{reranker} of all-MiniLM-L6-v2: " in lines[1] and lines[1].endswith(
+        "2 layers of 384; 0 tokens cut"
+    )
     assert "best dev MAP 100.00" in lines[2]
     assert {path.name for path in (folder / "out").iterdir()} == {
         "config.json",
@@ -304,12 +350,17 @@ def test_a_trained_transformer_serves_with_its_dev_score(folder: Path, reranker:
         "README.md",
         "training.json",
     }
-    evaluation = evaluate(reranker, folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / "out")), metrics=("MAP",))
+
+    evaluation = evaluate(
+        reranker, folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / "out")), metrics=("MAP",)
+    )
     assert evaluation.means["MAP"][0] == 1
 
 
 @pytest.mark.parametrize("near", ["training file", "current folder"])
-def test_another_tokenizer_of_the_encoder_is_another_training(folder: Path, tmp_path: Path, monkeypatch, near: str) -> None:
+def test_another_tokenizer_of_the_encoder_is_another_training(
+    folder: Path, tmp_path: Path, monkeypatch, near: str
+) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
@@ -319,7 +370,10 @@ def test_another_tokenizer_of_the_encoder_is_another_training(folder: Path, tmp_
     list(run(job, folder / "out"))
     with (body / "tokenizer.json").open("a") as tokenizer:
         tokenizer.write("\n")
-    with pytest.raises(JobError, match=r"holds another training: file \d, tokenizer\.json, has other content"):
+
+    with pytest.raises(
+        JobError, match=r"holds another training: file \d, tokenizer\.json, has other content"
+    ):
         list(run(job, folder / "out"))
 
 
@@ -340,9 +394,17 @@ def test_a_checkpoint_s_training_goes_on_with_other_data(folder: Path) -> None:
         ("cascade", "", "transformer.exits is missing"),
         ("cascade", "exits = [2, 1]", "exits = "),
         ("cascade", "exits = [1]", "the last exit is after layer 1, but the encoder has 2 layers"),
-        ("pointwise", "exits = [1, 2]", "unknown key transformer.exits: cascade, multihead has it, but this trains another"),
+        (
+            "pointwise",
+            "exits = [1, 2]",
+            "unknown key transformer.exits: cascade, multihead has it, but this trains another",
+        ),
         ("cascade", "heads = 3", "unknown key transformer.heads: multihead has it"),
-        ("pointwise", "layer = 3", "unknown key transformer.layer; did you mean 'layers'. Known here: reranker, encoder"),
+        (
+            "pointwise",
+            "layer = 3",
+            "unknown key transformer.layer; did you mean 'layers'. Known here: reranker, encoder",
+        ),
         (
             "cascde",
             "",
@@ -353,10 +415,15 @@ def test_a_checkpoint_s_training_goes_on_with_other_data(folder: Path) -> None:
         ("cascade", "exits = [1, 2]\n[model]\nreranker = 'cosinet'", "give one of"),
     ],
 )
-def test_a_transformer_that_cannot_be_meant_is_refused(folder: Path, reranker: str, more: str, says: str) -> None:
+def test_a_transformer_that_cannot_be_meant_is_refused(
+    folder: Path, reranker: str, more: str, says: str
+) -> None:
     path = write_transformer(folder, reranker, more)
     if "[model]" in more:
-        path.write_text(path.read_text().replace("[model]\nreranker = 'cosinet'\n", "") + "[model]\nreranker = 'cosinet'\n")
+        path.write_text(
+            path.read_text().replace("[model]\nreranker = 'cosinet'\n", "")
+            + "[model]\nreranker = 'cosinet'\n"
+        )
     with pytest.raises((JobError, ModelMissing), match=says):
         list(run(load_job(path, ["train.batch=4"] if "batch" in more else []), folder / "out"))
 
@@ -367,8 +434,12 @@ def write_tiny_job(folder: Path, reranker: str, encoder: str, more: str = "") ->
     return path
 
 
-def test_a_cascade_that_begins_with_a_monolithic_model_scores_as_it_does_at_its_last_exit(folder: Path) -> None:
-    list(run(load_job(write_tiny_job(folder, "pointwise", write_body(folder / "tiny"))), folder / "monolithic"))
+def test_a_cascade_that_begins_with_a_monolithic_model_scores_as_it_does_at_its_last_exit(
+    folder: Path,
+) -> None:
+    list(
+        run(load_job(write_tiny_job(folder, "pointwise", write_body(folder / "tiny"))), folder / "monolithic")
+    )
     job = load_job(write_tiny_job(folder, "cascade", "monolithic", "exits = [1, 2]"))
     learn = list(by_question(read_dataset(folder / "train.tsv")))
     task, _, report, tokens = build(job, learn, learn)
@@ -376,6 +447,7 @@ def test_a_cascade_that_begins_with_a_monolithic_model_scores_as_it_does_at_its_
     lists = [ranked_list(rows) for rows in learn]
     monolithic = load_reranker("pointwise", folder / "monolithic", model=find_model)
     ours, theirs = task.reranker().exit_scores(lists), monolithic.exit_scores(lists)  # type: ignore[attr-defined]
+
     assert report == "begun with monolithic; 0 tokens cut"
     assert all(np.array_equal(a.scores[:, -1], b.scores[:, 0]) for a, b in zip(ours, theirs, strict=True))
     assert not any(np.array_equal(a.scores[:, 0], a.scores[:, 1]) for a in ours)
@@ -397,10 +469,22 @@ def test_layers_are_computed_again_where_the_setting_says(folder: Path, recomput
 
 def torchrun(path: Path, out: Path, *settings: str) -> subprocess.CompletedProcess[str]:
     """Train by two processes of this machine."""
-    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "answermill", "train", str(path)]
+    words = [
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node=2",
+        "-m",
+        "answermill",
+        "train",
+        str(path),
+    ]
+
     more = [word for setting in settings for word in ("--set", setting)]
     command = [sys.executable, *words, "--out", str(out), *more]
-    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False
+    )
 
 
 def test_two_processes_learn_what_one_does_that_accumulates(folder: Path) -> None:
@@ -414,28 +498,50 @@ def test_two_processes_learn_what_one_does_that_accumulates(folder: Path) -> Non
     ours, theirs = (load_file(folder / name / "model.safetensors") for name in ("one", "two"))
     for name, weight in ours.items():
         torch.testing.assert_close(theirs[name].float(), weight.float(), rtol=0, atol=1e-4)
-    mine, others = (json.loads((folder / name / "training.json").read_text())["evaluations"] for name in ("one", "two"))
+    mine, others = (
+        json.loads((folder / name / "training.json").read_text())["evaluations"] for name in ("one", "two")
+    )
     assert [e["step"] for e in others] == [e["step"] for e in mine] == [2, 4, 6]
     losses = [e["loss"] for e in mine]  # of weights that all steps before have changed
     assert [e["loss"] for e in others] == pytest.approx(losses, abs=1e-5) and np.ptp(losses) > 1e-3
-    assert "complete" in "".join(run(load_job(path, settings), folder / "two"))  # by whichever number of processes
+
+    # By whichever number of processes.
+    assert "complete" in "".join(run(load_job(path, settings), folder / "two"))
 
 
 def test_batches_that_processes_cannot_share_are_refused(folder: Path) -> None:
     path = write_tiny_job(folder, "pointwise", write_body(folder / "tiny"))
     done = torchrun(path, folder / "two", "train.accumulate=3", "train.device='cpu'")
     assert done.returncode != 0
-    assert "train.accumulate = 3 batches a step cannot be shared evenly by 2 processes; give a multiple of 2" in done.stderr
+    assert (
+        "train.accumulate = 3 batches a step cannot be shared evenly by 2 processes; give a multiple of 2"
+        in done.stderr
+    )
 
 
 @pytest.mark.parametrize(
     ("trained", "reranker", "more", "says"),
     [
         ("pointwise", "cascade", "", "transformer.exits is missing"),
-        ("pointwise", "cascade", "exits = [1]", "the last exit is after layer 1, but the encoder has 2 layers"),
-        ("pointwise", "pointwise", "layers = 1", "is a checkpoint with exits .2.; leave out transformer.layers"),
+        (
+            "pointwise",
+            "cascade",
+            "exits = [1]",
+            "the last exit is after layer 1, but the encoder has 2 layers",
+        ),
+        (
+            "pointwise",
+            "pointwise",
+            "layers = 1",
+            "is a checkpoint with exits .2.; leave out transformer.layers",
+        ),
         ("cascade", "pointwise", "", "begun is a checkpoint of cascade; pointwise cannot begin with it"),
-        ("cascade", "cascade", "exits = [2]", "is a checkpoint with exits .1, 2.; leave out transformer.layers and exits"),
+        (
+            "cascade",
+            "cascade",
+            "exits = [2]",
+            "is a checkpoint with exits .1, 2.; leave out transformer.layers and exits",
+        ),
         ("pr", "pointwise", "", "begun is a checkpoint of peasi; pointwise cannot begin with it"),
     ],
 )
@@ -475,16 +581,33 @@ metric = "MRR"
 
 
 def passages(question: int) -> Iterator[LabelledPassage]:
-    for n, texts in enumerate([["It left.", "She left."], ["It left.", f"She sang it {question}."], ["She left."] * 4]):
-        sentences = tuple(LabelledSentence(f"q{question}-{n}@{i}", text, int("sang" in text)) for i, text in enumerate(texts))
+    for n, texts in enumerate(
+        [["It left.", "She left."], ["It left.", f"She sang it {question}."], ["She left."] * 4]
+    ):
+        sentences = tuple(
+            LabelledSentence(f"q{question}-{n}@{i}", text, int("sang" in text))
+            for i, text in enumerate(texts)
+        )
         yield LabelledPassage(
-            f"q{question}", "Who sang it?", f"q{question}-{n}", "d", "", " ".join(texts), int(n == 1), "window", sentences
+            f"q{question}",
+            "Who sang it?",
+            f"q{question}-{n}",
+            "d",
+            "",
+            " ".join(texts),
+            int(n == 1),
+            "window",
+            sentences,
         )
 
 
 def write_peasi(folder: Path, variant: str, encoder: str, more: str = "", epochs: int = 1) -> Path:
-    pq.write_table(LabelledPassage.table([row for n in range(5) for row in passages(n)]), folder / "passages.parquet")
-    (folder / "peasi.toml").write_text(PEASI.format(variant=variant, encoder=encoder, more=more, epochs=epochs))
+    pq.write_table(
+        LabelledPassage.table([row for n in range(5) for row in passages(n)]), folder / "passages.parquet"
+    )
+    (folder / "peasi.toml").write_text(
+        PEASI.format(variant=variant, encoder=encoder, more=more, epochs=epochs)
+    )
     return folder / "peasi.toml"
 
 
@@ -504,31 +627,49 @@ def test_a_joint_peasi_begins_with_a_pr_and_an_easi(folder: Path) -> None:
     tiny = write_body(folder / "tiny")
     for variant in ("pr", "easi"):
         lines = list(run(load_job(write_peasi(folder, variant, tiny, epochs=8)), folder / variant))
-        assert lines[0].startswith("passages.parquet: 5 questions, 5 answered, 15 candidates; dev passages.parquet")
+        assert lines[0].startswith(
+            "passages.parquet: 5 questions, 5 answered, 15 candidates; dev passages.parquet"
+        )
         assert f"peasi {variant} of tiny: " in lines[1] and lines[1].endswith("2 layers of 16; 0 tokens cut")
+
     write_peasi(folder, "joint", "pr", 'easi = "easi"', epochs=2)
     grown, pr, easi = begun(folder).state_dict(), weights(folder / "pr"), weights(folder / "easi")
     for name, value in grown.items():
         part, _, rest = name.partition(".")
-        begins_with = {"easi_encoder": easi.get(f"encoder.{rest}"), "sentence": easi.get(name)}.get(part, pr.get(name))
+        begins_with = {"easi_encoder": easi.get(f"encoder.{rest}"), "sentence": easi.get(name)}.get(
+            part, pr.get(name)
+        )
         if name == "passage.weight":
             assert torch.equal(value[:, :16], pr[name]) and not value[:, 16:].any()
         else:
             assert begins_with is not None and torch.equal(value, begins_with), name
+
     lines = list(run(load_job(folder / "peasi.toml"), folder / "joint"))
     assert "begun with pr, EASI begun with easi; 0 tokens cut" in lines[1]
     assert lines[2].startswith("train      peasi joint of pr: best dev MRR ")
     config = json.loads((folder / "joint" / "config.json").read_text())
     assert (config["model"], config["variant"], config["slots"], config["limit"]) == ("peasi", "joint", 3, 48)
     card = (folder / "joint" / "README.md").read_text()
-    for said in ("# peasi joint of pr", 'reranker = "peasi"', "made passages", "CC0", '"easi": "easi"', "EASI begun with easi"):
+
+    for said in (
+        "# peasi joint of pr",
+        'reranker = "peasi"',
+        "made passages",
+        "CC0",
+        '"easi": "easi"',
+        "EASI begun with easi",
+    ):
         assert said in card
+
     assert card.count("`model.safetensors`") == card.count("`config.json`") == 2 and str(folder) not in card
     assert list(run(load_job(folder / "peasi.toml"), folder / "joint"))[-1].endswith("(complete)")
     list(run(load_job(write_peasi(folder, "easi", tiny, epochs=1), ["train.seed=1"]), folder / "another"))
     shutil.copyfile(folder / "another" / "model.safetensors", folder / "easi" / "model.safetensors")
     write_peasi(folder, "joint", "pr", 'easi = "easi"', epochs=2)
-    with pytest.raises(JobError, match=r"holds another training: file \d, model\.safetensors, has other content"):
+
+    with pytest.raises(
+        JobError, match=r"holds another training: file \d, model\.safetensors, has other content"
+    ):
         list(run(load_job(folder / "peasi.toml"), folder / "joint"))
 
 
@@ -539,10 +680,12 @@ def test_what_goes_on_from_two_transformers_goes_on_with_easi_s_own(folder: Path
     before = weights(folder / "both")
     assert not torch.equal(before["encoder.words.weight"], before["easi_encoder.words.weight"])
     write_peasi(folder, variant, "both")
+
     for name, value in begun(folder).state_dict().items():
         source = f"easi_{name}" if variant == "easi" and name.startswith("encoder.") else name
         known = before[source][:, : value.shape[1]] if name == "passage.weight" else before[source]
         assert torch.equal(value, known), name
+
     write_peasi(folder, "joint", tiny, 'easi = "both"')
     model = begun(folder).state_dict()
     assert torch.equal(model["easi_encoder.words.weight"], before["easi_encoder.words.weight"])
@@ -550,11 +693,16 @@ def test_what_goes_on_from_two_transformers_goes_on_with_easi_s_own(folder: Path
 
 
 def test_a_trained_peasi_serves_with_its_dev_score(folder: Path) -> None:
-    path = write_peasi(folder, "mtl1", write_body(folder / "tiny"), 'words = "source"\nstore = "fp16"', epochs=10)
+    path = write_peasi(
+        folder, "mtl1", write_body(folder / "tiny"), 'words = "source"\nstore = "fp16"', epochs=10
+    )
     lines = list(run(load_job(path), folder / "out"))
     assert "best dev MRR 100.00" in lines[2]
     lists = [ranked_passages(rows) for rows in read_passages(folder / "passages.parquet")]
-    plan = [Stage(name, load_reranker(name, folder / "out", model=find_model), 1) for name in ("peasi.pr", "peasi.easi")]
+    plan = [
+        Stage(name, load_reranker(name, folder / "out", model=find_model), 1)
+        for name in ("peasi.pr", "peasi.easi")
+    ]
     assert ["sang" in outcome.kept.candidates[0].text for outcome in run_stages(lists, plan)] == [True] * 5
 
 
@@ -565,14 +713,20 @@ def test_a_peasi_begins_with_the_body_of_a_monolithic_model(folder: Path) -> Non
     model = begun(folder).state_dict()
     for name, value in load_file(folder / "as2" / "model.safetensors").items():
         if name.startswith("encoder."):
-            assert torch.equal(value.float(), model[name]) and torch.equal(value.float(), model[f"easi_{name}"])
+            assert torch.equal(value.float(), model[name]) and torch.equal(
+                value.float(), model[f"easi_{name}"]
+            )
 
 
 @pytest.mark.parametrize(
     ("variant", "more", "says"),
     [
         ("joint", 'easi = "easi"', "its EASI has 3 slots, not 5; give slots of at most 3"),
-        ("mtl0", 'easi = "easi"', "peasi.easi = 'easi', but variant 'mtl0' has one transformer, peasi.encoder"),
+        (
+            "mtl0",
+            'easi = "easi"',
+            "peasi.easi = 'easi', but variant 'mtl0' has one transformer, peasi.encoder",
+        ),
         ("pr", 'easi = "easi"', "variant 'pr' has one transformer"),
         ("mtl1", 'easi = "deep"', "tiny has 2 layers of 16, deep 3 of 16"),
         ("mtl1", 'words = "source"\neasi = "easi"', "do not have the same word embeddings; words = 'source'"),
@@ -593,6 +747,7 @@ def test_a_peasi_that_cannot_be_meant_is_refused(folder: Path, variant: str, mor
         list(run(load_job(write_peasi(folder, "easi", tiny)), folder / "easi"))
     path = write_peasi(folder, variant, tiny)
     settings = [f"peasi.{line.replace(' = ', '=')}" for line in more.splitlines()]
+
     settings += ["peasi.slots=5"] if "slots, not 5" in says else []
     with pytest.raises(JobError) as e:
         list(run(load_job(path, settings), folder / "out"))
@@ -623,6 +778,7 @@ def test_files_that_hold_no_labelled_passages_are_refused(folder: Path) -> None:
     pq.write_table(LabelledPassage.table([]), folder / "empty.parquet")
     pq.write_table(pa.table({"question_id": ["q"], "text": ["It left."]}), folder / "other.parquet")
     pq.write_table(LabelledPassage.table([*passages(0)]).drop_columns("sentences"), folder / "bare.parquet")
+
     for name, code, says in [
         ("absent.parquet", INPUT_MISSING, "absent.parquet: no such file"),
         ("train.tsv", BAD_DATA, "train.tsv: not readable as Parquet"),
@@ -678,21 +834,35 @@ learning_rate = 0.001
 """
 
 
-def write_hashing(folder: Path, variant: str = "has", encoder: str = DEFAULT, more: str = "", epochs: int = 3) -> Path:
-    (folder / "hashing.toml").write_text(HASHING.format(variant=variant, encoder=encoder, more=more, epochs=epochs))
+def write_hashing(
+    folder: Path, variant: str = "has", encoder: str = DEFAULT, more: str = "", epochs: int = 3
+) -> Path:
+    (folder / "hashing.toml").write_text(
+        HASHING.format(variant=variant, encoder=encoder, more=more, epochs=epochs)
+    )
     return folder / "hashing.toml"
 
 
-def test_a_trained_hashing_model_serves_with_its_dev_score_and_another_variant_begins_with_it(folder: Path) -> None:
+def test_a_trained_hashing_model_serves_with_its_dev_score_and_another_variant_begins_with_it(
+    folder: Path,
+) -> None:
     lines = list(run(load_job(write_hashing(folder, "attention")), folder / "attention"))
-    assert f"hashing attention of {DEFAULT}: " in lines[1] and lines[1].endswith("6 layers of 384; 0 tokens cut")
+    assert f"hashing attention of {DEFAULT}: " in lines[1] and lines[1].endswith(
+        "6 layers of 384; 0 tokens cut"
+    )
     assert "best dev MAP 100.00" in lines[2]
     evaluation = evaluate(
-        "hashing", folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / "attention")), metrics=("MAP",)
+        "hashing",
+        folder / "train.tsv",
+        ranker=RankOptions(checkpoint=str(folder / "attention")),
+        metrics=("MAP",),
     )
     assert evaluation.means["MAP"][0] == 1
+
     config_file = folder / "attention" / "config.json"
-    config_file.write_text(json.dumps(json.loads(config_file.read_text()) | {"context": ["sentence", "next"]}))
+    config_file.write_text(
+        json.dumps(json.loads(config_file.read_text()) | {"context": ["sentence", "next"]})
+    )
     (folder / "attention" / "sha256.json").unlink()  # of the file as it was
     lines = list(run(load_job(write_hashing(folder, "has", "attention", epochs=1)), folder / "has"))
     assert "hashing has of attention: " in lines[1] and "begun with attention" in lines[1]
@@ -704,10 +874,17 @@ def test_a_trained_hashing_model_serves_with_its_dev_score_and_another_variant_b
         5.0,
         32,
     )
+
     assert config["context"] == ["sentence", "next"]  # it reads what it began with
     assert str(folder) not in (folder / "has" / "README.md").read_text()
+
     with pytest.raises(JobError, match="its attention has M = 16, not 8") as raised:
-        list(run(load_job(write_hashing(folder, "has", "attention"), ["hashing.attention=8"]), folder / "other"))
+        list(
+            run(
+                load_job(write_hashing(folder, "has", "attention"), ["hashing.attention=8"]), folder / "other"
+            )
+        )
+
     assert raised.value.code == SETTINGS
     with pytest.raises(JobError, match="attention is a checkpoint of hashing; cascade cannot begin with it"):
         path = write_transformer(folder)
@@ -723,9 +900,15 @@ def test_a_trained_hashing_model_serves_with_its_dev_score_and_another_variant_b
         ("hashing.delta=-1e-6", "hashing.delta: Input should be greater than or equal to 0"),
         ("hashing.gamma=1", "unknown key hashing.gamma"),
         ("hashing.context=['sentence', 'title']", "hashing.context: context = .* the title comes first"),
-        ("hashing.context=['title', 'sentence']", "but none of [0-9]+ candidates has a title; leave 'title' out"),
+        (
+            "hashing.context=['title', 'sentence']",
+            "but none of [0-9]+ candidates has a title; leave 'title' out",
+        ),
         ("hashing.tokens=20", "batches of 20 tokens for triplets of up to "),
-        ("train.batch=2", "train.batch counts the questions of a list model's step; a transformer's is hashing.tokens"),
+        (
+            "train.batch=2",
+            "train.batch counts the questions of a list model's step; a transformer's is hashing.tokens",
+        ),
         ("model.reranker='cosinet'", "give one of"),
     ],
 )

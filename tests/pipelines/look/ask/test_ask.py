@@ -54,19 +54,24 @@ def test_the_rows_are_those_of_the_batch_with_all_their_scores(small_run: Path, 
 def test_so_are_those_of_the_shipped_models(sample_run: Path) -> None:
     with opened(sample_run, job_of(sample_run), Seconds()) as session:
         for question, rows in of_batch(sample_run, 3):
-            asked = [replace(row, question_id=question.question_id) for row in session.ask(question.text).rows]
+            asked = [
+                replace(row, question_id=question.question_id) for row in session.ask(question.text).rows
+            ]
             assert asked == rows and rows[0].rank == 1
 
 
 def test_an_answer_comes_with_its_page_and_its_place_in_the_crawl(small_run: Path, session: Session) -> None:
-    batch = [json.loads(line) for line in (small_run / "answers.jsonl").read_text(encoding="utf-8").splitlines()]
+    batch = [
+        json.loads(line) for line in (small_run / "answers.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     expected = next(answer for answer in batch if answer["answer"] is not None)
     asked = session.ask(expected["question"])
     (best,) = asked.json(answers=1)["answers"]
     renamed = {"answer": "text"}
-    assert {name: best[renamed.get(name, name)] for name in expected if name not in ("question_id", "question")} == {
-        name: value for name, value in expected.items() if name not in ("question_id", "question")
-    }
+    assert {
+        name: best[renamed.get(name, name)] for name in expected if name not in ("question_id", "question")
+    } == {name: value for name, value in expected.items() if name not in ("question_id", "question")}
+
     lines = list(asked.lines(2))
     assert lines[0] == expected["question"] and lines[2] == f"      {expected['title']}, {expected['url']}"
     assert len(lines) == 1 + 2 * min(2, sum(row.rank is not None for row in asked.rows))
@@ -79,7 +84,9 @@ def test_a_question_that_finds_nothing_has_no_answer(small_run: Path) -> None:
 
 
 def test_a_setting_laid_over_the_plan_counts(small_run: Path) -> None:
-    with opened(small_run, job_of(small_run, ["retrieve.depth=3", "rerank.stages.0.keep=4"]), Seconds()) as session:
+    with opened(
+        small_run, job_of(small_run, ["retrieve.depth=3", "rerank.stages.0.keep=4"]), Seconds()
+    ) as session:
         asked = session.ask("Why does the sea taste of salt?")
     assert 3 <= len(asked.passages) <= 6
     sentences = [row for row in asked.rows if row.unit == "sentence" and row.dropped_by == "cosinet"]
@@ -131,12 +138,16 @@ def test_a_plan_that_can_be_used_from_no_place_says_why(
     commit(tmp_path, INDEX, {}, IndexCounts(), encoder=encoder)
     commit(tmp_path, RETRIEVE, {}, RetrieveCounts(), sources=["bm25", "dense"])
     commit(tmp_path, RERANK, {}, RerankCounts(), stages=[{"reranker": stage} for stage in stages])
-    with pytest.raises(JobError, match=rf"its plan cannot be used: .*{message}.*; mend that, or name the job file with") as e:
+    with pytest.raises(
+        JobError, match=rf"its plan cannot be used: .*{message}.*; mend that, or name the job file with"
+    ) as e:
         job_of(tmp_path)
     assert e.value.code == code
 
 
-def test_a_plan_whose_files_cannot_be_read_says_why(small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_whose_files_cannot_be_read_says_why(
+    small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = Path(shutil.copytree(small_run, tmp_path / "apart" / "run"))
 
     def refuses(job: Job) -> CheckedPlan:
@@ -146,10 +157,12 @@ def test_a_plan_whose_files_cannot_be_read_says_why(small_run: Path, tmp_path: P
 
     checked = CheckedPlan.of
     monkeypatch.setattr(CheckedPlan, "of", refuses)
+
     with pytest.raises(
         JobError, match=r"as they were when it was made \(.*Permission denied: .*/apart/checkpoints'\); name"
     ) as e:
         job_of(run)
+
     assert e.value.code == INPUT_MISSING
 
 
@@ -160,7 +173,9 @@ def test_a_plan_whose_files_cannot_be_read_says_why(small_run: Path, tmp_path: P
         ("scored", "rerank is not complete, so it does not say by which plan"),
     ],
 )
-def test_a_run_that_lacks_shards_or_a_plan_is_refused(small_run: Path, tmp_path: Path, removed: str, message: str) -> None:
+def test_a_run_that_lacks_shards_or_a_plan_is_refused(
+    small_run: Path, tmp_path: Path, removed: str, message: str
+) -> None:
     shutil.copytree(small_run, tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / removed)
     with pytest.raises(JobError, match=message) as e:
@@ -177,8 +192,14 @@ def test_the_command_reads_questions_from_stdin_and_writes_nothing_into_the_run(
         main(["ask", str(small_run), "--json", "--answers", "1"])
     printed = capsys.readouterr()
     answers = [json.loads(line) for line in printed.out.splitlines()]
-    assert e.value.code == 0 and [answer["question"] for answer in answers] == ["What are tides?", "Which mammals can fly?"]
-    assert all(len(answer["answers"]) <= 1 and answer["seconds"].keys() == {"search", "rerank"} for answer in answers)
+    assert e.value.code == 0 and [answer["question"] for answer in answers] == [
+        "What are tides?",
+        "Which mammals can fly?",
+    ]
+    assert all(
+        len(answer["answers"]) <= 1 and answer["seconds"].keys() == {"search", "rerank"} for answer in answers
+    )
+
     assert "ready after " in printed.err and "encoder" in printed.err and "Lucene" in printed.err
     assert {path: path.stat().st_mtime_ns for path in small_run.rglob("*")} == before
 
@@ -207,7 +228,11 @@ def test_at_a_terminal_each_question_is_asked_for(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["absent", "a?"], INPUT_MISSING, f"no folder {Path.cwd() / 'absent'}; `answermill run JOB.toml --out "),
+        (
+            ["absent", "a?"],
+            INPUT_MISSING,
+            f"no folder {Path.cwd() / 'absent'}; `answermill run JOB.toml --out ",
+        ),
         (["RUN", "a?", "--answers", "0"], USAGE, "--answers 0: give 1 or more"),
         (["RUN", "a?", "--set", "retrieve.dept=3"], SETTINGS, "did you mean 'depth'?"),
         (["RUN", "a?", "--job", "absent.toml"], INPUT_MISSING, "absent.toml: no such file"),

@@ -60,17 +60,28 @@ ROW_BYTES = 1_000
 
 
 def sampled(pages: int, seconds: float = 1.0, each: int = 1_000) -> Sampled:
-    """A run in which of 5 pages each 4 are documents, with 6 passages a page; 20 hits for each of half as many questions.
-    `each`: layers × tokens, and microseconds, of a question."""
+    """A run in which of 5 pages each 4 are documents, with 6 passages a page; 20 hits for each of half as
+    many questions. `each`: layers × tokens, and microseconds, of a question."""
     documents, passages, questions, hits = 4 * pages // 5, 6 * pages, pages // 2, 10 * pages
-    ingest = IngestCounts(pages=pages, documents=documents, passages=passages, rejected={"short": pages - documents})
-    retrieve = RetrieveCounts(
-        questions_given=questions, questions=questions, hits=hits, bm25=6 * pages, dense=6 * pages, bm25_ms=3, dense_ms=1
+    ingest = IngestCounts(
+        pages=pages, documents=documents, passages=passages, rejected={"short": pages - documents}
     )
+    retrieve = RetrieveCounts(
+        questions_given=questions,
+        questions=questions,
+        hits=hits,
+        bm25=6 * pages,
+        dense=6 * pages,
+        bm25_ms=3,
+        dense_ms=1,
+    )
+
     first = StageCounts(incoming=6 * hits, outgoing=10 * questions, microseconds=each * questions // 4)
     tokens = {"layer_tokens": each * questions}
     second = StageCounts(10 * questions, 10 * questions, microseconds=3 * each * questions // 4, costs=tokens)
-    rerank = RerankCounts(questions=questions, candidates=6 * hits, kept=6 * hits, stages={"first": first, "second": second})
+    rerank = RerankCounts(
+        questions=questions, candidates=6 * hits, kept=6 * hits, stages={"first": first, "second": second}
+    )
     folders: list[tuple[FolderSpec[Any], int, StepCounts]] = [
         (DOCUMENTS, documents, ingest),
         (PASSAGES, passages, ingest),
@@ -83,7 +94,10 @@ def sampled(pages: int, seconds: float = 1.0, each: int = 1_000) -> Sampled:
         (ANSWERS, questions, rerank),
     ]
     manifests = {folder.name: manifest(folder, rows, counts) for folder, rows, counts in folders}
-    return Sampled(Run(Path(), manifests, {}), dict.fromkeys(("ingest", "index", "retrieve", "rerank"), seconds))
+
+    return Sampled(
+        Run(Path(), manifests, {}), dict.fromkeys(("ingest", "index", "retrieve", "rerank"), seconds)
+    )
 
 
 def manifest(folder: Any, rows: int, counts: StepCounts) -> Manifest:
@@ -111,7 +125,11 @@ def job_of(**retrieve: Any) -> Job:
 
 
 def predict(
-    job: Job, source: InputSample = SOURCE, sample: Sample = SAMPLE, rates: Rates = RATES, price: float | None = None
+    job: Job,
+    source: InputSample = SOURCE,
+    sample: Sample = SAMPLE,
+    rates: Rates = RATES,
+    price: float | None = None,
 ) -> RunEstimate:
     """The plan of a job that asks QUESTIONS_ASKED questions."""
     steps = list(plan.whole_steps(job, source, QUESTIONS_ASKED, sample))
@@ -132,7 +150,14 @@ def test_the_same_pages_are_drawn_each_time(sample_job: Job) -> None:
     few, many = draw(sample_job, section(sample_job), 5), draw(sample_job, section(sample_job), 30)
     assert (len(few.drawn), len(many.drawn)) == (5, 30) and len({page.url for page in many.drawn}) > 20
     assert few == draw(sample_job, section(sample_job), 5)
-    assert few.pages == many.pages == 70 > few.readable == many.readable == len(draw(sample_job, section(sample_job), 99).drawn)
+    assert (
+        few.pages
+        == many.pages
+        == 70
+        > few.readable
+        == many.readable
+        == len(draw(sample_job, section(sample_job), 99).drawn)
+    )
 
 
 def test_what_is_drawn_is_as_long_as_all_that_is_read_and_so_is_a_part_of_it(tmp_path: Path) -> None:
@@ -166,7 +191,9 @@ def test_pages_that_reading_refuses_become_nothing_but_rejects() -> None:
     assert some.bytes["rejects"] == ROW_BYTES * 600
 
 
-def test_the_pages_of_what_is_not_read_are_counted_by_bytes(sample_job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pages_of_what_is_not_read_are_counted_by_bytes(
+    sample_job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(input_sample, "BYTES_READ", 60_000)
     sample = draw(sample_job, section(sample_job), 30)
     assert len(draw(sample_job, section(sample_job), 99).drawn) < 50
@@ -177,7 +204,9 @@ def crawl_job(folder: Path, **ingest: Any) -> Job:
     rows = write_crawl(folder / "crawl")
     assert 30 < len(rows) < 200
     index = {"files": [str(folder / "crawl/index.parquet")], "mime": [], "status": []}
-    return Job.model_validate({"ingest": {"crawl_index": index, "paths_root": str(folder / "crawl"), **ingest}})
+    return Job.model_validate(
+        {"ingest": {"crawl_index": index, "paths_root": str(folder / "crawl"), **ingest}}
+    )
 
 
 def test_records_of_a_crawl_are_counted_by_its_index_and_some_are_drawn(tmp_path: Path) -> None:
@@ -192,7 +221,12 @@ def test_records_of_a_crawl_are_counted_by_its_index_and_some_are_drawn(tmp_path
 
 def test_a_job_that_reads_records_of_a_crawl_is_planned(inline: None, tmp_path: Path) -> None:
     planned, _ = plan.plan_of(crawl_job(tmp_path))
-    assert planned.counts["pages"] == len(pq.read_table(tmp_path / "crawl/index.parquet")) > planned.counts["documents"] > 0
+    assert (
+        planned.counts["pages"]
+        == len(pq.read_table(tmp_path / "crawl/index.parquet"))
+        > planned.counts["documents"]
+        > 0
+    )
 
 
 def test_files_and_records_of_one_job_are_not_planned_together(tmp_path: Path) -> None:
@@ -204,11 +238,15 @@ def test_files_and_records_of_one_job_are_not_planned_together(tmp_path: Path) -
 def test_what_is_drawn_is_written_as_it_was_read(sample_job: Job, tmp_path: Path) -> None:
     fetched = draw(sample_job, section(sample_job), 10).drawn
     texts = tuple(
-        replace(page, text="A text.", title="T", body=b"", content_type="text/plain", charset="") for page in fetched[:3]
+        replace(page, text="A text.", title="T", body=b"", content_type="text/plain", charset="")
+        for page in fetched[:3]
     )
     files = write_pages((*fetched, *texts), tmp_path / "drawn")
     assert [Path(file).suffixes for file in files] == [[".warc", ".gz"], [".jsonl"]]
-    pages = [page for file in files for page in read_pages(Path(file), "x", Counter()) if isinstance(page, RawPage)]
+
+    pages = [
+        page for file in files for page in read_pages(Path(file), "x", Counter()) if isinstance(page, RawPage)
+    ]
     assert [(p.url, p.body, p.charset, p.content_type) for p in pages[:10]] == [
         (p.url, p.body, p.charset, p.content_type) for p in fetched
     ]
@@ -226,7 +264,9 @@ def test_ten_times_the_pages_take_ten_times_the_passages_and_as_many_candidates(
 
 
 def test_a_question_costs_more_for_each_shard_more() -> None:
-    five, nine = (predict(Job.model_validate(job_of().model_dump() | {"index": {"shards": n}})) for n in (5, 9))
+    five, nine = (
+        predict(Job.model_validate(job_of().model_dump() | {"index": {"shards": n}})) for n in (5, 9)
+    )
     assert five.seconds["retrieve"] == pytest.approx(100 * (0.02 + 4 * 0.001))
     assert nine.seconds["retrieve"] - five.seconds["retrieve"] == pytest.approx(100 * 4 * 0.001)
     assert (five.counts["shards"], nine.counts["shards"]) == (5, 9)
@@ -234,7 +274,8 @@ def test_a_question_costs_more_for_each_shard_more() -> None:
 
 def test_a_deeper_retrieval_costs_the_stage_that_reads_all_and_not_the_one_behind_keep() -> None:
     shallow, deep = (predict(job_of(depth=depth)) for depth in (12, 24))
-    assert shallow.counts["hits"] == 100 * 20 and deep.counts["hits"] == 100 * 40  # 20 a question of the sample, at depth 12
+    # 20 a question of the sample, at depth 12.
+    assert shallow.counts["hits"] == 100 * 20 and deep.counts["hits"] == 100 * 40
     deeper, shallower = deep.stage_seconds["rerank"], shallow.stage_seconds["rerank"]
     assert deeper["first"] == pytest.approx(2 * shallower["first"])
     assert deeper["second"] == shallower["second"] == pytest.approx(100 * 10 * 0.01)
@@ -246,7 +287,9 @@ def test_workers_share_the_work_as_far_as_there_are_units_and_the_clock_is_paid(
     assert plan_of_two.hours["ingest"] == pytest.approx((2.0 + 1_000 * 0.01 / 2) / 3600)
     assert plan_of_two.seconds["ingest"] == pytest.approx(2 * 2.0 + 1_000 * 0.01)
     assert plan_of_two.dollars == pytest.approx(sum(plan_of_two.hours.values()) * 3.6)
-    assert plan_of_two.worker_bytes == 10**9 + 6_000 * ROW_BYTES / 5, "a shard of five beside what the steps held"
+    assert plan_of_two.worker_bytes == 10**9 + 6_000 * ROW_BYTES / 5, (
+        "a shard of five beside what the steps held"
+    )
     alone = predict(job_of(block=100))  # all questions in one unit
     assert alone.hours["rerank"] == pytest.approx((5.0 + sum(alone.stage_seconds["rerank"].values())) / 3600)
 
@@ -276,7 +319,11 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_plan_is_kept_with_its_run_and_compared_with_what_came(
-    tiny: Path, small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tiny: Path,
+    small_run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """The small run asks 30 questions, and the plan sees 10 of them, and half of the pages."""
     monkeypatch.setattr(plan, "PAGES", 34)
@@ -286,19 +333,34 @@ def test_a_plan_is_kept_with_its_run_and_compared_with_what_came(
     shutil.copytree(small_run, tmp_path / "run")
     shutil.copytree(small_run.parent, tmp_path / "job", ignore=shutil.ignore_patterns("run"))
     rates = tmp_path / "rates.json"
-    words = ["plan", str(tmp_path / "job" / "job.toml"), "--out", str(tmp_path / "run"), "--save-rates", str(rates), "--json"]
+    words = [
+        "plan",
+        str(tmp_path / "job" / "job.toml"),
+        "--out",
+        str(tmp_path / "run"),
+        "--save-rates",
+        str(rates),
+        "--json",
+    ]
     with pytest.raises(SystemExit) as e:
         main([*words, "--price-per-hour", "0.5"])
+
     captured = capfd.readouterr()
     printed = json.loads(captured.out)
-    assert "measures   retrieve" in captured.err and "WARNING" not in captured.err, "what libraries log is no news"
+    assert "measures   retrieve" in captured.err and "WARNING" not in captured.err, (
+        "what libraries log is no news"
+    )
     assert e.value.code == 0 and printed["counts"]["pages"] == 70 and printed["counts"]["questions"] == 30
     assert printed["drawn"] == 34 and printed["dollars"] > 0 and Rates.read(rates).item["ingest"] > 0
     compared = predicted_and_actual(Run.open(tmp_path / "run"))
-    assert compared["pages"] == (70, 70) and compared["shards"] == (2, 2) and compared["questions"] == (30, 30)
+    assert (
+        compared["pages"] == (70, 70) and compared["shards"] == (2, 2) and compared["questions"] == (30, 30)
+    )
+
     for name in ("documents", "passages", "hits", "candidates", "bytes of passages", "bytes of scored"):
         predicted, came = compared[name]
         assert predicted == pytest.approx(came, rel=0.3), name
+
     steps = {f"seconds of {step}" for step in ("ingest", "index", "retrieve", "rerank")}
     assert compared.keys() >= {*steps, "layer_tokens"}
     assert compared["seconds of ingest"][1] > 0 and compared["seconds of retrieve"][1] > 0
@@ -320,7 +382,11 @@ def inline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_pages_say_what_becomes_of_pages_though_encoding_all_of_them_would_take_too_long(
-    tiny: Path, small_run: Path, inline: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tiny: Path,
+    small_run: Path,
+    inline: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A clock by which every second step, index among them, takes ten seconds."""
     clock = cycle([0.0, 0.1, 0.1, 10.1])
@@ -349,18 +415,27 @@ def test_a_step_that_is_none_of_ours_is_run_on_the_sample_and_is_in_the_plan(
         assert compared[name][0] == pytest.approx(compared[name][1], rel=0.1) != 0, name
 
 
-def test_seconds_of_a_card_are_not_counted_beside_those_in_which_it_was_at_work(small_run: Path, tmp_path: Path) -> None:
+def test_seconds_of_a_card_are_not_counted_beside_those_in_which_it_was_at_work(
+    small_run: Path, tmp_path: Path
+) -> None:
     shutil.copytree(small_run, tmp_path / "run")
     planned = predict(job_of())
     planned.save(tmp_path / "run")
     was = Run.open(small_run).counts(RERANK)
-    stages = {name: replace(stage, microseconds=2_000_000, card_microseconds=1_500_000) for name, stage in was.stages.items()}
+    stages = {
+        name: replace(stage, microseconds=2_000_000, card_microseconds=1_500_000)
+        for name, stage in was.stages.items()
+    }
     for folder, written in Run.open(small_run).of(RERANK).items():
         (tmp_path / "run" / folder / MANIFEST).unlink()
         replace(written, counts=replace(was, stages=stages).to_json()).write(tmp_path / "run" / folder)
+
     seconds = 2.0 * len(was.stages)
     assert actual(Run.open(tmp_path / "run"))["seconds of rerank"] == seconds
-    assert predicted_and_actual(Run.open(tmp_path / "run"))["seconds of rerank"] == (planned.seconds["rerank"], seconds)
+    assert predicted_and_actual(Run.open(tmp_path / "run"))["seconds of rerank"] == (
+        planned.seconds["rerank"],
+        seconds,
+    )
 
 
 def test_a_run_without_a_plan_compares_nothing(small_run: Path) -> None:
@@ -393,7 +468,10 @@ def test_a_job_without_pages_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_a_smaller_run_s_questions_which_find_less_do_not_make_the_larger_one_s_dearer() -> None:
     """1.0 s to begin, 1 µs a layer and token: 2 questions with little to read, and 9 with much."""
-    small, large = sampled(4, seconds=1.0 + 2 * 0.1, each=100_000), sampled(18, seconds=1.0 + 9 * 1.0, each=1_000_000)
+    small, large = (
+        sampled(4, seconds=1.0 + 2 * 0.1, each=100_000),
+        sampled(18, seconds=1.0 + 9 * 1.0, each=1_000_000),
+    )
     rates = rates_of(Sample(small, small, large, large))
     assert rates.startup["rerank"] == pytest.approx(1.0)
     assert rates.item["rerank first"] == pytest.approx(9 / 4 / (60 * 18))

@@ -54,41 +54,66 @@ def test_every_candidate_of_a_question_is_in_the_table_once(small_run: Path) -> 
     rows = [row for row in scored(small_run) if row.question_id == asked.question_id]
     assert list(explanation.candidates.rows) == rows and len(rows) > 100
     shown = text_of(explanation, every=True).splitlines()
-    assert sum(any(line.startswith(f"       {row.candidate_id} ") for row in rows) for line in shown) == len(rows)
+    assert sum(any(line.startswith(f"       {row.candidate_id} ") for row in rows) for line in shown) == len(
+        rows
+    )
     assert "more: --all shows them" not in text_of(explanation, every=True)
     assert f"{len(rows) - 10:,} candidates more: --all shows them" in text_of(explanation)
 
 
-def test_a_stage_lets_in_what_stayed_in_the_stage_before_and_keeps_what_it_does_not_drop(small_run: Path) -> None:
+def test_a_stage_lets_in_what_stayed_in_the_stage_before_and_keeps_what_it_does_not_drop(
+    small_run: Path,
+) -> None:
     units = set()
     for asked in questions_of(small_run)[::6]:
         views = {view.name: view for view in explain(small_run, asked.question_id).views}
-        assert list(views) == ["cosinet", "complete_sentence", "cascade", "peasi.pr", "peasi.easi", "similarity"]
+        assert list(views) == [
+            "cosinet",
+            "complete_sentence",
+            "cascade",
+            "peasi.pr",
+            "peasi.easi",
+            "similarity",
+        ]
+
         assert views["cosinet"].kept == views["complete_sentence"].entered == 25
         assert views["complete_sentence"].kept == views["cascade"].entered
         assert views["peasi.pr"].kept == views["peasi.easi"].entered <= 5
         assert views["similarity"].kept == views["similarity"].entered <= views["peasi.easi"].kept
         units.add((views["cascade"].unit, views["peasi.pr"].unit))
+
     assert units == {("sentence", "passage")}
 
 
 def test_what_a_dropped_answer_lacked_is_the_distance_to_the_last_one_kept(sample_run: Path) -> None:
-    """By `first`, which keeps 60 of the sentences, and whose scores no later stage of the plan takes from another sentence."""
+    """By `first`, which keeps 60 of the sentences, and whose scores no later stage of the plan takes from
+    another sentence."""
     every, checked = scored(sample_run), 0
     for row in [row for row in every if row.dropped_by == "first" and row.stages[-1].rank in (61, 75)][:8]:
         losses = explain(sample_run, row.question_id, gold=row.text).losses
         loss = next(loss for loss in losses if loss.candidate_id == row.candidate_id)
         rows = [each for each in every if each.question_id == row.question_id]
-        (last,) = [each.stages[2].score for each in rows if len(each.stages) > 2 and each.stages[2].rank == 60]
-        assert (loss.where, loss.stage, loss.place, loss.kept) == ("dropped", "first", row.stages[-1].rank, 60)
+        (last,) = [
+            each.stages[2].score for each in rows if len(each.stages) > 2 and each.stages[2].rank == 60
+        ]
+        assert (loss.where, loss.stage, loss.place, loss.kept) == (
+            "dropped",
+            "first",
+            row.stages[-1].rank,
+            60,
+        )
+
         assert loss.needed == last - row.stages[-1].score >= 0
         assert f"at place {loss.place} of {loss.entered}, of which it kept 60" in loss.explanation
         checked += 1
+
     assert checked == 8
 
 
 def test_an_answer_that_left_within_a_stage_is_said_to_have_left_at_its_exit(small_run: Path) -> None:
-    row = next(row for row in scored(small_run) if row.dropped_by == "cascade" and row.stages[-1].rank is None)
+    row = next(
+        row for row in scored(small_run) if row.dropped_by == "cascade" and row.stages[-1].rank is None
+    )
     losses = explain(small_run, row.question_id, gold=row.text).losses
     loss = next(loss for loss in losses if loss.candidate_id == row.candidate_id)
     assert loss.needed is None and loss.score == row.stages[-1].score and loss.stage == "cascade"
@@ -100,7 +125,9 @@ def test_labels_say_what_is_right_and_the_best_comes_first(sample_run: Path) -> 
     answer = json.loads((sample_run / "answers.jsonl").read_text(encoding="utf-8").splitlines()[21])
     explanation = explain(sample_run, answer["question_id"])
     assert explanation.gold.source == "labels" and explanation.losses[0].rank == 1
-    assert explanation.losses[0].text == answer["answer"] and "the answer" in explanation.losses[0].explanation
+    assert (
+        explanation.losses[0].text == answer["answer"] and "the answer" in explanation.losses[0].explanation
+    )
     shown = text_of(explanation, first=0)
     assert f"right  {answer['answer']}" in shown  # a right candidate is shown, however few are asked for
 
@@ -114,8 +141,13 @@ def test_an_answer_that_no_retrieved_passage_holds_is_looked_for_in_the_corpus(s
     (loss, *_) = explain(small_run, asked.question_id, gold=elsewhere.sentences[0].text.upper()).losses
     assert (loss.where, loss.candidate_id) == ("not_retrieved", elsewhere.passage_id)
     decomposed = unicodedata.normalize("NFD", elsewhere.sentences[0].text)  # as typed on some machines
-    assert explain(small_run, asked.question_id, gold=decomposed).losses[0].candidate_id == elsewhere.passage_id
-    assert elsewhere.url in loss.explanation and "BM25 returned 20, the last with the score" in loss.explanation
+    assert (
+        explain(small_run, asked.question_id, gold=decomposed).losses[0].candidate_id == elsewhere.passage_id
+    )
+
+    assert (
+        elsewhere.url in loss.explanation and "BM25 returned 20, the last with the score" in loss.explanation
+    )
     (loss,) = explain(small_run, asked.question_id, gold="colourless green ideas").losses
     assert loss.where == "not_in_corpus"
 
@@ -124,7 +156,11 @@ def test_an_answer_over_two_sentences_is_no_candidate(small_run: Path) -> None:
     asked = questions_of(small_run)[0]
     hit = next(RETRIEVED.open(small_run).where("question_id", {asked.question_id}))
     loss = explain(small_run, asked.question_id, gold=hit.passage.text).losses[0]
-    if any(row.candidate_id == hit.passage.passage_id for row in scored(small_run) if row.question_id == asked.question_id):
+    if any(
+        row.candidate_id == hit.passage.passage_id
+        for row in scored(small_run)
+        if row.question_id == asked.question_id
+    ):
         assert loss.stage == "peasi.pr"
     else:
         assert loss.where == "no_candidate" and "no single sentence does" in loss.explanation
@@ -137,10 +173,14 @@ def test_what_became_of_a_label_s_sentence_is_what_its_row_says(small_run: Path)
         for loss in explain(small_run, asked.question_id).losses:
             row = rows.get((asked.question_id, loss.candidate_id))
             if row is None:
-                assert loss.where in ("not_retrieved", "no_candidate") or loss.stage in ("peasi.pr", "peasi.easi")
+                assert loss.where in ("not_retrieved", "no_candidate") or loss.stage in (
+                    "peasi.pr",
+                    "peasi.easi",
+                )
             elif row.fate != "grouped":
                 assert (loss.rank, loss.stage) == (row.rank, row.dropped_by)
                 compared += 1
+
     assert compared > 5
 
 
@@ -164,9 +204,15 @@ def test_a_run_without_rerank_shows_the_passages_and_says_what_is_missing(copy: 
         shutil.rmtree(copy / folder)
     asked = questions_of(copy)[0]
     explanation = explain(copy, asked.question_id)
-    assert explanation.missing == ["no stage has scored this question: rerank has not run", "no labels: propagate has not run"]
+    assert explanation.missing == [
+        "no stage has scored this question: rerank has not run",
+        "no labels: propagate has not run",
+    ]
     hits = list(explanation.candidates.hits)
-    assert len(hits) > 20 and f"       {hits[0].passage.passage_id}  {hits[0].passage.url}" in text_of(explanation)
+    assert len(hits) > 20 and f"       {hits[0].passage.passage_id}  {hits[0].passage.url}" in text_of(
+        explanation
+    )
+
     (loss, *_) = explain(copy, asked.question_id, gold=hits[4].passage.sentences[0].text).losses
     assert loss.where == "not_reranked"
 
@@ -191,7 +237,9 @@ def test_a_passage_stage_of_an_unfinished_rerank_may_have_any_name(tmp_path: Pat
     shutil.rmtree(run / "scored")
     with PartWriter(run / "scored", ScoredCandidate, 0) as writer:
         writer.write([replace(row, rank=None, fate="dropped", dropped_by="reader")])
-    Reports(run / "_work/rerank-0123abcd", RerankCounts, run).write(Report(0, {"scored": writer.parts}, RerankCounts()))
+    Reports(run / "_work/rerank-0123abcd", RerankCounts, run).write(
+        Report(0, {"scored": writer.parts}, RerankCounts())
+    )
     (loss,) = explain(run, "q", gold="because").losses
     assert (loss.where, loss.stage, loss.place, loss.entered, loss.kept) == ("dropped", "reader", 1, 1, 0)
 
@@ -209,14 +257,25 @@ def test_of_a_question_that_was_refused_the_reason_is_named(tmp_path: Path, deta
             explain(tmp_path, wanted)
 
 
-def test_a_run_in_an_object_store_is_explained_alike(small_run: Path, s3: ObjectStore, tmp_path: Path, monkeypatch) -> None:
+def test_a_run_in_an_object_store_is_explained_alike(
+    small_run: Path, s3: ObjectStore, tmp_path: Path, monkeypatch
+) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     folder: Remote = s3.folder("explained")
-    for name in ("questions", "retrieved", "scored", "labels/sentences", "labels/passages", "labels/documents"):
+
+    for name in (
+        "questions",
+        "retrieved",
+        "scored",
+        "labels/sentences",
+        "labels/passages",
+        "labels/documents",
+    ):
         for file in (small_run / name).iterdir():
             shutil.copy(file, tmp_path / "copy")
             put(tmp_path / "copy", folder / name / file.name)
+
     asked = questions_of(small_run)[2].question_id
     assert text_of(explain(folder, asked)) == text_of(explain(small_run, asked))
     remove_tree(folder)
@@ -239,6 +298,7 @@ def test_the_command_prints_lines_or_one_object(small_run: Path, capsys) -> None
     values = json.loads(capsys.readouterr().out)
     assert e.value.code == 0 and values["question"] == asked.text
     assert [row["place"] for row in values["rows"] if not row["is_gold"]] == [1, 2][: len(values["rows"])]
+
     assert values["stages"][0] == {
         "stage": "cosinet",
         "reranker": "cosinet",

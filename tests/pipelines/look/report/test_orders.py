@@ -1,4 +1,5 @@
-"""Histograms do not depend on the order of scores; agreement is SciPy's, and correct candidates end where they should."""
+"""Histograms do not depend on the order of scores; agreement is SciPy's, and correct candidates end where
+they should."""
 
 from __future__ import annotations
 
@@ -53,7 +54,10 @@ def test_two_stages_agree_as_scipy_says(small_run: Path, report: RunReport, a: s
     lists: dict[str, list[dict[str, int]]] = {}
     for row in folder.read():
         if row.unit == "sentence":
-            lists.setdefault(row.question_id, []).append({score.stage: score.rank or 0 for score in row.stages})
+            lists.setdefault(row.question_id, []).append(
+                {score.stage: score.rank or 0 for score in row.stages}
+            )
+
     rho, same = [], []
     for ranks in lists.values():
         first_a, first_b = ([n for n, rank in enumerate(ranks) if rank.get(stage) == 1] for stage in (a, b))
@@ -62,6 +66,7 @@ def test_two_stages_agree_as_scipy_says(small_run: Path, report: RunReport, a: s
         both = [(rank[a], rank[b]) for rank in ranks if rank.get(a) and rank.get(b)]
         if len(both) >= LEAST:
             rho.append(stats.spearmanr(both).statistic)
+
     (agreement,) = [each for each in report.agreement if (each.a, each.b) == (a, b)]
     assert agreement.questions == len(same) > 20 and agreement.same_first == pytest.approx(np.mean(same))
     assert agreement.spearman == pytest.approx(np.mean(rho)) and len(rho) > 20
@@ -72,7 +77,9 @@ def test_orders_that_no_question_shares_have_no_correlation() -> None:
     assert (only.questions, only.same_first, only.spearman) == (0, 0.0, None)
 
 
-def test_a_block_holds_whole_lists_and_every_row_once(small_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_holds_whole_lists_and_every_row_once(
+    small_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = SCORED.open(small_run)
     monkeypatch.setattr("answermill.pipelines.look.report.scored_blocks.ROWS", 50)  # fewer than a list has
     ids: list[str] = []

@@ -15,9 +15,26 @@ from answermill.pipelines.look.report.pages.run_page import run_page
 from answermill.pipelines.look.report.run_report import read_report, write_report
 from tests.pipelines.look.report.written_run import passage, write_run
 
-HOSTILE = '</style><script>alert(1)</script><img src=x onerror=\'alert(2)\'>" onload="alert(3)" <!-- \x00\x1b[31m ]]>'
+HOSTILE = (
+    '</style><script>alert(1)</script><img src=x onerror=\'alert(2)\'>" onload="alert(3)" <!-- \x00\x1b[31m '
+    "]]>"
+)
 FOLDER = Path(templates.__file__).parent
-LOADING = {"script", "img", "link", "iframe", "object", "embed", "audio", "video", "source", "base", "form", "input", "image"}
+LOADING = {
+    "script",
+    "img",
+    "link",
+    "iframe",
+    "object",
+    "embed",
+    "audio",
+    "video",
+    "source",
+    "base",
+    "form",
+    "input",
+    "image",
+}
 
 
 class Elements(HTMLParser):
@@ -46,12 +63,21 @@ class Elements(HTMLParser):
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Elements:
     page = passage(
-        f"One {HOSTILE}.", url=f"javascript:alert(4)//{HOSTILE}", title=HOSTILE, source_file=HOSTILE.replace("/", "_")
+        f"One {HOSTILE}.",
+        url=f"javascript:alert(4)//{HOSTILE}",
+        title=HOSTILE,
+        source_file=HOSTILE.replace("/", "_"),
     )
     run = write_run(
-        tmp_path_factory.mktemp("hostile") / "run", HOSTILE, page, stages=(HOSTILE, "last"), reason=HOSTILE, question_id=HOSTILE
+        tmp_path_factory.mktemp("hostile") / "run",
+        HOSTILE,
+        page,
+        stages=(HOSTILE, "last"),
+        reason=HOSTILE,
+        question_id=HOSTILE,
     )
     write_report(run)
+
     return Elements((run / "report.html").read_text(encoding="utf-8"))
 
 
@@ -64,17 +90,21 @@ def test_hostile_text_is_shown_and_becomes_no_element(hostile: Elements) -> None
     assert "\x00" not in hostile.text
 
 
-def test_a_page_has_no_address_to_load_and_no_link_but_to_pages_of_the_web(hostile: Elements, small_run: Path, tmp_path: Path):
-    assert not [attributes for tag, attributes in hostile.elements if tag == "a"]  # its only URL runs a script
+def test_a_page_has_no_address_to_load_and_no_link_but_to_pages_of_the_web(
+    hostile: Elements, small_run: Path, tmp_path: Path
+):
+    # Its only URL runs a script.
+    assert not [attributes for tag, attributes in hostile.elements if tag == "a"]
     write_report(small_run, out=tmp_path)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     real = Elements(page)
     links = [attributes["href"] for tag, attributes in real.elements if tag == "a"]
     assert len(links) > 20 and all(url is not None and url.startswith("https://") for url in links)
     assert not LOADING & {tag for tag, _ in real.elements} and "@import" not in page and "url(" not in page
-    assert ("meta", {"http-equiv": "Content-Security-Policy", "content": "default-src 'none'; style-src 'unsafe-inline'"}) in (
-        real.elements
-    )
+    assert (
+        "meta",
+        {"http-equiv": "Content-Security-Policy", "content": "default-src 'none'; style-src 'unsafe-inline'"},
+    ) in (real.elements)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +112,9 @@ def test_a_page_has_no_address_to_load_and_no_link_but_to_pages_of_the_web(hosti
 )
 def test_only_a_page_of_the_web_becomes_a_link(url: str) -> None:
     assert part("link", url, "text").strip() == '<span dir="auto">text</span>'
-    assert part("link", "HTTPS://a.example/?a=1&b", "text").startswith('<a href="HTTPS://a.example/?a=1&amp;b"')
+    assert part("link", "HTTPS://a.example/?a=1&b", "text").startswith(
+        '<a href="HTTPS://a.example/?a=1&amp;b"'
+    )
 
 
 def part(name: str, *values: object) -> str:
@@ -93,16 +125,26 @@ def part(name: str, *values: object) -> str:
 def test_text_is_escaped_between_tags_and_in_attributes() -> None:
     drawn = Elements(part("link", f"https://{HOSTILE}", HOSTILE))
     assert (
-        drawn.elements == [("a", {"href": f"https://{HOSTILE}", "rel": "noopener noreferrer nofollow", "dir": "auto"})]
+        drawn.elements
+        == [("a", {"href": f"https://{HOSTILE}", "rel": "noopener noreferrer nofollow", "dir": "auto"})]
         and drawn.text.strip() == HOSTILE
     )
 
 
 def test_a_template_marks_nothing_as_markup_and_prints_nothing_that_is_missing() -> None:
-    sources = {name: (FOLDER / name).read_text(encoding="utf-8") for name in templates.TEMPLATES.list_templates(["j2"])}
+    sources = {
+        name: (FOLDER / name).read_text(encoding="utf-8")
+        for name in templates.TEMPLATES.list_templates(["j2"])
+    }
     assert len(sources) == 4
-    assert not [name for name, text in sources.items() if re.search(r"\|\s*safe\b|autoescape|tojson|xmlattr|urlize", text)]
-    assert not re.search(r"\{[{%#]", (FOLDER / "style.css").read_text(encoding="utf-8"))  # it is included as a template
+    assert not [
+        name
+        for name, text in sources.items()
+        if re.search(r"\|\s*safe\b|autoescape|tojson|xmlattr|urlize", text)
+    ]
+
+    # It is included as a template.
+    assert not re.search(r"\{[{%#]", (FOLDER / "style.css").read_text(encoding="utf-8"))
     with pytest.raises(UndefinedError):
         list(templates.page("two_runs.html.j2"))
 

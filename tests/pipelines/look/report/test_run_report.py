@@ -1,4 +1,5 @@
-"""The report of a run: its figures are the run's, its bytes depend on nothing else, and what is not there is named."""
+"""The report of a run: its figures are the run's, its bytes depend on nothing else, and what is not there is
+named."""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ def rows(small_run: Path) -> list[ScoredCandidate]:
     return list(SCORED.open(small_run).read())
 
 
-def test_the_funnel_has_what_the_folders_have(report: RunReport, small_run: Path, rows: list[ScoredCandidate]) -> None:
+def test_the_funnel_has_what_the_folders_have(
+    report: RunReport, small_run: Path, rows: list[ScoredCandidate]
+) -> None:
     corpus = {amount.what: amount.count for amount in report.corpus}
     passages = PASSAGES.open(small_run).rows
     assert corpus == {"pages": 70, "documents": 60, "passages": passages}
@@ -71,7 +74,9 @@ def test_what_a_stage_dropped_is_what_the_rows_say_and_nothing_is_lost_between_t
         assert stage.seconds is not None and stage.dollars == pytest.approx(stage.seconds / 1000)
 
 
-def test_the_answers_are_counted_by_their_place_in_retrieval(report: RunReport, rows: list[ScoredCandidate]) -> None:
+def test_the_answers_are_counted_by_their_place_in_retrieval(
+    report: RunReport, rows: list[ScoredCandidate]
+) -> None:
     assert report.answers is not None
     firsts = [row for row in rows if row.rank == 1]
     assert report.answers.questions == 30 and report.answers.answered == len(firsts)
@@ -96,7 +101,10 @@ def test_every_labelled_question_ends_in_one_way_and_is_not_alive_after_it(repor
     assert sum(ends.values()) == report.quality.questions
     alive = [order.alive for order in report.quality.orders]
     assert alive == sorted(alive, reverse=True)
-    assert alive[0] - alive[1] == ends["dropped", "cosinet"] and alive[-1] == ends["first", ""] + ends["not first", ""]
+    assert (
+        alive[0] - alive[1] == ends["dropped", "cosinet"]
+        and alive[-1] == ends["first", ""] + ends["not first", ""]
+    )
     assert alive[0] == report.quality.questions - ends["not retrieved", ""]
 
 
@@ -109,14 +117,18 @@ def test_a_lost_answer_is_shown_with_the_correct_one(report: RunReport, rows: li
         assert (row.dropped_by or "") == loss.stage and (row.rank is not None) == (loss.fate == "not first")
 
 
-def test_twenty_questions_are_shown_with_their_answers_in_their_passages(report: RunReport, small_run: Path) -> None:
+def test_twenty_questions_are_shown_with_their_answers_in_their_passages(
+    report: RunReport, small_run: Path
+) -> None:
     answers = {answer.question_id: answer for answer in ANSWERS.open(small_run).read()}
     assert len(report.questions) == 20
     for shown in report.questions:
         first, expected = shown.answers[0], answers[shown.question_id]
         assert (first.text, first.url, first.start) == (expected.answer, expected.url, expected.start)
         assert (first.source_file, first.source_offset) == (expected.source_file, expected.source_offset)
-        assert len(shown.answers) <= 3 and [answer.rank for answer in shown.answers] == list(range(1, len(shown.answers) + 1))
+        assert len(shown.answers) <= 3 and [answer.rank for answer in shown.answers] == list(
+            range(1, len(shown.answers) + 1)
+        )
     assert any(answer.before or answer.after for shown in report.questions for answer in shown.answers)
 
 
@@ -125,13 +137,25 @@ def test_another_seed_shows_others(report: RunReport, small_run: Path) -> None:
     assert len(shown) == 20 and shown != {each.question_id for each in report.questions}
 
 
-def test_the_size_of_blocks_changes_no_figure(report: RunReport, small_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_blocks_changes_no_figure(
+    report: RunReport, small_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(scored_blocks, "ROWS", 300)
     again = read_report(small_run, price_per_hour=3.6)
     assert replace(again, agreement=(), quality=None) == replace(report, agreement=(), quality=None)
-    assert again.quality is not None and report.quality is not None and again.quality.outcomes == report.quality.outcomes
+    assert (
+        again.quality is not None
+        and report.quality is not None
+        and again.quality.outcomes == report.quality.outcomes
+    )
+
     for one, other in zip(again.agreement, report.agreement, strict=True):
-        assert (one.a, one.b, one.questions, one.same_first) == (other.a, other.b, other.questions, other.same_first)
+        assert (one.a, one.b, one.questions, one.same_first) == (
+            other.a,
+            other.b,
+            other.questions,
+            other.same_first,
+        )
         assert one.spearman == pytest.approx(other.spearman)
 
 
@@ -164,7 +188,11 @@ def test_a_step_of_which_a_folder_is_not_committed_is_not_complete(tmp_path: Pat
     report = read_report(run)
     missing = {each.step: each.state for each in report.missing}
     assert missing == {"index": "has not run", "rerank": "has not committed answers"}
-    assert [step.step for step in report.steps] == ["ingest", "retrieve"] and not report.stages and report.answers is None
+    assert (
+        [step.step for step in report.steps] == ["ingest", "retrieve"]
+        and not report.stages
+        and report.answers is None
+    )
 
 
 def test_a_step_that_was_stopped_is_named_with_what_is_done(small_run: Path, tmp_path: Path) -> None:
@@ -189,7 +217,12 @@ def test_labels_may_be_others_than_the_run_s(small_run: Path, tmp_path: Path, re
     first = next(row for row in scored if row.question_id == shown.question_id and row.rank == 1)
     labels.write_text(f"{first.question_id} 0 {first.candidate_id} 1\n")
     quality = read_report(small_run, labels).quality
-    assert quality is not None and quality.questions == 1 and quality.orders[-1].p1 == 1.0 and quality.labels == str(labels)
+    assert (
+        quality is not None
+        and quality.questions == 1
+        and quality.orders[-1].p1 == 1.0
+        and quality.labels == str(labels)
+    )
 
 
 def test_labels_of_which_none_is_correct_measure_nothing(small_run: Path, tmp_path: Path) -> None:
@@ -214,7 +247,9 @@ def test_a_plan_that_ends_in_passages_is_measured_by_the_labels_of_passages(labe
     assert quality is not None and quality.labels == "labels/passages" and quality.orders[-1].p1 == 1.0
 
 
-@pytest.mark.parametrize(("folder", "run", "labels"), [(".", "run", None), ("run", ".", None), (".", "run", "labels/passages")])
+@pytest.mark.parametrize(
+    ("folder", "run", "labels"), [(".", "run", None), ("run", ".", None), (".", "run", "labels/passages")]
+)
 def test_the_way_in_which_paths_are_typed_changes_nothing(
     labelled: Path, monkeypatch: pytest.MonkeyPatch, folder: str, run: str, labels: str | None
 ) -> None:
@@ -267,13 +302,19 @@ def flip(run: Path) -> None:
     ("damage", "code", "says"),
     [
         (shutil.rmtree, INPUT_MISSING, "no folder"),
-        (lambda run: [shutil.rmtree(path) for path in run.iterdir() if path.is_dir()], INPUT_MISSING, "no run in"),
+        (
+            lambda run: [shutil.rmtree(path) for path in run.iterdir() if path.is_dir()],
+            INPUT_MISSING,
+            "no run in",
+        ),
         (lambda run: edit(run, '"format": 5', '"format": 2'), BAD_DATA, "format 2, this version reads 5"),
         (lambda run: of_another_version(run / "scored"), BAD_DATA, "this version reads ScoredCandidate"),
         (flip, BAD_DATA, "was changed since it was written"),
     ],
 )
-def test_what_is_no_run_of_this_version_is_refused_with_a_sentence(damage, code: int, says: str, tmp_path: Path) -> None:
+def test_what_is_no_run_of_this_version_is_refused_with_a_sentence(
+    damage, code: int, says: str, tmp_path: Path
+) -> None:
     run = write_run(tmp_path / "run", "Why?", passage("Because."))
     damage(run)
     with pytest.raises(JobError, match=says) as e:
@@ -287,7 +328,9 @@ def test_a_price_below_nothing_is_refused(small_run: Path) -> None:
     assert e.value.code == USAGE
 
 
-def test_the_command_writes_where_it_is_told_to(small_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_where_it_is_told_to(
+    small_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as e:
         main(["report", str(small_run), "--out", str(tmp_path), "--price-per-hour", "0.5"])
     assert e.value.code == 0 and capsys.readouterr().out == f"report     {tmp_path}/report.html\n"
@@ -295,7 +338,9 @@ def test_the_command_writes_where_it_is_told_to(small_run: Path, tmp_path: Path,
 
 
 @pytest.mark.parametrize("option", ["--report", "--no-report"])
-def test_a_run_ends_with_its_report_unless_it_is_not_wanted(small_run: Path, tmp_path: Path, option: str) -> None:
+def test_a_run_ends_with_its_report_unless_it_is_not_wanted(
+    small_run: Path, tmp_path: Path, option: str
+) -> None:
     shutil.copytree(small_run.parent, tmp_path / "small")
     with pytest.raises(SystemExit) as e:
         main(["run", str(tmp_path / "small/job.toml"), "--out", str(tmp_path / "small/run"), option])
@@ -303,7 +348,9 @@ def test_a_run_ends_with_its_report_unless_it_is_not_wanted(small_run: Path, tmp
     assert (tmp_path / "small/run/report.html").exists() == (option == "--report")
 
 
-@pytest.mark.parametrize(("before", "options", "after"), [("", [], ""), ("old", [], "<!DOC"), ("old", ["--no-report"], "old")])
+@pytest.mark.parametrize(
+    ("before", "options", "after"), [("", [], ""), ("old", [], "<!DOC"), ("old", ["--no-report"], "old")]
+)
 def test_a_command_of_one_step_writes_the_report_anew_where_there_is_one(
     small_run: Path, tmp_path: Path, before: str, options: list[str], after: str
 ) -> None:
@@ -337,15 +384,23 @@ def test_what_a_plan_predicted_stands_beside_what_came(small_run: Path, tmp_path
     counts, seconds = {"pages": 35, "questions": 30}, {"rerank": 1_234.5}
     RunEstimate(counts, seconds, {"rerank": 1.0}, {}, {"scored": 0}, 1, 10**9, "a machine", 8, []).save(run)
     write_report(run)
-    predictions = {each["what"]: each for each in json.loads((run / "report.json").read_text())["predictions"]}
+    predictions = {
+        each["what"]: each for each in json.loads((run / "report.json").read_text())["predictions"]
+    }
     assert {what: each["predicted"] for what, each in predictions.items()} == {
         "pages": 35, "questions": 30, "bytes of scored": 0, "seconds of rerank": 1_234.5
     }  # fmt: skip
+
     assert (predictions["pages"]["actual"], predictions["questions"]["actual"]) == (70, 30)
     manifest = read_manifest(run / "scored")
-    assert manifest is not None and predictions["bytes of scored"]["actual"] == sum(part.bytes for part in manifest.parts)
+    assert manifest is not None and predictions["bytes of scored"]["actual"] == sum(
+        part.bytes for part in manifest.parts
+    )
     page = (run / "report.html").read_text(encoding="utf-8")
-    assert '<td>pages</td><td class="number">35</td><td class="number">70</td><td class="number">2.00</td>' in page
+    assert (
+        '<td>pages</td><td class="number">35</td><td class="number">70</td><td class="number">2.00</td>'
+        in page
+    )
 
 
 def test_a_plan_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -367,7 +422,12 @@ def test_units_are_listed_by_what_they_took(report: RunReport, small_run: Path) 
 
 def test_the_seconds_of_pages_and_passages_are_told(report: RunReport) -> None:
     work = {one.what: one for one in report.work}
-    assert work.keys() >= {"ingest: pages parsed", "ingest: documents cut", "index: BM25", "index: dense vectors"}
+    assert work.keys() >= {
+        "ingest: pages parsed",
+        "ingest: documents cut",
+        "index: BM25",
+        "index: dense vectors",
+    }
     pages = work["ingest: pages parsed"]
     assert pages.items == 70 and pages.item == "pages" and pages.seconds > 0
 

@@ -1,4 +1,5 @@
-"""What changed between two runs: the questions whose first answer is another, each with both answers, and what explains it."""
+"""What changed between two runs: the questions whose first answer is another, each with both answers, and
+what explains it."""
 
 from __future__ import annotations
 
@@ -21,7 +22,12 @@ def a(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def b(tmp_path: Path) -> Path:
-    return write_run(tmp_path / "b", "Why?", passage("Since <b>so</b>.", url="javascript:alert(1)"), stages=("first", "new"))
+    return write_run(
+        tmp_path / "b",
+        "Why?",
+        passage("Since <b>so</b>.", url="javascript:alert(1)"),
+        stages=("first", "new"),
+    )
 
 
 @pytest.fixture
@@ -33,10 +39,15 @@ def labels(tmp_path: Path) -> Path:
 
 def test_a_changed_answer_has_both_sides_and_the_settings_that_differ(a: Path, b: Path) -> None:
     compared = read_comparison(a, b)
-    assert (compared.questions, compared.unchanged, compared.changed) == (1, 0, {"lost": 0, "gained": 0, "other": 1})
+    assert (compared.questions, compared.unchanged, compared.changed) == (
+        1,
+        0,
+        {"lost": 0, "gained": 0, "other": 1},
+    )
     (change,) = compared.shown
     assert (change.question, change.a.text, change.b.text) == ("Why?", "Because.", "Since <b>so</b>.")
     assert compared.settings == ("rerank.stages = first, last in A, first, new in B",)
+
     assert not compared.metrics
     assert {(each.what, each.a, each.b) for each in compared.seconds} == {
         ("first", 1.0, 1.0),
@@ -49,12 +60,21 @@ def test_inputs_that_differ_are_reported_whichever_they_are(tmp_path: Path) -> N
     files = {f"pages-{n:02d}.jsonl": "5 bytes" for n in range(30)}
     former = write_run(tmp_path / "a", "Why?", passage("So."), inputs=files)
     added = write_run(tmp_path / "b", "Why?", passage("So."), inputs={"pages-00.a.jsonl": "5 bytes"} | files)
-    assert read_comparison(former, added).settings == ("ingest: input.pages-00.a.jsonl = None in A, '5 bytes' in B",)
+    assert read_comparison(former, added).settings == (
+        "ingest: input.pages-00.a.jsonl = None in A, '5 bytes' in B",
+    )
     last = write_run(tmp_path / "c", "Why?", passage("So."), inputs=files | {"pages-29.jsonl": "6 bytes"})
-    assert read_comparison(former, last).settings == ("ingest: input.pages-29.jsonl = '5 bytes' in A, '6 bytes' in B",)
+    assert read_comparison(former, last).settings == (
+        "ingest: input.pages-29.jsonl = '5 bytes' in A, '6 bytes' in B",
+    )
+
     other = write_run(tmp_path / "d", "Why?", passage("So."), inputs=dict.fromkeys(files, "6 bytes"))
     *first, more = read_comparison(former, other).settings
-    assert len(first) == 10 and first[0].startswith("ingest: input.pages-00.jsonl") and more == "ingest: 20 more inputs differ"
+    assert (
+        len(first) == 10
+        and first[0].startswith("ingest: input.pages-00.jsonl")
+        and more == "ingest: 20 more inputs differ"
+    )
 
 
 def test_seconds_have_a_price_if_one_is_given(a: Path, b: Path) -> None:

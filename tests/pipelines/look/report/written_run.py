@@ -23,7 +23,12 @@ Rows = Mapping[str, Sequence[Record]]
 
 
 def commit(
-    run: Path, spec: StepSpec[Any], rows: Rows, counts: StepCounts, inputs: Mapping[str, str] = {}, **settings: Any
+    run: Path,
+    spec: StepSpec[Any],
+    rows: Rows,
+    counts: StepCounts,
+    inputs: Mapping[str, str] = {},
+    **settings: Any,
 ) -> None:
     """Write the folders of a step as one unit, and commit them."""
     step = Step(run, spec, settings, inputs)
@@ -37,7 +42,9 @@ def commit(
     Commit(step).finish(Commit(step).reported(1))
 
 
-def passage(text: str, url: str = "https://a.example/", title: str = "A", source_file: str = "web.warc.gz") -> Passage:
+def passage(
+    text: str, url: str = "https://a.example/", title: str = "A", source_file: str = "web.warc.gz"
+) -> Passage:
     """A passage of one sentence after the word 'Before'."""
     start, whole = len("Before "), f"Before {text} after."
     sentence = Sentence(f"d@{start}", start, start + len(text), text)
@@ -55,28 +62,53 @@ def write_run(
     more: Mapping[str, StageCounts] = {},
     inputs: Mapping[str, str] = {},
 ) -> Path:
-    """A run with one question, whose answer is a passage, or its only sentence; `stages` score it, and drop nothing. `more`:
-    further counts of a stage; `inputs`: those of ingest."""
+    """A run with one question, whose answer is a passage, or its only sentence; `stages` score it, and drop
+    nothing. `more`: further counts of a stage; `inputs`: those of ingest."""
     (sentence,) = page.sentences
     hit = Hit(question_id, question, 1, 0.1, 2.0, 1, None, None, page)
     scores = tuple(StageScore(stage, 0.5 * n, 1) for n, stage in enumerate(stages, 1))
     place = (page.passage_id, page.doc_id, page.url, page.title, sentence.start, sentence.end, sentence.text)
     candidate_id = sentence.sentence_id if unit == "sentence" else page.passage_id
     row = ScoredCandidate(
-        question_id, question, unit, candidate_id, *place, 1, "kept", None, 0, 1, 0.1, 2.0, 1, None, None, scores
+        question_id,
+        question,
+        unit,
+        candidate_id,
+        *place,
+        1,
+        "kept",
+        None,
+        0,
+        1,
+        0.1,
+        2.0,
+        1,
+        None,
+        None,
+        scores,
     )
-    answer = Answer(question_id, question, sentence.text, "sentence", 1.0, page.title, page.url, sentence.sentence_id)
+
+    answer = Answer(
+        question_id, question, sentence.text, "sentence", 1.0, page.title, page.url, sentence.sentence_id
+    )
     rejects = [Rejected(page.source_file, 0, "", page.url, reason, "")]
     commit(
-        run, INGEST, {"passages": [page], "rejects": rejects}, IngestCounts(pages=2, documents=1, rejected={reason: 1}), inputs
+        run,
+        INGEST,
+        {"passages": [page], "rejects": rejects},
+        IngestCounts(pages=2, documents=1, rejected={reason: 1}),
+        inputs,
     )
+
     asked = {"questions": [Question(question_id, question)], "retrieved": [hit]}
     commit(run, RETRIEVE, asked, RetrieveCounts(questions_given=1, questions=1))
     spent = {
-        stage: StageCounts(incoming=1, outgoing=1, microseconds=n * 1_000_000) + more.get(stage, StageCounts())
+        stage: StageCounts(incoming=1, outgoing=1, microseconds=n * 1_000_000)
+        + more.get(stage, StageCounts())
         for n, stage in enumerate(stages, 1)
     }
     counts = RerankCounts(questions=1, passages=1, candidates=1, kept=1, stages=spent)
     plan = [{"reranker": "overlap", "name": stage, "keep": None} for stage in stages]
     commit(run, RERANK, {"scored": [row], "answers": [answer]}, counts, stages=plan)
+
     return run

@@ -1,4 +1,5 @@
-"""`answermill clean`: what killed commands have left goes; what a manifest names, or a stopped step goes on with, stays."""
+"""`answermill clean`: what killed commands have left goes; what a manifest names, or a stopped step goes on
+with, stays."""
 
 from __future__ import annotations
 
@@ -50,12 +51,21 @@ def test_a_sound_run_has_nothing_left_over(small_run: Path, capsys) -> None:
 def test_leftovers_are_listed_and_removed_and_nothing_else(small_run: Path, tmp_path: Path, capsys) -> None:
     run = Path(shutil.copytree(small_run, tmp_path / "run"))
     sound = files(run)
-    write(run, PART, "passages/.part-00001.0.tmp", f"{WORK}/index-01234567/fingerprint", f"{FORMER}/rejects/x", "notes.txt")
+    write(
+        run,
+        PART,
+        "passages/.part-00001.0.tmp",
+        f"{WORK}/index-01234567/fingerprint",
+        f"{FORMER}/rejects/x",
+        "notes.txt",
+    )
+
     write(run, f"shards/00007-of-00009-abcdef12/{PART}")
     left = files(run)
     assert call("clean", run) == 0
     listed = capsys.readouterr().out
     assert files(run) == left
+
     for line in (
         f"leftover   {PART}  (no manifest names it)",
         "leftover   passages/.part-00001.0.tmp  (half-written)",
@@ -64,6 +74,7 @@ def test_leftovers_are_listed_and_removed_and_nothing_else(small_run: Path, tmp_
         "leftover   shards/00007-of-00009-abcdef12  (no manifest names it)",
     ):
         assert f"{line}\n" in listed
+
     assert f"clean      5 leftovers, 0.0 MB; `answermill clean {run} --yes` removes them\n" in listed
     assert call("clean", run, "--yes") == 0
     assert files(run) == sound | {"notes.txt": b"?"}
@@ -77,7 +88,10 @@ def test_the_same_command_removes_what_one_left_that_was_killed_between_its_last
     run, job = folder / "run", load(folder / "job.toml")
     sound = files(run)
     write(run, f"{WORK}/rerank-01234567/unit-00000.json", f".answers.jsonl.{'0' * 32}.tmp")
-    assert [leftover.path.name for leftover in leftovers(run)] == [f".answers.jsonl.{'0' * 32}.tmp", "rerank-01234567"]
+    assert [leftover.path.name for leftover in leftovers(run)] == [
+        f".answers.jsonl.{'0' * 32}.tmp",
+        "rerank-01234567",
+    ]
     list(run_steps(job, run, ["rerank"], ()))
     assert leftovers(run) == [] and files(run) == sound
 
@@ -89,7 +103,9 @@ def test_what_a_stopped_step_goes_on_with_stays(run: Path) -> None:
     from answermill.pipelines.runs.manifests.reports import Report, Reports
     from answermill.pipelines.runs.parquet_folder import Part
 
-    Reports(folder, RerankCounts, run).write(Report(0, {"scored": (Part(kept.name, 1, 1, "0" * 64),)}, RerankCounts()))
+    Reports(folder, RerankCounts, run).write(
+        Report(0, {"scored": (Part(kept.name, 1, 1, "0" * 64),)}, RerankCounts())
+    )
     write(run, PART)
     assert call("clean", run, "--yes") == 0
     assert [path.name for path in (run / "scored").iterdir()] == [kept.name] and list(folder.iterdir())
@@ -103,7 +119,14 @@ def test_a_former_folder_that_nothing_has_replaced_stays(run: Path) -> None:
 
 def running(run: Path, **values: object) -> None:
     now = time.time()
-    state = {"host": platform.node(), "user": "u", "pid": os.getpid(), "began": now, "seen": now, "every_s": 3.0}
+    state = {
+        "host": platform.node(),
+        "user": "u",
+        "pid": os.getpid(),
+        "began": now,
+        "seen": now,
+        "every_s": 3.0,
+    }
     (run / RUNNING).write_text(json.dumps(state | values))
 
 
@@ -127,9 +150,17 @@ def test_of_a_process_that_is_gone_the_file_goes_too(run: Path, capsys, values: 
 
 
 @pytest.mark.parametrize("words", [(), ("--yes",)])
-def test_a_folder_that_is_no_run_is_refused_and_left_alone(tmp_path: Path, capsys, words: tuple[str, ...]) -> None:
+def test_a_folder_that_is_no_run_is_refused_and_left_alone(
+    tmp_path: Path, capsys, words: tuple[str, ...]
+) -> None:
     assert call("clean", tmp_path / "nowhere", *words) == INPUT_MISSING
-    theirs = ("documents/part-0.parquet", "shards/0-of-1/x", "_work/collect/x", ".draft.tmp", "labels/passages/part-1.parquet")
+    theirs = (
+        "documents/part-0.parquet",
+        "shards/0-of-1/x",
+        "_work/collect/x",
+        ".draft.tmp",
+        "labels/passages/part-1.parquet",
+    )
     write(tmp_path, *theirs)
     assert call("clean", tmp_path, *words) == INPUT_MISSING
     assert f"no run in {tmp_path}: no step of one has begun there" in capsys.readouterr().err
@@ -138,14 +169,21 @@ def test_a_folder_that_is_no_run_is_refused_and_left_alone(tmp_path: Path, capsy
 
 def test_a_run_whose_first_unit_was_killed_is_one(tmp_path: Path) -> None:
     write(
-        tmp_path, f"{WORK}/ingest-01234567/fingerprint", "documents/part-00000-abcdef12.parquet", "documents/.part-00001.0.tmp"
+        tmp_path,
+        f"{WORK}/ingest-01234567/fingerprint",
+        "documents/part-00000-abcdef12.parquet",
+        "documents/.part-00001.0.tmp",
     )
     assert call("clean", tmp_path, "--yes") == 0
     assert set(files(tmp_path)) == {f"{WORK}/ingest-01234567/fingerprint"}
 
 
 def test_votes_stay_whatever_is_missing_beside_them(run: Path) -> None:
-    write(run, "collected/annotations/part-00000-abcdef12.parquet", "collected/labels/part-00000-abcdef12.parquet")
+    write(
+        run,
+        "collected/annotations/part-00000-abcdef12.parquet",
+        "collected/labels/part-00000-abcdef12.parquet",
+    )
     before = files(run)
     assert call("clean", run, "--yes") == 0
     assert {name for name in before if name.startswith("collected/")} <= files(run).keys()
@@ -162,7 +200,9 @@ def test_what_is_removed_is_listed_once_with_its_size(run: Path, capsys) -> None
     )
 
 
-def test_of_a_run_in_a_store_the_same_is_removed(small_run: Path, s3: ObjectStore, tmp_path: Path, capsys) -> None:
+def test_of_a_run_in_a_store_the_same_is_removed(
+    small_run: Path, s3: ObjectStore, tmp_path: Path, capsys
+) -> None:
     run = s3.folder("left-over")
     for name in files(small_run):
         shutil.copy(small_run / name, tmp_path / "copy")

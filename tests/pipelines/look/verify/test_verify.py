@@ -1,4 +1,5 @@
-"""`answermill verify`: no byte of a run changes unnoticed, and no row that does not fit, whatever its checksum says."""
+"""`answermill verify`: no byte of a run changes unnoticed, and no row that does not fit, whatever its
+checksum says."""
 
 from __future__ import annotations
 
@@ -57,7 +58,9 @@ def test_a_sound_run_is_verified_with_all_its_rows(small_run: Path, capsys) -> N
     before = files(small_run)
     assert call("verify", small_run) == 0
     line = capsys.readouterr().out.splitlines()[-1]
-    assert line.startswith(f"verified   {len(before)} files, ") and line.endswith("rows: all as they were written")
+    assert line.startswith(f"verified   {len(before)} files, ") and line.endswith(
+        "rows: all as they were written"
+    )
     assert files(small_run) == before
 
 
@@ -66,7 +69,9 @@ def flipped(content: bytes) -> bytes:
     return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
 
 
-@pytest.mark.parametrize("harm", [flipped, lambda content: content[:-1], lambda content: None], ids=["flip", "cut", "removed"])
+@pytest.mark.parametrize(
+    "harm", [flipped, lambda content: content[:-1], lambda content: None], ids=["flip", "cut", "removed"]
+)
 def test_harm_to_any_file_is_noticed_and_named(run: Path, harm: Callable[[bytes], bytes | None]) -> None:
     for name, content in files(run).items():
         changed = harm(content)
@@ -87,6 +92,7 @@ def test_harm_to_a_report_is_noticed(run: Path) -> None:
         (run / name).write_bytes(content.replace(b"1", b"3", 1))  # JSON still
         assert wrong(run) == [f"{name} was changed since it was written (SHA-256)"]
         (run / name).write_bytes(content)
+
     (run / "report.json").write_bytes(content[: len(content) // 2])
     (finding,) = wrong(run)
     assert finding.startswith("report.json Invalid JSON: ")
@@ -146,18 +152,50 @@ def other_sentence(rows: list[dict[str, Any]]) -> None:
 
 ROWS = {
     "a rank that is not there": ("retrieved", set_in(1, rank=9_999), "has other ranks than 1 to"),
-    "a hit that leads nowhere": ("retrieved", other_passage, 'has passage.passage_id "nobody\'s#0", which is not in passages/'),
+    "a hit that leads nowhere": (
+        "retrieved",
+        other_passage,
+        'has passage.passage_id "nobody\'s#0", which is not in passages/',
+    ),
     "a passage found twice": ("retrieved", same_passage, "has a candidate twice for question"),
-    "a candidate twice": ("scored", lambda rows: rows[1].update(rows[0]), "has a candidate twice for question"),
-    "a fate without its rank": ("scored", set_in(0, rank=None, fate="kept"), "has a fate that is not that of its rank"),
-    "fates that were not counted": ("scored", set_in(-1, fate="grouped", dropped_by=None, rank=None), "other fates than were"),
+    "a candidate twice": (
+        "scored",
+        lambda rows: rows[1].update(rows[0]),
+        "has a candidate twice for question",
+    ),
+    "a fate without its rank": (
+        "scored",
+        set_in(0, rank=None, fate="kept"),
+        "has a fate that is not that of its rank",
+    ),
+    "fates that were not counted": (
+        "scored",
+        set_in(-1, fate="grouped", dropped_by=None, rank=None),
+        "other fates than were",
+    ),
     "a passage's text": ("passages", set_in(2, text="Another."), "whose text is not its document's there"),
     "a sentence's place": ("passages", other_sentence, "has sentence "),
-    "a passage of no document": ("passages", set_in(0, doc_id="nobody"), "has doc_id 'nobody', which is not in documents/"),
-    "two documents of one id": ("documents", lambda rows: rows[1].update(doc_id=rows[0]["doc_id"]), "two rows of doc_id"),
+    "a passage of no document": (
+        "passages",
+        set_in(0, doc_id="nobody"),
+        "has doc_id 'nobody', which is not in documents/",
+    ),
+    "two documents of one id": (
+        "documents",
+        lambda rows: rows[1].update(doc_id=rows[0]["doc_id"]),
+        "two rows of doc_id",
+    ),
     "shards of other passages": ("passages", set_in(9, title="Another"), "has other passages in 00000-of-"),
-    "a question that nobody asked": ("answers", set_in(0, question_id="q?"), "question_id 'q?', which is not in questions/"),
-    "made of another": ("passages", set_in(9, title="Another"), "was made of another passages than is there now"),
+    "a question that nobody asked": (
+        "answers",
+        set_in(0, question_id="q?"),
+        "question_id 'q?', which is not in questions/",
+    ),
+    "made of another": (
+        "passages",
+        set_in(9, title="Another"),
+        "was made of another passages than is there now",
+    ),
     "rows that were not counted": ("rejects", lambda rows: rows.pop(), "rows, 10 rejects were counted"),
 }
 
@@ -187,6 +225,7 @@ def test_repair_says_what_it_would_do_and_does_it_when_it_may(run: Path, small_r
     output = capsys.readouterr()
     name = f"labels/passages/{part.name}"
     assert f"wrong      {name} was changed since it was written (SHA-256)\n" in output.out
+
     assert f"repair     {name} is removed and made again\n" in output.out
     assert "repair     scored/part-9.parquet is removed: no manifest names it\n" in output.out
     assert f"steps      ingest, propagate\nthen       `answermill run JOB.toml --out {run}`\n" in output.out
@@ -196,7 +235,9 @@ def test_repair_says_what_it_would_do_and_does_it_when_it_may(run: Path, small_r
     assert (files(run).keys(), files(run)[name]) == (files(small_run).keys(), files(small_run)[name])
 
 
-def test_a_file_that_is_none_of_a_shard_s_goes_alone_and_the_run_is_verified_again(run: Path, small_run: Path, capsys) -> None:
+def test_a_file_that_is_none_of_a_shard_s_goes_alone_and_the_run_is_verified_again(
+    run: Path, small_run: Path, capsys
+) -> None:
     shard = next((run / "shards").glob("00000*"))
     (shard / "bm25" / "more").touch()
     assert call("verify", run, "--repair", "--yes") == 0
@@ -247,16 +288,23 @@ def judged(small_run: Path, tmp_path: Path) -> Path:
 def test_votes_that_were_damaged_are_named_and_never_removed(judged: Path, capsys, name: str) -> None:
     (file,) = judged.glob(name)
     content = file.read_bytes()
-    file.write_bytes(content[:-9] if "agreement" in name else flipped(content))  # with a flipped bit it may still be JSON
+    # With a flipped bit it may still be JSON.
+    file.write_bytes(content[:-9] if "agreement" in name else flipped(content))
     (judged / "collected/annotations/part-of-mine.parquet").write_text("?")
     before = files(judged)
     capsys.readouterr()
     assert call("verify", judged, "--repair", "--yes") == BAD_DATA
     output = capsys.readouterr()
     assert files(judged) == before
-    assert f"repair     {file.relative_to(judged)} is left as it is: people may have worked on it\n" in output.out
+
+    assert (
+        f"repair     {file.relative_to(judged)} is left as it is: people may have worked on it\n"
+        in output.out
+    )
     assert f"`answermill collect {judged} EXPORT` makes it so" in output.err
-    assert call("collect", judged, judged.parent / "judged.csv") == (OUTPUT_EXISTS if "agreement" in name else 0)
+    assert call("collect", judged, judged.parent / "judged.csv") == (
+        OUTPUT_EXISTS if "agreement" in name else 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -266,7 +314,9 @@ def test_votes_that_were_damaged_are_named_and_never_removed(judged: Path, capsy
         ("tasks/_manifest.json", "tasks is not there or not complete, and packs were made of it"),
     ],
 )
-def test_what_packs_were_made_of_and_are_listed_in_is_missed(judged: Path, capsys, name: str, says: str) -> None:
+def test_what_packs_were_made_of_and_are_listed_in_is_missed(
+    judged: Path, capsys, name: str, says: str
+) -> None:
     (judged / name).unlink()
     assert call("verify", judged) == BAD_DATA
     wrong = [line for line in capsys.readouterr().out.splitlines() if line.startswith("wrong ")]
@@ -290,7 +340,9 @@ def test_a_repair_that_leaves_something_wrong_ends_with_65_and_says_what(judged:
 def test_a_command_says_where_to_read_what_makes_a_run_right(run: Path) -> None:
     stray = run / "scored/part-9.parquet"
     stray.write_text("?")
-    with pytest.raises(JobError, match=r"1 thing wrong; `answermill verify .* --repair` says what makes it right"):
+    with pytest.raises(
+        JobError, match=r"1 thing wrong; `answermill verify .* --repair` says what makes it right"
+    ):
         list(mend(run, "look"))
     with pytest.raises(JobError, match="1 thing wrong; the lines above say what makes it right"):
         list(mend(run, "plan"))
@@ -314,7 +366,9 @@ def test_what_is_removed_is_what_is_wrong_when_nobody_else_writes(run: Path, cap
         ((".", "--yes"), USAGE, "--yes belongs to --repair"),
     ],
 )
-def test_what_is_no_run_is_refused(tmp_path: Path, monkeypatch, capsys, words: tuple[str, ...], code: int, says: str) -> None:
+def test_what_is_no_run_is_refused(
+    tmp_path: Path, monkeypatch, capsys, words: tuple[str, ...], code: int, says: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert call("verify", *words) == code
     assert says in capsys.readouterr().err
@@ -349,7 +403,9 @@ def test_ids_that_come_one_by_one_take_as_long_as_they_are_many(tmp_path: Path) 
     assert time.process_time() - began < 3, "0.3 s; where each looks at all that wait, 8"
 
 
-@given(strategies.lists(strategies.text("ab", max_size=4)), strategies.lists(strategies.text("ab", max_size=4)))
+@given(
+    strategies.lists(strategies.text("ab", max_size=4)), strategies.lists(strategies.text("ab", max_size=4))
+)
 def test_sets_in_files_are_those_in_memory(first: list[str], second: list[str]) -> None:
     import tempfile
 

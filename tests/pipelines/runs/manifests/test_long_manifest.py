@@ -1,4 +1,5 @@
-"""A manifest of many parts is a small JSON with tables beside it, and says the same as one that holds them."""
+"""A manifest of many parts is a small JSON with tables beside it, and says the same as one that holds
+them."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ UNITS = 9
 def work(step: Step[Rows], unit: int) -> None:
     with PartWriter(step.run / "questions", Question, unit) as writer:
         writer.write([Question(f"q{unit}", "who?")])
-    step.reports.write(Report(unit, {"questions": writer.parts}, Rows(rows=1, others=unit), {f"{unit}.warc": f"{unit:064}"}))
+    step.reports.write(
+        Report(unit, {"questions": writer.parts}, Rows(rows=1, others=unit), {f"{unit}.warc": f"{unit:064}"})
+    )
 
 
 def commit(run: Path) -> Step[Rows]:
@@ -93,7 +96,9 @@ def test_a_table_that_was_changed_or_lost_is_an_error_that_says_what_to_type(lon
     table = min(path for path in tables(long) if "-parts-" in path.name)
     content = table.read_bytes()
     table.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(JobError, match=rf"{table} was changed .*`answermill run JOB.toml --out {long} --redo retrieve`") as e:
+    with pytest.raises(
+        JobError, match=rf"{table} was changed .*`answermill run JOB.toml --out {long} --redo retrieve`"
+    ) as e:
         len(read(long).parts)
     assert e.value.code == BAD_DATA
     table.unlink()
@@ -119,7 +124,9 @@ def test_names_are_a_mapping() -> None:
 
 def test_an_outcome_is_the_sum_of_its_reports() -> None:
     parts = [Part(f"part-{n:05d}.parquet", 1, 1, "0" * 64) for n in range(3)]
-    outcome = Outcome.of(Rows(), [report(0, {"a": parts[:2]}, rows=2), report(1, {"b": parts[2:]}, rows=1, others=1)])
+    outcome = Outcome.of(
+        Rows(), [report(0, {"a": parts[:2]}, rows=2), report(1, {"b": parts[2:]}, rows=1, others=1)]
+    )
     outcome.include(report(2, {"b": parts[:1]}, others=5))
     assert outcome.counts == Rows(rows=3, others=6)
     assert (list(outcome.parts("a")), list(outcome.parts("b")), list(outcome.parts("c"))) == (

@@ -35,14 +35,18 @@ WRONG = {
 
 
 @pytest.mark.parametrize("content", WRONG.values(), ids=WRONG)
-def test_a_manifest_that_is_none_is_refused_with_its_name_and_the_command(tmp_path: Path, content: bytes) -> None:
+def test_a_manifest_that_is_none_is_refused_with_its_name_and_the_command(
+    tmp_path: Path, content: bytes
+) -> None:
     file = tmp_path / "scored" / MANIFEST
     file.parent.mkdir()
     file.write_bytes(content)
     with pytest.raises(JobError) as e:
         SCORED.manifest(tmp_path)
     assert e.value.code == BAD_DATA
-    assert str(file) in str(e.value) and f"`answermill run JOB.toml --out {tmp_path} --redo rerank`" in str(e.value)
+    assert str(file) in str(e.value) and f"`answermill run JOB.toml --out {tmp_path} --redo rerank`" in str(
+        e.value
+    )
     assert committed(tmp_path) == {}
 
 
@@ -52,7 +56,9 @@ def shard(folder: Path) -> Part:
     (inside / "bm25").mkdir(parents=True)
     for name in ("dense.faiss", "bm25/segments_1"):
         (inside / name).write_text("12345")
-    files = {name: {"size": 5, "sha256": sha256(inside / name)} for name in ("dense.faiss", "bm25/segments_1")}
+    files = {
+        name: {"size": 5, "sha256": sha256(inside / name)} for name in ("dense.faiss", "bm25/segments_1")
+    }
     (inside / "shard.json").write_text(json.dumps({"k1": 0.9, "files": files}))
     return Part(inside.name, 1, 10, sha256(inside / "shard.json"))
 
@@ -91,12 +97,20 @@ def test_the_command_makes_only_what_is_lost_again_where_every_run_notices_it(tm
     file.write_text("12345")
     part = Part(file.name, 1, 5, sha256(file))
     check_part(folder, part)
-    Manifest(PROPAGATE.maker, "W", "s", "f", {}, {}, "1", 1, {}, (part,), folder="labels/windows").write(folder)
+    Manifest(PROPAGATE.maker, "W", "s", "f", {}, {}, "1", 1, {}, (part,), folder="labels/windows").write(
+        folder
+    )
+
     file.write_text("12346")
-    with pytest.raises(JobError, match=rf"changed .*; `answermill run JOB.toml --out {tmp_path / 'run'} --verify propagate`"):
+    with pytest.raises(
+        JobError, match=rf"changed .*; `answermill run JOB.toml --out {tmp_path / 'run'} --verify propagate`"
+    ):
         check_part(folder, part)
+
     file.unlink()
-    with pytest.raises(JobError, match=rf"is missing; `answermill run JOB.toml --out {tmp_path / 'run'}` makes"):
+    with pytest.raises(
+        JobError, match=rf"is missing; `answermill run JOB.toml --out {tmp_path / 'run'}` makes"
+    ):
         check_part(folder, part)
 
 

@@ -48,7 +48,9 @@ def test_a_later_attempt_deletes_its_folder_if_its_part_is_one(tmp_path: Path) -
     assert [path.name for path in (tmp_path / "shards").iterdir()] == ["0-of-1-a"]
 
 
-def test_a_report_that_another_command_deletes_meanwhile_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_that_another_command_deletes_meanwhile_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     attempt(tmp_path, "who?")
     reports = reports_of(tmp_path / "work", tmp_path)
 

@@ -1,4 +1,5 @@
-"""What others see of a command at work: another terminal, a collector of metrics, one of logs; and how it stops."""
+"""What others see of a command at work: another terminal, a collector of metrics, one of logs; and how it
+stops."""
 
 from __future__ import annotations
 
@@ -50,21 +51,38 @@ def as_json() -> Iterator[None]:
 
 
 def samples(file: Path) -> dict[str, float]:
-    """'metric label …', without `answermill_` → value of each line, as a collector reads them; labels by their names."""
+    """'metric label …', without `answermill_` → value of each line, as a collector reads them; labels by
+    their names."""
     lines = [line for family in text_string_to_metric_families(file.read_text()) for line in family.samples]
-    words = [[line.name.removeprefix("answermill_"), *(line.labels[name] for name in sorted(line.labels))] for line in lines]
+    words = [
+        [line.name.removeprefix("answermill_"), *(line.labels[name] for name in sorted(line.labels))]
+        for line in lines
+    ]
     return {" ".join(name): line.value for name, line in zip(words, lines, strict=True)}
 
 
-def test_another_terminal_sees_who_works_and_how_it_was_stopped(run: Path, small_run: Path, tmp_path: Path) -> None:
+def test_another_terminal_sees_who_works_and_how_it_was_stopped(
+    run: Path, small_run: Path, tmp_path: Path
+) -> None:
     metrics = tmp_path / "run.prom"
-    words = ["index", str(small_run.parent / "job.toml"), "--out", str(run), "--set", "index.passages_per_shard=1"]
+    words = [
+        "index",
+        str(small_run.parent / "job.toml"),
+        "--out",
+        str(run),
+        "--set",
+        "index.passages_per_shard=1",
+    ]
     command = [sys.executable, "-m", "answermill", *words, "--log-format", "json", "--metrics", str(metrics)]
+
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    job = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=ROOT, env=variables)
+    job = subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=ROOT, env=variables
+    )
     while (running := Running.read(run)) is None or not running.step:
         assert job.poll() is None, job.stderr and job.stderr.read()
         time.sleep(0.02)
+
     line = line_of(run, is_complete=False)
     job.send_signal(signal.SIGTERM)
     _, err = job.communicate(timeout=120)
@@ -83,7 +101,10 @@ def test_a_run_that_is_there_says_so(small_run: Path, capsys) -> None:
 
 def test_the_file_of_a_live_run_follows_its_progress(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(live, "EVERY_S", 0.01)
-    with Live(tmp_path) as working, progress("rerank", 900, lambda: Done(300, 0, 3), what="passages", interval_s=0.01):
+    with (
+        Live(tmp_path) as working,
+        progress("rerank", 900, lambda: Done(300, 0, 3), what="passages", interval_s=0.01),
+    ):
         working.begin("rerank")
         while (running := Running.read(tmp_path)) is None or running.progress is None:
             time.sleep(0.01)
@@ -111,6 +132,7 @@ def test_a_folder_that_cannot_be_written_to_stops_nobody(tmp_path: Path, monkeyp
 def test_what_two_say_at_a_time_stands_both(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(live, "EVERY_S", 0.01)
     clock, steps = time.time, iter(["rerank"])
+
     with Live(tmp_path) as working:
         working.begin("index")
 
@@ -179,6 +201,7 @@ def test_metrics_say_how_far_a_step_is_at_most_every_half_minute(tmp_path: Path)
     for items in (10, 20):
         metrics.update(replace(AT_WORK, items_done=items))
         assert "answermill_items_done{" not in file.read_text()
+
     now[0] += 31
     metrics.update(replace(AT_WORK, step="compare input"))
     metrics.update(replace(AT_WORK, items_done=4))
@@ -187,10 +210,14 @@ def test_metrics_say_how_far_a_step_is_at_most_every_half_minute(tmp_path: Path)
     values = {name: value for name, value in samples(file).items() if name.startswith("items")}
     assert values == {f"items_done passages {run} rerank": 5, f"items passages {run} rerank": 9}
     metrics.end(0)
-    assert set(samples(file)) == {f"{name} {run}" for name in ("begin_time_seconds", "end_time_seconds", "exit_code")}
+    assert set(samples(file)) == {
+        f"{name} {run}" for name in ("begin_time_seconds", "end_time_seconds", "exit_code")
+    }
 
 
-def test_a_file_of_metrics_in_no_folder_is_refused_before_any_work(small_run: Path, tmp_path: Path, capsys) -> None:
+def test_a_file_of_metrics_in_no_folder_is_refused_before_any_work(
+    small_run: Path, tmp_path: Path, capsys
+) -> None:
     job = small_run.parent / "job.toml"
     assert call("run", job, "--out", tmp_path / "run", "--metrics", tmp_path / "no/run.prom") == INPUT_MISSING
     assert "--metrics" in capsys.readouterr().err and not (tmp_path / "run").exists()
@@ -207,6 +234,8 @@ def test_every_line_of_a_log_is_an_object(as_json: None, capsys) -> None:
 
 
 def test_an_error_is_an_object_too(as_json: None, tmp_path: Path, capsys) -> None:
-    assert call("run", tmp_path / "no.toml", "--out", tmp_path / "run", "--log-format", "json") == INPUT_MISSING
+    assert (
+        call("run", tmp_path / "no.toml", "--out", tmp_path / "run", "--log-format", "json") == INPUT_MISSING
+    )
     line = json.loads(capsys.readouterr().err)
     assert (line["level"], line["code"]) == ("error", INPUT_MISSING) and "no.toml" in line["message"]

@@ -34,7 +34,8 @@ class Clock:
 def watched(
     items: int, done: Callable[[float], int | Done], seconds: int
 ) -> Iterator[tuple[float, float | None, float | None]]:
-    """(seconds since the begin, rate, seconds left) at each of `seconds`; `done` says what is done after n seconds."""
+    """(seconds since the begin, rate, seconds left) at each of `seconds`; `done` says what is done after n
+    seconds."""
     clock = Clock()
     watch = Watch("rerank", items, lambda: done(clock.now - 1_000), clock=clock)
     for second in range(1, seconds + 1):
@@ -62,7 +63,9 @@ def test_a_shard_of_blocks_is_estimated_within_a_tenth() -> None:
 
 def test_the_rate_is_that_of_the_last_two_minutes() -> None:
     """Passages of the first ten minutes take a tenth of the time of those that follow."""
-    states = {s: rate for s, rate, _ in watched(10**6, lambda s: int(100 * min(s, 600) + 10 * max(0, s - 600)), 800)}
+    states = {
+        s: rate for s, rate, _ in watched(10**6, lambda s: int(100 * min(s, 600) + 10 * max(0, s - 600)), 800)
+    }
     assert states[600] == pytest.approx(100)
     assert states[730] == pytest.approx(10)
 
@@ -85,7 +88,12 @@ def test_meters_add_up_units_that_are_done_and_parts_of_others(tmp_path: Path) -
     (tmp_path / "progress-00000-killed.json").write_text("[99, 0]")
     meters, clock = Meters(tmp_path, [100, 50, 200]), Clock()
     assert meters.done() == Done(0, 0, 0)
-    with Meter(tmp_path, 1, clock) as first, Meter(tmp_path, 2, clock) as slow, Meter(tmp_path, 2, clock) as ahead:
+
+    with (
+        Meter(tmp_path, 1, clock) as first,
+        Meter(tmp_path, 2, clock) as slow,
+        Meter(tmp_path, 2, clock) as ahead,
+    ):
         first.add(50)
         slow.add(10)
         ahead.add(30, kept=20)
@@ -96,6 +104,7 @@ def test_meters_add_up_units_that_are_done_and_parts_of_others(tmp_path: Path) -
         ahead.add(30)
         assert meters.done() == Done(140, 20, 0)
         reports_of(tmp_path).write(report(1))
+
     assert meters.done() == Done(50, 20, 1)
     reports_of(tmp_path).write(report(2))
     assert meters.done() == Done(250, 20, 2)
@@ -139,7 +148,8 @@ def test_lines_say_what_is_done_and_left(capsys: pytest.CaptureFixture[str]) -> 
 
 @contextmanager
 def terminal(kind: str = "xterm") -> Iterator[Callable[[], str]]:
-    """In the block stderr is a terminal of 120 columns; the function returns what it has shown so far, escapes and all."""
+    """In the block stderr is a terminal of 120 columns; the function returns what it has shown so far,
+    escapes and all."""
     ours, its = pty.openpty()
     os.set_blocking(ours, False)
     shown = bytearray()
@@ -156,6 +166,7 @@ def terminal(kind: str = "xterm") -> Iterator[Callable[[], str]]:
         patch.setattr(progress_module, "LOOK_S", 0.2)
         patch.setattr(sys, "stderr", stderr)
         yield read
+
     os.close(ours)
 
 
@@ -173,7 +184,10 @@ def test_a_terminal_gets_a_bar_with_the_rate_and_the_time_that_is_left() -> None
     with terminal() as shown, progress("index", 9_000, lambda: done[-1], what="passages", interval_s=0.01):
         done += (300 + number for number in goes_on(until=lambda: " left" in shown()))
         text = shown()
-    assert re.search(r"index .*━.* 3\d\d/9,000 passages .*\d/s, \d+:\d\d:\d\d left", text) and '"step"' not in text
+    assert (
+        re.search(r"index .*━.* 3\d\d/9,000 passages .*\d/s, \d+:\d\d:\d\d left", text)
+        and '"step"' not in text
+    )
 
 
 @pytest.mark.parametrize("why", ["json", "dumb"])
@@ -202,6 +216,7 @@ with progress.progress("index", 900, lambda: clock.append(clock.pop() + 5) or 30
         time.sleep(0.01)
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
     assert [line["elapsed_s"] for line in lines][:3] == [30, 60, 90] and lines[0]["item"] == "passages"
 
@@ -217,7 +232,9 @@ def test_of_rows_without_a_known_number_the_rate_is_shown_and_no_time_that_is_le
         assert list(rows) == ["a", "b", "c"]
 
 
-def test_a_look_that_the_store_refuses_is_left_out_and_the_next_one_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_that_the_store_refuses_is_left_out_and_the_next_one_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     answers = iter([Done(0), OSError("the store did not do it"), Done(300, units=3)])
     shown: list[int] = []
     seen = threading.Event()

@@ -1,4 +1,5 @@
-"""A signal lets the units at work end, and be reported; none begins after it, and a second one waits for nothing."""
+"""A signal lets the units at work end, and be reported; none begins after it, and a second one waits for
+nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ UNITS = 8
 
 
 class Signals(UnitWork):
-    """In the middle of their work the first unit sends the command a signal, and all wait until their process knows of it."""
+    """In the middle of their work the first unit sends the command a signal, and all wait until their process
+    knows of it."""
 
     def __init__(self, work: Path, number: int) -> None:
         super().__init__("retrieve", work)
@@ -68,13 +70,20 @@ def step(tmp_path: Path) -> Step:
 
 @pytest.mark.parametrize(
     ("number", "code", "processes", "options"),
-    [(signal.SIGINT, 130, 1, ()), (signal.SIGTERM, 143, 2, ()), (signal.SIGTERM, 143, 1, ("--runner=DirectRunner",))],
+    [
+        (signal.SIGINT, 130, 1, ()),
+        (signal.SIGTERM, 143, 2, ()),
+        (signal.SIGTERM, 143, 1, ("--runner=DirectRunner",)),
+    ],
 )
 def test_the_unit_at_work_ends_and_none_begins(
     step: Step, number: int, code: int, processes: int, options: Sequence[str], capfd
 ) -> None:
     assert ended(lambda: carry(step, UNITS, Signals(step.work, number), options, processes)) == code
-    assert "".join(line for line in capfd.readouterr().err.splitlines(True) if not line.startswith("{")) == STOPPED
+    assert (
+        "".join(line for line in capfd.readouterr().err.splitlines(True) if not line.startswith("{"))
+        == STOPPED
+    )
     assert 1 <= step.reports.count() <= processes
     carry(step, UNITS, Signals(step.work, 0), (), 1)  # 0 is no signal
     assert step.reports.numbers() == set(range(UNITS))
@@ -89,7 +98,8 @@ class Emits(Signals):
 
 
 class BeginsLate(Emits):
-    """Of two processes one begins its unit when the signal has come, and the other then takes a while to end its own."""
+    """Of two processes one begins its unit when the signal has come, and the other then takes a while to end
+    its own."""
 
     def load(self) -> None:
         try:
@@ -146,7 +156,10 @@ def work(command):
         signal.pause()
 run_to_the_end(work, True)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (143, STOPPED)
 
 

@@ -53,10 +53,13 @@ def test_the_top_is_the_plan_s_result_then_those_that_left_last(sample_run, run)
     line = annotate(job(sample_run, "annotate.top=40"), run)
     assert "3,780 tasks = 3,600 top + 180 random + 0 control" in line
     rows = [row for row in scored(run) if row.question_id == "q01"]
-    top = {each.sentence_id: each for each in tasks(run) if each.question_id == "q01" and each.stratum == "top"}
+    top = {
+        each.sentence_id: each for each in tasks(run) if each.question_id == "q01" and each.stratum == "top"
+    }
     assert set(top) == {row.candidate_id for row in rows[:40]}
     kept = sum(row.rank is not None for row in rows)
     assert 0 < kept < 40  # the others are of those that left
+
     assert sorted(each.rank for each in top.values() if each.rank) == list(range(1, kept + 1))
     assert all(row.fate != "kept" for row in rows[kept:40])
     by_id = {row.candidate_id: row for row in rows}
@@ -67,20 +70,34 @@ def test_a_task_shows_its_sentence_in_the_passage_that_was_retrieved(sample_run,
     annotate(job(sample_run), run)
     hits = {(h.question_id, h.passage.passage_id): h.passage for h in RETRIEVED.open(run).read()}
     asked = tasks(run)
+
     for each in asked:
         assert each.passage[each.start : each.end] == each.sentence
         assert each.passage == hits[each.question_id, each.passage_id].text
         assert each.task_id == text_digest(each.question_id, each.sentence_id)
         assert each.text_hash == text_digest(each.question, each.sentence)
+
     assert len({each.task_id for each in asked}) == len(asked) == 1530
-    groups = [each.question_id for n, each in enumerate(asked) if n == 0 or asked[n - 1].question_id != each.question_id]
+    groups = [
+        each.question_id
+        for n, each in enumerate(asked)
+        if n == 0 or asked[n - 1].question_id != each.question_id
+    ]
     assert len(groups) == 90 == len(set(groups))
 
 
 def test_known_labels_are_controls_and_blind(sample_run, run):
-    known_rows = [row for batch in label_batches(sample_run.parent / "labels.tsv") for row in batch.to_pylist()]
-    control = ("annotate.controls=labels.tsv", "annotate.control_share=0.2", "annotate.top=3", "annotate.tools=['csv']")
+    known_rows = [
+        row for batch in label_batches(sample_run.parent / "labels.tsv") for row in batch.to_pylist()
+    ]
+    control = (
+        "annotate.controls=labels.tsv",
+        "annotate.control_share=0.2",
+        "annotate.top=3",
+        "annotate.tools=['csv']",
+    )
     annotate(job(sample_run, *control), run)
+
     known = {(g["question_id"], fold(g["text"])): g["label"] for g in known_rows}
     asked = tasks(run)
     for each in asked:
@@ -90,6 +107,7 @@ def test_known_labels_are_controls_and_blind(sample_run, run):
     assert all(0 < each.probability <= 1 for each in asked if each.stratum == "control")
     counts = ANNOTATE.counts_of(TASKS.open(run).manifest)
     assert counts.controls_given == len(known_rows) == counts.controls_found + counts.controls_not_found
+
     pack = (run / "packs/csv/tasks-00001.csv").read_text(encoding="utf-8")
     assert not any(word in pack.splitlines()[0] for word in ("stratum", "expected", "rank", "probability"))
 
@@ -97,10 +115,15 @@ def test_known_labels_are_controls_and_blind(sample_run, run):
 def test_labels_by_id_are_controls_too_and_files_of_another_corpus_are_refused(sample_run, run):
     row = next(row for row in scored(run) if row.question_id == "q05" and row.rank is None)
     controls = run.parent / "controls.jsonl"
-    controls.write_text(2 * (json.dumps({"question_id": "q05", "sentence_id": row.candidate_id, "label": 1}) + "\n"))
-    annotate(job(sample_run, f"annotate.controls={controls}", "annotate.top=1", "annotate.control_share=0.5"), run)
+    controls.write_text(
+        2 * (json.dumps({"question_id": "q05", "sentence_id": row.candidate_id, "label": 1}) + "\n")
+    )
+    annotate(
+        job(sample_run, f"annotate.controls={controls}", "annotate.top=1", "annotate.control_share=0.5"), run
+    )
     (control,) = [each for each in tasks(run) if each.expected is not None]
     assert (control.sentence_id, control.expected) == (row.candidate_id, 1)
+
     counts = ANNOTATE.counts_of(TASKS.open(run).manifest)
     assert (counts.controls_given, counts.controls_not_found) == (1, 0)  # the repeated one is one
     shutil.rmtree(run / "tasks")
@@ -132,6 +155,7 @@ def test_the_strata_of_the_sample_estimate_what_its_labels_say(sample_run, run):
     ]
     overall, by_question = estimate(rows)
     assert overall.sentences == pytest.approx(len(population)) and len(by_question) == 90
+
     truth = sum(population) / len(population)
     assert 0.2 < truth < 0.8 and 0 < overall.prevalence_se < 0.03
     assert abs(overall.prevalence - truth) < 3 * overall.prevalence_se
@@ -154,8 +178,14 @@ def test_tasks_are_the_same_bytes_however_the_step_went(sample_run, run, tmp_pat
         _annotate_and_stop(job(sample_run), again)
     assert work_folders(again, "annotate") and not (again / "tasks/_manifest.json").exists()
     annotate(job(sample_run), again)
-    files = sorted(path.relative_to(run) for name in ("tasks", "packs") for path in (run / name).rglob("*.*") if path.is_file())
+    files = sorted(
+        path.relative_to(run)
+        for name in ("tasks", "packs")
+        for path in (run / name).rglob("*.*")
+        if path.is_file()
+    )
     assert len(files) >= 12
+
     assert all((run / file).read_bytes() == (again / file).read_bytes() for file in files)
 
 
@@ -207,7 +237,11 @@ def test_packs_leave_out_what_an_earlier_run_asked(sample_run, run, tmp_path):
         ("annotate.controls=absent.tsv", INPUT_MISSING, "absent.tsv: no such file"),
         ("annotate.guidelines=absent.md", INPUT_MISSING, "annotate.guidelines"),
         ("annotate.since=absent", INPUT_MISSING, "run `answermill annotate JOB.toml --out "),
-        ("rerank.stages=[{reranker='cosinet_passages'}]", SETTINGS, "the plan ends in passages (cosinet_passages)"),
+        (
+            "rerank.stages=[{reranker='cosinet_passages'}]",
+            SETTINGS,
+            "the plan ends in passages (cosinet_passages)",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_before_any_work(sample_run, run, settings, code, says):
@@ -235,7 +269,9 @@ def test_the_command_needs_no_section_and_tells_what_it_made(sample_run, run, ca
     with pytest.raises(SystemExit) as e:
         main(["annotate", str(sample_run.parent / "job.toml"), "--out", str(run)])
     assert e.value.code == 0
-    assert f"annotate   90 questions, {len(scored(run)):,} sentences; 1,530 tasks = " in capsys.readouterr().out
+    assert (
+        f"annotate   90 questions, {len(scored(run)):,} sentences; 1,530 tasks = " in capsys.readouterr().out
+    )
 
 
 def test_a_known_label_is_not_of_a_sentence_whose_text_has_changed(tmp_path):
@@ -243,5 +279,8 @@ def test_a_known_label_is_not_of_a_sentence_whose_text_has_changed(tmp_path):
     rows += [{"question_id": "q", "sentence_id": "d@9", "label": 0}]
     (tmp_path / "known.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     known = KnownLabels(tmp_path / "known.jsonl")
-    assert [each.label for each in known.find("q", {"d@0": "It is old.", "d@9": "Whatever."}).values()] == [1, 0]
+    assert [each.label for each in known.find("q", {"d@0": "It is old.", "d@9": "Whatever."}).values()] == [
+        1,
+        0,
+    ]
     assert not known.find("q", {"d@0": "It was old."})

@@ -1,4 +1,5 @@
-"""Packs hold every task once, in the form that each tool documents, and nothing that would give a control away."""
+"""Packs hold every task once, in the form that each tool documents, and nothing that would give a control
+away."""
 
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ EXPECTED = 1
 
 def task(n: int, annotators: int = 1) -> Task:
     start = PASSAGE.index(SENTENCE)
+
     return Task(
         task_id=f"{n:016x}",
         question_id=f"q{n // 3}",
@@ -57,15 +59,27 @@ def write(folder: Path, tasks: list[Task], options: PackOptions | None = None, t
 
 
 def label_studio(folder: Path) -> list[dict]:
-    return [each for file in sorted(folder.glob("tasks-*.json")) for each in json.loads(file.read_text(encoding="utf-8"))]
+    return [
+        each
+        for file in sorted(folder.glob("tasks-*.json"))
+        for each in json.loads(file.read_text(encoding="utf-8"))
+    ]
 
 
 def argilla(folder: Path) -> list[dict]:
-    return [each for file in sorted(folder.glob("records-*.json")) for each in json.loads(file.read_text(encoding="utf-8"))]
+    return [
+        each
+        for file in sorted(folder.glob("records-*.json"))
+        for each in json.loads(file.read_text(encoding="utf-8"))
+    ]
 
 
 def prodigy(folder: Path) -> list[dict]:
-    lines = [line for file in sorted(folder.glob("*.jsonl")) for line in file.read_text(encoding="utf-8").split("\n")]
+    lines = [
+        line
+        for file in sorted(folder.glob("*.jsonl"))
+        for line in file.read_text(encoding="utf-8").split("\n")
+    ]
     return [json.loads(line) for line in lines if line]
 
 
@@ -116,12 +130,19 @@ def test_no_file_is_larger_than_its_limit(tmp_path):
 
 def test_a_task_larger_than_a_file_may_be_has_one_of_its_own(tmp_path):
     folder = write(tmp_path, [task(0), task(1)], PackOptions("g", MODEL, bytes_per_file=10), ("prodigy",))
-    assert packs.read_summary(folder).files == {"prodigy/tasks-00001.jsonl": 1, "prodigy/tasks-00002.jsonl": 1}
+    assert packs.read_summary(folder).files == {
+        "prodigy/tasks-00001.jsonl": 1,
+        "prodigy/tasks-00002.jsonl": 1,
+    }
 
 
 def test_tasks_for_one_and_for_several_annotators_are_projects_of_their_own(tmp_path):
     folder = write(tmp_path, [task(n, annotators=1 + 2 * (n % 2)) for n in range(5)])
-    assert {path.name for path in (folder / "argilla").iterdir()} == {"1-annotator", "3-annotators", "guidelines.md"}
+    assert {path.name for path in (folder / "argilla").iterdir()} == {
+        "1-annotator",
+        "3-annotators",
+        "guidelines.md",
+    }
     assert [each["id"][-1] for each in argilla(folder / "argilla" / "3-annotators")] == ["1", "3"]
     for kind, wanted in (("1-annotator", 1), ("3-annotators", 3)):
         settings = json.loads((folder / "argilla" / kind / ".argilla/settings.json").read_text())
@@ -139,26 +160,38 @@ def test_label_studio_s_tasks_have_what_its_configuration_reads(tmp_path):
     assert {"question", "sentence", "context", "task_id", "text_hash"} <= shown["data"].keys()
     (choices,) = root.iter("Choices")
     assert tuple(each.get("value") for each in choices) == LABELS
+
     (prediction,) = shown["predictions"]
     assert (prediction["score"], prediction["model_version"]) == (0.25, MODEL.name)
     (result,) = prediction["result"]
-    assert (result["from_name"], result["to_name"]) == (choices.get("name"), choices.get("toName")) == ("answer", "sentence")
+    assert (
+        (result["from_name"], result["to_name"])
+        == (choices.get("name"), choices.get("toName"))
+        == ("answer", "sentence")
+    )
     assert result["type"] == "choices" and result["value"] == {"choices": ["correct"]}
 
 
 def test_label_studio_s_data_is_the_same_in_every_export(tmp_path):
     """By equal data its Remove Duplicated Tasks knows a task again; so no score is in it."""
     first, second = task(1), replace(task(1), score=0.75, stratum="random", annotators=1)
-    exports = [label_studio(write(tmp_path / name, [each]) / "label-studio") for name, each in (("a", first), ("b", second))]
+    exports = [
+        label_studio(write(tmp_path / name, [each]) / "label-studio")
+        for name, each in (("a", first), ("b", second))
+    ]
     assert exports[0] != exports[1] and exports[0][0]["data"] == exports[1][0]["data"]
 
 
 def test_html_of_a_page_is_text_in_tools_that_render_html(tmp_path):
     folder = write(tmp_path, [task(0), task(1)])
-    for shown in (label_studio(folder / "label-studio")[0]["data"]["context"], prodigy(folder / "prodigy")[0]["html"]):
+    for shown in (
+        label_studio(folder / "label-studio")[0]["data"]["context"],
+        prodigy(folder / "prodigy")[0]["html"],
+    ):
         assert "&lt;b&gt;bold&lt;/b&gt;" in shown and "<b>bold" not in shown and "<it>" not in shown
         assert "<mark>=SUM(A1) is “the answer” &amp; more.</mark>" in shown
         assert "javascript:alert(1)" in shown and "href" not in shown
+
     assert '<a href="https://a.example/?a=1&amp;b=&quot;2&quot;"' in marked_html(task(1))
     (record, _) = argilla(folder / "argilla")
     settings = json.loads((folder / "argilla/.argilla/settings.json").read_text())
@@ -168,12 +201,22 @@ def test_html_of_a_page_is_text_in_tools_that_render_html(tmp_path):
 
 def test_a_cell_is_no_formula(tmp_path):
     risky = [
-        replace(task(n), title=title) for n, title in enumerate(("=1", "+1", "-1", "@a", "\tx", "\rx", 'plain, "and"\nso'))
+        replace(task(n), title=title)
+        for n, title in enumerate(("=1", "+1", "-1", "@a", "\tx", "\rx", 'plain, "and"\nso'))
     ]
     folder = write(tmp_path, [*risky, replace(task(9), score=-1.5)], tools=("csv",))
     rows = spreadsheet(folder / "csv")
-    assert [row["title"] for row in rows[:7]] == ["'=1", "'+1", "'-1", "'@a", "'\tx", "'\rx", 'plain, "and"\nso']
+    assert [row["title"] for row in rows[:7]] == [
+        "'=1",
+        "'+1",
+        "'-1",
+        "'@a",
+        "'\tx",
+        "'\rx",
+        'plain, "and"\nso',
+    ]
     assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for row in rows for cell in row.values())
+
     assert rows[0]["sentence"] == "'" + SENTENCE and rows[7]["score"] == "'-1.5"
     assert all(row["label"] == row["annotator"] == "" for row in rows)
 
@@ -207,7 +250,9 @@ def test_scores_of_a_prediction_lie_within_0_and_1_in_their_order():
 def test_packs_of_another_job_are_not_overwritten(tmp_path):
     folder = write(tmp_path, [task(1)])
     assert packs.are_written(folder, {"tools": list(TOOLS)})
-    with pytest.raises(JobError, match=r"tools = .* there, \['csv'\] here\. Move it away; it may hold answers") as e:
+    with pytest.raises(
+        JobError, match=r"tools = .* there, \['csv'\] here\. Move it away; it may hold answers"
+    ) as e:
         packs.are_written(folder, {"tools": ["csv"]})
     assert e.value.code == OUTPUT_EXISTS
     for other in ("{", "{}", "[]"):
@@ -218,7 +263,8 @@ def test_packs_of_another_job_are_not_overwritten(tmp_path):
 
 def test_label_studio_s_own_checks_take_configuration_tasks_and_predictions(tmp_path):
     interfaces = pytest.importorskip(
-        "label_studio_sdk.label_interface", reason="runs where label-studio-sdk is installed: pip install label-studio-sdk"
+        "label_studio_sdk.label_interface",
+        reason="runs where label-studio-sdk is installed: pip install label-studio-sdk",
     )
     folder = write(tmp_path, [task(n) for n in range(6)]) / "label-studio"
     interface = interfaces.LabelInterface((folder / "config.xml").read_text(encoding="utf-8"))
@@ -238,6 +284,7 @@ def test_argilla_s_own_models_take_settings_and_records(tmp_path):
     dataset = DatasetModel(**json.loads((folder / ".argilla/dataset.json").read_text(encoding="utf-8")))
     assert dataset.distribution.min_submitted == 1
     assert LabelQuestionSettings(**settings["questions"][0]["settings"]).options[2]["value"] == "cannot tell"
+
     for shown in argilla(folder):
         model = Record.from_dict(shown).api_model()
         assert isinstance(model, RecordModel) and model.external_id == shown["id"]

@@ -25,19 +25,29 @@ def ids(many: int) -> list[str]:
     return [f"d@{n}" for n in range(many)]
 
 
-@given(st.integers(0, 40), st.integers(1, 20), st.integers(0, 5), st.sets(st.integers(0, 39)), st.integers(0, 3))
+@given(
+    st.integers(0, 40), st.integers(1, 20), st.integers(0, 5), st.sets(st.integers(0, 39)), st.integers(0, 3)
+)
 def test_the_top_is_whole_and_the_rest_is_sampled_once_each(many, top, random, labelled, seed):
     known = {f"d@{n}": n % 2 for n in labelled}
     chosen = choose("q", ids(many), known, SamplingRules(top, random, 0.3, seed))
     assert len({each.number for each in chosen}) == len(chosen)
-    by = {name: sorted(each.number for each in chosen if each.stratum == name) for name in ("top", "random", "control")}
+    by = {
+        name: sorted(each.number for each in chosen if each.stratum == name)
+        for name in ("top", "random", "control")
+    }
     below = max(many - top, 0)
     assert by["top"] == list(range(min(top, many)))
+
     assert len(by["random"]) == min(random, below) and min(by["random"], default=top) >= top
     assert all(f"d@{n}" in known and n >= top for n in by["control"])
     for each in chosen:
         assert each.expected == known.get(f"d@{each.number}")
-        wanted = {"top": 1.0, "random": min(random, below) / below if below else 0, "control": each.probability}
+        wanted = {
+            "top": 1.0,
+            "random": min(random, below) / below if below else 0,
+            "control": each.probability,
+        }
         assert each.probability == wanted[each.stratum] and 0 < each.probability <= 1
 
 
@@ -58,7 +68,8 @@ def test_the_order_shown_tells_no_stratum():
             places[each.stratum].append(place)
     assert all(len(slots) > 2000 for slots in places.values())
     means = [np.mean(slots) for slots in places.values()]
-    assert max(means) - min(means) < 0.5  # of 24 places; the first eight and the last eight would differ by 16
+    # Of 24 places; the first eight and the last eight would differ by 16.
+    assert max(means) - min(means) < 0.5
 
 
 def test_controls_are_drawn_with_the_probability_that_they_state():
@@ -67,7 +78,9 @@ def test_controls_are_drawn_with_the_probability_that_they_state():
         known = {f"d@{n}": 0 for n in range(40, 45)}
         drawn: dict[int, int] = {}
         for seed in range(3000):
-            for each in choose("q", ids(60), known, SamplingRules(rules.top, rules.random, rules.control_share, seed)):
+            for each in choose(
+                "q", ids(60), known, SamplingRules(rules.top, rules.random, rules.control_share, seed)
+            ):
                 if each.stratum == "control":
                     assert each.probability == pytest.approx(mean / 5)
                     drawn[each.number] = drawn.get(each.number, 0) + 1
@@ -89,7 +102,9 @@ def test_a_draw_lies_evenly_between_0_and_1():
 
 POPULATION = np.random.default_rng(7)
 SIZES = POPULATION.integers(4, 45, size=50)
-LABELS = [(POPULATION.random(size) < np.maximum(0.5 * 0.8 ** np.arange(size), 0.06)).astype(int) for size in SIZES]
+LABELS = [
+    (POPULATION.random(size) < np.maximum(0.5 * 0.8 ** np.arange(size), 0.06)).astype(int) for size in SIZES
+]
 RULES = SamplingRules(top=5, random=6)
 """50 questions of 4 to 44 sentences, half of the first ones correct and 6 % of the last."""
 
@@ -135,7 +150,10 @@ def test_1_000_draws_give_the_prevalence_of_each_question_without_bias(draws):
         values = [by_question[f"q{q}"].prevalence for _, by_question, _ in draws]
         error = np.std(values, ddof=1) / math.sqrt(len(values))
         if len(labels) <= RULES.top + RULES.random:
-            assert values == pytest.approx([labels.mean()] * len(values)) and draws[0][1][f"q{q}"].prevalence_se == 0
+            assert (
+                values == pytest.approx([labels.mean()] * len(values))
+                and draws[0][1][f"q{q}"].prevalence_se == 0
+            )
         elif error > 1e-9:  # some have no correct one below the top
             worst = max(worst, abs(np.mean(values) - labels.mean()) / error)
     assert 1 < worst < 4
@@ -156,7 +174,8 @@ def test_the_share_of_the_judged_that_are_correct_is_no_prevalence(draws):
 
 
 def test_a_worked_example():
-    """Top of 2, one correct; 3 of 12 below judged, one correct: 4 of 12, variance 12² · (1 - 3/12) · (1/3) / 3 = 12."""
+    """Top of 2, one correct; 3 of 12 below judged, one correct: 4 of 12, variance 12² · (1 - 3/12) · (1/3) /
+    3 = 12."""
     rows = [Row("q", 1, "top", 1.0), Row("q", 0, "top", 1.0)]
     rows += [Row("q", label, "random", 0.25) for label in (1, 0, 0)] + [Row("q", 1, "control", 0.5)]
     overall, by_question = estimate(rows)
@@ -173,6 +192,8 @@ def test_what_cannot_be_known_is_nan():
     assert (overall.questions, overall.sentences, by_question) == (0, 0, {})
     assert math.isnan(overall.prevalence) and math.isnan(overall.recall)
     one, _ = estimate([Row("q", 0, "top", 1.0), Row("q", 1, "random", 0.1)])
-    assert (one.correct, one.prevalence) == (pytest.approx(10), pytest.approx(10 / 11)) and math.isnan(one.prevalence_se)
+    assert (one.correct, one.prevalence) == (pytest.approx(10), pytest.approx(10 / 11)) and math.isnan(
+        one.prevalence_se
+    )
     none, _ = estimate([Row("q", 0, "top", 1.0)])
     assert none.prevalence == 0 and math.isnan(none.recall)

@@ -1,4 +1,5 @@
-"""Agreement: the worked examples of the papers, what other packages compute, and what must hold for any votes."""
+"""Agreement: the worked examples of the papers, what other packages compute, and what must hold for any
+votes."""
 
 from __future__ import annotations
 
@@ -26,19 +27,28 @@ from answermill.pipelines.steps.collect.annotator_agreement import (
 )
 
 DIAGNOSES = (  # Fleiss 1971, table 1: psychiatrists of 6 who gave each of 30 patients each of 5 diagnoses
-    "00060 03003 01401 00006 03030 20400 00402 20310 20040 00006 10050 11040 03300 10050 02031 00501 30012 51000 02040 10203 "
+    "00060 03003 01401 00006 03030 20400 00402 20310 20040 00006 10050 11040 03300 10050 02031 00501 30012 "
+    "51000 02040 10203 "
     "00006 01050 02013 20040 10041 05010 40002 02040 10500 00006"
 )
 
 
 def read(*rows: str) -> Votes:
     """A row per annotator, a column per item; '.' is no vote."""
-    said = [(item, n, ord(label)) for n, row in enumerate(rows) for item, label in enumerate(row.split()) if label != "."]
+    said = [
+        (item, n, ord(label))
+        for n, row in enumerate(rows)
+        for item, label in enumerate(row.split())
+        if label != "."
+    ]
     return Votes.of(said)
 
 
 votes_of_some = st.lists(
-    st.tuples(st.integers(0, 12), st.integers(0, 4), st.integers(0, 1)), min_size=1, max_size=60, unique_by=lambda v: v[:2]
+    st.tuples(st.integers(0, 12), st.integers(0, 4), st.integers(0, 1)),
+    min_size=1,
+    max_size=60,
+    unique_by=lambda v: v[:2],
 )
 
 
@@ -53,10 +63,16 @@ def test_krippendorff_s_example_of_two_observers_and_nominal_data() -> None:
 
 
 def test_krippendorff_s_example_of_four_observers_with_values_missing() -> None:
-    votes = read("1 2 3 3 2 1 4 1 2 . . .", "1 2 3 3 2 2 4 1 2 5 . 3", ". 3 3 3 2 3 4 2 2 5 1 .", "1 2 3 3 2 4 4 1 2 5 1 .")
+    votes = read(
+        "1 2 3 3 2 1 4 1 2 . . .",
+        "1 2 3 3 2 2 4 1 2 5 . 3",
+        ". 3 3 3 2 3 4 2 2 5 1 .",
+        "1 2 3 3 2 4 4 1 2 5 1 .",
+    )
     alpha = krippendorff(votes.table())
     assert alpha.value == pytest.approx(0.743, abs=5e-4)
-    assert (alpha.items, alpha.votes, len(votes.items)) == (11, 40, 41)  # the last unit has one value, which pairs with none
+    # The last unit has one value, which pairs with none.
+    assert (alpha.items, alpha.votes, len(votes.items)) == (11, 40, 41)
 
 
 def test_fleiss_example_of_thirty_patients() -> None:
@@ -96,15 +112,23 @@ def test_perfect_agreement_is_one_and_of_one_class_undefined(said) -> None:
     for kappa in pairs(agreed).values():
         assert kappa.value is None or kappa.value == pytest.approx(1)
     alone = Votes.of((item, who, 1) for item, who, _ in said)
-    assert {krippendorff(alone.table()).reason, *(k.reason for k in pairs(alone).values())} == {"all votes are of one class"}
+    assert {krippendorff(alone.table()).reason, *(k.reason for k in pairs(alone).values())} == {
+        "all votes are of one class"
+    }
 
 
 def test_what_cannot_be_computed_says_why() -> None:
     single = read("0 1", ". .")
-    assert krippendorff(single.table()).reason == fleiss(same_votes(single.table())[1]).reason == "no item with two votes"
+    assert (
+        krippendorff(single.table()).reason
+        == fleiss(same_votes(single.table())[1]).reason
+        == "no item with two votes"
+    )
     assert pairs(single) == {} and krippendorff(Votes.of([]).table()).value is None
     assert cohen([[0, 0], [0, 0]]).reason == "no common item"
-    assert cohen([[3, 2], [0, 0]]).value == 0  # one class of one annotator alone is defined: no better than chance
+
+    # One class of one annotator alone is defined: no better than chance.
+    assert cohen([[3, 2], [0, 0]]).value == 0
     with pytest.raises(ValueError, match="items have 2 to 3 votes"):
         fleiss([[1, 1], [1, 2]])
     with pytest.raises(ValueError, match="annotator 1 votes twice on item 0"):
@@ -131,13 +155,18 @@ def random_votes(seed: int) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_alpha_is_that_of_the_package_krippendorff(seed: int) -> None:
-    package = pytest.importorskip("krippendorff", reason="runs where krippendorff is installed: pip install krippendorff")
+    package = pytest.importorskip(
+        "krippendorff", reason="runs where krippendorff is installed: pip install krippendorff"
+    )
     said = random_votes(seed)
     data = np.full((5, 80), np.nan)
     for item, who, label in said:
         data[who, item] = label
     expected = package.alpha(data, level_of_measurement="nominal")
-    assert krippendorff(Votes.of(said).table()).value == pytest.approx(expected, abs=1e-12) and 0.1 < expected < 0.9
+    assert (
+        krippendorff(Votes.of(said).table()).value == pytest.approx(expected, abs=1e-12)
+        and 0.1 < expected < 0.9
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -152,7 +181,9 @@ def test_fleiss_kappa_is_that_of_statsmodels(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_cohen_s_kappa_is_that_of_scikit_learn(seed: int) -> None:
-    package = pytest.importorskip("sklearn.metrics", reason="runs where scikit-learn is installed: pip install scikit-learn")
+    package = pytest.importorskip(
+        "sklearn.metrics", reason="runs where scikit-learn is installed: pip install scikit-learn"
+    )
     said = random_votes(seed)
     votes = [{item: label for item, who, label in said if who == n} for n in range(5)]
     kappas = pairs(Votes.of(said))
@@ -171,9 +202,15 @@ def test_an_annotator_is_held_to_the_majority_of_the_others_and_to_the_controls(
     judged = annotators(votes, expected)
     assert {who: annotator.items for who, annotator in judged.items()} == {0: 5, 1: 4, 2: 3}
     assert [judged[n].positive for n in range(3)] == [3, 2, 2]
-    # the first: items 0 and 1 have a majority of the others, item 2 is one to one, item 3 has none, item 4 has one other
+
+    # the first: items 0 and 1 have a majority of the others, item 2 is one to one, item 3 has none, item 4
+    # has one other
     assert judged[0].with_others == Share(1, 3)
-    assert judged[0].controls == Share(2, 3) and judged[1].controls == Share(1, 2) and judged[2].controls == Share(1, 1)
+    assert (
+        judged[0].controls == Share(2, 3)
+        and judged[1].controls == Share(1, 2)
+        and judged[2].controls == Share(1, 1)
+    )
     assert Share(0, 0).value is None and Share(0, 0).interval is None
 
 
@@ -187,7 +224,9 @@ def test_the_wilson_interval_is_the_one_that_is_printed() -> None:
 def test_weights_are_log_odds_never_negative_and_the_mean_where_unknown() -> None:
     assert weight(Share(9, 10)) == pytest.approx(math.log(10 / 2))
     assert weight(Share(5, 10)) == 0 and weight(Share(1, 10)) == 0
-    assert weights([Share(9, 10), Share(0, 0), Share(3, 3)]) == pytest.approx([math.log(5), math.log(20) / 2, math.log(4)])
+    assert weights([Share(9, 10), Share(0, 0), Share(3, 3)]) == pytest.approx(
+        [math.log(5), math.log(20) / 2, math.log(4)]
+    )
     assert weights([Share(0, 0), Share(0, 0)]) == [1, 1]
 
 

@@ -22,7 +22,14 @@ from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.specs.annotate import AnnotateCounts
-from answermill.pipelines.specs.collect import ANNOTATIONS, COLLECT, COLLECT_REJECTS, CONFLICTS, LABELS, CollectCounts
+from answermill.pipelines.specs.collect import (
+    ANNOTATIONS,
+    COLLECT,
+    COLLECT_REJECTS,
+    CONFLICTS,
+    LABELS,
+    CollectCounts,
+)
 from answermill.pipelines.steps.chain import status
 from answermill.pipelines.steps.collect.collect import collect
 from answermill.pipelines.steps.collect.resolution import ResolutionRules
@@ -40,6 +47,7 @@ def digest(text: str) -> str:
 
 def task(name: str, stratum: str = "top", expected: int | None = None) -> Task:
     sentence = f"=Sentence {name}, with a comma."
+
     return Task(
         task_id=name,
         question_id=f"q-{name}",
@@ -102,7 +110,15 @@ def figures(run: Path) -> dict:
     return json.loads((run / "collected/agreement.json").read_text(encoding="utf-8"))
 
 
-TASKS = [task("a"), task("b"), task("c", "random"), task("d"), task("e"), task("k0", "control", 0), task("k1", "control", 1)]
+TASKS = [
+    task("a"),
+    task("b"),
+    task("c", "random"),
+    task("d"),
+    task("e"),
+    task("k0", "control", 0),
+    task("k1", "control", 1),
+]
 THREE = [
     *[("a", "correct", who) for who in ("anna", "bo", "cy")],
     *[("b", "correct", "anna"), ("b", "wrong", "bo"), ("b", "wrong", "cy")],
@@ -130,7 +146,9 @@ def test_the_majority_gives_labels_a_tie_stays_open_and_controls_have_none(run: 
     rows = {row.question_id: row for row in LABELS.open(run).read()}
     assert (rows["q-b"].votes, rows["q-b"].positive) == (3, pytest.approx(1 / 3))
     assert (rows["q-b"].sentence_id, rows["q-b"].stratum, rows["q-b"].probability) == ("d-b@0", "top", 1.0)
-    assert "7 tasks = 3 labelled + 1 open + 2 control + 0 too few votes + 1 not judged; 2 conflicts" in lines[1]
+    assert (
+        "7 tasks = 3 labelled + 1 open + 2 control + 0 too few votes + 1 not judged; 2 conflicts" in lines[1]
+    )
     assert figures(run)["counts"]["controls_judged"] == 2
 
 
@@ -139,12 +157,20 @@ def test_fewer_votes_than_wanted_give_no_label(run: Path, tmp_path: Path) -> Non
     assert labels(run) == {"a": 1, "b": 0} and figures(run)["counts"]["fates"]["too_few_votes"] == 2
 
 
-def test_a_label_of_a_task_of_known_label_is_what_people_said_unless_it_is_only_a_control(tmp_path: Path) -> None:
+def test_a_label_of_a_task_of_known_label_is_what_people_said_unless_it_is_only_a_control(
+    tmp_path: Path,
+) -> None:
     run = run_of(tmp_path, [task("a", "top", 1), task("c", "random", 0), task("k", "control", 1)])
-    list(collect(run, [sheet(tmp_path, "x.csv", [("a", "wrong", "bo"), ("c", "wrong", "bo"), ("k", "wrong", "bo")])]))
+    list(
+        collect(
+            run,
+            [sheet(tmp_path, "x.csv", [("a", "wrong", "bo"), ("c", "wrong", "bo"), ("k", "wrong", "bo")])],
+        )
+    )
     assert labels(run) == {"a": 0, "c": 0}
     assert (
-        figures(run)["annotators"]["bo"]["controls"]["right"] == 1 and figures(run)["annotators"]["bo"]["controls"]["of"] == 3
+        figures(run)["annotators"]["bo"]["controls"]["right"] == 1
+        and figures(run)["annotators"]["bo"]["controls"]["of"] == 3
     )
 
 
@@ -154,13 +180,26 @@ def test_weighted_votes_follow_who_is_right_on_controls(run: Path, tmp_path: Pat
     list(collect(run, [sheet(tmp_path, "x.csv", rows)], ResolutionRules("weighted")))
     assert labels(run) == {"a": 1, "b": 1, "c": 1}
     weights = {name: figure["weight"] for name, figure in figures(run)["annotators"].items()}
-    assert weights == {"anna": pytest.approx(1.0986, abs=1e-4), "bo": 0, "cy": 0, "dee": pytest.approx(0.3662, abs=1e-4)}
+    assert weights == {
+        "anna": pytest.approx(1.0986, abs=1e-4),
+        "bo": 0,
+        "cy": 0,
+        "dee": pytest.approx(0.3662, abs=1e-4),
+    }
+
     resolved = {row.question_id: row for row in LABELS.open(run).read()}
     assert resolved["q-b"].positive == pytest.approx(0.75) and resolved["q-b"].votes == 4
-    assert {name: label for name, (_, label) in conflicts(run).items()} == {"b": 1, "c": 1, "d": None, "e": None}
+    assert {name: label for name, (_, label) in conflicts(run).items()} == {
+        "b": 1,
+        "c": 1,
+        "d": None,
+        "e": None,
+    }
 
 
-def test_adjudication_leaves_all_disagreement_open_until_the_adjudicator_has_spoken(run: Path, tmp_path: Path) -> None:
+def test_adjudication_leaves_all_disagreement_open_until_the_adjudicator_has_spoken(
+    run: Path, tmp_path: Path
+) -> None:
     first = sheet(tmp_path, "x.csv", THREE)
     lines = list(collect(run, [first], ResolutionRules("adjudicate")))
     assert labels(run) == {"a": 1, "d": 0} and "2 open: " in lines[-2]
@@ -170,10 +209,12 @@ def test_adjudication_leaves_all_disagreement_open_until_the_adjudicator_has_spo
     assert [row["task_id"] for row in pack] == ["b", "c"] and set(pack[0].values()) >= {"", "'-title"}
     assert pack[0]["sentence"].startswith("'=Sentence b") and "anna" not in str(pack)
     judged = tmp_path / "judged.csv"
+
     with judged.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, pack[0])
         writer.writeheader()
         writer.writerows([{**pack[0], "label": "correct"}, {**pack[1], "label": "wrong"}])
+
     before = figures(run)["krippendorff_alpha"]
     list(collect(run, [first, judged], ResolutionRules("adjudicate", adjudicator="judged")))
     assert labels(run) == {"a": 1, "b": 1, "c": 0, "d": 0}
@@ -194,18 +235,30 @@ def test_the_later_of_two_labels_holds_by_time_else_by_order(run: Path, tmp_path
     list(collect(run, [file, second, third]))
     assert labels(run) == {"a": 1, "b": 0, "c": 1, "d": 0}
     places = [(Path(r.source_file).name, r.source_offset, r.source_record) for r in rejects(run)]
-    assert places == [("times.csv", 3, "a"), ("times.csv", 4, "b"), ("second.csv", 2, "c"), ("second.csv", 4, "d")]
+    assert places == [
+        ("times.csv", 3, "a"),
+        ("times.csv", 4, "b"),
+        ("second.csv", 2, "c"),
+        ("second.csv", 4, "d"),
+    ]
+
     assert {r.reason for r in rejects(run)} == {"duplicate"}
     list(collect(run, [file, third, second]))
     assert labels(run)["d"] == 1
 
 
 def test_what_is_no_vote_is_kept_with_its_reason(run: Path, tmp_path: Path) -> None:
-    rows = [("a", "correct", "bo"), ("b", "wrong", "bo"), ("other", "wrong", "bo"), ("1.23E+15", "wrong", "bo")]
+    rows = [
+        ("a", "correct", "bo"),
+        ("b", "wrong", "bo"),
+        ("other", "wrong", "bo"),
+        ("1.23E+15", "wrong", "bo"),
+    ]
     rows += [("c", "cannot tell", "bo"), ("d", "dunno", "bo"), ("e", "", "bo"), ("a", "wrong", "bo")]
     result = {"completed_by": 1, "was_cancelled": True, "result": []}
     studio = tmp_path / "studio.json"
     studio.write_text(json.dumps([{"data": {"task_id": "a"}, "annotations": [result]}]))
+
     list(collect(run, [sheet(tmp_path, "x.csv", rows, b="another"), studio]))
     reasons = {(r.source_record, r.reason) for r in rejects(run)}
     assert reasons == {
@@ -217,7 +270,10 @@ def test_what_is_no_vote_is_kept_with_its_reason(run: Path, tmp_path: Path) -> N
         ("d", "not_a_label"),
         ("a", "cancelled"),
     }
-    assert "a spreadsheet made a number of the id" in next(r.detail for r in rejects(run) if r.source_record == "1.23E+15")
+
+    assert "a spreadsheet made a number of the id" in next(
+        r.detail for r in rejects(run) if r.source_record == "1.23E+15"
+    )
     counts = CollectCounts.from_json(figures(run)["counts"])
     assert (counts.annotations, counts.votes, counts.rejects, counts.unanswered) == (8, 1, 7, 1)
     assert counts.rejected["text_changed"] == 1 and labels(run) == {"a": 0}
@@ -228,14 +284,25 @@ def many(folder: Path, seed: int) -> list[Path]:
     generator = random.Random(seed)
     said = ["correct", "wrong", "cannot tell", "what?", ""]
     rows = [
-        (generator.choice([*"abcde", "k0", "k1", "zz"]), generator.choices(said, [5, 5, 1, 1, 1])[0], generator.choice("pqr"))
+        (
+            generator.choice([*"abcde", "k0", "k1", "zz"]),
+            generator.choices(said, [5, 5, 1, 1, 1])[0],
+            generator.choice("pqr"),
+        )
         for _ in range(60)
     ]
     lines = [
-        {"task_id": t, "text_hash": digest(t), "accept": [s] if s else [], "answer": "accept", "_session_id": w}
+        {
+            "task_id": t,
+            "text_hash": digest(t),
+            "accept": [s] if s else [],
+            "answer": "accept",
+            "_session_id": w,
+        }
         for t, s, w in rows
     ]
     (folder / "p.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
     return [sheet(folder, "x.csv", rows[:40], a="another" if seed % 2 else digest("a")), folder / "p.jsonl"]
 
 
@@ -253,7 +320,9 @@ def test_annotations_in_are_annotations_out_and_rejects(run: Path, tmp_path: Pat
 
 
 def content(run: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(run)): p.read_bytes() for p in sorted((run / "collected").rglob("*")) if p.is_file()}
+    return {
+        str(p.relative_to(run)): p.read_bytes() for p in sorted((run / "collected").rglob("*")) if p.is_file()
+    }
 
 
 def test_the_same_exports_give_the_same_bytes_and_others_replace_them(run: Path, tmp_path: Path) -> None:
@@ -268,7 +337,9 @@ def test_the_same_exports_give_the_same_bytes_and_others_replace_them(run: Path,
     assert not (run / "_work").exists()
 
 
-def test_a_collect_killed_between_its_renames_loses_nothing(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collect_killed_between_its_renames_loses_nothing(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, second = sheet(tmp_path, "x.csv", THREE), sheet(tmp_path, "y.csv", THREE[:3])
     list(collect(run, [first]))
     before, labels_digest = content(run), LabelSource.of(Job.model_validate({"propagate": {}}), run).digest()
@@ -282,6 +353,7 @@ def test_a_collect_killed_between_its_renames_loses_nothing(run: Path, tmp_path:
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Path, "rename", killed)
         list(collect(run, [second]))
+
     assert not (run / "collected").exists()
     assert LabelSource.of(Job.model_validate({"propagate": {}}), run).digest() == labels_digest
     assert content(run) == before  # a reader brings the earlier one back
@@ -296,7 +368,10 @@ def test_a_collect_killed_between_its_renames_loses_nothing(run: Path, tmp_path:
 def test_status_knows_the_folders(run: Path, tmp_path: Path) -> None:
     list(collect(run, [sheet(tmp_path, "x.csv", THREE)]))
     states = {folder: (rows, state) for step, folder, rows, state in status(run) if step == "collect"}
-    assert states.keys() == {folder.name for folder in COLLECT} and states["collected/labels"] == ("3", "complete, 1 part")
+    assert states.keys() == {folder.name for folder in COLLECT} and states["collected/labels"] == (
+        "3",
+        "complete, 1 part",
+    )
 
 
 def test_a_collect_that_fails_leaves_the_earlier_one(run: Path, tmp_path: Path) -> None:
@@ -329,6 +404,7 @@ def test_work_that_somebody_has_done_is_never_replaced(run: Path, tmp_path: Path
     with pytest.raises(JobError, match=r"adjudication.csv was edited after collect wrote it") as e:
         list(collect(run, [first]))
     assert e.value.code == OUTPUT_EXISTS
+
     pack.rename(tmp_path / "moved.csv")
     list(collect(run, [first]))
     (run / "collected/agreement.json").unlink()
@@ -345,8 +421,12 @@ def test_files_that_name_no_annotator_stand_for_one_each(run: Path, tmp_path: Pa
     for name, each in zip(("anna", "bo"), rows, strict=True):
         (tmp_path / name).mkdir()
         folders.append(sheet(tmp_path / name, "tasks-00001.csv", each))
-    with pytest.raises(JobError, match=r"both would stand for one, 'tasks-00001'; call each by its annotator") as e:
+
+    with pytest.raises(
+        JobError, match=r"both would stand for one, 'tasks-00001'; call each by its annotator"
+    ) as e:
         list(collect(run, folders))
+
     assert e.value.code == BAD_DATA and figures(run)["annotators"].keys() == {"tasks.anna", "tasks.bo"}
     named = [sheet(file.parent, "anna.csv", [("a", "1", "anna")]) for file in folders]  # in two rounds
     assert list(collect(run, named)) and figures(run)["annotators"].keys() == {"anna"}
@@ -354,11 +434,17 @@ def test_files_that_name_no_annotator_stand_for_one_each(run: Path, tmp_path: Pa
 
 def test_what_cannot_be_collected_is_refused(run: Path, tmp_path: Path) -> None:
     blank = sheet(tmp_path, "blank.csv", [("zz", "", "bo"), ("yy", "", "bo")])
-    with pytest.raises(JobError, match=r"blank\.csv: no label is filled in, in 2 records; judge them, then collect"):
+    with pytest.raises(
+        JobError, match=r"blank\.csv: no label is filled in, in 2 records; judge them, then collect"
+    ):
         list(collect(run, [blank]))
+
     strangers = sheet(tmp_path, "x.csv", [("zz", "1", "bo"), ("yy", "1", "bo")])
-    with pytest.raises(JobError, match=r'none of 2 annotations is a label of a task in .*"unknown_task": 2') as e:
+    with pytest.raises(
+        JobError, match=r'none of 2 annotations is a label of a task in .*"unknown_task": 2'
+    ) as e:
         list(collect(run, [strangers]))
+
     assert e.value.code == BAD_DATA
     with pytest.raises(JobError, match=r"run `answermill annotate JOB.toml --out .*` first") as e:
         list(collect(tmp_path / "other", [strangers]))
@@ -367,12 +453,18 @@ def test_what_cannot_be_collected_is_refused(run: Path, tmp_path: Path) -> None:
         ResolutionRules(min_votes=0)
 
 
-def test_the_command_tells_what_was_made_of_it(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = [str(sheet(tmp_path, f"{who}.csv", [row for row in THREE if row[2] == who])) for who in ("anna", "bo", "cy")]
+def test_the_command_tells_what_was_made_of_it(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [
+        str(sheet(tmp_path, f"{who}.csv", [row for row in THREE if row[2] == who]))
+        for who in ("anna", "bo", "cy")
+    ]
     with pytest.raises(SystemExit) as e:
         main(["collect", str(run), *files, "--resolve", "weighted", "--min-votes", "2"])
     out = capsys.readouterr().out
     assert e.value.code == 0
+
     for line in (
         "3 exports: 14 annotations = 14 used + 0 rejects; 0 records unanswered",
         "top: 2 labels, 2 correct (100.0%)",
@@ -382,6 +474,7 @@ def test_the_command_tells_what_was_made_of_it(run: Path, tmp_path: Path, capsys
         "anna and bo: ",
     ):
         assert line in out, line
+
     with pytest.raises(SystemExit) as e:
         main(["collect", str(run), *files, "--resolve", "loudest"])
     assert e.value.code != 0

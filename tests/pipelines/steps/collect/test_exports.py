@@ -31,12 +31,26 @@ def written(path: Path, content: Any, suffix: str = "json") -> Path:
 
 
 def choice(said: str, name: str = "answer") -> dict[str, Any]:
-    return {"value": {"choices": [said]}, "id": "x1", "from_name": name, "to_name": "sentence", "type": "choices"}
+    return {
+        "value": {"choices": [said]},
+        "id": "x1",
+        "from_name": name,
+        "to_name": "sentence",
+        "type": "choices",
+    }
 
 
 def label_studio_task(task_id: str, *annotations: dict[str, Any], **more: Any) -> dict[str, Any]:
     data = {"task_id": task_id, "text_hash": f"hash-{task_id}", "question": "Why?", "sentence": "Because."}
-    return {"id": 7, "data": data, "annotations": list(annotations), "drafts": [], "predictions": [], "meta": {}, **more}
+    return {
+        "id": 7,
+        "data": data,
+        "annotations": list(annotations),
+        "drafts": [],
+        "predictions": [],
+        "meta": {},
+        **more,
+    }
 
 
 LABEL_STUDIO = [
@@ -49,7 +63,12 @@ LABEL_STUDIO = [
             "was_cancelled": False,
             "updated_at": "2026-01-02T03:04:05.5Z",
         },
-        {"id": 2, "completed_by": {"id": 6, "email": "bo@example.org"}, "result": [choice("wrong")], "was_cancelled": False},
+        {
+            "id": 2,
+            "completed_by": {"id": 6, "email": "bo@example.org"},
+            "result": [choice("wrong")],
+            "was_cancelled": False,
+        },
         {"id": 3, "completed_by": 7, "result": [], "was_cancelled": True},
     ),
     label_studio_task(
@@ -57,7 +76,11 @@ LABEL_STUDIO = [
         {"id": 4, "completed_by": 5, "result": [choice("cannot tell")]},
         {"id": 5, "completed_by": 6, "result": [choice("perhaps")]},
         {"id": 6, "completed_by": 7, "result": [choice("correct", "other")]},
-        {"id": 7, "completed_by": 8, "result": [{"value": {"choices": ["correct", "wrong"]}, "from_name": "answer"}]},
+        {
+            "id": 7,
+            "completed_by": 8,
+            "result": [{"value": {"choices": ["correct", "wrong"]}, "from_name": "answer"}],
+        },
     ),
     label_studio_task("t3", predictions=[{"result": [choice("correct")], "score": 0.9}]),
 ]
@@ -81,14 +104,24 @@ def test_label_studio_s_json(tmp_path: Path) -> None:
 
 def test_label_studio_s_json_min_and_csv_say_the_same(tmp_path: Path) -> None:
     rows = [
-        {"task_id": "t1", "text_hash": "h1", "id": 7, "answer": "correct", "annotator": 5, "annotation_id": 1},
+        {
+            "task_id": "t1",
+            "text_hash": "h1",
+            "id": 7,
+            "answer": "correct",
+            "annotator": 5,
+            "annotation_id": 1,
+        },
         {"task_id": "t2", "text_hash": "h2", "id": 8, "answer": "wrong", "annotator": 5, "annotation_id": 2},
         {"task_id": "t3", "text_hash": "h3", "id": 9, "annotator": 5, "annotation_id": 3},
     ]
+
     expected = [("t1", "h1", "5", 1, ""), ("t2", "h2", "5", 0, ""), ("t3", "h3", "5", None, "not_a_label")]
     small = Export(written(tmp_path, rows))
     assert small.form == "label-studio-min" and said(small) == expected
-    text = "\n".join(["annotation_id,annotator,answer,id,task_id,text_hash", "1,5,correct,7,t1,h1", "2,5,wrong,8,t2,h2"])
+    text = "\n".join(
+        ["annotation_id,annotator,answer,id,task_id,text_hash", "1,5,correct,7,t1,h1", "2,5,wrong,8,t2,h2"]
+    )
     csv = Export(written(tmp_path, text + "\n3,5,,9,t3,h3\n", "csv"))
     assert csv.form == "csv" and said(csv) == expected
 
@@ -104,7 +137,14 @@ NESTED = [
         "status": "completed",
         "_server_id": "s1",
     },
-    {"id": "t2", "fields": {}, "metadata": {"text_hash": "h2"}, "responses": {}, "status": "pending", "_server_id": "s2"},
+    {
+        "id": "t2",
+        "fields": {},
+        "metadata": {"text_hash": "h2"},
+        "responses": {},
+        "status": "pending",
+        "_server_id": "s2",
+    },
 ]
 
 
@@ -130,7 +170,12 @@ def test_argilla_s_records_flat_tell_drafts_from_responses(tmp_path: Path) -> No
         },
         {"id": "t2", "status": "pending", "_server_id": "s2", "text_hash": "h2", "answer.responses": None},
     ]
-    expected = [("t1", "h1", "u1", 1, ""), ("t1", "h1", "u2", None, "skipped"), ("t1", "h1", "u3", None, "skipped")]
+
+    expected = [
+        ("t1", "h1", "u1", 1, ""),
+        ("t1", "h1", "u2", None, "skipped"),
+        ("t1", "h1", "u3", None, "skipped"),
+    ]
     export = Export(written(tmp_path, flat))
     assert export.form == "argilla" and said(export) == expected and all(g.submitted for g in export.read())
     lines = Export(written(tmp_path, "".join(json.dumps(row) + "\n" for row in flat), "jsonl"))
@@ -142,8 +187,18 @@ def test_argilla_s_records_as_its_server_gives_them(tmp_path: Path) -> None:
         {"values": {"answer": {"value": "correct"}}, "status": "submitted", "user_id": "u1"},
         {"values": None, "status": "discarded", "user_id": "u2"},
     ]
-    row = {"id": "0a1b", "external_id": "t1", "fields": {}, "metadata": {"text_hash": "h1"}, "responses": responses}
-    assert said(Export(written(tmp_path, [row]))) == [("t1", "h1", "u1", 1, ""), ("t1", "h1", "u2", None, "skipped")]
+    row = {
+        "id": "0a1b",
+        "external_id": "t1",
+        "fields": {},
+        "metadata": {"text_hash": "h1"},
+        "responses": responses,
+    }
+
+    assert said(Export(written(tmp_path, [row]))) == [
+        ("t1", "h1", "u1", 1, ""),
+        ("t1", "h1", "u2", None, "skipped"),
+    ]
 
 
 def test_argilla_s_own_library_writes_what_is_read(tmp_path: Path) -> None:
@@ -151,6 +206,7 @@ def test_argilla_s_own_library_writes_what_is_read(tmp_path: Path) -> None:
     generic = pytest.importorskip(
         "argilla.records._io._generic", reason="runs where argilla is installed: pip install argilla"
     ).GenericIO
+
     user = "00000000-0000-0000-0000-000000000001"
     record = rg.Record(
         id="t1",
@@ -164,9 +220,21 @@ def test_argilla_s_own_library_writes_what_is_read(tmp_path: Path) -> None:
 
 
 PRODIGY = [
-    {"text": "a", "options": [], "accept": ["correct"], "answer": "accept", "meta": {"task_id": "t1", "text_hash": "h1"}},
+    {
+        "text": "a",
+        "options": [],
+        "accept": ["correct"],
+        "answer": "accept",
+        "meta": {"task_id": "t1", "text_hash": "h1"},
+    },
     {"task_id": "t2", "text_hash": "h2", "accept": ["wrong"], "answer": "accept", "_annotator_id": "set-bo"},
-    {"task_id": "t3", "accept": ["wrong"], "answer": "ignore", "_session_id": "set-bo", "_timestamp": 1767323045},
+    {
+        "task_id": "t3",
+        "accept": ["wrong"],
+        "answer": "ignore",
+        "_session_id": "set-bo",
+        "_timestamp": 1767323045,
+    },
     {"task_id": "t4", "accept": [], "answer": "accept"},
     {"task_id": "t5", "accept": ["cannot tell"], "answer": "accept"},
     {"task_id": "t6", "options": [{"id": "correct"}], "answer": "reject"},
@@ -207,6 +275,7 @@ def test_csv_as_spreadsheets_save_it(tmp_path: Path, delimiter: str, end: str, e
         ["t5", "h5", "", "cannot tell", "'bo"],
         ["t6", "h6", "", "maybe", "bo"],
     ]
+
     file = tmp_path / "anna.2.csv"
     file.write_bytes("".join(delimiter.join(row) + end for row in rows).encode(encoding))
     export = Export(file)
@@ -217,6 +286,7 @@ def test_csv_as_spreadsheets_save_it(tmp_path: Path, delimiter: str, end: str, e
         ("t5", "h5", "'bo", None, "skipped"),
         ("t6", "h6", "bo", None, "not_a_label"),
     ]
+
     assert (export.records, export.unanswered) == (6, 1)
 
 
@@ -226,7 +296,21 @@ def test_csv_rows_are_told_by_the_line_on_which_they_begin(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "cell", ["=1+1", "+1", "-1", "@A1", "\tx", "\rx", "plain", "'quoted", "", "a=b", "0123456789012345", "12e4567890123456"]
+    "cell",
+    [
+        "=1+1",
+        "+1",
+        "-1",
+        "@A1",
+        "\tx",
+        "\rx",
+        "plain",
+        "'quoted",
+        "",
+        "a=b",
+        "0123456789012345",
+        "12e4567890123456",
+    ],
 )
 def test_a_cell_is_never_a_formula_and_comes_back_as_it_was(cell: str) -> None:
     assert unquote(quote(cell)) == cell
@@ -236,13 +320,17 @@ def test_a_cell_is_never_a_formula_and_comes_back_as_it_was(cell: str) -> None:
 def long_list(tasks: int = 20) -> list[dict[str, Any]]:
     """Some records longer than what is read at once."""
     annotation = {"completed_by": 1, "result": [choice("correct")]}
-    return [label_studio_task(f"t{n}", annotation, pad='[{"\\é' * (n % 7) * (CHUNK // 5)) for n in range(tasks)]
+    return [
+        label_studio_task(f"t{n}", annotation, pad='[{"\\é' * (n % 7) * (CHUNK // 5)) for n in range(tasks)
+    ]
 
 
 @pytest.mark.parametrize("indent", [None, 2])
 def test_a_long_list_is_read_record_by_record(tmp_path: Path, indent: int | None) -> None:
     file = tmp_path / "anna.json"
-    file.write_text(" \n" + json.dumps(long_list(), indent=indent, ensure_ascii=False) + "\n", encoding="utf-8")
+    file.write_text(
+        " \n" + json.dumps(long_list(), indent=indent, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
     assert file.stat().st_size > 20 * CHUNK
     export = Export(file)
     positions = [export.file.position for _ in export.read()]
@@ -254,7 +342,9 @@ def test_memory_holds_one_record_of_a_list_however_many_there_are(tmp_path: Path
     peaks = []
     for tasks in (20, 80):
         annotation = {"completed_by": 1, "result": [choice("correct")]}
-        export = Export(written(tmp_path, [label_studio_task(f"t{n}", annotation, pad="x" * CHUNK) for n in range(tasks)]))
+        export = Export(
+            written(tmp_path, [label_studio_task(f"t{n}", annotation, pad="x" * CHUNK) for n in range(tasks)])
+        )
         tracemalloc.start()
         assert sum(1 for _ in export.read()) == tasks
         peaks.append(tracemalloc.get_traced_memory()[1])
@@ -281,6 +371,7 @@ def test_json_that_was_cut_anywhere_is_an_error_or_ends_with_a_whole_line(tmp_pa
     whole = {0, len(text)} if name.endswith(".json") else {n + 1 for n, c in enumerate(text) if c == "\n"}
     whole |= {n - 1 for n in whole} if name.endswith(".jsonl") else set()
     refused = 0
+
     for end in range(1, len(text), 3 if name.endswith(".json") else 1):
         file = tmp_path / name
         file.write_text(text[:end], encoding="utf-8")
@@ -291,6 +382,7 @@ def test_json_that_was_cut_anywhere_is_an_error_or_ends_with_a_whole_line(tmp_pa
             refused += 1
         else:
             assert end in whole and labels
+
     assert refused > len(text) / 4
 
 
@@ -308,11 +400,13 @@ def test_an_error_tells_the_place(tmp_path: Path) -> None:
         "anna.jsonl:1: no export that is known: it has a": '{"a": 1}\n',
         "anna.jsonl: no record in it": "[]",
         "anna.jsonl: record 1: not a JSON object: 3": "[3]",
-        "record 1: not what label-studio writes: 'annotations' is 'x', not a list": '[{"data": {}, "annotations": "x"}]',
+        "record 1: not what label-studio writes: 'annotations' is 'x', not a list": '[{"data": {}, '
+        '"annotations": "x"}]',
         "anna.jsonl: record 2: before character 33: ": '[{"data": {"a": 1}} {"data": {}}]',
         "anna.jsonl: record 2: before character 22: ": '[{"data": {"a": 1}}] x',
         "anna.jsonl: record 1: before character 15: ": '[{"data": NaN}]',
     }
+
     for expected, content in cases.items():
         with pytest.raises(JobError) as e:
             list(Export(written(tmp_path, content, "jsonl")).read())
@@ -333,11 +427,18 @@ def test_gzip_and_text_that_break_off_are_errors_with_the_place(tmp_path: Path) 
 
 
 def test_what_is_no_file_or_no_form_is_refused(tmp_path: Path) -> None:
-    for path, form, code in ((tmp_path / "none", None, INPUT_MISSING), (tmp_path, None, INPUT_MISSING), (tmp_path, "x", USAGE)):
+    for path, form, code in (
+        (tmp_path / "none", None, INPUT_MISSING),
+        (tmp_path, None, INPUT_MISSING),
+        (tmp_path, "x", USAGE),
+    ):
         with pytest.raises(JobError) as e:
             Export(path, form)
         assert e.value.code == code
-    assert said(Export(written(tmp_path, [{"task_id": "t1", "answer": "reject"}]), "label-studio-min"))[0][3:] == (
+
+    assert said(Export(written(tmp_path, [{"task_id": "t1", "answer": "reject"}]), "label-studio-min"))[0][
+        3:
+    ] == (
         None,
         "not_a_label",
     )
@@ -352,7 +453,9 @@ def test_half_a_surrogate_pair_is_refused_with_its_line(tmp_path: Path) -> None:
     assert e.value.code == BAD_DATA
 
 
-@pytest.mark.parametrize("content", ["[" * 200_000, '[{"a":' * 60 + "1" + "}]" * 60], ids=["never closed", "120 levels"])
+@pytest.mark.parametrize(
+    "content", ["[" * 200_000, '[{"a":' * 60 + "1" + "}]" * 60], ids=["never closed", "120 levels"]
+)
 def test_a_list_that_is_nested_too_deeply_is_refused_with_its_name(tmp_path: Path, content: str) -> None:
     (tmp_path / "deep.json").write_text(content)
     with pytest.raises(JobError, match=r"deep.json: record 1: lists or objects 100 deep") as e:

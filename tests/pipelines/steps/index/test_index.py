@@ -27,12 +27,15 @@ from answermill.schemas.corpus import Passage, Sentence
 from tests.made_steps import Rows, made_step, report
 
 SIZES = (5 * ROWS_PER_GROUP + 3, 7, 0, 2 * ROWS_PER_GROUP)
-"""Rows of the parts: one that is as large as many shards, one smaller than a shard, an empty one, and one more."""
+"""Rows of the parts: one that is as large as many shards, one smaller than a shard, an empty one, and one
+more."""
 
 
 def passage(number: int) -> Passage:
     doc_id, text = f"d{number}", f"passage {number}"
-    return Passage(f"{doc_id}#0", doc_id, "", "", 0, len(text), text, (Sentence(f"{doc_id}@0", 0, len(text), text),))
+    return Passage(
+        f"{doc_id}#0", doc_id, "", "", 0, len(text), text, (Sentence(f"{doc_id}@0", 0, len(text), text),)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +77,9 @@ def test_the_shards_rows_are_the_folders_rows_and_each_is_parsed_once(
     assert sum(parsed) == sum(SIZES)
 
 
-def test_a_part_is_hashed_once_for_all_shards(folder: Folder[Passage], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_is_hashed_once_for_all_shards(
+    folder: Folder[Passage], monkeypatch: pytest.MonkeyPatch
+) -> None:
     manifest._check.cache_clear()
     hashed: Counter[str] = Counter()
     sha256 = atomic_files.sha256
@@ -110,7 +115,9 @@ def test_a_part_that_was_changed_is_refused(folder: Folder[Passage]) -> None:
         path.write_bytes(whole)
 
 
-def test_only_the_row_groups_of_the_range_are_read(folder: Folder[Passage], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_row_groups_of_the_range_are_read(
+    folder: Folder[Passage], monkeypatch: pytest.MonkeyPatch
+) -> None:
     groups: list[Any] = []
     read = parquet_folder.pq.ParquetFile.read_row_group
 
@@ -120,7 +127,9 @@ def test_only_the_row_groups_of_the_range_are_read(folder: Folder[Passage], monk
 
     monkeypatch.setattr(parquet_folder.pq.ParquetFile, "read_row_group", counted)
     start = 3 * ROWS_PER_GROUP - 1
-    assert [row.doc_id for row in rows_between(folder, start, start + 3)] == [f"d{start + n}" for n in range(3)]
+    assert [row.doc_id for row in rows_between(folder, start, start + 3)] == [
+        f"d{start + n}" for n in range(3)
+    ]
     assert groups == [2, 3]
 
 
@@ -134,15 +143,24 @@ def test_a_shard_that_was_reported_is_not_built_again(small_run: Path, tmp_path:
     [built] = (tmp_path / "shards").iterdir()
     written = (built / "shard.json").stat().st_mtime_ns
     index(job, tmp_path)
+
     assert (built / "shard.json").stat().st_mtime_ns == written
-    assert [shard.name.rpartition("-")[0] for shard in sorted((tmp_path / "shards").glob("0*"))] == [first.name, second.name]
+    assert [shard.name.rpartition("-")[0] for shard in sorted((tmp_path / "shards").glob("0*"))] == [
+        first.name,
+        second.name,
+    ]
 
 
 def test_shards_that_other_keys_would_cut_in_the_same_places_are_complete(small_run: Path) -> None:
     file, rows = small_run.parent / "job.toml", PASSAGES.open(small_run).rows
     half = -(-rows // 2)
-    for overrides in ([f"index.passages_per_shard={rows}"], ["index.shards=0", f"index.passages_per_shard={half}"]):
+    for overrides in (
+        [f"index.passages_per_shard={rows}"],
+        ["index.shards=0", f"index.passages_per_shard={half}"],
+    ):
         assert Commit(step_of(load(file, overrides), small_run)).is_complete()
     says = r"settings passages_per_shard = 20000 there, \d+ here, settings shards = 2 there, 0 here"
     with pytest.raises(JobError, match=says):
-        Commit(step_of(load(file, ["index.shards=0", f"index.passages_per_shard={half - 1}"]), small_run)).is_complete()
+        Commit(
+            step_of(load(file, ["index.shards=0", f"index.passages_per_shard={half - 1}"]), small_run)
+        ).is_complete()

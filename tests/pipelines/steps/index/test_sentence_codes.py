@@ -1,4 +1,5 @@
-"""The stage `hashing` over a run: index stores the bits of its sentences, rerank reads them, and scores do not feel it."""
+"""The stage `hashing` over a run: index stores the bits of its sentences, rerank reads them, and scores do
+not feel it."""
 
 from __future__ import annotations
 
@@ -78,7 +79,10 @@ def checkpoint(folder: Path, seed: int = 0, variant: Variant = "has", reading: R
 
 
 def sentence(subject: str, number: int) -> str:
-    return f"The {subject} of page {number} is seen by {number + 2} people{' who came from very far away' * (number % 3)}."
+    return (
+        f"The {subject} of page {number} is seen by {number + 2} "
+        f"people{' who came from very far away' * (number % 3)}."
+    )
 
 
 def job(folder: Path, checkpoint_folder: str, shards: int = 2, block: int = 64) -> Job:
@@ -91,9 +95,12 @@ def job(folder: Path, checkpoint_folder: str, shards: int = 2, block: int = 64) 
         }
         for n in range(8)
     ]
-    questions = [{"question_id": f"q{n}", "text": f"Which {subject} is seen?"} for n, subject in enumerate(SUBJECTS)]
+    questions = [
+        {"question_id": f"q{n}", "text": f"Which {subject} is seen?"} for n, subject in enumerate(SUBJECTS)
+    ]
     for name, rows in (("pages", pages), ("questions", questions)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
     (folder / "job.toml").write_text(JOB.format(shards=shards, block=block, checkpoint=checkpoint_folder))
     return load(folder / "job.toml")
 
@@ -134,7 +141,8 @@ def test_index_stores_each_sentence_once_in_a_shard_and_rerank_encodes_none(samp
     counts = INDEX.counts_of(SHARDS.open(folder).manifest)
     texts = [s.text for p in PASSAGES.open(folder).read() for s in p.sentences]
     assert len(texts) > len(set(texts)) == 49
-    assert counts.answers == 50 and counts.answers_cut > 10  # the last sentence of all pages is in both shards
+    # The last sentence of all pages is in both shards.
+    assert counts.answers == 50 and counts.answers_cut > 10
     assert f"50 answers as bits, {counts.answers_cut} of them cut" in index.summary(folder)
     spent = costs(folder)
     assert 60 < stage_counts(folder).incoming <= 120 and spent["answers_stored"] > 40
@@ -153,21 +161,35 @@ def test_the_score_is_the_same_with_and_without_the_store(sample: tuple[Job, Pat
     assert len(last) == 30 and len(set(last)) > 20
 
 
-def test_the_codes_of_a_checkpoint_that_reads_more_are_of_all_that_it_reads(sample: tuple[Job, Path], tmp_path: Path) -> None:
+def test_the_codes_of_a_checkpoint_that_reads_more_are_of_all_that_it_reads(
+    sample: tuple[Job, Path], tmp_path: Path
+) -> None:
     _, of_sentences = sample
-    folder = run(job(tmp_path / "with", checkpoint(tmp_path / "reads", reading=Reading(("title", "sentence", "previous")))))
+    folder = run(
+        job(
+            tmp_path / "with",
+            checkpoint(tmp_path / "reads", reading=Reading(("title", "sentence", "previous"))),
+        )
+    )
     assert costs(folder)["answers"] == 0 < costs(folder)["answers_stored"]
     assert costs(folder)["without_previous"] > 0 == costs(folder)["without_title"]
+
     (tmp_path / "without").mkdir()
-    assert scored(rerank_without_shards(load(tmp_path / "with/job.toml"), folder, tmp_path / "without")) == scored(folder)
-    assert {row.candidate_id: row.stages for row in scored(folder)} != {r.candidate_id: r.stages for r in scored(of_sentences)}
+    assert scored(
+        rerank_without_shards(load(tmp_path / "with/job.toml"), folder, tmp_path / "without")
+    ) == scored(folder)
+    assert {row.candidate_id: row.stages for row in scored(folder)} != {
+        r.candidate_id: r.stages for r in scored(of_sentences)
+    }
 
 
 def test_a_stage_that_stores_nothing_gives_the_same_scores(sample: tuple[Job, Path], tmp_path: Path) -> None:
     hashing_job, folder = sample
     unstored = job(tmp_path, str(hashing_job.path("checkpoint")))
     text = (tmp_path / "job.toml").read_text()
-    (tmp_path / "job.toml").write_text(text.replace('reranker = "hashing"', 'reranker = "hashing"\nstored = false'))
+    (tmp_path / "job.toml").write_text(
+        text.replace('reranker = "hashing"', 'reranker = "hashing"\nstored = false')
+    )
     without = run(load(tmp_path / "job.toml"))
     assert sentence_codes.planned(unstored) and not sentence_codes.planned(load(tmp_path / "job.toml"))
     assert scored(without) == scored(folder)
@@ -192,6 +214,7 @@ def test_an_index_that_was_stopped_ends_with_the_same_codes(sample: tuple[Job, P
     coders = sentence_codes.coders(hashing_job)
     settings = index.shard_settings(hashing_job, passage_encoder(hashing_job), coders)
     index.build(units[1], passages, settings, this)
+
     index.index(hashing_job, tmp_path)
     stopped, undisturbed = (sorted((run / "shards").rglob("*.arrow")) for run in (tmp_path, folder))
     assert len(undisturbed) == 4
@@ -210,6 +233,7 @@ def test_a_sentence_that_is_not_in_the_store_is_encoded_and_counted(sample: tupl
     whole = AnswerCoder(model, tokeniser).encode([(text,) for text in texts])
     bits, finite = Hashing(model, tokeniser, half)._bits([(text,) for text in texts])
     assert b"".join(map(bytes, bits)) == whole.bits.tobytes() and finite.all()
+
     reranker = Hashing(model, tokeniser, half)
     reranker._bits([(text,) for text in texts])
     spent = reranker.costs()
@@ -217,18 +241,26 @@ def test_a_sentence_that_is_not_in_the_store_is_encoded_and_counted(sample: tupl
     assert spent["answers_cut"] == (whole.cut > 0).sum() and spent["tokens_cut"] == whole.cut.sum()
 
 
-def test_the_store_of_another_model_is_refused_with_what_to_do(sample: tuple[Job, Path], tmp_path: Path) -> None:
+def test_the_store_of_another_model_is_refused_with_what_to_do(
+    sample: tuple[Job, Path], tmp_path: Path
+) -> None:
     _, folder = sample
     other = job(tmp_path, checkpoint(tmp_path / "other", seed=1))
     shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("scored", "answers"))
-    with pytest.raises(ShardMismatch, match=r"sentence codes are of checkpoint .*, the job's is .*another --out"):
+    with pytest.raises(
+        ShardMismatch, match=r"sentence codes are of checkpoint .*, the job's is .*another --out"
+    ):
         list(run_steps(other, tmp_path / "run", ["rerank"], ()))
     with pytest.raises(JobError, match="holds the output of another job: input checkpoints of hashing"):
         index.index(other, tmp_path / "run")
-    assert rerank_without_shards(other, folder, tmp_path / "anew") and costs(tmp_path / "anew")["answers"] > 40
+    assert (
+        rerank_without_shards(other, folder, tmp_path / "anew") and costs(tmp_path / "anew")["answers"] > 40
+    )
 
 
-def test_a_store_cut_short_is_refused_before_any_worker_starts(sample: tuple[Job, Path], tmp_path: Path) -> None:
+def test_a_store_cut_short_is_refused_before_any_worker_starts(
+    sample: tuple[Job, Path], tmp_path: Path
+) -> None:
     hashing_job, folder = sample
     shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("scored", "answers"))
     path = next((tmp_path / "run" / "shards").rglob("bits.arrow"))
@@ -237,7 +269,9 @@ def test_a_store_cut_short_is_refused_before_any_worker_starts(sample: tuple[Job
         list(run_steps(hashing_job, tmp_path / "run", ["rerank"], ()))
 
 
-def test_models_that_do_not_hash_and_plans_without_them_store_nothing(sample: tuple[Job, Path], tmp_path: Path) -> None:
+def test_models_that_do_not_hash_and_plans_without_them_store_nothing(
+    sample: tuple[Job, Path], tmp_path: Path
+) -> None:
     _, folder = sample
     floats = job(tmp_path, checkpoint(tmp_path / "attention", variant="attention"))
     assert sentence_codes.planned(floats) == {} and sentence_codes.coders(floats) == []
@@ -283,10 +317,16 @@ def test_a_rerank_command_checks_its_plan_and_digests_its_models_once(
 def test_hashing_stands_between_cosinet_and_peasi(sample: tuple[Job, Path], tmp_path: Path) -> None:
     _, folder = sample
     job(tmp_path, checkpoint(tmp_path / "hashing"))
-    peasi_model.save(tmp_path / "peasi", PeasiModel(LayeredEncoder(SHAPE), "joint", 4), Tokeniser(find_model(DEFAULT), 64))
+    peasi_model.save(
+        tmp_path / "peasi", PeasiModel(LayeredEncoder(SHAPE), "joint", 4), Tokeniser(find_model(DEFAULT), 64)
+    )
     text = (tmp_path / "job.toml").read_text().replace('reranker = "overlap"', 'reranker = "cosinet"')
-    text += "".join(f'[[rerank.stages]]\nreranker = "{name}"\ncheckpoint = "peasi"\n' for name in ("peasi.pr", "peasi.easi"))
+    text += "".join(
+        f'[[rerank.stages]]\nreranker = "{name}"\ncheckpoint = "peasi"\n'
+        for name in ("peasi.pr", "peasi.easi")
+    )
     (tmp_path / "job.toml").write_text(text)
+
     rows = scored(rerank_without_shards(load(tmp_path / "job.toml"), folder, tmp_path / "run"))
     best = [row for row in rows if row.rank == 1]
     assert len(best) == len(SUBJECTS) and {row.unit for row in best} == {"sentence"}

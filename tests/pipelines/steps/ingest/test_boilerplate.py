@@ -1,4 +1,5 @@
-"""Paragraphs of many pages of a domain leave documents: decided by the pages alone, counted, and no offset moves."""
+"""Paragraphs of many pages of a domain leave documents: decided by the pages alone, counted, and no offset
+moves."""
 
 from __future__ import annotations
 
@@ -22,15 +23,24 @@ TEASER = "Ten reasons to see the sea."
 
 
 def story(n: int) -> str:
-    return f"Report {n} says that the tide of day {n} was {n} feet high. Nobody in harbour {n} had seen {n} such days before."
+    return (
+        f"Report {n} says that the tide of day {n} was {n} feet high. Nobody in harbour {n} had seen {n} "
+        "such days before."
+    )
 
 
 def page(n: int, domain: str, *more: str) -> dict[str, str]:
-    return {"id": f"{domain}{n}", "url": f"https://{domain}/{n}", "text": "\n".join([MENU, story(n), *more]), "language": "en"}
+    return {
+        "id": f"{domain}{n}",
+        "url": f"https://{domain}/{n}",
+        "text": "\n".join([MENU, story(n), *more]),
+        "language": "en",
+    }
 
 
 PAGES = [
-    *(page(n, "a.example", *[TEASER] * (n < 2)) for n in range(6)),  # the menu on 6 of 6, the teaser on 2 of 6
+    # The menu on 6 of 6, the teaser on 2 of 6.
+    *(page(n, "a.example", *[TEASER] * (n < 2)) for n in range(6)),
     *(page(n, "b.example", *[TEASER] * (n < 2)) for n in range(20, 22)),  # the menu on 2 of 2
 ]
 
@@ -39,7 +49,13 @@ def job(folder: Path, files: list[list[dict[str, str]]], **settings: object) -> 
     folder.mkdir()
     for n, pages in enumerate(files):
         (folder / f"{n}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in pages))
-    values = {"input": [str(folder / "*.jsonl")], "min_words": 10, "boilerplate": 0.5, "boilerplate_pages": 3, **settings}
+    values = {
+        "input": [str(folder / "*.jsonl")],
+        "min_words": 10,
+        "boilerplate": 0.5,
+        "boilerplate_pages": 3,
+        **settings,
+    }
     return Job.model_validate({"ingest": values})
 
 
@@ -67,7 +83,9 @@ def test_the_share_of_the_pages_decides_too(tmp_path: Path) -> None:
 
 def test_nothing_is_left_out_unless_the_job_says_so(tmp_path: Path) -> None:
     line = ingest.ingest(job(tmp_path / "in", [PAGES], boilerplate=0.0), tmp_path / "run")
-    assert all(text.startswith(MENU) for text in texts(tmp_path / "run").values()) and "boilerplate" not in line
+    assert (
+        all(text.startswith(MENU) for text in texts(tmp_path / "run").values()) and "boilerplate" not in line
+    )
 
 
 def test_passages_and_sentences_are_where_they_say_in_what_is_left(tmp_path: Path) -> None:
@@ -117,7 +135,9 @@ def test_a_killed_run_ends_with_the_same_rows(tmp_path: Path, monkeypatch: pytes
 def test_a_share_that_is_reached_exactly_is_enough() -> None:
     keys, domains = np.array([7, 8], np.uint64), np.array([1], np.uint64)
     of_file = OfFile(0, "digest", Paragraphs(keys, domains.repeat(2), np.array([3, 2])))
-    (unit, of_part), *others = on_enough_of_them(("domains", 1), [of_file, Domains(domains, np.array([30]))], 0.1)
+    (unit, of_part), *others = on_enough_of_them(
+        ("domains", 1), [of_file, Domains(domains, np.array([30]))], 0.1
+    )
     assert (unit, of_part.part, of_part.keys.tolist(), others) == (0, "digest", [7], [])
 
 
@@ -125,6 +145,8 @@ def test_a_share_that_is_reached_exactly_is_enough() -> None:
 def test_neither_files_nor_workers_matter(tmp_path: Path, processes: int) -> None:
     ingest.ingest(job(tmp_path / "one", [PAGES]), tmp_path / "run")
     several = job(tmp_path / "several", [PAGES[5:], PAGES[:2], PAGES[2:5]])
-    several = several.model_copy(update={"workers": several.workers.model_copy(update={"processes": processes})})
+    several = several.model_copy(
+        update={"workers": several.workers.model_copy(update={"processes": processes})}
+    )
     ingest.ingest(several, tmp_path / "other")
     assert texts(tmp_path / "other") == texts(tmp_path / "run")

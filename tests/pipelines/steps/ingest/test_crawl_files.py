@@ -1,4 +1,5 @@
-"""Every file of an input folder is read or counted, and has a name that can be written, whatever its bytes are."""
+"""Every file of an input folder is read or counted, and has a name that can be written, whatever its bytes
+are."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def job_of(folder: Path, pattern: str = "crawl"):
 def test_a_file_of_any_name_is_read_and_has_a_name_that_can_be_written(tmp_path, pattern):
     (tmp_path / "crawl").mkdir()
     for number, name in enumerate(NAMES):
-        (tmp_path / "crawl" / os.fsdecode(name)).write_text(json.dumps({"id": str(number), "text": f"{TEXT} {number}."}))
+        (tmp_path / "crawl" / os.fsdecode(name)).write_text(
+            json.dumps({"id": str(number), "text": f"{TEXT} {number}."})
+        )
     ingest(job_of(tmp_path, pattern), tmp_path / "run")
     documents = DOCUMENTS.open(tmp_path / "run")
     written = {row.doc_id: row.source_file for row in documents.read()}
@@ -49,7 +52,14 @@ def test_a_written_name_says_which_bytes_it_stands_for(tmp_path):
         assert written_name(Path(os.fsdecode(name)), Path()) == written
         escapes = re.compile(r"\\x(..)|\\u(....)|\\\\")
         back = escapes.sub(
-            lambda m: "\\" if m[0] == "\\\\" else chr(int(m[2], 16)) if m[2] else os.fsdecode(bytes([int(m[1], 16)])), written
+            lambda m: (
+                "\\"
+                if m[0] == "\\\\"
+                else chr(int(m[2], 16))
+                if m[2]
+                else os.fsdecode(bytes([int(m[1], 16)]))
+            ),
+            written,
         )
         assert os.fsencode(back) == name
 
@@ -72,13 +82,17 @@ def test_what_is_not_read_of_a_folder_is_counted_and_empty_files_are_rejects(tmp
     job = job_of(tmp_path)
     files, unread, tables = find_files(job, job.ingest)
     assert [file.path.name for file in files] == ["a.jsonl", "empty.warc.gz", "psgs.tsv"]
+
     assert unread == {".md5": 2, ".arc": 1, ".wacz": 1, ".tsv": 1, "no suffix": 1}
     assert [table.name for table in tables] == ["psgs.tsv"]
     summary = ingest(job, tmp_path / "run")
     assert "3 pages = 2 documents + 1 rejects (1 empty_file)" in summary
     assert summary.endswith("are not read: 2 .md5, 1 .arc, 1 .tsv, 1 .wacz, 1 no suffix")
     rejects = REJECTS.open(tmp_path / "run")
-    assert [(row.source_file, row.reason) for row in rejects.read()] == [("crawl/empty.warc.gz", "empty_file")]
+    assert [(row.source_file, row.reason) for row in rejects.read()] == [
+        ("crawl/empty.warc.gz", "empty_file")
+    ]
+
     assert INGEST.counts_of(rejects.manifest).unread[".md5"] == 2
 
 

@@ -28,9 +28,16 @@ def job(folder, **settings):
     pages += [{"text": f"{WORDS} nowhere."}, {"url": "http://b.org/empty"}]
     for n, name in enumerate(("x.jsonl.gz", "y.jsonl.gz")):
         with gzip.open(folder / name, "wt", encoding="utf-8") as file:
-            file.writelines(json.dumps({"id": f"{n}-{i}", **page}) + "\n" for i, page in enumerate(pages) if i % 2 == n)
-    lines = [f"{key} = {json.dumps(value)}" for key, value in {"input": ["*.jsonl.gz"], "min_words": 5, **settings}.items()]
+            file.writelines(
+                json.dumps({"id": f"{n}-{i}", **page}) + "\n" for i, page in enumerate(pages) if i % 2 == n
+            )
+
+    lines = [
+        f"{key} = {json.dumps(value)}"
+        for key, value in {"input": ["*.jsonl.gz"], "min_words": 5, **settings}.items()
+    ]
     (folder / "job.toml").write_text("[ingest]\n" + "\n".join(lines))
+
     return load(folder / "job.toml")
 
 
@@ -92,9 +99,14 @@ def test_a_counting_that_was_killed_goes_on_and_ends_the_same(tmp_path, monkeypa
     monkeypatch.setattr(domain_filter, "count", lambda pages: counting(pages, counted))
     ingest.ingest(two, tmp_path / "run")
     assert sorted(done + counted) == ["x.jsonl.gz", "y.jsonl.gz"]
+
     for name in ("documents", "rejects", "passages"):
-        parts = [[part.sha256 for part in folder_specs()[name].open(run).parts] for run in (whole, tmp_path / "run")]
+        parts = [
+            [part.sha256 for part in folder_specs()[name].open(run).parts]
+            for run in (whole, tmp_path / "run")
+        ]
         assert parts[0] == parts[1]
+
     assert (whole / "domains.tsv").read_bytes() == (tmp_path / "run/domains.tsv").read_bytes()
 
 
@@ -117,6 +129,8 @@ def test_a_list_that_cannot_be_read_is_refused_before_any_work(tmp_path, content
 def test_a_crawl_without_domains_is_refused(tmp_path):
     (tmp_path / "x.jsonl").write_text(json.dumps({"id": "1", "text": WORDS}))
     (tmp_path / "job.toml").write_text('[ingest]\ninput = ["x.jsonl"]\ndomains = 2\n')
-    with pytest.raises(JobError, match=r"ingest.domains = 2: no page in 1 files has a registered domain") as e:
+    with pytest.raises(
+        JobError, match=r"ingest.domains = 2: no page in 1 files has a registered domain"
+    ) as e:
         ingest.ingest(load(tmp_path / "job.toml"), tmp_path / "run")
     assert e.value.code == BAD_DATA

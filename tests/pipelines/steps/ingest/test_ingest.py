@@ -39,13 +39,17 @@ def make_job(folder, files, **settings):
     for name, documents in files.items():
         with gzip.open(folder / name, "wt", encoding="utf-8") as file:
             file.writelines(json.dumps(document) + "\n" for document in documents)
-    lines = [f"{key} = {json.dumps(value)}" for key, value in {"input": ["*.jsonl.gz"], "min_words": 5, **settings}.items()]
+    lines = [
+        f"{key} = {json.dumps(value)}"
+        for key, value in {"input": ["*.jsonl.gz"], "min_words": 5, **settings}.items()
+    ]
     (folder / "job.toml").write_text("[ingest]\n" + "\n".join(lines))
     return load(folder / "job.toml")
 
 
 AUDITED: dict[str, Counter[str]] = {}
-"""Name of a folder → how often a folder below it was listed (`crawl/`), or a file opened (`crawl/a.jsonl`)."""
+"""Name of a folder → how often a folder below it was listed (`crawl/`), or a file opened
+(`crawl/a.jsonl`)."""
 
 
 def audit(event: str, arguments: tuple[Any, ...]) -> None:
@@ -72,7 +76,8 @@ def rows(run):
 
 DOCUMENTS = {
     "a.jsonl.gz": [{"id": f"a{n}", "text": text(n)} for n in range(30)] + [{"id": "short", "text": "No."}],
-    "b.jsonl.gz": [{"id": f"b{n}", "text": text(n).upper()} for n in (3, 50, 4)] + [{"id": "a1", "text": text(60)}],
+    "b.jsonl.gz": [{"id": f"b{n}", "text": text(n).upper()} for n in (3, 50, 4)]
+    + [{"id": "a1", "text": text(60)}],
     "c.jsonl.gz": [{"id": "c1", "text": text(50)}, {"id": "c2"}],
 }
 
@@ -83,17 +88,24 @@ def ingest_without_beam(job, run, then=lambda files, step, extractor: None):
     Commit(step).begin()
     files = find_files(job, job.ingest).files
     buckets, duplicates = defaultdict(list), defaultdict(list)
+
     with TextExtractor(job.ingest.page_seconds) as extractor:
         for file in files:
-            report = parse_and_cut.parse_file(file, parse_and_cut.document_rules(job.ingest), extractor, step.work)
+            report = parse_and_cut.parse_file(
+                file, parse_and_cut.document_rules(job.ingest), extractor, step.work
+            )
             for bucket, keys in verdicts.document_keys(report, step.work):
                 buckets[bucket].append(keys)
         for bucket, members in buckets.items():
             for unit, rows in verdicts.find_duplicates(bucket, members):
                 duplicates[unit].append(rows)
         then(files, step, extractor)
+
     for file in files:
-        parse_and_cut.cut_file(file, duplicates[file.number], parse_and_cut.splitter(job.ingest), job.ingest.min_words, step)
+        parse_and_cut.cut_file(
+            file, duplicates[file.number], parse_and_cut.splitter(job.ingest), job.ingest.min_words, step
+        )
+
     Commit(step).finish(Outcome.of(IngestCounts(), step.reports.each()))
 
 
@@ -106,9 +118,15 @@ def test_beam_gives_what_the_functions_give(tmp_path):
     assert len(tables["documents"]) == 31
 
 
-def test_a_run_lists_each_folder_once_and_opens_each_file_once_before_workers_do(tmp_path, monkeypatch, audited):
+def test_a_run_lists_each_folder_once_and_opens_each_file_once_before_workers_do(
+    tmp_path, monkeypatch, audited
+):
     (tmp_path / "crawl/more").mkdir(parents=True)
-    job = make_job(tmp_path, {f"crawl/{name}": documents for name, documents in DOCUMENTS.items()}, input=["crawl", "crawl"])
+    job = make_job(
+        tmp_path,
+        {f"crawl/{name}": documents for name, documents in DOCUMENTS.items()},
+        input=["crawl", "crawl"],
+    )
     (tmp_path / "crawl/more/psgs.tsv").write_text(f"id\ttext\ttitle\np\t{text(70)}\tT\n")
     for name in ("labels.tsv", "a.md5"):
         (tmp_path / "crawl/more" / name).write_text("question_id\tlabel\n")
@@ -120,7 +138,9 @@ def test_a_run_lists_each_folder_once_and_opens_each_file_once_before_workers_do
 
     before_workers = []
     begin = ingest.open_engine
-    monkeypatch.setattr(ingest, "open_engine", lambda *options: before_workers.append(Counter(audited)) or begin(*options))
+    monkeypatch.setattr(
+        ingest, "open_engine", lambda *options: before_workers.append(Counter(audited)) or begin(*options)
+    )
     audited.clear()
     (line,) = run_steps(job, tmp_path / "run", ["ingest"], ())
     assert line.endswith("are not read: 1 .md5, 1 .tsv")
@@ -138,10 +158,14 @@ def test_parts_have_bounded_rows_and_whole_documents(tmp_path, monkeypatch):
     assert rows(tmp_path / "cut") == rows(tmp_path / "whole")
     folders = {name: folder_specs()[name].open(tmp_path / "cut") for name in ("documents", "passages")}
     ids = {
-        name: [list(dict.fromkeys(row.doc_id for row in read_part(folder.path, part, folder.record))) for part in folder.parts]
+        name: [
+            list(dict.fromkeys(row.doc_id for row in read_part(folder.path, part, folder.record)))
+            for part in folder.parts
+        ]
         for name, folder in folders.items()
     }
     assert ids["documents"] == ids["passages"]
+
     passages = folders["passages"].parts
     assert [part.unit for part in passages] == sorted(part.unit for part in passages) and len(passages) > 5
     assert sorted(part.file for part in passages) == [part.file for part in passages]
@@ -159,7 +183,11 @@ def test_pages_in_are_documents_and_rejects_out(tmp_path):
         "missing_text": 1,
         "too_short": 1,
     }
-    assert "37 pages = 31 documents + 6 rejects (3 duplicate, 1 duplicate_id, 1 missing_text, 1 too_short)" in summary
+
+    assert (
+        "37 pages = 31 documents + 6 rejects (3 duplicate, 1 duplicate_id, 1 missing_text, 1 too_short)"
+        in summary
+    )
 
 
 def test_the_first_of_two_equal_texts_stays_whatever_file_it_is_in(tmp_path):
@@ -199,8 +227,11 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_rows(tmp_path, monkeypatch)
         ingest.ingest(job, tmp_path / "killed")
     assert len(list((tmp_path / "killed" / WORK).glob("ingest-*/unit-*.json"))) == 1
     worked = []
-    monkeypatch.setattr(ingest, "cut_file", lambda file, *others: worked.append(file.number) or cut_file(file, *others))
+    monkeypatch.setattr(
+        ingest, "cut_file", lambda file, *others: worked.append(file.number) or cut_file(file, *others)
+    )
     ingest.ingest(job, tmp_path / "killed")
+
     assert sorted(done + worked) == [0, 1, 2]
     assert rows(tmp_path / "killed") == rows(tmp_path / "whole")
     assert not (tmp_path / "killed" / WORK).exists()
@@ -261,7 +292,9 @@ def test_a_job_that_keeps_nothing_fails_and_says_why(tmp_path):
 
 
 def test_too_many_rejects_fail_the_job(tmp_path):
-    with pytest.raises(JobError, match=r"16.2% of the pages were refused, more than ingest.max_reject_share = 10.0%") as e:
+    with pytest.raises(
+        JobError, match=r"16.2% of the pages were refused, more than ingest.max_reject_share = 10.0%"
+    ) as e:
         ingest.ingest(make_job(tmp_path, DOCUMENTS, max_reject_share=0.1), tmp_path / "run")
     assert e.value.code == BAD_DATA
 
@@ -318,8 +351,12 @@ def test_progress_goes_through_the_bytes_of_a_file_twice(tmp_path, monkeypatch):
     job = load(copy_to(tmp_path))
     ingest_without_beam(job, tmp_path / "run")
     size = (tmp_path / "web.warc.gz").stat().st_size
-    passes = [[items for meter, items in reached if meter is one] for one in dict.fromkeys(meter for meter, _ in reached)]
+    passes = [
+        [items for meter, items in reached if meter is one]
+        for one in dict.fromkeys(meter for meter, _ in reached)
+    ]
     assert len(passes) == 2
+
     for items in passes:
         assert items == sorted(items) and len(set(items)) > 10
         assert size / 2 < items[-1] <= size
@@ -340,7 +377,9 @@ def refuse_first_page(files, step, extractor):
 
         def with_a_reject(*arguments):
             first, *others = pages(*arguments)
-            rejected = Rejected(first.source_file, first.source_offset, first.source_record, first.url, "page_too_slow", "")
+            rejected = Rejected(
+                first.source_file, first.source_offset, first.source_record, first.url, "page_too_slow", ""
+            )
             return iter([rejected, *others])
 
         patch.setattr(crawl_files, "read_pages", with_a_reject)
@@ -352,7 +391,9 @@ def test_a_late_attempt_that_refused_a_page_more_moves_no_duplicate(tmp_path):
     """The rows of the duplicates, counted in its documents, would be those of other pages."""
     job, standing = make_job(tmp_path, DOCUMENTS), []
     ingest_without_beam(job, tmp_path / "plain")
-    ingest_without_beam(job, tmp_path / "late", lambda *arguments: standing.append(refuse_first_page(*arguments)))
+    ingest_without_beam(
+        job, tmp_path / "late", lambda *arguments: standing.append(refuse_first_page(*arguments))
+    )
     assert standing[0].parts["documents"][0].rows == 4
     assert rows(tmp_path / "late") == rows(tmp_path / "plain")
 
@@ -362,6 +403,8 @@ def test_duplicates_of_other_documents_than_the_parsed_ones_are_refused(tmp_path
         (parse_and_cut.parsed_files(step.work).folder / "unit-00001.json").unlink()
         assert refuse_first_page(files, step, extractor).parts["documents"][0].rows == 3
 
-    with pytest.raises(JobError, match=r"b\.jsonl\.gz: its pages were parsed again .* the same command again") as e:
+    with pytest.raises(
+        JobError, match=r"b\.jsonl\.gz: its pages were parsed again .* the same command again"
+    ) as e:
         ingest_without_beam(make_job(tmp_path, DOCUMENTS), tmp_path / "run", parsed_anew)
     assert e.value.code == IO

@@ -1,4 +1,5 @@
-"""An input file is known by its size and content: a copy with other dates is the same, a changed byte is another."""
+"""An input file is known by its size and content: a copy with other dates is the same, a changed byte is
+another."""
 
 from __future__ import annotations
 
@@ -45,6 +46,7 @@ def test_a_file_of_the_same_date_is_not_read_and_one_of_another_is(files, tmp_pa
     confirm(files, digests, tmp_path)
     assert read == ["b"]
     (tmp_path / INPUTS.path).unlink()
+
     confirm(files, digests, tmp_path)
     assert sorted(read) == ["a", "b", "b"]
     (tmp_path / INPUTS.path).write_text("[]")
@@ -57,7 +59,9 @@ def test_a_changed_byte_is_refused_and_says_so(files, tmp_path):
     touch(tmp_path / "b")
     assert changed(files, digests, tmp_path) == ["b"]
     for _ in range(2):
-        with pytest.raises(JobError, match=r"input b has the same size, but another content \(SHA-256\)") as e:
+        with pytest.raises(
+            JobError, match=r"input b has the same size, but another content \(SHA-256\)"
+        ) as e:
             confirm(files, digests, tmp_path)
         assert e.value.code == OUTPUT_EXISTS
 
@@ -82,13 +86,16 @@ def test_a_copied_run_is_complete_and_one_with_a_changed_byte_is_refused(tmp_pat
     assert ingest.ingest(copied, tmp_path / "here/run").endswith("(complete)")
     page = tmp_path / "here/1.jsonl"
     page.write_text(page.read_text().replace("two", "six"))
+
     touch(page)
     with pytest.raises(JobError, match=r"input 1.jsonl has the same size, but another content") as e:
         ingest.ingest(copied, tmp_path / "here/run")
     assert e.value.code == OUTPUT_EXISTS
 
 
-def test_a_stopped_run_goes_on_with_the_same_files_and_begins_again_with_others(tmp_path, monkeypatch, capsys):
+def test_a_stopped_run_goes_on_with_the_same_files_and_begins_again_with_others(
+    tmp_path, monkeypatch, capsys
+):
     job, run = job_of(tmp_path), tmp_path / "run"
     parse_file, parsed = ingest.parse_file, []
 
@@ -99,15 +106,22 @@ def test_a_stopped_run_goes_on_with_the_same_files_and_begins_again_with_others(
     with pytest.raises(BaseException):  # noqa: B017  # Beam wraps what a worker raises
         ingest.ingest(job, run)
     touch(tmp_path / "0.jsonl")
-    monkeypatch.setattr(ingest, "parse_file", lambda file, *others: parsed.append(file.name) or parse_file(file, *others))
+    monkeypatch.setattr(
+        ingest, "parse_file", lambda file, *others: parsed.append(file.name) or parse_file(file, *others)
+    )
     with pytest.raises(BaseException):  # noqa: B017
         ingest.ingest(job, run)
+
     assert parsed == []
     page = tmp_path / "1.jsonl"
     page.write_text(page.read_text().replace("two", "six"))
     touch(page)
     monkeypatch.undo()
     ingest.ingest(job, run)
-    assert "ingest begins again: 1 of its input files changed since it was stopped, 1.jsonl first" in capsys.readouterr().err
+    assert (
+        "ingest begins again: 1 of its input files changed since it was stopped, 1.jsonl first"
+        in capsys.readouterr().err
+    )
+
     texts = [row.text for row in DOCUMENTS.open(run).read()]
     assert texts == [f"{TEXT} one.", f"{TEXT} six."]

@@ -19,7 +19,9 @@ RECORDS = {"documents": Document, "passages": Passage, "rejects": Rejected}
 
 def text(seed: int) -> str:
     draw = random.Random(seed)
-    return " ".join(f"the {draw.choice(['moon', 'tide', 'river'])} of {draw.randrange(99)} rose;" for _ in range(60))
+    return " ".join(
+        f"the {draw.choice(['moon', 'tide', 'river'])} of {draw.randrange(99)} rose;" for _ in range(60)
+    )
 
 
 def job(folder, files, **settings) -> Job:
@@ -41,7 +43,11 @@ def digests(run):
 
 FILES = {
     "a.jsonl": {"m": text(1), "n": text(2), "o": text(3)},
-    "b.jsonl": {"c": text(1) + " Printed on a rainy day.", "z": text(2) + " Shared by a friend.", "e": text(3)},
+    "b.jsonl": {
+        "c": text(1) + " Printed on a rainy day.",
+        "z": text(2) + " Shared by a friend.",
+        "e": text(3),
+    },
 }
 
 
@@ -71,11 +77,17 @@ def test_the_rows_are_the_same_in_one_file_and_with_two_workers(tmp_path) -> Non
 
 
 def test_the_order_in_which_documents_meet_does_not_matter() -> None:
-    texts = {"c": text(1), "b": text(1) + " Printed on a rainy day.", "a": text(1) + " Shared by a friend.", "z": text(2)}
+    texts = {
+        "c": text(1),
+        "b": text(1) + " Printed on a rainy day.",
+        "a": text(1) + " Shared by a friend.",
+        "z": text(2),
+    }
     signed = []
     for unit, (doc_id, each) in enumerate(texts.items()):
         rows, bands = signatures([each])
         signed.append((unit, f"part {unit}", np.array([0]), [doc_id], bands[:, 0], rows))
+
     signed = [member for member in signed if member[4] == signed[0][4]]  # those of one bucket
     assert len(signed) > 1
     once, again = (

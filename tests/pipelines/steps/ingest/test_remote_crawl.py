@@ -1,5 +1,5 @@
-"""A crawl that stays where it is: files by lists of paths, and single records by the columnar index, give the rows of a local
-copy, with the places of the crawl; and every record that was wanted is read or counted."""
+"""A crawl that stays where it is: files by lists of paths, and single records by the columnar index, give the
+rows of a local copy, with the places of the crawl; and every record that was wanted is read or counted."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def query(folder: Path, server: WebServer, **index: Any) -> Job:
 
 
 def rows(run: Path) -> dict[str, list[Any]]:
-    """Documents and passages in their order; of rejects a unit has those first that are none by other pages, so by place."""
+    """Documents and passages in their order; of rejects a unit has those first that are none by other pages,
+    so by place."""
     read = {name: list(folder_specs()[name].open(run).read()) for name in RECORDS}
     return read | {"rejects": sorted(read["rejects"], key=lambda row: (row.source_file, row.source_offset))}
 
@@ -104,7 +105,9 @@ def check(run: Path) -> Counter[str]:
 
 
 @pytest.mark.parametrize("where", ["list on the server", "list on the disk"])
-def test_the_files_of_a_list_give_the_rows_of_a_local_copy(crawl: Path, server: WebServer, tmp_path: Path, where: str) -> None:
+def test_the_files_of_a_list_give_the_rows_of_a_local_copy(
+    crawl: Path, server: WebServer, tmp_path: Path, where: str
+) -> None:
     path = f"{server.url}/warc.paths.gz" if where == "list on the server" else str(crawl / "warc.paths.gz")
     remote = job(tmp_path / "job", input=[path], paths_root=server.url)
     line = foresee(remote)
@@ -112,8 +115,13 @@ def test_the_files_of_a_list_give_the_rows_of_a_local_copy(crawl: Path, server: 
     ingest(remote, tmp_path / "run")
     assert rows(tmp_path / "run") == local_rows(crawl, tmp_path, server.url)
     bytes_asked = sum(file.stat().st_size for file in (crawl / "crawl-data").iterdir())
-    assert line.endswith(f"ingest reads 3 files, {bytes_asked:,} bytes; it fetches {bytes_asked:,} bytes in 3 requests")
-    asked = [request for request in server.requests if request.method == "GET" and "paths" not in request.path]
+    assert line.endswith(
+        f"ingest reads 3 files, {bytes_asked:,} bytes; it fetches {bytes_asked:,} bytes in 3 requests"
+    )
+
+    asked = [
+        request for request in server.requests if request.method == "GET" and "paths" not in request.path
+    ]
     assert len(asked) == 3 and server.open_most <= 4
     server.forget()
     assert ingest(remote, tmp_path / "run").endswith("(complete)")
@@ -122,9 +130,13 @@ def test_the_files_of_a_list_give_the_rows_of_a_local_copy(crawl: Path, server: 
 
 def test_a_part_of_a_list_is_read(crawl: Path, server: WebServer, tmp_path: Path) -> None:
     for span, names in (([0, 1], ["warc-0"]), ([1, 9], ["warc-1", "warc-2"])):
-        part = job(tmp_path / "job", input=[str(crawl / "*.paths.gz")], paths_root=server.url, paths_range=span)
+        part = job(
+            tmp_path / "job", input=[str(crawl / "*.paths.gz")], paths_root=server.url, paths_range=span
+        )
         assert part.ingest is not None
-        assert [Path(file.name).name for file in find_files(part, part.ingest).files] == [f"{name}.warc.gz" for name in names]
+        assert [Path(file.name).name for file in find_files(part, part.ingest).files] == [
+            f"{name}.warc.gz" for name in names
+        ]
 
 
 def test_records_of_the_index_give_the_rows_of_a_local_copy(
@@ -134,22 +146,33 @@ def test_records_of_the_index_give_the_rows_of_a_local_copy(
     line = foresee(remote)
     server.forget()
     ingest(remote, tmp_path / "run")
-    wanted = {(f"{server.url}/{row['warc_filename']}", row["warc_record_offset"]) for row in wanted_of(rows_of_index)}
+    wanted = {
+        (f"{server.url}/{row['warc_filename']}", row["warc_record_offset"])
+        for row in wanted_of(rows_of_index)
+    }
     local = local_rows(crawl, tmp_path, server.url)
+
     got = rows(tmp_path / "run")
     for name in ("documents", "passages"):
         assert got[name] == [row for row in local[name] if (row.source_file, row.source_offset) in wanted]
     assert {(row.source_file, row.source_offset) for row in (*got["documents"], *got["rejects"])} == wanted
     assert len(got["documents"]) > 50
     count = check(tmp_path / "run")
-    ranges = [request for request in server.requests if request.method == "GET" and request.path.endswith(".warc.gz")]
+    ranges = [
+        request
+        for request in server.requests
+        if request.method == "GET" and request.path.endswith(".warc.gz")
+    ]
     asked = sum((request.range or (0, 0))[1] - (request.range or (0, 0))[0] for request in ranges)  # type: ignore[operator]
     assert line.endswith(f"it fetches {asked:,} bytes in {len(ranges)} requests"), (line, asked, len(ranges))
+
     assert len(ranges) == count["requests"] < 8 and count["record_bytes"] <= asked == count["request_bytes"]
     assert f"{len(wanted)} records of 3 files of the crawl" in line
     again = server.requests.copy()
     assert ingest(remote, tmp_path / "run").endswith("(complete)")
-    assert not [request for request in server.requests[len(again) :] if request.method == "GET"], "nothing is read again"
+    assert not [request for request in server.requests[len(again) :] if request.method == "GET"], (
+        "nothing is read again"
+    )
 
 
 def wanted_of(index: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -158,8 +181,13 @@ def wanted_of(index: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in index if row["fetch_status"] == 200 and row["content_mime_detected"] in html]
 
 
-def test_each_condition_of_the_query_counts(crawl: Path, tmp_path: Path, rows_of_index: list[dict[str, Any]]) -> None:
-    index = [{**row, "content_languages": ["eng", "eng,deu", "deu,eng", None][n % 4]} for n, row in enumerate(rows_of_index)]
+def test_each_condition_of_the_query_counts(
+    crawl: Path, tmp_path: Path, rows_of_index: list[dict[str, Any]]
+) -> None:
+    index = [
+        {**row, "content_languages": ["eng", "eng,deu", "deu,eng", None][n % 4]}
+        for n, row in enumerate(rows_of_index)
+    ]
     write_index(crawl / "index.parquet", index)
     days = sorted({str(row["fetch_time"].date()) for row in index})
     domain = index[0]["url_host_registered_domain"]
@@ -172,6 +200,7 @@ def test_each_condition_of_the_query_counts(crawl: Path, tmp_path: Path, rows_of
         ({"fetched_from": days[-1]}, lambda row: str(row["fetch_time"].date()) >= days[-1]),
         ({"fetched_before": days[-1]}, lambda row: str(row["fetch_time"].date()) < days[-1]),
     ]
+
     for n, (condition, holds) in enumerate(conditions):
         settings = {"files": [str(crawl / "index.parquet")], **condition}
         wanted = [row for row in index if holds(row)]
@@ -181,11 +210,13 @@ def test_each_condition_of_the_query_counts(crawl: Path, tmp_path: Path, rows_of
         asked = job(tmp_path / "job", settings, paths_root=str(crawl))
         table = tmp_path / f"{n}.parquet"
         assert asked.ingest is not None
+
         try:
             wanted_records.choose(asked, asked.ingest, table, 0)
         except JobError as e:
             assert not wanted and "no record that fulfils it" in str(e)
             continue
+
         got = wanted_records.pq.read_table(table)["url"].to_pylist()
         assert sorted(got) == sorted(row["url"] for row in wanted) and len(got) > 0, condition
 
@@ -193,7 +224,11 @@ def test_each_condition_of_the_query_counts(crawl: Path, tmp_path: Path, rows_of
 def test_a_sample_of_the_records_is_the_same_every_time(crawl: Path, tmp_path: Path) -> None:
     urls = []
     for n in range(2):
-        asked = job(tmp_path / "job", {"files": [str(crawl / "index.parquet")], "max_records": 7}, paths_root=str(crawl))
+        asked = job(
+            tmp_path / "job",
+            {"files": [str(crawl / "index.parquet")], "max_records": 7},
+            paths_root=str(crawl),
+        )
         assert asked.ingest is not None
         wanted_records.choose(asked, asked.ingest, tmp_path / f"{n}.parquet", 0)
         urls.append(wanted_records.pq.read_table(tmp_path / f"{n}.parquet")["url"].to_pylist())
@@ -231,9 +266,12 @@ def test_whatever_the_server_does_each_record_is_read_or_counted(
     count = check(tmp_path / "run")
     lost = [row for row in rows(tmp_path / "run")["rejects"] if row.reason == "not_fetched"]
     assert len(lost) == count["records_failed"]
+
     if name in ("gone", "whole"):
         assert 10 < len(lost) < count["records"] and {"warc-1" in row.source_file for row in lost} == {True}
-        assert all(("HTTP 404" if name == "gone" else "ignores Range") in row.detail and row.url for row in lost)
+        assert all(
+            ("HTTP 404" if name == "gone" else "ignores Range") in row.detail and row.url for row in lost
+        )
     else:
         assert not lost
 
@@ -247,12 +285,20 @@ def test_a_server_that_stays_busy_ends_the_step_and_the_same_command_goes_on(
     with pytest.raises(JobError, match=r"of ingest failed, .* HTTP 503") as e:
         ingest(asked, tmp_path / "run")
     assert e.value.code == IO
-    done = {request.range for request in server.requests if "warc-0" in request.path or "warc-2" in request.path}
+    done = {
+        request.range for request in server.requests if "warc-0" in request.path or "warc-2" in request.path
+    }
+
     server.fault = lambda request, n: None
     server.forget()
     ingest(asked, tmp_path / "run")
-    again = {request.range for request in server.requests if "warc-0" in request.path or "warc-2" in request.path}
-    assert len(done) > 2 and len(again) <= 2, "only the units that share a file with a failed one are fetched again"
+    again = {
+        request.range for request in server.requests if "warc-0" in request.path or "warc-2" in request.path
+    }
+    assert len(done) > 2 and len(again) <= 2, (
+        "only the units that share a file with a failed one are fetched again"
+    )
+
     check(tmp_path / "run")
     ingest(query(tmp_path / "other", server), tmp_path / "at-once")
     assert rows(tmp_path / "run") == rows(tmp_path / "at-once")
@@ -261,7 +307,9 @@ def test_a_server_that_stays_busy_ends_the_step_and_the_same_command_goes_on(
 def test_the_records_of_units_that_may_fail_are_counted_one_by_one(server: WebServer, tmp_path: Path) -> None:
     server.fault = lambda request, n: Fault(status=503) if "warc-1" in request.path else None
     asked = query(tmp_path / "job", server)
-    asked = asked.model_copy(update={"workers": asked.workers.model_copy(update={"max_failed_units": 9, "tries": 1})})
+    asked = asked.model_copy(
+        update={"workers": asked.workers.model_copy(update={"max_failed_units": 9, "tries": 1})}
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wanted_records, "UNIT_RECORDS", 10)
         ingest(asked, tmp_path / "run")
@@ -298,25 +346,39 @@ def test_an_index_that_is_wrong_costs_the_records_it_is_wrong_about(
         9: {"warc_record_offset": 10_000_000},
     }
     write_index(crawl / "index.parquet", [{**row, **wrong.get(n, {})} for n, row in enumerate(wanted)])
+
     ingest(query(tmp_path / "job", server), tmp_path / "run")
     count = check(tmp_path / "run")
     assert count["records"] == len(wanted)
     reasons = {row.url: row.reason for row in rows(tmp_path / "run")["rejects"]}
     named = {n: reasons.pop(change.get("url", wanted[n]["url"])) for n, change in wrong.items()}
-    assert named == {1: "broken_record", 3: "broken_record", 5: "other_record", 7: "too_large", 9: "not_fetched"}
-    assert set(reasons.values()) <= {"language", "no_content", "too_short", "duplicate"}, "others are what they are"
+    assert named == {
+        1: "broken_record",
+        3: "broken_record",
+        5: "other_record",
+        7: "too_large",
+        9: "not_fetched",
+    }
+
+    assert set(reasons.values()) <= {"language", "no_content", "too_short", "duplicate"}, (
+        "others are what they are"
+    )
 
 
 @pytest.mark.parametrize("what", ["list", "index"])
-def test_a_crawl_in_a_store_gives_the_rows_of_a_local_copy(crawl: Path, s3: ObjectStore, tmp_path: Path, what: str) -> None:
+def test_a_crawl_in_a_store_gives_the_rows_of_a_local_copy(
+    crawl: Path, s3: ObjectStore, tmp_path: Path, what: str
+) -> None:
     place = s3.folder(f"commoncrawl-{what}")
     for file in [path for path in crawl.rglob("*") if path.is_file()]:
         (tmp_path / "copy").write_bytes(file.read_bytes())
         put(tmp_path / "copy", place / file.relative_to(crawl))
+
     if what == "list":
         remote = job(tmp_path / "job", input=[f"{place}/warc.paths.gz"], paths_root=str(place))
     else:
         remote = job(tmp_path / "job", {"files": [f"{place}/*.parquet"]}, paths_root=str(place))
+
     ingest(remote, tmp_path / "run")
     local = local_rows(crawl, tmp_path, str(place))
     if what == "list":
@@ -352,11 +414,14 @@ def test_a_dry_run_says_what_it_would_fetch_and_writes_nothing(
         r"it fetches [\d,]+ bytes in \d requests\n",
         out,
     ), out
+
     assert {request.path for request in server.requests} == {"/index.parquet"}
     assert not (tmp_path / "run").exists() and sorted((tmp_path / "job").rglob("*")) == before
 
 
-def test_what_cannot_be_read_is_refused_in_one_sentence(crawl: Path, server: WebServer, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_refused_in_one_sentence(
+    crawl: Path, server: WebServer, tmp_path: Path
+) -> None:
     (crawl / "empty.paths").write_text("\n")
     (crawl / "bad.paths.gz").write_bytes(b"\x1f\x8b\x08 no gzip")
     (crawl / "up.paths").write_text("../secret.warc.gz\n")
@@ -369,13 +434,30 @@ def test_what_cannot_be_read_is_refused_in_one_sentence(crawl: Path, server: Web
         ({"input": [str(crawl / "up.paths")]}, BAD_DATA, "'../secret.warc.gz' is no path below"),
         ({"input": [str(crawl / "lost.paths")]}, INPUT_MISSING, "warc-9.warc.gz: no such file"),
         ({"input": [f"{server.url}/nothing.warc.gz"]}, INPUT_MISSING, "nothing.warc.gz: no such file"),
-        ({"input": [str(crawl / "warc.paths.gz")], "paths_range": [7, 9]}, INPUT_MISSING, "no path in ingest.paths_range"),
-        ({"input": [], "index": {"files": [str(crawl / "none.parquet")]}}, BAD_DATA, "no record that fulfils it"),
-        ({"input": [], "index": {"files": [str(crawl / "other.parquet")]}}, BAD_DATA, "not CommonCrawl's columnar index"),
+        (
+            {"input": [str(crawl / "warc.paths.gz")], "paths_range": [7, 9]},
+            INPUT_MISSING,
+            "no path in ingest.paths_range",
+        ),
+        (
+            {"input": [], "index": {"files": [str(crawl / "none.parquet")]}},
+            BAD_DATA,
+            "no record that fulfils it",
+        ),
+        (
+            {"input": [], "index": {"files": [str(crawl / "other.parquet")]}},
+            BAD_DATA,
+            "not CommonCrawl's columnar index",
+        ),
         ({"input": []}, SETTINGS, "ingest.input is missing, and so is crawl_index"),
         ({"input": ["x"], "paths_range": [3]}, SETTINGS, r"paths_range is \[first, end\]"),
-        ({"input": [], "index": {"files": ["x"], "fetched_from": "2024-13-01"}}, SETTINGS, "month must be in 1..12"),
+        (
+            {"input": [], "index": {"files": ["x"], "fetched_from": "2024-13-01"}},
+            SETTINGS,
+            "month must be in 1..12",
+        ),
     ]
+
     for settings, code, said in cases:
         with pytest.raises(JobError, match=said) as e:
             ingest(job(tmp_path / "job", **{"paths_root": server.url, **settings}), tmp_path / "run")

@@ -1,4 +1,5 @@
-"""The table of what an earlier run has and this crawl has not: every document of it once, whatever files, parts and workers."""
+"""The table of what an earlier run has and this crawl has not: every document of it once, whatever files,
+parts and workers."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from answermill.pipelines.steps.ingest.vanished import VANISHED, Pages, not_ther
 
 
 def page(name: str, words: str = "") -> dict[str, str]:
-    text = words or f"The harbour {name} lies by the sea, and all who live in {name} know when the tide comes."
+    text = (
+        words or f"The harbour {name} lies by the sea, and all who live in {name} know when the tide comes."
+    )
     return {"id": name, "url": f"https://a.example/{name}", "text": text, "language": "en"}
 
 
@@ -52,7 +55,9 @@ GONE = [
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_documents_whose_page_is_gone_are_listed_with_the_reason_and_counted(tmp_path: Path, processes: int) -> None:
+def test_documents_whose_page_is_gone_are_listed_with_the_reason_and_counted(
+    tmp_path: Path, processes: int
+) -> None:
     ingest.ingest(job(tmp_path / "old", EARLIER), tmp_path / "earlier")
     new = job(tmp_path / "new", [NEW[:2], NEW[2:]], since=str(tmp_path / "earlier"))
     new = new.model_copy(update={"workers": new.workers.model_copy(update={"processes": processes})})
@@ -76,7 +81,9 @@ def test_without_an_earlier_run_there_is_no_table(tmp_path: Path) -> None:
     assert not (tmp_path / "run" / VANISHED).exists()
 
 
-def test_a_run_that_was_stopped_before_the_table_has_it_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_was_stopped_before_the_table_has_it_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ingest.ingest(job(tmp_path / "old", EARLIER), tmp_path / "earlier")
     new = job(tmp_path / "new", [NEW], since=str(tmp_path / "earlier"))
 
@@ -109,4 +116,8 @@ def test_the_order_in_which_pages_meet_does_not_matter() -> None:
         Pages(0, keys, [4, 5, 6], ["", "", ""]),
         Pages(-1, keys[:2], [0, 1], ["", "http_status"]),
     ]
-    assert list(not_there(0, members)) == list(not_there(0, members[::-1])) == [(0, ([5, 6], ["http_status", "absent"]))]
+    assert (
+        list(not_there(0, members))
+        == list(not_there(0, members[::-1]))
+        == [(0, ([5, 6], ["http_status", "absent"]))]
+    )

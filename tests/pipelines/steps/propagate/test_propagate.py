@@ -1,4 +1,5 @@
-"""The step over committed folders: what comes in is accounted for, and no count of parts or workers, no kill, changes a row."""
+"""The step over committed folders: what comes in is accounted for, and no count of parts or workers, no kill,
+changes a row."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def commit(run, step, folders, parts):
 
 
 def world(folder, parts=3, documents=60, labels=150, words=25, mode="sentences", seed=0):
-    """A run with passages/ and documents/, and labels by id, by text, of unknown sentences, of changed ones, and repeated."""
+    """A run with passages/ and documents/, and labels by id, by text, of unknown sentences, of changed ones,
+    and repeated."""
     generator = random.Random(seed)
     splitter = Splitter(words=words, mode=mode)
     texts = [f"The answer is {n}." for n in range(9)] + [
@@ -63,17 +65,24 @@ def world(folder, parts=3, documents=60, labels=150, words=25, mode="sentences",
         "Dr. No came at 9 a.m. (late).",
     ]
     pages = []
+
     for n in range(documents):
         text = "".join(
-            generator.choice(texts) + generator.choice([" ", "\n", "  ", " \n\n"]) for _ in range(generator.randrange(2, 40))
+            generator.choice(texts) + generator.choice([" ", "\n", "  ", " \n\n"])
+            for _ in range(generator.randrange(2, 40))
         )
         pages.append(document_of(text.strip(), doc_id=f"doc{n:03d}", source_offset=n))
+
     cut = [(document, splitter.split(document)) for document in pages]
     size = -(-documents // parts)
     chunks = [cut[first : first + size] for first in range(0, documents, size)]
-    rows = [{"documents": [d for d, _ in chunk], "passages": [p for _, ps in chunk for p in ps]} for chunk in chunks]
+    rows = [
+        {"documents": [d for d, _ in chunk], "passages": [p for _, ps in chunk for p in ps]}
+        for chunk in chunks
+    ]
     commit(folder / "run", "ingest", {"documents": Document, "passages": Passage}, rows)
     sentences = [s for _, ps in cut for p in ps for s in p.sentences]
+
     lines = {}
     for n, s in enumerate(generator.choices(sentences, k=labels)):
         q, value = f"q{n % 7}", generator.randrange(2)
@@ -86,11 +95,15 @@ def world(folder, parts=3, documents=60, labels=150, words=25, mode="sentences",
         ]
         key = keys[min(n % 8, 4) if n % 8 < 5 else 0]
         lines.setdefault((key[0], key[1] or fold(key[2])), (key, value))
+
     rows = [(*key, value) for key, value in lines.values()]
     rows += [("q9", s.sentence_id, "Other words.", 1) for s in sentences[:3]] + rows[:5]
-    text = "question_id\tsentence_id\tsentence\tlabel\n" + "".join("\t".join(map(str, row)) + "\n" for row in rows)
+    text = "question_id\tsentence_id\tsentence\tlabel\n" + "".join(
+        "\t".join(map(str, row)) + "\n" for row in rows
+    )
     (folder / "labels.tsv").write_text(text, encoding="utf-8")
     (folder / "job.toml").write_text('[propagate]\nlabels = "labels.tsv"\n', encoding="utf-8")
+
     return pages, rows
 
 
@@ -113,13 +126,18 @@ def test_labels_in_are_used_and_rejects_and_each_reject_says_why(tmp_path):
     assert counts.labels == len(labels) == counts.used + len(rejects) and counts.used > 50
     reasons = Counter(reject.reason for reject in rejects)
     assert reasons == {"unknown_sentence": reasons["unknown_sentence"], "text_changed": 3, "duplicate": 5}
-    assert reasons["unknown_sentence"] == sum(row[1].startswith("gone") or row[2].endswith("?") for row in labels[:-8])
+    assert reasons["unknown_sentence"] == sum(
+        row[1].startswith("gone") or row[2].endswith("?") for row in labels[:-8]
+    )
+
     lines = [reject.source_offset for reject in rejects]
     assert lines == sorted(lines) and rejects[-1].detail == "line 6 says the same"
     assert Rejected("labels.tsv", lines[-6], "q9", "", "text_changed", rejects[-6].detail) == rejects[-6]
     unused = [reject for reject in rejects if reject.reason != "duplicate"]
     value = {line: row[3] for line, row in enumerate(labels, 2)}  # the header is the first line
-    assert all(reject.detail.startswith("label 0: ") == (value[reject.source_offset] == 0) for reject in unused)
+    assert all(
+        reject.detail.startswith("label 0: ") == (value[reject.source_offset] == 0) for reject in unused
+    )
     said = {q: by_labels(tmp_path / "run", q).refused for q in {reject.source_record for reject in unused}}
     assert {(q, r.source_offset) for q, refused in said.items() for r in refused} == {
         (reject.source_record, reject.source_offset) for reject in unused if value[reject.source_offset]
@@ -144,7 +162,9 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
     for name in ("a", "b"):
         world(tmp_path / name)
         run(tmp_path / name, *ALL)
-        files.append({path.name: path.read_bytes() for path in sorted((tmp_path / name).glob("run/labels/*/part-*"))})
+        files.append(
+            {path.name: path.read_bytes() for path in sorted((tmp_path / name).glob("run/labels/*/part-*"))}
+        )
     assert files[0] == files[1] and len(files[0]) > 10
 
 
@@ -199,6 +219,7 @@ def test_half_a_file_of_given_labels_is_made_anew(tmp_path, stage):
     }
     path = step.work / name[stage]
     path.parent.mkdir(parents=True, exist_ok=True)
+
     path.write_bytes(b"half")
     run(tmp_path / "killed", *ALL)
     for name in (each.name for each in PROPAGATE):
@@ -209,15 +230,23 @@ def test_half_a_file_of_given_labels_is_made_anew(tmp_path, stage):
 @pytest.mark.parametrize("group", ["all", "center", "random"])
 def test_windows_are_those_that_documents_split_anew_would_give(tmp_path, group, mode):
     documents, _ = world(tmp_path, mode=mode)
-    run(tmp_path, f"propagate.windows={group}", "propagate.window_tokens=30", "propagate.places=4", "propagate.seed=3")
+    run(
+        tmp_path,
+        f"propagate.windows={group}",
+        "propagate.window_tokens=30",
+        "propagate.places=4",
+        "propagate.seed=3",
+    )
     labels, written = rows_of(tmp_path, "labels/sentences"), rows_of(tmp_path, "labels/windows")
     correct = {(label.question_id, label.sentence_id) for label in labels if label.label}
+
     cut = {d.doc_id: (d.text, SPLITTER.sentences(d.doc_id, d.text)) for d in documents}
     wanted = []
     for label in labels:
         text, sentences = cut[label.doc_id]
         (n,) = (n for n, s in enumerate(sentences) if s.sentence_id == label.sentence_id)
         runs = windows(n, partial(last_that_fits, text, sentences, fits=FITS), 4)
+
         for first, last in choose(runs, n, group, f"3:{label.question_id}:{label.sentence_id}"):
             ids = tuple(s.sentence_id for s in sentences[first:last])
             start, end = sentences[first].start, sentences[last - 1].end
@@ -225,9 +254,18 @@ def test_windows_are_those_that_documents_split_anew_would_give(tmp_path, group,
             name = f"{label.doc_id}:{start}-{end}"
             wanted.append(
                 WindowLabel(
-                    label.question_id, name, label.doc_id, start, end, int(positive), label.sentence_id, n - first + 1, ids
+                    label.question_id,
+                    name,
+                    label.doc_id,
+                    start,
+                    end,
+                    int(positive),
+                    label.sentence_id,
+                    n - first + 1,
+                    ids,
                 )
             )
+
     assert written == wanted and len(written) > 100 and {row.label for row in written} == {0, 1}
 
 
@@ -238,7 +276,8 @@ def test_labels_that_contradict_each_other_stop_the_step_with_both_lines(tmp_pat
     job, lines = load(tmp_path / "job.toml"), (tmp_path / "labels.tsv").read_text().count("\n")
     for refuse in (lambda: run(tmp_path), lambda: propagate.check(job, tmp_path / "run")):
         with pytest.raises(
-            JobError, match=rf"labels.tsv:{lines}: labelled 0, but 1 in line {lines - 1}; leave one of them out"
+            JobError,
+            match=rf"labels.tsv:{lines}: labelled 0, but 1 in line {lines - 1}; leave one of them out",
         ) as e:
             refuse()
         assert e.value.code == BAD_DATA
@@ -247,7 +286,9 @@ def test_labels_that_contradict_each_other_stop_the_step_with_both_lines(tmp_pat
 def test_a_job_whose_labels_contradict_each_other_is_refused_before_its_first_step(tmp_path):
     (tmp_path / "pages.jsonl").write_text('{"id": "1", "text": "The answer is a text of a few words."}\n')
     (tmp_path / "labels.tsv").write_text("question_id\tsentence_id\tlabel\nq\t1@0\t1\nq\t1@0\t0\n")
-    (tmp_path / "job.toml").write_text('[ingest]\ninput = ["pages.jsonl"]\nmin_words = 1\n[propagate]\nlabels = "labels.tsv"\n')
+    (tmp_path / "job.toml").write_text(
+        '[ingest]\ninput = ["pages.jsonl"]\nmin_words = 1\n[propagate]\nlabels = "labels.tsv"\n'
+    )
     job = load(tmp_path / "job.toml")
     with pytest.raises(JobError, match=r"labels.tsv:3: labelled 0, but 1 in line 2"):
         list(run_steps(job, tmp_path / "run", steps_of(job, tmp_path / "run"), ()))
@@ -271,7 +312,9 @@ def test_labels_of_another_corpus_are_refused(tmp_path):
 
 
 def resolved(question, sentence_id, text, label):
-    return ResolvedLabel(question, "Who?", sentence_id, sentence_id.partition("@")[0], text, label, 3, 1.0, "top", 1.0)
+    return ResolvedLabel(
+        question, "Who?", sentence_id, sentence_id.partition("@")[0], text, label, 3, 1.0, "top", 1.0
+    )
 
 
 def test_without_a_file_the_collected_labels_are_read(tmp_path):
@@ -279,18 +322,38 @@ def test_without_a_file_the_collected_labels_are_read(tmp_path):
     (tmp_path / "job.toml").write_text("[propagate]\n")
     job = load(tmp_path / "job.toml")
     assert steps_of(job, tmp_path / "run") == []
-    with pytest.raises(JobError, match=r"collected/labels is not there .*; run `answermill collect .* EXPORT` first") as e:
+
+    with pytest.raises(
+        JobError, match=r"collected/labels is not there .*; run `answermill collect .* EXPORT` first"
+    ) as e:
         run(tmp_path)
+
     assert e.value.code == INPUT_MISSING
     known = [s for d in documents[:9] for s in SPLITTER.sentences(d.doc_id, d.text)]
-    parts = [[resolved("q", s.sentence_id, s.text, n % 2) for n, s in enumerate(known)], [resolved("q", "doc050@0", "Was.", 1)]]
-    commit(tmp_path / "run", "collect", {"collected/labels": ResolvedLabel}, [{"collected/labels": rows} for rows in parts])
+    parts = [
+        [resolved("q", s.sentence_id, s.text, n % 2) for n, s in enumerate(known)],
+        [resolved("q", "doc050@0", "Was.", 1)],
+    ]
+    commit(
+        tmp_path / "run",
+        "collect",
+        {"collected/labels": ResolvedLabel},
+        [{"collected/labels": rows} for rows in parts],
+    )
+
     assert steps_of(job, tmp_path / "run") == ["propagate"]
     (line,) = run_steps(job, tmp_path / "run", ["propagate"], ())
     assert f"{len(known) + 1} labels = {len(known)} used + 1 rejects" in line
     (reject,) = rows_of(tmp_path, "labels/rejects")
-    assert (reject.source_file, reject.source_offset, reject.reason) == ("collected/labels", len(known) + 1, "text_changed")
-    assert {row.sentence_id for row in rows_of(tmp_path, "labels/sentences")} == {s.sentence_id for s in known}
+    assert (reject.source_file, reject.source_offset, reject.reason) == (
+        "collected/labels",
+        len(known) + 1,
+        "text_changed",
+    )
+
+    assert {row.sentence_id for row in rows_of(tmp_path, "labels/sentences")} == {
+        s.sentence_id for s in known
+    }
 
 
 def test_another_setting_is_another_job(tmp_path):

@@ -1,4 +1,5 @@
-"""A checkpoint that reads titles, over data without: refused before any work, or counted, as the stage says."""
+"""A checkpoint that reads titles, over data without: refused before any work, or counted, as the stage
+says."""
 
 from __future__ import annotations
 
@@ -32,7 +33,10 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 def data(file: Path, *titles: str) -> Path:
-    rows = [LabelledCandidate("q", "Who?", f"q-{n}", f"d{n}", title, n, f"He {n}.", n % 2) for n, title in enumerate(titles)]
+    rows = [
+        LabelledCandidate("q", "Who?", f"q-{n}", f"d{n}", title, n, f"He {n}.", n % 2)
+        for n, title in enumerate(titles)
+    ]
     pq.write_table(LabelledCandidate.table(rows), file)
     return file
 
@@ -43,22 +47,34 @@ def call(*arguments: object) -> int:
     return int(e.value.code or 0)
 
 
-def test_a_run_refuses_or_counts(checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_refuses_or_counts(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     job = tmp_path / "job.toml"
-    job.write_text('[[rerank.stages]]\nreranker = "cascade"\ncheckpoint = "checkpoint"\nmissing_context = "refuse"\n')
+    job.write_text(
+        '[[rerank.stages]]\nreranker = "cascade"\ncheckpoint = "checkpoint"\nmissing_context = "refuse"\n'
+    )
     for name, titles in (("none", ["", "", ""]), ("some", ["", "Opera", ""])):
         assert call("candidates", data(tmp_path / f"{name}.parquet", *titles), "--out", tmp_path / name) == 0
     assert call("rerank", job, "--out", tmp_path / "none") == BAD_DATA
-    assert "rerank.stages.0 (cascade): the checkpoint reads a title, but no candidate of 3" in capsys.readouterr().err
+    assert (
+        "rerank.stages.0 (cascade): the checkpoint reads a title, but no candidate of 3"
+        in capsys.readouterr().err
+    )
+
     assert not (tmp_path / "none/scored" / MANIFEST).exists()
     assert call("rerank", job, "--out", tmp_path / "some") == 0
     assert "cascade: 2 candidates without title" in capsys.readouterr().out
-    assert call("rerank", job, "--out", tmp_path / "none", "--set", "rerank.stages.0.missing_context=count") == 0
+    assert (
+        call("rerank", job, "--out", tmp_path / "none", "--set", "rerank.stages.0.missing_context=count") == 0
+    )
     counts = RERANK.counts_of(SCORED.open(tmp_path / "none").manifest)
     assert counts.stages["cascade"].missing == {"title": 3} and counts.candidates == 3
 
 
-def test_evaluation_and_plans_in_memory_do_so_too(checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluation_and_plans_in_memory_do_so_too(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     untitled = data(tmp_path / "none.parquet", "", "")
     refusing = RankOptions(checkpoint=str(checkpoint), settings=["missing_context=refuse"])
     with pytest.raises(JobError, match="reads a title") as e:
@@ -70,7 +86,8 @@ def test_evaluation_and_plans_in_memory_do_so_too(checkpoint: Path, tmp_path: Pa
     assert "cascade: 2 candidates without title, which it reads" in capsys.readouterr().err
 
     plans = {
-        value: Plan([stage("cascade", checkpoint=str(checkpoint), missing_context=value)]) for value in ("count", "refuse")
+        value: Plan([stage("cascade", checkpoint=str(checkpoint), missing_context=value)])
+        for value in ("count", "refuse")
     }
     assert len(plans["count"].rerank("Who?", ["He.", "She."])) == 2
     with pytest.raises(JobError, match="reads a title"):

@@ -1,4 +1,5 @@
-"""Rerank does a part group by group: a stopped one goes on at its group, and the part's bytes depend on neither."""
+"""Rerank does a part group by group: a stopped one goes on at its group, and the part's bytes depend on
+neither."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Stopped(Exception):
 
 
 class Letters:
-    """Score = letters of the sentence. Counts its calls and candidates, and is stopped at one of its calls."""
+    """Score = letters of the sentence. Counts its calls and candidates, and is stopped at one of its
+    calls."""
 
     name: ClassVar[str] = "letters"
     reads: ClassVar[Literal["sentence"]] = "sentence"
@@ -103,11 +105,15 @@ def small_groups(monkeypatch: pytest.MonkeyPatch, retrieved: Folder[Hit]) -> int
     return number
 
 
-def test_groups_hold_whole_lists_in_their_order_and_no_more_passages_than_they_may(retrieved: Folder[Hit]) -> None:
+def test_groups_hold_whole_lists_in_their_order_and_no_more_passages_than_they_may(
+    retrieved: Folder[Hit],
+) -> None:
     lists = list(ranked_lists(retrieved.read()))
     cut = list(groups(iter(lists)))
     assert [ranked for group in cut for ranked in group] == lists and len(cut) > 1
-    assert all(len(group) == 1 or sum(len(r.candidates) for r in group) <= question_groups.PASSAGES for group in cut)
+    assert all(
+        len(group) == 1 or sum(len(r.candidates) for r in group) <= question_groups.PASSAGES for group in cut
+    )
 
 
 def test_a_stopped_part_goes_on_at_its_group_with_the_same_bytes_and_counts(
@@ -120,7 +126,9 @@ def test_a_stopped_part_goes_on_at_its_group_with_the_same_bytes_and_counts(
     assert reranking(again) == at_once[0]
     assert again.calls == small_groups - 3
     assert reranking.sha256() == at_once[1]
-    assert [kept == passages for passages, kept in reranking.progress] == [True] * 3 + [False] * (small_groups - 3)
+    assert [kept == passages for passages, kept in reranking.progress] == [True] * 3 + [False] * (
+        small_groups - 3
+    )
     assert sum(passages for passages, _ in reranking.progress) == retrieved.parts[0].rows
     assert list(reranking.step.work.rglob("groups-*/*")) == []
 
@@ -141,6 +149,7 @@ def test_a_group_that_was_damaged_or_lost_is_done_again_and_a_line_says_so(
     capsys.readouterr()
     again = Letters()
     assert reranking(again) == at_once[0]
+
     assert again.calls == small_groups - 1
 
     lines = capsys.readouterr().err.splitlines()

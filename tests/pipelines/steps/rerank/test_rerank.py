@@ -73,7 +73,8 @@ class Letters:
 
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A reranker that is added as any other: a package, and its line in the registry. Returns a checkpoint of it."""
+    """A reranker that is added as any other: a package, and its line in the registry. Returns a checkpoint of
+    it."""
     for name, text in TOY.items():
         path = tmp_path / "packages" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,10 +123,12 @@ def test_a_reranker_of_one_entry_is_used_through_the_command_line(toy, small_run
         assert row.stages[0].score == row.text.count("a") + row.text.count("e") + 2.5 * row.text.endswith(".")
     manifest = SCORED.open(run).manifest
     assert "checkpoint of letters" in manifest.inputs and "'bonus': 2.5" in str(manifest.settings)
+
     capsys.readouterr()
 
     assert call("rerank", job, "--out", run) == 0 and "(complete)" in capsys.readouterr().out
-    assert call("rerank", job, "--out", run, "--set", "rerank.stages.0.bonus=1.0") == 73  # another setting is another job
+    # Another setting is another job.
+    assert call("rerank", job, "--out", run, "--set", "rerank.stages.0.bonus=1.0") == 73
     (toy / "config.json").write_text((toy / "config.json").read_text().replace("ae", "io"))
     assert call("rerank", job, "--out", run) == 73  # and so is another checkpoint
     capsys.readouterr()
@@ -140,9 +143,19 @@ def test_a_reranker_of_one_entry_is_used_through_the_command_line(toy, small_run
     assert call("rerank", without, "--out", retrieved(small_run, tmp_path / "other")) == 78
     assert "rerank.stages.0: letters needs a checkpoint" in capsys.readouterr().err
 
-    lines = ["question_id\tquestion\tsentence\tlabel", "a\tWho?\tbbb\t0", "a\tWho?\tiii\t1", "b\tWho?\tooo\t1", "b\tWho?\tb\t0"]
+    lines = [
+        "question_id\tquestion\tsentence\tlabel",
+        "a\tWho?\tbbb\t0",
+        "a\tWho?\tiii\t1",
+        "b\tWho?\tooo\t1",
+        "b\tWho?\tb\t0",
+    ]
     (tmp_path / "set.tsv").write_text("\n".join(lines) + "\n")
-    assert call("evaluate", "letters", "--labels", tmp_path / "set.tsv", "--checkpoint", toy, "--metrics", "P@1") == 0
+    assert (
+        call("evaluate", "letters", "--labels", tmp_path / "set.tsv", "--checkpoint", toy, "--metrics", "P@1")
+        == 0
+    )
+
     assert "100.00" in capsys.readouterr().out
 
 
@@ -155,10 +168,15 @@ def test_a_reranker_is_a_package_and_one_line_and_then_in_every_list(tmp_path: P
     package = ChangedPackage.write(tmp_path / "package", added | new)
 
     assert "letters: score added for a full stop" in package.answermill("keys")
-    assert "did you mean the reranker 'letters'?" in package.answermill("evaluate", "leters", "--labels", tmp_path)
+    assert "did you mean the reranker 'letters'?" in package.answermill(
+        "evaluate", "leters", "--labels", tmp_path
+    )
     job = job_of(tmp_path, 'reranker = "leters"')
-    assert "Known: bi_encoder, blend, " in (said := package.answermill("rerank", job, "--out", tmp_path / "run"))
+    assert "Known: bi_encoder, blend, " in (
+        said := package.answermill("rerank", job, "--out", tmp_path / "run")
+    )
     assert ", late_interaction, letters, " in said
+
     page = package.prints("from docs.references import job_keys; print(job_keys())")
     assert "letters: score added for a full stop" in page
 
@@ -177,7 +195,10 @@ def test_answers_need_no_documents_and_name_the_place_in_the_crawl(small_run, tm
     assert [line["question_id"] for line in lines] == [question.question_id for question in questions.read()]
     assert [each.answer for each in answers.read()] == [line["answer"] for line in lines]
     best = {row.question_id: row for row in rows_of(run) if row.rank == 1}
-    assert {line["question_id"]: line["answer"] for line in lines if line["answer"]} == {q: best[q].text for q in best}
+    assert {line["question_id"]: line["answer"] for line in lines if line["answer"]} == {
+        q: best[q].text for q in best
+    }
+
     places = {
         document.doc_id: (document.source_file, document.source_offset, document.source_record)
         for document in DOCUMENTS.open(small_run).read()
@@ -185,22 +206,28 @@ def test_answers_need_no_documents_and_name_the_place_in_the_crawl(small_run, tm
     assert len(places) > 30 and len(best) > 20
     for line in lines:
         if line["answer"] is not None:
-            assert (line["source_file"], line["source_offset"], line["source_record"]) == places[line["doc_id"]]
+            assert (line["source_file"], line["source_offset"], line["source_record"]) == places[
+                line["doc_id"]
+            ]
 
 
-def test_a_plan_that_keeps_nothing_is_an_error_unless_the_job_allows_it(small_run, tmp_path, monkeypatch, capsys) -> None:
+def test_a_plan_that_keeps_nothing_is_an_error_unless_the_job_allows_it(
+    small_run, tmp_path, monkeypatch, capsys
+) -> None:
     monkeypatch.setattr(complete_sentence, "is_complete", lambda text: False)
     run = retrieved(small_run, tmp_path / "run")
     assert call("rerank", job_of(tmp_path, 'reranker = "complete_sentence"'), "--out", run) == 65
     error = capsys.readouterr().err
-    assert re.search(r"rerank kept none of [\d,]+ candidates of \d+ questions; .* set rerank.allow_empty = true\n$", error), (
-        error
-    )
+    assert re.search(
+        r"rerank kept none of [\d,]+ candidates of \d+ questions; .* set rerank.allow_empty = true\n$", error
+    ), error
     assert not (run / "answers.jsonl").exists() and not (run / "scored" / "_manifest.json").exists()
     allowed = job_of(tmp_path, 'reranker = "complete_sentence"', more="[rerank]\nallow_empty = true\n")
     assert call("rerank", allowed, "--out", run) == 0
+
     assert {row.fate for row in rows_of(run)} == {"dropped"}
-    assert call("rerank", job_of(tmp_path, 'reranker = "complete_sentence"'), "--out", run) == 0  # the key decides no row
+    # The key decides no row.
+    assert call("rerank", job_of(tmp_path, 'reranker = "complete_sentence"'), "--out", run) == 0
 
 
 def test_a_score_that_is_no_number_names_stage_checkpoint_question_and_candidate(
@@ -213,7 +240,9 @@ def test_a_score_that_is_no_number_names_stage_checkpoint_question_and_candidate
     assert call("rerank", job_of(tmp_path, stage), "--out", run) == 65
     error = capsys.readouterr().err.splitlines()[-1]
     assert re.search(
-        rf"stage mine, checkpoint {tmp_path}/checkpoint: letters: score nan for candidate \S+ of question \S+;", error
+        rf"stage mine, checkpoint {tmp_path}/checkpoint: letters: score nan for candidate \S+ of question "
+        r"\S+;",
+        error,
     )
     assert not (run / "scored" / "_manifest.json").exists()
 
@@ -244,6 +273,7 @@ def test_two_stages_of_one_reranker_work_in_a_plan(small_run, tmp_path) -> None:
         'reranker = "peasi.easi"\ncheckpoint = "peasi"\nthreshold = 0.0',
     )
     assert call("rerank", job, "--out", run) == 0
+
     rows = list(rows_of(run))
     stages = {tuple(score.stage for score in row.stages) for row in rows}
     assert ("rough", "fine", "first", "second", "peasi.easi") in stages
@@ -262,21 +292,29 @@ def test_the_confidence_is_of_the_scores_of_the_last_stage_before(small_run, tmp
         "taken": ('reranker = "overlap"\nname = "peasi.pr"', easi),  # a name is not a reranker
         "none": (easi,),
     }
+
     for name, plan in plans.items():
         run = retrieved(small_run, tmp_path / name)
         (tmp_path / f"{name}-job").mkdir()
         shutil.copytree(tmp_path / "one", tmp_path / f"{name}-job" / "one")
         assert call("rerank", job_of(tmp_path / f"{name}-job", *plan), "--out", run) == 0
         answers[name] = {
-            (row.question_id, row.candidate_id): row.stages[-1].score for row in rows_of(run) if row.unit == "sentence"
+            (row.question_id, row.candidate_id): row.stages[-1].score
+            for row in rows_of(run)
+            if row.unit == "sentence"
         }
+
     assert answers["plain"] == answers["renamed"] != answers["none"]
-    shared = [(answers["taken"][key], answers["none"][key]) for key in answers["taken"].keys() & answers["none"].keys()]
+    shared = [
+        (answers["taken"][key], answers["none"][key])
+        for key in answers["taken"].keys() & answers["none"].keys()
+    ]
     assert len(shared) > 20 and all(a == b for a, b in shared)
 
 
 def test_the_device_of_the_job_reaches_every_reranker(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # a reranker that takes CUDA by itself fails here
+    # A reranker that takes CUDA by itself fails here.
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     devices = {}
     load_entry = Entry.load
 
@@ -293,19 +331,23 @@ def test_the_device_of_the_job_reaches_every_reranker(tmp_path, monkeypatch) -> 
         stage += f"table = '{stage_settings(name, tmp_path)['table']}'\n" if name == "scores" else ""
         job = load(job_of(tmp_path, stage, more='[workers]\ndevice = "cpu"\n'))
         job_plan.load_stages(job_plan.CheckedPlan.of(job), lambda: None)
+
     assert devices == dict.fromkeys(registry.RERANKERS, "cpu")
 
 
 def test_a_process_holds_one_copy_of_each_reranker(tmp_path) -> None:
     written = checkpoint("cascade", tmp_path / "cascade")
     stage = f"reranker = \"cascade\"\ncheckpoint = '{written}'\n"
-    job = load(job_of(tmp_path, stage + 'name = "a"', stage + 'name = "b"\ndrop = [0.5]', 'reranker = "overlap"'))
+    job = load(
+        job_of(tmp_path, stage + 'name = "a"', stage + 'name = "b"\ndrop = [0.5]', 'reranker = "overlap"')
+    )
     first, second = job_plan.load_plan(job), job_plan.load_plan(job)
     assert [a.reranker is b.reranker for a, b in zip(first, second, strict=True)] == [True] * 3
     assert first[0].reranker is not first[1].reranker  # another setting is another reranker
     weights = tmp_path / "cascade" / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
+
     weights.write_bytes(content)  # trained again
     write_sums(tmp_path / "cascade", ["model.safetensors"])
     assert job_plan.load_plan(job)[0].reranker is not first[0].reranker

@@ -35,7 +35,8 @@ def write_model(folder: Path, reranker: str, reading: Reading, exits: tuple[int,
 def candidates(folder: Path) -> Path:
     """A run in which one question is to be reranked, with a candidate for each of TITLES."""
     rows = [
-        LabelledCandidate("q", "Who sang?", f"q-{n}", f"d{n}", title, n, f"She sang {n}.", 0) for n, title in enumerate(TITLES)
+        LabelledCandidate("q", "Who sang?", f"q-{n}", f"d{n}", title, n, f"She sang {n}.", 0)
+        for n, title in enumerate(TITLES)
     ]
     folder.mkdir()
     pq.write_table(LabelledCandidate.table(rows), folder / "set.parquet")
@@ -58,6 +59,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for run, since in ((former, None), (later, str(former))):
         job = Job.model_validate({"rerank": {"stages": stages, "since": since}})
         list(run_steps(job, run, ["rerank"], ()))
+
     return later
 
 
@@ -69,7 +71,12 @@ def test_each_stage_has_its_counts_under_its_name(run: Path) -> None:
         TAKEN: (2, 2),
     }
     assert stages[WITHOUT].missing == {"title": 3} and stages[TAKEN].missing == {}
-    assert {name: stage.costs.get("taken_over") for name, stage in stages.items()} == {WITHOUT: None, FULL: None, TAKEN: 2}
+    assert {name: stage.costs.get("taken_over") for name, stage in stages.items()} == {
+        WITHOUT: None,
+        FULL: None,
+        TAKEN: 2,
+    }
+
     assert 0 < stages[FULL].layer_tokens < stages[FULL].full_layer_tokens
     assert stages[WITHOUT].layer_tokens == stages[WITHOUT].full_layer_tokens > 0
 
@@ -94,7 +101,10 @@ def test_the_summary_has_the_clauses_of_each_stage_and_no_other(run: Path) -> No
 
 def test_the_report_shows_each_stage_under_its_name(run: Path) -> None:
     stages = RERANK.counts_of(SCORED.open(run).manifest).stages
-    shown = {stage.name: (stage.came, stage.went, stage.dropped, stage.layer_tokens) for stage in read_report(run).stages}
+    shown = {
+        stage.name: (stage.came, stage.went, stage.dropped, stage.layer_tokens)
+        for stage in read_report(run).stages
+    }
     assert shown == {
         WITHOUT: (5, 4, 1, stages[WITHOUT].layer_tokens),
         FULL: (4, 2, 2, stages[FULL].layer_tokens),

@@ -1,4 +1,5 @@
-"""An engine that runs several units in one process at once, on threads, gets the rows of one that does not."""
+"""An engine that runs several units in one process at once, on threads, gets the rows of one that does
+not."""
 
 from __future__ import annotations
 
@@ -39,10 +40,16 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
     """Four files, three shards, six blocks of a question, and four stages with small random models."""
     folder = tmp_path_factory.mktemp("job")
     for file in range(4):
-        texts = (f"{' '.join(SUBJECTS[: n % 6 + 1])} number {n}. The {SUBJECTS[n % 5]} is {n} old." for n in range(file, 40, 4))
+        texts = (
+            f"{' '.join(SUBJECTS[: n % 6 + 1])} number {n}. The {SUBJECTS[n % 5]} is {n} old."
+            for n in range(file, 40, 4)
+        )
         pages = [{"id": f"d{file}-{n}", "title": "", "text": text} for n, text in enumerate(texts)]
         (folder / f"pages-{file}.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
-    questions = [{"question_id": f"q{n}", "text": f"Which {subject} is old?"} for n, subject in enumerate(SUBJECTS)]
+
+    questions = [
+        {"question_id": f"q{n}", "text": f"Which {subject} is old?"} for n, subject in enumerate(SUBJECTS)
+    ]
     (folder / "questions.jsonl").write_text("".join(json.dumps(question) + "\n" for question in questions))
     stages = [
         {"reranker": "cosinet", "checkpoint": checkpoint("cosinet", folder / "cosinet", SUBJECTS)},
@@ -50,6 +57,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
         {"reranker": "similarity"},
         {"reranker": "overlap"},
     ]
+
     return Job.model_validate(
         {
             "ingest": {"input": [str(folder / "*.jsonl")], "min_words": 1},
@@ -88,26 +96,38 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 def parts(run: Path) -> dict[str, Any]:
     """The parts of every folder of a run, by name, rows and SHA-256; and the costs, which are no times."""
-    opened = {"passages": INGEST, "shards": INDEX, "questions": RETRIEVE, "retrieved": RETRIEVE, "scored": RERANK}
+    opened = {
+        "passages": INGEST,
+        "shards": INDEX,
+        "questions": RETRIEVE,
+        "retrieved": RETRIEVE,
+        "scored": RERANK,
+    }
     manifests = {folder: read_manifest(run / folder) for folder in opened}
     result: dict[str, Any] = {}
+
     for name, manifest in manifests.items():
         assert manifest is not None
         times = ("milliseconds", "microseconds", "_ms")
         counts = dict(opened[name].counts_of(manifest).flat())
         costs = {key: count for key, count in counts.items() if not any(time in key for time in times)}
         result[name] = [costs, manifest.parts if name != "shards" else manifest.rows]
+
     return result
 
 
-def test_four_threads_in_a_process_write_the_parts_that_one_writes(job: Job, in_process: Path, tmp_path: Path) -> None:
+def test_four_threads_in_a_process_write_the_parts_that_one_writes(
+    job: Job, in_process: Path, tmp_path: Path
+) -> None:
     list(run_steps(job, tmp_path / "run", STEPS, THREADS))
     assert parts(tmp_path / "run") == parts(in_process)
     assert parts(in_process)["scored"][0]["candidates"] > 100
     assert (tmp_path / "run/answers.jsonl").read_bytes() == (in_process / "answers.jsonl").read_bytes()
 
 
-def test_torchs_threads_change_no_byte(job: Job, in_process: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torchs_threads_change_no_byte(
+    job: Job, in_process: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before, set_threads, numbers = torch.get_num_threads(), torch.set_num_threads, set[int]()
 
     def note_and_set(threads: int) -> None:
@@ -120,6 +140,7 @@ def test_torchs_threads_change_no_byte(job: Job, in_process: Path, tmp_path: Pat
         list(run_steps(job, tmp_path / "run", STEPS, ()))
     finally:
         set_threads(before)
+
     assert 3 in numbers
     assert parts(tmp_path / "run") == parts(in_process)
 
@@ -130,19 +151,32 @@ def copy_until(run: Path, copy: Path, *folders: str) -> Path:
     return copy
 
 
-def test_the_threads_of_a_step_load_each_model_once(job: Job, in_process: Path, tmp_path: Path, loads: Counter[str]) -> None:
+def test_the_threads_of_a_step_load_each_model_once(
+    job: Job, in_process: Path, tmp_path: Path, loads: Counter[str]
+) -> None:
     run = copy_until(in_process, tmp_path, "documents", "passages")
-    stages = [stage.model_copy(update={"drop": [0.4]} if stage.key == "cascade" else {}) for stage in job.rerank.stages]
-    changed = {"index": {"encoder_tokens": 33}, "rerank": {"stages": stages}}  # no other test holds these models
-    shorter = job.model_copy(update={name: getattr(job, name).model_copy(update=keys) for name, keys in changed.items()})
+    stages = [
+        stage.model_copy(update={"drop": [0.4]} if stage.key == "cascade" else {})
+        for stage in job.rerank.stages
+    ]
+
+    # No other test holds these models.
+    changed = {"index": {"encoder_tokens": 33}, "rerank": {"stages": stages}}
+    shorter = job.model_copy(
+        update={name: getattr(job, name).model_copy(update=keys) for name, keys in changed.items()}
+    )
     for step in STEPS[1:]:
         loads.clear()
         list(run_steps(shorter, run, [step], THREADS))
-        assert loads["encoder"] == 1 or (step != "index" and not loads["encoder"])  # the step before may have left it
+        # The step before may have left it.
+        assert loads["encoder"] == 1 or (step != "index" and not loads["encoder"])
+
     assert loads["cascade"] == 2  # the first by the check before all work, which keeps nothing
 
 
-def test_a_bundle_that_an_engine_repeats_writes_nothing_anew(job: Job, in_process: Path, tmp_path: Path) -> None:
+def test_a_bundle_that_an_engine_repeats_writes_nothing_anew(
+    job: Job, in_process: Path, tmp_path: Path
+) -> None:
     run = copy_until(in_process, tmp_path, "questions", "retrieved", "shards")
     step, retrieved = rerank.step_of(job, run), RETRIEVED.open(run)
     Commit(step).begin()
@@ -164,11 +198,19 @@ def test_costs_are_booked_on_the_unit_that_spent_them(job: Job, in_process: Path
         step, retrieved = rerank.step_of(job, run), RETRIEVED.open(run)
         Commit(step).begin()
         workers = [
-            rerank.RunStages(CheckedPlan.of(job), questions_of(run, retrieved), retrieved, step) for _ in retrieved.parts
+            rerank.RunStages(CheckedPlan.of(job), questions_of(run, retrieved), retrieved, step)
+            for _ in retrieved.parts
         ]
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(rerank.RunStages.setup, workers))
             list(pool.map(rerank.RunStages.process, workers, [(unit,) for unit in range(len(workers))]))
-        spent.append({unit: report.counts.stages["cascade"].layer_tokens for unit, report in step.reports.read().items()})
+
+        spent.append(
+            {
+                unit: report.counts.stages["cascade"].layer_tokens
+                for unit, report in step.reports.read().items()
+            }
+        )
+
     assert spent[0] == spent[1]
     assert len(set(spent[0].values())) > 1

@@ -1,4 +1,5 @@
-"""Retrieval by a plain loop in memory, without passes, batches, blocks, parts or merging: what all of these must not change."""
+"""Retrieval by a plain loop in memory, without passes, batches, blocks, parts or merging: what all of these
+must not change."""
 
 from __future__ import annotations
 
@@ -23,11 +24,13 @@ def hits(job: Job, run: Path, questions: Sequence[Question]) -> list[Hit]:
     settings, texts = settings_of(job), [question.text for question in questions]
     shards = RunShards.of(job, run)
     passages: dict[str, Passage] = {}
+
     with ExitStack() as stack:
         opened = [stack.enter_context(shards.open(number)) for number in range(shards.count)]
         for shard in opened:
             passages |= {passage.passage_id: passage for passage in shard.passages(range(shard.rows))}
         returned: dict[str, list[list[tuple[float, str]]]] = {}
+
         for source in settings.sources:
             returned[source] = [[] for _ in texts]
             total = sum((shard.bm25.share(texts) for shard in opened), GlobalStatistics())
@@ -39,10 +42,12 @@ def hits(job: Job, run: Path, questions: Sequence[Question]) -> list[Hit]:
                     results = shard.dense.search(vectors, settings.depth)
                 for n, (rows, scores) in enumerate(results):
                     returned[source][n] += zip(scores.tolist(), shard.passage_ids(rows), strict=True)
+
     results = []
     for n, question in enumerate(questions):
         ranked = {source: best(lists[n], settings.depth) for source, lists in returned.items()}
         results += fused(question, ranked, settings.fusion_k, passages)
+
     return results
 
 
@@ -51,12 +56,19 @@ def best(scored: Sequence[tuple[float, str]], depth: int) -> Ranked:
     return {passage_id: (score, rank) for rank, (score, passage_id) in enumerate(order, 1)}
 
 
-def fused(question: Question, ranked: Mapping[str, Ranked], k: int, passages: Mapping[str, Passage]) -> list[Hit]:
+def fused(
+    question: Question, ranked: Mapping[str, Ranked], k: int, passages: Mapping[str, Passage]
+) -> list[Hit]:
     ids = {passage_id for of_source in ranked.values() for passage_id in of_source}
     scores = {
-        passage_id: sum(1 / (k + ranked[source][passage_id][1]) for source in sorted(ranked) if passage_id in ranked[source])
+        passage_id: sum(
+            1 / (k + ranked[source][passage_id][1])
+            for source in sorted(ranked)
+            if passage_id in ranked[source]
+        )
         for passage_id in ids
     }
+
     bm25, dense = ranked.get("bm25", {}), ranked.get("dense", {})
     return [
         Hit(

@@ -17,13 +17,20 @@ from answermill.pipelines.steps.retrieve.block_order import by_block, merged, of
 from answermill.pipelines.steps.retrieve.passes import PlacedPart
 from answermill.pipelines.steps.retrieve.shard_hits import ShardHit, from_table, merge_tables, to_table
 
-LISTS = st.dictionaries(st.tuples(st.integers(0, 3), st.integers(0, 1)), st.lists(st.sampled_from([0.5, 1.0, 2.0]), max_size=4))
+LISTS = st.dictionaries(
+    st.tuples(st.integers(0, 3), st.integers(0, 1)), st.lists(st.sampled_from([0.5, 1.0, 2.0]), max_size=4)
+)
 
 
 def block_table(block: int, shard: int, scores: Mapping[tuple[int, int], Sequence[float]]) -> pa.Table:
     """What a shard returns, whose ids are 'é<row>-<shard>'."""
     lists = {
-        key: Best.of(shard, np.arange(len(each)), [f"é{row}-{shard}" for row in range(len(each))], -np.sort(-np.array(each)))
+        key: Best.of(
+            shard,
+            np.arange(len(each)),
+            [f"é{row}-{shard}" for row in range(len(each))],
+            -np.sort(-np.array(each)),
+        )
         for key, each in scores.items()
         if each
     }
@@ -57,7 +64,11 @@ def test_an_empty_part_has_no_block(tmp_path: Path) -> None:
 
 def test_several_parts_are_merged_block_by_block_in_their_order(tmp_path: Path) -> None:
     parts = [
-        write(tmp_path, shard, [block_table(block, shard, {(0, 0): [1.0]}) for block in range(shard, 6, shard + 1)])
+        write(
+            tmp_path,
+            shard,
+            [block_table(block, shard, {(0, 0): [1.0]}) for block in range(shard, 6, shard + 1)],
+        )
         for shard in range(3)
     ]
     blocks = {number: [table["shard"][0].as_py() for table in tables] for number, tables in merged(parts)}
@@ -65,10 +76,13 @@ def test_several_parts_are_merged_block_by_block_in_their_order(tmp_path: Path) 
 
 
 @given(st.lists(LISTS, min_size=3, max_size=3), st.integers(1, 5))
-def test_merging_in_any_grouping_is_one_sort(shards: list[Mapping[tuple[int, int], Sequence[float]]], depth: int) -> None:
+def test_merging_in_any_grouping_is_one_sort(
+    shards: list[Mapping[tuple[int, int], Sequence[float]]], depth: int
+) -> None:
     tables = [table for shard, scores in enumerate(shards) if len(table := block_table(7, shard, scores))]
     if not tables:
         return
+
     at_once = merge_tables(tables, depth)
     rows = sorted(
         (row for table in tables for row in table.to_pylist()),
@@ -78,6 +92,7 @@ def test_merging_in_any_grouping_is_one_sort(shards: list[Mapping[tuple[int, int
     for row in rows:
         by_list.setdefault((row["question"], row["source"]), []).append(row)
     assert at_once.to_pylist() == [row for each in by_list.values() for row in each[:depth]]
+
     grouped = tables[0]
     for table in reversed(tables[1:]):
         grouped = merge_tables([table, grouped], depth)

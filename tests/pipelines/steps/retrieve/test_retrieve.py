@@ -1,5 +1,5 @@
-"""However the questions and shards are cut, retrieval gives what a plain loop gives; each shard is opened a known number of
-times; and a run that was stopped goes on."""
+"""However the questions and shards are cut, retrieval gives what a plain loop gives; each shard is opened a
+known number of times; and a run that was stopped goes on."""
 
 from __future__ import annotations
 
@@ -52,15 +52,21 @@ from testing.smoke_data import small_encoder
 from tests.pipelines.steps.retrieve import plain_retrieval
 
 SUBJECTS = ("glacier", "river", "senate", "violin", "comet", "vaccine")
-QUESTIONS = [Question(f"q{n}", f"Which {SUBJECTS[n % 6]} or {SUBJECTS[n % 4]} is number {n}?") for n in range(13)]
+QUESTIONS = [
+    Question(f"q{n}", f"Which {SUBJECTS[n % 6]} or {SUBJECTS[n % 4]} is number {n}?") for n in range(13)
+]
 
 
 def job(folder: Path, shards: int, **retrieve: object) -> Job:
     """Pages of which many tie; in blocks of two questions."""
-    pages = [{"id": f"d{n}", "text": f"{' '.join(SUBJECTS[: n % 6 + 1])} number {n}.", "title": ""} for n in range(64)]
+    pages = [
+        {"id": f"d{n}", "text": f"{' '.join(SUBJECTS[: n % 6 + 1])} number {n}.", "title": ""}
+        for n in range(64)
+    ]
     questions = [{"question_id": question.question_id, "text": question.text} for question in QUESTIONS]
     for name, rows in (("pages", pages), ("questions", [*questions, {"question_id": "none", "text": "zzz"}])):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
     return Job.model_validate(
         {
             "ingest": {"input": [str(folder / "pages.jsonl")], "min_words": 1, "language": ""},
@@ -129,7 +135,9 @@ def openings(monkeypatch: pytest.MonkeyPatch) -> Openings:
     counts = Openings(Counter(), Counter())
     open_shard = Shard.open
 
-    def counted(folder: Path, java: Java | None = None, heap: str = "1g", verify: bool = True, digest: str = "") -> Shard:
+    def counted(
+        folder: Path, java: Java | None = None, heap: str = "1g", verify: bool = True, digest: str = ""
+    ) -> Shard:
         counts.opened[folder.name] += 1
         counts.verified[folder.name] += verify
         return open_shard(folder, java, heap, verify, digest)
@@ -140,7 +148,9 @@ def openings(monkeypatch: pytest.MonkeyPatch) -> Openings:
 
 def written(run: Path) -> list[str]:
     """The names of the parts of questions/ and retrieved/, in which the bytes are hashed."""
-    return sorted(path.name for folder in ("questions", "retrieved") for path in (run / folder).glob("*.parquet"))
+    return sorted(
+        path.name for folder in ("questions", "retrieved") for path in (run / folder).glob("*.parquet")
+    )
 
 
 def expected(indexed: Indexed, folder: Path) -> list[str]:
@@ -149,7 +159,10 @@ def expected(indexed: Indexed, folder: Path) -> list[str]:
     size = plain_retrieval.settings_of(indexed.job).block
     for number in range(-(-len(asked) // size)):
         block = asked[number * size : (number + 1) * size]
-        writers = PartWriter(folder / "questions", Question, number), PartWriter(folder / "retrieved", Hit, number)
+        writers = (
+            PartWriter(folder / "questions", Question, number),
+            PartWriter(folder / "retrieved", Hit, number),
+        )
         with writers[0] as questions, writers[1] as retrieved:
             questions.write(block)
             retrieved.write(plain_retrieval.hits(indexed.job, indexed.run, block))
@@ -173,21 +186,27 @@ def test_any_number_of_shards_gives_the_bytes_of_a_plain_loop(
 ) -> None:
     """In batches of two blocks, with up to three levels of merging; the plain loop is over one shard."""
     section = plain_retrieval.settings_of(indexed(1).job).model_copy(update={"sources": list(sources)})
-    one, many = (Indexed(each.job.model_copy(update={"retrieve": section}), each.run) for each in (indexed(1), indexed(shards)))
+    one, many = (
+        Indexed(each.job.model_copy(update={"retrieve": section}), each.run)
+        for each in (indexed(1), indexed(shards))
+    )
     parts = written(many.retrieve(many.copy(tmp_path / "run")))
     assert parts == expected(one, tmp_path / "plain")
     assert len(parts) == 14
 
 
 def test_cuts_of_the_usual_size_give_the_same(indexed: Callable[[int], Indexed], tmp_path: Path) -> None:
-    assert written(indexed(3).retrieve(indexed(3).copy(tmp_path / "run"))) == expected(indexed(1), tmp_path / "plain")
+    assert written(indexed(3).retrieve(indexed(3).copy(tmp_path / "run"))) == expected(
+        indexed(1), tmp_path / "plain"
+    )
 
 
 def test_a_shard_is_opened_once_to_count_once_to_search_once_to_fetch_and_read_whole_once(
     indexed: Callable[[int], Indexed], openings: Openings, tmp_path: Path
 ) -> None:
     indexed(8).retrieve(indexed(8).copy(tmp_path))
-    assert len(openings.opened) == 8 and set(openings.opened.values()) <= {2, 3}  # two where no passage is wanted
+    # Two where no passage is wanted.
+    assert len(openings.opened) == 8 and set(openings.opened.values()) <= {2, 3}
     assert set(openings.verified.values()) == {1}
 
 
@@ -213,7 +232,10 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 
 def test_a_run_that_was_stopped_in_the_search_does_not_search_finished_shards_again(
-    indexed: Callable[[int], Indexed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, searched: list[tuple[int, int]]
+    indexed: Callable[[int], Indexed],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    searched: list[tuple[int, int]],
 ) -> None:
     many = indexed(8)
     run = many.copy(tmp_path / "run")
@@ -227,6 +249,7 @@ def test_a_run_that_was_stopped_in_the_search_does_not_search_finished_shards_ag
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(shard_search, "search", stopped)
         many.retrieve(run)
+
     blocks = Counter(shard for shard, _ in searched)
     finished = {shard for shard, count in blocks.items() if count == 7}
     assert len(finished) == 4
@@ -266,17 +289,23 @@ def times(run: Path) -> dict[str, int]:
 
 @pytest.mark.usefixtures("ticking")
 @pytest.mark.parametrize("shards", [1, 3])
-def test_the_manifest_counts_what_each_index_took(indexed: Callable[[int], Indexed], shards: int, tmp_path: Path) -> None:
+def test_the_manifest_counts_what_each_index_took(
+    indexed: Callable[[int], Indexed], shards: int, tmp_path: Path
+) -> None:
     run = indexed(shards).retrieve(indexed(shards).copy(tmp_path))
     spent = times(run)
-    assert spent["bm25_ms"] == 1000 * shards * (1 + 7 + 7)  # a shard's size, the words and the search of seven blocks
+    # A shard's size, the words and the search of seven blocks.
+    assert spent["bm25_ms"] == 1000 * shards * (1 + 7 + 7)
     assert spent["dense_ms"] == 1000 * (1 + 7 * shards)  # all questions are encoded at once
     assert spent["lists_ms"] > 0
 
 
 @pytest.mark.usefixtures("ticking", "small_cuts")
 def test_a_run_that_was_stopped_thrice_counts_what_one_that_was_not_does(
-    indexed: Callable[[int], Indexed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, searched: list[tuple[int, int]]
+    indexed: Callable[[int], Indexed],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    searched: list[tuple[int, int]],
 ) -> None:
     """In the search of a shard, between two merges, and when some blocks are written."""
     many = indexed(8)
@@ -324,7 +353,10 @@ def test_a_block_that_is_lost_counts_anew_and_the_others_keep_their_counts(
     before = dict(specs.QUESTIONS.open(run).manifest.units)
     next((run / "retrieved").glob("part-00002-*")).unlink()
     after = dict(specs.QUESTIONS.open(indexed(3).retrieve(run)).manifest.units)
-    assert before.keys() == after.keys() and json.loads(after["2"])["questions"] == json.loads(before["2"])["questions"] > 0
+    assert (
+        before.keys() == after.keys()
+        and json.loads(after["2"])["questions"] == json.loads(before["2"])["questions"] > 0
+    )
     assert {unit: counts for unit, counts in before.items() if unit != "2"} == {
         unit: counts for unit, counts in after.items() if unit != "2"
     }
@@ -340,13 +372,20 @@ class FailingSearch(SearchShard):
 
 
 def test_a_search_that_fails_is_named_when_the_others_are_done_and_tried_again_alone(
-    indexed: Callable[[int], Indexed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, searched: list[tuple[int, int]]
+    indexed: Callable[[int], Indexed],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    searched: list[tuple[int, int]],
 ) -> None:
     monkeypatch.setattr(search_plan, "SearchShard", FailingSearch)
     run = indexed(3).copy(tmp_path / "run")
     (run / "fail").touch()
-    with pytest.raises(JobError, match=r"unit 1 of retrieve/hits failed, 2 of 3 are done: unit 1: KeyError: 'colour'") as e:
+
+    with pytest.raises(
+        JobError, match=r"unit 1 of retrieve/hits failed, 2 of 3 are done: unit 1: KeyError: 'colour'"
+    ) as e:
         indexed(3).retrieve(run)
+
     assert e.value.code == IO
     assert {shard for shard, _ in searched} == {0, 2}
     searched.clear()
@@ -356,7 +395,10 @@ def test_a_search_that_fails_is_named_when_the_others_are_done_and_tried_again_a
 
 
 def test_a_part_that_a_pass_left_damaged_is_made_again(
-    indexed: Callable[[int], Indexed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, searched: list[tuple[int, int]]
+    indexed: Callable[[int], Indexed],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    searched: list[tuple[int, int]],
 ) -> None:
     run = indexed(3).copy(tmp_path / "run")
 
@@ -366,6 +408,7 @@ def test_a_part_that_a_pass_left_damaged_is_made_again(
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(block_order.MergeParts, "work", stopped)
         indexed(3).retrieve(run)
+
     part = next(run.glob("_work/retrieve-*/hits/part-00001-*"))
     whole = part.read_bytes()
     part.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
@@ -381,7 +424,9 @@ def test_the_graph_of_a_million_questions_and_five_thousand_shards_is_below_a_me
 
     def size(questions: int, shards: int) -> int:
         asked = AskedQuestions(step.work / "asked", Part("part", questions, 0, "0" * 64), 64, 16, 16 * 48)
-        turns = plan(asked, questions, replace(RunShards.of(indexed(1).job, step.run), count=shards), settings, step)
+        turns = plan(
+            asked, questions, replace(RunShards.of(indexed(1).job, step.run), count=shards), settings, step
+        )
         root = beam.Pipeline()
         define(BeamEngine(root), turns)
         return int(root.to_runner_api().ByteSize())
@@ -402,7 +447,9 @@ def copied(indexed: Callable[[int], Indexed], tmp_path: Path, openings: Openings
     return RunShards.of(indexed(1).job, indexed(1).copy(tmp_path / "run"))
 
 
-def test_a_shard_that_was_closed_opens_again_without_reading_it_all(copied: RunShards, openings: Openings) -> None:
+def test_a_shard_that_was_closed_opens_again_without_reading_it_all(
+    copied: RunShards, openings: Openings
+) -> None:
     for _ in range(2):
         with copied.open(0) as shard:
             assert shard.passages([0])
@@ -434,15 +481,22 @@ def test_a_retrieval_score_that_is_no_number_stops_it_with_shard_and_question(so
         return [(rows, np.array([2.0, 1.0])), (rows, np.array([2.0, np.nan]))]
 
     index: Any = SimpleNamespace(search=hits)
-    shard: Any = SimpleNamespace(folder=Path("shards/0"), bm25=index, dense=index, check_encoder=lambda _: None)
+    shard: Any = SimpleNamespace(
+        folder=Path("shards/0"), bm25=index, dense=index, check_encoder=lambda _: None
+    )
     block = Block(0, (Question("q1", "Who?"), Question("q2", "When?")))
     settings = Retrieve(questions="q.tsv", sources=[source])
     vectors = QuestionVectors(np.ones((2, 4), np.float32), "e") if source == "dense" else None
-    with pytest.raises(ShardDamaged, match=f"shards/0: {source} gives question q2 a score that is NaN or infinite; `"):
+
+    with pytest.raises(
+        ShardDamaged, match=f"shards/0: {source} gives question q2 a score that is NaN or infinite; `"
+    ):
         search(shard, 0, block, vectors, GlobalStatistics(), settings=settings)
 
 
-def test_a_question_that_no_index_knows_is_written_without_hits(indexed: Callable[[int], Indexed], tmp_path: Path) -> None:
+def test_a_question_that_no_index_knows_is_written_without_hits(
+    indexed: Callable[[int], Indexed], tmp_path: Path
+) -> None:
     section = plain_retrieval.settings_of(indexed(3).job).model_copy(update={"sources": ["bm25"]})
     run = indexed(3).copy(tmp_path)
     list(run_steps(indexed(3).job.model_copy(update={"retrieve": section}), run, ["retrieve"], ()))

@@ -1,4 +1,5 @@
-"""A rerank that takes over the scores of an earlier run has the rows of one that computes them all, and does less."""
+"""A rerank that takes over the scores of an earlier run has the rows of one that computes them all, and does
+less."""
 
 from __future__ import annotations
 
@@ -22,13 +23,19 @@ QUESTIONS, SENTENCES = 6, 8
 
 
 def candidates(folder: Path, day: int) -> Path:
-    """Day 1 has two sentences more than day 0, another title for a page, and a sentence that was rewritten."""
+    """Day 1 has two sentences more than day 0, another title for a page, and a sentence that was
+    rewritten."""
     rows = []
     for q in range(QUESTIONS):
         for n in range(SENTENCES + 2 * day):
             text = f"Answer {q * n} is {'old' if not (day and n == 3) else 'rewritten'}, number {n}."
             title = f"Page {n // 4}" + (", moved" if day and n // 4 == 1 and q == 0 else "")
-            rows.append(LabelledCandidate(f"q{q}", f"What is answer {q}?", f"q{q}c{n}", f"q{q}d{n // 4}", title, n, text, 0))
+            rows.append(
+                LabelledCandidate(
+                    f"q{q}", f"What is answer {q}?", f"q{q}c{n}", f"q{q}d{n // 4}", title, n, text, 0
+                )
+            )
+
     folder.mkdir(exist_ok=True)
     pq.write_table(LabelledCandidate.table(rows), folder / f"day{day}.parquet")
     write_candidates([folder / f"day{day}.parquet"], folder / f"run{day}")
@@ -45,7 +52,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def job(models: Path, stages: list[dict[str, Any]], since: Path | None = None, encoder: str = "encoder") -> Job:
+def job(
+    models: Path, stages: list[dict[str, Any]], since: Path | None = None, encoder: str = "encoder"
+) -> Job:
     rerank: dict[str, Any] = {"stages": stages} | ({"since": str(since)} if since else {})
     return Job.model_validate({"index": {"encoder": str(models / encoder)}, "rerank": rerank})
 
@@ -55,7 +64,12 @@ def plan(models: Path) -> list[dict[str, Any]]:
     around = ["previous", "sentence", "next"]
     return [
         {"reranker": "similarity", "context": ["title", "sentence"]},
-        {"reranker": "cross_encoder", "checkpoint": str(models / "cross_encoder"), "context": around, "keep": 7},
+        {
+            "reranker": "cross_encoder",
+            "checkpoint": str(models / "cross_encoder"),
+            "context": around,
+            "keep": 7,
+        },
         {"reranker": "cascade", "checkpoint": str(models / "cascade"), "drop": [0.2]},
         {"reranker": "pointwise", "checkpoint": str(models / "pointwise"), "name": "last", "keep": 3},
     ]
@@ -70,14 +84,18 @@ def counts(run: Path) -> Mapping[str, StageCounts]:
 
 
 def taken_over(run: Path) -> dict[str, int]:
-    return {name: stage.costs["taken_over"] for name, stage in counts(run).items() if "taken_over" in stage.costs}
+    return {
+        name: stage.costs["taken_over"] for name, stage in counts(run).items() if "taken_over" in stage.costs
+    }
 
 
 def rerank(job: Job, run: Path) -> str:
     return next(run_steps(job, run, ["rerank"], ()))
 
 
-def test_the_rows_are_those_of_a_run_from_nothing_and_what_was_taken_over_is_counted(models: Path, tmp_path: Path) -> None:
+def test_the_rows_are_those_of_a_run_from_nothing_and_what_was_taken_over_is_counted(
+    models: Path, tmp_path: Path
+) -> None:
     former, anew, updated = candidates(tmp_path, 0), candidates(tmp_path / "anew", 1), candidates(tmp_path, 1)
     rerank(job(models, plan(models)), former)
     rerank(job(models, plan(models)), anew)
@@ -86,11 +104,14 @@ def test_the_rows_are_those_of_a_run_from_nothing_and_what_was_taken_over_is_cou
     taken = taken_over(updated)
     came = {stage: counts(updated)[stage].incoming for stage in taken}
     assert set(taken) == {"similarity", "cross_encoder", "last"} and taken_over(anew) == {}
+
     # Of a question's 10 sentences 2 are new and 1 is rewritten; in one question 4 others have another title.
     assert taken["similarity"] == 7 * QUESTIONS - 4
     assert 0 < taken["cross_encoder"] < taken["similarity"], "neighbours of what changed are read as well"
     assert all(0 < taken[stage] < came[stage] for stage in taken)
-    assert counts(updated)["last"].costs["candidates"] == came["last"] - taken["last"], "the others were scored, and no more"
+    assert counts(updated)["last"].costs["candidates"] == came["last"] - taken["last"], (
+        "the others were scored, and no more"
+    )
     assert f"similarity: {taken['similarity']} scores taken over" in line
 
 
@@ -113,17 +134,24 @@ def test_peasi_takes_over_what_it_said_of_passages_that_are_the_same(models: Pat
     former, anew, updated = candidates(tmp_path, 0), candidates(tmp_path / "anew", 1), candidates(tmp_path, 1)
     rerank(job(models, stages), former)
     rerank(job(models, stages), anew)
+
     rerank(job(models, stages, former), updated)
     assert rows(updated) == rows(anew)
     # Of a question's three passages the first has a sentence that was rewritten, and the third is new.
     assert taken_over(updated) == {"peasi.pr": QUESTIONS}
 
 
-def test_scores_from_before_a_stage_that_reads_passages_are_not_taken_over(models: Path, tmp_path: Path) -> None:
+def test_scores_from_before_a_stage_that_reads_passages_are_not_taken_over(
+    models: Path, tmp_path: Path
+) -> None:
     """There a sentence that was extracted has the score of the best one of its passage."""
     alone = [{"reranker": "pointwise", "checkpoint": str(models / "pointwise")}]
     peasi = [{"reranker": name, "checkpoint": str(models / "peasi")} for name in ("peasi.pr", "peasi.easi")]
-    former, anew, updated = candidates(tmp_path, 0), candidates(tmp_path / "anew", 0), candidates(tmp_path / "again", 0)
+    former, anew, updated = (
+        candidates(tmp_path, 0),
+        candidates(tmp_path / "anew", 0),
+        candidates(tmp_path / "again", 0),
+    )
     rerank(job(models, [*alone, *peasi]), former)
     rerank(job(models, alone), anew)
     rerank(job(models, alone, former), updated)
@@ -142,11 +170,13 @@ def test_another_model_another_context_or_another_encoder_takes_nothing_over(
         "model": job(models, [{"reranker": "bi_encoder", "checkpoint": str(models / "encoder")}], former),
         "kind": job(models, [{"reranker": "overlap"}], former),
     }
+
     for name, other in others.items():
         run = candidates(tmp_path / name, 0)
         rerank(other, run)
         assert not taken_over(run)
         assert f"rerank.since: no stage of {former} has scores for this plan" in capsys.readouterr().err
+
     renamed = candidates(tmp_path / "renamed", 0)
     rerank(job(models, [{**similar[0], "name": "cosine", "keep": 5}], former), renamed)
     assert taken_over(renamed) == {"cosine": QUESTIONS * SENTENCES}, "a name and a bound decide no score"

@@ -1,4 +1,5 @@
-"""A run over the next crawl that takes over what an earlier run has computed has the rows of one from nothing."""
+"""A run over the next crawl that takes over what an earlier run has computed has the rows of one from
+nothing."""
 
 from __future__ import annotations
 
@@ -67,8 +68,12 @@ def test_an_updated_run_has_the_rows_of_one_from_nothing(sample: Path, tmp_path:
     since = [f"{section}.since='{sample / 'former'}'" for section in ("index", "rerank")]
     lines = list(run_steps(job(sample, (1, 2), *since), tmp_path / "updated", STEPS, ()))
     list(run_steps(job(sample, (1, 2)), tmp_path / "anew", STEPS, ()))
+
     for name in RECORDS:
-        assert rows(tmp_path / "updated", name) == rows(tmp_path / "anew", name) != rows(sample / "former", name)
+        assert (
+            rows(tmp_path / "updated", name) == rows(tmp_path / "anew", name) != rows(sample / "former", name)
+        )
+
     for taken, computed in zip(vectors(tmp_path / "updated"), vectors(tmp_path / "anew"), strict=True):
         assert np.abs(taken - computed).max() < 1e-6
     former = {(passage.title, passage.text) for passage in rows(sample / "former", "passages")}
@@ -80,7 +85,9 @@ def test_an_updated_run_has_the_rows_of_one_from_nothing(sample: Path, tmp_path:
     assert f"{same} vectors taken over" in lines[1] and "scores taken over" in lines[3]
 
 
-def test_another_encoder_takes_no_vector_over(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_encoder_takes_no_vector_over(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     other = write_dense(tmp_path / "other", seed=5)
     changed = job(sample, (1,), f"index.since='{sample / 'former'}'", f"index.encoder='{other}'")
     shutil.copytree(sample / "former" / "passages", tmp_path / "run" / "passages")
@@ -91,8 +98,24 @@ def test_another_encoder_takes_no_vector_over(sample: Path, tmp_path: Path, caps
 
 def test_a_run_without_shards_and_the_run_itself_are_refused(sample: Path, tmp_path: Path) -> None:
     with pytest.raises(JobError, match=r"index\.since: .* is the run itself") as e:
-        list(run_steps(job(sample, (1,), f"index.since='{tmp_path / 'run'}'"), tmp_path / "run", ("ingest", "index"), ()))
+        list(
+            run_steps(
+                job(sample, (1,), f"index.since='{tmp_path / 'run'}'"),
+                tmp_path / "run",
+                ("ingest", "index"),
+                (),
+            )
+        )
+
     assert e.value.code == SETTINGS
     with pytest.raises(JobError) as e:
-        list(run_steps(job(sample, (1,), f"index.since='{tmp_path / 'no'}'"), tmp_path / "run", ("ingest", "index"), ()))
+        list(
+            run_steps(
+                job(sample, (1,), f"index.since='{tmp_path / 'no'}'"),
+                tmp_path / "run",
+                ("ingest", "index"),
+                (),
+            )
+        )
+
     assert e.value.code == INPUT_MISSING and not (tmp_path / "run" / "documents").exists()

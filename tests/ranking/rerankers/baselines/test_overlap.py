@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from answermill.ranking.rerankers.baselines.overlap import RULES, Overlap, blank_words, cosinet_words, rule_scores
+from answermill.ranking.rerankers.baselines.overlap import (
+    RULES,
+    Overlap,
+    blank_words,
+    cosinet_words,
+    rule_scores,
+)
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.schemas.corpus import Passage, Question, Sentence
 from answermill.schemas.ranked import Candidate, Hit, RankedList
@@ -13,12 +19,16 @@ def ranked(question: str, *sentences: str) -> RankedList:
     for n, text in enumerate(sentences):
         sentence = Sentence(f"d@{n}", n, n + len(text), text)
         passage = Passage(f"d#{n}", "d", "", "", n, n + len(text), text, (sentence,))
-        candidates.append(Candidate(Hit("q", question, n + 1, 0.0, None, None, None, None, passage), sentence, n))
+        candidates.append(
+            Candidate(Hit("q", question, n + 1, 0.0, None, None, None, None, passage), sentence, n)
+        )
     return RankedList(Question("q", question), tuple(candidates))
 
 
 def test_the_score_is_the_number_of_different_words_shared() -> None:
-    came = ranked("How is the sea the colour of the sky?", "The sky, the sky!", "Is it the Sea or the sky?", "No.")
+    came = ranked(
+        "How is the sea the colour of the sky?", "The sky, the sky!", "Is it the Sea or the sky?", "No."
+    )
     (left,) = Overlap().rerank([came])
     assert [(c.text, c.score) for c in left.candidates] == [
         ("Is it the Sea or the sky?", 4),
@@ -58,7 +68,9 @@ def test_the_rules_score_as_the_paper_says() -> None:
 
 
 def test_rank_never_outweighs_a_word() -> None:
-    first_with_less, last_with_more = rule_scores("WO+RR", "a b", ["a", *["x"] * 50_000, "a b"], blank_words())[::50_001]
+    first_with_less, last_with_more = rule_scores(
+        "WO+RR", "a b", ["a", *["x"] * 50_000, "a b"], blank_words()
+    )[::50_001]
     assert last_with_more > first_with_less
 
 

@@ -15,7 +15,13 @@ from answermill.schemas.corpus import Passage, Question, Sentence
 from answermill.schemas.labels import LabelledCandidate
 from answermill.schemas.ranked import Candidate, Hit, RankedList
 
-VECTORS = {"east": [2.0, 0.0], "north": [0.0, 3.0], "north-east": [1.0, 1.0], "west": [-1.0, 0.0], "nowhere": [0.0, 0.0]}
+VECTORS = {
+    "east": [2.0, 0.0],
+    "north": [0.0, 3.0],
+    "north-east": [1.0, 1.0],
+    "west": [-1.0, 0.0],
+    "nowhere": [0.0, 0.0],
+}
 
 
 class Compass:
@@ -118,13 +124,19 @@ class Held:
 
     def find(self, texts: Sequence[tuple[str, ...]]) -> list[StoredCode | None]:
         rows = pack(unit(Compass().encode_questions([text for (text,) in texts])), self._form)
-        return [StoredCode(row[None], 0) if text in self._texts else None for (text,), row in zip(texts, rows, strict=True)]
+        return [
+            StoredCode(row[None], 0) if text in self._texts else None
+            for (text,), row in zip(texts, rows, strict=True)
+        ]
 
 
 @pytest.mark.parametrize("form", ["fp16", "int8"])
 def test_stored_and_missing_vectors_score_alike_and_are_counted(form: StoredForm) -> None:
     lists = [ranked("north", "west", "north-east", "nowhere"), ranked("east", "north-east", "north")]
-    none, some = Similarity(Compass(), form=form), Similarity(Compass(), form=form, store=Held(form, "north-east", "north"))
+    none, some = (
+        Similarity(Compass(), form=form),
+        Similarity(Compass(), form=form, store=Held(form, "north-east", "north")),
+    )
     assert none.rerank(lists) == some.rerank(lists)
     assert none.costs() == {"sentences_stored": 0, "sentences_encoded": 4}
     assert some.costs() == {"sentences_stored": 2, "sentences_encoded": 2}

@@ -54,10 +54,24 @@ def refused(folder: Path, *stages: str, more: str = "") -> str:
 def weights_file(folder: Path, stages: dict[str, Any], weights: dict[str, float], **more: Any) -> str:
     """A file as `answermill weights` writes it; returns the line of a stage that names it."""
     figure = {"value": 0.5, "low": 0.4, "high": 0.6}
-    fit = {"weights": weights, "questions": 10, "without_answer": 0, "candidates": 100, "penalty": 0.005, "folds": 5}
-    fit |= {"alone": {"words": {"MRR": figure}}, "blend": {"MRR": figure}, "best": "words", "gain": {"MRR": figure}}
+    fit = {
+        "weights": weights,
+        "questions": 10,
+        "without_answer": 0,
+        "candidates": 100,
+        "penalty": 0.005,
+        "folds": 5,
+    }
+
+    fit |= {
+        "alone": {"words": {"MRR": figure}},
+        "blend": {"MRR": figure},
+        "best": "words",
+        "gain": {"MRR": figure},
+    }
     content = {"format": 1, "stages": stages, "fits": [fit], "revision": "0"} | more
     (folder / "weights.json").write_text(json.dumps(content))
+
     return 'reranker = "blend"\nweights_file = "weights.json"'
 
 
@@ -70,15 +84,18 @@ def test_a_run_is_ordered_by_the_weighted_sum_of_what_its_rows_say(small_run, tm
         shutil.copytree(small_run / name, run / name)
     job = job_file(
         tmp_path,
-        'reranker = "blend_passages"\nname = "first"\nweights = {bm25 = 1, dense = 0.5, fused = 0.1}\nkeep = 9',
+        'reranker = "blend_passages"\nname = "first"\nweights = {bm25 = 1, dense = 0.5, fused = 0.1}\nkeep '
+        "= 9",
         OVERLAP + "\nkeep = 12",
         blend("words = 1.0, bm25 = 0.25, log_rank = 0.5, first = 0.125"),
     )
     assert call("rerank", job, "--out", run) == 0
+
     lists = defaultdict(list)
     for row in SCORED.open(run).read():
         if row.fate == "kept":
             lists[row.question_id].append(row)
+
     assert len(lists) > 10 and max(map(len, lists.values())) == 12
     for rows in lists.values():
         lowest = min((row.bm25_score for row in rows if row.bm25_score is not None), default=0.0)
@@ -93,6 +110,7 @@ def test_a_run_is_ordered_by_the_weighted_sum_of_what_its_rows_say(small_run, tm
             expected += weight * (np.array(values) - np.mean(values)) / deviation if deviation > 1e-9 else 0.0
         assert [row.stages[-1].stage for row in rows] == ["blend"] * len(rows)
         np.testing.assert_allclose([row.stages[-1].score for row in rows], expected, rtol=0, atol=1e-5)
+
     assert len({row.stages[-1].score for rows in lists.values() for row in rows}) > 50
 
 
@@ -108,14 +126,26 @@ def test_a_run_is_ordered_by_the_weighted_sum_of_what_its_rows_say(small_run, tm
             "stages.0: weights: no stage before this one gives the score 'words'; known here: bm25",
         ),
         ((OVERLAP, blend("exit = 1.0")), "gives the score 'exit'"),
-        ((blend("dense = 1.0"),), "stages.0: weights: dense: the job does not search this index (retrieve.sources)"),
+        (
+            (blend("dense = 1.0"),),
+            "stages.0: weights: dense: the job does not search this index (retrieve.sources)",
+        ),
         ((blend("bm25 = nan"),), "stages.0.weights.bm25: Input should be a finite number"),
         ((blend("bm25 = inf"),), "stages.0.weights.bm25: Input should be a finite number"),
         ((blend(""),), "stages.0.weights: Dictionary should have at least 1 item"),
         ((blend("bm25 = 0.0"),), "stages.0: every weight is 0, which orders nothing"),
-        (('reranker = "blend"',), "stages.0: blend needs `weights`, such as {cosinet = 1.0, bm25 = 1.0}, or `weights_file`"),
-        ((blend("bm25 = 1", 'weights_file = "x.json"'),), "stages.0: `weights` and `weights_file` are both given"),
-        (('reranker = "overlap"\nname = "bm25"', blend("bm25 = 1")), "stages.1: a stage before this one is named 'bm25'"),
+        (
+            ('reranker = "blend"',),
+            "stages.0: blend needs `weights`, such as {cosinet = 1.0, bm25 = 1.0}, or `weights_file`",
+        ),
+        (
+            (blend("bm25 = 1", 'weights_file = "x.json"'),),
+            "stages.0: `weights` and `weights_file` are both given",
+        ),
+        (
+            ('reranker = "overlap"\nname = "bm25"', blend("bm25 = 1")),
+            "stages.1: a stage before this one is named 'bm25'",
+        ),
     ],
 )
 def test_weights_that_do_not_fit_the_plan_are_refused_with_their_place(tmp_path, stages, says) -> None:
@@ -141,17 +171,20 @@ def test_weights_of_a_file_are_those_of_a_table(tmp_path) -> None:
     assert vars(plan[1].reranker) == vars(Blend({"bm25": 1.5, "words": 0.5}))
     first = plan[1].reranker
     weights_file(tmp_path, WORDS, {"words": 0.5, "bm25": 2.5})
-    assert load_plan(load(tmp_path / "job.toml"))[1].reranker is not first  # another content is another reranker
+    # Another content is another reranker.
+    assert load_plan(load(tmp_path / "job.toml"))[1].reranker is not first
 
 
 @pytest.mark.parametrize(
     ("stages", "weights", "more", "says"),
     [
-        ({"words": {"reranker": "similarity", "model": None}}, {"words": 1.0}, {}, "words was a stage of similarity, and is"),
+        ({"words": {"reranker": "similarity", "model": None}}, {"words": 1.0}, {}, "words was a stage of "
+                                                                                   "similarity, and is"),
         ({}, {"words": 1.0}, {}, "does not say for which stage 'words' its weights were fitted"),
         (WORDS, {"words": 1.0, "lost": 1.0}, {}, "no stage before this one gives the score 'lost'"),
         (WORDS, {}, {}, "is no file of weights: fits.0.weights: Dictionary should have at least 1 item"),
-        (WORDS, {"words": float("nan")}, {}, "is no file of weights: fits.0.weights.words: Input should be a finite number"),
+        (WORDS, {"words": float("nan")}, {}, "is no file of weights: fits.0.weights.words: Input should be "
+                                             "a finite number"),
         (WORDS, {"words": 1.0}, {"format": 2}, "is no file of weights: format"),
         (WORDS, {"words": 1.0}, {"fits": []}, "is no file of weights: fits: List should have at least 1 item"),
     ],
@@ -168,13 +201,20 @@ def test_weights_of_another_checkpoint_or_encoder_are_refused(tmp_path) -> None:
     models = CheckedPlan.of(job).model_of_stage
     assert None not in models.values() and len(set(models.values())) == 2
     fitted = {key: {"reranker": key, "model": model} for key, model in models.items()}
-    check_stages(load(job_file(tmp_path, *stages, weights_file(tmp_path, fitted, {"similarity": 1.0, "pointwise": 1.0}))))
+    check_stages(
+        load(
+            job_file(tmp_path, *stages, weights_file(tmp_path, fitted, {"similarity": 1.0, "pointwise": 1.0}))
+        )
+    )
+
     for key in models:
         other = fitted | {key: {"reranker": key, "model": "0" * 32}}
-        error = refused(tmp_path, *stages, weights_file(tmp_path, other, {"similarity": 1.0, "pointwise": 1.0}))
+        error = refused(
+            tmp_path, *stages, weights_file(tmp_path, other, {"similarity": 1.0, "pointwise": 1.0})
+        )
         assert (
-            f"rerank.stages.2: weights_file {tmp_path}/weights.json was fitted for another plan: {key} had the model 000"
-            in error
+            f"rerank.stages.2: weights_file {tmp_path}/weights.json was fitted for another plan: {key} had "
+            "the model 000" in error
         )
 
 
@@ -191,13 +231,18 @@ def test_a_cascade_s_exits_take_weights_and_refuse_those_of_another_plan(tmp_pat
     weights = "weights = {exit = 1.0, words = 0.5, bm25 = 1.0}"
     (_, loaded) = load_plan(load(job_file(tmp_path, OVERLAP, f"{stage}drop = [0.5]\n{weights}")))
     assert vars(loaded.reranker)["prior"] == Prior.of([{"exit": 1.0, "words": 0.5, "bm25": 1.0}], 1)
+
     for wrong, says in (
-        ("{exit = 1.0, wrods = 1.0}", "no stage before this one gives the score 'wrods'; known here: exit, words, bm25"),
+        (
+            "{exit = 1.0, wrods = 1.0}",
+            "no stage before this one gives the score 'wrods'; known here: exit, words, bm25",
+        ),
         ("{words = 1.0}", "the exits' scores have no weight; name it too: exit = 1.0"),
         ("{exit = nan}", "weights.exit: Input should be a finite number"),
         ("{}", "weights: Dictionary should have at least 1 item"),
     ):
         assert says in refused(tmp_path, OVERLAP, f"{stage}drop = [0.5]\nweights = {wrong}")
+
     named = (OVERLAP, f'{stage}drop = [0.5]\nweights_file = "weights.json"')
     job = load(job_file(tmp_path, *named))
     digest = model_inputs(job, job.rerank.stages)["checkpoint of cascade"]
@@ -207,6 +252,7 @@ def test_a_cascade_s_exits_take_weights_and_refuse_those_of_another_plan(tmp_pat
     assert WeightsFile.of(written.fits, *plan, "0", exit_of="cascade") == written
     (_, loaded) = load_plan(load(job_file(tmp_path, *named)))
     assert vars(loaded.reranker)["prior"] == Prior.of([{"exit": 1.0, "words": 0.5}], 1)
+
     exits_file(tmp_path, digest, *[{"exit": 1.0}] * 3)
     assert "weights for 3 exits" in refused(tmp_path, *named)
     exits_file(tmp_path, "0" * 32, {"exit": 1.0})
@@ -230,6 +276,7 @@ def test_a_file_that_is_missing_or_no_json_is_refused_and_its_content_is_in_the_
     assert "weights.json: No such file or directory; give a file that `answermill weights` wrote" in refused(
         tmp_path, OVERLAP, weighed
     )
+
     (tmp_path / "weights.json").write_text("{")
     assert call("rerank", job, "--out", run) == 78
     assert "weights.json is no file of weights" in capsys.readouterr().err and not (run / "scored").exists()
@@ -241,6 +288,8 @@ def test_a_file_that_is_missing_or_no_json_is_refused_and_its_content_is_in_the_
 
 
 def test_a_reranker_by_itself_knows_no_stage(tmp_path) -> None:
-    with pytest.raises(ValueError, match="no stage before this one gives the score 'cosinet'; known here: bm25, dense"):
+    with pytest.raises(
+        ValueError, match="no stage before this one gives the score 'cosinet'; known here: bm25, dense"
+    ):
         load_reranker("blend", weights={"cosinet": 1.0})
     assert load_reranker("blend", weights={"log_rank": 1.0}).rerank([]) == []

@@ -1,4 +1,5 @@
-"""Fitted weights: the minimum is the minimum, and the figures are of questions that the weights have not seen."""
+"""Fitted weights: the minimum is the minimum, and the figures are of questions that the weights have not
+seen."""
 
 from __future__ import annotations
 
@@ -27,9 +28,12 @@ def drawn(questions: int = 60, size: int = 8, seed: int = 0) -> tuple[list[Ranke
             passage = Passage(f"d{n}#0", f"d{n}", "", "", 0, 4, "Text", ())
             hit = Hit(f"q{q}", "Which?", n + 1, 1 / (61 + n), None, None, None, None, passage)
             scores = (("a", 100 * a[n]), ("b", b[n]), ("noise", noise[n]))
-            candidates.append(Candidate(hit, None, n, tuple(StageScore(key, float(score), 1) for key, score in scores)))
+            candidates.append(
+                Candidate(hit, None, n, tuple(StageScore(key, float(score), 1) for key, score in scores))
+            )
         lists.append(RankedList(Question(f"q{q}", "Which?"), tuple(candidates)))
         labels.append([int(n == right) for n in range(size)])
+
     return lists, labels
 
 
@@ -64,7 +68,9 @@ def test_what_sees_the_answer_gets_weight_whatever_its_scale_and_noise_gets_none
     assert abs(fitted.weights["noise"]) < 0.5
     assert fitted.blend["P@1"].value > 0.7 > max(fitted.alone[name]["P@1"].value for name in "ab")
     assert fitted.best in ("a", "b") and fitted.gain["MRR"].low > 0
-    assert fitted.gain["MRR"].value == pytest.approx(fitted.blend["MRR"].value - fitted.alone[fitted.best]["MRR"].value)
+    assert fitted.gain["MRR"].value == pytest.approx(
+        fitted.blend["MRR"].value - fitted.alone[fitted.best]["MRR"].value
+    )
 
 
 def test_the_blend_s_figures_are_of_questions_that_its_weights_have_not_seen() -> None:
@@ -93,7 +99,8 @@ def test_the_same_whatever_the_order_of_names_and_of_folds_by_id() -> None:
     assert fit(lists, labels, ["b", "a"]) == fitted == fit(lists, labels, ["a", "b"])
     turned = fit(lists[::-1], labels[::-1], ["a", "b"])
     assert turned.weights == pytest.approx(fitted.weights, abs=1e-5)
-    assert turned.blend["P@1"].value == pytest.approx(fitted.blend["P@1"].value)  # no question changes its fold
+    # No question changes its fold.
+    assert turned.blend["P@1"].value == pytest.approx(fitted.blend["P@1"].value)
     assert fit(lists, labels, ["a", "b"], FitOptions(seed=1)).weights == fitted.weights
 
 
@@ -101,10 +108,17 @@ def test_questions_that_teach_nothing_are_counted() -> None:
     lists, labels = drawn(20)
     fitted = fit(lists, labels, ["a", "b"])
     empty = RankedList(Question("none", "?"), ())
-    more = fit([*lists, empty, replace(lists[0], question=Question("again", "?"))], [*labels, [], [0] * 8], ["a", "b"])
+    more = fit(
+        [*lists, empty, replace(lists[0], question=Question("again", "?"))],
+        [*labels, [], [0] * 8],
+        ["a", "b"],
+    )
     assert (more.questions, more.without_answer, more.candidates) == (20, 2, 160)
+
     assert more.weights == fitted.weights
-    alone = fit([*lists, RankedList(Question("one", "?"), lists[0].candidates[:1])], [*labels, [1]], ["a", "b"])
+    alone = fit(
+        [*lists, RankedList(Question("one", "?"), lists[0].candidates[:1])], [*labels, [1]], ["a", "b"]
+    )
     assert alone.questions == 21 and all(np.isfinite(list(alone.weights.values())))
 
 

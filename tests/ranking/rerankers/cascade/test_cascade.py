@@ -1,4 +1,5 @@
-"""The cascade, the monolithic ranker and the sequential one, with small random bodies and the default tokenizer."""
+"""The cascade, the monolithic ranker and the sequential one, with small random bodies and the default
+tokenizer."""
 
 from __future__ import annotations
 
@@ -112,6 +113,7 @@ def test_who_leaves_at_an_exit_keeps_that_exit_s_score() -> None:
     reranker, drops = Cascade(model(), tokeniser(), (0.3, 0.5)), (0.3, 0.5)
     came = lists(40, 1, 9, 0)
     entering = 0
+
     for ranked, exits, kept in zip(came, reranker.exit_scores(came), reranker.rerank(came), strict=True):
         place = {c.candidate_id: n for n, c in enumerate(ranked.candidates)}
         assert len(kept.candidates) + len(kept.left) == len(ranked.candidates)
@@ -119,12 +121,16 @@ def test_who_leaves_at_an_exit_keeps_that_exit_s_score() -> None:
         assert [len([s for s in left if s.exit == n]) for n in (1, 2)] == [
             a - b for a, b in zip(sizes(len(place), drops), sizes(len(place), drops)[1:], strict=False)
         ]
-        assert [(s.exit, s.score) for s in left] == sorted((s.exit or 0, s.score) for s in left)  # the first to leave first
+
+        # The first to leave first.
+        assert [(s.exit, s.score) for s in left] == sorted((s.exit or 0, s.score) for s in left)
         for c in kept.left:
             assert c.stages[-1].rank is None and c.stages[-1].exit is not None
             assert c.stages[-1].score == round(exits.scores[place[c.candidate_id], c.stages[-1].exit - 1], 6)
+
         assert all(c.stages[-1].exit == 3 for c in kept.candidates)
         entering += len(kept.left)
+
     assert entering > 25
     (whole,) = Pointwise(CascadeModel(model().encoder, (4,)), tokeniser()).rerank(lists(5))
     assert {c.stages[-1].exit for c in whole.candidates} == {None} and not whole.left
@@ -150,12 +156,16 @@ def left_by_hand(ranked: RankedList, scores: np.ndarray, drops: tuple[float, ...
     for exit, alpha in enumerate(drops):
         total = np.zeros(len(here))
         for name, weight in WEIGHTS[exit].items():
-            known = {"exit": lambda n: scores[n, exit], "words": lambda n: ranked.candidates[n].stages[0].score}  # noqa: B023
+            known = {
+                "exit": lambda n: scores[n, exit],  # noqa: B023
+                "words": lambda n: ranked.candidates[n].stages[0].score,
+            }
             known["log_rank"] = lambda n: -np.log(ranked.candidates[n].hit.rank)
             values = np.array([round(known[name](n), 6) for n in here])
             total += weight * (values - values.mean()) / values.std() if len(set(values)) > 1 else 0.0
         order = sorted(range(len(here)), key=lambda i: (-round(total[i], 6), here[i]))
         here = [here[i] for i in order[: len(here) - int(len(here) * alpha + 1e-9)]]
+
     return {ranked.candidates[n].candidate_id for n in here}
 
 
@@ -167,7 +177,9 @@ def test_with_a_prior_those_leave_whose_weighted_sum_is_the_lowest() -> None:
     for ranked, exits, kept in zip(came, rows, weighed.rerank(came), strict=True):
         assert left_by_hand(ranked, exits.scores, drops) == set(scores(kept))
         assert len(kept.candidates) == sizes(len(ranked.candidates), drops)[-1]
-    assert [set(scores(kept)) for kept in plain.rerank(came)] != [set(scores(kept)) for kept in weighed.rerank(came)]
+    assert [set(scores(kept)) for kept in plain.rerank(came)] != [
+        set(scores(kept)) for kept in weighed.rerank(came)
+    ]
 
 
 def test_a_prior_knows_nothing_of_other_lists(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,6 +193,7 @@ def test_a_prior_knows_nothing_of_other_lists(monkeypatch: pytest.MonkeyPatch) -
 def test_a_replay_of_its_exit_scores_is_what_a_cascade_with_a_prior_does() -> None:
     came = worded(40, 9, 21)
     labels = [[int(n % 3 == 0) for n in range(len(r.candidates))] for r in came]
+
     for drops in ((0.3, 0.5), (0.0, 0.6), (0.5, 0.0)):
         reranker = Cascade(model(), tokeniser(), drops, weights=WEIGHTS)
         rows, names = reranker.exit_scores(came), [r.question.question_id for r in came]
@@ -194,18 +207,25 @@ def test_a_replay_of_its_exit_scores_is_what_a_cascade_with_a_prior_does() -> No
             for r, k, gold in zip(came, kept, labels, strict=True)
         ])  # fmt: skip
         expected = measure(judged, ["MAP"])["MAP"].expected.mean()
+
         reranker.costs()
         reranker.rerank(came)
         spent = reranker.costs()
         replayed = replay(table, [drops])
         assert replayed.metrics["MAP"][0] == pytest.approx(expected, abs=1e-12)
-        assert replayed.token_cost[0] == pytest.approx(spent["layer_tokens"] / spent["full_layer_tokens"], abs=1e-12)
+        assert replayed.token_cost[0] == pytest.approx(
+            spent["layer_tokens"] / spent["full_layer_tokens"], abs=1e-12
+        )
 
 
 def test_one_table_of_weights_is_for_all_exits_and_their_number_is_checked() -> None:
-    once, twice = (Cascade(model(), tokeniser(), (0.3, 0.3), weights=WEIGHTS[:1] * n).rerank(worded(30)) for n in (1, 2))
+    once, twice = (
+        Cascade(model(), tokeniser(), (0.3, 0.3), weights=WEIGHTS[:1] * n).rerank(worded(30)) for n in (1, 2)
+    )
     assert once == twice
-    with pytest.raises(ValueError, match="weights for 3 exits; give one table for all, or one for each but the last: 2"):
+    with pytest.raises(
+        ValueError, match="weights for 3 exits; give one table for all, or one for each but the last: 2"
+    ):
         Cascade(model(), tokeniser(), (0.3, 0.3), weights=WEIGHTS[:1] * 3)
 
 
@@ -219,6 +239,7 @@ def test_weights_are_fitted_for_each_exit_on_those_that_came_to_it() -> None:
     fits = fit_exits(came, labels, exit_scores, ["words", "log_rank"], (0.5, 0.0))
     assert [set(fit.weights) for fit in fits] == [{"exit", "words", "log_rank"}] * 2
     assert fits[0].candidates == 600 and fits[1].candidates + 10 * fits[1].without_answer == 300
+
     assert abs(fits[0].weights["exit"]) < 0.5 < fits[1].weights["exit"]
     reranker = Cascade(model(), tokeniser(), (0.5, 0.3), weights=[fit.weights for fit in fits])
     assert sum(len(kept.candidates) for kept in reranker.rerank(came)) == 30 * sizes(20, (0.5, 0.3))[-1]
@@ -232,6 +253,7 @@ def test_many_questions_in_flight_change_no_score(monkeypatch: pytest.MonkeyPatc
     assert together == [reranker.rerank([each])[0] for each in lists(12, 5, 0, 33)]
     spent = reranker.costs()
     monkeypatch.setattr(cascade, "GROUP_TOKENS", 200)
+
     for in_flight, tokenised in ((1, 8_192), (2, 8_192), (3, 10)):
         monkeypatch.setitem(cascade.IN_FLIGHT, "cpu", in_flight)  # as on a graphics card
         monkeypatch.setattr(cascade, "TOKENISED", tokenised)
@@ -242,7 +264,9 @@ def test_many_questions_in_flight_change_no_score(monkeypatch: pytest.MonkeyPatc
         }
 
 
-def test_few_candidates_are_tokenised_first_so_that_a_card_begins_early(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_candidates_are_tokenised_first_so_that_a_card_begins_early(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(cascade, "TOKENISED", 80)
     some = lists(*[10] * 40)
     parts = list(cascade._whole_lists(some))
@@ -269,7 +293,10 @@ def test_costs_are_layers_times_what_ran_through_them() -> None:
 
 
 def test_texts_of_any_length_are_scored_and_what_is_cut_is_counted() -> None:
-    rows = [replace(row, text=text) for row, text in zip(question("q", 3), ("", "word " * 10_000, "one"), strict=True)]
+    rows = [
+        replace(row, text=text)
+        for row, text in zip(question("q", 3), ("", "word " * 10_000, "one"), strict=True)
+    ]
     reranker = Cascade(model(), tokeniser())
     (ranked,) = reranker.rerank([ranked_list(rows)])
     assert len(ranked.candidates) == 3
@@ -318,14 +345,19 @@ def test_the_sequential_ranker_is_its_rankers_in_sequence(tmp_path: Path) -> Non
     reranker = load_reranker("sequential", tmp_path, drop=[0.5])
     came = lists(20, 3)
     now = came
+
     for depth in (1, 2, 4):
         ranked = Pointwise(model((depth,), seed=depth), tokeniser()).rerank(now)
         if depth < 4:
-            stay = [{c.candidate_id for c in r.candidates[: len(r.candidates) - len(r.candidates) // 2]} for r in ranked]
+            stay = [
+                {c.candidate_id for c in r.candidates[: len(r.candidates) - len(r.candidates) // 2]}
+                for r in ranked
+            ]
             now = [
                 RankedList(r.question, tuple(c for c in r.candidates if c.candidate_id in ids))
                 for r, ids in zip(now, stay, strict=True)
             ]
+
     left = reranker.rerank(came)
     assert [scores(r) for r in left] == [scores(r) for r in ranked]
     assert [len(r.candidates) for r in left] == [5, 1]
@@ -335,6 +367,7 @@ def test_the_sequential_ranker_is_its_rankers_in_sequence(tmp_path: Path) -> Non
     assert not reranker.costs()
     with pytest.raises(ValueError, match="sub-folders"):
         load_reranker("sequential", tmp_path / "r0")
+
     save(tmp_path / "r4", "pointwise", model((2,)), tokeniser())
     with pytest.raises(ValueError, match=r"the rankers have depths \[1, 2, 2, 4\]; each must be deeper"):
         load_reranker("sequential", tmp_path)
@@ -370,6 +403,7 @@ def test_word_embeddings_can_stay_with_the_transformer_that_they_are_from(tmp_pa
     assert torch.equal(back.encoder.words.weight, pointwise.encoder.words.weight)
     config = json.loads((tmp_path / "config.json").read_text())
     config["words"]["sha256"] = "0" * 64
+
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / SUMS).unlink()
     with pytest.raises(ValueError, match=f"of another {DEFAULT}"):
@@ -378,7 +412,9 @@ def test_word_embeddings_can_stay_with_the_transformer_that_they_are_from(tmp_pa
 
 def task(**settings) -> PairTask:
     rows = [question(f"q{n}", 4 + n % 3) for n in range(12)]
-    return PairTask(model(), tokeniser(), rows, lambda folder, trained: None, PairOptions(tokens=200, **settings))
+    return PairTask(
+        model(), tokeniser(), rows, lambda folder, trained: None, PairOptions(tokens=200, **settings)
+    )
 
 
 def test_an_epoch_has_every_pair_once_and_the_same_batches_again_when_asked_again() -> None:
@@ -388,9 +424,16 @@ def test_an_epoch_has_every_pair_once_and_the_same_batches_again_when_asked_agai
     assert sum(len(b.labels) for b in batches) == sum(4 + n % 3 for n in range(12))
     assert sum(float(b.labels.sum()) for b in batches) == 12
     assert max(len(b.tokens.ids) for b in batches) <= 200 + 64
+
     again = list(learning.batches(0))
-    assert all(torch.equal(a.tokens.ids, b.tokens.ids) and a.exit == b.exit for a, b in zip(batches, again, strict=True))
-    assert any(not torch.equal(a.tokens.ids, b.tokens.ids) for a, b in zip(batches, learning.batches(1), strict=False))
+    assert all(
+        torch.equal(a.tokens.ids, b.tokens.ids) and a.exit == b.exit
+        for a, b in zip(batches, again, strict=True)
+    )
+    assert any(
+        not torch.equal(a.tokens.ids, b.tokens.ids)
+        for a, b in zip(batches, learning.batches(1), strict=False)
+    )
 
 
 def test_exits_are_drawn_evenly_in_turn_or_the_early_ones_first() -> None:
@@ -417,16 +460,19 @@ def test_it_learns_at_every_exit() -> None:
         for n, nouns in enumerate([("apple", "comet"), ("comet", "river"), ("violin", "comet")])
     ]
     learning = PairTask(cascade_model, tokeniser(), rows, lambda folder, model: None, PairOptions(tokens=100))
+
     optimizer = torch.optim.AdamW(cascade_model.parameters(), lr=3e-3)
     for epoch in range(60):
         for batch in learning.batches(epoch):
             optimizer.zero_grad()
             learning.loss(batch).backward()
             optimizer.step()
+
     for each in Cascade(cascade_model, tokeniser()).exit_scores([ranked_list(r) for r in rows]):
         assert each.scores.argmax(0).tolist() == [each.scores[:, 0].argmax()] * 3
     assert all(
-        "comet" in r.candidates[0].text for r in Cascade(cascade_model, tokeniser()).rerank([ranked_list(r) for r in rows])
+        "comet" in r.candidates[0].text
+        for r in Cascade(cascade_model, tokeniser()).rerank([ranked_list(r) for r in rows])
     )
 
 
@@ -435,23 +481,36 @@ def test_classifiers_learn_at_their_own_multiple_of_the_rate(tmp_path: Path) -> 
     for multiple in (1.0, 10.0):
         learning = task(classifier_rate=multiple)
         before = {name: value.detach().clone() for name, value in learning.model.named_parameters()}
-        train(learning, Dev([question("d", 3)]), Recipe(1, 1e-6, "constant"), Output(tmp_path / str(multiple), "a test's"))
-        far = {name: float((value.detach() - before[name]).abs().max()) for name, value in learning.model.named_parameters()}
+        train(
+            learning,
+            Dev([question("d", 3)]),
+            Recipe(1, 1e-6, "constant"),
+            Output(tmp_path / str(multiple), "a test's"),
+        )
+        far = {
+            name: float((value.detach() - before[name]).abs().max())
+            for name, value in learning.model.named_parameters()
+        }
         body = [d for name, d in far.items() if name.startswith("encoder.") and d]
         heads = [d for name, d in far.items() if name.startswith("classifiers.")]
         moved[multiple] = statistics.median(heads) / statistics.median(body)
+
     assert moved[10.0] == pytest.approx(10 * moved[1.0], rel=0.2)
 
 
 def test_batches_that_a_single_text_could_fill_are_refused() -> None:
     with pytest.raises(ValueError, match="tokens"):
-        PairTask(model(), tokeniser(), [question("q", 4)], lambda folder, trained: None, PairOptions(tokens=30))
+        PairTask(
+            model(), tokeniser(), [question("q", 4)], lambda folder, trained: None, PairOptions(tokens=30)
+        )
 
 
 @pytest.mark.parametrize("drops", [(), (0.3, 0.3)])
 @pytest.mark.parametrize("exit_", range(3))
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
-def test_a_score_that_is_no_number_stops_it_at_whichever_exit(wrong: float, exit_: int, drops: tuple[float, ...]) -> None:
+def test_a_score_that_is_no_number_stops_it_at_whichever_exit(
+    wrong: float, exit_: int, drops: tuple[float, ...]
+) -> None:
     broken = model()
     cast(Classifier, broken.classifiers[exit_]).score.bias.data[:] = wrong
     with pytest.raises(ScoreNotFinite, match=f"cascade: score {wrong} for candidate q0-. of question q0"):

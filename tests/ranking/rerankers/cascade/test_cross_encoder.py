@@ -40,7 +40,12 @@ TEXTS = [
 ]
 QUESTION = "Who wrote the opera about a barber in Seville?"
 PAIRS = [(QUESTION, text) for text in TEXTS] + [("", TEXTS[0]), (TEXTS[2], QUESTION)]
-TOO_LONG = [(QUESTION, "word " * 10_000), ("why " * 500, TEXTS[2]), ("why " * 500, "word " * 500), (TEXTS[2] * 2, TEXTS[2] * 2)]
+TOO_LONG = [
+    (QUESTION, "word " * 10_000),
+    ("why " * 500, TEXTS[2]),
+    ("why " * 500, "word " * 500),
+    (TEXTS[2] * 2, TEXTS[2] * 2),
+]
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +81,9 @@ def ours(
 
 
 def theirs(folder: Path, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
-    return CrossEncoder(str(folder), device="cpu", local_files_only=True).predict(pairs, show_progress_bar=False)
+    return CrossEncoder(str(folder), device="cpu", local_files_only=True).predict(
+        pairs, show_progress_bar=False
+    )
 
 
 @pytest.mark.parametrize(("exit", "layers"), [(None, 4), (3, 4), (2, 2), (1, 1)])
@@ -84,21 +91,28 @@ def test_predict_gives_the_scores_of_the_exit(tmp_path: Path, exit: int | None, 
     save(tmp_path / "checkpoint", "cascade", model(), Tokeniser(find_model(DEFAULT), 64))
     assert export(tmp_path / "checkpoint", tmp_path / "out", exit) == (layers, 64, "{sentence}")
     scores = theirs(tmp_path / "out", PAIRS + TOO_LONG)
-    assert scores == pytest.approx(ours(tmp_path / "checkpoint", "cascade", exit or 3, PAIRS + TOO_LONG), abs=1e-4)
+    assert scores == pytest.approx(
+        ours(tmp_path / "checkpoint", "cascade", exit or 3, PAIRS + TOO_LONG), abs=1e-4
+    )
     assert np.ptp(scores) > 0.1
     assert json.loads((tmp_path / "out/config.json").read_text())["num_hidden_layers"] == layers
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_goes_out_with_its_tokens_cut_or_not(tmp_path: Path, family: str, byte_pairs: Path) -> None:
+def test_every_family_goes_out_with_its_tokens_cut_or_not(
+    tmp_path: Path, family: str, byte_pairs: Path
+) -> None:
     source = byte_pairs if family == "roberta" else find_model(DEFAULT)
     save(tmp_path / "checkpoint", "pointwise", model(FAMILIES[family], (2,)), Tokeniser(source, 48))
     export(tmp_path / "checkpoint", tmp_path / "out")
     pairs = PAIRS + TOO_LONG
-    assert theirs(tmp_path / "out", pairs) == pytest.approx(ours(tmp_path / "checkpoint", "pointwise", 1, pairs), abs=1e-4)
+    assert theirs(tmp_path / "out", pairs) == pytest.approx(
+        ours(tmp_path / "checkpoint", "pointwise", 1, pairs), abs=1e-4
+    )
     loaded = CrossEncoder(str(tmp_path / "out"), device="cpu", local_files_only=True)
     batch = loaded.preprocess(pairs)
     assert loaded.max_seq_length == 48 and int(batch["attention_mask"].sum(1).max()) == 48
+
     here = Tokeniser(source, 48).pairs(pairs)
     packed = here.pack()
     there = batch["attention_mask"].bool()
@@ -120,7 +134,11 @@ def test_titles_and_neighbours_go_out_as_one_text_with_separators(
     separator = "</s></s>" if family == "roberta" else "[SEP]"
     assert exported.candidate == separator.join(["{sentence}", "{title}", "{previous}", "{next}"])
     parts = [("It is.", "Rome", "He wrote.", ""), ("So.", "", "", "A night"), ("", "Rome", "", "")]
-    pairs = [("Who?", exported.candidate.format(**dict(zip(pointwise.reading.context, each, strict=True)))) for each in parts]
+    pairs = [
+        ("Who?", exported.candidate.format(**dict(zip(pointwise.reading.context, each, strict=True))))
+        for each in parts
+    ]
+
     loaded, tokeniser = load(tmp_path / "checkpoint", "pointwise")
     tokens = tokeniser.pairs([("Who?", *each) for each in parts], pointwise.reading.turns)
     with torch.no_grad():

@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 
 from answermill.ranking.rerankers.cascade.exits import ExitRows, ExitScores
-from answermill.ranking.rerankers.cascade.guarantee import binomial_tail, fixed_sequence, guarantee, line_up, questions_needed
+from answermill.ranking.rerankers.cascade.guarantee import (
+    binomial_tail,
+    fixed_sequence,
+    guarantee,
+    line_up,
+    questions_needed,
+)
 from answermill.ranking.rerankers.cascade.replay import replay
 from answermill.ranking.rerankers.cascade.schedule import grid
 
@@ -21,7 +27,8 @@ CANDIDATES = 10
 
 
 def drawn(generator: np.random.Generator, questions: int, seen: float = 1.6) -> ExitScores:
-    """Questions of ten candidates, one of them correct, which the early exits see dimly; `seen` is its lead."""
+    """Questions of ten candidates, one of them correct, which the early exits see dimly; `seen` is its
+    lead."""
     labels = np.zeros((questions, CANDIDATES), np.int64)
     labels[:, 3] = 1
     noise = generator.normal(size=(questions, CANDIDATES, len(EXITS))) * (1.0, 0.7, 0.5)
@@ -38,18 +45,23 @@ def truth() -> dict[tuple[float, ...], float]:
 
 
 @pytest.mark.parametrize(("questions", "delta", "epsilon"), [(150, 0.1, 0.2), (300, 0.05, 0.1)])
-def test_over_many_dev_sets_the_true_risk_seldom_exceeds_delta(truth, questions: int, delta: float, epsilon: float) -> None:
+def test_over_many_dev_sets_the_true_risk_seldom_exceeds_delta(
+    truth, questions: int, delta: float, epsilon: float
+) -> None:
     generator = np.random.default_rng(questions)
     rounds = 120
     guaranteed = greedy = dropping = 0
+
     for _ in range(rounds):
         table = drawn(generator, questions)
         plan = guarantee(table, SCHEDULES, delta, epsilon)
         guaranteed += truth[plan.schedule] > delta
         dropping += any(plan.schedule)
-        whole = replay(table, SCHEDULES)  # what one would take without a test: the cheapest that did well here
+        # What one would take without a test: the cheapest that did well here.
+        whole = replay(table, SCHEDULES)
         seemed = min((whole.cost[i], s) for i, s in enumerate(SCHEDULES) if whole.loss[i] <= delta)[1]
         greedy += truth[seemed] > delta
+
     slack = 2 * math.sqrt(epsilon * (1 - epsilon) / rounds)
     assert guaranteed / rounds <= epsilon + slack
     assert greedy / rounds > 2 * epsilon + slack  # the case is not trivial,
@@ -66,8 +78,14 @@ def test_with_many_questions_it_comes_near_the_cheapest_schedule_of_that_risk(tr
 
 
 def test_the_binomial_tail_is_exact() -> None:
-    for losses, questions, delta in ((0, 45, Fraction(1, 20)), (3, 63, Fraction(1, 20)), (40, 400, Fraction(1, 8))):
-        ways = (math.comb(questions, i) * delta**i * (1 - delta) ** (questions - i) for i in range(losses + 1))
+    for losses, questions, delta in (
+        (0, 45, Fraction(1, 20)),
+        (3, 63, Fraction(1, 20)),
+        (40, 400, Fraction(1, 8)),
+    ):
+        ways = (
+            math.comb(questions, i) * delta**i * (1 - delta) ** (questions - i) for i in range(losses + 1)
+        )
         assert binomial_tail(losses, questions, float(delta)) == pytest.approx(float(sum(ways)), rel=1e-12)
     assert binomial_tail(10, 10, 0.3) == pytest.approx(1)
     assert 0.5 < binomial_tail(250, 5_000, 0.05) < 0.54
@@ -106,7 +124,10 @@ def test_too_few_questions_drop_nothing_and_say_how_many_are_needed() -> None:
     table = drawn(np.random.default_rng(9), 60)
     plan = guarantee(table, SCHEDULES, 0.05, 0.1)
     assert plan.schedule == (0.0, 0.0) and plan.p is None and plan.questions < 45
-    assert f"{plan.questions} answerable questions are held back and 45 needed; nothing is dropped" in plan.statement()
+    assert (
+        f"{plan.questions} answerable questions are held back and 45 needed; nothing is dropped"
+        in plan.statement()
+    )
 
 
 def test_where_every_schedule_fails_nothing_is_dropped() -> None:
@@ -121,7 +142,9 @@ def test_a_guarantee_is_stated_with_its_evidence() -> None:
     assert plan.p is not None and plan.p <= 0.1 and plan.rejected >= 1
     assert plan.p == binomial_tail(plan.lost, plan.questions, 0.05)
     said = plan.statement()
-    assert said.startswith("P(an answerable question loses every correct candidate) ≤ 0.05 with confidence 0.9 (")
+    assert said.startswith(
+        "P(an answerable question loses every correct candidate) ≤ 0.05 with confidence 0.9 ("
+    )
     assert f"{plan.lost} of {plan.questions} held-back questions lost" in said
 
 
@@ -132,7 +155,9 @@ def test_the_seed_decides_the_halves_and_nothing_else_does() -> None:
     assert len(questions) > 1
 
 
-@pytest.mark.parametrize(("delta", "epsilon"), [(0, 0.1), (1, 0.1), (0.05, 0), (0.05, 1.5), (float("nan"), 0.1)])
+@pytest.mark.parametrize(
+    ("delta", "epsilon"), [(0, 0.1), (1, 0.1), (0.05, 0), (0.05, 1.5), (float("nan"), 0.1)]
+)
 def test_probabilities_outside_0_and_1_are_refused(delta: float, epsilon: float) -> None:
     with pytest.raises(ValueError, match="give a probability above 0 and below 1"):
         guarantee(drawn(np.random.default_rng(0), 3), SCHEDULES, delta, epsilon)

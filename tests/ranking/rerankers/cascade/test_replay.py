@@ -1,4 +1,5 @@
-"""A replayed schedule is what the cascade would do: held to a plain simulation, and its metrics to `measure`."""
+"""A replayed schedule is what the cascade would do: held to a plain simulation, and its metrics to
+`measure`."""
 
 from __future__ import annotations
 
@@ -21,19 +22,28 @@ SHARES = (0.0, 0.1, 0.29, 0.3, 0.5, 0.6)
 
 
 def random_table(
-    generator: np.random.Generator, questions: int, most: int, exits: tuple[int, ...], correct: float = 0.2, levels: int = 0
+    generator: np.random.Generator,
+    questions: int,
+    most: int,
+    exits: tuple[int, ...],
+    correct: float = 0.2,
+    levels: int = 0,
 ) -> ExitScores:
-    """Lists of 1 to `most` candidates whose scores grow apart with depth; `levels`, if not 0, is how many differ."""
+    """Lists of 1 to `most` candidates whose scores grow apart with depth; `levels`, if not 0, is how many
+    differ."""
     labels, rows = [], []
     for n in generator.integers(1, most + 1, questions):
         label = (generator.random(n) < correct).astype(int)
         noise = np.cumsum(generator.normal(size=(n, len(exits)))[:, ::-1], axis=1)[:, ::-1]
         scores = label[:, None] * 2.0 + noise
         if levels:
-            scores = generator.integers(0, levels, scores.shape) / 4 + generator.choice([0, 1e-8], scores.shape)
+            scores = generator.integers(0, levels, scores.shape) / 4 + generator.choice(
+                [0, 1e-8], scores.shape
+            )
             label = label * generator.integers(1, 3, n)  # graded, for nDCG
         labels.append(label.tolist())
         rows.append(ExitRows(scores, generator.integers(5, 60, n)))
+
     return ExitScores.of(exits, exits[-1] + 1, [f"q{n}" for n in range(questions)], labels, rows)
 
 
@@ -64,6 +74,7 @@ def simulated(table: ExitScores, schedule: Schedule, protocol: Protocol) -> dict
     layers = [b - a for a, b in zip((0, *table.exits), table.exits, strict=False)]
     spent = spent_tokens = lost = answerable = 0
     lists = []
+
     for q in range(len(table.question_ids)):
         every = [i for i in range(len(table.question)) if table.question[i] == q]
         alive = sorted(every, key=lambda i: table.position[i])
@@ -72,21 +83,30 @@ def simulated(table: ExitScores, schedule: Schedule, protocol: Protocol) -> dict
             spent_tokens += run * sum(int(table.tokens[i]) for i in alive)
             if number < len(schedule):
                 scores = {
-                    i: round(decisive, SCORE_DECIMALS) for i, decisive in zip(alive, sums(table, number, alive), strict=True)
+                    i: round(decisive, SCORE_DECIMALS)
+                    for i, decisive in zip(alive, sums(table, number, alive), strict=True)
                 }
                 ranked = sorted(alive, key=lambda i: (-scores[i], table.position[i]))
                 stay = set(ranked[: len(alive) - dropped(len(alive), schedule[number])])
                 alive = [i for i in alive if i in stay]
+
         lowest = min((table.scores[i, -1] for i in alive), default=0) - 1
         final = [table.scores[i, -1] if i in alive else lowest for i in every]
         lists.append((final, [int(table.label[i]) for i in every]))
         answerable += any(table.label[i] > 0 for i in every)
         lost += any(table.label[i] > 0 for i in every) and not any(table.label[i] > 0 for i in alive)
+
     judged = Judged.of(lists)
     kept = judged.kept(protocol)
     means = {metric: float(values.expected[kept].mean()) for metric, values in measure(judged).items()}
     whole = table.depth * len(table.question), table.depth * int(table.tokens.sum())
-    return {"cost": spent / whole[0], "token_cost": spent_tokens / whole[1], "lost": lost, "answerable": answerable, **means}
+    return {
+        "cost": spent / whole[0],
+        "token_cost": spent_tokens / whole[1],
+        "lost": lost,
+        "answerable": answerable,
+        **means,
+    }
 
 
 def row(replayed: Replayed, number: int) -> dict[str, float]:
@@ -100,7 +120,9 @@ def row(replayed: Replayed, number: int) -> dict[str, float]:
 
 
 def the_protocol_keeps_one(table: ExitScores, protocol: Protocol) -> bool:
-    judged = Judged(len(table.question_ids), table.question, table.scores[:, -1], table.label, table.label > -9)
+    judged = Judged(
+        len(table.question_ids), table.question, table.scores[:, -1], table.label, table.label > -9
+    )
     return bool(judged.kept(protocol).any())
 
 
@@ -115,7 +137,9 @@ def the_protocol_keeps_one(table: ExitScores, protocol: Protocol) -> bool:
     prior=st.booleans(),
     data=st.data(),
 )
-def test_a_replay_is_what_the_cascade_would_do(seed, questions, most, exits, levels, protocol, correct, prior, data) -> None:
+def test_a_replay_is_what_the_cascade_would_do(
+    seed, questions, most, exits, levels, protocol, correct, prior, data
+) -> None:
     table = random_table(np.random.default_rng(seed), questions, most, exits, correct, levels)
     if prior:
         table = with_prior(table, np.random.default_rng(seed))
@@ -137,19 +161,25 @@ def test_the_case_is_not_trivial_things_get_lost_and_ties_straddle() -> None:
     assert len({round(v, 6) for v in replayed.metrics["MAP"]}) > 40
     assert replayed.lost.min() == 0 < replayed.lost.max()
     for number in (0, 17, 40, 80):
-        assert row(replayed, number) == pytest.approx(simulated(table, schedules[number], "answerable"), abs=1e-9)
+        assert row(replayed, number) == pytest.approx(
+            simulated(table, schedules[number], "answerable"), abs=1e-9
+        )
 
 
 def test_a_prior_decides_who_leaves_and_halves_keep_it() -> None:
     table = random_table(np.random.default_rng(1), 40, 14, (4, 6, 8), levels=4)
     schedules = grid((0.0, 0.3, 0.6), table.exits)
     known = with_prior(table, np.random.default_rng(2))
-    assert replay(table, schedules).metrics["MAP"].tolist() != replay(known, schedules).metrics["MAP"].tolist()
+    assert (
+        replay(table, schedules).metrics["MAP"].tolist() != replay(known, schedules).metrics["MAP"].tolist()
+    )
+
     for half in known.halves():
         for number in (3, 8):
             assert row(replay(half, schedules), number) == pytest.approx(
                 simulated(half, schedules[number], "answerable"), abs=1e-9
             )
+
     with pytest.raises(ValueError, match="a prior of a, b, exit, and columns that are not those of"):
         replace(known, columns=None)
 
@@ -176,14 +206,23 @@ def test_what_left_comes_last_and_tied() -> None:
     table = one_list((4, 3, 1, 2), (0.1, 0.2, 0.9, 0.8), labels=[0, 0, 1, 0])
     kept, gone = replay(table, [(0.0,)]), replay(table, [(0.5,)])
     assert kept.metrics["P@1"][0] == 1 and gone.metrics["P@1"][0] == 0
-    assert gone.metrics["MRR"][0] == pytest.approx((1 / 3 + 1 / 4) / 2)  # third or fourth, behind both that stayed
+    # Third or fourth, behind both that stayed.
+    assert gone.metrics["MRR"][0] == pytest.approx((1 / 3 + 1 / 4) / 2)
 
 
 def test_an_exit_with_share_0_is_no_exit() -> None:
     table = random_table(np.random.default_rng(2), 30, 12, (4, 6, 8, 10, 12))
+
     columns = [0, 2, 4]
     fewer = ExitScores(
-        (4, 8, 12), 13, table.question_ids, table.question, table.label, table.position, table.tokens, table.scores[:, columns]
+        (4, 8, 12),
+        13,
+        table.question_ids,
+        table.question,
+        table.label,
+        table.position,
+        table.tokens,
+        table.scores[:, columns],
     )
     assert row(replay(table, [(0.4, 0.0, 0.3, 0.0)]), 0) == row(replay(fewer, [(0.4, 0.3)]), 0)
 
@@ -221,7 +260,9 @@ def choices(cost: Sequence[float], value: Sequence[float]) -> Replayed:
     schedules = tuple((round(0.1 * n, 1),) for n in range(len(cost)))
     zeros = np.zeros(len(cost))
     values = np.array(value, np.float64)
-    return Replayed(schedules, np.array(cost), zeros, dict.fromkeys(METRICS, values), zeros.astype(np.int64), 1)
+    return Replayed(
+        schedules, np.array(cost), zeros, dict.fromkeys(METRICS, values), zeros.astype(np.int64), 1
+    )
 
 
 def test_the_best_schedule_under_a_budget_and_its_ties() -> None:
@@ -250,12 +291,22 @@ def test_the_front_is_what_nothing_beats(points: list[tuple[int, int]]) -> None:
         ({"exits": (4, 2)}, "each deeper than the one before"),
         ({"exits": (1, 2, 4)}, r"scores of shape \(2, 2\) for 2 candidates and 3 exits"),
         ({"question": np.array([1, 0])}, "stand together"),
-        ({"scores": np.array([[0.0, 1.0], [np.nan, 0.0]])}, "score nan after layer 2 for candidate 1 of question b"),
+        (
+            {"scores": np.array([[0.0, 1.0], [np.nan, 0.0]])},
+            "score nan after layer 2 for candidate 1 of question b",
+        ),
     ],
 )
 def test_a_table_that_cannot_be_is_refused(change: dict[str, object], says: str) -> None:
     ones = np.array([0, 1])
-    fields = {"exits": (2, 4), "depth": 4, "question_ids": ("a", "b"), "question": ones, "label": ones, "position": ones}
+    fields = {
+        "exits": (2, 4),
+        "depth": 4,
+        "question_ids": ("a", "b"),
+        "question": ones,
+        "label": ones,
+        "position": ones,
+    }
     with pytest.raises(ValueError, match=says):
         ExitScores(**{**fields, "tokens": ones, "scores": np.zeros((2, 2)), **change})
 

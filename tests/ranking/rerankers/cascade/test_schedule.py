@@ -12,7 +12,8 @@ from answermill.ranking.rerankers.cascade.schedule import check, cost, dropped, 
 
 EXITS = (4, 6, 8, 10, 12)
 TABLE_3 = {0.3: (-37.1, -36.7, 53.6), 0.4: (-44.9, -44.4, 18.3), 0.5: (-51.0, -51.0, -8.3)}
-"""α → saved by the cascade without ⌊⌋, with it at k = 128, and by the sequential ranker without it; in percent."""
+"""α → saved by the cascade without ⌊⌋, with it at k = 128, and by the sequential ranker without it; in
+percent."""
 
 
 def uniform(alpha: float) -> tuple[float, ...]:
@@ -23,7 +24,9 @@ def test_section_4_3_2_worked_example_by_its_own_rule() -> None:
     assert sizes(128, uniform(0.3)) == [128, 90, 63, 45, 32]
 
 
-@pytest.mark.parametrize(("k", "alpha", "leave"), [(100, 0.29, 29), (10, 0.7, 7), (1, 0.99, 0), (128, 0.3, 38), (0, 0.5, 0)])
+@pytest.mark.parametrize(
+    ("k", "alpha", "leave"), [(100, 0.29, 29), (10, 0.7, 7), (1, 0.99, 0), (128, 0.3, 38), (0, 0.5, 0)]
+)
 def test_what_leaves_is_counted_in_decimal(k: int, alpha: float, leave: int) -> None:
     assert dropped(k, alpha) == leave
 
@@ -50,7 +53,9 @@ def test_table_3_costs_are_those_of_the_rule_without_rounding(alpha: float) -> N
     continuous, at_128, sequential = TABLE_3[alpha]
     assert 100 * (relative_cost(EXITS, uniform(alpha), 12) - 1) == pytest.approx(continuous, abs=0.05)
     assert 100 * (relative_cost(EXITS, uniform(alpha), 12, k=128) - 1) == pytest.approx(at_128, abs=0.05)
-    assert 100 * (relative_cost(EXITS, uniform(alpha), 12, shared=False) - 1) == pytest.approx(sequential, abs=0.05)
+    assert 100 * (relative_cost(EXITS, uniform(alpha), 12, shared=False) - 1) == pytest.approx(
+        sequential, abs=0.05
+    )
 
 
 def test_the_cost_of_the_worked_example_added_up_by_hand() -> None:
@@ -82,11 +87,17 @@ def test_the_grid_of_figure_2_has_1296_schedules_between_44_and_85_percent() -> 
         ((), (), r"exits = \[\]; give layers"),
         ((0, 4), (0.1,), "counted from 1"),
         ((4, 4, 8), (0.1, 0.1), "each deeper than the one before"),
-        ((4, 8), (0.1, 0.1), r"2 drops \[0.1, 0.1\] for 2 exits \[4, 8\]; give one for each exit but the last: 1"),
+        (
+            (4, 8),
+            (0.1, 0.1),
+            r"2 drops \[0.1, 0.1\] for 2 exits \[4, 8\]; give one for each exit but the last: 1",
+        ),
         ((4, 8, 12), (0.1, 1.0), "1.0 after layer 8 must be at least 0"),
         ((4, 8, 12), (-0.1, 0.5), "-0.1 after layer 4"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_the_values(exits: tuple[int, ...], drops: tuple[float, ...], says: str) -> None:
+def test_what_cannot_be_meant_is_refused_with_the_values(
+    exits: tuple[int, ...], drops: tuple[float, ...], says: str
+) -> None:
     with pytest.raises(ValueError, match=says):
         check(exits, drops)

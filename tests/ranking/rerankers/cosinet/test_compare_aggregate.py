@@ -37,7 +37,9 @@ def model_of(form: Form) -> CompareAggregateModel:
 
 def own(model: CompareAggregateModel, *lists: NumberedList) -> torch.Tensor:
     with torch.inference_mode():
-        return model(collate([(question, candidates, [0] * len(candidates)) for question, candidates in lists]))
+        return model(
+            collate([(question, candidates, [0] * len(candidates)) for question, candidates in lists])
+        )
 
 
 @pytest.mark.parametrize(
@@ -60,6 +62,7 @@ def test_each_form_has_the_parameters_of_table_4(form: Form, parameters: int, ta
 def test_a_pair_is_compared_and_aggregated_as_the_equations_say() -> None:
     model = model_of("pointwise")
     q, c = (model.vectors[torch.tensor(text)] for text in ([1, 4], [1, 2, 3]))
+
     with torch.inference_mode():
         sides = []
         for convs, mine, other in ((model.question, q, c), (model.candidate, c, q)):
@@ -67,8 +70,13 @@ def test_a_pair_is_compared_and_aggregated_as_the_equations_say() -> None:
                 [sum(a * o for a, o in zip((other @ m).softmax(0), other, strict=True)) for m in mine]
             )  # Eq. 2
             t = model.compare(torch.cat([(mine - attended) ** 2, mine * attended], 1)).relu().T  # Eq. 8
-            sides.append(torch.cat([conv(F.pad(t, ((n - 1) // 2, n // 2))).relu().amax(1) for n, conv in enumerate(convs, 1)]))
+            sides.append(
+                torch.cat(
+                    [conv(F.pad(t, ((n - 1) // 2, n // 2))).relu().amax(1) for n, conv in enumerate(convs, 1)]
+                )
+            )
         expected = model.head.linear(torch.cat([sides[0] * sides[1], sides[0] - sides[1]]))
+
     torch.testing.assert_close(own(model, ([1, 4], [[1, 2, 3]])), expected)
 
 
@@ -79,7 +87,9 @@ def test_padding_and_other_lists_change_no_score(form: Form) -> None:
     assert together.isfinite().all()
     torch.testing.assert_close(together, torch.cat([own(model, mine) for mine in LISTS]))
     if form in ("pointwise", "list"):
-        alone = [own(model, (question, [candidate])) for question, candidates in LISTS for candidate in candidates]
+        alone = [
+            own(model, (question, [candidate])) for question, candidates in LISTS for candidate in candidates
+        ]
         torch.testing.assert_close(together, torch.cat(alone))
 
 

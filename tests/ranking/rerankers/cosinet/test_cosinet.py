@@ -25,13 +25,17 @@ from answermill.schemas.ranked import Candidate, Hit, RankedList
 VOCABULARY = 200
 UNKNOWN = VOCABULARY + 1
 AWKWARD: list[NumberedList] = [
-    ([3, 7, UNKNOWN, 9], [[7, 8, 9, UNKNOWN, 1, 2], [UNKNOWN + 1], [], [5], [9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9], [4, 6]]),
+    (
+        [3, 7, UNKNOWN, 9],
+        [[7, 8, 9, UNKNOWN, 1, 2], [UNKNOWN + 1], [], [5], [9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9], [4, 6]],
+    ),
     ([], [[1, 2, 3], [], [UNKNOWN]]),
     ([UNKNOWN + 5], [[UNKNOWN + 5, UNKNOWN + 6], [12]]),
     ([20, 21], []),
     ([30], [list(range(1, 120))]),
 ]
-"""Unknown words (above the vocabulary), empty texts, one-word texts, texts shorter than the kernel, an empty list."""
+"""Unknown words (above the vocabulary), empty texts, one-word texts, texts shorter than the kernel, an empty
+list."""
 
 
 def vectors(d: int = 12, words: int = VOCABULARY) -> np.ndarray:
@@ -62,7 +66,9 @@ def plain(model: CosinetModel, lists: list[NumberedList]) -> list[np.ndarray]:
     """The model's own forward, one list at a time."""
     with torch.inference_mode():
         return [
-            model(collate([(question, candidates, [0] * len(candidates))])).numpy() if candidates else np.empty(0)
+            model(collate([(question, candidates, [0] * len(candidates))])).numpy()
+            if candidates
+            else np.empty(0)
             for question, candidates in lists
         ]
 
@@ -75,10 +81,15 @@ def by_the_paper(model: CosinetModel, question: list[int], candidates: list[list
         for row in text or [0]:
             w = table[row] if row <= VOCABULARY else torch.zeros(table.shape[1])
             cosines = [
-                1.0 if row == there and row > 0 else 0.0 if max(row, there) > VOCABULARY else cosine(w, table[there])
+                1.0
+                if row == there and row > 0
+                else 0.0
+                if max(row, there) > VOCABULARY
+                else cosine(w, table[there])
                 for there in other or [0]
             ]
             words.append(torch.cat([w, torch.tensor([max(cosines)])]))
+
         return F.relu(conv(F.pad(torch.stack(words).T, (2, 2))).amax(1))
 
     def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
@@ -86,6 +97,7 @@ def by_the_paper(model: CosinetModel, question: list[int], candidates: list[list
 
     table = model.vectors
     pairs = []
+
     with torch.inference_mode():
         for candidate in candidates:
             q, c = encode(model.question, question, candidate), encode(model.candidate, candidate, question)
@@ -159,12 +171,14 @@ def test_padding_wins_no_maximum() -> None:
         for conv in (model.question, model.candidate):
             conv.weight.abs_().neg_()
             conv.bias.fill_(9)  # every word lowers its place: a place of padding would have the maximum
+
     short, long = [1, 2, 3, 4, 5, 6], list(range(50, 90))
     (alone,) = plain(model, [([7, 8], [short])])
     assert alone[0] != pytest.approx(plain(model, [([7, 8], [[]])])[0][0])
     with torch.inference_mode():
         batch = collate([([7, 8], [short, long], [0, 0]), (list(range(9, 29)), [long], [0])])
         assert model(batch)[0].item() == pytest.approx(alone[0], abs=1e-5)
+
     assert look_up(model).scores([([7, 8], [long, short])])[0][1] == pytest.approx(alone[0], abs=1e-5)
 
 
@@ -174,8 +188,11 @@ def test_the_same_unknown_word_in_both_texts_counts() -> None:
     assert abs(same - other) > 1e-3
 
 
-def test_a_look_up_score_depends_neither_on_batch_mates_nor_on_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = model_of("pointwise", d=300, filters=300)  # real sizes: the kernels of the library are what is tried
+def test_a_look_up_score_depends_neither_on_batch_mates_nor_on_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Real sizes: the kernels of the library are what is tried.
+    model = model_of("pointwise", d=300, filters=300)
     lists = random_lists([40, 3, 17])
     expected = look_up(model).scores(lists)
     fast = look_up(model)
@@ -189,7 +206,9 @@ def test_a_look_up_score_depends_neither_on_batch_mates_nor_on_blocks(monkeypatc
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_list_s_scores_do_not_depend_on_the_other_lists_of_the_call(form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_s_scores_do_not_depend_on_the_other_lists_of_the_call(
+    form: Form, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fast = look_up(model_of(form, d=300, filters=300))
     lists = random_lists([5, 31, 1, 12])
     expected = [fast.scores([mine])[0] for mine in lists]
@@ -206,7 +225,9 @@ def test_a_table_that_starts_again_gives_the_same_vectors() -> None:
     for words in (15, 15, 120, 3):
         rows = draw.integers(0, VOCABULARY + 5, words).astype(np.int32)
         related = draw.random(words, np.float32)
-        assert torch.equal(roomy.encode(rows, related, np.array([words])), tight.encode(rows, related, np.array([words])))
+        assert torch.equal(
+            roomy.encode(rows, related, np.array([words])), tight.encode(rows, related, np.array([words]))
+        )
 
 
 @pytest.mark.parametrize("form", ["pointwise", "birnn"])
@@ -216,7 +237,8 @@ def test_a_list_of_20_000_candidates_is_scored(form: Form) -> None:
     (scores,) = look_up(model).scores([(question, candidates)])
     assert len(scores) == 20_000
     assert np.isfinite(scores).all()
-    near = 100 if form == "pointwise" else 19_900  # the first candidates of a recurrent list hear nothing of the last ones
+    # The first candidates of a recurrent list hear nothing of the last ones.
+    near = 100 if form == "pointwise" else 19_900
     np.testing.assert_allclose(scores[:50], plain(model, [(question, candidates[:near])])[0][:50], atol=1e-5)
 
 
@@ -227,12 +249,16 @@ def test_training_moves_every_parameter_and_leaves_the_static_table(form: Form) 
     optimizer = torch.optim.Adam(model.parameters(), 2e-3)
     batch = collate([(q, cs, [1] + [0] * (len(cs) - 1)) for q, cs in random_lists([6, 4])])
     first = model.loss(batch)
+
     for _ in range(10):
         optimizer.zero_grad()
         model.loss(batch).backward()
         optimizer.step()
+
     assert model.loss(batch).item() < first.item()
-    assert all(not torch.equal(p, before[name]) for name, p in model.named_parameters() if name != "head.linear.bias")
+    assert all(
+        not torch.equal(p, before[name]) for name, p in model.named_parameters() if name != "head.linear.bias"
+    )
     assert model.vectors.grad is None
     assert not model.vectors.requires_grad
     assert np.array_equal(model.vectors.numpy(), vectors())
@@ -245,6 +271,7 @@ def test_the_gradient_of_the_convolution_is_that_of_the_paper_to_the_letter() ->
     own = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     assert len(own) == 6
     step = 1e-2
+
     for name, p in model.named_parameters():
         flat, largest = p.data.view(-1), int(own[name].abs().argmax())
         values = []
@@ -252,11 +279,20 @@ def test_the_gradient_of_the_convolution_is_that_of_the_paper_to_the_letter() ->
             flat[largest] += change
             values.append(by_the_paper(model, list(question), [list(c) for c in candidates]).sum())
         flat[largest] += step
-        assert (values[0] - values[1]) / (2 * step) == pytest.approx(own[name].view(-1)[largest].item(), rel=0.05, abs=1e-3)
+        assert (values[0] - values[1]) / (2 * step) == pytest.approx(
+            own[name].view(-1)[largest].item(), rel=0.05, abs=1e-3
+        )
 
 
 EMBEDDINGS = Embeddings(("capital", "city", "italy", "of", "rome", "the"), vectors(words=6))
-SENTENCES = ["Rome is the capital.", "The Tiber!", "", "A city of Italy: Rome", "Rome is the capital.", "Nobody asked."]
+SENTENCES = [
+    "Rome is the capital.",
+    "The Tiber!",
+    "",
+    "A city of Italy: Rome",
+    "Rome is the capital.",
+    "Nobody asked.",
+]
 
 
 def ranked(*texts: str) -> RankedList:
@@ -264,7 +300,9 @@ def ranked(*texts: str) -> RankedList:
     for n, text in enumerate(texts):
         sentence = Sentence(f"d@{n}", n, n + len(text), text)
         passage = Passage("d#0", "d", "", "", 0, 9, text, (sentence,))
-        candidates.append(Candidate(Hit("q", "Capital of Italy?", 1, 0.0, None, None, None, None, passage), sentence, n))
+        candidates.append(
+            Candidate(Hit("q", "Capital of Italy?", 1, 0.0, None, None, None, None, passage), sentence, n)
+        )
     return RankedList(Question("q", "Capital of Italy?"), tuple(candidates))
 
 
@@ -283,11 +321,16 @@ def test_the_original_order_counts_whatever_order_comes_in(form: Form, tmp_path:
     reranker = loaded(saved(tmp_path, form))
     came = ranked(*SENTENCES)
     (left,) = reranker.rerank([came])
+
     (turned,) = reranker.rerank([RankedList(came.question, came.candidates[::-1])])
-    assert {c.candidate_id: c.score for c in turned.candidates} == {c.candidate_id: c.score for c in left.candidates}
+    assert {c.candidate_id: c.score for c in turned.candidates} == {
+        c.candidate_id: c.score for c in left.candidates
+    }
     moved = tuple(replace(c, position=9 - c.position) for c in came.candidates)
     (other,) = reranker.rerank([RankedList(came.question, moved)])
-    same = {c.candidate_id: c.score for c in other.candidates} == {c.candidate_id: c.score for c in left.candidates}
+    same = {c.candidate_id: c.score for c in other.candidates} == {
+        c.candidate_id: c.score for c in left.candidates
+    }
     assert same == (form in ("pointwise", "list"))
 
 
@@ -298,8 +341,17 @@ def test_a_saved_model_comes_back_with_the_same_scores(form: Form, tmp_path: Pat
     save_list_model(tmp_path, model, EMBEDDINGS)
     back, embeddings = load_list_model(tmp_path, CosinetModel)
     assert embeddings.words == EMBEDDINGS.words
-    assert Cosinet(back, embeddings).rerank([ranked(*SENTENCES)]) == Cosinet(model, EMBEDDINGS).rerank([ranked(*SENTENCES)])
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".json", ".json", ".safetensors", ".safetensors"]
+    assert Cosinet(back, embeddings).rerank([ranked(*SENTENCES)]) == Cosinet(model, EMBEDDINGS).rerank(
+        [ranked(*SENTENCES)]
+    )
+
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [
+        ".json",
+        ".json",
+        ".json",
+        ".safetensors",
+        ".safetensors",
+    ]
 
 
 def test_a_later_change_of_the_model_does_not_reach_a_look_up() -> None:
@@ -315,7 +367,10 @@ def test_a_later_change_of_the_model_does_not_reach_a_look_up() -> None:
 
 def test_without_a_checkpoint_the_shipped_one_is_taken() -> None:
     shipped = load_reranker("cosinet", model=find_model)
-    came = replace(ranked("Nobody read it.", "She wrote the book in 1901."), question=Question("q", "Who wrote the book?"))
+    came = replace(
+        ranked("Nobody read it.", "She wrote the book in 1901."),
+        question=Question("q", "Who wrote the book?"),
+    )
     (left,) = shipped.rerank([came])
     assert left.candidates[0].text == "She wrote the book in 1901."
 
@@ -324,12 +379,17 @@ def test_passages_are_read_whole_in_the_order_they_were_retrieved(tmp_path: Path
     texts = [f"{text} {SENTENCES[n - 1]}" for n, text in enumerate(SENTENCES)]
     asked = ranked(*texts)
     passages = [Passage(f"d#{n}", "d", "", "", 0, len(text), text, ()) for n, text in enumerate(texts)]
-    hits = [replace(asked.candidates[n].hit, rank=n + 1, passage=passage) for n, passage in enumerate(passages)]
+    hits = [
+        replace(asked.candidates[n].hit, rank=n + 1, passage=passage) for n, passage in enumerate(passages)
+    ]
     came = replace(asked, candidates=tuple(Candidate(hit, None, n) for n, hit in enumerate(hits)))
     folder = saved(tmp_path, "birnn")
     (left,) = load_reranker("cosinet_passages", folder).rerank([came])
+
     (as_sentences,) = loaded(folder).rerank([asked])
-    assert {c.position: c.score for c in left.candidates} == {c.position: c.score for c in as_sentences.candidates}
+    assert {c.position: c.score for c in left.candidates} == {
+        c.position: c.score for c in as_sentences.candidates
+    }
 
 
 @pytest.mark.parametrize(
@@ -341,7 +401,9 @@ def test_passages_are_read_whole_in_the_order_they_were_retrieved(tmp_path: Path
         ("form", "gru", "unknown form 'gru'"),
     ],
 )
-def test_a_folder_of_another_format_or_model_is_refused(key: str, value: object, says: str, tmp_path: Path) -> None:
+def test_a_folder_of_another_format_or_model_is_refused(
+    key: str, value: object, says: str, tmp_path: Path
+) -> None:
     config = saved(tmp_path, "birnn") / "config.json"
     (tmp_path / SUMS).unlink()
     config.write_text(json.dumps(json.loads(config.read_text()) | {key: value}))

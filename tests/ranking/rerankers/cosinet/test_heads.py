@@ -28,7 +28,9 @@ def test_a_list_without_candidates_cannot_be_learnt_from() -> None:
 
 
 def test_an_unknown_form_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="unknown form 'gru'; known: pointwise, list, rnn, birnn, lstm, bilstm"):
+    with pytest.raises(
+        ValueError, match="unknown form 'gru'; known: pointwise, list, rnn, birnn, lstm, bilstm"
+    ):
         Head("gru", 4, 2)  # type: ignore[arg-type]
 
 
@@ -40,11 +42,14 @@ def test_pointwise_loss_is_the_binary_cross_entropy_of_each_pair() -> None:
 def test_list_wise_loss_is_the_divergence_from_the_normalised_labels() -> None:
     scores = torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0, 0.0])
     list_loss = loss("list", scores, batch_of([1, 1, 0, 0], [1, 0]))
-    assert list_loss.item() == pytest.approx((math.log(4 / 2) + math.log(2)) / 2)  # KL(½,½,0,0 ‖ ¼ each), KL(1,0 ‖ ½ each)
+    # KL(½,½,0,0 ‖ ¼ each), KL(1,0 ‖ ½ each).
+    assert list_loss.item() == pytest.approx((math.log(4 / 2) + math.log(2)) / 2)
 
 
 def test_a_list_that_is_right_has_no_loss() -> None:
-    assert loss("list", torch.tensor([3.0, 3.0, -90.0]), batch_of([1, 1, 0])).item() == pytest.approx(0, abs=1e-6)
+    assert loss("list", torch.tensor([3.0, 3.0, -90.0]), batch_of([1, 1, 0])).item() == pytest.approx(
+        0, abs=1e-6
+    )
 
 
 def test_a_list_without_an_answer_is_left_out_of_the_list_wise_loss() -> None:

@@ -43,12 +43,24 @@ def retrieved(passages: int = 5, name: str = "q", seed: int = 0, sentences: int 
     draw, candidates = random.Random(seed), []
     for n in range(passages):
         spans = [
-            (f"{name}.{n}@{m}", 10 * m, 10 * m + 9, " ".join(draw.choices((*WORDS, "nobody"), k=4))) for m in range(sentences)
+            (f"{name}.{n}@{m}", 10 * m, 10 * m + 9, " ".join(draw.choices((*WORDS, "nobody"), k=4)))
+            for m in range(sentences)
         ]
-        passage = Passage(f"{name}.{n}#0", f"{name}.{n}", "", TITLES[n % 5], 0, 99, "text", tuple(Sentence(*s) for s in spans))
+        passage = Passage(
+            f"{name}.{n}#0",
+            f"{name}.{n}",
+            "",
+            TITLES[n % 5],
+            0,
+            99,
+            "text",
+            tuple(Sentence(*s) for s in spans),
+        )
+
         bm25, dense = (draw.uniform(0, 20) if n % 3 else None), (draw.uniform(0, 1) if n % 3 < 2 else None)
         hit = Hit(name, "Capital of Italy?", n + 1, 1 / (n + 61), bm25, n + 1, dense, n + 1, passage)
         candidates.append(Candidate(hit, None, n))
+
     return to_sentences(RankedList(Question(name, "Capital of Italy?"), tuple(candidates)))
 
 
@@ -84,11 +96,14 @@ def test_each_feature_is_what_it_says() -> None:
     for n, name in enumerate(("bm25", "dense", "log_rank")):
         assert np.array_equal(values[:, n], WeightedSum.of({name: 1.0}).scores(ranked))
         assert len(set(values[:, n])) > 2
+
     assert values[:4, 3].tolist() == [0, -log(2), -log(3), 0]
     w = dict(zip(WORDS, VECTORS[1:] / np.linalg.norm(VECTORS[1:], axis=1, keepdims=True), strict=True))
     asked = ("capital", "of", "italy")  # and a question mark, which has no vector
     assert values[0, 4] == pytest.approx(sum(w[word] @ w["rome"] for word in asked) / 4, abs=1e-6)
-    assert values[6, 4] == pytest.approx((1 + sum(max(w[q] @ w["capital"], w[q] @ w["city"]) for q in asked[1:])) / 4, abs=1e-6)
+    assert values[6, 4] == pytest.approx(
+        (1 + sum(max(w[q] @ w["capital"], w[q] @ w["city"]) for q in asked[1:])) / 4, abs=1e-6
+    )
     assert not values[3:6, 4].any() and not values[9:12, 4].any()
 
 
@@ -106,15 +121,21 @@ def test_what_is_not_known_is_0_and_counted() -> None:
     read(retrieved())
     assert read.missing() == {f"without_{name}": 0 for name in FEATURES} | {"without_title": 3}
     bare = [LabelledCandidate("q", "Who?", f"c{n}", "d", "", n, "the city", n) for n in range(2)]
-    assert read(ranked_list(bare))[:, :3].tolist() == [[0, 0, 0]] * 2  # no index returned them: there is no rank
+
+    # No index returned them: there is no rank.
+    assert read(ranked_list(bare))[:, :3].tolist() == [[0, 0, 0]] * 2
     around = [replace(row, previous="", next="") for row in bare]
     assert not read(ranked_list(around)).any()
     none = {"without_bm25": 4, "without_dense": 4, "without_log_rank": 4, "without_title": 4}
     assert read.missing() == {**none, "without_position": 2}
     assert not read.missing()
     ranked = retrieved()
-    one = replace(ranked, candidates=tuple(replace(c, hit=replace(c.hit, bm25_score=None)) for c in ranked.candidates[3:6]))
+    one = replace(
+        ranked,
+        candidates=tuple(replace(c, hit=replace(c.hit, bm25_score=None)) for c in ranked.candidates[3:6]),
+    )
     assert features(one)[:, 0].tolist() == [0, 0, 0]
+
     reranker = Cosinet(model(), EMBEDDINGS)
     reranker.rerank([ranked_list(bare)])
     assert reranker.costs()["without_bm25"] == 2 and not reranker.costs()
@@ -129,8 +150,11 @@ def test_scores_are_the_model_s_and_depend_neither_on_the_order_nor_on_other_lis
     for ranked, among in zip(lists, together, strict=True):
         (alone,) = reranker.rerank([RankedList(ranked.question, ranked.candidates[::-1])])
         assert scores(alone) == scores(among)
+
     names = ("log_rank",)
-    learns = ListTask(EMBEDDINGS, [rows_of(lists[0])], lambda *_: None, ListOptions(form=form, filters=8, features=names))
+    learns = ListTask(
+        EMBEDDINGS, [rows_of(lists[0])], lambda *_: None, ListOptions(form=form, filters=8, features=names)
+    )
     (batch,) = learns.batches(0)
     (served,) = learns.reranker().rerank([lists[0]])
     expected = learns.model(batch).tolist()
@@ -148,9 +172,11 @@ def test_without_features_nothing_changes(form: Form, tmp_path: Path) -> None:
     assert (more == len(FEATURES)) == (form in ("pointwise", "list")) and more >= len(FEATURES)
     save_list_model(tmp_path, plain, EMBEDDINGS)
     assert set(json.loads((tmp_path / "config.json").read_text())) == {"format", "model", "form", "filters"}
+
     ranked = retrieved()
     bare = tuple(
-        Candidate(replace(c.hit, bm25_score=None, dense_score=None), c.sentence, c.position) for c in ranked.candidates
+        Candidate(replace(c.hit, bm25_score=None, dense_score=None), c.sentence, c.position)
+        for c in ranked.candidates
     )
     known, unknown = Cosinet(plain, EMBEDDINGS).rerank([ranked, RankedList(ranked.question, bare)])
     assert scores(known) == scores(unknown)
@@ -168,7 +194,10 @@ def test_a_checkpoint_keeps_its_features_and_one_of_unknown_ones_is_refused(tmp_
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / SUMS).unlink()
     (tmp_path / "config.json").write_text(json.dumps(config | {"features": ["title", "fused"]}))
-    with pytest.raises(ValueError, match="unknown feature 'fused'; known: bm25, dense, log_rank, position, title"):
+
+    with pytest.raises(
+        ValueError, match="unknown feature 'fused'; known: bm25, dense, log_rank, position, title"
+    ):
         load_list_model(tmp_path, CosinetModel)
 
 
@@ -177,9 +206,21 @@ def test_a_model_learns_where_only_the_rank_tells_the_answer(form: Form) -> None
     def toy(n: int) -> list[LabelledCandidate]:
         right = random.Random(n).randrange(6)
         rows = (("q", 0.5) if m == right else ("q", -0.5) for m in range(6))
+
         return [
             LabelledCandidate(
-                f"q{n}", "the city?", f"c{m}", f"d{m}", "", m, "of the city", int(z > 0), "", "", log_rank=z, place=0
+                f"q{n}",
+                "the city?",
+                f"c{m}",
+                f"d{m}",
+                "",
+                m,
+                "of the city",
+                int(z > 0),
+                "",
+                "",
+                log_rank=z,
+                place=0,
             )
             for m, (_, z) in enumerate(rows)
         ]
@@ -190,28 +231,41 @@ def test_a_model_learns_where_only_the_rank_tells_the_answer(form: Form) -> None
         torch.manual_seed(0)
         task = ListTask(EMBEDDINGS, lists, lambda *_: None, ListOptions(form=form, filters=8, features=names))
         optimizer = torch.optim.Adam(task.model.parameters(), lr=0.02)
+
         for epoch in range(3):
             for batch in task.batches(epoch):
                 optimizer.zero_grad()
                 task.loss(batch).backward()
                 optimizer.step()
-        firsts = [ranked.candidates[0] for ranked in task.reranker().rerank([ranked_list(rows) for rows in lists])]
+
+        firsts = [
+            ranked.candidates[0] for ranked in task.reranker().rerank([ranked_list(rows) for rows in lists])
+        ]
         labels = {(rows[0].question_id, row.candidate_id): row.label for rows in lists for row in rows}
         right[names] = sum(labels[first.hit.question_id, first.candidate_id] for first in firsts)
+
     assert right[()] < 10 and right[("log_rank",)] == 20
 
 
 def test_the_training_says_what_its_data_lack(tmp_path: Path) -> None:
-    lines = [" ".join([word, *map(str, vector)]) for word, vector in zip(WORDS, VECTORS[1:].tolist(), strict=True)]
+    lines = [
+        " ".join([word, *map(str, vector)]) for word, vector in zip(WORDS, VECTORS[1:].tolist(), strict=True)
+    ]
     (tmp_path / "vectors.txt").write_text("\n".join(lines) + "\n")
     settings = ListModelSettings(
-        reranker="cosinet", form="list", embeddings=str(tmp_path / "vectors.txt"), filters=4, features=["bm25", "title"]
+        reranker="cosinet",
+        form="list",
+        embeddings=str(tmp_path / "vectors.txt"),
+        filters=4,
+        features=["bm25", "title"],
     )
+
     bare = [LabelledCandidate("r", "Who?", f"c{n}", "d", "", n, "the city", n) for n in range(2)]
     full = rows_of(retrieved())
     said = build(TrainingInputs(settings, Recipe(), [full, bare], [full, bare])).description
     assert said.endswith(
-        ", 2 candidates without bm25, 5 candidates without title; dev 2 candidates without bm25, 5 candidates without title"
+        ", 2 candidates without bm25, 5 candidates without title; dev 2 candidates without bm25, 5 "
+        "candidates without title"
     )
     settings = settings.model_copy(update={"features": None})
     assert "without" not in build(TrainingInputs(settings, Recipe(), [full, bare], [full, bare])).description
@@ -220,7 +274,10 @@ def test_the_training_says_what_its_data_lack(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"reranker": "compare_aggregate"}, "`features` are for cosinet; leave them out for compare_aggregate"),
+        (
+            {"reranker": "compare_aggregate"},
+            "`features` are for cosinet; leave them out for compare_aggregate",
+        ),
         ({"features": ["title", "title"]}, "one comes twice"),
         ({"features": []}, "at least 1 item"),
         ({"features": ["fused"]}, "'bm25', 'dense', 'log_rank', 'position' or 'title'"),

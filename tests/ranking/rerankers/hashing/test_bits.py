@@ -10,16 +10,27 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from answermill.ranking.rerankers.hashing import bits
-from answermill.ranking.rerankers.hashing.bits import Attention, Codes, Floats, exact_product, pack, sizes, unpack
+from answermill.ranking.rerankers.hashing.bits import (
+    Attention,
+    Codes,
+    Floats,
+    exact_product,
+    pack,
+    sizes,
+    unpack,
+)
 
 WIDTH, HIDDEN = 64, 24
 
 
-def attention(scale: float = 1.0, width: int = WIDTH, hidden: int = HIDDEN, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+def attention(
+    scale: float = 1.0, width: int = WIDTH, hidden: int = HIDDEN, seed: int = 0
+) -> tuple[Tensor, Tensor, Tensor]:
     """W1, W2 and m as a new model has them; `scale` makes m as large as a trained one may have it."""
     torch.manual_seed(seed)
     w1, w2, m = (
-        torch.nn.Linear(n, n_out, bias=False).weight.data for n, n_out in ((width, hidden), (width, hidden), (hidden, 1))
+        torch.nn.Linear(n, n_out, bias=False).weight.data
+        for n, n_out in ((width, hidden), (width, hidden), (hidden, 1))
     )
     return w1, w2, scale * m[0]
 
@@ -68,9 +79,18 @@ def test_nought_is_plus_one_and_the_first_number_is_the_lowest_bit() -> None:
 
 @pytest.mark.parametrize(
     ("width", "hidden", "scale", "precision"),
-    [(64, 24, 0.25, 7), (64, 24, 1.0, 14), (384, 128, 1.0, 7), (384, 128, 30.0, 14), (768, 40, 1.0, 7), (768, 40, 8.0, 14)],
+    [
+        (64, 24, 0.25, 7),
+        (64, 24, 1.0, 14),
+        (384, 128, 1.0, 7),
+        (384, 128, 30.0, 14),
+        (768, 40, 1.0, 7),
+        (768, 40, 8.0, 14),
+    ],
 )
-def test_a_score_from_bits_is_that_of_the_unpacked_matrices(width: int, hidden: int, scale: float, precision: int) -> None:
+def test_a_score_from_bits_is_that_of_the_unpacked_matrices(
+    width: int, hidden: int, scale: float, precision: int
+) -> None:
     weights = attention(scale, width, hidden)
     codes, matrices = answers(*range(1, 60), 200, 600, width=width)
     scorer = Attention(*weights)
@@ -82,7 +102,9 @@ def test_a_score_from_bits_is_that_of_the_unpacked_matrices(width: int, hidden: 
         assert np.abs(scorer.scores(question, codes) - expected).max() < 1e-4
 
 
-def test_a_score_depends_neither_on_the_block_nor_on_the_other_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_score_depends_neither_on_the_block_nor_on_the_other_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     codes, _ = answers(5, 0, 30, 7, 1, 90, 12, 12, 64)
     starts = np.cumsum(codes.lengths) - codes.lengths
     for scale in (0.25, 30.0):
@@ -104,7 +126,10 @@ def test_a_processor_that_multiplies_no_bytes_gets_the_same_scores(monkeypatch: 
         quick = scorer.scores(asked(768), codes)
         with monkeypatch.context() as patch:
             patch.setattr(bits, "_multiplies_bytes", lambda: False)
-            assert exact_product(torch.ones(1, 8, dtype=torch.int8), torch.ones(8, 8, dtype=torch.int8)).dtype == torch.float32
+            assert (
+                exact_product(torch.ones(1, 8, dtype=torch.int8), torch.ones(8, 8, dtype=torch.int8)).dtype
+                == torch.float32
+            )
             assert (scorer.scores(asked(768), codes) == quick).all()
 
 
@@ -118,10 +143,12 @@ def test_memory_does_not_grow_with_the_number_of_answers(monkeypatch: pytest.Mon
     monkeypatch.setattr(bits, "exact_product", watched)
     scorer = Attention(*attention())
     peaks = []
+
     for count in (100, 1_000):
         largest.clear()
         scorer.scores(asked(), answers(*[20] * count)[0])
         peaks.append(max(largest))
+
     assert peaks[0] == peaks[1] == 2 * 51 * 1_020 < 1_000 * 20 * WIDTH
 
 
@@ -130,7 +157,9 @@ def test_an_answer_without_tokens_and_no_answers_are_no_trouble() -> None:
     codes, _ = answers(0, 4, 0)
     values = scorer.scores(asked(), codes)
     assert values[0] == values[2] == 0.0 != values[1]
-    assert scorer.scores(asked(), Codes(np.zeros((0, WIDTH // 8), np.uint8), np.zeros(0, np.int64))).shape == (0,)
+    assert scorer.scores(
+        asked(), Codes(np.zeros((0, WIDTH // 8), np.uint8), np.zeros(0, np.int64))
+    ).shape == (0,)
 
 
 def test_what_does_not_fit_is_refused() -> None:

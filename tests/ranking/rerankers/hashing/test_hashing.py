@@ -34,7 +34,12 @@ SHAPES = {
     "electra": replace(BERT, family="electra", embedded=8),
 }
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
-ANSWERS = ["Rome is the capital of Italy.", "No.", "The Tiber flows through Rome into the sea, and Rome is old.", ""]
+ANSWERS = [
+    "Rome is the capital of Italy.",
+    "No.",
+    "The Tiber flows through Rome into the sea, and Rome is old.",
+    "",
+]
 
 
 @cache
@@ -72,13 +77,19 @@ def by_hand(hasher: HashingModel, question: str, answer: str) -> float:
             b = torch.where(b >= 0, 1.0, -1.0).double()
         w1, w2, m = (module.weight.double() for module in (hasher.w1, hasher.w2, hasher.m))
         weights = [math.exp(float(m[0] @ (w1 @ column + w2 @ u).tanh())) for column in b]
-        v = sum((weight / sum(weights) * column for weight, column in zip(weights, b, strict=True)), torch.zeros_like(u))
+        v = sum(
+            (weight / sum(weights) * column for weight, column in zip(weights, b, strict=True)),
+            torch.zeros_like(u),
+        )
+
     return float(u @ v / (u.norm() * v.norm()))
 
 
 def lists(*questions: str, answers: list[str] = ANSWERS) -> list[RankedList]:
     return [
-        ranked_list([LabelledCandidate(f"q{n}", q, str(i), "", "", i, text, 0) for i, text in enumerate(answers)])
+        ranked_list(
+            [LabelledCandidate(f"q{n}", q, str(i), "", "", i, text, 0) for i, text in enumerate(answers)]
+        )
         for n, q in enumerate(questions)
     ]
 
@@ -98,7 +109,9 @@ def test_a_score_is_what_the_paper_s_equations_give_whatever_the_body(variant: V
         asked = ["What is the capital of Italy?", "Where does it flow?"]
         for question, reranked in zip(asked, reranker.rerank(lists(*asked)), strict=True):
             values = scores(reranked)
-            assert values == {text: pytest.approx(by_hand(hasher, question, text), abs=2e-5) for text in ANSWERS}
+            assert values == {
+                text: pytest.approx(by_hand(hasher, question, text), abs=2e-5) for text in ANSWERS
+            }
             assert len(set(values.values())) == len(ANSWERS)
 
 
@@ -113,11 +126,16 @@ def test_composing_pairs_one_by_one_and_scoring_them_together_agree(variant: Var
         for n, (q, a) in enumerate(zip(asked, chosen, strict=True)):
             own = columns[answers.starts[a] : answers.starts[a + 1]]
             composed = hasher.compose(own, torch.tensor([0, len(own)]), questions[q : q + 1])
-            assert float(together[n]) == pytest.approx(float(torch.cosine_similarity(questions[q], composed[0], 0)), abs=1e-12)
+            assert float(together[n]) == pytest.approx(
+                float(torch.cosine_similarity(questions[q], composed[0], 0)), abs=1e-12
+            )
+
     assert len(set(together.tolist())) == 5
 
 
-def test_memory_is_flat_because_pairs_come_in_parts_and_the_parts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_flat_because_pairs_come_in_parts_and_the_parts_change_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     reranker = Hashing(model("has"), tokeniser())
     asked = lists("Who?", "What is the capital of Italy?", "Where?")
     whole = reranker.rerank(asked)
@@ -165,7 +183,8 @@ def test_a_saved_model_scores_as_before(variant: Variant, tmp_path: Path) -> Non
     loaded, with_tokeniser = hashing_model.load(tmp_path)
     assert (loaded.variant, loaded.attention, loaded.beta, with_tokeniser.limit) == (variant, 8, 5.0, 32)
     (before,), (after,) = (
-        r.rerank(lists("What is Rome?")) for r in (Hashing(hasher, tokeniser(32)), load_reranker("hashing", tmp_path))
+        r.rerank(lists("What is Rome?"))
+        for r in (Hashing(hasher, tokeniser(32)), load_reranker("hashing", tmp_path))
     )
     assert before == after
 
@@ -178,15 +197,22 @@ def test_a_context_is_read_as_one_text_and_what_is_missing_counted(variant: Vari
     reranker = load_reranker("hashing", tmp_path)
     assert isinstance(reranker, Hashing) and reranker.readings == (hasher.reading,)
     rows = [
-        LabelledCandidate("q", "Where is it?", "0", "d", "Rome", 0, "It is old.", 0, next="It lies on a river."),
+        LabelledCandidate(
+            "q", "Where is it?", "0", "d", "Rome", 0, "It is old.", 0, next="It lies on a river."
+        ),
         LabelledCandidate("q", "Where is it?", "1", "e", "", 1, "It is old.", 0, next="Or not."),
     ]
     (ranked,) = reranker.rerank([ranked_list(rows)])
+
     costs = reranker.costs()
     assert (costs["without_title"], costs["without_next"], costs["candidates"]) == (1, 0, 2)
     joined = {"0": "Rome. It is old. It lies on a river.", "1": "It is old. Or not."}
-    (plain,) = Hashing(model(variant), tokeniser(64)).rerank(lists("Where is it?", answers=list(joined.values())))
-    assert {joined[c.candidate_id]: c.score for c in ranked.candidates} == {c.text: c.score for c in plain.candidates}
+    (plain,) = Hashing(model(variant), tokeniser(64)).rerank(
+        lists("Where is it?", answers=list(joined.values()))
+    )
+    assert {joined[c.candidate_id]: c.score for c in ranked.candidates} == {
+        c.text: c.score for c in plain.candidates
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""The multiple-heads student: its parts, its scores, what it costs, and what it learns, with small random bodies."""
+"""The multiple-heads student: its parts, its scores, what it costs, and what it learns, with small random
+bodies."""
 
 from __future__ import annotations
 
@@ -64,7 +65,9 @@ def encoder(shape: Shape = SHAPE, seed: int = 0) -> LayeredEncoder:
     return whole
 
 
-def model(heads: int = 3, head_layers: int = 1, exits: tuple[int, ...] = (), average: Average = "logits") -> MultiHeadModel:
+def model(
+    heads: int = 3, head_layers: int = 1, exits: tuple[int, ...] = (), average: Average = "logits"
+) -> MultiHeadModel:
     """Each head with noise of its own."""
     student = split(encoder(), heads, head_layers, exits, average)
     for weight in student.heads.parameters():
@@ -75,7 +78,10 @@ def model(heads: int = 3, head_layers: int = 1, exits: tuple[int, ...] = (), ave
 def rows(name: str, candidates: int) -> list[LabelledCandidate]:
     random = np.random.default_rng([*name.encode()])
     texts = [" ".join(random.choice(NOUNS, random.integers(1, 30))) for _ in range(candidates)]
-    return [LabelledCandidate(name, f"What is {name}?", f"{name}-{n}", "", "", n, t, int(n == 0)) for n, t in enumerate(texts)]
+    return [
+        LabelledCandidate(name, f"What is {name}?", f"{name}-{n}", "", "", n, t, int(n == 0))
+        for n, t in enumerate(texts)
+    ]
 
 
 def lists(*counts: int) -> list[RankedList]:
@@ -125,7 +131,9 @@ def test_the_score_is_the_mean_of_the_heads_logits_or_the_log_odds_of_their_mean
     odds = scores(MultiHead(model(average="probabilities"), tokeniser()).rerank(lists(12))[0])
     assert [odds[f"q0-{n}"] for n in range(12)] == pytest.approx(np.log(p / (1 - p)), abs=1e-5)
     far = averaged(torch.tensor([[60.0, 61.0], [-70.0, -60.0]], dtype=torch.float64), "probabilities")
-    assert far.tolist() == pytest.approx([60 - np.log((1 + np.exp(-1)) / 2), -60 + np.log((1 + np.exp(-10)) / 2)])
+    assert far.tolist() == pytest.approx(
+        [60 - np.log((1 + np.exp(-1)) / 2), -60 + np.log((1 + np.exp(-10)) / 2)]
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -142,7 +150,9 @@ def test_the_last_layer_below_a_first_token_s_classifier_computes_no_other_token
         reranker = MultiHead(student, tokeniser())
         rows = {}
         for n, layer in enumerate(reranker._model.heads[0].layers):
-            layer.register_forward_hook(lambda _, inputs, out, n=n, rows=rows: rows.update({n: (len(inputs[0]), len(out))}))
+            layer.register_forward_hook(
+                lambda _, inputs, out, n=n, rows=rows: rows.update({n: (len(inputs[0]), len(out))})
+            )
         reranker.rerank(lists(9))
         tokens = rows[0][0]
         assert tokens > 9 * 5
@@ -189,7 +199,10 @@ def test_a_cascade_gives_its_exits_body_and_last_classifier() -> None:
     student = split_model(cascade, 3, 1)
     assert (student.exits, student.encoder.shape.layers, len(student.heads)) == ((1, 2, 4), 3, 3)
     assert split_model(cascade, 3, 3).exits == (1, 4)
-    ours, theirs = Cascade(student, tokeniser()).exit_scores(lists(9)), Cascade(cascade, tokeniser()).exit_scores(lists(9))
+    ours, theirs = (
+        Cascade(student, tokeniser()).exit_scores(lists(9)),
+        Cascade(cascade, tokeniser()).exit_scores(lists(9)),
+    )
     assert ours[0].scores == pytest.approx(theirs[0].scores, abs=1e-6)
     assert np.ptp(ours[0].scores) > 0.01
 
@@ -222,7 +235,9 @@ def test_an_albert_is_refused_with_the_reason() -> None:
 
 
 def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
-    for number, student in enumerate((model(3, 2, (1,), "probabilities"), split_model(CascadeModel(encoder(), (4,)), 2, 1))):
+    for number, student in enumerate(
+        (model(3, 2, (1,), "probabilities"), split_model(CascadeModel(encoder(), (4,)), 2, 1))
+    ):
         folder = tmp_path / str(number)
         save(folder, student, tokeniser())
         drop = (0.5,) * (len(student.exits) - 1)
@@ -242,7 +257,9 @@ def learnt() -> list[list[LabelledCandidate]]:
             LabelledCandidate(f"q{n}", "Which?", f"q{n}-{m}", "", "", m, f"{noun} {n}", int(noun == "comet"))
             for m, noun in enumerate(nouns)
         ]
-        for n, nouns in enumerate([("apple", "comet", "river"), ("comet", "river", "apple"), ("violin", "comet", "apple")])
+        for n, nouns in enumerate(
+            [("apple", "comet", "river"), ("comet", "river", "apple"), ("violin", "comet", "apple")]
+        )
     ]
 
 
@@ -257,7 +274,10 @@ def table(questions: list[list[LabelledCandidate]], count: int = 3) -> list[np.n
     """Teacher t prefers the t-th noun."""
     wanted = ("comet", "river", "apple")
     return [
-        np.array([[4.0 if row.text.startswith(wanted[t]) else -4.0 for t in range(count)] for row in each], np.float32)
+        np.array(
+            [[4.0 if row.text.startswith(wanted[t]) else -4.0 for t in range(count)] for row in each],
+            np.float32,
+        )
         for each in questions
     ]
 
@@ -282,11 +302,13 @@ def test_each_head_comes_to_say_what_its_own_teacher_says() -> None:
     student = split(LayeredEncoder(replace(SHAPE, dropout=0.0, attention_dropout=0.0)), 3, 1)
     learning = task(student, Distillation("mhs", 3, 0.0, 3.0), table(learnt()))
     optimizer = torch.optim.AdamW(student.parameters(), lr=3e-3)
+
     for epoch in range(60):
         for batch in learning.batches(epoch):
             optimizer.zero_grad()
             learning.loss(batch).backward()
             optimizer.step()
+
     for n, noun in enumerate(("comet", "river", "apple")):
         ranked = MultiHead(student.only(n), tokeniser()).rerank([ranked_list(each) for each in learnt()])
         there = [r for r in ranked if any(noun in c.text for c in r.candidates)]
@@ -297,12 +319,19 @@ def test_each_head_comes_to_say_what_its_own_teacher_says() -> None:
 def test_every_family_learns_a_step_with_exits_and_heads_and_serves(family: str, tmp_path: Path) -> None:
     student = split(encoder(FAMILIES[family]), 3, 1, (1, 3))
     before = {name: value.detach().clone() for name, value in student.named_parameters()}
-    learning = task(student, Distillation("mhs", 3, 0.5, 3.0), table(learnt()), sampling="round_robin", drops=(0.3, 0.3))
+    learning = task(
+        student, Distillation("mhs", 3, 0.5, 3.0), table(learnt()), sampling="round_robin", drops=(0.3, 0.3)
+    )
     history = train(learning, Dev(learnt()), Recipe(3, 1e-3, "constant"), Output(tmp_path, "a test's"))
     assert history.step == 3 * learning.steps >= 3
     assert all(parameter.requires_grad for parameter in student.parameters())
     moved = {name for name, value in student.named_parameters() if not torch.equal(value, before[name])}
-    assert {"heads.0.layers.0.widen.weight", "heads.2.classifier.score.weight", "classifiers.0.score.weight"} <= moved
+    assert {
+        "heads.0.layers.0.widen.weight",
+        "heads.2.classifier.score.weight",
+        "classifiers.0.score.weight",
+    } <= moved
+
     assert "encoder.layers.0.widen.weight" in moved
     assert all(r.candidates for r in learning.reranker().rerank([ranked_list(each) for each in learnt()]))
 
@@ -337,6 +366,7 @@ def test_teachers_stay_beside_their_pairs_where_questions_without_an_answer_are_
     )
     (batch,) = learning.batches(0)
     assert batch.teachers is not None
+
     assert sorted(batch.teachers[:, 0].tolist()) == [0, 1, 2, 6, 7, 8, 9, 10, 11]
     right = sorted(batch.teachers[batch.labels > 0, 0].tolist())
     assert right == [1, 6, 10]

@@ -45,16 +45,25 @@ def asked(seed: int, title: str = TITLE, sentences: int = 4) -> AskedPassage:
 def titled(lists: list[RankedList], title: str = TITLE) -> list[RankedList]:
     def shown(ranked: RankedList) -> RankedList:
         hits = [replace(c.hit, passage=replace(c.hit.passage, title=title)) for c in ranked.candidates]
-        return replace(ranked, candidates=tuple(replace(c, hit=hit) for c, hit in zip(ranked.candidates, hits, strict=True)))
+        return replace(
+            ranked,
+            candidates=tuple(replace(c, hit=hit) for c, hit in zip(ranked.candidates, hits, strict=True)),
+        )
 
     return [shown(ranked) for ranked in lists]
 
 
 def test_the_title_stands_behind_the_sentences_and_is_none_of_them() -> None:
     three = texts(3)
-    passage, numbers, pairs = read_windows(tokeniser(), [(QUESTION, three), (QUESTION, [])], None, [TITLE, TITLE])
+    passage, numbers, pairs = read_windows(
+        tokeniser(), [(QUESTION, three), (QUESTION, [])], None, [TITLE, TITLE]
+    )
     assert (passage.tolist(), [window.tolist() for window in numbers]) == ([0, 1], [[0, 1, 2], []])
-    assert pairs.pack([0]).ids.tolist() == tokeniser().pairs([(QUESTION, " ".join(three), TITLE)]).pack().ids.tolist()
+    assert (
+        pairs.pack([0]).ids.tolist()
+        == tokeniser().pairs([(QUESTION, " ".join(three), TITLE)]).pack().ids.tolist()
+    )
+
     assert pairs.pack([1]).ids.tolist() == tokeniser().pairs([(QUESTION, TITLE)]).pack().ids.tolist()
     assert pairs.filled[:, :3].tolist() == [[True] * 3, [False] * 3] and not pairs.filled[:, 3:].any()
     starts, sizes = pairs.stretches([0])
@@ -76,7 +85,10 @@ def test_one_pass_gives_what_two_give_and_costs_half() -> None:
     logits, by_one = reader.both(together)
     once = reader.costs()
     assert logits.tolist() == apart.tolist() and len(set(logits.tolist())) > 8
-    assert (by_one.sentence.tolist(), by_one.log_p.tolist()) == (extracted.sentence.tolist(), extracted.log_p.tolist())
+    assert (by_one.sentence.tolist(), by_one.log_p.tolist()) == (
+        extracted.sentence.tolist(),
+        extracted.log_p.tolist(),
+    )
     assert torch.equal(by_one.embedding, extracted.embedding)
     assert (2 * once["predictions"], 2 * once["tokens"]) == (twice["predictions"], twice["tokens"])
 
@@ -96,7 +108,11 @@ def test_both_read_the_title() -> None:
 
 
 def test_only_one_text_for_both_can_be_read_at_once() -> None:
-    assert model().at_once and not model("mtl1").at_once and not PeasiModel(LayeredEncoder(SHAPE), "mtl0", 2).at_once
+    assert (
+        model().at_once
+        and not model("mtl1").at_once
+        and not PeasiModel(LayeredEncoder(SHAPE), "mtl0", 2).at_once
+    )
     for reading in (Reading(("title", "passage"), "mean"), Reading(("passage",), "candidate")):
         peasi = model()
         peasi.reading = reading
@@ -109,6 +125,7 @@ def test_the_extractor_alone_ranks_by_the_confidence_that_it_has_behind_the_rera
     peasi_model.save(tmp_path, model(), tokeniser())
     came = titled(random_lists(9, 3))
     alone = load_reranker("peasi.easi", tmp_path, model=find_model).rerank(came)
+
     ranked = PassageReranker(model(), tokeniser()).rerank(came)
     behind = SentenceExtractor(model(), tokeniser()).rerank(ranked)
     assert [{c.candidate_id: c.score for c in r.candidates} for r in alone] == [
@@ -126,17 +143,29 @@ def test_the_loss_is_the_one_that_the_served_probabilities_have() -> None:
     rows = []
     for n in range(6):
         of_passage = texts(2 + n, n)
-        cut = tuple(LabelledSentence(f"{n}@{i}", text, int(n < 3 and i == n)) for i, text in enumerate(of_passage))
-        rows.append(LabelledPassage("q", QUESTION, str(n), "d", TITLE, " ".join(of_passage), int(n < 3), "window", cut))
+        cut = tuple(
+            LabelledSentence(f"{n}@{i}", text, int(n < 3 and i == n)) for i, text in enumerate(of_passage)
+        )
+        rows.append(
+            LabelledPassage(
+                "q", QUESTION, str(n), "d", TITLE, " ".join(of_passage), int(n < 3), "window", cut
+            )
+        )
+
     peasi = model()
     data = PassageData.of([rows], peasi, tokeniser())
     task = PassageTask(data, peasi, [rows], lambda folder, trained: None, PassageOptions(tokens=100_000))
     (batch,) = task.batches(0)
     assert batch.passages is None
     reader = PassageReader(peasi, tokeniser())
-    of_rows = [AskedPassage(QUESTION, row.text, tuple(s.text for s in row.sentences), title=TITLE) for row in rows]
+    of_rows = [
+        AskedPassage(QUESTION, row.text, tuple(s.text for s in row.sentences), title=TITLE) for row in rows
+    ]
     by_pr = torch.from_numpy(reader.passages(of_rows))
-    loss = float(F.binary_cross_entropy_with_logits(by_pr, torch.tensor([float(row.label) for row in rows]).double()))
+    loss = float(
+        F.binary_cross_entropy_with_logits(by_pr, torch.tensor([float(row.label) for row in rows]).double())
+    )
+
     right = [each._replace(eligible=frozenset([n])) for n, each in enumerate(of_rows[:3])]
     loss -= float(reader.sentences(right).log_p.mean())
     assert float(task.loss(batch)) == pytest.approx(loss, rel=1e-2)

@@ -15,7 +15,8 @@ NAN = float("nan")
 
 
 def drawn(n: int, weights: tuple[float, ...], bias: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Features of very different scales, and answers that are right with the probability that the weights say."""
+    """Features of very different scales, and answers that are right with the probability that the weights
+    say."""
     generator = np.random.default_rng(seed)
     features = generator.normal(size=(n, len(weights))) * (1, 50)[: len(weights)] + (3, -20)[: len(weights)]
     chance = 1 / (1 + np.exp(-(features @ np.array(weights) + bias)))
@@ -27,13 +28,16 @@ def test_a_calibration_finds_the_weights_that_made_the_answers(weights, bias) ->
     features, right = drawn(200_000, weights, bias)
     assert 0.1 < right.mean() < 0.9
     calibration = Calibration.fit(features, right)
-    assert calibration.weights == pytest.approx(weights, rel=0.03) and calibration.bias == pytest.approx(bias, abs=0.06)
+    assert calibration.weights == pytest.approx(weights, rel=0.03) and calibration.bias == pytest.approx(
+        bias, abs=0.06
+    )
     assert calibration_error(calibration(features), right) < 0.005
     assert calibration_error(Calibration(tuple(2 * w for w in weights), 2 * bias)(features), right) > 0.05
 
 
 def test_its_confidences_are_as_many_as_the_right_answers() -> None:
-    """Where the bias is free, the slope of the loss is 0 there: the mean confidence is the share of right answers."""
+    """Where the bias is free, the slope of the loss is 0 there: the mean confidence is the share of right
+    answers."""
     features, right = drawn(300, (1.5,), -4.0)
     assert Calibration.fit(features, right)(features).mean() == pytest.approx(right.mean(), abs=1e-9)
 
@@ -52,7 +56,10 @@ def test_separable_answers_have_finite_weights_whatever_the_scale(scale) -> None
     features = np.array([[0.0], [1.0], [2.0], [3.0]]) * scale
     calibration = Calibration.fit(features, [False, False, True, True])
     sure = calibration(features)
-    assert np.isfinite([*calibration.weights, calibration.bias]).all() and 1 < calibration.weights[0] * scale < 1 / RIDGE
+    assert (
+        np.isfinite([*calibration.weights, calibration.bias]).all()
+        and 1 < calibration.weights[0] * scale < 1 / RIDGE
+    )
     assert (sure[1] < 0.01) and (sure[2] > 0.99) and (np.diff(sure) > 0).all()
     assert sure[0] + sure[3] == pytest.approx(1) and sure[1] + sure[2] == pytest.approx(1)
 
@@ -62,14 +69,19 @@ def test_far_outliers_on_which_whole_steps_run_away_are_fitted() -> None:
     near = [-56, -13, -33, 50, 0, 1, -220, 12, 2, 1, -10]
     right = np.array([1, 1, 1, 0, 1, 0, 0, 0, 1, 0, 1], np.bool_)
     sure = Calibration.fit(np.column_stack([far, near]), right)(np.column_stack([far, near]))
-    assert sure.mean() == pytest.approx(right.mean(), abs=1e-9) and sure[right].mean() > sure[~right].mean() + 0.5
+    assert (
+        sure.mean() == pytest.approx(right.mean(), abs=1e-9)
+        and sure[right].mean() > sure[~right].mean() + 0.5
+    )
 
 
 def test_what_tells_nothing_gets_no_weight() -> None:
     features, right = drawn(2_000, (1.5,), -4.0)
     alone = Calibration.fit(features, right)
     constant = Calibration.fit(np.column_stack([features, np.full(len(features), 7.0)]), right)
-    assert constant.weights == pytest.approx((alone.weights[0], 0.0)) and constant.bias == pytest.approx(alone.bias)
+    assert constant.weights == pytest.approx((alone.weights[0], 0.0)) and constant.bias == pytest.approx(
+        alone.bias
+    )
     twice = Calibration.fit(np.column_stack([features, features]), right)
     assert twice.weights == pytest.approx([alone.weights[0] / 2] * 2, rel=1e-4)
 

@@ -1,4 +1,5 @@
-"""The stage `peasi`: sentences are scored where they stand, by the odds of p(q, p) times p(s | p), and none is dropped."""
+"""The stage `peasi`: sentences are scored where they stand, by the odds of p(q, p) times p(s | p), and none
+is dropped."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def scores(ranked: RankedList) -> dict[str, float]:
 
 @pytest.mark.parametrize("extractor", get_args(Extractor))
 @pytest.mark.parametrize("variant", BOTH)
-def test_a_sentence_has_the_passage_s_odds_times_its_probability(variant: Variant, extractor: Extractor) -> None:
+def test_a_sentence_has_the_passage_s_odds_times_its_probability(
+    variant: Variant, extractor: Extractor
+) -> None:
     peasi = enlarged(PeasiModel(LayeredEncoder(SHAPE), variant, 2, extractor=extractor)).eval()
     came = random_lists(5, 4)
     of_passages = PassageReranker(peasi, tokeniser()).rerank(came)
@@ -50,15 +53,25 @@ def test_the_first_of_each_passage_is_what_the_two_stages_extract(tmp_path: Path
     came = titled(random_lists(9, 3))
     by_pr = load_reranker("peasi.pr", tmp_path, model=find_model).rerank(came)
     before = [StageBefore("peasi.pr", "peasi.pr")]
-    extracted = load_reranker("peasi.easi", tmp_path, model=find_model, score="log_odds", before=before).rerank(by_pr)
-    placed = load_reranker("peasi", tmp_path, model=find_model).rerank([to_sentences(ranked) for ranked in came])
+    extracted = load_reranker(
+        "peasi.easi", tmp_path, model=find_model, score="log_odds", before=before
+    ).rerank(by_pr)
+    placed = load_reranker("peasi", tmp_path, model=find_model).rerank(
+        [to_sentences(ranked) for ranked in came]
+    )
+
     for few, every in zip(extracted, placed, strict=True):
         of_passages = {c.candidate_id: c.hit.passage.passage_id for c in every.candidates}
         first = {}
         for candidate in every.candidates:
             first.setdefault(of_passages[candidate.candidate_id], candidate.candidate_id)
-        assert list(first.values()) == [c.candidate_id for c in few.candidates] and len(every.candidates) > len(first) > 1
-        assert [scores(every)[name] for name in first.values()] == pytest.approx(list(scores(few).values()), abs=1e-6)
+        assert (
+            list(first.values()) == [c.candidate_id for c in few.candidates]
+            and len(every.candidates) > len(first) > 1
+        )
+        assert [scores(every)[name] for name in first.values()] == pytest.approx(
+            list(scores(few).values()), abs=1e-6
+        )
 
 
 def test_neither_the_list_nor_what_was_dropped_changes_a_score() -> None:
@@ -77,7 +90,9 @@ def test_a_sentence_that_was_cut_off_is_as_unlikely_as_the_least_likely_one() ->
     long = replace(passage.sentences[0], text="comet " * 60)
     sentences = (long, *passage.sentences[1:])
     hit = replace(came.candidates[1].hit, passage=replace(passage, sentences=sentences))
-    (placed,) = stage.rerank([to_sentences(replace(came, candidates=(replace(came.candidates[1], hit=hit),)))])
+    (placed,) = stage.rerank(
+        [to_sentences(replace(came, candidates=(replace(came.candidates[1], hit=hit),)))]
+    )
     known = scores(placed)
     assert len(known) == len(sentences) > 1 and np.isfinite(list(known.values())).all()
     assert known[sentences[-1].sentence_id] == min(known.values())

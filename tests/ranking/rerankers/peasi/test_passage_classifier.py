@@ -1,4 +1,5 @@
-"""PR with a cross-encoder's classifier in place of W: it begins as that ranks sentences, and goes on as any PR."""
+"""PR with a cross-encoder's classifier in place of W: it begins as that ranks sentences, and goes on as any
+PR."""
 
 from __future__ import annotations
 
@@ -38,7 +39,15 @@ def rows(question: int) -> Iterator[LabelledPassage]:
         text, name = f"The {noun} is here.", f"q{question}-{n}"
         sentence = LabelledSentence(f"{name}@0", text, int(n == 0))
         yield LabelledPassage(
-            f"q{question}", f"Which comet {question}?", name, "d", "", text, sentence.label, "window", (sentence,)
+            f"q{question}",
+            f"Which comet {question}?",
+            name,
+            "d",
+            "",
+            text,
+            sentence.label,
+            "window",
+            (sentence,),
         )
 
 
@@ -54,7 +63,9 @@ def as2(folder: Path, name: str = "pointwise", pooling: Pooling = "mean") -> str
 
 
 def built(encoder: str, variant: Variant = "pr", pooling: Pooling | None = "mean", easi: str = "") -> Built:
-    settings = PassageSettings(variant=variant, encoder=encoder, easi=easi, pooling=pooling, limit=64, slots=3)
+    settings = PassageSettings(
+        variant=variant, encoder=encoder, easi=easi, pooling=pooling, limit=64, slots=3
+    )
     return build(TrainingInputs(settings, Recipe(), QUESTIONS, QUESTIONS, model=find_model))
 
 
@@ -103,7 +114,9 @@ def test_the_classifier_is_taken_over_only_where_the_pooling_is_named_and_the_sa
 
 
 @pytest.mark.parametrize("variant", ["pr", "mtl0", "mtl1", "joint"])
-def test_a_checkpoint_with_a_classifier_comes_back_and_a_joint_model_begins_with_it(variant: Variant, tmp_path: Path) -> None:
+def test_a_checkpoint_with_a_classifier_comes_back_and_a_joint_model_begins_with_it(
+    variant: Variant, tmp_path: Path
+) -> None:
     begun = built(as2(tmp_path / "as2"), variant)
     begun.task.save(tmp_path / "pr")
     config = json.loads((tmp_path / "pr" / "config.json").read_text())
@@ -113,6 +126,7 @@ def test_a_checkpoint_with_a_classifier_comes_back_and_a_joint_model_begins_with
     joint = peasi(built(str(tmp_path / "pr"), "joint", None))
     assert joint.reading == Reading(("passage",), "mean")
     assert PassageReranker(joint, tokeniser()).rerank(passages()) == expected
+
     beside = joint.state_dict()["beside.weight"]
     assert not beside.any()
     beside += 0.5
@@ -134,7 +148,9 @@ def test_all_of_it_learns_and_the_classifier_at_its_own_rate(tmp_path: Path) -> 
         assert {id(p) for p in head.parameters()} <= {id(p) for p in heads}
 
 
-def test_a_checkpoint_says_nothing_of_the_head_of_the_paper_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_says_nothing_of_the_head_of_the_paper_and_an_unknown_one_is_refused(
+    tmp_path: Path,
+) -> None:
     peasi_model.save(tmp_path, PeasiModel(LayeredEncoder(SHAPE), "pr", 3), tokeniser())
     config = json.loads((tmp_path / "config.json").read_text())
     assert not {"head", "extractor"} & config.keys() and peasi_model.load(tmp_path)[0].reading == PASSAGE

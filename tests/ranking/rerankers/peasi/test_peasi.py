@@ -1,4 +1,5 @@
-"""PEASI's models and stages, with small random transformers and the default tokenizer, against the paper's formulas."""
+"""PEASI's models and stages, with small random transformers and the default tokenizer, against the paper's
+formulas."""
 
 from __future__ import annotations
 
@@ -84,7 +85,10 @@ def texts(n: int, seed: int = 0) -> list[str]:
 def random_lists(*counts: int) -> list[RankedList]:
     """A list for each count of passages; a passage has up to eight sentences, or none."""
     return [
-        ranked(*(passage(f"{q}-{n}", *texts((3 * n + q) % 9, 100 * q + n)) for n in range(count)), question=f"q{q}")
+        ranked(
+            *(passage(f"{q}-{n}", *texts((3 * n + q) % 9, 100 * q + n)) for n in range(count)),
+            question=f"q{q}",
+        )
         for q, count in enumerate(counts)
     ]
 
@@ -115,7 +119,9 @@ def aim(peasi: PeasiModel, logits: Sequence[float], *window: str, limit: int = 6
     assert isinstance(peasi.easi, Slots)
     serving = peasi.for_inference("cpu")
     embedding = first_token(serving.easi_encoder or serving.encoder, QUESTION, *window, limit=limit)
-    peasi.easi.weight.data[: len(logits)] = torch.outer(torch.tensor(logits), (embedding / embedding.square().sum()).float())
+    peasi.easi.weight.data[: len(logits)] = torch.outer(
+        torch.tensor(logits), (embedding / embedding.square().sum()).float()
+    )
 
 
 # Windows.
@@ -138,7 +144,9 @@ def test_sentences_with_text_are_split_into_windows_of_much_the_same_size(senten
 
 
 def test_sixty_sentences_are_five_windows_of_twelve() -> None:
-    assert [window.tolist() for window in windows(["s"] * 60, 12)] == [list(range(n, n + 12)) for n in range(0, 60, 12)]
+    assert [window.tolist() for window in windows(["s"] * 60, 12)] == [
+        list(range(n, n + 12)) for n in range(0, 60, 12)
+    ]
     assert [len(window) for window in windows(["s"] * 61, 12)] == [11, 10, 10, 10, 10, 10]
 
 
@@ -146,7 +154,9 @@ def test_sixty_sentences_are_five_windows_of_twelve() -> None:
 def test_windows_hold_each_sentence_with_text_once_in_order(sentences: list[str], slots: int) -> None:
     split = windows(sentences, slots)
     sizes = [len(window) for window in split]
-    assert [n for window in split for n in window.tolist()] == [n for n, s in enumerate(sentences) if s.strip()]
+    assert [n for window in split for n in window.tolist()] == [
+        n for n, s in enumerate(sentences) if s.strip()
+    ]
     assert max(sizes) <= slots and max(sizes) - min(sizes) <= 1
     assert len(split) == max(1, math.ceil(sum(sizes) / slots))
 
@@ -162,7 +172,9 @@ def test_easi_is_the_softmax_of_w_times_the_first_token(variant: Variant) -> Non
     extracted = reader.sentences([AskedPassage(QUESTION, "", sentences)])
     best = int(np.argmax(logits))
     assert extracted.sentence.tolist() == [best]
-    assert extracted.log_p.tolist() == pytest.approx([math.log(math.exp(logits[best]) / sum(map(math.exp, logits)))])
+    assert extracted.log_p.tolist() == pytest.approx(
+        [math.log(math.exp(logits[best]) / sum(map(math.exp, logits)))]
+    )
     assert len({round(logit, 3) for logit in logits}) == 3
 
 
@@ -176,17 +188,28 @@ def test_the_softmax_goes_over_all_windows_and_the_best_window_wins() -> None:
         extracted = reader.sentences([AskedPassage(QUESTION, "", tuple(sentences))])
         best = int(np.argmax(logits))
         assert extracted.sentence.tolist() == [best]
-        assert extracted.log_p.tolist() == pytest.approx([logits[best] - math.log(sum(map(math.exp, logits)))])
+        assert extracted.log_p.tolist() == pytest.approx(
+            [logits[best] - math.log(sum(map(math.exp, logits)))]
+        )
+
         window = next(window for window in split if sentences[best] in window)
-        assert extracted.embedding[0].tolist() == pytest.approx(first_token(reader.model.encoder, QUESTION, *window).tolist())
+        assert extracted.embedding[0].tolist() == pytest.approx(
+            first_token(reader.model.encoder, QUESTION, *window).tolist()
+        )
         winners.add(best)
+
     assert min(winners) < 3 and max(winners) >= 3
 
 
-@given(st.lists(st.sampled_from(["", " ", *NOUNS, "a glacier in the river", "\u200b"]), max_size=9), st.integers(1, 4))
+@given(
+    st.lists(st.sampled_from(["", " ", *NOUNS, "a glacier in the river", "\u200b"]), max_size=9),
+    st.integers(1, 4),
+)
 def test_whatever_the_sentences_one_that_has_tokens_is_extracted(sentences: list[str], slots: int) -> None:
     reader = PassageReader(model("easi", slots), tokeniser())
-    extracted = reader.sentences([AskedPassage(QUESTION, "", tuple(sentences)), AskedPassage(QUESTION, "", ("comet",))])
+    extracted = reader.sentences(
+        [AskedPassage(QUESTION, "", tuple(sentences)), AskedPassage(QUESTION, "", ("comet",))]
+    )
     spoken = [n for n, text in enumerate(sentences) if text.strip() and text != "\u200b"]
     if spoken:
         assert extracted.sentence[0] in spoken
@@ -210,8 +233,15 @@ def test_of_equal_sentences_the_first_is_extracted() -> None:
 
 def test_a_sentence_that_lost_all_its_tokens_is_never_extracted() -> None:
     sentences = ("comet " * 30, "apple", "river")
+
     whole = 1 + 5 + 1 + 32 + 3  # [CLS], the question, its [SEP], the sentences and theirs
-    for limit, best, cut in ((64, 2, 0), (whole, 2, 0), (whole - 1, 1, 1), (whole - 2, 0, 2), (whole - 20, 0, 20)):
+    for limit, best, cut in (
+        (64, 2, 0),
+        (whole, 2, 0),
+        (whole - 1, 1, 1),
+        (whole - 2, 0, 2),
+        (whole - 20, 0, 20),
+    ):
         easi = model("easi")
         aim(easi, (0.0, 1.0, 5.0), *sentences, limit=limit)  # the later the better
         reader = PassageReader(easi, tokeniser(limit))
@@ -229,6 +259,7 @@ def test_passages_of_any_length_are_read_and_what_is_cut_is_counted() -> None:
     assert extracted.sentence.tolist()[4:] == [0, 0, 1]
     assert not extracted.log_p[:2].any()
     assert extracted.log_p[[2, 4, 5, 6]] == pytest.approx(0)  # the only sentence that has tokens
+
     assert extracted.log_p[3] < math.log(0.9)
     spent = reader.costs()
     assert spent["predictions"] == 1 + 1 + 1 + 10 + 1 + 1 + 1
@@ -242,7 +273,9 @@ def test_embeddings_of_passages_without_sentences_are_of_the_question_alone() ->
     reader = PassageReader(model(), tokeniser())
     extracted = reader.sentences([AskedPassage(QUESTION, "", ("comet",)), AskedPassage(QUESTION, "", ())])
     assert reader.model.easi_encoder is not None
-    assert extracted.embedding[1].tolist() == pytest.approx(first_token(reader.model.easi_encoder, QUESTION).tolist())
+    assert extracted.embedding[1].tolist() == pytest.approx(
+        first_token(reader.model.easi_encoder, QUESTION).tolist()
+    )
 
 
 # PR (§2.1) and PR ⊕ EASI (§2.3).
@@ -266,22 +299,30 @@ def test_the_joint_score_reads_the_embedding_of_the_window_with_the_best_sentenc
     serving = joint.for_inference("cpu")
     assert isinstance(serving.pr, LinearRanker) and serving.easi_encoder is not None
     chosen = set()
+
     for seed in range(6):
         sentences = texts(4, seed)
         split = [sentences[:2], sentences[2:]]
         (left,) = PassageReranker(joint, tokeniser()).rerank([ranked(passage("p", *sentences))])
         logits = [max(easi_logits(serving, *window)) for window in split]
         window = split[int(np.argmax(logits))]
-        read = first_token(serving.encoder, QUESTION, " ".join(sentences)), first_token(serving.easi_encoder, QUESTION, *window)
+        read = (
+            first_token(serving.encoder, QUESTION, " ".join(sentences)),
+            first_token(serving.easi_encoder, QUESTION, *window),
+        )
         logit = float(serving.pr.weight[0] @ torch.cat(read).tanh() + serving.pr.bias[0])
         assert left.candidates[0].score == pytest.approx(logit, abs=1e-6)
         chosen.add(int(np.argmax(logits)))
+
     assert chosen == {0, 1}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_scores_depend_neither_on_the_other_lists_nor_on_the_batch(variant: Variant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_depend_neither_on_the_other_lists_nor_on_the_batch(
+    variant: Variant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     peasi = model(variant)
+
     came = random_lists(12, 1, 0, 7, 25)
     for kind in (PassageReranker, SentenceExtractor):
         if (kind, variant) in ((PassageReranker, "easi"), (SentenceExtractor, "pr")):
@@ -298,10 +339,15 @@ def test_scores_depend_neither_on_the_other_lists_nor_on_the_batch(variant: Vari
 
 def test_costs_count_passages_for_pr_and_windows_for_easi() -> None:
     came = ranked(passage("a", *texts(7)), passage("b"), passage("c", *texts(3)))
-    pr, easi, joint = PassageReranker(model("pr"), tokeniser()), SentenceExtractor(model("easi"), tokeniser()), model("joint")
+    pr, easi, joint = (
+        PassageReranker(model("pr"), tokeniser()),
+        SentenceExtractor(model("easi"), tokeniser()),
+        model("joint"),
+    )
     pr.rerank([came])
     easi.rerank([came])
     assert (pr.costs()["predictions"], easi.costs()["predictions"]) == (3, 3 + 1 + 1)
+
     both = PassageReranker(joint, tokeniser())
     both.rerank([came])
     spent = both.costs()
@@ -325,9 +371,13 @@ def test_a_joint_model_that_begins_with_pr_scores_as_pr_does() -> None:
     alone, joint = model("pr"), model("joint", seed=1)
     joint.encoder.load_state_dict(alone.encoder.state_dict())
     came = random_lists(9)
-    assert PassageReranker(joint, tokeniser()).rerank(came) != PassageReranker(alone, tokeniser()).rerank(came)
+    assert PassageReranker(joint, tokeniser()).rerank(came) != PassageReranker(alone, tokeniser()).rerank(
+        came
+    )
     joint.take_passage_head(alone)
-    assert PassageReranker(joint, tokeniser()).rerank(came) == PassageReranker(alone, tokeniser()).rerank(came)
+    assert PassageReranker(joint, tokeniser()).rerank(came) == PassageReranker(alone, tokeniser()).rerank(
+        came
+    )
 
 
 def test_pr_takes_from_a_joint_head_the_part_that_reads_passages() -> None:
@@ -364,13 +414,20 @@ def test_a_checkpoint_comes_back_as_it_was(variant: Variant, tmp_path: Path) -> 
     assert back.state_dict().keys() == peasi.state_dict().keys()
     assert all(torch.equal(value, peasi.state_dict()[name]) for name, value in back.state_dict().items())
     came = random_lists(6)
+
     for kind in (PassageReranker, SentenceExtractor):
-        if (kind is PassageReranker and peasi.pr is not None) or (kind is SentenceExtractor and peasi.easi is not None):
-            assert load_reranker(kind.name, tmp_path, model=find_model).rerank(came) == kind(peasi, tokeniser()).rerank(came)
+        if (kind is PassageReranker and peasi.pr is not None) or (
+            kind is SentenceExtractor and peasi.easi is not None
+        ):
+            assert load_reranker(kind.name, tmp_path, model=find_model).rerank(came) == kind(
+                peasi, tokeniser()
+            ).rerank(came)
 
 
 @pytest.mark.parametrize("variant", ["mtl1", "joint"])
-def test_both_transformers_find_their_word_embeddings_at_their_source(variant: Variant, tmp_path: Path) -> None:
+def test_both_transformers_find_their_word_embeddings_at_their_source(
+    variant: Variant, tmp_path: Path
+) -> None:
     torch.manual_seed(0)
     folder = find_model(DEFAULT)
     peasi = PeasiModel(LayeredEncoder.load(folder, 1), variant, 3)
@@ -381,6 +438,7 @@ def test_both_transformers_find_their_word_embeddings_at_their_source(variant: V
     assert (tmp_path / "model.safetensors").stat().st_size < 2 * 1.2 * 2 * 2_000_000  # two layers, two bytes
     back, _ = load(tmp_path, find_model)
     assert back.easi_encoder is not None and back.calibration is None
+
     for encoder in (back.encoder, back.easi_encoder):
         assert torch.equal(encoder.words.weight, peasi.encoder.words.weight)
     for name, value in back.state_dict().items():
@@ -405,6 +463,7 @@ def test_a_checkpoint_of_another_model_or_without_its_weights_is_refused(tmp_pat
     config = json.loads((tmp_path / "pr" / "config.json").read_text())
     (tmp_path / "pr" / "config.json").write_text(json.dumps(config | {"variant": "mtl0"}))
     (tmp_path / "pr" / SUMS).unlink()
+
     with pytest.raises(ValueError, match="does not fit config"):
         load(tmp_path / "pr")
     with pytest.raises(ValueError, match="is no checkpoint of peasi"):
@@ -422,7 +481,10 @@ def test_the_score_is_the_confidence_where_pr_has_scored_and_p_of_the_sentence_e
     (by_pr,) = PassageReranker(peasi, tokeniser()).rerank([came])
     (unsure,) = SentenceExtractor(peasi, tokeniser()).rerank([came])
     (left,) = SentenceExtractor(peasi, tokeniser()).rerank([by_pr])
-    extracted = PassageReader(peasi, tokeniser()).sentences([AskedPassage.from_candidate(by_pr, c) for c in by_pr.candidates])
+    extracted = PassageReader(peasi, tokeniser()).sentences(
+        [AskedPassage.from_candidate(by_pr, c) for c in by_pr.candidates]
+    )
+
     (weight,), bias = ((1.0,), 0.0) if calibration is None else (calibration.weights, calibration.bias)
     for candidate, sentence, log_p in zip(by_pr.candidates, extracted.sentence, extracted.log_p, strict=True):
         sentence_id = f"{candidate.candidate_id}@{sentence}"
@@ -430,6 +492,7 @@ def test_the_score_is_the_confidence_where_pr_has_scored_and_p_of_the_sentence_e
         logit = weight * math.log(p / (1 - p)) + bias
         assert scores(left)[sentence_id] == pytest.approx(1 / (1 + math.exp(-logit)), abs=1e-6)
         assert scores(unsure)[sentence_id] == pytest.approx(math.exp(log_p), abs=1e-6)
+
     assert [s.stage for s in left.candidates[0].stages] == ["peasi.pr", "peasi.easi"]
     assert len(set(scores(left).values())) == 6
 
@@ -440,12 +503,18 @@ def test_the_latest_score_of_pr_counts() -> None:
     (again,) = PassageReranker(peasi, tokeniser()).rerank([once])
     (only,) = PassageReranker(peasi, tokeniser()).rerank(random_lists(5))
     extractor = SentenceExtractor(peasi, tokeniser())
-    assert scores(extractor.rerank([again])[0]) == scores(extractor.rerank([only])[0]) != scores(extractor.rerank([once])[0])
+    assert (
+        scores(extractor.rerank([again])[0])
+        == scores(extractor.rerank([only])[0])
+        != scores(extractor.rerank([once])[0])
+    )
 
 
 def test_below_the_threshold_nothing_is_returned() -> None:
     peasi = model("mtl1")
-    (by_pr,) = PassageReranker(peasi, tokeniser()).rerank([ranked(*(passage(f"p{n}", *texts(3, n)) for n in range(5)))])
+    (by_pr,) = PassageReranker(peasi, tokeniser()).rerank(
+        [ranked(*(passage(f"p{n}", *texts(3, n)) for n in range(5)))]
+    )
     (everything,) = SentenceExtractor(peasi, tokeniser()).rerank([by_pr])
     confidences = sorted(scores(everything).values(), reverse=True)
     assert len(set(confidences)) == 5
@@ -459,7 +528,11 @@ def test_below_the_threshold_nothing_is_returned() -> None:
 def test_a_threshold_comes_with_its_stage(tmp_path: Path) -> None:
     save(tmp_path, model("mtl1"), tokeniser())
     (by_pr,) = load_reranker("peasi.pr", tmp_path).rerank(random_lists(4))
-    assert load_reranker("peasi.easi", tmp_path, before=[StageBefore("peasi.pr", "peasi.pr")]).rerank([by_pr])[0].candidates
+    assert (
+        load_reranker("peasi.easi", tmp_path, before=[StageBefore("peasi.pr", "peasi.pr")])
+        .rerank([by_pr])[0]
+        .candidates
+    )
     assert (
         not load_reranker("peasi.easi", tmp_path, threshold=1.0, before=[StageBefore("peasi.pr", "peasi.pr")])
         .rerank([by_pr])[0]
@@ -476,16 +549,23 @@ def test_a_threshold_without_pr_s_scores_is_refused() -> None:
 
 
 @pytest.mark.parametrize("calibration", [None, Calibration((2.0,), 0.5)])
-def test_the_log_product_is_the_score_where_it_is_asked_for_and_the_threshold_is_of_the_confidence(calibration) -> None:
+def test_the_log_product_is_the_score_where_it_is_asked_for_and_the_threshold_is_of_the_confidence(
+    calibration,
+) -> None:
     peasi = model("mtl1")
     peasi.calibration = calibration
-    (by_pr,) = PassageReranker(peasi, tokeniser()).rerank([ranked(*(passage(f"p{n}", *texts(4, n)) for n in range(6)))])
+    (by_pr,) = PassageReranker(peasi, tokeniser()).rerank(
+        [ranked(*(passage(f"p{n}", *texts(4, n)) for n in range(6)))]
+    )
     (by_confidence,) = SentenceExtractor(peasi, tokeniser()).rerank([by_pr])
     (left,) = SentenceExtractor(peasi, tokeniser(), score="log_product").rerank([by_pr])
-    extracted = PassageReader(peasi, tokeniser()).sentences([AskedPassage.from_candidate(by_pr, c) for c in by_pr.candidates])
+    extracted = PassageReader(peasi, tokeniser()).sentences(
+        [AskedPassage.from_candidate(by_pr, c) for c in by_pr.candidates]
+    )
     for candidate, sentence, log_p in zip(by_pr.candidates, extracted.sentence, extracted.log_p, strict=True):
         expected = log_p - math.log(1 + math.exp(-candidate.score))
         assert scores(left)[f"{candidate.candidate_id}@{sentence}"] == pytest.approx(expected, abs=1e-6)
+
     assert ids(left) == ids(by_confidence) and len(left.candidates) == 6
     middle = by_confidence.candidates[2].score
     (sure,) = SentenceExtractor(peasi, tokeniser(), middle - 1e-6, score="log_product").rerank([by_pr])
@@ -495,7 +575,9 @@ def test_the_log_product_is_the_score_where_it_is_asked_for_and_the_threshold_is
 def test_answers_whose_confidences_round_to_one_number_keep_their_order_by_the_log_product() -> None:
     peasi = model("mtl1")
     peasi.calibration = Calibration((1.0,), -36.0)  # nothing is likely
-    (by_pr,) = PassageReranker(peasi, tokeniser()).rerank([ranked(*(passage(f"p{n}", *texts(4, n)) for n in range(6)))])
+    (by_pr,) = PassageReranker(peasi, tokeniser()).rerank(
+        [ranked(*(passage(f"p{n}", *texts(4, n)) for n in range(6)))]
+    )
     (even,) = SentenceExtractor(peasi, tokeniser()).rerank([by_pr])
     (left,) = SentenceExtractor(peasi, tokeniser(), score="log_product").rerank([by_pr])
     assert set(scores(even).values()) == {0.0} and len(set(scores(left).values())) == 6
@@ -503,15 +585,23 @@ def test_answers_whose_confidences_round_to_one_number_keep_their_order_by_the_l
 
 def test_log_odds_tell_likely_passages_apart() -> None:
     peasi = model("mtl1")
-    sure = PassageReranker(peasi, tokeniser()).rerank([ranked(*(passage(f"p{n}", *texts(4, n)) for n in range(6)))])[0]
-    stages = [replace(c.stages[-1], score=60.0 + 10 * n) for n, c in enumerate(sure.candidates)]  # p(q, p) = 1 in float64
-    sure = replace(sure, candidates=tuple(replace(c, stages=(s,)) for c, s in zip(sure.candidates, stages, strict=True)))
+    sure = PassageReranker(peasi, tokeniser()).rerank(
+        [ranked(*(passage(f"p{n}", *texts(4, n)) for n in range(6)))]
+    )[0]
+
+    # p(q, p) = 1 in float64.
+    stages = [replace(c.stages[-1], score=60.0 + 10 * n) for n, c in enumerate(sure.candidates)]
+    sure = replace(
+        sure, candidates=tuple(replace(c, stages=(s,)) for c, s in zip(sure.candidates, stages, strict=True))
+    )
     (by_product,) = SentenceExtractor(peasi, tokeniser(), score="log_product").rerank([sure])
     (by_odds,) = SentenceExtractor(peasi, tokeniser(), score="log_odds").rerank([sure])
     of_passages = dict(zip([c.candidate_id for c in sure.candidates], [s.score for s in stages], strict=True))
     gains = {name: score - scores(by_product)[name] for name, score in scores(by_odds).items()}
     assert gains == pytest.approx({name: of_passages[name.partition("@")[0]] for name in gains}, abs=1e-6)
-    assert [name.partition("@")[0] for name in ids(by_odds)] == [c.candidate_id for c in reversed(sure.candidates)]
+    assert [name.partition("@")[0] for name in ids(by_odds)] == [
+        c.candidate_id for c in reversed(sure.candidates)
+    ]
 
 
 @pytest.mark.parametrize("score", ["log_product", "log_odds"])
@@ -540,21 +630,32 @@ def test_a_sentence_that_is_the_best_of_two_passages_comes_once_from_where_it_sc
     wide = passage("wide", "comet", "apple", ids=("x", "y"))
     alone, twin = passage("alone", "comet", ids=("x",)), passage("twin", "comet", ids=("x",))
     extractor = SentenceExtractor(easi, tokeniser())
+
     for order in ((wide, alone, twin), (alone, wide, twin), (alone, twin, wide)):
         (left,) = extractor.rerank([ranked(*order)])
-        assert [(c.candidate_id, c.hit.passage.passage_id, c.score) for c in left.candidates] == [("x", "alone", 1.0)]
+        assert [(c.candidate_id, c.hit.passage.passage_id, c.score) for c in left.candidates] == [
+            ("x", "alone", 1.0)
+        ]
+
     (left,) = extractor.rerank([ranked(twin, alone)])
     assert left.candidates[0].hit.passage.passage_id == "twin"
     (left,) = extractor.rerank([ranked(wide)])
     assert left.candidates[0].score == pytest.approx(1 / (1 + math.exp(-3)), abs=0.01)
 
 
-@pytest.mark.parametrize(("variant", "for_passages", "for_sentences"), [("mtl0", 1, 1), ("mtl1", 1, 1), ("joint", 2, 1)])
-def test_a_stage_holds_only_the_transformers_that_it_reads(variant: Variant, for_passages: int, for_sentences: int) -> None:
+@pytest.mark.parametrize(
+    ("variant", "for_passages", "for_sentences"), [("mtl0", 1, 1), ("mtl1", 1, 1), ("joint", 2, 1)]
+)
+def test_a_stage_holds_only_the_transformers_that_it_reads(
+    variant: Variant, for_passages: int, for_sentences: int
+) -> None:
     peasi, came = model(variant), random_lists(4)
     asked = [AskedPassage.from_candidate(came[0], c) for c in came[0].candidates]
     whole = PassageReader(peasi, tokeniser())
-    pr, easi = PassageReader(peasi, tokeniser(), sentences=False), PassageReader(peasi, tokeniser(), passages=False)
+    pr, easi = (
+        PassageReader(peasi, tokeniser(), sentences=False),
+        PassageReader(peasi, tokeniser(), passages=False),
+    )
     for reader, held in ((pr, for_passages), (easi, for_sentences)):
         assert sum(isinstance(module, LayeredEncoder) for module in reader.model.modules()) == held
     assert np.array_equal(pr.passages(asked), whole.passages(asked))
@@ -601,6 +702,7 @@ def test_in_a_plan_each_candidate_ends_as_one_row_of_where_it_was_last() -> None
     (overlap,) = Overlap().rerank([to_sentences(came)])
     there = ids(overlap)[:4]
     assert set(there) == {"p@1", "p@2", "q@0", "r@0"}  # s is out, p@0 is not among them
+
     plan = [
         Stage("overlap", Overlap(), 4),
         Stage("peasi.pr", PassageReranker(peasi, tokeniser()), 2),
@@ -610,6 +712,7 @@ def test_in_a_plan_each_candidate_ends_as_one_row_of_where_it_was_last() -> None
     three = RankedList(came.question, came.candidates[:3])
     best = ids(PassageReranker(peasi, tokeniser()).rerank([three])[0])
     assert best[2] != "p"  # whose first sentence overlap has dropped
+
     rows = outcome.rows()
     fates = {row.candidate_id: (row.fate, row.dropped_by) for row in rows}
     assert len(fates) == len(rows)
@@ -617,7 +720,14 @@ def test_in_a_plan_each_candidate_ends_as_one_row_of_where_it_was_last() -> None
     assert {key for key, fate in fates.items() if fate == ("kept", None)} == kept == set(ids(outcome.kept))
     assert {key for key, fate in fates.items() if fate == ("dropped", "peasi.pr")} == {best[2]}
     assert {key for key, fate in fates.items() if fate == ("grouped", None)} == set(there) - kept
-    assert {key for key, fate in fates.items() if fate == ("dropped", "overlap")} == {"p@0", "q@1", "r@1", "s@0", "s@1"}
+    assert {key for key, fate in fates.items() if fate == ("dropped", "overlap")} == {
+        "p@0",
+        "q@1",
+        "r@1",
+        "s@0",
+        "s@1",
+    }
+
     assert [s.stage for s in rows[0].stages] == ["overlap", "peasi.pr", "peasi.easi"]
 
 
@@ -648,7 +758,9 @@ def test_uncalibrated_it_is_the_product() -> None:
     passage, log_p = np.array([0.0, 0.0, math.log(3), 800.0, -800.0, 800.0]), np.log([1, 0.5, 0.8, 0.5, 1, 1])
     confidences = UNCALIBRATED(answer_logit(passage, log_p)).tolist()
     assert (
-        confidences == pytest.approx([1 / 2, 1 / 4, 0.75 * 0.8, 1 / 2, 0, 1]) and min(confidences) > 0 and max(confidences) < 1
+        confidences == pytest.approx([1 / 2, 1 / 4, 0.75 * 0.8, 1 / 2, 0, 1])
+        and min(confidences) > 0
+        and max(confidences) < 1
     )
 
 
@@ -658,7 +770,9 @@ def test_a_sentence_that_has_no_number_stops_the_extractor_and_is_not_below_its_
     threshold: float | None, wrong: float
 ) -> None:
     peasi = model("mtl1")
-    came = PassageReranker(peasi, tokeniser()).rerank([ranked(passage("p", "comet", "apple"), passage("r", "river"))])
+    came = PassageReranker(peasi, tokeniser()).rerank(
+        [ranked(passage("p", "comet", "apple"), passage("r", "river"))]
+    )
     assert isinstance(peasi.easi, Slots)
     peasi.easi.weight.data[1] = wrong  # of the second slot: r has no second sentence
     with pytest.raises(ScoreNotFinite, match=r"peasi\.easi: score .* for candidate p of question q"):

@@ -1,4 +1,5 @@
-"""EASI with a vector per sentence from the whole passage: what is read, its scores by hand, its loss, and where it begins."""
+"""EASI with a vector per sentence from the whole passage: what is read, its scores by hand, its loss, and
+where it begins."""
 
 from __future__ import annotations
 
@@ -64,14 +65,17 @@ def random_lists(*counts: int) -> list[RankedList]:
             of_passage = texts((3 * n + q) % 9, 100 * q + n)
             cut = tuple(Sentence(f"{q}-{n}@{i}", i, i + 1, text) for i, text in enumerate(of_passage))
             passage = Passage(f"{q}-{n}", "d", "", "", 0, 9, " ".join(of_passage), cut)
-            hits.append(Candidate(Hit(f"q{q}", QUESTION, n + 1, 1.0, None, None, None, None, passage), None, n))
+            hits.append(
+                Candidate(Hit(f"q{q}", QUESTION, n + 1, 1.0, None, None, None, None, passage), None, n)
+            )
         lists.append(RankedList(Question(f"q{q}", QUESTION), tuple(hits)))
     return lists
 
 
 @torch.no_grad()
 def vectors(peasi: PeasiModel, question: str, *sentences: str) -> list[Tensor]:
-    """Each sentence's mean encoding [d], in float64, of one text: the question, and the sentences with nothing between."""
+    """Each sentence's mean encoding [d], in float64, of one text: the question, and the sentences with
+    nothing between."""
     encoder = peasi.easi_encoder or peasi.encoder
     tokens = tokeniser().pairs([(question, " ".join(sentences))]).pack()  # word pieces end at a space
     hidden = encoder.run(encoder.embed(tokens), tokens, 0, encoder.shape.layers).double()
@@ -88,7 +92,8 @@ def vectors(peasi: PeasiModel, question: str, *sentences: str) -> list[Tensor]:
 def logits(peasi: PeasiModel, question: str, *sentences: str) -> list[float]:
     assert isinstance(peasi.easi, Span)
     return [
-        float(peasi.easi(vector[None].to(peasi.easi.score.weight.dtype))) for vector in vectors(peasi, question, *sentences)
+        float(peasi.easi(vector[None].to(peasi.easi.score.weight.dtype)))
+        for vector in vectors(peasi, question, *sentences)
     ]
 
 
@@ -96,7 +101,9 @@ def logits(peasi: PeasiModel, question: str, *sentences: str) -> list[float]:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["", "a"]), st.integers(0, 9)), max_size=20), st.integers(1, 20))
-def test_windows_hold_whole_sentences_in_order_and_as_many_as_fit(sentences: list[tuple[str, int]], room: int) -> None:
+def test_windows_hold_whole_sentences_in_order_and_as_many_as_fit(
+    sentences: list[tuple[str, int]], room: int
+) -> None:
     of_text, sizes = [text for text, _ in sentences], [size for _, size in sentences]
     split = [window.tolist() for window in whole_windows(of_text, sizes, room)]
     assert [n for window in split for n in window] == [n for n, text in enumerate(of_text) if text]
@@ -123,8 +130,15 @@ def test_a_passage_that_fits_is_one_text_without_separators_between_its_sentence
     passage, numbers, pairs = read_windows(
         tokeniser(), [(QUESTION, texts(5)), (QUESTION, []), (QUESTION, ["", "The comet."])], None
     )
-    assert (passage.tolist(), [window.tolist() for window in numbers]) == ([0, 1, 2], [[0, 1, 2, 3, 4], [], [1]])
-    assert pairs.pack([0]).ids.tolist() == tokeniser().pairs([(QUESTION, " ".join(texts(5)))]).pack().ids.tolist()
+    assert (passage.tolist(), [window.tolist() for window in numbers]) == (
+        [0, 1, 2],
+        [[0, 1, 2, 3, 4], [], [1]],
+    )
+    assert (
+        pairs.pack([0]).ids.tolist()
+        == tokeniser().pairs([(QUESTION, " ".join(texts(5)))]).pack().ids.tolist()
+    )
+
     assert pairs.pack([1]).ids.tolist() == tokeniser().pairs([(QUESTION,)]).pack().ids.tolist()
     assert not pairs.cut.any()
 
@@ -133,7 +147,9 @@ def test_a_passage_that_fits_is_one_text_without_separators_between_its_sentence
 
 
 @pytest.mark.parametrize("variant", WITH_EASI)
-def test_a_sentence_is_scored_by_the_mean_of_its_own_tokens_and_the_softmax_goes_over_the_passage(variant: Variant) -> None:
+def test_a_sentence_is_scored_by_the_mean_of_its_own_tokens_and_the_softmax_goes_over_the_passage(
+    variant: Variant,
+) -> None:
     peasi = model(variant)
     reader, winners = PassageReader(peasi, tokeniser()), set()
     for seed in range(6):
@@ -142,10 +158,13 @@ def test_a_sentence_is_scored_by_the_mean_of_its_own_tokens_and_the_softmax_goes
         extracted = reader.sentences([AskedPassage(QUESTION, "", tuple(sentences))])
         best = int(np.argmax(expected))
         assert extracted.sentence.tolist() == [best]
-        assert extracted.log_p.tolist() == pytest.approx([expected[best] - math.log(sum(map(math.exp, expected)))], abs=1e-4)
+        assert extracted.log_p.tolist() == pytest.approx(
+            [expected[best] - math.log(sum(map(math.exp, expected)))], abs=1e-4
+        )
         vector = vectors(reader.model, QUESTION, *sentences)[best]
         assert extracted.embedding[0].tolist() == pytest.approx(vector.tolist(), abs=1e-4)
         winners.add(best)
+
     assert len(winners) > 1
 
 
@@ -154,14 +173,22 @@ def test_the_softmax_goes_over_all_windows_of_a_passage_that_is_too_long() -> No
     reader = PassageReader(peasi, tokeniser())
     _, numbers, _ = read_windows(tokeniser(), [(QUESTION, sentences)], None)
     assert len(numbers) > 2
-    expected = [logit for window in numbers for logit in logits(reader.model, QUESTION, *(sentences[n] for n in window))]
+    expected = [
+        logit
+        for window in numbers
+        for logit in logits(reader.model, QUESTION, *(sentences[n] for n in window))
+    ]
+
     extracted = reader.sentences([AskedPassage(QUESTION, "", tuple(sentences))])
     best = int(np.argmax(expected))
     assert (extracted.sentence.tolist(), len(expected)) == ([best], 30)
-    assert extracted.log_p.tolist() == pytest.approx([expected[best] - math.log(sum(map(math.exp, expected)))], abs=1e-4)
+    assert extracted.log_p.tolist() == pytest.approx(
+        [expected[best] - math.log(sum(map(math.exp, expected)))], abs=1e-4
+    )
     spent = reader.costs()
     assert (spent["predictions"], spent["tokens_cut"]) == (len(numbers), 0)
     reader.sentences([AskedPassage(QUESTION, "", ("comet " * 100,))])
+
     assert reader.costs()["tokens_cut"] == 100 - (64 - 3 - 5)
 
 
@@ -198,7 +225,11 @@ def test_a_checkpoint_comes_back_as_it_was(variant: Variant, head: PassageHead, 
     assert json.loads((tmp_path / "config.json").read_text())["extractor"] == "span"
     came = random_lists(9)
     for kind in (PassageReranker, SentenceExtractor) if variant != "easi" else (SentenceExtractor,):
-        stage = SentenceExtractor(peasi, tokeniser(), scored_by=None) if kind is SentenceExtractor else kind(peasi, tokeniser())
+        stage = (
+            SentenceExtractor(peasi, tokeniser(), scored_by=None)
+            if kind is SentenceExtractor
+            else kind(peasi, tokeniser())
+        )
         assert load_reranker(kind.name, tmp_path, model=find_model).rerank(came) == stage.rerank(came)
 
 
@@ -206,9 +237,20 @@ def test_a_checkpoint_comes_back_as_it_was(variant: Variant, head: PassageHead, 
 
 
 def passage(question: str, n: int, *sentences: str, right: Sequence[int] = ()) -> LabelledPassage:
-    cut = tuple(LabelledSentence(f"{question}-{n}@{i}", text, int(i in right)) for i, text in enumerate(sentences))
+    cut = tuple(
+        LabelledSentence(f"{question}-{n}@{i}", text, int(i in right)) for i, text in enumerate(sentences)
+    )
+
     return LabelledPassage(
-        question, f"What is {question}?", f"{question}-{n}", "d", "", " ".join(sentences), int(bool(right)), "window", cut
+        question,
+        f"What is {question}?",
+        f"{question}-{n}",
+        "d",
+        "",
+        " ".join(sentences),
+        int(bool(right)),
+        "window",
+        cut,
     )
 
 
@@ -237,7 +279,11 @@ def log_probabilities(peasi: PeasiModel, row: LabelledPassage) -> Tensor:
     """log p(s | p) of the sentences that have text, in order."""
     _, numbers, _ = read_windows(tokeniser(), [(row.question, [s.text for s in row.sentences])], None)
     return torch.tensor(
-        [logit for window in numbers for logit in logits(peasi, row.question, *(row.sentences[n].text for n in window))]
+        [
+            logit
+            for window in numbers
+            for logit in logits(peasi, row.question, *(row.sentences[n].text for n in window))
+        ]
     ).log_softmax(0)
 
 
@@ -248,16 +294,23 @@ def test_the_loss_is_the_one_that_the_served_probabilities_have(variant: Variant
     learning = task(peasi)
     (batch,) = learning.batches(0)
     expected = []
+
     for row in FLAT:
         if row.label:
             right = torch.tensor([bool(s.label) for s in row.sentences if s.text])
             expected.append(-float(log_probabilities(peasi, row)[right].logsumexp(0)))
+
     loss = float(np.mean(expected))
     assert len(expected) == 4
     if variant != "easi":
         asked = [AskedPassage(row.question, row.text, tuple(s.text for s in row.sentences)) for row in FLAT]
         by_pr = torch.from_numpy(PassageReader(peasi, tokeniser()).passages(asked))
-        loss += float(F.binary_cross_entropy_with_logits(by_pr, torch.tensor([float(row.label) for row in FLAT]).double()))
+        loss += float(
+            F.binary_cross_entropy_with_logits(
+                by_pr, torch.tensor([float(row.label) for row in FLAT]).double()
+            )
+        )
+
     assert float(learning.loss(batch)) == pytest.approx(loss, rel=1e-2 if variant != "easi" else 1e-4)
 
 
@@ -283,7 +336,9 @@ def as2(folder: Path, pooling: Pooling = "mean") -> CascadeModel:
 
 
 def built(**settings: object) -> Built:
-    inputs = TrainingInputs(PassageSettings(limit=64, **settings), Recipe(), QUESTIONS, QUESTIONS, model=find_model)  # type: ignore[arg-type]
+    inputs = TrainingInputs(
+        PassageSettings(limit=64, **settings), Recipe(), QUESTIONS, QUESTIONS, model=find_model
+    )  # type: ignore[arg-type]
     return build(inputs)
 
 
@@ -303,7 +358,9 @@ def test_it_begins_with_the_classifier_of_the_cross_encoder(variant: Variant, tm
 
 def test_a_classifier_of_the_first_token_is_not_taken_over(tmp_path: Path) -> None:
     as2(tmp_path / "as2", "first")
-    assert "classifier" not in built(encoder=str(tmp_path / "as2"), variant="easi", extractor="span").description
+    assert (
+        "classifier" not in built(encoder=str(tmp_path / "as2"), variant="easi", extractor="span").description
+    )
 
 
 def test_a_training_goes_on_with_the_extractor_of_its_checkpoint(tmp_path: Path) -> None:
@@ -316,16 +373,25 @@ def test_a_training_goes_on_with_the_extractor_of_its_checkpoint(tmp_path: Path)
     assert isinstance(easi.easi, Span) and joint.easi_encoder is not None
     assert torch.equal(joint.easi.score.weight, easi.easi.score.weight)
     assert torch.equal(joint.easi_encoder.words.weight, easi.encoder.words.weight)
+
     came = random_lists(9)
-    assert SentenceExtractor(joint, tokeniser()).rerank(came) == SentenceExtractor(easi, tokeniser()).rerank(came)
+    assert SentenceExtractor(joint, tokeniser()).rerank(came) == SentenceExtractor(easi, tokeniser()).rerank(
+        came
+    )
 
 
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"variant": "pr", "extractor": "span"}, "peasi.extractor is EASI's, and variant 'pr' has none; leave it out"),
+        (
+            {"variant": "pr", "extractor": "span"},
+            "peasi.extractor is EASI's, and variant 'pr' has none; leave it out",
+        ),
         ({"variant": "easi", "extractor": "span", "slots": 3}, "peasi.slots is of extractor 'slots'"),
-        ({"variant": "easi", "extractor": "slots", "encoder": "easi"}, "with extractor 'span'; leave out peasi.extractor"),
+        (
+            {"variant": "easi", "extractor": "slots", "encoder": "easi"},
+            "with extractor 'span'; leave out peasi.extractor",
+        ),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings: dict[str, object], says: str, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""A stage's own encoder ranks as sentence-transformers computes its cosines, and its vectors can be stored."""
+"""A stage's own encoder ranks as sentence-transformers computes its cosines, and its vectors can be
+stored."""
 
 from __future__ import annotations
 
@@ -20,8 +21,15 @@ from answermill.schemas.labels import LabelledCandidate
 from testing.tiny import write_dense
 
 QUESTION = "Which river flows through Rome?"
-TEXTS = ("The Tiber flows through Rome into the sea.", "Paris is the capital of France.", "Rome is old.", "wind")
-LIST = ranked_list([LabelledCandidate("q", QUESTION, f"c{n}", f"d{n}", "", n, text, 0) for n, text in enumerate(TEXTS)])
+TEXTS = (
+    "The Tiber flows through Rome into the sea.",
+    "Paris is the capital of France.",
+    "Rome is old.",
+    "wind",
+)
+LIST = ranked_list(
+    [LabelledCandidate("q", QUESTION, f"c{n}", f"d{n}", "", n, text, 0) for n, text in enumerate(TEXTS)]
+)
 
 
 def write(folder: Path, pooling: str = "cls") -> Path:
@@ -35,18 +43,26 @@ def write(folder: Path, pooling: str = "cls") -> Path:
     (folder / "modules.json").write_text(json.dumps(rows))
     (folder / "1_Pooling").mkdir()
     (folder / "2_Normalize").mkdir()
+
     pool = {"word_embedding_dimension": 32} | {
         f"pooling_mode_{mode}": mode.startswith(pooling) for mode in ("cls_token", "mean_tokens")
     }
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(pool))
     prompts = {"query": "query: ", "document": "passage: "}
-    (folder / "config_sentence_transformers.json").write_text(json.dumps({"prompts": prompts, "default_prompt_name": None}))
+    (folder / "config_sentence_transformers.json").write_text(
+        json.dumps({"prompts": prompts, "default_prompt_name": None})
+    )
+
     return folder
 
 
 def load(folder: Path | str, **settings: object) -> Reranker:
     return load_reranker(
-        "bi_encoder", folder, model=find_model, encoder_of=encoder_loader(), **{"precision": "fp32"} | settings
+        "bi_encoder",
+        folder,
+        model=find_model,
+        encoder_of=encoder_loader(),
+        **{"precision": "fp32"} | settings,
     )
 
 
@@ -57,21 +73,32 @@ def scores(reranker: Reranker) -> list[float]:
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
-def test_a_score_is_the_cosine_of_sentence_transformers_with_its_pooling_and_prompts(pooling: str, tmp_path: Path) -> None:
+def test_a_score_is_the_cosine_of_sentence_transformers_with_its_pooling_and_prompts(
+    pooling: str, tmp_path: Path
+) -> None:
     folder = write(tmp_path, pooling)
     model = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
-    question, texts = model.encode(QUESTION, prompt_name="query"), model.encode(list(TEXTS), prompt_name="document")
+    question, texts = (
+        model.encode(QUESTION, prompt_name="query"),
+        model.encode(list(TEXTS), prompt_name="document"),
+    )
     ours = scores(load(folder))
     assert ours == pytest.approx((texts @ question).tolist(), abs=1e-4)
     assert np.ptp(ours) > 0.01
 
 
-def test_stored_vectors_are_within_the_form_s_error_and_depend_on_all_that_decides_them(tmp_path: Path) -> None:
+def test_stored_vectors_are_within_the_form_s_error_and_depend_on_all_that_decides_them(
+    tmp_path: Path,
+) -> None:
     folder = write(tmp_path)
     assert scores(load(folder, stored="fp16")) == pytest.approx(scores(load(folder)), abs=1e-3)
     stages = [
         BiEncoderStage(reranker="bi_encoder", **settings)  # type: ignore[arg-type]
-        for settings in ({"stored": "fp16"}, {"stored": "fp16", "limit": 32}, {"stored": "fp16", "precision": "fp32"})
+        for settings in (
+            {"stored": "fp16"},
+            {"stored": "fp16", "limit": 32},
+            {"stored": "fp16", "precision": "fp32"},
+        )
     ]
     assert len({PublishedVectorCoder.decisive(stage) for stage in stages}) == 3
     assert PublishedVectorCoder.decisive(BiEncoderStage(reranker="bi_encoder")) is None
@@ -80,7 +107,9 @@ def test_stored_vectors_are_within_the_form_s_error_and_depend_on_all_that_decid
 def test_a_model_that_is_not_to_be_had_or_not_computed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelMissing, match=r"no model './nowhere'"):
         load("./nowhere")
-    with pytest.raises(ValueError, match="bi_encoder needs `checkpoint`: the folder, or the hub name, of an encoder"):
+    with pytest.raises(
+        ValueError, match="bi_encoder needs `checkpoint`: the folder, or the hub name, of an encoder"
+    ):
         load_reranker("bi_encoder")
     folder = write(tmp_path)
     modules = json.loads((folder / "modules.json").read_text())

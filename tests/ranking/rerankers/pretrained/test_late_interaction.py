@@ -1,4 +1,5 @@
-"""A stage of late interaction ranks by the MaxSim that sentence-transformers computes, for folders of its own and of PyLate."""
+"""A stage of late interaction ranks by the MaxSim that sentence-transformers computes, for folders of its own
+and of PyLate."""
 
 from __future__ import annotations
 
@@ -49,7 +50,10 @@ def test_a_score_does_not_depend_on_other_texts(tmp_path: Path) -> None:
 def test_the_context_is_part_of_the_text(tmp_path: Path) -> None:
     folder = write_late_interaction(tmp_path)
     assert scores(load(folder, context=["previous", "sentence"])) == scores(load(folder))
-    assert load(folder, context=["title", "sentence"]).readings[0].one_text(["Rome", "It is old."]) == "Rome. It is old."
+    assert (
+        load(folder, context=["title", "sentence"]).readings[0].one_text(["Rome", "It is old."])
+        == "Rome. It is old."
+    )
 
 
 def test_a_folder_of_pylate_gives_the_same_scores(tmp_path: Path) -> None:
@@ -61,12 +65,16 @@ def test_a_folder_of_pylate_gives_the_same_scores(tmp_path: Path) -> None:
             module["type"] = PYLATE_DENSE
     (folder / "modules.json").write_text(json.dumps(modules))
     own = json.loads((folder / "config_sentence_transformers.json").read_text())
-    (folder / "config_sentence_transformers.json").write_text(json.dumps(own | {"model_type": "SentenceTransformer"}))
+    (folder / "config_sentence_transformers.json").write_text(
+        json.dumps(own | {"model_type": "SentenceTransformer"})
+    )
     assert code_in(folder) is None and scores(load(folder)) == pytest.approx(expected, abs=1e-5)
 
 
 def test_what_is_no_model_of_late_interaction_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no model of late interaction, so its vectors of tokens would be random"):
+    with pytest.raises(
+        ValueError, match="no model of late interaction, so its vectors of tokens would be random"
+    ):
         load(write_dense(tmp_path))
 
 

@@ -1,4 +1,5 @@
-"""Published cross-encoders give the scores of their own libraries, whatever the family and whatever else is scored."""
+"""Published cross-encoders give the scores of their own libraries, whatever the family and whatever else is
+scored."""
 
 from __future__ import annotations
 
@@ -57,7 +58,9 @@ def scores(folder: Path, output: str = "model") -> np.ndarray:
 def test_a_score_is_the_one_of_sentence_transformers(family: str, classes: int, tmp_path: Path) -> None:
     folder = write(tmp_path, family, classes=classes)
     theirs, ours = predicted(folder), scores(folder)
-    assert isinstance(load_scorer(PublishedClassifier.read(folder), 64, "cpu"), PackedScorer) == (family in PACKED)
+    assert isinstance(load_scorer(PublishedClassifier.read(folder), 64, "cpu"), PackedScorer) == (
+        family in PACKED
+    )
     assert ours == pytest.approx(theirs if classes == 1 else theirs[:, 1] - theirs[:, 0], abs=1e-4)
     assert np.ptp(ours) > 0.2 and len(np.unique(ours.round(4))) > 12
 
@@ -71,26 +74,41 @@ def test_a_score_does_not_depend_on_what_else_is_scored(family: str, tmp_path: P
     assert rounded(together) == rounded(alone) == rounded(backwards)
 
 
-def test_pairs_that_are_tokenised_in_parts_have_the_same_logits_in_their_order(tmp_path: Path, monkeypatch) -> None:
+def test_pairs_that_are_tokenised_in_parts_have_the_same_logits_in_their_order(
+    tmp_path: Path, monkeypatch
+) -> None:
     scorer = load_scorer(PublishedClassifier.read(write(tmp_path)), 16, "cpu", "fp32")
     at_once = scorer.score(PAIRS)
     monkeypatch.setattr(pair_scorers, "TOKENISED", 5)
     in_parts = scorer.score(PAIRS)
     assert len(PAIRS) % 5 and len(PAIRS) > 10 and at_once.cut.any()
     assert rounded(in_parts.logits) == rounded(at_once.logits)
-    assert in_parts.tokens.tolist() == at_once.tokens.tolist() and in_parts.cut.tolist() == at_once.cut.tolist()
+    assert (
+        in_parts.tokens.tolist() == at_once.tokens.tolist() and in_parts.cut.tolist() == at_once.cut.tolist()
+    )
 
 
 def test_the_model_s_folder_says_what_its_score_is_and_the_stage_may_say_another(tmp_path: Path) -> None:
     folder = write(tmp_path)
     logits, chances = scores(folder, "logit"), scores(folder, "probability")
-    assert chances == pytest.approx(1 / (1 + np.exp(-logits)), abs=1e-12) and not np.allclose(logits, chances, atol=0.1)
+    assert chances == pytest.approx(1 / (1 + np.exp(-logits)), abs=1e-12) and not np.allclose(
+        logits, chances, atol=0.1
+    )
     assert scores(folder).tolist() == chances.tolist()
-    change_json(folder / "config.json", sentence_transformers={"activation_fn": "torch.nn.modules.linear.Identity"})
+    change_json(
+        folder / "config.json", sentence_transformers={"activation_fn": "torch.nn.modules.linear.Identity"}
+    )
+
     assert scores(folder).tolist() == logits.tolist() == pytest.approx(predicted(folder), abs=1e-4)
-    change_json(folder / "config.json", sentence_transformers={"activation_fn": "torch.nn.modules.activation.Tanh"})
-    with pytest.raises(ValueError, match=r"another function of the logit .*; set output = 'logit' or output = 'probability'"):
+    change_json(
+        folder / "config.json", sentence_transformers={"activation_fn": "torch.nn.modules.activation.Tanh"}
+    )
+
+    with pytest.raises(
+        ValueError, match=r"another function of the logit .*; set output = 'logit' or output = 'probability'"
+    ):
         load(folder)
+
     assert scores(folder, "logit").tolist() == logits.tolist()
 
 
@@ -104,14 +122,21 @@ def test_a_pair_is_cut_at_the_limit_and_the_tokens_are_counted(tmp_path: Path) -
 
 @pytest.mark.parametrize("family", ["bert", "distilbert"])
 def test_no_pair_has_no_score(family: str, tmp_path: Path) -> None:
-    assert load_scorer(PublishedClassifier.read(write(tmp_path, family)), 64, "cpu", "fp32").score([]).logits.tolist() == []
+    assert (
+        load_scorer(PublishedClassifier.read(write(tmp_path, family)), 64, "cpu", "fp32")
+        .score([])
+        .logits.tolist()
+        == []
+    )
 
 
 @pytest.mark.parametrize("family", ["distilbert", "deberta-v2", "modernbert", "mpnet", "albert"])
 def test_in_bf16_the_head_is_computed_in_fp32(family: str, tmp_path: Path) -> None:
     """Of bf16 logits, neighbours would be equal."""
     classifier = PublishedClassifier.read(write(tmp_path, family))
-    exact, fast = (load_scorer(classifier, 64, "cpu", precision).score(PAIRS).logits for precision in ("fp32", "bf16"))
+    exact, fast = (
+        load_scorer(classifier, 64, "cpu", precision).score(PAIRS).logits for precision in ("fp32", "bf16")
+    )
     assert np.corrcoef(exact, fast)[0, 1] > 0.95
     as_bf16 = torch.from_numpy(fast).to(torch.bfloat16).double().numpy()
     assert np.count_nonzero(as_bf16 != fast) > len(PAIRS) / 2
@@ -127,9 +152,21 @@ def test_a_limit_may_be_any_number_of_positions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "changes", "says"),
     [
-        ("config.json", {"id2label": {"0": "a", "1": "b", "2": "c"}}, "its head has 3 classes; give one of a single class, or"),
-        ("config.json", {"architectures": ["XModel"]}, "it holds a XModel, which has no head that scores a pair"),
-        ("config_sentence_transformers.json", {"default_prompt_name": "q"}, "it wants a prompt before each pair"),
+        (
+            "config.json",
+            {"id2label": {"0": "a", "1": "b", "2": "c"}},
+            "its head has 3 classes; give one of a single class, or",
+        ),
+        (
+            "config.json",
+            {"architectures": ["XModel"]},
+            "it holds a XModel, which has no head that scores a pair",
+        ),
+        (
+            "config_sentence_transformers.json",
+            {"default_prompt_name": "q"},
+            "it wants a prompt before each pair",
+        ),
     ],
 )
 def test_a_folder_that_gives_no_score_is_refused(
@@ -145,7 +182,9 @@ def test_a_limit_beyond_the_model_s_positions_is_refused(family: str, tmp_path: 
     folder = write(tmp_path, family)
     change_json(folder / "tokenizer_config.json", model_max_length=512)  # more than the model has
     assert PublishedClassifier.read(folder).limit == 64
-    with pytest.raises(ValueError, match=f"limit = 65, but {re.escape(str(folder))} has 64 positions; give at most 64"):
+    with pytest.raises(
+        ValueError, match=f"limit = 65, but {re.escape(str(folder))} has 64 positions; give at most 64"
+    ):
         load(folder, limit=65)
 
 
@@ -153,7 +192,9 @@ def test_a_limit_beyond_the_model_s_positions_is_refused(family: str, tmp_path: 
 def test_a_head_that_is_not_in_the_weights_is_refused(family: str, tmp_path: Path) -> None:
     file = write(tmp_path, family) / "model.safetensors"
     save_file(
-        {name: each for name, each in load_file(file).items() if not name.startswith("classifier")}, file, {"format": "pt"}
+        {name: each for name, each in load_file(file).items() if not name.startswith("classifier")},
+        file,
+        {"format": "pt"},
     )
     with pytest.raises(ValueError, match=r"its weights lack .*classifier"):
         load(tmp_path)
@@ -162,15 +203,25 @@ def test_a_head_that_is_not_in_the_weights_is_refused(family: str, tmp_path: Pat
 def test_a_tokenizer_that_cannot_pad_is_refused_where_pairs_are_padded(tmp_path: Path) -> None:
     folder = write(tmp_path, "modernbert")
     change_json(folder / "tokenizer_config.json", pad_token=None)
-    with pytest.raises(ValueError, match=r"its tokenizer has no padding token, .*; set tokenizer.pad_token in transformers"):
+    with pytest.raises(
+        ValueError, match=r"its tokenizer has no padding token, .*; set tokenizer.pad_token in transformers"
+    ):
         load(folder)
 
 
 def test_pickled_weights_and_code_are_refused(tmp_path: Path) -> None:
     folder = write(tmp_path / "code", "distilbert")
-    change_json(folder / "config.json", auto_map={"AutoModel": "modeling.Own"}, architectures=["OwnForSequenceClassification"])
-    with pytest.raises(ModelMissing, match=r"names Python code .* code of a model's folder is never run here"):
+    change_json(
+        folder / "config.json",
+        auto_map={"AutoModel": "modeling.Own"},
+        architectures=["OwnForSequenceClassification"],
+    )
+
+    with pytest.raises(
+        ModelMissing, match=r"names Python code .* code of a model's folder is never run here"
+    ):
         load(folder)
+
     folder = write(tmp_path / "pickled")
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()

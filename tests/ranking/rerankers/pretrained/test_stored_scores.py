@@ -16,7 +16,9 @@ from answermill.ranking.rerankers.pretrained.stored_scores import ScoresWrong, S
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.schemas.labels import LabelledCandidate
 
-LIST = ranked_list([LabelledCandidate("q", "Who?", f"c{n}", f"d{n}", "", n, f"Text {n} ", 0) for n in range(4)])
+LIST = ranked_list(
+    [LabelledCandidate("q", "Who?", f"c{n}", f"d{n}", "", n, f"Text {n} ", 0) for n in range(4)]
+)
 
 
 def load(folder: Path, rows: dict[str, list[Any]], **settings: str) -> StoredScores:
@@ -32,10 +34,16 @@ def order(loaded: StoredScores) -> list[tuple[str, float]]:
     return [(c.candidate_id, c.score) for c in ranked.candidates]
 
 
-IDS = {"question_id": ["q", "q", "q", "other"], "candidate_id": ["c2", "c0", "c1", "c3"], "score": [3.0, -1.0, 0.5, 9.0]}
+IDS = {
+    "question_id": ["q", "q", "q", "other"],
+    "candidate_id": ["c2", "c0", "c1", "c3"],
+    "score": [3.0, -1.0, 0.5, 9.0],
+}
 
 
-def test_candidates_are_ordered_by_the_table_and_the_missing_ones_come_last_and_are_counted(tmp_path: Path) -> None:
+def test_candidates_are_ordered_by_the_table_and_the_missing_ones_come_last_and_are_counted(
+    tmp_path: Path,
+) -> None:
     loaded = load(tmp_path, IDS)
     assert order(loaded) == [("c2", 3.0), ("c1", 0.5), ("c0", -1.0), ("c3", -1.0)]
     assert loaded.costs() == {"candidates": 4, "without_score": 1} and not loaded.costs()
@@ -47,7 +55,9 @@ def test_texts_stand_for_ids_and_another_column_for_the_score(tmp_path: Path) ->
 
 
 def test_a_missing_score_is_refused_where_the_stage_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ScoresWrong, match=r"no score for 1 of 4 candidates of question q, e\.g\. c3; score them") as e:
+    with pytest.raises(
+        ScoresWrong, match=r"no score for 1 of 4 candidates of question q, e\.g\. c3; score them"
+    ) as e:
         order(load(tmp_path, IDS, missing="refuse"))
     assert e.value.exit_code == 65
     assert len(order(load(tmp_path, IDS | {"question_id": ["q"] * 4}, missing="refuse"))) == 4
@@ -56,8 +66,14 @@ def test_a_missing_score_is_refused_where_the_stage_says_so(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"score": [3.0, None, 0.5, 9.0]}, "row 1: question_id 'q', candidate_id 'c0', score None; a row needs"),
-        ({"score": [3.0, -1.0, float("nan"), 9.0]}, "row 2: .* score nan; a row needs two texts and a number"),
+        (
+            {"score": [3.0, None, 0.5, 9.0]},
+            "row 1: question_id 'q', candidate_id 'c0', score None; a row needs",
+        ),
+        (
+            {"score": [3.0, -1.0, float("nan"), 9.0]},
+            "row 2: .* score nan; a row needs two texts and a number",
+        ),
         (
             {"question_id": ["q", "q", "q", "q"], "candidate_id": ["c2", "c0", "c1", "c2"]},
             "row 3: 'c2' of question q has another",
@@ -72,7 +88,9 @@ def test_a_row_without_a_score_or_with_a_second_one_is_refused(
 
 
 def test_a_table_without_the_columns_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no column 'llm'; it has question_id, candidate_id, score; name it with"):
+    with pytest.raises(
+        ValueError, match=r"no column 'llm'; it has question_id, candidate_id, score; name it with"
+    ):
         load(tmp_path, IDS, column="llm")
     with pytest.raises(ValueError, match="no column candidate_id or text"):
         load(tmp_path, {"question_id": ["q"], "score": [1.0]})
