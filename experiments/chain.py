@@ -71,6 +71,7 @@ from experiments.question_sets.memory import RememberedEncoder, copy_of, remembe
 from testing.harness import arguments, finish, say, seconds, shrink, work_folder
 from testing.smoke_data import small_plan
 
+DECIDED = "Nothing ships by it: on L-test nothing is chosen."
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
 FULL = SAMPLE.with_name("full.toml")
 NO_BLEND = Path(__file__).with_name("plan_without_blend.toml")

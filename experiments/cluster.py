@@ -65,6 +65,7 @@ from testing.harness import arguments, finish, say, shrink
 from testing.smoke_data import small_encoder
 
 TAKES = "five minutes; [--workers N]; [--price DOLLARS]"
+DECIDED = "Nothing ships by it."
 
 SIZES = {"20k": 20_000, "100k": 100_000, "1m": 1_000_000}
 """Passages of a shard."""

@@ -52,6 +52,10 @@ from experiments.retrieval import is_right, questions
 from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import small_checkpoint, small_encoder, small_plan
 
+DECIDED = (
+    "Nothing ships by it. Its advice for a plan: limit the depth of retrieval first, and let Cosinet, "
+    "blended with what retrieval knows, choose among the sentences that are left."
+)
 SHARES = (0.05, 0.1, 0.2, 0.5)
 DEPTH, JOB_QUESTIONS, SLOW_QUESTIONS = 100, 250, 150
 KEPT, ENCODER = 25, DEFAULT

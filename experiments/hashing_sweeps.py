@@ -23,6 +23,7 @@ from testing.harness import arguments, finish, shrink, trained_by, work_folder
 from testing.smoke_data import small_encoder
 
 TAKES = "hours; [--work FOLDER]"
+DECIDED = "Nothing ships by it: δ of 10⁻⁴ costs MAP, and no other point can be told from β 5 and δ 10⁻⁶."
 
 DEFAULT = "beta_5"
 POINTS: dict[str, dict[str, float]] = {

@@ -69,6 +69,7 @@ from testing.harness import arguments, finish, processes, shrink, tell, trained_
 from testing.smoke_data import small_encoder
 
 TAKES = "hours of training, kept in --work; [--processes N]"
+DECIDED = "Nothing ships by it: that several teachers make a better student than one is not confirmed."
 
 DROP = 0.3
 ALPHA = 0.5

@@ -26,6 +26,7 @@ from answermill.indexing.documents.quality import PageText
 from answermill.indexing.passages.text import fold, normalise
 from testing.harness import arguments, finish, say, shrink
 
+DECIDED = "Nothing ships by it."
 SIMILARITY = 0.8
 MIN_WORDS = 30
 PAGES = 0

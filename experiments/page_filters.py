@@ -34,6 +34,7 @@ from answermill.schemas.corpus import Document
 from benchmarks.ingest import CRAWL_FILES, FOLDERS
 from testing.harness import arguments, finish, say, shrink
 
+DECIDED = "Nothing ships by it."
 SHARE = 0.3
 WAYS: dict[str, Callable[[str], str]] = {
     "first_look": lambda text: str(detect_fast(text[: language.FIRST])[0]),

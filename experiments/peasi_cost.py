@@ -32,6 +32,7 @@ from testing.harness import arguments, finish, say, seconds, shrink
 from testing.smoke_data import small_checkpoint
 
 TAKES = "on a quiet machine"
+DECIDED = "Nothing ships by it."
 
 DEPTH, QUESTIONS = 43, 20
 AS2: Path | None = None  # None: the shipped cascade

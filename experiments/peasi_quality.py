@@ -65,6 +65,10 @@ from testing.harness import arguments, finish, say, shrink, trained_by, work_fol
 from testing.smoke_data import small_checkpoint
 
 TAKES = "hours of training, kept in --work"
+DECIDED = (
+    'The order of `score = "log_odds"`, chosen on L-dev, where it is more often right first than the '
+    "product. The default plan leaves PEASI out: its answers are not shown to be ahead of AS2's."
+)
 
 TESTS = ("squad", "wikiqa")
 """Sources of L-test."""

@@ -29,6 +29,10 @@ from experiments.plan_weights import Fitting
 from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import small_plan
 
+DECIDED = (
+    "The default plan's cascade reads 60 sentences: in place of 25 they raise MRR by more than chance "
+    "explains, and 100 cost more and gain no more."
+)
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
 KEEP, DROP = "keep = 60", "drop = [0.2]"
 """As the sample's job has them."""

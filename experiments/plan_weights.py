@@ -34,6 +34,7 @@ from experiments.question_sets.memory import RememberedEncoder, remember
 from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import small_plan
 
+DECIDED = "The weights of the sample's plans, whose files it writes."
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample"
 NAMES = {
     "first": ("cosinet", "bm25", "dense", "log_rank"),

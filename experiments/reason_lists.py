@@ -36,6 +36,10 @@ from experiments.question_sets.learnable import Questions, learnable
 from testing.harness import arguments, finish, shrink
 from testing.smoke_data import small_checkpoint
 
+DECIDED = (
+    "The cascade that ships is the mean of the weights before and after it learnt from these lists: the "
+    "mean keeps what it knew of L-dev's questions, and gains on why, how and what-is questions."
+)
 SOURCES = {"squad": 3_000, "fairytaleqa": 1_500, "wikiwhy": 2_500}
 """Questions of each at the most."""
 SQUAD = "qa-train/squad-train/squad-sent-train-v1.1.parquet"

@@ -38,6 +38,8 @@ from experiments.question_sets.gold import is_answer
 from testing.harness import arguments, finish, peak_gb, say, shrink
 from testing.smoke_data import small_encoder
 
+TAKES = "ten minutes"
+DECIDED = "Nothing ships by it."
 SEED = 7
 ENCODER, PROCESSES = DEFAULT, 2
 KEEP = 20  # sentences that overlap leaves to similarity

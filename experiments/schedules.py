@@ -26,6 +26,7 @@ from answermill.schemas.labels import LabelledCandidate
 from experiments.cascade_quality import DEV_QUESTIONS, questions
 from testing.harness import arguments, finish, say, seconds
 
+DECIDED = "Nothing ships by it."
 QUESTIONS = 1_500
 AIMS = Aims(delta=0.05, epsilon=0.1)
 

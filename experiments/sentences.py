@@ -30,6 +30,7 @@ from answermill.indexing.passages.sentences import sentence_spans
 from testing.harness import arguments, finish, installed, say, seconds
 
 TAKES = "beside pip install pysbd syntok blingfire"
+DECIDED = "Nothing ships by it."
 
 SplitText = Callable[[str], list[str]]
 """A text -> its sentences."""

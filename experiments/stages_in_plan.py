@@ -20,6 +20,7 @@ from experiments.plan_shapes import figures, judged
 from testing.harness import arguments, finish, shrink, work_folder
 from testing.smoke_data import small_checkpoint, small_plan
 
+DECIDED = "The default plan leaves `hashing` and `peasi` out: neither is shown to add anything to it."
 MODELS = ("hashing", "peasi")
 CHECKPOINTS: dict[str, str] = {}
 """Of a model, where it is not the shipped one."""

@@ -56,6 +56,7 @@ from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import small_encoder
 
 TAKES = "hours"
+DECIDED = "The checkpoints that ship: Cosinet, the cascade, HAS and PEASI."
 
 ENCODER, EXITS, SETS = DEFAULT, [2, 3, 4, 5, 6], ("train", "more")
 TOKENS, LIMIT, NEGATIVES, EVALUATE, DRAWN = 6_000, 256, 8, 600, 8

@@ -52,6 +52,10 @@ from experiments.wqa_questions import Question, questions
 from testing.harness import arguments, finish, say, shrink
 from testing.smoke_data import small_encoder
 
+DECIDED = (
+    "Nothing ships by it. That the estimated recall of the top is not usable here, since correct "
+    "sentences are rare, is its advice: judge more sentences at random."
+)
 RECIPE = Path(chain.__file__).parents[1] / "data" / "recipes" / "wqa.toml"
 DOCUMENTS, ANSWERED, OTHERS, DEPTH, DRAWS, SIMULATED, SEED = 1_200, 150, 150, 100, 1_000, 20, 0
 ERRORS = {"ann": 0.01, "ben": 0.03, "cat": 0.06}

@@ -11,6 +11,7 @@ import numpy as np
 from answermill.ranking.evaluation.metrics import Judged, measure
 from testing.harness import arguments, finish, say
 
+DECIDED = "Nothing ships by it."
 QUESTIONS, CANDIDATES, TWICE = 30, 10, 8
 
 
