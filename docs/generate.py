@@ -4,6 +4,8 @@ current.
 - README.md and docs/results/*.md from docs/templates/: `[[cascade_quality.wikiqa_map .2]]` becomes the figure
   of experiments/results/cascade_quality.json with two decimals; `%.1` multiplies by 100. Above a table of
   docs/results/ stand the commands whose figures it has, with revision and date
+- docs/reproduce.md from docs/templates/reproduce.md, which names figures in the same way, times and data sets
+- docs/studies/*.md from experiments/: the studies' first lines, their saved results, and what they decided
 - docs/reference/*.md from the code: keys of job and training files, the data dictionary, the command line
 - docs/images/*.svg: the way of the data, and plots of the saved figures
 """
@@ -19,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from docs import pictures, references
+from docs import pictures, references, reproduction, study_pages
 
 DOCS = Path(__file__).parent
 RESULTS = [DOCS.parent / package / "results" for package in ("benchmarks", "experiments")]
@@ -87,6 +89,20 @@ def readme() -> tuple[Path, str]:
     return DOCS.parent / "README.md", note + rendered(template.read_text(encoding="utf-8"))
 
 
+def reproduce() -> tuple[Path, str]:
+    """docs/reproduce.md: the papers' tables, their commands, and our main figures."""
+    template = DOCS / "templates" / "reproduce.md"
+    note = NOTE.format(source=template.relative_to(DOCS.parent).as_posix())
+    return DOCS / template.name, note + rendered(reproduction.filled(template.read_text(encoding="utf-8")))
+
+
+def pages_of_studies() -> Iterator[tuple[Path, str]]:
+    """(page, text) of docs/studies/."""
+    for name, text in study_pages.pages(saved, source):
+        code = "experiments/" if name == "index" else f"experiments/{name}.py"
+        yield DOCS / "studies" / f"{name}.md", NOTE.format(source=code) + text
+
+
 def reference() -> Iterator[tuple[Path, str]]:
     """(page, text) of docs/reference/."""
     pages = {
@@ -116,6 +132,8 @@ def pages() -> Iterator[tuple[Path, str]]:
     """(file, content) of everything that is generated."""
     yield readme()
     yield from results()
+    yield reproduce()
+    yield from pages_of_studies()
     yield from reference()
     yield from images()
 

@@ -1,0 +1,57 @@
+"""What the page on reproduction takes from the code: times, the data that a study reads, and the table of
+all data sets."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from docs.study_pages import data_of, duration
+from experiments.published_sets import SETS, PublishedSet
+from testing.listing import commands
+
+ROOT = Path(__file__).parents[1]
+_PLACE = re.compile(r"\{\{(\w+)(?: (\w+)\.(\w+))?\}\}")
+
+
+def filled(template: str) -> str:
+    """A template with `{{time package.name}}`, `{{data experiments.name}}` and `{{sets}}` filled in."""
+    return _PLACE.sub(_filled, template)
+
+
+def _filled(match: re.Match[str]) -> str:
+    what, package, name = match.groups()
+    if what == "sets":
+        return table()
+    if what == "data":
+        return ", ".join(f"[{each}](#{each})" for each in data_of(name)) or "none"
+    if what == "time":
+        times = {each.name: duration(each) for each in commands(ROOT / package)}
+        if name not in times:
+            raise ValueError(f"no module {package}/{name}.py has a function main")
+        return times[name]
+    known = "{{time package.name}}, {{data package.name}} or {{sets}}"
+    raise ValueError(f"a placeholder is not understood: {match[0]}; write {known}")
+
+
+def table() -> str:
+    """A row for each data set, which links lead to."""
+    head = "| name | what | licence | from | becomes |\n|---|---|---|---|---|\n"
+    return head + "\n".join(map(_row, SETS.values()))
+
+
+def _row(each: PublishedSet) -> str:
+    names = ", ".join(f"`{file.path}`" for file in each.files[:4])
+    more = f" and {len(each.files) - 4} more" if len(each.files) > 4 else ""
+    size = f", {each.size / 1e6:,.1f} MB" if each.size else ""
+    cells = [f'<a id="{each.name}"></a>`{each.name}`', f"{each.about}. {each.note}".strip(), each.licence]
+    return f"| {' | '.join([*cells, _source(each), f'{names}{more}{size}'])} |"
+
+
+def _source(each: PublishedSet) -> str:
+    if each.built_from:
+        return f"the sets {', '.join(f'`{name}`' for name in each.built_from)}"
+    if not each.sources:
+        return f"{each.page or 'the other sets'}; by hand"
+    recorded = sum(source.sha256 is not None for source in each.sources)
+    return f"{each.page}; SHA-256 of {recorded} of {len(each.sources)} files recorded"
