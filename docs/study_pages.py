@@ -53,6 +53,7 @@ def page(study: Listed, saved: Saved, source: Callable[[str], str]) -> str:
         lines += [f"*From {source(name)}.*", "", "| key | |", "|---|---|"]
         lines += [f"| `{key}` | {value(saved(name), key)} |" for key in keys]
         lines += [""]
+
     if KEYS[study.name]:
         code = f"experiments/{study.name}.py"
         lines += [f"The first lines of `{code}` explain the keys; ± is the deviation over seeds.", ""]

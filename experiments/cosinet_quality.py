@@ -36,7 +36,9 @@ from answermill.schemas.labels import LabelledCandidate
 from testing.harness import arguments, finish, processes, revision, say, shrink, work_folder
 
 TAKES = "an hour"
-DECIDED = "A step's 4 questions, a number that the paper does not state: the best of 1, 4 and 8 on dev, one seed."
+DECIDED = (
+    "A step's 4 questions, a number that the paper does not state: the best of 1, 4 and 8 on dev, one seed."
+)
 
 SEEDS = range(5)
 SMOKE_FORMS: tuple[Form, ...] = ("pointwise", "birnn")

@@ -78,6 +78,7 @@ def fetch(name: str, data: Path, downloads: Path, brought: Sequence[Path] = ()) 
             f"{name}: cannot be fetched. {wanted.note} Its sources: {wanted.page or 'the other sets'}",
             UNAVAILABLE,
         )
+
     for other in wanted.built_from:
         if SETS[other].state(data) in ("not there", "in part"):
             raise JobError(
@@ -91,8 +92,11 @@ def fetch(name: str, data: Path, downloads: Path, brought: Sequence[Path] = ()) 
             write(data / path, content)
             say(f"{name}: wrote {path}")
     except UNREADABLE as e:
-        problem = f"not as it was published, or damaged ({type(e).__name__}: {e}); delete it and fetch it again"
+        problem = (
+            f"not as it was published, or damaged ({type(e).__name__}: {e}); delete it and fetch it again"
+        )
         raise JobError(f"{name}: {', '.join(map(str, files.values()))}: {problem}", BAD_DATA) from e
+
     return f"{name}: {result(wanted, data)}"
 
 
@@ -103,6 +107,7 @@ def sources(wanted: PublishedSet, data: Path, folder: Path, brought: Sequence[Pa
     if unknown := [path for path in brought if path.name not in names]:
         known = ", ".join(sorted(names))
         raise JobError(f"{unknown[0]}: is no file of {wanted.name}; they are named {known}", USAGE)
+
     if missing := [path for path in brought if not path.is_file()]:
         raise JobError(f"{missing[0]}: no such file", INPUT_MISSING)
 
@@ -121,6 +126,7 @@ def sources(wanted: PublishedSet, data: Path, folder: Path, brought: Sequence[Pa
             )
             advice = f"get it by hand, {place}, or type: {typed}"
             raise JobError(f"{source.url}: cannot be reached ({e}); {advice}", UNAVAILABLE) from e
+
     return files
 
 
@@ -149,6 +155,7 @@ def run(words: Sequence[str] | None = None) -> int:
     data, downloads = Path("../shared/data"), Path("out/downloads")
     parser.add_argument("--data", type=Path, default=data, help="folder of the measuring data")
     parser.add_argument("--downloads", type=Path, default=downloads, help="folder of the published files")
+
     brought = "a file that was downloaded by hand"
     parser.add_argument("--file", type=Path, action="append", default=[], help=brought)
     options = parser.parse_args(words)
@@ -168,6 +175,7 @@ def run(words: Sequence[str] | None = None) -> int:
     except OSError as e:
         say(of_the_disk(e, options.data))
         return IO
+
     return 0
 
 

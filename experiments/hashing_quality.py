@@ -55,7 +55,9 @@ from testing.harness import arguments, finish, revision, say, shrink, trained_by
 from testing.smoke_data import small_encoder
 
 TAKES = "hours of training, kept in --work"
-DECIDED = "Nothing ships by it: the checkpoint that ships is of `experiments.trainings`, and is measured here."
+DECIDED = (
+    "Nothing ships by it: the checkpoint that ships is of `experiments.trainings`, and is measured here."
+)
 
 VARIANTS, SPLITS = ("pooling", "attention", "has"), ("train", "dev", "test")
 PAIRS = (

@@ -45,7 +45,9 @@ from experiments.question_sets.sources import DOCUMENT_FILES, documents
 from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import shared_place, small_encoder
 
-DECIDED = "Which questions choose and which measure: L-dev is for every choice, and L-test for measuring alone."
+DECIDED = (
+    "Which questions choose and which measure: L-dev is for every choice, and L-test for measuring alone."
+)
 SETS = ("test", "dev")
 REVISION = 2
 """Raised when the documents are built in another way."""

@@ -105,6 +105,7 @@ def _asked(source: Source, begin: int) -> Iterator[BaseHTTPResponse]:
     address = urlsplit(source.url)
     proxy = getproxies().get(address.scheme) if not proxy_bypass(address.hostname or "") else None
     headers = {"User-Agent": user_agent(), "Accept-Encoding": "identity"}
+
     with ProxyManager(proxy) if proxy else PoolManager() as pool:
         ranged = {**headers, "Range": f"bytes={begin}-"} if begin else headers
         response = pool.request(

@@ -189,6 +189,7 @@ def cacm(downloads: Downloads, data: Path) -> Converted:
         members = sorted(archive.getmembers(), key=lambda member: member.name)
         pages = [(Path(member.name).stem, archive.extractfile(member)) for member in members]
         texts = {key: page.read().decode("latin-1") for key, page in pages if page}
+
     plain_texts = ((key, re.sub(r"</?(?:html|pre)>", "", text).strip("\n")) for key, text in texts.items())
     rows = ({"doc_id": key, "text": text} for key, text in plain_texts)
     yield "retrieval/cacm/docs.jsonl.gz", json_lines(rows)

@@ -81,6 +81,7 @@ def _module(name: str) -> Module:
     path = ROOT / f"{name.replace('.', '/')}.py"
     tree = ast.parse(path.read_text(encoding="utf-8")) if path.is_file() else ast.Module([], [])
     module: Module = Module({}, {})
+
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             module.defined[node.name] = node
@@ -91,4 +92,5 @@ def _module(name: str) -> Module:
         elif isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] in PACKAGES:
             place = str(node.module)
             module.imported.update({each.asname or each.name: (place, each.name) for each in node.names})
+
     return module

@@ -128,6 +128,7 @@ def _fetched() -> Iterator[PublishedSet]:
         "https://github.com/emorynlp/selqa",
         forms.selqa,
     )
+
     yield PublishedSet(
         "squad",
         "SQuAD v1.1 and v2.0 dev (Rajpurkar et al. 2016, 2018), and SQuAD-sent's dev and test sets",
@@ -137,6 +138,7 @@ def _fetched() -> Iterator[PublishedSet]:
         note="The files that were measured on lack the answers' offsets, which were found again by words: "
         "of 1,190 questions the right sentence of 98.7 %. The release has them, so a few labels differ.",
     )
+
     yield PublishedSet(
         "squadshifts",
         "SQuADShifts, new Wikipedia articles (Miller et al. 2020), and SQuAD-sent's training set of them",
@@ -152,6 +154,7 @@ def _fetched() -> Iterator[PublishedSet]:
         published_squad.squad_train,
         note="As of `squad`. And 988 of the 80,847 questions whose sentence counts as certain are missing.",
     )
+
     yield PublishedSet(
         "qed",
         "QED (Lamm et al. 2021): real queries of Natural Questions, with the sentences of a paragraph",
@@ -161,6 +164,7 @@ def _fetched() -> Iterator[PublishedSet]:
         note="The saved results were measured on 7,167 of the 7,638 training examples, the first published; "
         "and tokens are joined to a text by rules that may differ in places.",
     )
+
     yield PublishedSet(
         "fairytaleqa",
         "FairytaleQA (Xu et al. 2022): questions on 278 tales, those whose answer stands in a sentence",
@@ -176,6 +180,7 @@ def _fetched() -> Iterator[PublishedSet]:
         "https://github.com/matt-seb-ho/WikiWhy",
         forms.wikiwhy,
     )
+
     yield PublishedSet(
         "nq-open",
         "NQ-open dev (Lee et al. 2019): questions of Natural Questions with short answers",
@@ -190,6 +195,7 @@ def _fetched() -> Iterator[PublishedSet]:
         "https://github.com/castorini/anserini",
         forms.cacm,
     )
+
     yield PublishedSet(
         "cranfield",
         "Cranfield: 1,400 abstracts on aerodynamics with judged queries",
@@ -205,6 +211,7 @@ def _fetched() -> Iterator[PublishedSet]:
         published_squad.corpus_wiki,
         built_from=("wikiqa", "selqa", "squad", "squadshifts"),
     )
+
     yield PublishedSet(
         "warc",
         "42 crawl files (WARC, WET, WAT) that projects for web archives keep for their tests",
@@ -230,6 +237,7 @@ def _by_hand() -> Iterator[PublishedSet]:
         "https://github.com/shuzi/insuranceQA, https://github.com/markeyser/insurance-adapter-data",
         note="Drawn by hand; `insuranceqa` is the whole set.",
     )
+
     yield PublishedSet(
         "embeddings",
         "vectors of a few words: word2vec's (8,000, of 300 numbers) and GloVe's (11,925, of 25 numbers)",
@@ -264,6 +272,7 @@ def _of_the_papers() -> Iterator[PublishedSet]:
         "https://ai.google.com/research/NaturalQuestions/download",
         forms.unchanged("nq"),
     )
+
     yield PublishedSet(
         "insuranceqa",
         "insuranceQA v1 (Feng et al. 2015), whole",

@@ -104,6 +104,7 @@ def numbered(articles: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 questions.append({**asked, **key, "answer_start_certain": certain})
             paragraphs.append({"context": paragraph["context"], "qas": questions})
         renamed.append({"title": article["title"], "paragraphs": paragraphs})
+
     return renamed
 
 
@@ -161,6 +162,7 @@ def documents(data: Path) -> Iterator[dict[str, str]]:
         for article in json.loads(gzip.decompress((data / "squad" / file).read_bytes()))["data"]:
             contexts = articles.setdefault((source, article["title"]), {})
             contexts.update(dict.fromkeys(paragraph["context"] for paragraph in article["paragraphs"]))
+
     for (source, title), contexts in articles.items():
         yield {
             "doc_id": f"{source}:{title}",

@@ -62,6 +62,7 @@ def test_a_set_is_downloaded_and_converted(server: WebServer, tmp_path: Path, ca
         **{"question_id": "selqa-dev-0", "question": "Who dug it?", "sentence": "Two men.", "label": 1},
         **{"document_id": "Canal#History", "document_title": "Canal", "sentence_index": 0},
     }
+
     shown = capsys.readouterr()
     assert "selqa/selqa-test.parquet differ from what the saved results were measured on" in shown.out
     assert f"{LARGE}: " in shown.err and f" of {len(CONTENT['test']) / 1e6:,.1f} MB" in shown.err
@@ -108,6 +109,7 @@ def test_where_a_source_cannot_be_reached_the_message_says_how_to_bring_it(
     assert "http://127.0.0.1:9/selqa-ass-dev.json: cannot be reached" in message
     assert SETS["selqa"].page in message
     assert f"put it into {folder} as selqa-ass-dev.json" in message
+
     assert "python -m experiments.fetch selqa --file selqa-ass-dev.json" in message
 
     for split, content in CONTENT.items():
@@ -167,7 +169,9 @@ def test_the_list_has_every_set_with_source_licence_and_readers(tmp_path: Path, 
     heads = [line.partition(":")[0] for line in lines if ": not there. " in line and "; licence: " in line]
     assert heads == list(SETS)
     assert sum(part.startswith("read by no study") for part in paragraphs) == 4
-    assert any(part.startswith("from https://download.microsoft") and "467c13f9" in part for part in paragraphs)
+    assert any(
+        part.startswith("from https://download.microsoft") and "467c13f9" in part for part in paragraphs
+    )
 
 
 def test_every_folder_that_a_study_names_is_of_a_set_that_knows_its_readers() -> None:

@@ -77,6 +77,7 @@ def squad_like(*titles: str) -> bytes:
     ]
     paragraphs = {title: [{"context": context, "qas": asked[: 2 if title < "M" else 3]}] for title in titles}
     data = [{"title": title, "paragraphs": paragraphs[title]} for title in titles]
+
     return json.dumps({"version": "x", "data": data}).encode()
 
 
@@ -101,6 +102,7 @@ def test_squad_s_paragraphs_become_sentences_of_which_one_answers(tmp_path: Path
     assert result.keys() == {file.path for file in FILES["squad"]}
     assert result["squad/squad-dev-v2.0.json.gz"] == squad_like("N")
     test = rows(result["squad/squad-sent-test.parquet"])
+
     sentences = ["It rained.", "“Why?” he said.", "5 men came (late).", "Then rain fell."]
     assert [row["sentence"] for row in test if row["question_id"] == "a"] == sentences
     assert [(row["question_id"], row["sentence_index"]) for row in test if row["label"]] == [
@@ -150,6 +152,7 @@ def test_qed_s_tokens_become_sentences(tmp_path: Path) -> None:
     result = converted(tmp_path, "qed", {"qed-train.jsonlines": lines, "qed-dev.jsonlines": lines})
     table = rows(result["qa-train/nq-qed/nq-qed-dev.parquet"])
     assert table[0]["sentence"] == "It's a dam."
+
     assert table[1]["sentence"] == 'The dam – built by two men – is "old".'
     assert [row["label"] for row in table] == [0, 1, 1, 0, 0, 0] and [row["selected"] for row in table] == [
         0,
@@ -159,6 +162,7 @@ def test_qed_s_tokens_become_sentences(tmp_path: Path) -> None:
         0,
         0,
     ]
+
     assert table[0]["question_id"] == "nq-7" and table[0]["answer"] == "built by two men"
 
 
@@ -173,6 +177,7 @@ def test_fairytaleqa_keeps_the_questions_that_a_sentence_answers(tmp_path: Path)
         '3,summary,"1,2",action,,Who slept?,explicit,then he slept',
         "4,local,1,x,,Where?,explicit,under the tall green tree",
     ]
+
     story = "section,text\n1,Once a fox ran. He sat. The fox ate a plum.\n2,Then he slept.\n"
     files = {f"{root}/questions/test/fox-questions.csv": head + "\n".join(questions) + "\n"}
     files[f"{root}/section-stories/test/fox-story.csv"] = story
@@ -211,11 +216,13 @@ def test_the_collections_become_documents_queries_and_judgements(tmp_path: Path)
         "doc_id": "CACM-0001",
         "text": " Title 1\n\na < b",
     }
+
     assert rows(cacm["retrieval/cacm/queries.jsonl.gz"]) == [{"query_id": "1", "text": "What is TSS?"}]
     assert cacm["retrieval/cacm/qrels.txt"] == b"1 Q0 CACM-1410 1\n"
 
     document = (
-        b"<doc>\n<docno>1</docno>\n<title>a\nwing .</title>\n<author>b</author>\n<bib>c</bib>\n<text>&lt; b</text></doc>\n"
+        b"<doc>\n<docno>1</docno>\n<title>a\nwing .</title>\n<author>b</author>\n<bib>c</bib>\n"
+        b"<text>&lt; b</text></doc>\n"
     )
     queries = b"<xml><top>\n<num> 4</num><title>\nwhy .\n</title>\n</top></xml>"
     files = {"cran.all.1400.xml": document * 2, "cran.qry.xml": queries, "cranqrel.trec.txt": b"1 0 184 1\n"}
