@@ -251,7 +251,7 @@ def test_rerank_alone_looks_for_models_before_any_work(finished, capsys):
     code, err = refused(capsys, "rerank", job, "--out", run, "--set", "index.encoder='no/such model'")
     assert code == 69 and "no/such model" in err
     code, err = refused(capsys, "rerank", job, "--out", run, "--set", "rerank.stages.1.checkpoint='x'")
-    assert code == 78 and "rerank.stages.1: complete takes no checkpoint" in err
+    assert code == 78 and "rerank.stages.1: complete_sentence takes no checkpoint" in err
     code, err = refused(capsys, "rerank", job, "--out", run, "--set", "rerank.stages.0.checkpoint='x'")
     assert code == 66 and "rerank.stages.0.checkpoint: " in err and "x: no such file or folder" in err
     code, err = refused(capsys, "rerank", job, "--out", run, "--set", "rerank.stages.0.checkpoint='run'")

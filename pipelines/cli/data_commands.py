@@ -66,8 +66,7 @@ def candidates(
     out: LocalOut,
     form: Form = None,
 ) -> None:
-    """Write labelled data sets as a run: their questions and candidates, as if retrieved, for `answermill
-    rerank`.
+    """Write labelled data sets as a run, their candidates as if retrieved, for `answermill rerank`.
 
     Every stage of a plan then scores them. The scored/ folder has the data sets' own ids and is a table for
     distillation: write `[distil] tables = ["RUN"]` in a training file, with the names of the stages as
@@ -276,8 +275,7 @@ def sentences(
     negatives: Negatives = Negatives(),
     split: Split = Split(),
 ) -> None:
-    """Write lists of sentences for training from the labels of a run: train.parquet, dev.parquet and
-    test.parquet.
+    """Write lists of sentences for training from a run's labels: train, dev and test.parquet.
 
     A list has the question's right sentences and wrong ones, judged or not, which are drawn in given shares.
     Splits are as those of `answermill passages`. `answermill train` and `answermill dataset` read the files.
@@ -328,8 +326,7 @@ def publish(
         ),
     ] = None,
 ) -> None:
-    """Write a set of passages as Parquet (for `datasets`), DPR, BEIR, ASNQ and TREC, with its card,
-    README.md.
+    """Write a set of passages as Parquet (for `datasets`), DPR, BEIR, ASNQ and TREC, with its card.
 
     `datasets.load_dataset(FOLDER, "passages")`, or "sentences", loads the Parquet files as they are. Prints
     the table of the card, in the form of WQA's Table 1.

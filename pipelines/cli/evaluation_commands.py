@@ -185,8 +185,7 @@ def compare(
         Path | None, Parameter(help="Write everything, all flipped questions included, as JSON.")
     ] = None,
 ) -> int:
-    """Compare B with A on the same questions: difference, interval, p, wins and losses, and the questions
-    that flipped."""
+    """Compare B with A on the same questions: difference, interval, p, wins, losses, and flips."""
     if limit.margin is not None and not 0 <= limit.margin <= 1:
         raise JobError(f"--margin {limit.margin}: give a number from 0 to 1", USAGE)
 
@@ -283,8 +282,7 @@ def agreement(
         Parameter(negative=(), consume_multiple=True, help="Plot the matrix as .svg, .png or both."),
     ] = (),
 ) -> None:
-    """Measure how often a student's heads answer as their teachers do: each teacher's share of a head's
-    correct answers."""
+    """Measure how often a student's heads answer as their teachers do."""
     check_plots(plot)
     check_there(scores, labels)
     from answermill.pipelines.learn.evaluate.ensemble import agree

@@ -57,8 +57,7 @@ def run(
     outlets: Outlets = DEFAULTS,
     command: Running,
 ) -> None:
-    """Run the whole job: every step that it has a section for, in order; then write its report,
-    report.html."""
+    """Run the whole job: every step that it has a section for, in order; then write its report."""
     work = JobWork(job, out, settings, outlets, command)
     if beginning.dry_run:
         work.foresee()
@@ -113,8 +112,7 @@ def sample(
     outlets: Outlets = DEFAULTS,
     command: Running,
 ) -> None:
-    """Write the sample web, its questions, labels and job files into --out, run a job there, and show three
-    answers."""
+    """Write the sample web and its job files into --out, run a job there, and show three answers."""
     from answermill.pipelines.data.sample import PLANS, copy_to, edited
 
     job = copy_to(out).with_name(PLANS[plan])
@@ -151,8 +149,7 @@ def recipe(
 
 
 def status(run: Run) -> None:
-    """Show who works on a run and how far, and the rows and state of every step. Exits with 65 if a file is
-    damaged or missing.
+    """Show who works on a run, and each step's rows and state. Exits with 65 if a file is damaged.
 
     A run is running, with its step, the rate, the time that is left, and the process, user and machine;
     stopped; stale, if its process is gone without a word; or complete. Any terminal can ask, on another

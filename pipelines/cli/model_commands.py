@@ -29,8 +29,7 @@ SCORES_TO_WEIGH = (
 
 
 def train(job: TrainingFile, *, out: LocalOut, settings: Overrides = ()) -> None:
-    """Train a reranker and write its checkpoint into --out; a training that was stopped continues where it
-    stopped.
+    """Train a reranker and write its checkpoint into --out; a stopped training continues.
 
     `answermill keys --of train` lists the keys of a training file. To use the checkpoint, write `checkpoint =
     "FOLDER"` in `[[rerank.stages]]`, or type `answermill evaluate RERANKER --checkpoint FOLDER`.
@@ -143,8 +142,7 @@ def tune(
     aims: ScheduleAims = ScheduleAims(),
     form: Form = None,
 ) -> None:
-    """Choose how many candidates a cascade drops at each exit: the best within --budget, and the cheapest
-    that keeps --delta.
+    """Choose how many candidates a cascade drops at each exit, within --budget or keeping --delta.
 
     The model runs once over the dev set; all schedules of the grid are then replayed, exactly, in seconds.
     --out gets schedules.parquet (every schedule), schedules.json (the chosen ones), cost.svg and cost.png
@@ -208,8 +206,7 @@ def weights(
     ] = None,
     fit: WeightFit = WeightFit(),
 ) -> None:
-    """Fit the weights of a stage of `blend`: how much each score that a candidate has says about its being
-    the answer.
+    """Fit the weights of a stage of `blend`: how much each of a candidate's scores says.
 
     Each score is standardised within its list; the weights are those of a list-wise logistic regression over
     the questions whose list holds an answer. Prints P@1 and MRR of each score alone and of the blend, which
@@ -246,8 +243,7 @@ def weights(
 def heads(
     checkpoint: Annotated[Path, Parameter(help="Checkpoint of a multihead reranker.")], *, out: NewFolder
 ) -> None:
-    """Write each head of a multiple-heads student as a separate checkpoint, OUT/1, OUT/2, …, to use each as a
-    stage."""
+    """Write each head of a multiple-heads student as a separate checkpoint: OUT/1, OUT/2, …."""
     check_there(checkpoint)
     from answermill.pipelines.learn.train.heads import write_heads
 
@@ -265,8 +261,7 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write a cross-encoder as a folder for sentence-transformers: CrossEncoder(FOLDER).predict(pairs) gives
-    its scores."""
+    """Write a cross-encoder as a folder for sentence-transformers, whose CrossEncoder gives its scores."""
     need("sentence_transformers", "sentence-transformers", "`answermill export`")
     check_there(checkpoint)
     from answermill.pipelines.learn.train.export import export_files

@@ -37,8 +37,7 @@ def explain(
         bool, Parameter(negative=(), help="Print one JSON object in place of the table.")
     ] = False,
 ) -> None:
-    """Show the way of a question's candidates through retrieval and stages, and where the right answer was
-    lost.
+    """Show a question's candidates through retrieval and stages, and where the right one was lost.
 
     For each right answer it says what became of it: not in the corpus; not retrieved; retrieved, but no
     sentence of the list; dropped by a stage, at which place of how many, and what its score lacked to the
@@ -91,8 +90,7 @@ def plan(
     ] = False,
     settings: Overrides = (),
 ) -> None:
-    """Say what a job will take before it is started: counts, hours by step, bytes by folder, memory of a
-    worker, money.
+    """Say what a job will take before it is started: counts, hours, bytes, memory and money.
 
     Some pages and questions are drawn by hash, and the job's own steps run on them in a temporary folder, for
     about a minute of one core. What they became is scaled to the whole input, and what they cost to

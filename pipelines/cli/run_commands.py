@@ -32,8 +32,7 @@ def verify(
         Parameter(help="With --repair --yes: the run's job file; those steps then run at once."),
     ] = None,
 ) -> None:
-    """Compare a finished run, byte for byte and row for row, with what was written. Exits with 65 if anything
-    differs.
+    """Compare a finished run with what was written, every byte and row. Exits with 65 if anything differs.
 
     Every file is read and compared with the SHA-256 that a manifest has of it; a manifest has its own. Files
     that are missing, and files that no manifest names, are found too. Then the manifests are compared with
@@ -110,8 +109,7 @@ def report(
         Parameter(help="Folder to write into; the run's, of two the second's, if not given."),
     ] = None,
 ) -> None:
-    """Write the report of a run, RUN/report.html, and its figures, RUN/report.json; or what changed between
-    two runs.
+    """Write a run's report, RUN/report.html and .json; or what changed between two runs.
 
     `answermill run` does so at its end. The page is one file that loads nothing and runs nothing. Of two
     runs, compared.html and compared.json hold counts, settings, P@1 and MRR, and the questions whose first

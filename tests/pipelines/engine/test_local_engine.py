@@ -100,7 +100,8 @@ def test_with_two_workers_nothing_listens(begun: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)):
         assert len(listening(os.getpid())) == len(before) + 1
     do(Note(begun), begun)
-    assert {place for _, places, _ in notes(begun) for place in places.split(",")} - before == {""} - before
+    assert len(notes(begun)) == 4
+    assert {place for _, places, _ in notes(begun) for place in places.split(",")} <= before | {""}
 
 
 def test_workers_get_a_graphics_card_each_in_turns(monkeypatch: pytest.MonkeyPatch, begun: Path) -> None:

@@ -13,7 +13,7 @@ from answermill.pipelines.runs.manifests.manifest import Part, read_manifest
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter
-from answermill.pipelines.runs.step import MARK, WORK, Step, work_folders
+from answermill.pipelines.runs.step import MARK, WORK, work_folders
 from answermill.pipelines.specs.rerank import RerankCounts, StageCounts
 from answermill.schemas.corpus import Question
 from tests.made_steps import Rows, made_step, report
@@ -219,9 +219,9 @@ def test_of_a_complete_step_only_the_unit_whose_part_is_lost_is_done_again(tmp_p
 def test_two_commands_may_open_a_damaged_folder_at_once(tmp_path, monkeypatch):
     step = make(tmp_path)
     complete(step)[0].unlink()
-    read = step._manifests()
+    read = Commit(step)._manifests()
     Commit(make(tmp_path)).begin()  # as another command does that shares a store, where nothing is locked
-    monkeypatch.setattr(Step, "_manifests", lambda self: read)
+    monkeypatch.setattr(Commit, "_manifests", lambda self: read)
     Commit(step).begin()
     assert list(step.reports.read()) == [1] and read_manifest(tmp_path / "questions") is None
 

@@ -62,7 +62,8 @@ def test_the_registry_imports_no_model_before_one_is_used() -> None:
 
 def test_two_rerankers_of_one_name_are_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"rerankers\.baselines declares 'complete', which another package has declared"
+        ValueError,
+        match=r"rerankers\.baselines declares 'complete_sentence', which another package has declared",
     ):
         entries((*PACKAGES, "answermill.ranking.rerankers.baselines"))
 

@@ -42,20 +42,23 @@ def dataset(folder: Path, name: str = "set.parquet", questions: int = 3, first: 
 
 
 def test_a_plan_scores_a_data_set_under_its_own_ids_and_in_its_order(tmp_path: Path) -> None:
-    data_set = dataset(tmp_path, questions=as_run.QUESTIONS + 2)
+    data_set = dataset(tmp_path, questions=as_run.QUESTIONS_OF_PART + 2)
     summary = write_candidates([data_set], tmp_path / "run")
     assert summary.startswith(
-        f"candidates set.parquet: {as_run.QUESTIONS + 2} questions, {5 * (as_run.QUESTIONS + 2):,} candidates"
+        f"candidates set.parquet: {as_run.QUESTIONS_OF_PART + 2} questions, "
+        f"{5 * (as_run.QUESTIONS_OF_PART + 2):,} candidates"
     )
     asked = QUESTIONS.open(tmp_path / "run").read()
-    assert [row.question_id for row in asked] == [f"q{n}" for n in range(as_run.QUESTIONS + 2)]
+    assert [row.question_id for row in asked] == [f"q{n}" for n in range(as_run.QUESTIONS_OF_PART + 2)]
     job = Job.model_validate({"rerank": {"stages": [{"reranker": "overlap", "name": "words"}]}})
     lines = list(run_steps(job, tmp_path / "run", ["rerank"], ()))
-    assert f"{as_run.QUESTIONS + 2} questions" in lines[0]
+    assert f"{as_run.QUESTIONS_OF_PART + 2} questions" in lines[0]
 
     rows = list(SCORED.open(tmp_path / "run").read())
     assert (
-        len({(row.question_id, row.candidate_id) for row in rows}) == len(rows) == 5 * (as_run.QUESTIONS + 2)
+        len({(row.question_id, row.candidate_id) for row in rows})
+        == len(rows)
+        == 5 * (as_run.QUESTIONS_OF_PART + 2)
     )
     assert {row.candidate_id: row.position for row in rows} == {f"c{i}": i for i in range(5)}
     assert all(row.text.endswith(f" sang {row.position}.") and row.stages[0].stage == "words" for row in rows)

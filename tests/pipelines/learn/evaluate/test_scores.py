@@ -62,7 +62,7 @@ def test_passages_are_no_answers_of_a_question_of_which_no_sentence_was_kept(tmp
 
 
 def test_an_unknown_stage_is_refused_with_the_known_ones(sample_run):
-    known = "final, position, cascade, complete, cosinet, first, last, similarity"
+    known = "final, position, cascade, complete_sentence, cosinet, first, last, similarity"
     with pytest.raises(JobError, match=f"no stage 'overlap'; known: {re.escape(known)}") as e:
         read_scores(sample_run / "scored", "overlap")
     assert e.value.code == USAGE

@@ -93,7 +93,7 @@ def test_merging_in_any_grouping_is_one_sort(
         by_list.setdefault((row["question"], row["source"]), []).append(row)
     assert at_once.to_pylist() == [row for each in by_list.values() for row in each[:depth]]
 
-    grouped = tables[0]
+    grouped = merge_tables(tables[:1], depth)
     for table in reversed(tables[1:]):
         grouped = merge_tables([table, grouped], depth)
     assert grouped.equals(at_once)
