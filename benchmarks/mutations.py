@@ -78,7 +78,10 @@ FAULTS = (
         "pipelines/engine/test_unit_work.py",
     ),
     Fault(
-        "inputs_not_in_fingerprint", '"inputs": self.inputs,', '"inputs": {},', "pipelines/runs/test_commit.py"
+        "inputs_not_in_fingerprint",
+        '"inputs": self.inputs,',
+        '"inputs": {},',
+        "pipelines/runs/test_commit.py",
     ),
     Fault(
         "softmax_without_mask", ".masked_fill(~filled, -torch.inf)", "", "ranking/training/test_passages.py"
