@@ -1,7 +1,8 @@
-"""What a step says when the steps before it have not run."""
+"""Refusals of a step that cannot run: what it says, and that it removes nothing."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.data.sample import copy_to
 from answermill.pipelines.errors import INPUT_MISSING, JobError
+from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.specs.registry import makers
-from answermill.pipelines.steps.chain import check
+from answermill.pipelines.steps.chain import check, run_steps
 
 
 @pytest.mark.parametrize(
@@ -45,3 +47,18 @@ def test_a_job_that_cannot_run_them_says_what_it_lacks(tmp_path: Path) -> None:
 def test_the_makers_of_folders_come_in_the_order_of_the_steps() -> None:
     assert makers(["scored", "documents", "passages"]) == ["ingest", "rerank"]
     assert makers([]) == []
+
+
+def test_a_step_that_is_refused_removes_nothing_of_what_it_would_redo(tmp_path: Path) -> None:
+    text = "The quick brown fox jumps over the lazy dog while the river runs slowly to the wide grey sea."
+    (tmp_path / "a.jsonl").write_text(json.dumps({"id": "a", "text": text}))
+    (tmp_path / "job.toml").write_text('[ingest]\ninput = ["a.jsonl"]\nmin_words = 5\n')
+    job, run = load(tmp_path / "job.toml"), tmp_path / "run"
+    list(run_steps(job, run, ["ingest"], ()))
+    before = sorted(run.rglob("*"))
+
+    (tmp_path / "a.jsonl").unlink()
+    with pytest.raises(JobError, match=r"'a\.jsonl' is no file") as e:
+        list(run_steps(job, run, ["ingest"], (), redo="ingest"))
+    assert e.value.code == INPUT_MISSING
+    assert sorted(run.rglob("*")) == before and DOCUMENTS.open(run).rows == 1

@@ -295,6 +295,16 @@ def test_a_job_whose_labels_contradict_each_other_is_refused_before_its_first_st
     assert not (tmp_path / "run/documents").exists()
 
 
+def test_labels_that_are_refused_remove_nothing_of_what_they_would_make_again(tmp_path):
+    world(tmp_path)
+    run(tmp_path)
+    before = rows_of(tmp_path, "labels/sentences")
+    (tmp_path / "labels.tsv").write_text("question_id\tsentence_id\tlabel\nq\tx@0\t1\nq\tx@0\t0\n")
+    with pytest.raises(JobError, match=r"labels.tsv:3: labelled 0, but 1 in line 2"):
+        list(run_steps(load(tmp_path / "job.toml"), tmp_path / "run", ["propagate"], (), redo="propagate"))
+    assert rows_of(tmp_path, "labels/sentences") == before != []
+
+
 def test_labels_are_checked_without_being_sorted_into_files(tmp_path, monkeypatch):
     world(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
