@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from answermill.pipelines.steps.ingest.ingest import CutPassages, ParsePages
-from answermill.pipelines.steps.ingest.repeated.verdicts import Duplicates, FileKeys, KeyBucket
+from answermill.pipelines.steps.ingest.repeated.verdicts import FileKeys, FileVerdict, KeyBucket
 from answermill.pipelines.steps.rerank.rerank import RunStages
 
 FOR_EVER = 1_000
@@ -38,7 +38,7 @@ class FailingParse(ParsePages):
 
 
 class FailingCut(CutPassages):
-    def work(self, unit: int, members: Iterable[Duplicates | None]) -> None:
+    def work(self, unit: int, members: Iterable[FileVerdict]) -> None:
         _fail_where_asked(self._work_folder, unit, "cut")
         super().work(unit, members)
 

@@ -50,9 +50,8 @@ from answermill.pipelines.steps.ingest.parse_and_cut import (
 )
 from answermill.pipelines.steps.ingest.repeated import boilerplate, near_duplicates
 from answermill.pipelines.steps.ingest.repeated.verdicts import (
-    Boilerplate,
-    Duplicates,
     FileKeys,
+    FileVerdict,
     KeyBucket,
     document_keys,
     find_duplicates,
@@ -248,7 +247,7 @@ class CutPassages(UnitWork):
     def load(self) -> None:
         self._files, self._splitter = FileList(self._step.work), splitter(self._settings)
 
-    def work(self, unit: int, members: Iterable[Duplicates | Boilerplate]) -> None:
+    def work(self, unit: int, members: Iterable[FileVerdict]) -> None:
         failed = unparsed(self._step)
         if failed and (unit in failed or len(failed) > Limits.read(self._step.work).max_failed_units):
             # Without them the duplicates are others: nothing is cut until they are parsed, or may be missing.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -30,7 +30,7 @@ from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES, REJECTS, IngestCounts
 from answermill.pipelines.steps.ingest import domain_filter
 from answermill.pipelines.steps.ingest.crawl_files import Input
-from answermill.pipelines.steps.ingest.repeated.verdicts import Boilerplate, Duplicates, Verdicts
+from answermill.pipelines.steps.ingest.repeated.verdicts import FileVerdict, Verdicts
 from answermill.schemas.corpus import Document, Passage, Rejected
 
 ROWS_OF_PART = 65_536
@@ -123,14 +123,13 @@ def _is_failure(page: RawPage | Rejected) -> bool:
 
 def cut_file(
     file: Input,
-    members: Sequence[Duplicates | Boilerplate],
+    members: Sequence[FileVerdict],
     cutter: Splitter,
     min_words: int,
     step: IngestStep,
 ) -> IngestReport:
     """Write one unit's documents that are no duplicates, without their boilerplate, their passages, and the
-    unit's rejects; those that are left with less than `min_words` are rejects too. A part of passages has all
-    passages of the documents in the part of documents beside it.
+    unit's rejects; those that are left with less than `min_words` are rejects too.
 
     Raises JobError (74) if the members are of other documents than those of the parsed file.
     """
@@ -142,65 +141,47 @@ def cut_file(
         problem = "its pages were parsed again after the search for duplicates; type the same command again"
         raise JobError(f"{file.name}: {problem}", IO)
 
-    rejected = Counter[str]()
-    sentences = paragraphs = characters = 0
-    writers = _writers(step, file.number)
-    documents, passages, rejects = writers
-    (parsed_documents,), (parsed_rejects,) = parsed.parts[DOCUMENTS.name], parsed.parts[REJECTS.name]
+    (documents,), writers = parsed.parts[DOCUMENTS.name], _writers(step, file.number)
+    with Meter(step.work, file.number) as meter:
 
-    with documents, passages, rejects, Meter(step.work, file.number) as meter:
-        for reject in REJECTS.read_part(step.work, parsed_rejects):
-            rejected[reject.reason] += 1
-            rejects.write([reject])
+        def fate(row: int, document: Document) -> Fate:
+            meter.reach(file.size * row // documents.rows)
+            return fate_of(row, document, verdicts, cutter, min_words)
 
-        for row, parsed_document in enumerate(DOCUMENTS.read_part(step.work, parsed_documents)):
-            meter.reach(file.size * row // parsed_documents.rows)
-            fate = fate_of(row, parsed_document, verdicts, min_words)
-            paragraphs += fate.paragraphs
-            characters += fate.characters
+        counts = parsed.counts + _write(_fates(parsed, step.work, fate), writers)
 
-            if isinstance(fate.result, Rejected):
-                rejected[fate.result.reason] += 1
-                rejects.write([fate.result])
-                continue
-
-            cut = cutter.split(fate.result)
-            if passages.rows >= ROWS_OF_PART:
-                documents.begin_part()
-                passages.begin_part()
-
-            documents.write([fate.result])
-            passages.write(cut)
-            sentences += sum(len(passage.sentences) for passage in cut)
-
-    counts = replace(
-        parsed.counts,
-        rejected=dict(rejected),
-        sentences=sentences,
-        boilerplate_paragraphs=paragraphs,
-        boilerplate_characters=characters,
-        cut_ms=_milliseconds(began),
-    )
-
+    counts = replace(counts, cut_ms=_milliseconds(began))
     return _report(file.number, writers, counts, parsed.digests, step)
 
 
 class Fate(NamedTuple):
-    """The end of a parsed document: it stays, or is refused; and the boilerplate that was found in it."""
+    """A document that stays, with its passages, or a reject; and the boilerplate that was found in it."""
 
     result: Document | Rejected
+    passages: Sequence[Passage] = ()
     paragraphs: int = 0
     characters: int = 0
 
 
-def fate_of(row: int, document: Document, verdicts: Verdicts, min_words: int) -> Fate:
+def fate_of(row: int, document: Document, verdicts: Verdicts, cutter: Splitter, min_words: int) -> Fate:
     """The document of a row of the parsed file, without its boilerplate; or why it is refused."""
-    if row in verdicts.reasons:
-        return Fate(_duplicate(document, *verdicts.reasons[row]))
+    if row in verdicts.duplicates:
+        return Fate(_duplicate(document, verdicts.duplicates[row]))
+    if row in verdicts.near_duplicates:
+        return Fate(_near_duplicate(document, verdicts.near_duplicates[row]))
+
     rest, paragraphs, characters = boilerplate.without(document, verdicts.boilerplate)
     if paragraphs and rest.metrics.words < min_words:
-        return Fate(_boilerplate(rest, paragraphs, min_words), paragraphs, characters)
-    return Fate(rest, paragraphs, characters)
+        return Fate(_boilerplate(rest, paragraphs, min_words), (), paragraphs, characters)
+    return Fate(rest, cutter.split(rest), paragraphs, characters)
+
+
+def _fates(parsed: IngestReport, work: Path, fate: Callable[[int, Document], Fate]) -> Iterator[Fate]:
+    """The fates of all pages of a parsed file: its rejects, and of each row's document what `fate` says."""
+    (documents,), (rejects,) = parsed.parts[DOCUMENTS.name], parsed.parts[REJECTS.name]
+    yield from map(Fate, REJECTS.read_part(work, rejects))
+    for row, document in enumerate(DOCUMENTS.read_part(work, documents)):
+        yield fate(row, document)
 
 
 Writers: TypeAlias = tuple[PartWriter[Document], PartWriter[Passage], PartWriter[Rejected]]
@@ -226,48 +207,60 @@ def unparsed(step: IngestStep) -> set[int]:
     return {unit for unit in Failures(step.work).read() if parsed_files(step.work).read_one(unit) is None}
 
 
-def reject_file(file: Input, why: str, step: IngestStep) -> IngestReport:
-    """Write the rejects of a file whose unit failed: its pages, or the file itself, as one page, if it could
-    not be parsed."""
-    parsed = parsed_files(step.work).read_one(file.number)
+def _write(fates: Iterable[Fate], writers: Writers) -> IngestCounts:
+    """Write what becomes of a unit's pages; returns its counts. A part of passages has all passages of the
+    documents in the part of documents beside it."""
     rejected = Counter[str]()
-    writers = documents, passages, rejects = _writers(step, file.number)
+    sentences = paragraphs = characters = 0
+    documents, passages, rejects = writers
 
     with documents, passages, rejects:
-        for reject in _rejects_of_failed(file, parsed, why, step):
-            rejected[reject.reason] += 1
-            rejects.write([reject])
+        for fate in fates:
+            paragraphs += fate.paragraphs
+            characters += fate.characters
+            if isinstance(fate.result, Rejected):
+                rejected[fate.result.reason] += 1
+                rejects.write([fate.result])
+                continue
 
-    if parsed is not None:
-        counts, digests = parsed.counts, parsed.digests
-    else:
-        counts, digests = (
-            replace(file.counts(), pages=rejected.total(), records_failed=file.counts().records),
-            {},
-        )
+            if passages.rows >= ROWS_OF_PART:
+                documents.begin_part()
+                passages.begin_part()
 
-    return _report(
-        file.number, writers, replace(counts, rejected=dict(rejected), failed_units=1), digests, step
+            documents.write([fate.result])
+            passages.write(fate.passages)
+            sentences += sum(len(passage.sentences) for passage in fate.passages)
+
+    return IngestCounts(
+        rejected=dict(rejected),
+        sentences=sentences,
+        boilerplate_paragraphs=paragraphs,
+        boilerplate_characters=characters,
     )
 
 
-def _rejects_of_failed(
-    file: Input, parsed: IngestReport | None, why: str, step: IngestStep
-) -> Iterator[Rejected]:
-    if parsed is None:
-        yield from file.rejects(REASON, why)
-        return
-    (documents,), (rejects,) = parsed.parts[DOCUMENTS.name], parsed.parts[REJECTS.name]
-    yield from REJECTS.read_part(step.work, rejects)
-    for document in DOCUMENTS.read_part(step.work, documents):
-        yield _rejected(document, REASON, why)
+def reject_file(file: Input, why: str, step: IngestStep) -> IngestReport:
+    """Write the rejects of a file whose unit failed: its pages, or the file itself, as one page, if it could
+    not be parsed."""
+    parsed, writers = parsed_files(step.work).read_one(file.number), _writers(step, file.number)
+
+    if parsed is not None:
+        fates = _fates(parsed, step.work, lambda row, document: Fate(_rejected(document, REASON, why)))
+        counts, digests = parsed.counts + _write(fates, writers), parsed.digests
+    else:
+        written, known = _write(map(Fate, file.rejects(REASON, why)), writers), file.counts()
+        counts, digests = replace(known, pages=written.rejects, records_failed=known.records) + written, {}
+
+    return _report(file.number, writers, replace(counts, failed_units=1), digests, step)
 
 
-def _duplicate(document: Document, reason: str, kept: str) -> Rejected:
-    if kept:
-        return _rejected(document, reason, f"its text is nearly that of {kept}, which is kept")
+def _duplicate(document: Document, reason: str) -> Rejected:
     what = "its text" if reason == "duplicate" else f"the id {document.doc_id!r}"
     return _rejected(document, reason, f"{what} came before in the input")
+
+
+def _near_duplicate(document: Document, kept: str) -> Rejected:
+    return _rejected(document, "near_duplicate", f"its text is nearly that of {kept}, which is kept")
 
 
 def _boilerplate(document: Document, paragraphs: int, min_words: int) -> Rejected:

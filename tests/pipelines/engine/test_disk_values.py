@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from answermill.pipelines.engine import disk_values
 from answermill.pipelines.engine.disk_values import KeyValues, ValueWriter, no_places, packed, unpacked
 from answermill.pipelines.steps.ingest.repeated.boilerplate import OfFile, Paragraphs
-from answermill.pipelines.steps.ingest.repeated.verdicts import Duplicates
+from answermill.pipelines.steps.ingest.repeated.verdicts import NearDuplicates
 
 ATOMS = st.one_of(
     st.none(),
@@ -55,8 +55,8 @@ def test_named_tuples_keep_their_class_inside_each_other() -> None:
         and type(back.paragraphs) is Paragraphs
         and back.paragraphs.keys.tolist() == [0, 1, 2]
     )
-    kept = unpacked(packed(Duplicates("ab", "duplicate", keys.astype(np.int64), ("d1", "d2", "d3"))))
-    assert type(kept) is Duplicates and kept.kept == ("d1", "d2", "d3")
+    kept = unpacked(packed(NearDuplicates("ab", keys.astype(np.int64), ("d1", "d2", "d3"))))
+    assert type(kept) is NearDuplicates and kept.kept == ("d1", "d2", "d3")
 
 
 @pytest.mark.parametrize("value", [Path("a"), {1, 2}, np.int64(1), np.array([{}]), object()])

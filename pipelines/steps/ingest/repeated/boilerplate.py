@@ -29,7 +29,12 @@ from answermill.pipelines.runs.manifests.manifest import Part
 from answermill.pipelines.runs.parquet_folder import read_batches
 from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.steps.ingest.parse_and_cut import IngestStep, parsed_files
-from answermill.pipelines.steps.ingest.repeated.verdicts import Boilerplate, Duplicates, duplicate_rows
+from answermill.pipelines.steps.ingest.repeated.verdicts import (
+    Boilerplate,
+    Duplicates,
+    NearDuplicates,
+    duplicate_rows,
+)
 
 _BUCKETS = 64
 _PARAGRAPHS, _DOMAINS = "paragraphs", "domains"
@@ -78,7 +83,7 @@ class CountParagraphs(UnitWork):
         self._work = step.work
 
     def work(
-        self, unit: int, members: Iterable[Duplicates]
+        self, unit: int, members: Iterable[Duplicates | NearDuplicates]
     ) -> Iterator[tuple[ParagraphBucket, OfFile | Domains]]:
         parsed = parsed_files(self._work).read_one(unit)
         if parsed is None:

@@ -27,10 +27,14 @@ from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.steps.ingest.parse_and_cut import IngestStep, parsed_files
 from answermill.pipelines.steps.ingest.repeated.earlier_documents import EarlierPartWork
-from answermill.pipelines.steps.ingest.repeated.verdicts import Duplicates, Rows, duplicate_rows
+from answermill.pipelines.steps.ingest.repeated.verdicts import (
+    Duplicates,
+    NearDuplicates,
+    Rows,
+    duplicate_rows,
+)
 from answermill.schemas.corpus import Document
 
-REASON = "near_duplicate"
 _BUCKETS = 16  # of each band
 _EARLIER = -1  # in place of a file's number
 _ROWS = 512  # documents whose runs of words are in memory at once
@@ -75,7 +79,7 @@ def near(
         parts = Units.first(len(earlier.parts))
         signed.append(engine.each("Sign earlier documents", parts, SignEarlier(step, earlier.path)))
     pairs = engine.group("Compare", signed, partial(compare, similarity=similarity))  # ("", Pairs)
-    return engine.group("Who stays", [pairs], resolve)  # (unit, Duplicates)
+    return engine.group("Who stays", [pairs], resolve)  # (unit, NearDuplicates)
 
 
 class SignDocuments(UnitWork):
@@ -149,7 +153,7 @@ def compare(
         yield "", listed
 
 
-def resolve(_all: str, members: Iterable[list[Pair]]) -> Iterator[tuple[int, Duplicates]]:
+def resolve(_all: str, members: Iterable[list[Pair]]) -> Iterator[tuple[int, NearDuplicates]]:
     """Each file's documents that go, with the id that is kept for each."""
     places: dict[Rank, tuple[int, str, int]] = {}
     pairs: list[tuple[Rank, Rank]] = []
@@ -162,4 +166,4 @@ def resolve(_all: str, members: Iterable[list[Pair]]) -> Iterator[tuple[int, Dup
         of_file[unit, part].append((row, doc_id if own else f"{doc_id} of the earlier run"))
     for (unit, part), gone in sorted(of_file.items()):
         rows, kept = zip(*sorted(gone), strict=True)
-        yield unit, Duplicates(part, REASON, np.array(rows, np.int64), kept)
+        yield unit, NearDuplicates(part, np.array(rows, np.int64), kept)

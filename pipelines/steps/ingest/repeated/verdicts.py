@@ -21,8 +21,8 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 Keys: TypeAlias = npt.NDArray[np.uint64]
 KeyBucket: TypeAlias = tuple[str, int]
 """(reason, number below BUCKETS)."""
-PRECEDENCE = ("duplicate", "duplicate_id", "near_duplicate")
-"""Reasons to refuse a document for another one; of several the first is the reject's."""
+PRECEDENCE = ("duplicate", "duplicate_id")
+"""Reasons to refuse a document whose text or id came before; of both the first is the reject's."""
 
 
 class FileKeys(NamedTuple):
@@ -38,7 +38,7 @@ class FileKeys(NamedTuple):
 
 
 class Duplicates(NamedTuple):
-    """Documents of one file that are the same as others, in one way."""
+    """Documents of one file whose text, or whose id, came before in the input."""
 
     part: str
     """SHA-256 of the part of documents."""
@@ -46,8 +46,17 @@ class Duplicates(NamedTuple):
     """One of PRECEDENCE."""
     rows: Rows
     """Rows in that part."""
+
+
+class NearDuplicates(NamedTuple):
+    """Documents of one file whose text is nearly that of a document that is kept."""
+
+    part: str
+    """SHA-256 of the part of documents."""
+    rows: Rows
+    """Rows in that part."""
     kept: Sequence[str]
-    """The id of the document that is kept for each row; empty where the text or the id itself says it."""
+    """[rows], the ids of the documents that are kept for them."""
 
 
 class Boilerplate(NamedTuple):
@@ -59,36 +68,36 @@ class Boilerplate(NamedTuple):
     """[paragraphs], in no order (indexing/documents/boilerplate.py)."""
 
 
+FileVerdict: TypeAlias = Duplicates | NearDuplicates | Boilerplate
+"""The outcome of one search over the whole input for one file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdicts:
     """All that the searches over the whole input say of one file's documents."""
 
     parts: frozenset[str]
     """SHA-256 of the parts of documents that were searched: one, but for a file without documents."""
-    reasons: Mapping[int, tuple[str, str]]
-    """Row of a document that is refused → the reason, and the id of the document that is kept, if that is to
-    be said."""
+    duplicates: Mapping[int, str]
+    """Row of a document whose text or id came before → one of PRECEDENCE."""
+    near_duplicates: Mapping[int, str]
+    """Row of a document whose text is nearly that of another one → the id of that one, which is kept."""
     boilerplate: Set[int]
     """Keys of the paragraphs that are left out."""
 
     @classmethod
-    def of(cls, members: Sequence[Duplicates | Boilerplate]) -> Verdicts:
-        duplicates = [each for each in members if isinstance(each, Duplicates)]
-        kept = {
-            int(row): doc_id
-            for each in duplicates
-            if each.kept
-            for row, doc_id in zip(each.rows, each.kept, strict=True)
-        }
+    def of(cls, members: Sequence[FileVerdict]) -> Verdicts:
+        exact = [member for member in members if isinstance(member, Duplicates)]
+        exact.sort(key=lambda member: PRECEDENCE.index(member.reason), reverse=True)  # the first is set last
+        duplicates = {row: member.reason for member in exact for row in member.rows.tolist()}
 
-        # The first of PRECEDENCE is set last.
-        duplicates.sort(key=lambda each: PRECEDENCE.index(each.reason), reverse=True)
-        reasons = {
-            int(row): (each.reason, kept.get(int(row), "")) for each in duplicates for row in each.rows
-        }
-
-        paragraphs = {key for each in members if isinstance(each, Boilerplate) for key in each.keys.tolist()}
-        return cls(frozenset(each.part for each in members), reasons, paragraphs)
+        near, paragraphs = dict[int, str](), set[int]()
+        for member in members:
+            if isinstance(member, NearDuplicates):
+                near.update(zip(member.rows.tolist(), member.kept, strict=True))
+            elif isinstance(member, Boilerplate):
+                paragraphs.update(member.keys.tolist())
+        return cls(frozenset(member.part for member in members), duplicates, near, paragraphs)
 
 
 def document_keys(report: Report[IngestCounts], work: Path) -> Iterator[tuple[KeyBucket, FileKeys]]:
@@ -116,9 +125,9 @@ def find_duplicates(bucket: KeyBucket, members: Iterable[FileKeys]) -> Iterator[
     files = sorted((FileKeys(*member) for member in members), key=lambda file: file.unit)
     lost = exact_duplicates.losers([(file.unit, file.keys) for file in files])
     for file in files:
-        yield file.unit, Duplicates(file.part, bucket[0], file.rows[lost[file.unit]], ())
+        yield file.unit, Duplicates(file.part, bucket[0], file.rows[lost[file.unit]])
 
 
-def duplicate_rows(members: Iterable[Duplicates]) -> set[int]:
+def duplicate_rows(members: Iterable[Duplicates | NearDuplicates]) -> set[int]:
     """The rows of a file's documents that are among the duplicates found in it."""
     return {int(row) for each in members for row in each.rows}

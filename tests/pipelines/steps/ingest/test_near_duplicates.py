@@ -93,7 +93,7 @@ def test_the_order_in_which_documents_meet_does_not_matter() -> None:
     once, again = (
         [
             (unit, part, gone.tolist(), kept)
-            for unit, (part, _, gone, kept) in resolve("", [pairs for _, pairs in compare((0, 0), members)])
+            for unit, (part, gone, kept) in resolve("", [pairs for _, pairs in compare((0, 0), members)])
         ]
         for members in (signed, signed[::-1])
     )
