@@ -24,6 +24,7 @@ from answermill.pipelines.config.training_file import TrainJob
 from answermill.pipelines.data.formats import FORMATS
 from answermill.pipelines.data.sample.best_answers import best_answers
 from answermill.pipelines.specs.registry import folder_specs
+from answermill.pipelines.specs.rerank import RERANK
 from answermill.ranking.rerankers.registry import RERANKERS
 from docs import generate
 
@@ -303,3 +304,11 @@ def test_what_the_two_walks_name_exists():
     assert len(paths) > 3 and len(names) > 30
     assert [path for path in paths if not any(file.as_posix().endswith(f"/{path}") for file in files)] == []
     assert names - known == set()
+
+
+def test_the_description_that_design_shows_is_that_of_rerank():
+    section = PAGES[ROOT / "docs/design.md"].partition("## A step says what it is")[2]
+    shown = section.partition("```python\n")[2].partition("```")[0]
+    assert "RERANK = StepSpec(" in shown
+    assert shown in (ROOT / "pipelines/specs/rerank.py").read_text(encoding="utf-8")
+    assert [folder.name for folder in RERANK if f'"{folder.name}"' not in shown] == []

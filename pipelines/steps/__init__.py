@@ -1,1 +1,1 @@
-"""The steps of a run: ingest, index, retrieve, rerank, propagate."""
+"""The steps of a run, a package each: ingest, index, retrieve, rerank, annotate, collect, propagate; and what they share."""

@@ -14,6 +14,7 @@ from answermill.files.atomic_files import WrongShape, write_text
 from answermill.pipelines.runs.spec import FolderSpec, SealedFile
 from answermill.pipelines.specs import registry
 from answermill.pipelines.specs.registry import SPECS, STAND_INS, folder_specs
+from answermill.pipelines import steps
 
 STEPS = Path(registry.__file__).parents[1] / "steps"
 ALL = {**SPECS, **STAND_INS}
@@ -97,3 +98,7 @@ def test_the_path_of_a_folder_in_a_run_is_asked_of_its_description() -> None:
 
 def tree(path: Path) -> ast.AST:
     return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def test_the_package_of_the_steps_names_each_of_them() -> None:
+    assert [name for name in SPECS if name not in str(steps.__doc__)] == []
