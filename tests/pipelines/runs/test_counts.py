@@ -59,7 +59,8 @@ orchards = st.builds(
 
 def test_numbers_add_up_and_of_a_peak_the_larger_stays_in_every_depth() -> None:
     first = Orchard(baskets=1, heaviest=9, trees={"left": Tree(2, 30, {"red": 2})}, oldest=Tree(tallest=40))
-    second = Orchard(baskets=2, heaviest=7, trees={"left": Tree(1, 50, {"green": 1}), "right": Tree(3)}, oldest=Tree(4))
+    more = {"left": Tree(1, 50, {"green": 1}), "right": Tree(3)}
+    second = Orchard(baskets=2, heaviest=7, trees=more, oldest=Tree(4))
     both = first + second
     assert (both.baskets, both.heaviest, both.oldest) == (3, 9, Tree(4, 40))
     assert both.trees == {"left": Tree(3, 50, {"red": 2, "green": 1}), "right": Tree(3)}
@@ -67,7 +68,7 @@ def test_numbers_add_up_and_of_a_peak_the_larger_stays_in_every_depth() -> None:
 
 
 @given(orchards, orchards, orchards)
-def test_units_add_up_in_any_grouping_and_nothing_is_added_by_zeros(a: Orchard, b: Orchard, c: Orchard) -> None:
+def test_units_add_up_in_any_grouping_and_zeros_add_nothing(a: Orchard, b: Orchard, c: Orchard) -> None:
     assert (a + b) + c == a + (b + c) and a + b == b + a
     assert a + Orchard() == a
 
@@ -77,7 +78,8 @@ def test_what_is_stored_is_read_back_without_its_zeros(counts: Orchard) -> None:
     stored = counts.to_json()
     assert all(value for value in stored.values())
     assert Orchard.from_json(stored).to_json() == stored
-    assert dict(counts.flat()) == dict(flat(stored)) and all(type(number) is int for _, number in counts.flat())
+    assert dict(counts.flat()) == dict(flat(stored))
+    assert all(type(number) is int for _, number in counts.flat())
 
 
 def test_stored_counts_are_read_as_the_same_dataclasses() -> None:
@@ -103,7 +105,7 @@ def test_stored_counts_are_read_as_the_same_dataclasses() -> None:
         ({"pears": 1}, "^pears: Unexpected keyword argument"),
         ({"baskets": "many"}, "^baskets: Input should be a valid integer"),
         ({"trees": {"left": {"pears": 1}}}, "^trees.left.pears: "),
-        ({"rejected": 3}, "^rejected: Input should be a valid dictionary|^rejected: Input should be a valid mapping"),
+        ({"rejected": 3}, "^rejected: Input should be a valid (dictionary|mapping)"),
     ],
 )
 def test_counts_that_are_not_such_are_refused_with_their_place(values: dict[str, object], says: str) -> None:
@@ -113,7 +115,8 @@ def test_counts_that_are_not_such_are_refused_with_their_place(values: dict[str,
 
 def test_names_of_peaks_are_those_of_flat() -> None:
     counts = Orchard(heaviest=1, trees={"left": Tree(1, 30)}, oldest=Tree(tallest=40))
-    assert counts.peaks() == {"heaviest", "trees.left.tallest", "oldest.tallest"} <= dict(counts.flat()).keys()
+    assert counts.peaks() == {"heaviest", "trees.left.tallest", "oldest.tallest"}
+    assert counts.peaks() <= dict(counts.flat()).keys()
     assert Tally({"a.example": 3}).peaks() == set()
 
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from answermill.files.atomic_files import WrongShape, write_text
+from answermill.pipelines import steps
 from answermill.pipelines.runs.spec import FolderSpec, SealedFile
 from answermill.pipelines.specs import registry
 from answermill.pipelines.specs.registry import SPECS, STAND_INS, folder_specs
-from answermill.pipelines import steps
 
 STEPS = Path(registry.__file__).parents[1] / "steps"
 ALL = {**SPECS, **STAND_INS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,7 +47,8 @@ def test_what_was_not_begun_is_empty_and_asking_for_its_rows_says_what_to_type(p
     assert run.get(SCORED) is None and run.of(RERANK) == {} and run.counts(RERANK) == RerankCounts()
     assert not run.is_complete(RERANK) and list(run.lacking(RERANK)) == []
     assert run.state(RERANK) == "has not run"
-    with pytest.raises(JobError, match=rf"scored is not there .* run `answermill rerank JOB\.toml --out {path}` first") as e:
+    advice = f"run `answermill rerank JOB.toml --out {path}` first"
+    with pytest.raises(JobError, match=f"scored is not there or not complete; {re.escape(advice)}") as e:
         run[SCORED]
     assert e.value.code == INPUT_MISSING
 
@@ -66,7 +68,8 @@ def test_a_folder_without_a_row_that_is_then_not_written_is_not_missed(path: Pat
 
 
 def test_a_command_in_the_place_of_a_step_completes_it_and_counts_are_not_the_step_s(tmp_path: Path) -> None:
-    commit(tmp_path, CANDIDATES, {"questions": [Question("q", "Who?")]}, CandidatesCounts(questions=1, candidates=5))
+    counts = CandidatesCounts(questions=1, candidates=5)
+    commit(tmp_path, CANDIDATES, {"questions": [Question("q", "Who?")]}, counts)
     run = Run.open(tmp_path)
     assert list(run.lacking(RETRIEVE)) == [(CANDIDATES, [])] and run.is_complete(RETRIEVE)
     assert run.counts(RETRIEVE) == RetrieveCounts() and run.counts(CANDIDATES).candidates == 5
@@ -97,13 +100,13 @@ def test_counts_of_another_version_are_refused(path: Path) -> None:
     assert written is not None
     (path / "documents" / MANIFEST).unlink()
     replace(written, counts={**written.counts, "planets": 9}).write(path / "documents")
-    with pytest.raises(JobError, match="the manifest of ingest has other counts than this version: planets") as e:
+    with pytest.raises(JobError, match="manifest of ingest has other counts than this version: planets") as e:
         Run.open(path).counts(INGEST)
     assert e.value.code == BAD_DATA
 
 
 def test_a_folder_that_is_no_run_is_refused_and_one_that_has_begun_is_not(tmp_path: Path) -> None:
-    with pytest.raises(JobError, match="no folder .*/absent; `answermill run JOB.toml --out .*/absent` makes it") as e:
+    with pytest.raises(JobError, match="no folder .*/absent; `answermill run JOB.toml --out .* makes it") as e:
         Run.open(tmp_path / "absent")
     assert e.value.code == INPUT_MISSING
     (tmp_path / "run").mkdir()

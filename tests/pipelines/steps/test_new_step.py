@@ -7,141 +7,21 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from answermill.__main__ import main
 from answermill.pipelines.config.job_file import Job, load
-from answermill.pipelines.runs.commit import Commit
-from answermill.pipelines.runs.manifests.outcome import Outcome
-from answermill.pipelines.runs.parquet_folder import PartWriter
-from answermill.pipelines.runs.step import Step
+from answermill.pipelines.look.estimate.actual import predicted_and_actual
+from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.specs import registry
 from answermill.pipelines.specs.registry import SPECS, job_steps
 from answermill.pipelines.specs.retrieve import QUESTIONS
-from answermill.schemas.corpus import Question
-from tests.made_steps import Rows, made_spec, report
+from answermill.pipelines.specs.run import Run
+from tests.added_step import added_step
 
-FILES = {
-    "toy_spec": '''
-"""Toy: counts the letters of each document's text."""
-
-from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import dataclass
-
-from answermill.pipelines.runs.counts import StepCounts, by_name, milliseconds
-from answermill.pipelines.runs.spec import FolderSpec, Maker, StepSpec
-
-MAKER = Maker("toy")
-
-
-@dataclass(frozen=True)
-class ToyCounts(StepCounts):
-    """Counts of toy."""
-
-    documents: int = 0
-    letters: int = 0
-    by_length: Mapping[str, int] = by_name()
-    letters_ms: int = milliseconds("letters counted", "documents")
-
-
-LETTERS = FolderSpec(
-    "toy", "toy_step:LetterCount", MAKER, key=("doc_id",), links={"doc_id": "documents"}, rows="documents"
-)
-TOY = StepSpec(
-    MAKER,
-    "Count letters.",
-    (LETTERS,),
-    ToyCounts,
-    settings="toy_step:Toy",
-    reads=("documents",),
-    item="documents",
-    code="toy_step:STEP",
-    units_stand_alone=True,
-)
-''',
-    "toy_step": '''
-from __future__ import annotations
-
-import pyarrow as pa
-from pydantic import Field
-from toy_spec import LETTERS, TOY, ToyCounts
-
-from answermill.pipelines.config.step_code import StepCode
-from answermill.pipelines.engine.runner import carry
-from answermill.pipelines.engine.unit_work import UnitWork
-from answermill.pipelines.errors import BAD_DATA, JobError
-from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import PartWriter, read_part
-from answermill.pipelines.runs.commit import Commit
-from answermill.pipelines.runs.step import Step
-from answermill.pipelines.specs.ingest import DOCUMENTS
-from answermill.schemas.corpus import Document
-from answermill.schemas.record import Record, column, record
-from answermill.schemas.section import Section
-
-
-class Toy(Section):
-    """Documents in, numbers of letters out."""
-
-    letter: str = Field(description="letter to count")
-    double: bool = Field(False, description="count each of them twice")
-
-
-@record
-class LetterCount(Record):
-    """How often a letter is in a document."""
-
-    doc_id: str = column(pa.string(), "Document.doc_id")
-    letters: int = column(pa.int64(), "number of letters")
-
-
-def check(job, run):
-    if len(job.section("toy").letter) != 1:
-        raise JobError("toy.letter: give one letter", BAD_DATA)
-
-
-def step_of(job, run):
-    return Step(run, TOY, job.section("toy").model_dump(), {"documents": DOCUMENTS.open(run).digest()})
-
-
-def run_step(job, run, beam_options=()):
-    documents, step = DOCUMENTS.open(run), step_of(job, run)
-    commit = Commit(step)
-    if commit.is_complete():
-        return "toy (complete)"
-    commit.begin()
-    work = CountLetters(job, documents, step)
-    outcome = carry(step, len(documents.parts), work, beam_options, job.workers.processes)
-    commit.finish(outcome)
-    return f"toy  {outcome.counts.letters} letters"
-
-
-class CountLetters(UnitWork):
-    def __init__(self, job, documents, step):
-        super().__init__(step.name, step.work, ToyCounts)
-        self._job, self._documents, self._step = job, documents, step
-
-    def work(self, number):
-        part = self._documents.parts[number]
-        settings = self._job.section("toy")
-        rows = [
-            LetterCount(d.doc_id, d.text.count(settings.letter) * (1 + settings.double))
-            for d in read_part(self._documents.path, part, Document)
-        ]
-        with PartWriter(self._step.run / "toy", LetterCount, number) as writer:
-            writer.write(rows)
-        letters = sum(row.letters for row in rows)
-        counts = ToyCounts(documents=len(rows), letters=letters, by_length={"any": len(rows)}, letters_ms=1500)
-        self._step.reports.write(Report(number, {"toy": writer.parts}, counts))
-
-
-STEP = StepCode(run_step, check, step_of)
-''',
-}
 JOB = """
 [ingest]
 input = ["web.warc.gz"]
@@ -151,21 +31,14 @@ letter = "e"
 
 
 @pytest.fixture
-def job(tmp_path, monkeypatch):
+def job(tmp_path):
     from answermill.pipelines.data.sample import copy_to
 
-    (tmp_path / "modules").mkdir()
-    for name, text in FILES.items():
-        (tmp_path / "modules" / f"{name}.py").write_text(text)
-    monkeypatch.syspath_prepend(tmp_path / "modules")
-    from toy_spec import TOY
-
-    monkeypatch.setitem(SPECS, "toy", TOY)
     copy_to(tmp_path)
     (tmp_path / "job.toml").write_text(JOB)
-    yield tmp_path / "job.toml"
-    for name in FILES:
-        sys.modules.pop(name, None)
+    (tmp_path / "modules").mkdir()
+    with added_step(tmp_path / "modules"):
+        yield tmp_path / "job.toml"
 
 
 def call(capsys, *arguments: object) -> tuple[int, str, str]:
@@ -205,7 +78,7 @@ def test_a_step_of_a_temporary_module_is_in_every_command(job, capsys, tmp_path)
         work for work in report["work"] if work["what"].startswith("toy")
     ).items()
     (unit,) = (unit for unit in report["units"] if unit["step"] == "toy")
-    assert (unit["seconds"], unit["items"], unit["item"]) == (1.5, 60, "documents")
+    assert (unit["seconds"], unit["items"], unit["item"]) == (1.5, letters, "letters")
 
     page = (run / "report.html").read_text()
     assert "by_length.any" in page and f"{letters:,}" in page
@@ -222,8 +95,12 @@ def test_damage_to_its_folder_is_found_and_repaired_by_its_description(job, caps
     (part,) = (run / "toy").glob("part-*")
     content = part.read_bytes()
     part.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    code, out, err = call(capsys, "verify", run)
-    assert code == 65 and f"toy/{part.name} was changed since it was written" in out + err
+    code, out, _ = call(capsys, "verify", run, "--repair")
+    assert code == 65 and f"wrong      toy/{part.name} was changed since it was written" in out
+    assert f"repair     toy/{part.name} is removed and made again\n" in out
+    assert f"steps      toy\nthen       `answermill run JOB.toml --out {run}`\n" in out
+    assert call(capsys, "verify", run, "--repair", "--yes", "--job", job)[0] == 0
+    assert part.read_bytes() == content
 
     part.unlink()
     code, _, err = call(capsys, "status", run)
@@ -242,7 +119,22 @@ def test_damage_to_its_folder_is_found_and_repaired_by_its_description(job, caps
     )
 
 
-def test_a_row_that_leads_nowhere_and_a_sum_that_does_not_hold_are_found(job, capsys, tmp_path, monkeypatch):
+def test_counts_that_are_not_those_of_its_rows_are_found_and_it_is_done_again(job, capsys, tmp_path):
+    from toy_spec import LETTERS
+
+    run = tmp_path / "run"
+    assert call(capsys, "run", job, "--out", run)[0] == 0
+    written = LETTERS.manifest(run)
+    (run / "toy" / MANIFEST).unlink()
+    replace(written, counts={**written.counts, "documents": 61}).write(run / "toy")
+    code, out, _ = call(capsys, "verify", run, "--repair")
+    assert code == 65 and "wrong      toy has 60 rows, 61 documents were counted\n" in out
+    assert f"steps      toy\nthen       `answermill run JOB.toml --out {run} --redo toy`\n" in out
+    assert call(capsys, "verify", run, "--repair", "--yes", "--job", job)[0] == 0
+    assert LETTERS.manifest(run).counts == written.counts
+
+
+def test_a_sum_that_does_not_hold_is_found(job, capsys, tmp_path, monkeypatch):
     from toy_spec import ToyCounts
 
     run = tmp_path / "run"
@@ -252,22 +144,26 @@ def test_a_row_that_leads_nowhere_and_a_sum_that_does_not_hold_are_found(job, ca
     assert code == 65 and "toy counts 60 documents, but" in out + err
 
 
-def test_explain_names_its_rows_of_a_question(small_run, capsys, tmp_path, monkeypatch):
+def test_explain_names_its_rows_of_a_question(job, small_run, capsys, tmp_path):
     """Of a folder with a column `question_id` explain says how many rows are the question's."""
     run = tmp_path / "run"
-    for name in ("questions", "retrieved", "scored", "answers"):
+    for name in ("documents", "questions", "retrieved", "scored", "answers"):
         shutil.copytree(small_run / name, run / name)
+    assert call(capsys, "toy", job, "--out", run)[0] == 0
     asked = next(QUESTIONS.open(run).read())
-    spec = made_spec("toy", {"toy": Question})
-    step = Step(run, spec, {}, {})
-    Commit(step).begin()
-    with PartWriter(run / "toy", Question, 0) as writer:
-        writer.write([asked, asked, Question("another", "Who?")])
-    Commit(step).finish(Outcome.of(Rows(), [report(0, {"toy": writer.parts})]))
+    assert "also in toy_asked/ (1 row)" in call(capsys, "explain", run, asked.question_id)[1]
+    explained = json.loads(call(capsys, "explain", run, asked.question_id, "--json")[1])
+    assert explained["elsewhere"] == {"toy_asked": 1}
 
-    monkeypatch.setitem(SPECS, "toy", spec)
-    assert "also in toy/ (2 rows)" in call(capsys, "explain", run, asked.question_id)[1]
-    assert json.loads(call(capsys, "explain", run, asked.question_id, "--json")[1])["elsewhere"] == {"toy": 2}
+
+def test_plan_runs_it_on_a_sample_and_foresees_the_job(job, capsys, tmp_path):
+    run = tmp_path / "run"
+    code, out, _ = call(capsys, "plan", job, "--out", run)
+    assert code == 0 and re.search(r"^toy +[\d.]+ s", out, re.M) and re.search(r"^toy/ +[\d.]+ MB", out, re.M)
+    assert call(capsys, "run", job, "--out", run)[0] == 0
+    compared = predicted_and_actual(Run.open(run))
+    for name in ("letters", "bytes of toy"):
+        assert compared[name][0] == pytest.approx(compared[name][1], rel=0.1) != 0, name
 
 
 def test_its_section_is_checked_as_all_others_are(job, capsys, tmp_path):

@@ -6,7 +6,8 @@ import json
 import shutil
 import tempfile
 from collections import Counter
-from concurrent.futures import Executor, Future
+from collections.abc import Iterator
+
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -29,17 +30,15 @@ from answermill.pipelines.look.estimate.rates import Rates
 from answermill.pipelines.look.estimate.sample_runs import Sample, Sampled
 from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest, Part
-from answermill.pipelines.runs.spec import FolderSpec
+from answermill.pipelines.runs.spec import FolderSpec, StepSpec
 from answermill.pipelines.specs.index import SHARDS, IndexCounts
 from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES, REJECTS, IngestCounts
-from answermill.pipelines.specs.registry import SPECS
 from answermill.pipelines.specs.rerank import ANSWERS, RERANK, SCORED, RerankCounts, StageCounts
 from answermill.pipelines.specs.retrieve import QUESTIONS, QUESTIONS_REJECTS, RETRIEVED, RetrieveCounts
 from answermill.pipelines.specs.run import Run
-from answermill.pipelines.steps.chain import run_steps
 from testing.crawl_index import write_crawl
 from testing.tiny import write_job
-from tests.pipelines.look.estimate.toy_step import TOY
+from tests.added_step import InThisProcess, added_step
 
 RATES = Rates(
     "a machine",
@@ -294,12 +293,16 @@ def test_workers_share_the_work_as_far_as_there_are_units_and_the_clock_is_paid(
     assert alone.hours["rerank"] == pytest.approx((5.0 + sum(alone.stage_seconds["rerank"].values())) / 3600)
 
 
-def test_a_step_that_is_none_of_ours_grows_with_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SPECS, "toy", TOY)
+@pytest.fixture
+def toy(tmp_path: Path) -> Iterator[StepSpec[Any]]:
+    with added_step(tmp_path) as spec:
+        yield spec
 
+
+def test_a_step_that_is_none_of_ours_grows_with_what_it_reads(toy: StepSpec[Any]) -> None:
     def with_toy(part: Sampled) -> Sampled:
         documents = part.run.manifests["documents"].rows
-        copies = manifest(TOY.folders[0], documents, TOY.counts(letters=100 * documents))
+        copies = manifest(toy.folders[0], documents, toy.counts(documents=documents, letters=100 * documents))
         seconds = {"ingest": 1.0, "toy": 0.5 + 0.1 * documents}
         return Sampled(replace(part.run, manifests={**part.run.manifests, "toy": copies}), seconds)
 
@@ -367,18 +370,9 @@ def test_a_plan_is_kept_with_its_run_and_compared_with_what_came(
     assert list((tmp_path / "temporary").iterdir()) == [], "what was measured on is gone"
 
 
-class Inline(Executor):
-    """Runs the steps in this process."""
-
-    def submit(self, fn, /, job, run, step):
-        done: Future[float] = Future()
-        done.set_result(fn(job, run, step))
-        return done
-
-
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample_runs, "new_process", Inline)
+    monkeypatch.setattr(sample_runs, "new_process", InThisProcess)
 
 
 def test_pages_say_what_becomes_of_pages_though_encoding_all_of_them_would_take_too_long(
@@ -398,21 +392,6 @@ def test_pages_say_what_becomes_of_pages_though_encoding_all_of_them_would_take_
     assert planned.drawn == 66 and planned.counts["passages"] == ran["passages"], (
         "the small run is of these pages, and of 4 that are none"
     )
-
-
-def test_a_step_that_is_none_of_ours_is_run_on_the_sample_and_is_in_the_plan(
-    sample_job: Job, inline: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(SPECS, "toy", TOY)
-    file = sample_job.folder / "toy.toml"
-    file.write_text('[ingest]\ninput = ["web.warc.gz"]\n[toy]\n', encoding="utf-8")
-    planned, rates = plan.plan_of(load(file))
-    assert planned.seconds.keys() == rates.item.keys() == {"ingest", "toy"}
-    planned.save(tmp_path / "run")
-    list(run_steps(load(file), tmp_path / "run", ["ingest", "toy"], ()))
-    compared = predicted_and_actual(Run.open(tmp_path / "run"))
-    for name in ("letters", "bytes of toy"):
-        assert compared[name][0] == pytest.approx(compared[name][1], rel=0.1) != 0, name
 
 
 def test_seconds_of_a_card_are_not_counted_beside_those_in_which_it_was_at_work(
