@@ -1,5 +1,5 @@
-"""A step that is none of ours, as somebody adds one: two modules and a line of the registry. It counts a letter
-in documents, and in the questions of a run that has some."""
+"""A step that is none of ours, as somebody adds one: two modules and a line of the registry. It counts a
+letter in documents, and in the questions of a run that has some."""
 
 from __future__ import annotations
 
