@@ -132,7 +132,7 @@ def test_a_sum_that_does_not_hold_is_said_with_its_numbers_and_raised() -> None:
     sound.check_sums()
     lost = Orchard(baskets=1_501, eaten=1_400, rejected={"bruised": 60, "sour": 40})
     assert list(lost.wrong_sums()) == ["1,501 baskets, but 1,400 eaten + 100 rejects"]
-    with pytest.raises(RuntimeError, match="^1,501 baskets, but 1,400 eaten"):
+    with pytest.raises(RuntimeError, match=r"^1,501 baskets, but 1,400 eaten"):
         lost.check_sums()
 
 

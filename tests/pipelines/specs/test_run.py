@@ -90,7 +90,7 @@ def test_a_manifest_that_cannot_be_read_is_kept_as_an_error_with_what_to_type(pa
     assert run.unreadable.keys() == {"passages"} and run.get(PASSAGES) is None and not run.is_complete(INGEST)
     assert run[REJECTS].rows == 1, "other folders are read"
     for ask in (run.refuse_none, lambda: run[PASSAGES]):
-        with pytest.raises(JobError, match="not a manifest: .*--redo ingest") as e:
+        with pytest.raises(JobError, match=r"not a manifest: .*--redo ingest") as e:
             ask()
         assert e.value.code == BAD_DATA
 
@@ -106,11 +106,11 @@ def test_counts_of_another_version_are_refused(path: Path) -> None:
 
 
 def test_a_folder_that_is_no_run_is_refused_and_one_that_has_begun_is_not(tmp_path: Path) -> None:
-    with pytest.raises(JobError, match="no folder .*/absent; `answermill run JOB.toml --out") as e:
+    with pytest.raises(JobError, match=r"no folder .*/absent; `answermill run JOB.toml --out") as e:
         Run.open(tmp_path / "absent")
     assert e.value.code == INPUT_MISSING
     (tmp_path / "run").mkdir()
-    with pytest.raises(JobError, match="no run in .*; `answermill run JOB.toml --out .*` makes one") as e:
+    with pytest.raises(JobError, match=r"no run in .*; `answermill run JOB.toml --out .*` makes one") as e:
         Run.open(tmp_path / "run").refuse_none()
     assert e.value.code == INPUT_MISSING
 

@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
