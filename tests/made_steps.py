@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.spec import FolderSpec, Maker, StepSpec
@@ -53,3 +54,10 @@ def reports_of(work: Path, home: Path | None = None) -> Reports[Rows]:
 def report(unit: int, parts: Mapping[str, Any] = {}, **counts: int) -> Report[Rows]:
     """A unit's report."""
     return Report(unit, parts, Rows(**counts))
+
+
+class NoUnits(UnitWork):
+    """Work that ends before its first unit."""
+
+    def work(self, unit: int, *rest: Any) -> None:
+        raise AssertionError(f"unit {unit} was begun")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import pickle
 import platform
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -51,25 +52,25 @@ class Metrics(Protocol):
         """Add to a distribution."""
 
 
-class Work:
+class Work(ABC):
     """What a worker does with elements, as an engine sees it; `name` is in messages, and whose metrics are
-    counted."""
+    counted. `setup` and `teardown` are empty where a subclass needs neither."""
 
     name: str
 
-    def setup(self) -> None:
+    def setup(self) -> None:  # noqa: B027
         """Called once in a process, before its first element."""
 
+    @abstractmethod
     def process(self, element: Any, metrics: Metrics | None = None) -> Iterable[Any]:
         """Do an element, which begins with its unit or key; returns the (key, value) pairs that it emits."""
-        raise NotImplementedError
 
-    def teardown(self) -> None:
+    def teardown(self) -> None:  # noqa: B027
         """Called after the last element, unless the process ends before."""
 
+    @abstractmethod
     def place(self, key: Any) -> str:
-        """What messages call the element of a unit or key."""
-        raise NotImplementedError
+        """Name of the element of a unit or key in messages."""
 
 
 class UnitWork(Work):
@@ -109,9 +110,9 @@ class UnitWork(Work):
     def load(self) -> None:
         """Load what all units need."""
 
+    @abstractmethod
     def work(self, unit: int, *rest: Any) -> Iterable[Any] | None:
         """Do a unit, from the rest of its element; returns what it emits."""
-        raise NotImplementedError
 
     def place(self, unit: int) -> str:
         return f"{self.name}, unit {unit}"

@@ -1,7 +1,8 @@
 """Worker processes of the command, as it sees them: each does one task at a time, and ends with the command.
 
 They are started anew rather than forked, since a process with threads, or with a Java in it, has no sound
-copy. A socket pair leads to each; nothing listens.
+copy. A socket pair leads to each; nothing listens. What goes over it is pickled: both ends are this command's
+own processes, on one machine.
 """
 
 from __future__ import annotations

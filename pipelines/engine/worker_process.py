@@ -3,6 +3,9 @@
 NUMBER and FOLDER: its file of values, and where. SOCKET: the descriptor on which its tasks come, and their
 results go. STOP: that which says when no unit is to begin any more (stopping.py). The process ends at once
 when the command is gone, whatever is at work.
+
+Messages are pickled, as work is an object of any class. The socket is one of a pair that the command made
+for the process that it started itself: nobody else can write to it, and nothing of it is kept.
 """
 
 from __future__ import annotations
@@ -59,13 +62,14 @@ class Worker:
 
 
 def main(number: str, folder: str, socket: str, *stop: str) -> None:
-    """Do the tasks that come, one after the other."""
+    """Do the tasks of all messages, one after the other."""
     connection, messages = Connection(int(socket)), SimpleQueue[Any]()
     Thread(target=_receive, args=(connection, messages), daemon=True).start()
     for descriptor in stop:
         follow(int(descriptor))
     logging.disable(logging.ERROR)  # the command says once what is raised
-    worker, work = Worker(Path(folder), int(number)), Work()
+    worker = Worker(Path(folder), int(number))
+    work: Any = None  # the first message brings one
 
     while True:
         pickled, task = messages.get()

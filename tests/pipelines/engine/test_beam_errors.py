@@ -12,9 +12,9 @@ from answermill.__main__ import main
 from answermill.pipelines.engine.beam_errors import error_in, restored_errors
 from answermill.pipelines.engine.protocol import Units
 from answermill.pipelines.engine.runner import open_engine
-from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import BAD_DATA, IO, UNAVAILABLE, JobError
 from answermill.pipelines.revision import revision
+from tests.made_steps import NoUnits
 
 
 def as_beam_gives_it(error: Exception) -> str:
@@ -90,7 +90,7 @@ def test_a_job_server_that_is_not_there_is_74(tmp_path):
         pytest.raises(JobError, match="no job server answers") as e,
         open_engine(job_server, 1, 1, tmp_path) as engine,
     ):
-        engine.each("Work", Units.first(1), UnitWork("rerank", tmp_path))
+        engine.each("Work", Units.first(1), NoUnits("rerank", tmp_path))
     assert e.value.code == IO
 
 

@@ -24,7 +24,7 @@ from answermill.pipelines.errors import BAD_DATA, UNEXPECTED, JobError
 from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.step import MARK
-from tests.made_steps import Rows, report, reports_of
+from tests.made_steps import NoUnits, Rows, report, reports_of
 
 ROOT = Path(__file__).parents[3]
 LISTENING = "0A"
@@ -187,7 +187,7 @@ class Unpicklable(Exception):
         super().__init__(f"{one} and {other}")
 
 
-class Fails(UnitWork):
+class Fails(NoUnits):
     """A defect when it loads, of a class that cannot be pickled or of one that can."""
 
     def __init__(self, work: Path, error: str) -> None:

@@ -25,7 +25,7 @@ from answermill.pipelines.runs.manifests.failures import Limits
 from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.step import MARK
 from answermill.ranking.reranker import ScoreNotFinite
-from tests.made_steps import report, reports_of
+from tests.made_steps import NoUnits, report, reports_of
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_the_limits_are_read_when_a_worker_begins(begun: Path) -> None:
 class Model: ...
 
 
-class Loads(UnitWork):
+class Loads(NoUnits):
     def load(self) -> None:
         self.model = Model()
 
@@ -161,7 +161,7 @@ def test_errors_with_an_exit_code_of_their_own_keep_it_also_as_causes(
     assert (str(e.value), e.value.code) == (f"rerank, unit 7: {error}", vars(type(error))["exit_code"])
 
 
-class FailsToLoad(UnitWork):
+class FailsToLoad(NoUnits):
     def load(self) -> None:
         raise KeyError("a defect")
 
@@ -172,7 +172,7 @@ def test_a_defect_before_the_first_unit_says_the_step(begun: Path) -> None:
     assert e.value.__notes__ == ["rerank"]
 
 
-class LacksFile(UnitWork):
+class LacksFile(NoUnits):
     def load(self) -> None:
         raise RuntimeError("odd") from FileNotFoundError(errno.ENOENT, "x", "absent.tsv")
 
@@ -183,7 +183,7 @@ def test_what_an_error_was_raised_from_says_what_to_mend(begun: Path) -> None:
     assert e.value.code == IO
 
 
-class LosesFile(UnitWork):
+class LosesFile(NoUnits):
     def load(self) -> None:
         try:
             raise FileNotFoundError(errno.ENOENT, "x", "absent.tsv")
