@@ -1,4 +1,4 @@
-"""A step of a whole job as `answermill plan` foresees it: what a run of a sample did, times as much."""
+"""A step of a whole job as `answermill plan` foresees it, scaled up from a run of a sample."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Cost(NamedTuple):
 
 @dataclass(slots=True)
 class WholeStep:
-    """A step of a whole job. Its code sets what grows in another way than with `scale` (`StepCode.grow`)."""
+    """A step of a whole job. Its code sets what does not grow with `scale` (`StepCode.grow`)."""
 
     spec: StepSpec[Any]
     job: Job
@@ -34,10 +34,10 @@ class WholeStep:
     """Items of the whole job for each of the sample's."""
     units: int
     parts: int
-    """Of each folder that it writes."""
+    """Parts of each folder that it writes."""
     counts: dict[str, float]
-    """Those of which people are told."""
+    """Counts that the plan shows."""
     rows: dict[str, float]
     """Folder → its rows."""
     costs: dict[str, Cost]
-    """Name → a part of its time; '' is what no other name has."""
+    """Name → a part of its time; '' is the rest."""

@@ -21,8 +21,8 @@ _PLAIN = (
     ("annotate", "since"),
     ("propagate", "labels"),
 )
-"""(step, key of its section) of each file or folder that is named alone, beside inputs and what stages
-name."""
+"""(step, key of its section) of each setting that names one file or folder. Inputs and the files of stages
+are not among them."""
 
 
 def check_files(job: Job, steps: Sequence[str]) -> None:

@@ -218,8 +218,8 @@ class Job(SettingsFile):
 
 
 def job_type(steps: Collection[str]) -> type[Job]:
-    """Job, with the sections of those steps that it does not declare itself. Other steps of the registry stay
-    unread."""
+    """Job, with the sections of those steps that it does not declare itself. Sections of other steps are not
+    imported."""
     added = {name: spec for name, spec in job_steps().items() if name not in Job.model_fields}
     fields: dict[str, Any] = {
         name: (spec.section | None if name in steps else None, None) for name, spec in added.items()

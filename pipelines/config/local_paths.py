@@ -1,4 +1,4 @@
-"""Where only paths of mounted file systems will do, a URL is refused before anything is created under its
+"""Refusal of URLs where only paths of mounted file systems will do, before anything is created under the
 name."""
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""A stage of the rerank plan in a job file: which keys it has is said by its reranker's entry in the
-registry.
+"""A stage of the rerank plan in a job file; its reranker's entry in the registry declares its keys.
 
 Nothing here imports a reranker: entries name their settings, and those import no model.
 """
@@ -31,7 +30,7 @@ def settings_of(table: Any) -> type[StageSettings]:
     """The class of a stage's settings. Raises ValueError if its reranker is unknown, with the known ones and
     the nearest."""
     name = table.get("reranker") if isinstance(table, Mapping) else None
-    # Which then says that it is missing.
+    # StageSettings itself reports a missing `reranker`.
     return find(name).settings if isinstance(name, str) else StageSettings
 
 

@@ -27,18 +27,18 @@ class StepCode:
     """The step of the run, which knows its fingerprint; what it reads is complete. Raises with what to
     type."""
     run_checked: Callable[[Job, Path, Sequence[str], Any], str] | None = None
-    """As `run`, from what `check` has just returned, so that nothing is looked at twice; None if `run` can
-    use none of it."""
+    """Runs the step from the result of `check`, so that nothing is looked at twice; None if `run` has no use
+    for the result."""
     is_wanted: Callable[[Job, Path | None], bool] | None = None
-    """Whether `answermill run` runs the step; None = if the job has its section."""
+    """Decides if `answermill run` runs the step; None = it does if the job has its section."""
     foresee: Callable[[Job], str] | None = None
     """A line for people on what the step will read, and will ask of stores and servers; for `run
     --dry-run`."""
     grow: Callable[[WholeStep], object] | None = None
     """Sets what of a whole job does not grow with the step's items; for `answermill plan`."""
     refuses_first: bool = False
-    """Whether `run` itself begins with the check; then it is not called for the first of the steps that run
-    now."""
+    """True if `run` itself begins with the check, which is then not called for the first of the steps that
+    run now."""
 
 
 def code_of(spec: StepSpec[Any]) -> StepCode:

@@ -33,7 +33,7 @@ class SettingsFile(Section):
         return self._folder
 
     def path(self, written: str) -> Path:
-        """A path that is written in the file, from where this process is."""
+        """A path that is written in the file, as this process reaches it."""
         path = as_path(written)
         if path.is_absolute():
             return path
@@ -41,11 +41,11 @@ class SettingsFile(Section):
         return joined if store_of(joined).is_local else joined.resolve()
 
     def file(self, written: str) -> Path:
-        """A file that is written in the file, or this machine's copy of it."""
+        """A file that is named in the file, or this machine's copy of it."""
         return fetch(self.path(written))
 
     def tree(self, written: str) -> Path:
-        """As `file`, for a folder."""
+        """A folder that is named in the file, or this machine's copy of it."""
         return fetch_tree(self.path(written))
 
 

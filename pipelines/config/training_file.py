@@ -73,7 +73,7 @@ class Distil(Section):
 
 
 class Data(Section):
-    """What it learns from."""
+    """Data that the model learns from."""
 
     name: str = Field(description="name of the training data, for the card")
     licence: str = Field(description="licence of the training data, for the card")
@@ -88,7 +88,7 @@ class Data(Section):
 
 
 class Train(Section):
-    """How it learns. The defaults are Cosinet's for list-wise training (§5.2)."""
+    """Settings of the training itself. The defaults are Cosinet's for list-wise training (§5.2)."""
 
     epochs: Count = Field(3, description="passes over the training data")
     batch: Count = Field(1, description="list models: questions per step, with all their candidates")
@@ -156,7 +156,7 @@ class TrainJob(SettingsFile):
 
     @property
     def training(self) -> Training:
-        """How the registry says that it is trained."""
+        """Entry of what is trained in the registry."""
         return _sections()[self.section][self.trained.reranker]
 
     def path(self, written: str) -> Path:
@@ -173,7 +173,7 @@ class TrainJob(SettingsFile):
     @model_validator(mode="before")
     @classmethod
     def _read_trained_section(cls, tables: Any) -> Any:
-        """Put in the place of the further section its settings."""
+        """Replace the further section with its settings."""
         if not isinstance(tables, Mapping):
             return tables
         sections = _sections()
@@ -203,13 +203,13 @@ def shipped_checkpoints() -> list[str]:
 
 
 def load_job(path: Path, overrides: Sequence[str] = ()) -> TrainJob:
-    """Raises JobError as `job_file.load` does."""
+    """The training of a TOML file. Raises JobError as `job_file.load` does."""
     return toml_file.check(toml_file.read(path, overrides), TrainJob, path)
 
 
 def keys() -> Iterator[tuple[str, str, str, str]]:
-    """Every key of a training file: (key, type, default, meaning). Rerankers are named if not all of a
-    section have it."""
+    """Every key of a training file: (key, type, default, meaning). The meaning names the rerankers that have
+    the key, unless all of the section do."""
     for section, by_name in _sections().items():
         rerankers: dict[tuple[str, str, str, str], list[str]] = {}
         for name, training in by_name.items():

@@ -10,7 +10,7 @@ from answermill.schemas.section import Count, Section
 
 
 class Workers(Section):
-    """How the work is carried out on this machine; other runners have their own options."""
+    """Settings of the work on this machine; other runners have their own options."""
 
     processes: int = Field(
         1, ge=0, description="worker processes on this machine; 1 = the command's own, 0 = one per core"
