@@ -25,7 +25,7 @@ class AnnotateCounts(StepCounts):
     questions: int = 0
     sentences: int = 0
     passages: int = 0
-    """Candidates of scored/ that are passages, and no tasks."""
+    """Candidates of scored/ that are passages, which are not judged."""
     tasks: int = 0
     top: int = 0
     random: int = 0

@@ -43,12 +43,12 @@ class CollectCounts(StepCounts):
     unanswered: int = 0
     """Records of the exports without a judgement."""
     unchecked_text: int = 0
-    """Annotations that came without a digest of their text."""
+    """Annotations without a digest of their text."""
     unknown_status: int = 0
     conflicts: int = 0
     controls_judged: int = 0
     fates: Mapping[str, int] = by_name()
-    """What became of the tasks: 'labelled', 'open', … → tasks."""
+    """Fate, 'labelled', 'open', … → its tasks."""
     strata: Mapping[str, LabelCounts] = by_name()
     """Stratum → its resolved labels."""
 
@@ -59,7 +59,7 @@ class CollectCounts(StepCounts):
 
     @property
     def tasks_by_fate(self) -> int:
-        """Tasks of which it is known what became of them."""
+        """Tasks with a known fate."""
         return sum(self.fates.values())
 
     @property

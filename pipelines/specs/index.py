@@ -21,15 +21,15 @@ class IndexCounts(StepCounts):
 
     passages: int = 0
     bytes: int = 0
-    """Of all files of the shards."""
+    """Size of all files of the shards."""
     vectors_taken_over: int = 0
-    """Passages whose vectors came from an earlier run."""
+    """Passages whose vectors were taken over from an earlier run."""
     bm25_ms: int = milliseconds("BM25", "passages")
     dense_ms: int = milliseconds("dense vectors", "passages")
     answers: int = 0
     """Sentences that are stored as bits."""
     answers_cut: int = 0
-    """Of these, sentences that had more tokens than are stored."""
+    """Sentences among them with more tokens than are stored."""
     answer_tokens: int = 0
     answers_ms: int = milliseconds("codes of sentences", "answers")
     sentence_vectors: int = 0

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MAKER = Maker("ingest")
 INPUTS = SealedFile("inputs.json", needed_by="documents")
-"""What is known of each input file, such as its digest and its date."""
+"""Facts about each input file, such as its digest and its date."""
 DOMAINS = "domains.tsv"
 """The domains that were chosen, beside documents/, each with its pages in the crawl; not there if all are
 kept."""
@@ -26,18 +26,18 @@ class IngestCounts(StepCounts):
 
     pages: int = 0
     bytes: int = 0
-    """Of the pages' bodies."""
+    """Size of the pages' bodies."""
     documents: int = 0
     passages: int = 0
     sentences: int = 0
     boilerplate_paragraphs: int = 0
     boilerplate_characters: int = 0
     records: int = 0
-    """Wanted of a crawl's index."""
+    """Records that are wanted, by a crawl's index."""
     record_bytes: int = 0
-    """Of these records, as they lie in the crawl."""
+    """Size of these records as they are stored in the crawl."""
     requests: int = 0
-    """Requests that fetch them; those that were repeated are not among them."""
+    """Requests that fetch them, repetitions left out."""
     request_bytes: int = 0
     records_read: int = 0
     records_failed: int = 0

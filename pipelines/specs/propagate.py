@@ -35,7 +35,7 @@ class PropagateCounts(StepCounts):
     windows: int = 0
     conflicts: int = 0
     ties: int = 0
-    """Sentences of which as many labels say correct as say wrong."""
+    """Sentences with as many labels correct as wrong."""
 
     sums: ClassVar[Mapping[str, tuple[str, ...]]] = {"labels": ("used", "rejects")}
 

@@ -1,4 +1,4 @@
-"""The steps of a run, a line each in the order in which they run, and what is asked of all of them."""
+"""The steps of a run, a line each in the order in which they run, and look-ups over all of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AnyStep: TypeAlias = StepSpec[Any]
 SPECS: dict[str, AnyStep] = {
     spec.name: spec for spec in (INGEST, INDEX, RETRIEVE, RERANK, ANNOTATE, COLLECT, PROPAGATE)
 }
-"""Name → what writes folders of a run, in the order in which they run: the steps of a job, and `collect`."""
+"""Name → what writes folders of a run, in the order of the work: the steps of a job, and `collect`."""
 STAND_INS: dict[str, AnyStep] = {CANDIDATES.name: CANDIDATES}
 """Commands that write the folders of some steps in their place."""
 REPORT_PAGE, REPORT = "report.html", "report.json"

@@ -1,4 +1,4 @@
-"""Rerank: retrieved passages in; scored candidates, with what each stage said of them, and the best answers
+"""Rerank: retrieved passages in; scored candidates, with the scores of each stage, and the best answers
 out."""
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ class StageCounts(Counts):
     incoming: int = 0
     """Candidates that it read."""
     outgoing: int = 0
-    """Candidates that it left, for the next stage or as the plan's result."""
+    """Candidates that it kept, for the next stage or as the plan's result."""
     microseconds: int = 0
     card_microseconds: int = 0
-    """How many of these a graphics card was at work."""
+    """Microseconds, among these, in which a graphics card was at work."""
     card_peak_bytes: Peak = 0
-    """The most of the card's memory that a process had at once, its models' weights among it."""
+    """Peak of a process's memory on the card, its models' weights included."""
     costs: Mapping[str, int] = by_name()
     """Costs by the names that the reranker gives them (`ranking.reranker.Costed`)."""
 
     @property
     def layer_tokens(self) -> int:
-        """Layers × tokens that went through them; 0 of a reranker that does not say it."""
+        """Layers × tokens that they encoded; 0 if the reranker does not report it."""
         return self.costs.get("layer_tokens", 0)
 
     @property
     def full_layer_tokens(self) -> int:
-        """Layers × tokens that the monolithic model of the same depth would have spent."""
+        """Layers × tokens that the monolithic model of the same depth would have encoded."""
         return self.costs.get("full_layer_tokens", 0)
 
     @property
     def seconds(self) -> float:
-        """Seconds of its reranker, over all workers; those of a card are among them."""
+        """Seconds of its reranker, over all workers; those of a card are included."""
         return self.microseconds / 1e6
 
     @property
     def missing(self) -> dict[str, int]:
-        """Part of a candidate that the stage reads, such as 'title' → candidates that do not have it."""
+        """Part of a candidate that the stage reads, such as 'title' → candidates without it."""
         return {
             name.removeprefix(_WITHOUT): n
             for name, n in self.costs.items()

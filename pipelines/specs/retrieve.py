@@ -23,7 +23,7 @@ class RetrieveCounts(StepCounts):
 
     questions_given: int = 0
     questions: int = 0
-    """Those that were searched."""
+    """Questions that were searched."""
     without_hits: int = 0
     """Questions for which nothing was found."""
     hits: int = 0

@@ -19,13 +19,13 @@ from answermill.pipelines.specs.registry import SPECS, AnyStep, folders, spec_of
 
 @dataclass(frozen=True)
 class Run:
-    """A run: `run[SCORED]` is a folder, `run.counts(RERANK)` what a step has counted."""
+    """A run: `run[SCORED]` is a folder, `run.counts(RERANK)` the counts of a step."""
 
     path: Path
     manifests: Mapping[str, Manifest]
     """Path of a committed folder, below the run → its manifest."""
     unreadable: Mapping[str, JobError]
-    """The same of a folder whose manifest cannot be read → why, with what to type."""
+    """Path of a folder whose manifest cannot be read → the error, with what to type."""
 
     @classmethod
     def open(cls, path: Path) -> Run:
@@ -67,7 +67,7 @@ class Run:
         return {folder.name: self.manifests[folder.name] for folder in spec if folder.name in self.manifests}
 
     def is_complete(self, spec: StepSpec[Any]) -> bool:
-        """Whether all folders of a step are committed, by it or by a command in its place."""
+        """True if all folders of a step are committed, by it or by a command in its place."""
         written = self.of(spec)
         return bool(written) and not any(absent for _, absent in self.lacking(spec))
 
@@ -84,6 +84,6 @@ class Run:
         return spec.counts_of(own[0] if own and self.is_complete(spec) else None)
 
     def state(self, spec: StepSpec[Any]) -> str:
-        """For people, what a step that is not complete does: 'has not run', 'is running or was stopped, with
+        """State of a step that is not complete, for people: 'has not run', 'is running or was stopped, with
         3 units done'."""
         return state_of(self.path, spec.name)
