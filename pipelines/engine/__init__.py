@@ -1,1 +1,1 @@
-"""Who does the work: the engines, what a worker does with a unit, and how a step gives its units away."""
+"""Engines, which carry the work of a step; the work of a unit on a worker; and what gives units out."""

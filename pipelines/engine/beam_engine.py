@@ -1,4 +1,4 @@
-"""The engine of clusters: all that a step asks for is one pipeline of Apache Beam's, which runs when the
+"""The engine of clusters: it makes one Apache Beam pipeline of all the work of a step, and runs it when the
 block ends.
 
 It runs wherever Beam's own options say: by a job server (Flink, Spark, Dataflow), by workers of a pool that
@@ -39,9 +39,9 @@ from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.runs.watch.stopping import at_work
 
 NEVER_MS = 10**10
-"""Four months, after which a thread sends what it has to send by the clock. Beam's second cuts elements in
-two, or loses some, since it does not wait for the end of the element that is being written; by size, it
-does."""
+"""Four months: the interval at which a thread sends its output by the clock. Beam's interval, a second, cuts
+elements in two or loses some, since it does not wait for the end of the element that is being written.
+Sending by size does wait."""
 
 
 class ListenOptions(PipelineOptions):
@@ -55,7 +55,7 @@ class ListenOptions(PipelineOptions):
 
 
 class BeamEngine:
-    """Adds what it is asked for to the pipeline `root`."""
+    """Adds the work that it is given to the pipeline `root`."""
 
     def __init__(self, root: beam.Pipeline) -> None:
         self._root = root
@@ -67,21 +67,22 @@ class BeamEngine:
     def group(
         self, label: str, pairs: Sequence[Pairs], work: UnitWork | GroupFunction, every: Units | None = None
     ) -> Pairs:
-        together = list(pairs)
+        collections = list(pairs)
         # Each value is the only one of a tuple, so that a unit can be a key without any.
         if every is not None:
-            together = [
-                each | f"{label}: values {n}" >> beam.MapTuple(_as_only_one)
-                for n, each in enumerate(together)
+            collections = [
+                collection | f"{label}: values {n}" >> beam.MapTuple(_as_only_one)
+                for n, collection in enumerate(collections)
             ]
-            together.append(self._numbers(label, every) | f"{label}: as keys" >> beam.Map(_without_value))
-        groups = together | f"{label}: all pairs" >> beam.Flatten() | f"{label}: by key" >> beam.GroupByKey()
+            collections.append(self._numbers(label, every) | f"{label}: as keys" >> beam.Map(_without_value))
+        all_pairs = collections | f"{label}: all pairs" >> beam.Flatten()
+        groups = all_pairs | f"{label}: by key" >> beam.GroupByKey()
         if every is not None:
             groups = groups | f"{label}: values" >> beam.MapTuple(_values)
         return groups | label >> beam.ParDo(_DoWork(as_work(label, work)))
 
     def _numbers(self, label: str, units: Units, begin: Pairs = None) -> Pairs:
-        """(n,) for each unit, spread over the workers; `begin`: one element, which comes when they may
+        """(n,) for each unit, spread over the workers; `begin`: one element, which is emitted when they may
         begin."""
         begin = self._root | f"{label}: begin" >> beam.Impulse() if begin is None else begin
         numbers = begin | f"{label}: units" >> beam.FlatMap(_pending, units)
@@ -111,7 +112,7 @@ class _DoWork(beam.DoFn):
         self._work = work
 
     def default_type_hints(self) -> None:
-        """None, so that Beam takes anything: the types of `process` are those of no work in particular."""
+        """Return None, so that Beam takes any element: `process` is typed for no work in particular."""
 
     def setup(self) -> None:
         self._work.setup()
@@ -133,21 +134,20 @@ class _DoWork(beam.DoFn):
 def beam_engine(beam_options: Sequence[str], processes: int, units: int) -> Iterator[BeamEngine]:
     """An engine whose pipeline runs when the block ends. Arguments and errors are those of `new_pipeline`.
 
-    An error of a worker is raised as that error. If the command is to stop, the units that are done in its
-    own process end first (Stopped); a job server is asked to cancel the job, which Flink's answers and does
-    not do.
+    A worker's error is raised as that error. If the command is to stop, the units at work in its own process
+    end first (Stopped); a job server is asked to cancel the job, which Flink's confirms and does not do.
     """
     root = new_pipeline(beam_options, processes, units)
-    is_beam_s = isinstance(root.runner, FnApiRunner)
-    # Of which EXTERNAL is the only one.
-    is_here = is_beam_s and not root.options.view_as(PortableOptions).environment_type
+    is_in_process = isinstance(root.runner, FnApiRunner)
+    # The only other environment is EXTERNAL, workers of a pool.
+    has_own_workers = is_in_process and not root.options.view_as(PortableOptions).environment_type
     address = root.options.view_as(ListenOptions).listen_address
 
     try:
         with (
-            at_work() if is_here else nullcontext(),
+            at_work() if has_own_workers else nullcontext(),
             restored_errors(),
-            _listening_on(address) if is_beam_s else nullcontext(),
+            _listening_on(address) if is_in_process else nullcontext(),
             _quiet_connections(),
             root,
         ):
@@ -192,8 +192,8 @@ def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1
 
 @contextmanager
 def _listening_on(address: str) -> Iterator[None]:
-    """Beam's servers that are started in the block listen on `address`. Beam names all interfaces, and asks
-    for no password."""
+    """Let Beam's servers that are started in the block listen on `address`. Beam's own choice is all
+    interfaces, without a password."""
     start = grpc.server
 
     def server(*arguments: Any, **options: Any) -> grpc.Server:
@@ -211,8 +211,8 @@ def _listening_on(address: str) -> Iterator[None]:
 
 @contextmanager
 def _quiet_connections() -> Iterator[None]:
-    """Threads that read from a connection print nothing when the other side ends: what waits for it gets an
-    error instead."""
+    """Keep threads that read from a connection from printing when the other side ends: the thread that waits
+    for them gets an error."""
     former = threading.excepthook
 
     def show(failure: threading.ExceptHookArgs) -> None:
@@ -237,13 +237,13 @@ def _quieten() -> None:
         logging.getLogger(f"apache_beam.{name}").setLevel(logging.CRITICAL)
     for logger in (logging.getLogger(), logging.getLogger("apache_beam.options.pipeline_options")):
         logger.addFilter(_is_news)
-    # Its only call prints a traceback of what is then raised.
+    # Its only call prints the traceback of an error that is raised as well.
     vars(sdk_worker)["print"] = lambda *_values, **_options: None
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """False for a job server's errors, which are raised as well, for each second until it answers, and for
-    guesses at options before it has said its own."""
+    """False for a job server's errors, which are raised as well, for the message of each second until it
+    answers, and for guesses at options before it has listed its own."""
     is_error = record.funcName == "read_messages" and record.levelno >= logging.ERROR
     return not is_error and not record.getMessage().startswith(
         ("Unparseable argument", "Waiting for grpc channel")

@@ -29,16 +29,15 @@ _AGAIN = "see the engine's logs; the same command goes on where it was"
 _OTHER_PACKAGE = re.compile(
     r"^((?:\w+Error: No module named|AttributeError: Can't get .* <module) 'answermill[.'].*)$", re.MULTILINE
 )
-"""Which only a worker has that runs another package than the command, or none."""
+"""Errors of a worker that has another package than the command, or none."""
 
 
 @contextmanager
 def restored_errors() -> Iterator[None]:
     """Raise a worker's JobError in the place of Beam's RuntimeError with its traceback as text.
 
-    What this process itself raised is restored whatever it is. A cluster's job server that Beam could not
-    fetch or start is a JobError (69); one that is gone, or an engine that lost its workers, is a JobError
-    (74).
+    Any error of this process itself is restored. A cluster's job server that Beam could not fetch or start is
+    a JobError (69); one that is gone, or an engine that lost its workers, is a JobError (74).
     """
     try:
         yield
@@ -70,7 +69,7 @@ def restored_errors() -> Iterator[None]:
 
 
 def error_in(text: str) -> JobError | None:
-    """The error that a user can mend of which the text tells; None if it is of none."""
+    """The error in a text that a user can mend; None if there is none."""
     if match := _JOB_SERVER.search(text):
         advice = "download it elsewhere and name it with --flink_job_server_jar or --spark_job_server_jar"
         return JobError(f"Beam's job server {match[1]} cannot be fetched: {match[2]}; {advice}", UNAVAILABLE)

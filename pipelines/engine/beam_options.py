@@ -1,5 +1,5 @@
-"""Which options Beam knows. Uses private parts of Beam's and therefore has a separate module; its test names
-the releases of Beam that it was tried with."""
+"""Check of options against those that Beam knows. It uses private parts of Beam and therefore has a separate
+module; its test names the releases of Beam that it was tried with."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from answermill.pipelines.errors import USAGE, JobError
 
 IN_PROCESS = ("DirectRunner", "FnApiRunner")
-"""Runners that run here. Others may pass options on to a job server, which has some that only it knows."""
+"""Runners that run here. Others may pass options on to a job server, which has some of its own."""
 ALIKE = 0.92
-"""How like a known option another may be before it counts as a slip; `difflib.SequenceMatcher.ratio`. Of the
-options that only Flink's job server knows, --max_cache_memory_usage_mb_class is the nearest to a known one,
-with 0.90."""
+"""Least likeness to a known option, `difflib.SequenceMatcher.ratio`, for an unknown one to count as a slip.
+Of the options that only Flink's job server knows, --max_cache_memory_usage_mb_class is the nearest to a known
+one, with 0.90."""
 
 
 def check_options(beam_options: Sequence[str]) -> None:
     """Raises JobError (2) for an option that Beam does not know; Beam itself would ignore it.
 
-    If the runner is none of IN_PROCESS, only for one that is a slip of the pen in an option that Beam knows.
+    If the runner is not in IN_PROCESS, only a misspelt option of Beam's is refused.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for options in PipelineOptions.__subclasses__():

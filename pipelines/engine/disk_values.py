@@ -1,7 +1,7 @@
-"""Values that workers emit, on the disk until those of one key are asked for together.
+"""Values that workers emit, kept on the disk until those of one key are read together.
 
 Each process writes its own file, one MessagePack after the other. The command holds 24 bytes for each value:
-file, begin and length; the values of a key are read one at a time.
+file, start and length. The values of a key are read one at a time.
 
 A value is made of numbers, texts, lists, dictionaries (no key is None), tuples, arrays, and named tuples. A
 file can hold nothing else: reading one runs no code, even if others have written it.
@@ -24,10 +24,10 @@ import numpy as np
 from answermill.pipelines.engine.protocol import Key
 
 Written: TypeAlias = list[tuple[Key, int, int]]
-"""(key, where its value begins in the file, its length in bytes) of each pair that was written."""
+"""(key, start of its value in the file, its length in bytes) of each pair that was written."""
 Places: TypeAlias = "defaultdict[Key, array[int]]"
-"""Key → for each of its values the number of a file, where the value begins in it, and its length, one after
-the other."""
+"""Key → for each of its values the number of a file, the start in it, and the length, one after the
+other."""
 _MARK = None
 _TUPLE, _NAMED_TUPLE, _ARRAY = range(3)
 
@@ -62,7 +62,7 @@ class ValueWriter:
 
 
 class KeyValues:
-    """The values of a key, as often as they are iterated."""
+    """The values of a key, which can be iterated any number of times."""
 
     def __init__(self, folder: Path, places: array[int]) -> None:
         self._folder, self._places = folder, places
@@ -94,9 +94,9 @@ def unpacked(packed_value: bytes) -> Any:
 
 
 def _marked(value: Any) -> Mapping[None, list[Any]]:
-    """What MessagePack has no type for, as the only entry of a map, whose key no other map has.
+    """A value that MessagePack has no type for, as the only entry of a map, whose key no other map has.
 
-    Its own extension types would be read by calls inside calls, as many as a file likes.
+    MessagePack's extension types would be read by nested calls, to any depth that a file demands.
     """
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return {_MARK: [_ARRAY, value.dtype.str, list(value.shape), value.tobytes()]}

@@ -1,5 +1,5 @@
-"""The engine of one machine: a loop in the command's own process, or a task at a time for each of several
-worker processes."""
+"""The engine of one machine: a loop in the command's own process, or several worker processes with a task at
+a time each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from answermill.pipelines.runs.watch.stopping import is_asked
 
 
 class LocalEngine:
-    """Does what it is asked at once, in `processes` processes; `folder` is for values."""
+    """Does each call's work at once, in `processes` processes; `folder` is for values."""
 
     def __init__(self, processes: int, folder: Path) -> None:
         self._workers = WorkerPool(processes, folder) if processes > 1 else Here(folder)
@@ -35,9 +35,9 @@ class LocalEngine:
         places = no_places()
         for number in every.pending() if every is not None else ():
             places[number]
-        for each in pairs:
-            for key, of_key in each.items():
-                places[key].extend(of_key)
+        for places_by_key in pairs:
+            for key, key_places in places_by_key.items():
+                places[key].extend(key_places)
         return self._do(as_work(label, work), places.items())
 
     def _do(self, work: Work, tasks: Iterable[KeyTask]) -> Places:
@@ -69,7 +69,7 @@ class Here:
 
 @contextmanager
 def local_engine(processes: int, work: Path) -> Iterator[LocalEngine]:
-    """An engine for the block; `work`: the step's work folder, in which values are while the block lasts."""
+    """An engine for the block; `work`: the step's work folder, which holds values while the block lasts."""
     folder = (
         Path(tempfile.mkdtemp(prefix="answermill-values-")) if isinstance(work, Remote) else work / "values"
     )

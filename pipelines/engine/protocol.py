@@ -1,5 +1,4 @@
-"""An engine: all that a step needs of whatever carries its work. It does units, and brings values of one key
-together.
+"""An engine: all that a step needs of whatever carries its work. It does units, and groups values by key.
 
 `LocalEngine` does the work on this machine, call by call. `BeamEngine` makes one pipeline of all calls, for
 any of Apache Beam's runners. The same units give the same bytes by both.
@@ -27,8 +26,8 @@ GroupFunction: TypeAlias = Callable[[Any, Iterable[Any]], Iterable[tuple[Key, An
 class Units:
     """Units by their numbers, without those that have a report among `but` when the work begins.
 
-    What is sent of them has the same size however many they are: what a unit is, its file, part or range of
-    rows, a function looks up in what it reads when it loads.
+    Their size when sent does not depend on their number: a function looks up a unit's file, part or range of
+    rows in what it reads when it loads.
     """
 
     numbers: Callable[[], Iterable[int]]
@@ -48,16 +47,15 @@ class Engine(Protocol):
     """Carries work; `label` names it in the pages of an engine that has some."""
 
     def each(self, label: str, units: Units, work: UnitWork, after: Pairs = None) -> Pairs:
-        """Do each unit, as the element (number,), when all of `after` is done; returns the pairs that they
+        """Do each unit, as the element (number,), when all of `after` is done; return the pairs that they
         emit."""
 
     def group(
         self, label: str, pairs: Sequence[Pairs], work: UnitWork | GroupFunction, every: Units | None = None
     ) -> Pairs:
-        """Call `work` with each key and all values that the pairs have for it; returns the pairs that it
-        emits.
+        """Call `work` with each key and all its values in the pairs; return the pairs that it emits.
 
-        `every`: units that are keys also where no pair has them, with no values.
+        `every`: units that are keys even if no pair has them; then they have no values.
         """
 
 

@@ -1,4 +1,4 @@
-"""How a step gives its units away: to this machine by default, or to whatever Beam's own options say."""
+"""Distribution of a step's units: to this machine by default, or to whatever Beam's own options say."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from answermill.pipelines.runs.watch.stopping import at_work
 
 @contextmanager
 def open_engine(beam_options: Sequence[str], processes: int, units: int, work: Path) -> Iterator[Engine]:
-    """An engine for the block, at whose end all that it was asked for is done.
+    """An engine for the block, at whose end all its work is done.
 
     Without `beam_options`, the work is done in this process, or in `processes` workers, 0 for one per core,
     never more than there are `units`; `work` is the step's work folder. If the command is to stop, the units
@@ -70,9 +70,9 @@ def carry(
     """Give each of the step's `units` that has no report to `work`, by its number, (n,); show progress
     meanwhile.
 
-    `sizes`: how many items, which people call `what`, are in each unit by its number; a `Meter` counts them
-    within a unit. Returns what all units have reported. Raises as the work does, and as `Commit.reported`,
-    whose argument `reject` is.
+    `sizes`: number of items in each unit, by its number; messages call the items `what`, and a `Meter` counts
+    them within a unit. Returns what all units have reported. Raises as the work does, and as
+    `Commit.reported`, whose argument `reject` is.
     """
     sizes = sizes or [1] * units
     pending = units - step.reports.count()
@@ -94,7 +94,8 @@ def define(engine: Engine, step: Step[Any], units: int, work: UnitWork) -> None:
 
 @contextmanager
 def naming_what_is_missing(step: Step[Any], units: int) -> Iterator[None]:
-    """If an engine ends the job in the block, its error says which of the step's `units` are not done."""
+    """Name, in the error of an engine that ends the job in the block, the step's `units` that are not
+    done."""
     try:
         yield
     except JobError as e:

@@ -1,9 +1,8 @@
-"""What a worker does with a unit of a step: what all functions have in common that do them, whatever engine
-carries them.
+"""Work of a unit of a step: the common part of all functions that do units, whatever engine carries them.
 
 Engines such as Flink, Spark and Dataflow give one process several units at once, on threads. Java's bridge,
 lazy imports and the costs that a model counts are not safe for that. So one lock guards all units of a
-process; what puts cores to work is more processes.
+process; to use more cores, run more processes.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ from answermill.pipelines.runs.watch.stopping import is_asked
 
 _one_at_a_time = RLock()
 _loaded: dict[type[UnitWork], UnitWork] = {}
-"""The last one of each class that loaded. Beam lets go of one that was idle for a minute; what it loaded
-stays until a unit of another step comes to this process."""
+"""Work of each class that loaded last. Beam releases work that was idle for a minute; what it loaded stays
+here until this process gets a unit of another step."""
 
 
 class Metrics(Protocol):
@@ -53,8 +52,8 @@ class Metrics(Protocol):
 
 
 class Work(ABC):
-    """What a worker does with elements, as an engine sees it; `name` is in messages, and whose metrics are
-    counted. `setup` and `teardown` are empty where a subclass needs neither."""
+    """Work on elements, as an engine sees it; `name` is in messages, and in the names of metrics. `setup` and
+    `teardown` are empty where a subclass needs neither."""
 
     name: str
 
@@ -77,30 +76,31 @@ class UnitWork(Work):
     """Does units of a step; an element is a tuple that begins with the unit's number.
 
     `work` is the step's work folder; a unit with a report there is skipped, since engines give out the same
-    units again. When the command is to stop every unit is; if units emit something, the pipeline then ends.
-    Errors of a unit say the step and the unit. Subclasses define `work`, and `load` for what a worker process
-    loads once; both run alone in their process, from the first import to the last result.
+    units again. When the command is to stop, every unit is skipped, or ends the pipeline if units emit
+    something. Errors of a unit name the step and the unit. Subclasses define `work`, and `load` for what a
+    worker process loads once; both run alone in their process, from the first import to the last result.
 
     A unit that fails by an unexpected error is tried again here, as often as the step's limits say. If it
-    fails for good, a record of that is kept in `work`, and other units go on; the command decides what
-    becomes of it (`Commit.reported`).
+    fails for good, `work` gets a record of that, and other units go on; the command decides its fate
+    (`Commit.reported`).
 
-    Of an engine that has metrics: the distribution `unit_milliseconds`, and a counter for each count of the
+    An engine with metrics gets the distribution `unit_milliseconds`, and a counter for each count of the
     reports that this process has written; a unit that is skipped counts nothing.
     """
 
     skips_reported: ClassVar[bool] = True
     """False if units emit something, so that a later stage of the pipeline waits for it."""
     may_be_missing: ClassVar[bool] = False
-    """Of units that emit something: True if later stages do without that of a unit that fails for good; else
-    it ends the pipeline (74)."""
+    """True if units emit something, and later stages do without the output of a unit that fails for good;
+    else such a unit ends the pipeline (74)."""
 
     def __init__(self, step: str, work: Path, counts: type[Counts] = Counts) -> None:
-        """`counts`: those that the units report."""
+        """`counts`: class of the counts that the units report."""
         self.name, self._work_folder, self._counts = step, work, counts
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled within bytes, of which a worker whose package is not the command's opens nothing."""
+        """Pickle the work within bytes, which a worker with another package than the command's leaves
+        closed."""
         with _folder_checked(self.name, self._work_folder):
             return _opened, (self.name, revision(), self._work_folder, pickle.dumps((type(self), vars(self))))
 
@@ -112,7 +112,7 @@ class UnitWork(Work):
 
     @abstractmethod
     def work(self, unit: int, *rest: Any) -> Iterable[Any] | None:
-        """Do a unit, from the rest of its element; returns what it emits."""
+        """Do a unit, from the rest of its element; return the pairs that it emits."""
 
     def place(self, unit: int) -> str:
         return f"{self.name}, unit {unit}"
@@ -124,7 +124,7 @@ class UnitWork(Work):
                 CACHE.limit = round(self._limits.cache_gb * 1e9)
                 self.load()
             except Exception:
-                _check_folder(self._work_folder)  # whose lists it may have wanted to read
+                _check_folder(self._work_folder)  # `load` may read lists in it
                 raise
             if any(other.name != self.name for other in _loaded.values()):
                 _loaded.clear()
@@ -152,11 +152,11 @@ class UnitWork(Work):
 
     @cached_property
     def _limits(self) -> Limits:
-        """Those that the step has begun with."""
+        """Limits that the step began with."""
         return Limits.read(self._work_folder)
 
     def _try(self, unit: int, *rest: Any) -> list[Any] | None:
-        """What the unit emits; None if it has failed for good."""
+        """Pairs that the unit emits; None if it has failed for good."""
         for number in range(1, self._limits.tries + 1):
             try:
                 self.prepare()
@@ -169,7 +169,7 @@ class UnitWork(Work):
         return None
 
     def _fail(self, unit: int, error: Exception) -> None:
-        """Keep that a unit has failed for good. Raises JobError (74) if the pipeline cannot go on without
+        """Record that a unit has failed for good. Raises JobError (74) if the pipeline cannot go on without
         it."""
         failures = Failures(self._work_folder)
         failure = failures.write(unit, error)
@@ -204,8 +204,8 @@ def _check_folder(work: Path) -> None:
 
 @contextmanager
 def _folder_checked(step: str, work: Path) -> Iterator[None]:
-    """A function may hold folders of the run: where they are missing, the error says whether the run is seen
-    at all."""
+    """Raise a JobError (74) where this machine does not see the run at all. A function may hold folders of
+    the run, and its own errors name one of those."""
     with _errors_of(step, work):
         try:
             yield
@@ -235,11 +235,10 @@ def _opened(step: str, revision_of_command: str, work: Path, pickled: bytes) -> 
 
 @contextmanager
 def _errors_of(place: str, work: Path) -> Iterator[None]:
-    """Errors that a user can mend, or that were raised from one, are raised as JobErrors that begin with the
-    place; others get it as a note. So what an engine hands over of an error is enough, whether that is the
-    error or its text.
+    """Raise errors that a user can mend, or that were raised from one, as JobErrors that begin with the
+    place; others get it as a note. So an engine may hand over the error or its text alone.
 
-    An error of the disk that names no file is about the run, whose folder of this step's work is `work`.
+    A disk error without a file name concerns the run, whose folder of this step's work is `work`.
     """
     try:
         yield

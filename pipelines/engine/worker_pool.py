@@ -1,8 +1,8 @@
 """Worker processes of the command, as it sees them: each does one task at a time, and ends with the command.
 
 They are started anew rather than forked, since a process with threads, or with a Java in it, has no sound
-copy. A socket pair leads to each; nothing listens. What goes over it is pickled: both ends are this command's
-own processes, on one machine.
+copy. A socket pair leads to each; nothing listens. Messages are pickled: both ends are this command's own
+processes, on one machine.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class WorkerPool:
         self._workers: list[_WorkerProcess] = []
 
     def do(self, work: Work, tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        """(number of the worker, its result) of each task, as they end. Raises what a task raises: that the
-        command is to stop when all tasks at work have ended, anything else at once."""
+        """(number of the worker, its result) of each task, as they end. Raises a task's error: a stop of the
+        command when all tasks at work have ended, any other at once."""
         pickled, waiting = pickle.dumps(work), iter(tasks)
         idle, busy = list(self._workers), dict[Any, _WorkerProcess]()
         stopped: JobError | None = None
@@ -70,7 +70,7 @@ class WorkerPool:
                 yield worker.number, result
 
     def close(self) -> None:
-        """End all workers, also in the middle of a task that nobody waits for any more."""
+        """End all workers, even in the middle of a task."""
         for worker in self._workers:
             worker.close()
 
@@ -111,7 +111,7 @@ class _WorkerProcess:
         self._work = work
 
     def result(self) -> Any:
-        """What its task gave. Raises what that raised, and JobError (70) if the process has ended."""
+        """Result of its task. Raises the task's error, or JobError (70) if the process has ended."""
         try:
             error, result = self.connection.recv()
         except (EOFError, OSError):
@@ -139,12 +139,12 @@ class _WorkerProcess:
 def card_of(
     number: int, environment: Mapping[str, str] = os.environ, devices: Path = Path("/dev")
 ) -> dict[str, str]:
-    """The variable by which a worker sees one graphics card, in turns by its number: of those that the
-    command sees. Empty where there is at most one card, which all workers share."""
-    named = environment.get(CARDS)
+    """The variable that gives a worker one of the graphics cards that the command sees, in turns by its
+    number. Empty where there is at most one card, which all workers share."""
+    visible = environment.get(CARDS)
     cards = (
-        named.split(",")
-        if named is not None
+        visible.split(",")
+        if visible is not None
         else [str(n) for n, _ in enumerate(devices.glob("nvidia[0-9]*"))]
     )
     return {CARDS: cards[number % len(cards)].strip()} if len(cards) > 1 else {}

@@ -1,8 +1,8 @@
 """A worker process: `python -m answermill.pipelines.engine.worker_process NUMBER FOLDER SOCKET [STOP]`.
 
-NUMBER and FOLDER: its file of values, and where. SOCKET: the descriptor on which its tasks come, and their
-results go. STOP: that which says when no unit is to begin any more (stopping.py). The process ends at once
-when the command is gone, whatever is at work.
+NUMBER: name of its file of values in FOLDER. SOCKET: the descriptor of its tasks and their results. STOP: the
+descriptor that says when no further unit is to begin (stopping.py). The process ends at once when the command
+is gone, whatever is at work.
 
 Messages are pickled, as work is an object of any class. The socket is one of a pair that the command made
 for the process that it started itself: nobody else can write to it, and nothing of it is kept.
@@ -28,13 +28,13 @@ from answermill.pipelines.engine.unit_work import Work
 from answermill.pipelines.runs.watch.stopping import follow
 
 KeyTask: TypeAlias = tuple[Key, "array[int] | None"]
-"""A unit; or a key, and where its values are."""
+"""A unit; or a key, and the places of its values."""
 
 
 class Worker:
-    """Does tasks, those of one piece of work after the other; `folder` is that of all values.
+    """Does tasks, one piece of work after the other; `folder` is that of all values.
 
-    A worker process has one, or else the command itself.
+    Each worker process has one; without such processes the command does.
     """
 
     def __init__(self, folder: Path, number: int = 0) -> None:
@@ -67,7 +67,7 @@ def main(number: str, folder: str, socket: str, *stop: str) -> None:
     Thread(target=_receive, args=(connection, messages), daemon=True).start()
     for descriptor in stop:
         follow(int(descriptor))
-    logging.disable(logging.ERROR)  # the command says once what is raised
+    logging.disable(logging.ERROR)  # the command reports each error once
     worker = Worker(Path(folder), int(number))
     work: Any = None  # the first message brings one
 
@@ -81,7 +81,7 @@ def main(number: str, folder: str, socket: str, *stop: str) -> None:
 
 
 def _receive(connection: Connection, messages: SimpleQueue[Any]) -> None:
-    """Take messages until the command closes the connection, or is gone; then end the process."""
+    """Receive messages until the command closes the connection, or is gone; then end the process."""
     while True:
         try:
             messages.put(connection.recv())
