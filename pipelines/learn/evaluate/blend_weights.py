@@ -21,6 +21,7 @@ from answermill.pipelines.learn.evaluate.candidate_values import CandidateValues
 from answermill.pipelines.learn.evaluate.join import join
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
 from answermill.pipelines.revision import code_version
+from answermill.pipelines.runs.manifests.run_folder import stage_name
 from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.specs.retrieve import RETRIEVED
@@ -163,7 +164,7 @@ def _opened(scored: Path) -> Folder[ScoredCandidate]:
 
 def _stages(folder: Folder[ScoredCandidate]) -> dict[str, Mapping[str, Any]]:
     """Key of each stage of the run's plan → its settings."""
-    return {str(stage["name"] or stage["reranker"]): stage for stage in folder.manifest.settings["stages"]}
+    return {stage_name(stage): stage for stage in folder.manifest.settings["stages"]}
 
 
 def _check_names(names: Sequence[str], stages: Sequence[str], what: str) -> None:

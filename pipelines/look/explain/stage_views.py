@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from answermill.pipelines.runs.manifests.run_folder import stage_name
 from answermill.ranking.rerankers.registry import RERANKERS
 from answermill.schemas.ranked import ScoredCandidate, StageScore, Unit
 
@@ -39,7 +40,7 @@ class StageView:
 def stage_views(stages: Sequence[Mapping[str, Any]], rows: Sequence[ScoredCandidate]) -> list[StageView]:
     """The views of a plan's stages, whose settings are those of the manifest of scored/. `rows`: a
     question's, in the order of scored/."""
-    return [_view(str(stage["name"] or stage["reranker"]), str(stage["reranker"]), rows) for stage in stages]
+    return [_view(stage_name(stage), str(stage["reranker"]), rows) for stage in stages]
 
 
 def _view(name: str, reranker: str, rows: Sequence[ScoredCandidate]) -> StageView:

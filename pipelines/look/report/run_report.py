@@ -29,6 +29,7 @@ from answermill.pipelines.look.report.pages.run_page import run_page
 from answermill.pipelines.look.report.scored_blocks import ScoredBlock, blocks
 from answermill.pipelines.look.report.shown_questions import Choices, Reader
 from answermill.pipelines.runs.manifests.manifest import Manifest
+from answermill.pipelines.runs.manifests.run_folder import stage_name
 from answermill.pipelines.runs.parquet_folder import read_batches
 from answermill.pipelines.specs.propagate import PASSAGE_LABELS, SENTENCE_LABELS
 from answermill.pipelines.specs.registry import REPORT, REPORT_PAGE
@@ -132,7 +133,7 @@ def _read(
 def stage_names(scored: Manifest | None) -> tuple[str, ...]:
     """The names of a run's plan, in order."""
     stages = scored.settings["stages"] if scored is not None else ()
-    return tuple(stage["name"] or stage["reranker"] for stage in stages)
+    return tuple(map(stage_name, stages))
 
 
 def own_labels(run: Run) -> Path | None:

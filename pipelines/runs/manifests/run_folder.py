@@ -1,4 +1,4 @@
-"""The committed folders of a run: what was made of which, and in what two of them differ."""
+"""The committed folders of a run: which were made of which others, and differences between two of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from answermill.pipelines.errors import INPUT_MISSING, JobError
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest, read_manifest
 
 SHOWN = 3
-"""Clauses, or damaged files, that a message lists; of more it has the number."""
+"""Clauses, or damaged files, that a message lists; further ones it counts."""
 
 
 def check_run(run: Path) -> None:
@@ -34,7 +34,7 @@ def committed(run: Path) -> dict[str, Manifest]:
 
 
 def following(run: Path, folders: Collection[str]) -> dict[str, Manifest]:
-    """The committed folders that were made of these folders, or of what was made of them."""
+    """The committed folders that were made of these folders, directly or by way of others."""
     manifests, sources = committed(run), set(folders)
     followers: dict[str, Manifest] = {}
     while new := {
@@ -48,17 +48,17 @@ def following(run: Path, folders: Collection[str]) -> dict[str, Manifest]:
 
 
 def differences(there: Any, here: Any, key: str, sides: tuple[str, str] = ("there", "here")) -> Iterator[str]:
-    """What differs between two settings, as JSON has them: a clause for each key, 'stages.cascade.keep = 3
+    """Differences between two settings, as JSON values: a clause for each key, 'stages.cascade.keep = 3
     there, 5 here'.
 
-    `sides`: what the two are called.
+    `sides`: names of the two.
     """
     if isinstance(there, Mapping) and isinstance(here, Mapping):
         for name in sorted({*there, *here}):
             yield from differences(there.get(name), here.get(name), f"{key}.{name}" if key else name, sides)
-    elif _are_stages(there) and _are_stages(here) and list(map(_stage, there)) == list(map(_stage, here)):
+    elif _are_same_stages(there, here):
         for former, new in zip(there, here, strict=True):
-            yield from differences(former, new, f"{key}.{_stage(new)}", sides)
+            yield from differences(former, new, f"{key}.{stage_name(new)}", sides)
     elif there != here:
         if all(isinstance(value, str) and re.fullmatch("[0-9a-f]{32,64}", value) for value in (there, here)):
             yield f"{key} has other content"
@@ -67,20 +67,30 @@ def differences(there: Any, here: Any, key: str, sides: tuple[str, str] = ("ther
 
 
 def shortened(clauses: Sequence[str]) -> str:
-    """The clauses in a line, of many the first ones and how many more there are."""
+    """The clauses in a line; of many, the first ones and the number of the others."""
     return ", ".join(clauses[:SHOWN]) + (f" and {len(clauses) - SHOWN} more" if len(clauses) > SHOWN else "")
 
 
-def _are_stages(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, Mapping) and "reranker" in each for each in value)
-
-
-def _stage(stage: Mapping[str, Any]) -> str:
+def stage_name(stage: Mapping[str, Any]) -> str:
+    """Name of a stage in the settings of a manifest: its own, or else its reranker's."""
     return str(stage.get("name") or stage["reranker"])
+
+
+def _are_stages(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(stage, Mapping) and "reranker" in stage for stage in value
+    )
+
+
+def _are_same_stages(there: Any, here: Any) -> bool:
+    """True if both are lists of stages with the same names in the same order."""
+    if not (_are_stages(there) and _are_stages(here)):
+        return False
+    return list(map(stage_name, there)) == list(map(stage_name, here))
 
 
 def _short(value: Any) -> str:
     if value and _are_stages(value):
-        return ", ".join(map(_stage, value))
+        return ", ".join(map(stage_name, value))
     text = repr(value)
     return text if len(text) <= 100 else f"{text[:100]}…"

@@ -10,6 +10,7 @@ from answermill.pipelines.config.job_file import Annotate, Job
 from answermill.pipelines.data.annotation_tools import TOOLS
 from answermill.pipelines.data.annotation_tools.tool import Model
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from answermill.pipelines.runs.manifests.run_folder import stage_name
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.pipelines.specs.annotate import ANNOTATE, PACK_SUMMARY, PACKS, TASKS
 from answermill.pipelines.specs.rerank import SCORED
@@ -51,7 +52,7 @@ def write_packs(job: Job, settings: Annotate, run: Path) -> bool:
         return False
 
     scored = SCORED.open(run).manifest
-    plan = "+".join(stage["name"] or stage["reranker"] for stage in scored.settings["stages"])
+    plan = "+".join(map(stage_name, scored.settings["stages"]))
     model = Model(
         f"{plan} {scored.fingerprint[:8]}", unbounded=ANNOTATE.counts_of(tasks.manifest).scores_beyond_0_1 > 0
     )

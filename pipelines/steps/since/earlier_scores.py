@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from answermill.pipelines.runs.manifests.run_folder import stage_name
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches, read_part
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.specs.retrieve import RETRIEVED
@@ -62,7 +63,7 @@ def same_stages(plan: StepPlan, scored: Folder[ScoredCandidate]) -> dict[str, st
     if manifest.revision != plan.revision:
         return {}
 
-    former = {str(each["name"] or each["reranker"]): each for each in manifest.settings["stages"]}
+    former = {stage_name(stage): stage for stage in manifest.settings["stages"]}
     former_models = plan.models_of({key: each["reranker"] for key, each in former.items()}, manifest.inputs)
     mixed = _before_passages([find(str(each["reranker"])).reranker.reads for each in former.values()])
     same = {}

@@ -18,6 +18,7 @@ from answermill.pipelines.data.publish.question_splits import LabelledQuestions
 from answermill.pipelines.data.publish.training_set import SetFiles, digests
 from answermill.pipelines.data.splits import SPLITS
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError
+from answermill.pipelines.runs.manifests.run_folder import stage_name
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.pipelines.runs.watch.progress import reading
 from answermill.pipelines.specs.ingest import PASSAGES
@@ -105,7 +106,7 @@ def _ranking(run: Path, by: str | None) -> tuple[str | None, str, Folder[Any]]:
     if by == RETRIEVED.name or (by is None and manifest is None):
         return None, RETRIEVED.name, RETRIEVED.open(run)
     scored = SCORED.open(run)
-    stages = [stage["name"] or stage["reranker"] for stage in scored.manifest.settings["stages"]]
+    stages = [stage_name(stage) for stage in scored.manifest.settings["stages"]]
     if by is not None and by not in stages:
         raise JobError(
             f"--by {by}: {scored.path} has {', '.join(stages)}; name one of them, or {RETRIEVED.name}",
