@@ -1,1 +1,1 @@
-"""How a step runs: manifests, units of work, the lock of a run folder."""
+"""Parts of a running step: manifests, units of work, the lock of a run folder."""

@@ -1,13 +1,13 @@
-"""The commit of a step's folders: who may take it from one state to the next, and when what nobody names is
-swept.
+"""The commit of a step's folders: its states, who may take it from one to the next, and when files that
+nothing names are removed.
 
 1. absent: no folder and no work folder. The command writes the mark, `_work/<step>-<fingerprint>/fingerprint`
    (`begin`).
 2. begun: the mark is there. Workers write parts into the output folders, under temporary names and then,
    whole, under names that have their content's hash.
-3. a unit is reported: `unit-<n>.json` in the work folder names its parts. The first report stands; a worker
-   that comes later deletes the parts that it alone has written. Units with a report are skipped, so a run
-   that was killed goes on here.
+3. a unit is reported: `unit-<n>.json` in the work folder names its parts. The first report stands; a later
+   worker deletes the parts that it alone has written. Units with a report are skipped, so a run that was
+   killed goes on here.
 4. a unit has failed for good: `failed/unit-<n>.txt` says why. The command rejects its records (`reported`),
    or ends with an error; the next `begin` forgets it.
 5. all are reported: the command adds the reports up, checks their sums, and sweeps the parts that none of
@@ -16,13 +16,13 @@ swept.
    race says so.
 7. complete: the work folder is gone. Readers trust the manifests alone. Under another fingerprint no folder
    is touched.
-8. damaged: a part, or a file beside, is not as its manifest says. `begin` makes reports of the manifests
-   again, removes those, and forgets the units that are damaged: state 3, for the others.
+8. damaged: a part, or a file beside, is not as its manifest says. `begin` turns the manifests into reports
+   again, removes the manifests, and forgets the damaged units; the other units are in state 3.
 
 All that decides the content is in the fingerprint: settings, inputs, schemas, and the revision of the step's
-code. Workers delete nothing but what they have written themselves; only the command, which holds the run's
-lock, sweeps. An object store has no lock, so another command may be at work there: the sweep waits until the
-manifests are this command's.
+code. Workers delete nothing but their own files; only the command, which holds the run's lock, sweeps. An
+object store has no lock, so another command may be at work there: the sweep waits until the manifests are
+this command's.
 """
 
 from __future__ import annotations
@@ -58,12 +58,13 @@ class Commit(Generic[AnyCounts]):
 
     @property
     def _is_alone(self) -> bool:
-        """Whether no other command can be at work in the run, so that what nobody names is nobody's."""
+        """True if no other command can be at work in the run, so that files that nothing names are left
+        over."""
         return store_of(self.step.run).has_locks
 
     def is_complete(self, checksums: bool = False) -> bool:
-        """Whether all folders are committed under this fingerprint, and their parts there in the sizes they
-        were written in.
+        """True if all folders are committed under this fingerprint, and their parts have the sizes that were
+        written.
 
         With `checksums` every byte is compared. Raises JobError (73) if another job's folders are in the way.
         """
@@ -81,7 +82,7 @@ class Commit(Generic[AnyCounts]):
         self._manifests()
 
     def _manifests(self) -> dict[str, Manifest]:
-        """Of the folders that are committed. Raises JobError (73) if one is so under another fingerprint."""
+        """Folder → manifest, of those committed. Raises JobError (73) if one has another fingerprint."""
         step = self.step
         read = {folder.name: folder.manifest(step.run) for folder in step.spec}
         manifests = {name: manifest for name, manifest in read.items() if manifest is not None}
@@ -97,13 +98,13 @@ class Commit(Generic[AnyCounts]):
 
         Units that had failed are tried again; `limits` says how often each is tried, and how many may fail.
 
-        Folders that are committed, but damaged, are opened again, and a unit whose parts are not as they were
-        written is not done; stderr says which. Raises JobError (73) if another job's folders are in the way.
+        Folders that are committed, but damaged, are opened again, and a unit with a damaged part is done
+        again; stderr names the damage. Raises JobError (73) if another job's folders are in the way.
         """
         step, manifests = self.step, self._manifests()
         self._mark(limits or Limits())
 
-        # What was left, a report a unit; those of manifests are made again.
+        # A report for each unit that is left; manifests become reports again.
         damage = self._reopen(manifests)
         failed, named = list[int](), {folder.name: set[str]() for folder in step.spec}
 
@@ -126,8 +127,8 @@ class Commit(Generic[AnyCounts]):
             self._sweep(named.__getitem__)
 
     def _mark(self, limits: HasLimits) -> None:
-        """Put the step's fingerprint and the limits into its work folder, which is emptied if it is another
-        step's."""
+        """Write the step's fingerprint and the limits into its work folder, which is emptied first if it is
+        another step's."""
         step = self.step
         mark = step.work / MARK
         if not mark.is_file() or mark.read_text(encoding="utf-8").strip() != step.fingerprint():
@@ -136,8 +137,8 @@ class Commit(Generic[AnyCounts]):
         Limits(limits.tries, limits.max_failed_units, limits.cache_gb).write(step.work)
 
     def _reopen(self, manifests: Mapping[str, Manifest]) -> list[str]:
-        """Make reports of the manifests again, as far as these hold the units' counts, and remove them;
-        returns the damage."""
+        """Turn the manifests into reports again, as far as they hold the units' counts, and remove them;
+        return the damage."""
         step = self.step
         with listed(step.run):
             damage = [
@@ -161,12 +162,12 @@ class Commit(Generic[AnyCounts]):
     def reported(
         self, units: int, reject: Callable[[Failure], Report[AnyCounts]] | None = None
     ) -> Outcome[AnyCounts]:
-        """What all the step's units have reported, which are numbered from 0.
+        """Sum of the reports of all the step's units, which are numbered from 0.
 
-        `reject` writes what a failed unit held among the rejects, and reports that; it is called if no more
-        have failed than may. Raises JobError (74) if more have, or if the step has no `reject`; if a unit has
-        not reported; or if a part that it names is not here in its size: a worker may see another folder
-        under the run's name.
+        `reject` writes the records of a failed unit among the rejects, and reports them; it is called if no
+        more units have failed than may. Raises JobError (74) if more have, or if the step has no `reject`; if
+        a unit has not reported; or if a part that it names is not here in its size: a worker may see another
+        folder under the run's name.
         """
         step = self.step
         done = step.reports.numbers()
@@ -204,10 +205,10 @@ class Commit(Generic[AnyCounts]):
         return outcome
 
     def finish(self, outcome: Outcome[AnyCounts], beside: Sequence[Part] = ()) -> None:
-        """Commit all folders from what the units have reported, and remove the step's work folder.
+        """Commit all folders from the reports of the units, and remove the step's work folder.
 
-        Those of other settings go as well: their folders can no longer be committed here, and a worker that
-        an engine still runs for them ends with 74 at its next unit.
+        Its work folders of other settings are removed too: their output can no longer be committed here, and
+        a worker that an engine still runs for them ends with 74 at its next unit.
 
         `beside`: files of the run folder that were written with them, and are compared with them. Raises
         RuntimeError if a sum of the counts does not hold.
@@ -231,8 +232,8 @@ class Commit(Generic[AnyCounts]):
     def _write_manifests(
         self, outcome: Outcome[AnyCounts], beside: Sequence[Part]
     ) -> dict[str, frozenset[str]]:
-        """Write each folder's manifest, the first with the units' counts and the files `beside`; returns the
-        names of the tables of each."""
+        """Write each folder's manifest, the first with the units' counts and the files `beside`; return
+        folder → names of its manifest's tables."""
         step, tables = self.step, dict[str, frozenset[str]]()
         for number, folder in enumerate(step.spec):
             parts = outcome.parts(folder.name)
@@ -262,6 +263,6 @@ class Commit(Generic[AnyCounts]):
         return tables
 
     def _sweep(self, named: Callable[[str], Set[str]]) -> None:
-        """Remove from each output folder the files that are not among those `named` of it."""
+        """Remove from each output folder the files that `named` does not list for it."""
         for folder in self.step.spec:
             sweep(self.step.run / folder.name, named(folder.name))

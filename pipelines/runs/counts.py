@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 Peak = Annotated[int, "largest"]
-"""A number of which not the sum counts, but the largest."""
+"""A number that is added up as the largest, not as the sum."""
 C = TypeVar("C", bound="Counts")
 
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """The time that a field counts: the work that took it, the field that says how many items it was done to,
-    and its unit."""
+    """The time that a field counts: the work that took it, the field with the number of items, and its
+    unit."""
 
     work: str
     item: str
@@ -67,13 +67,13 @@ class Counts:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields, as JSON has them, without what is 0 or empty."""
+        """Its fields as JSON values, without those that are 0 or empty."""
         values = ((f.name, _plain(getattr(self, f.name))) for f in fields(self))
         return {name: value for name, value in values if value}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Raises ValueError, with the place, if the values are not such counts."""
+        """Counts from JSON values. Raises ValueError, with the place, if they are not such counts."""
         from pydantic import ValidationError  # late, as in `_adapter`: a list of commands needs none
 
         try:
@@ -88,7 +88,7 @@ class Counts:
         yield from flat(self.to_json())
 
     def peaks(self) -> set[str]:
-        """The names, as `flat` has them, of the numbers that are a largest and not a sum."""
+        """Names, as in `flat`, of the numbers that are a largest and not a sum."""
         names = set()
         for f in fields(self):
             value = getattr(self, f.name)
@@ -104,9 +104,9 @@ class Counts:
     def times(self) -> Iterator[tuple[Time, float, int]]:
         """(time, seconds, items) of every field that counts the time of some work and is not 0."""
         for f in fields(self):
-            time, spent = f.metadata.get("time"), getattr(self, f.name)
-            if time is not None and spent:
-                yield time, spent * time.seconds, getattr(self, time.item)
+            time, count = f.metadata.get("time"), getattr(self, f.name)
+            if time is not None and count:
+                yield time, count * time.seconds, getattr(self, time.item)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class StepCounts(Counts):
     """Reason → records that were refused."""
 
     sums: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """A field or property → those of which it is the sum: records in, and what became of each."""
+    """A field or property → the fields of which it is the sum: records in, and their fates."""
 
     @property
     def rejects(self) -> int:
@@ -128,7 +128,7 @@ class StepCounts(Counts):
 
     @property
     def seconds(self) -> float:
-        """Seconds of workers that were counted, a card's among them."""
+        """Counted seconds of workers, a card's included."""
         return sum(seconds for _, seconds, _ in self.times())
 
     def wrong_sums(self) -> Iterator[str]:
@@ -169,7 +169,7 @@ def _built(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-# A class is hashable, which `cache` does not see of one with __hash__.
+# The types of `cache` do not accept a class that defines __hash__, which is hashable all the same.
 _hints: Callable[[Any], dict[str, Any]] = _resolved
 _adapter: Callable[[Any], TypeAdapter[Any]] = _built
 
@@ -191,7 +191,7 @@ def _plain(value: Any) -> Any:
 
 
 def flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, int]]:
-    """(name, number) of counts as JSON has them.
+    """(name, number) of counts as JSON values.
 
     >>> dict(flat({"kept": 2, "stages": {"first": {"incoming": 5}}}))
     {'kept': 2, 'stages.first.incoming': 5}

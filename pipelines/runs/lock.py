@@ -1,4 +1,4 @@
-"""One process at a time writes into a folder."""
+"""The lock of a folder, so that one process at a time writes into it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from answermill.pipelines.runs.watch.progress import print_line
 
 LOCK = ".lock"
 """The file in a folder that its process holds. The lock is the operating system's: it ends with the process,
-however that ends, and a file that a killed process left locks nobody out."""
+and a file that a killed process left locks nobody out."""
 
 
 @contextmanager
@@ -25,8 +25,8 @@ def claimed(folder: Path) -> Iterator[None]:
     system has no locks, a line on stderr says so. Raises JobError (73) if another process is writing into the
     folder, or if it is a file.
 
-    A store has no locks, and needs none: names are of contents or attempts, of two reports or manifests the
-    first stays, and nothing is swept before the manifests are there (`Commit.finish`).
+    A store has no locks, and needs none: file names contain a content's hash or an attempt, the first of two
+    reports or manifests stays, and nothing is swept before the manifests exist (`Commit.finish`).
     """
     if not store_of(folder).has_locks:
         yield
@@ -43,11 +43,8 @@ def claimed(folder: Path) -> Iterator[None]:
     lock = FileLock(folder / LOCK, blocking=False)
     try:
         lock.acquire()
-    except (
-        Timeout,
-        FileExistsError,
-        FileNotFoundError,
-    ):  # the last two: its process removes the folder at this moment
+    # The last two: the other process removes the folder at this moment.
+    except (Timeout, FileExistsError, FileNotFoundError):
         raise JobError(
             f"{folder}: another process is writing here; wait until it ends, or give another --out",
             OUTPUT_EXISTS,

@@ -1,5 +1,5 @@
-"""Messages about a step that cannot go on: which units have failed, and which folders of other jobs are in
-the way."""
+"""Messages about a step that cannot go on: units that have failed, and folders of other jobs that are in the
+way."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def named(step: str, units: Sequence[int]) -> str:
 def too_many_failed(
     work: Path, step: str, failures: Sequence[Failure], done: tuple[int, int], may_fail: bool
 ) -> str:
-    """More units have failed than may. `done`: how many units are done, and how many there are; `may_fail`:
-    whether the step could go on without some."""
+    """Message that more units have failed than may. `done`: number of units that are done, and of all;
+    `may_fail`: True if the step could go on without some."""
     reasons = "; ".join(f"unit {failure.unit}: {failure.reason}" for failure in failures[:SHOWN])
     more = f"; and {len(failures) - SHOWN} more" if len(failures) > SHOWN else ""
     instead = f", and workers.max_failed_units = {len(failures)} lets it end without them" if may_fail else ""
@@ -46,14 +46,14 @@ def conflict(
     settings: Mapping[str, Any],
     inputs: Mapping[str, str],
 ) -> str:
-    """Folders of a step are committed under another fingerprint: in what that job differs, which folders were
-    made of them, and what to type."""
+    """Message that folders of a step are committed under another fingerprint: the differences of that job,
+    the folders that were made of them, and what to type."""
     name, other = next(iter(others.items()))
     followers = following(run, others)
     made_of_them = [
         f"{follower} (its input {', '.join(sorted({*others, *followers} & manifest.inputs.keys()))})"
         for follower, manifest in followers.items()
-        # What people have judged is in nobody's way.
+        # People's judgements are never in the way.
         if manifest.step != spec.name and not manifest.maker.command
     ]
     in_the_way = f"in the way: {', '.join([*others, *made_of_them])}"

@@ -84,7 +84,7 @@ class _RowGroups(Generic[R]):
         self.rows += len(rows)
 
     def finish(self) -> None:
-        """Write the last, smaller group, and close the file, also if it cannot be written."""
+        """Write the last, smaller group, and close the file even if that fails."""
         try:
             if self._waiting:
                 self._write_group(self._record.table(self._waiting))
@@ -103,9 +103,9 @@ class _RowGroups(Generic[R]):
 class PartWriter(Generic[R]):
     """Writes a unit's parts of a folder, most often one, row group by row group. Use as a context manager.
 
-    After the block `parts` says what was written. An exception inside leaves no temporary file behind; parts
-    that it had finished before are named by no report. `rows_per_group`: what is read and unpacked to get at
-    one row.
+    After the block `parts` lists what was written. An exception inside leaves no temporary file behind; no
+    report names the parts that were finished before it. `rows_per_group`: rows that are read and unpacked to
+    get one of them.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class PartWriter(Generic[R]):
 
     @property
     def part(self) -> Part:
-        """The only one."""
+        """The only part."""
         (part,) = self._parts
         return part
 
@@ -140,7 +140,7 @@ class PartWriter(Generic[R]):
         self._groups.write_table(rows)
 
     def begin_part(self) -> None:
-        """What comes now is another part."""
+        """End the part; further rows are written to another."""
         self._end(finish=True)
         self._begin()
 
@@ -164,7 +164,7 @@ class PartWriter(Generic[R]):
                 return
             self._groups.finish()
             digest = sha256(self._temporary)
-            # In a listing of the folder they follow each other.
+            # The parts of a unit follow each other in a listing of the folder.
             number = f".{len(self._parts):04d}" if self._parts else ""
             name = f"part-{self._unit:05d}{number}-{digest[:8]}.parquet"
             size = self._temporary.stat().st_size
@@ -206,14 +206,14 @@ class Folder(Generic[R]):
 
     @classmethod
     def of(cls, path: Path, spec: FolderSpec[R], manifest: Manifest | None) -> Folder[R]:
-        """As `open`, with a manifest that was read there before."""
+        """The folder at a path, with the manifest that was read there before. Raises JobError as `open`."""
         folder = cls(path, spec)
         vars(folder)["manifest"] = folder._checked(manifest)
         return folder
 
     @property
     def run(self) -> Path:
-        """The run folder, of which it is a folder."""
+        """The run folder that it belongs to."""
         return self.path.parents[self.spec.name.count("/")]
 
     @property
@@ -222,7 +222,7 @@ class Folder(Generic[R]):
 
     @cached_property
     def manifest(self) -> Manifest:
-        """Read once. Raises JobError as `open`, and 74 where a worker sees another folder than the
+        """Its manifest, read once. Raises JobError as `open`, and 74 if a worker sees another folder than the
         command."""
         return self._checked(read_manifest(self.path, self.spec.maker, self.run))
 
@@ -297,7 +297,7 @@ def read_part(folder: Path, part: Part, record: type[R]) -> Iterator[R]:
 
 
 def read_rows(folder: Path, part: Part, record: type[R], start: int, stop: int) -> Iterator[R]:
-    """The rows [start, stop) of one part, from 0; only row groups with some are read. Raises as
+    """The rows [start, stop) of one part, from 0; only row groups that hold some are read. Raises as
     `read_batches`."""
     with pq.ParquetFile(checked_once(folder, part), page_checksum_verification=True) as file:
         first = 0
@@ -321,5 +321,5 @@ def sweep(folder: Path, named: Collection[str]) -> None:
 
 
 def is_written_by_a_unit(name: str) -> bool:
-    """Whether a file or folder of this name is a part, a shard or a manifest's table."""
+    """True if a file or folder of this name is a part, a shard or a manifest's table."""
     return (TABLE.fullmatch(name) or _PART.match(name)) is not None

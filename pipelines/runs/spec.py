@@ -1,7 +1,7 @@
-"""Descriptions of steps and of the folders that they write: plain values, on which every command about a run
-is a loop.
+"""Descriptions of steps and of the folders that they write: plain values, over which every command about a
+run is a loop.
 
-A step's own description is in `specs/`; nothing here, or in what keeps manifests, knows the name of one.
+A step's own description is in `specs/`; nothing here, or in the code for manifests, knows the name of a step.
 Records, sections and code are named by their place and imported when they are used, so that a list of
 commands needs none of them.
 """
@@ -32,7 +32,7 @@ class Maker:
 
     step: str
     command: str = ""
-    """Of a command that is no step of a job: 'collect {run} EXPORT'."""
+    """Arguments of a command that is no step of a job: 'collect {run} EXPORT'."""
     removes: tuple[str, ...] = ()
     """Folders of such a command that are to be deleted before it writes them again."""
 
@@ -57,7 +57,7 @@ class Maker:
         return f"{first}{self.line(run, option)} makes it again"
 
     def first(self, run: Path) -> str:
-        """The command to type where the folders are not there yet."""
+        """The command to type where the folders do not exist yet."""
         return (
             f"`answermill {self.command.format(run=run)}`"
             if self.command
@@ -66,12 +66,12 @@ class Maker:
 
 
 UNKNOWN = Maker("")
-"""The maker of a folder of which nothing is known."""
+"""The maker of an unknown folder."""
 
 
 @dataclass(frozen=True)
 class FolderSpec(Generic[R]):
-    """A folder of a run: its records, and what holds of its rows."""
+    """A folder of a run: its records, and properties of its rows."""
 
     name: str
     """Path below the run folder."""
@@ -79,13 +79,13 @@ class FolderSpec(Generic[R]):
     """'module:Class' of its record, such as 'answermill.schemas.ranked:Hit'."""
     maker: Maker
     key: tuple[str, ...] = ()
-    """Columns whose values together no two rows share."""
+    """Columns whose values together are different in every row."""
     list_of: str = ""
     """The column whose rows follow one another as a list, with ranks from 1 in the column `rank`."""
     candidate: tuple[str, ...] = ()
-    """Columns that together say which candidate a row of a list is; a list has each once."""
+    """Columns that together identify the candidate of a row; a list has each candidate once."""
     fate: str = ""
-    """The column of a list that says among which addend of `rows` (`StepCounts.sums`) a row was counted.
+    """The column of a list that names the addend of `rows` (`StepCounts.sums`) in which a row was counted.
     Without one, every row has a rank."""
     filled: Mapping[str, str] = field(default_factory=dict)
     """Fate → the column that has a value in the rows of this fate and in no others."""
@@ -97,13 +97,13 @@ class FolderSpec(Generic[R]):
     same_rows_as: str = ""
     """Another folder with as many rows."""
     cut_from: str = ""
-    """The folder of the documents, in the same order, of whose texts the rows are passages."""
+    """The folder of the documents, in the same order, from whose texts the rows are cut."""
     beside: tuple[str, ...] = ()
     """Files of the run folder that are written with it, and that its manifest names."""
     optional: bool = False
-    """Whether it is written only if it has a row."""
+    """True if it is written only if it has a row."""
     part_is_folder: bool = False
-    """Whether a part is a folder whose files its own listing names, such as a shard."""
+    """True if a part is a folder whose files its own listing names, such as a shard."""
 
     @classmethod
     def of(cls, name: str, record: type[R], maker: Maker) -> FolderSpec[R]:
@@ -139,7 +139,7 @@ class FolderSpec(Generic[R]):
         return Folder.open(self.path(run), self)
 
     def find(self, run: Path) -> Folder[R] | None:
-        """As `open`; None if it has no manifest."""
+        """The committed folder; None if it has no manifest. Raises JobError (65) as `open`."""
         from answermill.pipelines.runs.manifests.manifest import MANIFEST
 
         return self.open(run) if (self.path(run) / MANIFEST).is_file() else None
@@ -154,16 +154,17 @@ class FolderSpec(Generic[R]):
 
 @dataclass(frozen=True)
 class SealedFile:
-    """A file of a run that no manifest names: its SHA-256 is in itself, beside those of files that it names,
-    or in another file."""
+    """A file of a run that no manifest names: its SHA-256 is in the file itself, beside those of files that
+    it names, or in another file."""
 
     path: str
     needed_by: str = ""
     """The folder beside which it must be."""
     sealed_by: str = ""
-    """The JSON file that has its SHA-256, if it has not itself: people may take it away to fill it in."""
+    """The JSON file that has its SHA-256; '' if it has its own. People may take such a file away to fill it
+    in."""
     digest_key: str = ""
-    """The key of it there."""
+    """Key of the SHA-256 in `sealed_by`."""
 
     @property
     def place(self) -> str:
@@ -171,7 +172,7 @@ class SealedFile:
         return self.path.rpartition("/")[0]
 
     def written_digest(self, run: Path) -> str:
-        """Its SHA-256, by `sealed_by`. Raises FileNotFoundError, or WrongShape if that is not such a file."""
+        """Its SHA-256, from `sealed_by`. Raises FileNotFoundError, or WrongShape if that holds none."""
         from answermill.files.atomic_files import WrongShape, read_json  # late: they import pydantic
 
         file = run / self.sealed_by
@@ -196,21 +197,21 @@ class StepSpec(Generic[AnyCounts]):
     reads: tuple[str, ...] = ()
     """Folders of other steps without which it cannot begin."""
     item: str = ""
-    """The field of its counts with which its time grows."""
+    """The field of its counts that its time grows with."""
     code: str = ""
     """'module:NAME' of the StepCode, imported when it runs."""
     revision: int = 1
     """Raised when the step's code changes so that the same input gives another output."""
     units_stand_alone: bool = False
-    """Whether a unit can be done again alone when the step is complete: it needs nothing that other units
+    """True if a unit can be done again alone when the step is complete: it needs nothing that other units
     left in the work folder."""
     shares_time: bool = False
-    """Whether the time that a unit counts is its share of work that was done for many at once."""
+    """True if the time that a unit counts is its share of work that was done for many at once."""
     replaced_whole: bool = False
-    """Whether its folders are built in its work folder and take the place of earlier ones all at once."""
+    """True if its folders are built in its work folder and replace earlier ones all at once."""
     files: tuple[SealedFile, ...] = ()
     is_main: bool = False
-    """Whether a report misses it even if nothing of it was begun."""
+    """True if a report names it as missing even if nothing of it was begun."""
 
     @property
     def name(self) -> str:
@@ -227,7 +228,7 @@ class StepSpec(Generic[AnyCounts]):
         return iter(self.folders)
 
     def absent(self, manifests: Mapping[str, Manifest]) -> list[str]:
-        """The folders that it has not committed; `manifests` are those that it has, by folder."""
+        """Names of the folders that it has not committed; `manifests`: folder → manifest of the others."""
         return [
             folder.name
             for folder in self.folders
@@ -239,8 +240,8 @@ class StepSpec(Generic[AnyCounts]):
         ]
 
     def counts_of(self, manifest: Manifest | None) -> AnyCounts:
-        """The counts that a manifest of it holds; zeros without one. Raises JobError (65) if they are not
-        this version's."""
+        """The counts in one of its manifests; zeros without one. Raises JobError (65) if they are not this
+        version's."""
         from answermill.pipelines.errors import BAD_DATA, JobError
 
         try:

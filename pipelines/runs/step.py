@@ -1,5 +1,5 @@
-"""A step of a run: what decides its output, its fingerprint, and where its units work. Its commit is in
-`commit.py`."""
+"""A step of a run: the inputs of its output, its fingerprint, and the folder where its units work. Its commit
+is in `commit.py`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from answermill.pipelines.runs.watch.live import WORK as WORK
 from answermill.schemas.record import Record
 
 MARK = "fingerprint"
-"""The file in a step's work folder that says whose it is; a worker that does not see it sees another run
+"""The file in a step's work folder that holds its fingerprint; a worker that does not see it sees another run
 folder, or none."""
 
 
 @dataclass(frozen=True)
 class Step(Generic[AnyCounts]):
-    """One step of the run in `run`, of which `spec` says what it writes."""
+    """One step of the run in `run`; `spec` lists what it writes."""
 
     run: Path
     spec: StepSpec[AnyCounts]
@@ -34,7 +34,7 @@ class Step(Generic[AnyCounts]):
     inputs: Mapping[str, str]
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state that workers are sent: all but settings and inputs, which grow with the input; the
+        """The state that is sent to workers: all but settings and inputs, which grow with the input; the
         fingerprint stands for them."""
         return {**self.__dict__, "_fingerprint": self._fingerprint, "settings": {}, "inputs": {}}
 
@@ -55,9 +55,9 @@ class Step(Generic[AnyCounts]):
 
     @property
     def work(self) -> Path:
-        """Where its units report and keep what only the step itself reads; gone when the step is complete. No
-        job with other settings or inputs has the same, so workers that another job left behind do not come
-        across this one's."""
+        """The folder where its units report and keep what only the step itself reads; removed when the step
+        is complete. Jobs with other settings or inputs have other folders, so workers that one of them left
+        behind do not touch this one's."""
         return self.run / WORK / f"{self.name}-{self.fingerprint()[:8]}"
 
     @property
@@ -81,17 +81,17 @@ class Step(Generic[AnyCounts]):
 
 
 def work_folders(run: Path, step: str) -> list[Path]:
-    """The work folders of a step, whatever the settings; the one that was used last comes first."""
+    """The work folders of a step, whatever the settings; the last used one first."""
     folders = (run / WORK).glob(f"{step}-{'[0-9a-f]' * 8}")
     return sorted(folders, key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
 
 
 def state_of(run: Path, step: str) -> str:
-    """What a step that is not complete does, for people: 'has not run', 'is running or was stopped, with 3
+    """State of a step that is not complete, for people: 'has not run', 'is running or was stopped, with 3
     units done'."""
-    begun = work_folders(run, step)
-    if not begun:
+    folders = work_folders(run, step)
+    if not folders:
         return "has not run"
-    failed = len(Failures(begun[0]).read())
-    done = f"is running or was stopped, with {counted(len(units_done(begun[0])), 'unit')} done"
+    failed = len(Failures(folders[0]).read())
+    done = f"is running or was stopped, with {counted(len(units_done(folders[0])), 'unit')} done"
     return f"{done}, {failed} failed" if failed else done

@@ -1,1 +1,1 @@
-"""What the manifests of a run say, and whether its files are still what they say."""
+"""The manifests of a run, and the comparison of its files with them."""

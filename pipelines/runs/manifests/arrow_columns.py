@@ -1,5 +1,5 @@
-"""What of a step grows with its units, as Arrow tables: a fraction of the memory of objects, and read when it
-is asked for."""
+"""Data of a step that grow with its units, as Arrow tables: they take a fraction of the memory of objects,
+and are read when they are used."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Growing:
 
 
 class _Lazy:
-    """A table that is there, or is read when it is asked for."""
+    """A table that is read when it is used, if it is not in memory."""
 
     def __init__(self, read: Callable[[], pa.Table]) -> None:
         self._read = read

@@ -1,5 +1,5 @@
-"""Where a step was committed: the machine of its command, and the versions of what it runs on, for people who
-read a report."""
+"""The machine of the command that commits a step, and the versions of what it runs on, for people who read a
+report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ LIBRARIES = ("apache-beam", "torch", "transformers", "faiss-cpu", "pyserini", "s
 
 @cache
 def environment() -> dict[str, str]:
-    """'machine', 'Python', 'answermill' and, by name, the libraries that are installed → what they are."""
+    """'machine' → its description; 'Python', 'answermill', and each installed library of LIBRARIES → its
+    version."""
     versions = {"answermill": revision()}
     for name in LIBRARIES:
         try:
@@ -34,8 +35,8 @@ def _machine() -> str:
 
 def processor() -> str:
     """Its model, 'Intel(R) Xeon(R) Processor @ 2.20GHz'; its architecture where the model is not known."""
-    described = Path("/proc/cpuinfo")
-    lines = described.read_text(encoding="utf-8").splitlines() if described.is_file() else []
+    description = Path("/proc/cpuinfo")
+    lines = description.read_text(encoding="utf-8").splitlines() if description.is_file() else []
     model = next(
         (line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.processor()
     )

@@ -1,5 +1,5 @@
-"""Units that failed for good: a file each in the step's work folder, with reason and traceback; and how many
-may fail.
+"""Units that failed for good: a file each in the step's work folder, with reason and traceback; and the
+limits of failure.
 
 The command writes the limits when the step begins; workers read them. A unit that failed is tried again by
 the next run.
@@ -17,24 +17,24 @@ from answermill.files.atomic_files import WrongShape, read_json, write_text
 from answermill.files.store import remove_tree
 
 REASON = "unit_failed"
-"""The reason of the rejects that hold what a failed unit held."""
+"""The reason of the rejects that hold a failed unit's records."""
 FAILED_UNITS = "failed_units"
-"""The name of their count in manifests and in Beam's metrics."""
+"""Name of the count of failed units in manifests and in Beam's metrics."""
 LONGEST_REASON = 500
-"""Characters."""
+"""Most characters of a reason."""
 _LIMITS = "limits.json"
 
 
 class HasLimits(Protocol):
-    """Settings that have them."""
+    """Settings that have the limits."""
 
     @property
     def tries(self) -> int:
-        """How often a unit is tried in all."""
+        """Number of tries of a unit in all."""
 
     @property
     def max_failed_units(self) -> int:
-        """How many units of a step may fail for good, where the step can go on without them."""
+        """Most units of a step that may fail for good, where the step can go on without them."""
 
     @property
     def cache_gb(self) -> float:
@@ -43,7 +43,7 @@ class HasLimits(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What workers need to know of the settings."""
+    """Settings that workers need."""
 
     tries: int = 1
     max_failed_units: int = 0
@@ -51,7 +51,7 @@ class Limits:
 
     @classmethod
     def read(cls, work: Path) -> Self:
-        """Those of a step that has begun; the defaults if it has none."""
+        """Limits of a step that has begun; the defaults if it has none."""
         try:
             return read_json(work / _LIMITS, cls)
         except (FileNotFoundError, WrongShape):
@@ -80,7 +80,7 @@ class Failures:
         return self.work / "failed"
 
     def write(self, unit: int, error: BaseException) -> Failure:
-        """Keep why a unit has failed; what another attempt at it has written stands."""
+        """Record the error of a unit that has failed; the record of an earlier attempt at it stands."""
         words = " ".join(str(error).split())
         failure = Failure(unit, f"{type(error).__name__}: {words}"[:LONGEST_REASON])
         text = "".join(traceback.format_exception(error))
@@ -88,8 +88,8 @@ class Failures:
         return failure
 
     def read(self) -> dict[int, Failure]:
-        """Unit number → its failure, in the order of their numbers; a unit may have been done since, by
-        another attempt."""
+        """Unit number → its failure, in the order of the numbers; another attempt may have done a unit
+        since."""
         failures = {}
         for path in sorted(self.folder.glob("unit-*.txt")):
             unit = int(path.stem.removeprefix("unit-"))

@@ -1,10 +1,10 @@
-"""What a folder's manifest says, and whether the folder's files are still what it says.
+"""A folder's manifest, and the comparison of the folder's files with it.
 
 The manifest, written last, names the folder's parts with rows, bytes and SHA-256, and carries its own. Sizes
-are quick to compare, and every run does; the SHA-256 of a part is compared by who reads it. A part is a file,
-or a shard: a folder, whose `shard.json` lists its files in the same way. What grows with the parts, once
-there are thousands, is in Parquet files beside the manifest, which names them; their names do not end in
-.parquet, so that nobody takes them for parts.
+are quick to compare, and every run does; readers of a part compare its SHA-256. A part is a file, or a shard:
+a folder, whose `shard.json` lists its files in the same way. Fields that grow with the parts, once there are
+thousands, are in Parquet files beside the manifest, which names them; their names do not end in .parquet, so
+that nobody takes them for parts.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ FORMAT = 5
 MANIFEST = "_manifest.json"
 SHARD_FILE = "shard.json"
 IN_JSON = 4_096
-"""Rows of the longest table that the manifest itself holds; with more all tables are files beside it."""
+"""Most rows of a table that the manifest itself holds; if one has more, all are files beside it."""
 TABLE = re.compile(r"_manifest-[a-z]+-[0-9a-f]{8}")
-"""Their names."""
+"""Names of these files."""
 _GROWING = ("parts", "inputs", "digests", "units")
 """The fields that grow with the parts."""
 
@@ -61,7 +61,7 @@ class Manifest:
     version: str
     rows: int
     counts: Mapping[str, Any]
-    """Counts of its step, as `Counts.to_json` has them."""
+    """Counts of its step, in the form of `Counts.to_json`."""
     parts: Sequence[Part]
     revision: int = 1
     digests: Mapping[str, str] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Manifest:
     beside: tuple[Part, ...] = ()
     """Files of the run folder that were written with this folder, e.g. answers.jsonl."""
     tables: Mapping[str, Part] = field(default_factory=dict, compare=False)
-    """Of a manifest with thousands of parts: field → the file beside it that has the field's rows."""
+    """Field → the file beside the manifest that has the field's rows, if there are thousands of parts."""
     environment: Mapping[str, str] = field(default_factory=dict, compare=False)
     """The machine of the command that committed the folder, and the versions of its libraries; decides
     nothing."""
@@ -86,11 +86,11 @@ class Manifest:
         return self.maker.step
 
     def write(self, folder: Path) -> frozenset[str]:
-        """Commit the folder; returns the names of the tables beside its manifest.
+        """Commit the folder; return the names of the tables beside its manifest.
 
-        Raises JobError (73) if another manifest came first.
+        Raises JobError (73) if another manifest was written first.
         """
-        values: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
         values |= {"maker": asdict(self.maker), "beside": [asdict(part) for part in self.beside], "parts": []}
         if max(len(getattr(self, name)) for name in _GROWING) > IN_JSON:
             values |= {name: {} for name in _GROWING if name != "parts"}
@@ -114,12 +114,12 @@ class Manifest:
         return frozenset(table.file for table in standing.tables.values())
 
     def run_of(self, folder: Path) -> Path:
-        """The run folder, of which `folder`, with this manifest, is a folder."""
+        """The run folder that holds `folder`, which has this manifest."""
         return folder.parents[max(0, len(PurePath(self.folder).parts) - 1)]
 
     def damage(self, folder: Path, checksums: bool = False) -> Iterator[str]:
-        """What is wrong with `folder`, whose manifest this is: a clause for each part and file beside it,
-        'PATH is missing'.
+        """Damage of `folder`, whose manifest this is: a clause for each part or file beside it, 'PATH is
+        missing'.
 
         Compares sizes and, with `checksums`, every byte.
         """
@@ -128,11 +128,10 @@ class Manifest:
                 yield wrong
 
     def remove_changed(self, folder: Path) -> Iterator[str]:
-        """Remove each part and file beside it whose bytes are not those that were written; yields what was
-        wrong with it.
+        """Remove each part and file beside it whose bytes are not those that were written; yield its damage.
 
-        Of a shard its shard.json goes. What is missing is made again by the step, for a part alone where
-        units stand alone.
+        For a shard, its shard.json is removed. The step makes missing files again, a single part where units
+        stand alone.
         """
         for place, part in self._placed_parts(folder):
             if (wrong := damage_of(place, part, checksums=True)) is not None:
@@ -204,7 +203,7 @@ def _write_table(folder: Path, name: str, value: Any) -> Part:
 
 
 def _read_table(folder: Path, table: Part, advice: str) -> pa.Table:
-    """Raises JobError (65) if the file is not as it was written."""
+    """The rows of a table beside a manifest. Raises JobError (65) if the file is not as it was written."""
     try:
         path = fetch(folder / table.file, table.sha256)
     except (FileNotFoundError, Changed) as e:
@@ -215,7 +214,7 @@ def _read_table(folder: Path, table: Part, advice: str) -> pa.Table:
 
 
 def damage_of(folder: Path, part: Part, checksums: bool = False) -> str | None:
-    """What is wrong with a part, e.g. 'PATH is missing'; None if nothing is.
+    """Damage of a part, e.g. 'PATH is missing'; None if there is none.
 
     Compares sizes and, with `checksums`, every byte. The bytes of a shard.json are always compared.
     """
@@ -231,7 +230,7 @@ def damage_of(folder: Path, part: Part, checksums: bool = False) -> str | None:
 
 
 def check_part(folder: Path, part: Part) -> Path:
-    """The file of a part on this machine, compared with its checksum: of a store when its copy comes here.
+    """The file of a part on this machine, compared with its checksum; from a store, when it is copied here.
 
     Raises JobError (65), with what to type, if it is not as it was written."""
     wrong = None
@@ -254,7 +253,7 @@ def check_part(folder: Path, part: Part) -> Path:
 
 
 def checked_once(folder: Path, part: Part) -> Path:
-    """As `check_part`, but the bytes of a part are read once in a process, unless its size or time
+    """The file of a part, checked as by `check_part`, but once in a process, unless its size or time
     changes."""
     path = folder / part.file
     if not store_of(path).is_local or not path.is_file():
@@ -269,9 +268,8 @@ def _check(folder: Path, part: Part, size: int, time: int) -> Path:
 
 
 def fetch_shard(folder: Path, digest: str, files: Callable[[str], object] = bool) -> Path:
-    """A shard's folder on this machine, or of a store a copy: of its files those that `files` asks for.
-    `digest`: SHA-256 of its shard.json. Each file of a copy is compared with its checksum when it comes
-    here."""
+    """A shard's folder on this machine; from a store, a copy of the files whose names `files` selects.
+    `digest`: SHA-256 of its shard.json. Each file is compared with its checksum when it is copied here."""
     if store_of(folder).is_local:
         return folder
     listing = shard_listing(folder, digest)
@@ -281,6 +279,6 @@ def fetch_shard(folder: Path, digest: str, files: Callable[[str], object] = bool
 
 
 def shard_listing(folder: Path, digest: str) -> dict[str, ListedFile]:
-    """The files of a shard but its shard.json, of which this is the SHA-256. Raises WrongShape if it is no
+    """The files of a shard without its shard.json, whose SHA-256 is `digest`. Raises WrongShape if it is no
     listing."""
     return read_json(fetch(folder / SHARD_FILE, digest), _Listing).files

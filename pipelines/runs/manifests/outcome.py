@@ -1,5 +1,5 @@
-"""The sum of what the units of a step have reported, added up while it is read: of a report no more is held
-than its rows in tables."""
+"""The sum of the reports of a step's units, added up while they are read; of a report only its rows in tables
+are held."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Outcome(Generic[C]):
     """The parts of all units, and the sum of their counts."""
 
     def __init__(self, counts: C) -> None:
-        """`counts`: those to begin with."""
+        """`counts`: the counts to begin with."""
         self.counts = counts
         self._parts: dict[str, Growing] = {}
         self._digests, self._units = Growing(NAMES), Growing(NAMES)
 
     @classmethod
     def of(cls, counts: C, reports: Iterable[Report[C]]) -> Outcome[C]:
-        """The sum of these, which come in the order of their units."""
+        """The sum of these reports, which are in the order of their units."""
         outcome = cls(counts)
         for report in reports:
             outcome.add(report)
@@ -35,7 +35,7 @@ class Outcome(Generic[C]):
         self._units.append(str(report.unit), json.dumps(report.counts.to_json()))
 
     def include(self, report: Report[C]) -> None:
-        """Add what the command itself has written, after all units; it does so again when a unit is done
+        """Add the command's own output, after all units; the command writes it again when a unit is done
         again."""
         self.counts = self.counts + report.counts
         for folder, parts in report.parts.items():

@@ -12,8 +12,8 @@ from answermill.files.store import sha256
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a folder: its name in the folder, rows, bytes and SHA-256. That of a shard is its
-    shard.json's."""
+    """One part of a folder: its name in the folder, rows, bytes and SHA-256, for a shard the SHA-256 of its
+    shard.json."""
 
     file: str
     rows: int
@@ -27,6 +27,6 @@ class Part:
 
     @property
     def unit(self) -> int:
-        """The number of the unit that wrote it: the first in its name."""
+        """The number of the unit that wrote it: the first number in its name."""
         number = re.search(r"\d+", self.file)
         return int(number[0]) if number else 0

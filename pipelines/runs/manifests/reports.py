@@ -1,8 +1,8 @@
-"""What the units of a step report: a small file each, written when the unit is done, that names its parts.
+"""Reports of a step's units: a small file each, written when the unit is done, that names its parts.
 
-An engine may do a unit several times, and twice at once: it repeats what a lost worker may have done, and
-does again elsewhere what is slow. So each attempt writes under names of its own, and the first report stands.
-An attempt that comes later takes that one for its own, and deletes the parts that it alone has written.
+An engine may do a unit several times, and twice at once: it repeats the work of a lost worker, and does a
+slow unit again elsewhere. So each attempt writes under names of its own, and the first report stands. A later
+attempt takes that report for its own, and deletes the parts that it alone has written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from answermill.pipelines.runs.manifests.manifest import Part, damage_of
 
 T = TypeVar("T")
 _HELD = 512
-"""Reports that are held, until those before them are taken."""
+"""Most reports that are held until those before them are consumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,14 @@ class Reports(Generic[C]):
 
     folder: Path
     kind: type[C]
-    """The counts that its units report."""
+    """Class of the counts that its units report."""
     home: Path | None = None
-    """Below which the folders of the parts are; None where no unit has parts, or nothing but the reports is
-    asked for."""
+    """The folder that holds the folders of the parts; None where no unit has parts, or only the reports are
+    used."""
 
     def write(self, report: Report[C]) -> Report[C]:
-        """Write a unit's report, unless there is one; returns the one that stands. Of this attempt's parts
-        those go that it does not name."""
+        """Write a unit's report, unless there is one; return the one that stands. Parts of this attempt that
+        it does not name are removed."""
         parts = {name: [asdict(part) for part in written] for name, written in report.parts.items()}
         values = {
             "unit": report.unit,
@@ -87,17 +87,17 @@ class Reports(Generic[C]):
         return self.home / name
 
     def read(self) -> dict[int, Report[C]]:
-        """Unit number → its report, for all units that are done, in the order of their numbers."""
+        """Unit number → its report, for all units that are done, in the order of the numbers."""
         return {report.unit: report for report in self.each()}
 
     def each(self) -> Iterator[Report[C]]:
-        """The reports of all units that are done, in the order of their numbers; no more than some hundred
-        are held."""
+        """The reports of all units that are done, in the order of the numbers; no more than some hundred are
+        held."""
         return self._many(self._load)
 
     def _many(self, read: Callable[[Path], T]) -> Iterator[T]:
-        """What `read` makes of each report's file, in the order of their numbers; in a store many are read at
-        a time."""
+        """Results of `read` on each report's file, in the order of the numbers; in a store many are read at a
+        time."""
         units = sorted(self.numbers())
         for first in range(0, len(units), _HELD):
             yield from each(read, map(self._path, units[first : first + _HELD]), requests_to(self.folder))
@@ -110,14 +110,14 @@ class Reports(Generic[C]):
             return None
 
     def has(self, unit: int) -> bool:
-        """Whether a unit is done; its report is not read."""
+        """True if a unit is done; its report is not read."""
         return self._path(unit).is_file()
 
     def _path(self, unit: int) -> Path:
         return self.folder / f"unit-{unit:05d}.json"
 
     def _load(self, path: Path) -> Report[C]:
-        """Raises JobError (65) if the file is not a report."""
+        """The report in a file. Raises JobError (65) if it is not one."""
         try:
             values = read_sealed(path, _ReportFile)
             counts = self.kind.from_json(values.counts)
@@ -128,14 +128,14 @@ class Reports(Generic[C]):
         return Report(values.unit, values.parts, counts, values.digests)
 
     def sound(self, damage: list[str]) -> Iterator[Report[C]]:
-        """The reports whose parts are as they were written. Deletes the others, and adds to `damage` what is
-        wrong with them.
+        """The reports whose parts are as they were written. Deletes the others, and adds what is wrong with
+        them to `damage`.
 
-        A part that is a file is read and its SHA-256 compared; of a shard the sizes of its files are, and in
-        a store, which has a file whole or not at all, those of all parts.
+        A part that is a file is compared by its SHA-256, a shard by the sizes of its files. In a store, which
+        has a file whole or not at all, all parts are compared by size.
         """
 
-        def look(path: Path) -> Report[C] | tuple[Path, str]:
+        def inspect(path: Path) -> Report[C] | tuple[Path, str]:
             try:
                 report = self._load(path)
             except JobError as e:
@@ -148,20 +148,21 @@ class Reports(Generic[C]):
                         return path, wrong
             return report
 
-        for seen in self._many(look):
-            if isinstance(seen, Report):
-                yield seen
+        for result in self._many(inspect):
+            if isinstance(result, Report):
+                yield result
             else:
-                seen[0].unlink(missing_ok=True)  # in a store another command may have deleted it
-                damage.append(seen[1])
+                path, wrong = result
+                path.unlink(missing_ok=True)  # in a store another command may have deleted it
+                damage.append(wrong)
 
     def forget(self, units: Iterable[int]) -> None:
-        """Delete the reports of these units, as far as they are there, so that they are done again."""
+        """Delete the reports of these units, if there are any, so that they are done again."""
         for unit in units:
             self._path(unit).unlink(missing_ok=True)
 
     def numbers(self) -> set[int]:
-        """Units that are done, as `units_done`."""
+        """Numbers of the units that are done."""
         return units_done(self.folder)
 
     def count(self) -> int:
@@ -170,8 +171,8 @@ class Reports(Generic[C]):
 
 
 def units_done(folder: Path) -> set[int]:
-    """Units with a report in a work folder; none if the step is completed, and the folder removed,
-    meanwhile."""
+    """Numbers of the units with a report in a work folder; none if the folder was removed meanwhile, since
+    the step is complete."""
     try:
         names = (path.name for path in folder.iterdir())
         return {int(name[5:-5]) for name in names if name.startswith("unit-") and name.endswith(".json")}

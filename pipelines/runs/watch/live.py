@@ -1,10 +1,10 @@
-"""A small file in the run folder that says who works there, since when and how far; another terminal reads
-it.
+"""A small file in the run folder that names the command at work there, its start and its progress, for
+another terminal to read.
 
-The command that works writes it every few seconds, to a store every half minute, and removes it at its end.
-It begins to when a step has begun or has progress to show, so that a run that is complete is not touched,
-however long it is looked at. It is for people only: what cannot be written is left out. After a kill it
-stays; then its process is gone, or has not been seen for a while.
+The command at work writes it every few seconds, to a store every half minute, and removes it at its end. It
+writes only once a step has begun or has progress to show, so that a run that is complete is not touched,
+however long it is looked at. The file is for people only: if it cannot be written, it is left out. After a
+kill it stays; then its process is gone, or has not been seen for a while.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from answermill.pipelines.runs.watch.progress import Progress, sinks
 
 RUNNING = ".running.json"
 WORK = "_work"
-"""Folder of a run in which each step that has begun, and is not complete, has its own."""
+"""Folder of a run that holds the work folder of each step that has begun and is not complete."""
 EVERY_S, EVERY_S_IN_STORE = 3.0, 30.0
 SILENT_S = 60.0
-"""A process that was not seen for longer, or for four times its interval, may be gone."""
+"""Seconds after which a process that was not seen may be gone, or four times its interval if that is more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Running:
             return None
 
     def is_gone(self, now: float) -> bool:
-        """Whether its process has ended, or is on another machine and has not been seen for long."""
+        """True if its process has ended, or is on another machine and has not been seen for long."""
         if self.host == platform.node() and not is_alive(self.pid):
             return True
         return now - self.seen > max(SILENT_S, 4 * self.every_s)
@@ -73,8 +73,8 @@ class Running:
 
 
 class Live:
-    """Sign that this process works on the run, from the begin of the block to its end. Use with the run's
-    lock held."""
+    """Sign that this process works on the run, from start to end of the block. Use with the run's lock
+    held."""
 
     def __init__(self, run: Path) -> None:
         self._file, self._work, self._is_there = run / RUNNING, run / WORK, False
@@ -86,7 +86,7 @@ class Live:
         self._progress: Progress | None = None
 
     def begin(self, step: str) -> None:
-        """Record that the command is at this step now."""
+        """Record the step that the command does now."""
         self._step, self._progress = step, None
 
     def update(self, progress: Progress) -> None:
@@ -118,7 +118,7 @@ class Live:
             self._ended.wait(self._running.every_s)
 
     def _has_begun(self) -> bool:
-        """Whether a step has a work folder, which is there until it is complete."""
+        """True if a step has a work folder, which exists until it is complete."""
         with suppress(OSError):
             return self._work.is_dir()
         return False
@@ -132,7 +132,7 @@ class Live:
             if not store_of(self._file).is_quick:
                 write_text(self._file, text)
                 return
-            # Not brought to the disk: a power loss ends the command as well.
+            # Without fsync: a power loss ends the command as well.
             temporary = self._file.with_name(f"{RUNNING}.tmp")
             temporary.write_text(text, encoding="utf-8")
             temporary.replace(self._file)

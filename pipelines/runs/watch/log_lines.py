@@ -1,5 +1,4 @@
-"""Lines on stderr: as people read them, or each a JSON object, as collectors of logs do. Loads next to
-nothing."""
+"""Lines on stderr: text for people, or JSON objects for collectors of logs. Loads next to nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ def choose(form: Form) -> None:
 
 
 def is_json() -> bool:
-    """Whether lines are for collectors."""
+    """True if lines are for collectors."""
     return _form[0] == "json"
 
 
@@ -37,7 +36,7 @@ def _object(level: str, message: str, more: dict[str, object]) -> str:
 
 
 class Formatter(logging.Formatter):
-    """Lines of what libraries log."""
+    """Formatter of the records that libraries log."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)

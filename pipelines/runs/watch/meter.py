@@ -2,7 +2,7 @@
 up.
 
 The files are for people only: a worker that cannot write them goes on, and without them, as in an object
-store, the command counts the units that are done. A unit's file goes when the unit has reported.
+store, the command counts the units that are done. A unit's file is removed when the unit has reported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PREFIX = "progress-"
 
 
 class Meter:
-    """Count of what an attempt at one unit has done. Use as a context manager around the work and its
+    """Count of items done by an attempt at one unit. Use as a context manager around the work and its
     report."""
 
     def __init__(self, work: Path, unit: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -36,7 +36,7 @@ class Meter:
         self._items = self._kept = 0
 
     def add(self, items: int, kept: int = 0) -> None:
-        """Count some more items; `kept` of them are of an attempt before. Writes the file at most every two
+        """Count some more items; an earlier attempt did `kept` of them. Writes the file at most every two
         seconds."""
         self._items += items
         self._kept += kept
@@ -48,7 +48,7 @@ class Meter:
                 temporary.replace(self._file)
 
     def reach(self, items: int) -> None:
-        """Count up to `items`, from the unit's begin."""
+        """Count up to `items`, from the start of the unit."""
         self.add(items - self._items)
 
     def __enter__(self) -> Self:
@@ -61,7 +61,7 @@ class Meter:
 
 
 class Meters:
-    """Sum of what all units of a step have done. `sizes`: the items of each unit, by its number."""
+    """Sum of the items done by all units of a step. `sizes`: the items of each unit, by its number."""
 
     def __init__(self, work: Path, sizes: Sequence[int]) -> None:
         self._work, self._sizes = work, sizes
@@ -75,8 +75,8 @@ class Meters:
                 killed.unlink(missing_ok=True)
 
     def done(self) -> Done:
-        """The work done by now; of several attempts at a unit the one counts that is ahead."""
-        # Before the reports: a unit's file goes after its report has come.
+        """The work done by now; of several attempts at a unit, the most advanced one counts."""
+        # Before the reports: a unit's file is removed after its report is written.
         attempts = list(_files(self._work))
         finished = self._finished()
 
@@ -97,7 +97,7 @@ class Meters:
 
 
 def _files(work: Path) -> Iterator[tuple[int, int, int]]:
-    """(unit, items done, items kept) of each file; one that is gone or cut short says nothing."""
+    """(unit, items done, items kept) of each file; a file that is gone or cut short is skipped."""
     for path in work.glob(f"{_PREFIX}*.json") if store_of(work).is_quick else ():
         with suppress(OSError, ValueError):
             done, kept = json.loads(path.read_text(encoding="utf-8"))
@@ -105,5 +105,5 @@ def _files(work: Path) -> Iterator[tuple[int, int, int]]:
 
 
 def add_up(passes: Sequence[Meters]) -> Done:
-    """The work done of several passes over the same units together."""
+    """Sum of the work done by several passes over the same units."""
     return Done(*map(sum, zip(*(meters.done() for meters in passes), strict=True)))

@@ -2,7 +2,7 @@
 
 The file is written whole under another name and renamed: when the command begins, every half minute, when a
 step ends, and at the end, with the exit code. Each line has the run as a label, so that the files of several
-jobs can lie in one folder.
+jobs can be in one folder.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class MetricsFile:
     """The figures of a command that works on `run`, in `file`."""
 
     def __init__(self, file: Path, run: Path, clock: Callable[[], float] = time.time) -> None:
-        """Raises JobError (66) if the file's folder is not there."""
+        """Raises JobError (66) if the file's folder does not exist."""
         if not file.parent.is_dir():
             raise JobError(
                 f"--metrics {file}: no folder {file.parent}; make it, or name another file", INPUT_MISSING
@@ -63,7 +63,7 @@ class MetricsFile:
 
         for folder, manifest in committed(self._run).items():
             self._set("rows", manifest.rows, manifest.step, folder)
-            for name, n in flat(manifest.counts):  # which each manifest of a step has
+            for name, n in flat(manifest.counts):  # the same in each manifest of a step
                 kind, _, reason = name.partition(".")
                 metric, label = ("rejects", reason) if kind == "rejected" else ("count", name)
                 self._set(metric, n, manifest.step, label)

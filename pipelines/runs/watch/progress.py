@@ -1,5 +1,5 @@
 """Progress of long work: one event, `Progress`, every two seconds, for a bar on a terminal or JSON lines, and
-other sinks."""
+for other sinks."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from answermill.pipelines.runs.watch import log_lines
 
 T = TypeVar("T")
 WINDOW_S = 120.0
-"""The rate is that of these last seconds."""
+"""Last seconds over which the rate is measured."""
 LOOK_S = 2.0
 """Seconds between two looks at what is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress of a step at a moment: units of work, and the items in them, which people call `item`. None is
-    unknown yet."""
+    """Progress of a step at a moment: units of work, and the items in them, which messages call `item`. None
+    is unknown yet."""
 
     step: str
     units_done: int
@@ -60,8 +60,8 @@ sinks: list[Sink] = []
 
 
 class Done(NamedTuple):
-    """Work that is done: items; those of a former run, which say nothing of how fast this one goes; whole
-    units."""
+    """Work that is done: items; those kept from a former run, which do not count for the rate of this one;
+    whole units."""
 
     items: int
     kept: int = 0
@@ -70,8 +70,8 @@ class Done(NamedTuple):
 
 @dataclass
 class Watch:
-    """Observer of work as it goes on. `done` counts what is done of the `items`; without `units` each item is
-    one."""
+    """Observer of work in progress. `done` counts how many of the `items` are done; without `units` each item
+    is one."""
 
     step: str
     items: int | None
@@ -88,8 +88,8 @@ class Watch:
 
     def look(self) -> Progress:
         """The progress now."""
-        counted, now = self.done(), self.clock()
-        done = counted if isinstance(counted, Done) else Done(counted, units=counted)
+        count, now = self.done(), self.clock()
+        done = count if isinstance(count, Done) else Done(count, units=count)
         rate = self._rate(now, done.items - done.kept)
         left = (self.items - done.items) / rate if rate and self.items is not None else None
 
@@ -105,7 +105,7 @@ class Watch:
         if not changes or done > changes[-1][1]:
             changes.append((now, done))
 
-        # The begin goes when two changes have come after it, since models were loaded first.
+        # The start is dropped once two changes have followed it, since models were loaded first.
         while len(changes) > 2 and (self._has_begin or changes[1][0] <= now - WINDOW_S):
             changes.popleft()
             self._has_begin = False
@@ -128,10 +128,10 @@ def progress(
     units: int | None = None,
     interval_s: float = 30.0,
 ) -> Iterator[None]:
-    """Show on stderr how many of `items` are done while the block runs. `done` counts them; `what` is what
-    people call them. Where it is not known how many there are, None, only the rate is shown.
+    """Show on stderr how many of `items` are done while the block runs. `done` counts them; `what` is their
+    name in messages. If their number is not known, None, only the rate is shown.
 
-    `units`: in how many units of work the items come, if each is not a unit itself.
+    `units`: number of units of work that hold the items, if each item is not a unit itself.
     """
     ended, watch = threading.Event(), Watch(label, items, done, what, units)
 
@@ -142,9 +142,8 @@ def progress(
             while not ended.wait(every_s):
                 try:
                     now = watch.look()
-                except (
-                    OSError
-                ):  # of a work folder that a store does not list now; the step itself says so if it matters
+                except OSError:
+                    # A store does not list a work folder now; the step itself reports it if it matters.
                     continue
                 for sink in (shown, *sinks):
                     sink(now)
@@ -159,7 +158,7 @@ def progress(
 
 
 def _draws() -> bool:
-    """Whether stderr is a terminal that can draw, whose reader has not asked for lines."""
+    """True if stderr is a terminal that can draw, and lines for collectors were not chosen."""
     return (
         sys.stderr.isatty()
         and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
@@ -187,7 +186,7 @@ def _bar(first: Progress) -> Iterator[Sink]:
 
 
 def _lines(interval_s: float) -> Sink:
-    """A line of JSON whenever another interval is over; as a log it has more in it."""
+    """Sink that writes a line of JSON whenever another interval is over; for collectors it has more keys."""
     written = 0
 
     def write(now: Progress) -> None:
@@ -204,7 +203,7 @@ def _lines(interval_s: float) -> Sink:
 def reading(
     label: str, rows: Iterable[T], total: int | None = None, what: str = "rows"
 ) -> Iterator[Iterator[T]]:
-    """The rows, and progress on stderr while the block takes them; `total`: how many there are, where that is
+    """The rows, and progress on stderr while the block reads them; `total`: their number, where that is
     known."""
     taken = 0
 
@@ -219,5 +218,5 @@ def reading(
 
 
 def print_line(line: str) -> None:
-    """Write one line to stderr, whole even if several threads do: as it is, or as logs are written."""
+    """Write one line to stderr, whole even if several threads do, as text or as a JSON object."""
     log_lines.write(line)

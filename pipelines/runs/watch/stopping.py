@@ -1,8 +1,8 @@
-"""A command that is to stop begins no unit of work any more; the units at work are done, and reported, first.
+"""Stop of a command: it begins no further unit of work, and ends when the units at work are reported.
 
-The command and its worker processes share a pipe, which nobody reads: when the command is to stop a byte is
-written, and all of them see it at the same moment, so that none begins what another has left out. Loads next
-to nothing.
+The command and its worker processes share a pipe, which nobody reads: when the command is to stop, a byte is
+written, and all of them see it at the same moment, so that none begins a unit that another has left out.
+Loads next to nothing.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from answermill.pipelines.errors import Stopped
 
 _ends: dict[str, int] = {}
-"""'read' → the descriptor that can be read when the command is to stop; 'write', in the command itself → that
-of the byte."""
+"""'read' → the descriptor that becomes readable when the command is to stop; 'write', in the command itself →
+the descriptor to which the byte is written."""
 
 
 @contextmanager
@@ -29,20 +29,20 @@ def at_work() -> Iterator[None]:
         yield
     finally:
         try:
-            # Before the look: a signal that comes after it is raised, and not waited for in vain.
+            # Deleted before the check: a signal after it is raised, since no unit would see the byte.
             del _ends["write"]
-            asked = is_asked()
+            is_stopped = is_asked()
         finally:
             _ends.clear()
             for end in ends:
                 os.close(end)
 
-    if asked:
+    if is_stopped:
         raise Stopped("between two units")
 
 
 def ask() -> bool:
-    """Let no unit begin any more; False if none are at work, so that there is nothing to wait for."""
+    """Let no further unit begin; False if none are at work, so that there is nothing to wait for."""
     if "write" not in _ends:
         return False
     os.write(_ends["write"], b".")
@@ -50,7 +50,7 @@ def ask() -> bool:
 
 
 def is_asked() -> bool:
-    """Whether the command is to stop."""
+    """True if the command is to stop."""
     if "read" not in _ends:
         return False
     pipe = select.poll()
