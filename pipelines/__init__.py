@@ -2,6 +2,6 @@
 
 import os
 
-# Before torch is imported: threads that spin while they wait for one.
+# Set before torch is imported: threads that spin while they wait for one another slow each other down several
+# times over as soon as another process wants the same cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-# another slow each other down several times over as soon as another process wants the same cores

@@ -24,20 +24,19 @@ INTERRUPTED, TERMINATED = 130, 143
 """128 and the number of the signal: SIGINT, which Ctrl-C sends, and SIGTERM."""
 
 DISK = {os.strerror(code): code for code in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)}
-"""Words for which an error of Java, FAISS or another library is one of the disk."""
+"""Words that make an error of Java, FAISS or another library one of the disk."""
 _TEMPORARY = re.compile(r"(^|/)\.([^/]+?)(?:\.[0-9a-f]{32})?\.tmp(?=/|$)")
-"""A name under which a file or folder is written until it is complete; group 2 is the name that it gets
-then."""
+"""Name of a file or folder while it is written; group 2 is its name once it is complete."""
 
 
 def counted(number: int, noun: str) -> str:
-    """'1 page', '2,000 pages': a number with its noun, for messages."""
+    """Number with its noun, for messages: '1 page', '2,000 pages'."""
     return f"{number:,} {noun}{'s'[: number != 1]}"
 
 
 def of_the_disk(error: OSError, folder: Path | None) -> str:
-    """The user's file, or else the folder that was written, and what is wrong with it; never the name of a
-    temporary file."""
+    """Message for a disk error: the user's file, or else the folder that was written, and the fault. Temporary
+    files are never named."""
     number = error.errno or next((DISK[words] for words in DISK if words in str(error)), None)
     if number is None:
         return str(error)
@@ -50,11 +49,11 @@ def of_the_disk(error: OSError, folder: Path | None) -> str:
 
 
 class JobError(Exception):
-    """What went wrong, where, and what to type; `code` is the exit status of the command.
+    """Error that a user can mend: what went wrong, where, and what to type; `code` is the command's exit
+    status.
 
-    Both are in `args`, of which it is made again where it is unpickled, and by Beam. The code is a note as
-    well, so that it is in the traceback, which is all that Beam hands over of a worker's error
-    (engine/beam_errors.py).
+    Both are in `args`, from which unpickling and Beam make it again. The code is also a note and so part of the
+    traceback, which is all that Beam hands over of a worker's error (engine/beam_errors.py).
     """
 
     def __init__(self, message: str, code: int) -> None:
@@ -67,23 +66,23 @@ class JobError(Exception):
 
 
 class EngineEnded(JobError):
-    """An engine ended the job, for a reason that is none of a unit's, such as a worker that was lost."""
+    """An engine ended the job for a reason other than a unit's error, such as a lost worker."""
 
 
 class Stopped(KeyboardInterrupt):
-    """SIGINT or SIGTERM has come. Beam makes it anew from `args`, whose first is a text: when the command
-    stops."""
+    """SIGINT or SIGTERM was received. Beam makes the error again from `args`, whose first says when the
+    command stops."""
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error, what it was raised from, and so on."""
+    """The error, then its cause, the cause of that, and so on."""
     while error is not None:
         yield error
         error = error.__cause__
 
 
 def is_unexpected(error: BaseException) -> bool:
-    """Whether the work may succeed the next time: no error that a user can mend, and none of a full disk."""
+    """True if the work may succeed the next time: the error is neither a user's to mend nor a full disk."""
     return not any(
         isinstance(cause, JobError)
         or isinstance(getattr(cause, "exit_code", None), int)

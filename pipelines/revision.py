@@ -1,4 +1,4 @@
-"""Which code of AnswerMill a process runs: that of a command and that of its workers must be the same."""
+"""Revision of the AnswerMill code that a process runs; a command and its workers must have the same."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def code_version() -> str:
 
 @cache
 def revision() -> str:
-    """'0.1.0-1f2e3d4c5b6a': the version, and a digest of the package's Python files as they are when this is
-    first called.
+    """The version, and a digest of the package's Python files at the first call: '0.1.0-1f2e3d4c5b6a'.
 
     The same files have the same digest wherever they are installed.
     """

@@ -1,2 +1,1 @@
-"""What one asks of a run: its report, one question explained, an answer now, whether it is sound, what a job
-would cost."""
+"""Views of a run: its report, one question explained, an answer now, its soundness, the cost of a job."""

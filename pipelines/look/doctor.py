@@ -1,5 +1,7 @@
-"""What is installed and what is missing on this machine, and what to type. Starts no JVM and loads no
-model."""
+"""`answermill doctor`: packages and programs of this machine, installed or missing, with what to type.
+
+Starts no JVM and loads no model.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ TORCH = "'torch>=2.10,<3'"
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One thing that was looked for. `state`: 'ok', 'none' (optional) or 'missing'; `remedy`: what to type if
+    """A thing that AnswerMill needs. `state`: 'ok', 'none' (optional) or 'missing'; `remedy`: what to type if
     it is missing."""
 
     what: str
@@ -80,8 +82,7 @@ def _gpu() -> Requirement:
         return Requirement("GPU", "missing", "there is a driver, but torch is not installed", torch.remedy)
 
     if "+cpu" in torch.detail:
-        # What PyPI has for Linux is built with CUDA; another index that pip knows may have the CPU build
-        # again.
+        # PyPI's build for Linux has CUDA; another index that pip knows may give the CPU build again.
         remedy = f"pip install --force-reinstall --index-url https://pypi.org/simple {TORCH}"
         return Requirement(
             "GPU", "missing", f"there is a driver, but {torch.detail} is the CPU build", remedy

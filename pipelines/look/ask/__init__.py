@@ -1,1 +1,1 @@
-"""Ask: a question that is answered at once, from a run's shards and by its plan."""
+"""Ask: questions answered at once, from a run's shards and by its plan."""

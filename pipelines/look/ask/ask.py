@@ -28,8 +28,8 @@ def answer_questions(
 ) -> Iterator[str]:
     """Lines with the answers of each question, as soon as they are known; blank questions are left out.
 
-    `job_file`: whose plan is taken in place of the run's; `imported`: seconds that loading the program took.
-    Raises JobError (66) if the run is not there, as `job_of`, and as retrieve and rerank do.
+    `job_file`: job whose plan replaces the run's; `imported`: seconds that loading the program took. Raises
+    JobError: 66 if the run is not there, and as `job_of`, retrieve and rerank do.
     """
     run = as_path(run).absolute()  # Java has the working directory of its start
     check_run(run)

@@ -1,5 +1,4 @@
-"""Retrieve's work on a block of questions in this process: the passes of the step one after the other, by its
-functions."""
+"""Retrieval for a block of questions in this process, by the functions of the step's passes."""
 
 from __future__ import annotations
 
@@ -29,23 +28,21 @@ def search_block(
     lists: dict[tuple[int, int], list[Best]] = {}
 
     for number, shard in enumerate(shards):
-        of_shard = search(shard, number, block, vectors, statistics, settings=settings)
-        for key, best in by_question(of_shard).items():
+        shard_hits = search(shard, number, block, vectors, statistics, settings=settings)
+        for key, best in by_question(shard_hits).items():
             lists.setdefault(key, []).append(best)
 
-    best_of_all = {key: merge(bests, settings.depth) for key, bests in lists.items()}
-    for question, fused in zip(
-        block.questions, fuse_block(best_of_all, len(block.questions), settings.fusion_k), strict=True
-    ):
+    merged = {key: merge(bests, settings.depth) for key, bests in lists.items()}
+    fused_lists = fuse_block(merged, len(block.questions), settings.fusion_k)
+    for question, fused in zip(block.questions, fused_lists, strict=True):
         passages = _passages(fused, shards)
-        yield [to_hit(question, rank, one, passages[one.passage_id]) for rank, one in enumerate(fused, 1)]
+        yield [to_hit(question, rank, hit, passages[hit.passage_id]) for rank, hit in enumerate(fused, 1)]
 
 
 def _passages(fused: Sequence[Fused], shards: Sequence[Shard]) -> dict[str, Passage]:
     """The passages of a question, by id."""
     passages: list[Passage] = []
-    for number in sorted({one.shard for one in fused}):
-        passages += shards[number].passages(
-            np.array([one.row for one in fused if one.shard == number], np.int64)
-        )
+    for number in sorted({hit.shard for hit in fused}):
+        rows = np.array([hit.row for hit in fused if hit.shard == number], np.int64)
+        passages += shards[number].passages(rows)
     return {passage.passage_id: passage for passage in passages}

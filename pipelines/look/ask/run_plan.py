@@ -1,8 +1,7 @@
 """The plan of a run as a job: read from the manifests of its folders, so that no job file is needed.
 
 A manifest has the settings that decided the output, and digests of the files that they name, but not the
-folder that the files' names begin in. That is looked for; a folder counts if the files in it are those that
-the run was made with.
+folder that the files' names are relative to. `job_of` looks for a folder whose files have these digests.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ DATA = ("questions", "shards", "retrieved")
 
 
 def job_of(run: Path, overrides: Sequence[str] = ()) -> Job:
-    """What retrieve and rerank of the run were done with, and `overrides` like 'retrieve.depth=50' laid over
-    it.
+    """Settings that retrieve and rerank of the run used, with `overrides` like 'retrieve.depth=50' laid over
+    them.
 
-    Raises JobError: 66 if the run has no shards, was not asked or reranked yet, or if the files that its plan
-    names are not there as they were; 78 if an override is wrong; the code of what makes the plan unusable in
-    any place, as 69 of an encoder that is not installed.
+    Raises JobError: 66 if the run has no shards, was not asked or reranked yet, or if a file that its plan
+    names is missing or has changed; 78 if an override is wrong; if the plan is unusable in any place, the
+    code of the cause, such as 69 of an encoder that is not installed.
     """
     settings, inputs = _settings(run)
     places = list(dict.fromkeys((run.parent, run, Path())))
@@ -50,10 +49,10 @@ def job_of(run: Path, overrides: Sequence[str] = ()) -> Job:
 
 
 def _unusable(run: Path, job: Job, places: Sequence[Path], errors: Mapping[Path, Exception]) -> JobError:
-    """Why the plan can be used from none of the places; `errors`: of those whose files could not even be
-    compared."""
+    """Error about a plan whose files are in none of the places; `errors`: of places not compared."""
     advice = "name the job file with --job JOB.toml"
-    # So no place can mend it.
+
+    # The same error in every place is not one of the place.
     if len(errors) == len(places) and len({str(error) for error in errors.values()}) == 1:
         error = errors[places[0]]
         code = (
@@ -76,7 +75,7 @@ def _job(settings: Mapping[str, Any], place: Path) -> Job:
 
 
 def _settings(run: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """(settings as in a job file, what the plan's models and files were)."""
+    """(settings as in a job file, name → digest of the plan's models and files)."""
     shards, retrieved, scored = (folder.manifest(run) for folder in (SHARDS, RETRIEVED, SCORED))
     if shards is None:
         advice = f"run `answermill index JOB.toml --out {run}` first"
@@ -85,8 +84,7 @@ def _settings(run: Path) -> tuple[dict[str, Any], dict[str, str]]:
     if retrieved is None or scored is None:
         raise JobError(
             f"{run} has shards, but {'retrieve' if retrieved is None else 'rerank'} is not complete, so it "
-            "does not say by "
-            "which plan; name the job file with --job JOB.toml",
+            "does not say by which plan; name the job file with --job JOB.toml",
             INPUT_MISSING,
         )
 
@@ -98,7 +96,7 @@ def _settings(run: Path) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _is_as_it_was(job: Job, inputs: dict[str, str]) -> bool:
-    """Whether the files that the plan names are those of the run, of which `inputs` has the digests.
+    """True if the files that the plan names have the digests in `inputs`, which are the run's.
 
     Raises JobError, ModelMissing or OSError if they cannot be compared.
     """

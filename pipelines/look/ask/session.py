@@ -1,4 +1,4 @@
-"""A run that is open for questions: its shards, the encoder and the plan's models are loaded once."""
+"""A run open for questions: its shards, the encoder and the plan's models are loaded once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUESTION_ID = "asked"
 
 
 class Seconds:
-    """How long each part of something took, in the order in which they were done."""
+    """Seconds that each part of a task took, in the order of the parts."""
 
     def __init__(self) -> None:
         self.parts: dict[str, float] = {}
@@ -58,9 +58,9 @@ class Asked:
 
     question: str
     rows: Sequence[ScoredCandidate]
-    """As scored/ has them: those that were kept first, best first."""
+    """Rows as in scored/: kept ones first, best first."""
     passages: Mapping[str, Passage]
-    """The retrieved ones, by id."""
+    """Retrieved passages, by id."""
     seconds: Seconds
 
     def lines(self, answers: int) -> Iterator[str]:
@@ -106,7 +106,7 @@ class Session:
         self._settings, self._shards, self._encoder, self._plan = settings_of(job), shards, encoder, plan
 
     def ask(self, text: str) -> Asked:
-        """What the plan makes of a question, as `answermill run` would."""
+        """Search for a question and rerank its candidates, as `answermill run` would."""
         seconds, question = Seconds(), Question(QUESTION_ID, one_line(text))
         with seconds("search"):
             (hits,) = search_block(Block(0, (question,)), self._shards, self._encoder, self._settings)
@@ -118,10 +118,9 @@ class Session:
 
 @contextmanager
 def opened(run: Path, job: Job, seconds: Seconds) -> Iterator[Session]:
-    """The run's shards and the job's plan, open until the block ends; `seconds` hears how long each part of
-    that took.
+    """The run's shards and the job's plan, open until the block ends; times each part in `seconds`.
 
-    Lucene starts beside the models, so its seconds are those that the models had to wait for it. The bytes of
+    Lucene starts beside the models, so its seconds are only those that the models waited for it. The bytes of
     all shards are read once, to compare their checksums. Raises JobError: 66 if shards/ is not complete, 65
     or 78 as retrieve and rerank do; ShardMismatch if the job's encoder is not that of the shards.
     """
@@ -132,8 +131,8 @@ def opened(run: Path, job: Job, seconds: Seconds) -> Iterator[Session]:
     with ExitStack() as stack:
         with seconds("shards"):
             open_shards = [stack.enter_context(shards.open(number)) for number in range(shards.count)]
-        with ThreadPoolExecutor(1) as beside:
-            lucene = beside.submit(_open_lucene, job, open_shards) if "bm25" in settings.sources else None
+        with ThreadPoolExecutor(1) as thread:
+            lucene = thread.submit(_open_lucene, job, open_shards) if "bm25" in settings.sources else None
             with seconds("encoder"):
                 encoder = passage_encoder(job) if "dense" in settings.sources else None
             with seconds("models"):

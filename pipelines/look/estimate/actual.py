@@ -1,4 +1,4 @@
-"""Predicted against actual: what the plan of a run said, and what its manifests say."""
+"""Predicted against actual: figures of a run's plan beside those of its manifests."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from answermill.pipelines.specs.run import Run
 
 
 def predicted_and_actual(run: Run) -> dict[str, tuple[float, float]]:
-    """Name → (predicted, actual) of what a run's plan said and its complete steps have; empty if it has no
+    """Name → (predicted, actual): figures of the run's plan and of its complete steps; empty if it has no
     plan."""
     plan = RunEstimate.read(run.path)
     return {} if plan is None else compared(plan, actual(run))
 
 
 def compared(plan: RunEstimate, values: dict[str, float]) -> dict[str, tuple[float, float]]:
-    """Name → (predicted, actual) of what both have: counts by their names, 'bytes of FOLDER' and 'seconds of
-    STEP'."""
+    """Name → (predicted, actual) of the figures in both: counts by their names, 'bytes of FOLDER' and
+    'seconds of STEP'."""
     predicted: dict[str, float] = dict(plan.counts)
     predicted |= {f"bytes of {folder}": size for folder, size in plan.bytes.items()}
     predicted |= {f"seconds of {step}": seconds for step, seconds in plan.seconds.items()}
@@ -24,13 +24,13 @@ def compared(plan: RunEstimate, values: dict[str, float]) -> dict[str, tuple[flo
 
 
 def actual(run: Run) -> dict[str, float]:
-    """Counts of a run's complete steps, bytes of their folders, and seconds that they counted, by the names
-    of `compared`."""
+    """Counts of a run's complete steps, bytes of their folders, and the steps' seconds, named as by
+    `compared`."""
     values: dict[str, float] = {}
     for spec in job_steps().values():
         if not run.is_complete(spec):
             continue
-        values = counts_of(run, spec) | values  # a step before says what there is
+        values = counts_of(run, spec) | values  # of two steps' counts of one name the earlier stays
         values |= {
             f"bytes of {name}": sum(part.bytes for part in folder.parts)
             for name, folder in run.of(spec).items()
@@ -41,8 +41,7 @@ def actual(run: Run) -> dict[str, float]:
 
 
 def counts_of(run: Run, spec: AnyStep) -> dict[str, float]:
-    """The step's counts in a run of which people are told: its item, its folders' rows, shards, and layers ×
-    tokens."""
+    """The step's counts that people see: its items, its folders' rows, its shards, and layers × tokens."""
     counts = run.counts(spec)
     named = {name: getattr(counts, name, 0) for name in (spec.item, "layer_tokens")}
     folders = [folder for folder in spec if folder.name in run.manifests]

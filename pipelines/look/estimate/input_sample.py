@@ -1,5 +1,4 @@
-"""A bounded sample of a job's input: how many pages it has, and some of all sizes, as files that ingest
-reads."""
+"""A bounded sample of a job's input: the number of its pages, and pages of all sizes as files for ingest."""
 
 from __future__ import annotations
 
@@ -22,21 +21,21 @@ from answermill.pipelines.steps.ingest.wanted_records import choose, wanted
 from answermill.schemas.corpus import Rejected
 
 BYTES_READ = 200_000_000
-"""Bytes of the input on the disk that are read at the most; a packed file of rows is read to its end."""
+"""Most bytes of the input on the disk that are read; a packed file of rows is read to its end."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class InputSample:
-    """What is known of the input by a sample of it."""
+    """Size of the input, estimated from a sample, and the sample itself."""
 
     files: int
     pages: int
-    """Of the whole input: as many a byte as were read, or as a crawl's index says."""
+    """Pages of the whole input: as many per byte as in the part that was read, or as a crawl's index says."""
     readable: int
-    """Of these, those that reading itself does not refuse, as it does redirects."""
+    """Pages that reading itself does not refuse, as it does redirects."""
     drawn: Sequence[RawPage]
-    """Some of these, in the order of their sizes."""
+    """Some of the readable pages, in the order of their sizes."""
 
 
 def draw(job: Job, settings: Ingest, most: int) -> InputSample:
@@ -48,7 +47,7 @@ def draw(job: Job, settings: Ingest, most: int) -> InputSample:
     sizes = {n: size(page) for n, page in enumerate(_pages(files, read)) if isinstance(page, RawPage)}
     pages = round(read["pages"] * sum(file.size for file in files) / max(1, read["bytes"]))
 
-    # A second reading, so that only the pages that are drawn are held.
+    # The files are read a second time, so that only the drawn pages are held.
     numbers = set(spread(sorted(sizes, key=sizes.__getitem__), most, sizes.__getitem__))
     drawn = [
         page for n, page in enumerate(_pages(files, Counter())) if n in numbers and isinstance(page, RawPage)
@@ -63,15 +62,14 @@ def _hash(file: InputFile) -> bytes:
 
 
 def _pages(files: Sequence[InputFile], read: Counter[str]) -> Iterator[RawPage | Rejected]:
-    """The pages of one file after the other, until BYTES_READ; counts pages, and bytes as the disk has
-    them."""
+    """Pages of the files in order, until BYTES_READ; `read` counts pages, and bytes as on the disk."""
     for file in files:
         if read["bytes"] >= BYTES_READ:
             return
         end = file.size
         for page in file.pages(file.fetch(), Counter()):
-            if (place := file.position(page)) and read["bytes"] + place >= BYTES_READ:
-                end = place
+            if (position := file.position(page)) and read["bytes"] + position >= BYTES_READ:
+                end = position
                 break
             read["pages"] += 1
             yield page
@@ -94,23 +92,23 @@ def draw_records(job: Job, settings: Ingest, query: CrawlIndex, most: int) -> In
         everything, sample = Path(folder) / "records.parquet", Path(folder) / "sample.parquet"
         units = choose(job, settings, everything, 0)
         drawn = choose(job, settings.model_copy(update={"crawl_index": few}), sample, 0)
-        read = [page for unit in drawn for page in unit.pages(unit.fetch(), Counter())]
+        results = [page for unit in drawn for page in unit.pages(unit.fetch(), Counter())]
         records = wanted(everything)
 
-    pages = sorted((page for page in read if isinstance(page, RawPage)), key=size)
-    return InputSample(len(units), records, round(records * len(pages) / max(1, len(read))), pages)
+    pages = sorted((page for page in results if isinstance(page, RawPage)), key=size)
+    return InputSample(len(units), records, round(records * len(pages) / max(1, len(results))), pages)
 
 
 def size(page: RawPage) -> int:
-    """Bytes of a page that was fetched, characters of one that is text."""
+    """Bytes of a fetched page, characters of a page of text."""
     return len(page.body if page.text is None else page.text)
 
 
 def spread(values: Sequence[T], most: int, size: Callable[[T], float]) -> list[T]:
-    """At most `most` of the values, which come in the order of their sizes.
+    """At most `most` of the values, which are in the order of their sizes.
 
-    Each stands for as many that follow one another, and has the size nearest to their mean, since a few long
-    pages hold much of the text.
+    The values are cut into runs of equal number, and of each run the value nearest to its mean size is taken,
+    since a few long pages hold much of the text.
 
     >>> spread([0, 1, 2, 5, 6, 13], 2, float)
     [1, 6]
@@ -124,8 +122,7 @@ def spread(values: Sequence[T], most: int, size: Callable[[T], float]) -> list[T
 
 
 def write_pages(pages: Sequence[RawPage], folder: Path) -> list[str]:
-    """Write pages as files that ingest reads, WARC for what was fetched and JSONL for text; returns their
-    paths."""
+    """Write pages as files for ingest, WARC for fetched ones and JSONL for text; returns the paths."""
     records = b"".join(_warc_record(page) for page in pages if page.text is None)
     lines = "".join(_line(page) + "\n" for page in pages if page.text is not None)
     contents = {"pages.warc.gz": records and gzip.compress(records, 1), "pages.jsonl": lines.encode()}

@@ -1,4 +1,4 @@
-"""`answermill plan`: the steps run on a sample of the input, and the whole job is computed from that."""
+"""`answermill plan`: runs the steps on a sample of the input, and computes the cost of the whole job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from answermill.pipelines.steps.retrieve.retrieve import choose_questions
 from answermill.schemas.corpus import Question
 
 PAGES, RECORDS, QUESTIONS = 1_000, 200, 64
-"""Numbers drawn at the most; a record of a crawl's index is fetched from far away."""
+"""Most pages, records and questions that are drawn; records of a crawl's index are fetched from far away."""
 ASSUMED = (
     "pages of the whole input are like those that were drawn, and no more of them are duplicates",
     "every index returns as much for a question, and the two agree as much, as in the sample's fifth of its "
@@ -38,8 +38,8 @@ ASSUMED = (
 def plan_of(
     job: Job, rates_file: Path | None = None, price_per_hour: float | None = None
 ) -> tuple[RunEstimate, Rates]:
-    """What a run of the job will take, and the rates of this machine. `rates_file`: of another machine, in
-    place of these.
+    """Estimate of a run of the job, and the rates of this machine. `rates_file`: rates of another machine, by
+    which to estimate.
 
     Raises JobError: 78 if the job does not begin with pages, 65 or 66 as the steps do.
     """
@@ -52,10 +52,10 @@ def plan_of(
     other = Rates.read(rates_file) if rates_file is not None else None
     query = job.ingest.crawl_index
     source = draw(job, job.ingest, PAGES) if query is None else draw_records(job, job.ingest, query, RECORDS)
-    asked = list(choose_questions(job).questions) if job.retrieve is not None else []
+    questions = list(choose_questions(job).questions) if job.retrieve is not None else []
 
-    sample = measure(job, source.drawn, sorted(asked, key=_hash)[:QUESTIONS])
-    steps = list(whole_steps(job, source, len(asked), sample))
+    sample = measure(job, source.drawn, sorted(questions, key=_hash)[:QUESTIONS])
+    steps = list(whole_steps(job, source, len(questions), sample))
     own = Rates.of(sample, steps)
     if other is not None and (lacking := own.item.keys() - other.item.keys()):
         way_out = "measure this job there, with `answermill plan JOB.toml --save-rates FILE`"
@@ -69,13 +69,14 @@ def _hash(question: Question) -> bytes:
 
 
 def whole_steps(job: Job, source: InputSample, questions: int, sample: Sample) -> Iterator[WholeStep]:
-    """The steps of a job in order: `source` is its input, `questions` is how many it asks."""
+    """The steps of a job in order. `source`: its input; `questions`: number of its questions."""
     before: dict[str, float] = {INGEST.item: source.readable, "questions": questions}
     refused, parts = {REJECTS.name: source.pages - source.readable}, {INGEST.item: source.files}
 
     for spec, sampled in sample.steps():
-        # A step grows with its item, if that of the whole job is known, else with what it reads, and has a
-        # unit for each part of that; its own code knows better where it does not.
+        # A step grows with its items, if their number in the whole job is known, else with the rows that it
+        # reads; it has a unit for each part of these. Where this does not hold, `grow` of the step's code
+        # corrects it.
         run, reads = sampled.run, spec.reads[0] if spec.reads else INGEST.item
         if spec.item in before:
             scale = before[spec.item] / max(1, getattr(run.counts(spec), spec.item))
@@ -103,23 +104,23 @@ def predict(
     *,
     price_per_hour: float | None = None,
 ) -> RunEstimate:
-    """The plan of a job of these steps: their items times what each costs, and the bytes of their rows."""
+    """Estimate of a job of these steps: their items times the cost of one, and the bytes of their rows."""
     workers = job.workers.processes or os.cpu_count() or 1
     counts, sizes, stages = {INGEST.item: source.pages}, dict[str, int](), dict[str, dict[str, float]]()
     seconds, hours = dict[str, float](), dict[str, float]()
 
     for step in steps:
-        # All workers that have a unit begin the step, at the same time.
+        # All workers that have a unit start the step at the same time.
         name, costs = step.spec.name, rates.seconds(step)
         work, busy, startup = sum(costs.values()), max(1, min(workers, step.units)), rates.startup[name]
         seconds[name], hours[name] = work + startup * busy, (work / busy + startup) / 3600
         stages |= {name: costs} if "" not in costs else {}
 
-        # A count that an earlier step has as well stays as it is there.
+        # A count that an earlier step also has stays as it is.
         counts |= {count: round(number) for count, number in step.counts.items() if count not in counts}
         for folder in filter(step.rows.get, step.rows):
-            each, of_part = line(_size(sample.small.run, folder), _size(step.sample, folder))
-            sizes[folder] = round(each * step.rows[folder] + of_part * step.parts)
+            row_bytes, part_bytes = line(_size(sample.small.run, folder), _size(step.sample, folder))
+            sizes[folder] = round(row_bytes * step.rows[folder] + part_bytes * step.parts)
 
     return RunEstimate(
         counts=counts,
@@ -137,6 +138,6 @@ def predict(
 
 
 def _size(run: Run, folder: str) -> tuple[int, int]:
-    """Rows and bytes."""
+    """Rows and bytes of a folder; 0 without a manifest."""
     manifest = run.manifests.get(folder)
     return (manifest.rows, sum(part.bytes for part in manifest.parts)) if manifest is not None else (0, 0)

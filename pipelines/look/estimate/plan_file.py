@@ -1,4 +1,4 @@
-"""A plan: what a run will take, as it is printed, and kept in the run folder."""
+"""A plan: the estimate of a run's cost, as it is printed, and kept in the run folder."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ PLAN = "plan.json"
 
 @dataclass(frozen=True, slots=True)
 class RunEstimate:
-    """What a run will take. Seconds are of the processor, of one core; hours are those of the clock, on
-    `workers` of them."""
+    """Estimated cost of a run. Seconds are processor seconds of one core; hours are by the clock, on
+    `workers` cores."""
 
     counts: dict[str, int]
-    """pages, documents, passages, shards, questions, hits, candidates, layer_tokens, and what further steps
-    count."""
+    """pages, documents, passages, shards, questions, hits, candidates, layer_tokens, and counts of further
+    steps."""
     seconds: dict[str, float]
     """Step → all workers' seconds."""
     hours: dict[str, float]
     stage_seconds: dict[str, dict[str, float]]
-    """Step → stage → all workers' seconds, of a step all of whose time is that of stages."""
+    """Step → stage → all workers' seconds, for steps whose time is all in stages."""
     bytes: dict[str, int]
-    """Folder → its size."""
+    """Folder → its size in bytes."""
     workers: int
     worker_bytes: int
-    """Memory of a worker at its largest."""
+    """Peak memory of a worker."""
     machine: str
-    """That the rates are of."""
+    """Machine on which the rates were measured."""
     drawn: int
-    """Pages of the sample on which the steps ran."""
+    """Pages of the sample that the steps ran on."""
     assumptions: list[str]
     dollars: float | None = None
 
@@ -67,14 +67,13 @@ class RunEstimate:
         yield from (f"- {clause}" for clause in self.assumptions)
 
     def save(self, run: Path) -> None:
-        """Write it into the run folder, where it can be compared with what came."""
+        """Write it into the run folder, where it can be compared with the run's actual cost."""
         run.mkdir(parents=True, exist_ok=True)
         write_text(run / PLAN, json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def read(cls, run: Path) -> RunEstimate | None:
-        """The plan of a run; None if it has none. Raises JobError (65) if the file is none that `save`
-        wrote."""
+        """The plan of a run; None if it has none. Raises JobError (65) if `save` did not write the file."""
         try:
             return read_json(run / PLAN, cls)
         except FileNotFoundError:

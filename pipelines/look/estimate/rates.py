@@ -1,4 +1,4 @@
-"""Cost of a step's items, and of its beginning, on a machine."""
+"""Cost of a step's items, and of its start, on a machine."""
 
 from __future__ import annotations
 
@@ -23,39 +23,43 @@ class Rates:
 
     machine: str
     item: dict[str, float]
-    """Part of a step's time, such as 'index' or 'rerank cascade' → of an item: a passage, a candidate, …"""
+    """Part of a step's time, such as 'index' or 'rerank cascade' → seconds an item: a passage, a candidate,
+    …"""
     startup: dict[str, float]
-    """Step → to begin it in a worker."""
+    """Step → seconds to start it in a worker."""
 
     @classmethod
     def of(cls, sample: Sample, steps: Iterable[WholeStep]) -> Rates:
         """The rates of the machine on which a sample ran."""
         item, startup = dict[str, float](), dict[str, float]()
         for step, (spec, larger) in zip(steps, sample.steps(), strict=True):
-            less, more = ((items(each.run, spec), each.seconds[spec.name]) for each in (sample.small, larger))
-            of_item, _ = line(less, more)
-            startup[spec.name] = max(0.0, sample.first.seconds[spec.name] - of_item * less[0])
+            less, more = (
+                (items(sampled.run, spec), sampled.seconds[spec.name]) for sampled in (sample.small, larger)
+            )
+            item_seconds, _ = line(less, more)
+            startup[spec.name] = max(0.0, sample.first.seconds[spec.name] - item_seconds * less[0])
 
-            # Each part has its share of the seconds by the clock, which other work makes longer for all of
-            # them.
-            of_second = of_item * more[0] / max(sum(cost.seconds for cost in step.costs.values()), 1e-6)
+            # Parts are timed by the clock, which other work slows for all of them alike: so each part has its
+            # share of the processor seconds.
+            clock_seconds = max(sum(cost.seconds for cost in step.costs.values()), 1e-6)
+            ratio = item_seconds * more[0] / clock_seconds
             for part, cost in step.costs.items():
-                item[_key(spec, part)] = of_second * cost.seconds / max(1, cost.items)
+                item[_key(spec, part)] = ratio * cost.seconds / max(1, cost.items)
         return cls(f"{platform.node()}, {platform.machine()}, {os.cpu_count()} cores", item, startup)
 
     def seconds(self, step: WholeStep) -> dict[str, float]:
-        """Part of a step's time → seconds that it takes in the whole job, but for those to begin it."""
+        """Part of a step's time → seconds that it takes in the whole job, without those to start it."""
         return {
             name: self.item[_key(step.spec, name)] * cost.whole_items for name, cost in step.costs.items()
         }
 
     def save(self, file: Path) -> None:
-        """Write them."""
+        """Write them as JSON."""
         write_text(file, json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def read(cls, file: Path) -> Rates:
-        """Raises JobError: 66 if there is no such file, 65 if it is not one that `save` wrote."""
+        """Read what `save` wrote. Raises JobError: 66 if there is no such file, 65 if it is another file."""
         advice = "`answermill plan JOB.toml --save-rates FILE` writes"
         try:
             return read_json(file, cls)
@@ -70,8 +74,8 @@ def _key(spec: AnyStep, part: str) -> str:
 
 
 def items(run: Run, spec: AnyStep) -> int:
-    """The number with which a step's time grows: layers × tokens if it counts them, since these differ
-    between questions; else its item, or the rows that it reads."""
+    """Number that a step's time is proportional to: layers × tokens if it counts them, since these differ
+    between questions; else its items, or the rows that it reads."""
     counts = run.counts(spec)
     tokens: int = getattr(counts, "layer_tokens", 0)
     return tokens or (
@@ -80,10 +84,10 @@ def items(run: Run, spec: AnyStep) -> int:
 
 
 def line(less: tuple[float, float], more: tuple[float, float]) -> tuple[float, float]:
-    """(what an item adds, what there is without one), by two points (items, amount).
+    """(slope, amount at no items) of the line through two points (items, amount).
 
-    Where the larger amount is no greater, as can be below a second, all of it is its items': too much, but
-    not nothing.
+    If the larger point has no greater amount, as happens below a second, all of the amount is spread over the
+    items: that is too much, but not nothing.
 
     >>> line((2, 7.0), (10, 11.0))
     (0.5, 6.0)
@@ -95,5 +99,5 @@ def line(less: tuple[float, float], more: tuple[float, float]) -> tuple[float, f
     (few, little), (many, much) = less, more
     if many <= few:
         return 0.0, much
-    each = max(0.0, much - little) / (many - few) or much / many
-    return each, max(0.0, little - each * few)
+    slope = max(0.0, much - little) / (many - few) or much / many
+    return slope, max(0.0, little - slope * few)

@@ -1,8 +1,8 @@
 """The steps of a job on a small and on a larger part of its input, in a temporary folder.
 
-Each step has its own process, on one core, as in a worker. There it runs on the small part twice, the first
-time with all that is to be loaded, and then on the larger part, which takes longer by what its further items
-cost. Seconds are those of the processor, so that other work counts little.
+Each step has its own process, on one core, as in a worker. It runs there on the small part twice, the first
+time with everything still to be loaded, and then on the larger part, which takes longer by the cost of its
+further items. Seconds are those of the processor, so that other work counts little.
 """
 
 from __future__ import annotations
@@ -39,15 +39,14 @@ from answermill.pipelines.steps.retrieve.retrieve import sample_depth
 from answermill.schemas.corpus import Question
 
 SMALL_PAGES, SMALL_QUESTIONS, LEAST = 8, 2, 4
-"""Pages and questions of the small run; the larger one has at least LEAST times as many, if there are as
-many."""
+"""Pages and questions of the small run; the larger one has at least LEAST times as many, if the input has."""
 STEP_S = 15.0
-"""Seconds that a step of the larger run should take at the most."""
+"""Most seconds that a step of the larger run should take."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """A run over a part of the input: its manifests, and step → processor seconds."""
+    """A run over a part of the input, and step → processor seconds."""
 
     run: Run
     seconds: Mapping[str, float]
@@ -58,34 +57,37 @@ class Sample:
     """Three runs of the steps, and one of ingest alone, over more pages than can be encoded in the time."""
 
     first: Sampled
-    """Over the small part, in new processes."""
+    """Run over the small part, in new processes."""
     small: Sampled
+    """Second run over the small part, in the same processes."""
     large: Sampled
     ingested: Sampled
+    """Run of ingest alone; `large` if that has as many pages."""
     peak_bytes: int = 0
-    """The most memory of a step's process."""
+    """Peak memory of the largest process of a step."""
 
     def steps(self) -> Iterator[tuple[AnyStep, Sampled]]:
-        """(step, larger run of it), in the order in which they run."""
+        """(step, larger run of it), in the steps' order."""
         for name in self.large.seconds:
             yield SPECS[name], self.ingested if name == INGEST.name else self.large
 
 
 def measure(job: Job, pages: Sequence[RawPage], questions: Sequence[Question]) -> Sample:
-    """Run the job's steps on parts of these; pages come in the order of their sizes.
+    """Run the job's steps on parts of these; `pages` are in the order of their sizes.
 
     Raises JobError (65) if no page becomes a passage, and as the steps do.
     """
-    few, asked = spread(pages, SMALL_PAGES, size), questions[:SMALL_QUESTIONS]
+    few, first_questions = spread(pages, SMALL_PAGES, size), questions[:SMALL_QUESTIONS]
     with tempfile.TemporaryDirectory(prefix="answermill-plan-") as name, _one_core(), ExitStack() as stack:
         folder, processes = Path(name), {step: stack.enter_context(new_process()) for step in job_steps()}
-        first = _run(job, processes, folder / "first", few, asked)
-        small = _run(job, processes, folder / "small", few, asked)
+        first = _run(job, processes, folder / "first", few, first_questions)
+        small = _run(job, processes, folder / "small", few, first_questions)
 
-        # Encoding a page takes longer than reading it, so some are only read, to say what becomes of pages.
+        # Encoding a page takes longer than reading it, so some are only read: the shares of refused pages and
+        # of duplicates need many pages.
         readable = spread(pages, _as_many(few, small.seconds[INGEST.name]), size)
         indexed = spread(readable, _as_many(few, small.seconds.get(INDEX.name, 0.0)), size)
-        more = questions[: _as_many(asked, small.seconds.get(RERANK.name, 0.0))]
+        more = questions[: _as_many(first_questions, small.seconds.get(RERANK.name, 0.0))]
         large = ingested = _run(job, processes, folder / "large", indexed, more)
         if len(readable) > len(indexed):
             ingested = _run(job, processes, folder / "ingested", readable, (), steps=[INGEST.name])
@@ -95,7 +97,7 @@ def measure(job: Job, pages: Sequence[RawPage], questions: Sequence[Question]) -
 
 
 def _as_many(few: Sequence[object], seconds: float) -> int:
-    """Number of items that a step does in STEP_S, which takes `seconds` for a few."""
+    """Number of items that a step does in STEP_S, if `few` take `seconds`; at least LEAST times `few`."""
     return max(LEAST * len(few), int(STEP_S / max(seconds / max(1, len(few)), 1e-3)))
 
 
@@ -104,12 +106,12 @@ def _run(
     processes: Mapping[str, Executor],
     folder: Path,
     pages: Sequence[RawPage],
-    asked: Sequence[Question],
+    questions: Sequence[Question],
     *,
     steps: Sequence[str] = (),
 ) -> Sampled:
     """Run these steps, or all that the job has."""
-    settings, run, seconds = _settings(job, folder, pages, asked), folder / "run", dict[str, float]()
+    settings, run, seconds = _settings(job, folder, pages, questions), folder / "run", dict[str, float]()
     for step in steps or steps_of(settings):
         if not seconds.keys() >= {*makers(SPECS[step].reads)}:
             continue  # it reads what annotate or propagate writes
@@ -120,24 +122,24 @@ def _run(
             settings = settings.model_copy(
                 update={step: settings.retrieve.model_copy(update={"depth": depth})}
             )
-        print_line(f"measures   {step} on {len(pages)} pages" + f" and {len(asked)} questions" * bool(asked))
+        counts = f"{len(pages)} pages" + f" and {len(questions)} questions" * bool(questions)
+        print_line(f"measures   {step} on {counts}")
         seconds[step] = processes[step].submit(take, settings, run, step).result()
 
     return Sampled(Run.open(run), seconds)
 
 
-def _settings(job: Job, folder: Path, pages: Sequence[RawPage], asked: Sequence[Question]) -> Job:
+def _settings(job: Job, folder: Path, pages: Sequence[RawPage], questions: Sequence[Question]) -> Job:
     """The job for these pages and questions, in one shard and process, and without an earlier run or
     labels."""
-    files, asked_file = write_pages(pages, folder / "input"), folder / "questions.tsv"
-    write_text(
-        asked_file, "question_id\ttext\n" + "".join(f"{each.question_id}\t{each.text}\n" for each in asked)
-    )
-    all_asked = {"max_questions": 0, "question_rules": "none", "question_scores_above": None}
+    files, questions_file = write_pages(pages, folder / "input"), folder / "questions.tsv"
+    lines = (f"{question.question_id}\t{question.text}\n" for question in questions)
+    write_text(questions_file, "question_id\ttext\n" + "".join(lines))
+    no_choice = {"max_questions": 0, "question_rules": "none", "question_scores_above": None}
     own: dict[str, dict[str, Any]] = {
         "ingest": {"input": files, "crawl_index": None, "domains": 0, "max_reject_share": 1.0},
         "index": {"shards": 1},
-        "retrieve": {"questions": str(asked_file), **all_asked},
+        "retrieve": {"questions": str(questions_file), **no_choice},
         "rerank": {"allow_empty": True},
         "workers": {"processes": 1, "max_failed_units": 0},
     }
@@ -164,14 +166,13 @@ def processor_seconds() -> float:
 
 
 def new_process() -> Executor:
-    """A process that has loaded nothing; what it loads does not log what is missing for uses that are none of
-    ours."""
+    """A process that has loaded nothing. Its libraries log no warnings about parts that we do not use."""
     return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), logging.disable, (logging.WARNING,))
 
 
 @contextmanager
 def _one_core() -> Iterator[None]:
-    """In the block, processes begin that compute on one core: libraries read that when they are loaded."""
+    """Start processes that compute on one core in the block: libraries read that when they are loaded."""
     former = dict(os.environ)
     os.environ["OMP_NUM_THREADS"] = "1"
     try:

@@ -1,2 +1,1 @@
-"""Explain: what retrieval and the stages made of one question's candidates, and where its right answer was
-lost."""
+"""Explain: one question's candidates through retrieval and the stages, and the loss of its right answer."""

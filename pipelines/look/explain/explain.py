@@ -1,4 +1,4 @@
-"""The way of one question's candidates through a run, for people and as JSON."""
+"""Path of one question's candidates through a run, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from answermill.files.remote import as_path
 from answermill.pipelines.errors import USAGE, JobError, counted
 from answermill.pipelines.look.explain.gold_answers import GoldAnswers, by_labels, by_text, folded
 from answermill.pipelines.look.explain.losses import CandidateRows, Loss
-from answermill.pipelines.look.explain.question_search import AskedOne, find_question
+from answermill.pipelines.look.explain.question_search import FoundQuestion, find_question
 from answermill.pipelines.look.explain.stage_views import StageView, score_by, stage_views
 from answermill.pipelines.look.explain.written_parts import WrittenParts
 from answermill.pipelines.runs.manifests.run_folder import check_run
@@ -30,25 +30,25 @@ WIDTH = 160
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a run says of one question."""
+    """All that a run holds about one question."""
 
-    asked: AskedOne
+    found: FoundQuestion
     candidates: CandidateRows
     gold: GoldAnswers
     losses: Sequence[Loss]
-    """What became of each right answer."""
+    """Fate of each right answer."""
     missing: Sequence[str]
-    """Parts of a run that this one lacks, a clause each."""
+    """Parts that the run lacks, a clause each."""
     elsewhere: Mapping[str, int]
-    """Folder → rows about the question, of those that are shown nowhere else."""
+    """Folder → number of its rows about the question, for folders that are not shown otherwise."""
 
     @property
     def views(self) -> Sequence[StageView]:
         return list(self.candidates.views.values())
 
     def lines(self, first: int, every: bool = False) -> Iterator[str]:
-        """For people: the stages, where the right answers were lost, and a table of the `first` candidates
-        and the right ones; of all with `every`."""
+        """Lines for people: the stages, the losses of right answers, and a table of the `first` candidates
+        and the right ones, or of all with `every`."""
         yield from self._heading()
         yield from self._stage_lines()
         yield from self._gold_lines()
@@ -56,9 +56,9 @@ class Explanation:
 
     def json(self, first: int, every: bool = False) -> dict[str, Any]:
         """The same as plain values."""
-        question, gold = self.asked.question, self._right()
-
+        question, gold = self.found.question, self._right()
         chosen = self._chosen(first, every)
+
         return {
             "question_id": question.question_id,
             "question": question.text,
@@ -88,10 +88,10 @@ class Explanation:
         }
 
     def _heading(self) -> Iterator[str]:
-        question, candidates = self.asked.question, self.candidates
+        question, candidates = self.found.question, self.candidates
         yield f"{question.question_id}  {question.text}"
-        if self.asked.others:
-            yield f"      the same text: {', '.join(self.asked.others)}"
+        if self.found.others:
+            yield f"      the same text: {', '.join(self.found.others)}"
         counts = [counted(len(candidates.hits), "passage")]
         for source, label in (("bm25_rank", "by BM25"), ("dense_rank", "by the dense index")):
             counts.append(f"{sum(getattr(hit, source) is not None for hit in candidates.hits):,} {label}")
@@ -128,7 +128,7 @@ class Explanation:
         return {loss.candidate_id for loss in self.losses}
 
     def _chosen(self, first: int, every: bool) -> list[tuple[int, ScoredCandidate]]:
-        """(place, row) of what is shown."""
+        """(place, row) of the rows that are shown."""
         gold = self._right()
         rows = enumerate(self.candidates.rows, 1)
         return [(place, row) for place, row in rows if every or place <= first or row.candidate_id in gold]
@@ -161,7 +161,7 @@ class Explanation:
             yield f"{counted(left_out, 'candidate')} more: --all shows them"
 
     def _passage_table(self, first: int, every: bool) -> Iterator[str]:
-        """Of the retrieved passages, where the plan has not come yet."""
+        """Table of the retrieved passages, for a question that is not reranked yet."""
         hits = [hit for hit in self.candidates.hits if every or hit.rank <= first]
         table = [("rank", "BM25", "dense", "fused")]
         for hit in hits:
@@ -180,9 +180,9 @@ class Explanation:
 
 
 def explain(run: Path, wanted: str, gold: str | None = None) -> Explanation:
-    """The way of the candidates of a question, which `wanted` names by id or text.
+    """Follow the candidates of a question, which `wanted` names by id or text.
 
-    `gold`: a text that is right, in place of what the run's labels say.
+    `gold`: a right text, in place of the run's labels.
 
     Raises JobError: 66 if the run or the question is not there, 65 if a file is damaged or another version's,
     2 if `gold` is empty.
@@ -192,13 +192,13 @@ def explain(run: Path, wanted: str, gold: str | None = None) -> Explanation:
     if gold is not None and not folded(gold):
         raise JobError("--gold: give some words of the right answer", USAGE)
 
-    asked = find_question(run, wanted)
-    question_id = asked.question.question_id
-    hits = WrittenParts.of(run, RETRIEVED).of_question(question_id, asked.unit)
+    found = find_question(run, wanted)
+    question_id = found.question.question_id
+    hits = WrittenParts.of(run, RETRIEVED).question_rows(question_id, found.unit)
     scored = WrittenParts.of(run, SCORED)
     missing = []
-    is_scored = asked.unit in scored.by_unit
-    rows = scored.of_question(question_id, asked.unit)
+    is_scored = found.unit in scored.by_unit
+    rows = scored.question_rows(question_id, found.unit)
 
     if not is_scored:
         missing.append(f"no stage has scored this question: {scored.missing}")
@@ -219,12 +219,13 @@ def explain(run: Path, wanted: str, gold: str | None = None) -> Explanation:
         missing.append(answers.missing)
 
     return Explanation(
-        asked, candidates, answers, candidates.losses(answers), missing, rows_elsewhere(run, question_id)
+        found, candidates, answers, candidates.losses(answers), missing, rows_elsewhere(run, question_id)
     )
 
 
 def rows_elsewhere(run: Path, question_id: str) -> dict[str, int]:
-    """Folder → rows about the question, of the complete folders that an explanation shows nothing else of."""
+    """Folder → number of its rows about the question, for complete folders that an explanation does not show
+    otherwise."""
     shown = (QUESTIONS, RETRIEVED, SCORED, SCORED_REJECTS, ANSWERS)
     rows_by_folder = {}
     for _, spec in folders():
@@ -248,7 +249,7 @@ def rows_elsewhere(run: Path, question_id: str) -> dict[str, int]:
 
 
 def _stages(run: Path, rows: Sequence[ScoredCandidate]) -> list[dict[str, Any]]:
-    """The settings of the stages: from the manifest of scored/, or, while there is none, their names from the
+    """Settings of the stages: from the manifest of scored/, or, before it is written, their names from the
     rows."""
     manifest = SCORED.manifest(run)
     if manifest is not None:
@@ -284,7 +285,7 @@ def _cell_of_stage(row: ScoredCandidate, stage: str) -> str:
 
 
 def _aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The rows of a table with their columns one below the other, each as wide as its widest cell."""
+    """Lines of a table, with each column as wide as its widest cell."""
     widths = [max(len(row[n]) for row in table) for n in range(len(table[0]))]
     for row in table:
         yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,5 +1,4 @@
-"""The right answers of a question: sentences that the run's labels call right, or that hold a text which the
-user gives."""
+"""Right answers of a question: sentences that the run's labels call right, or that hold a given text."""
 
 from __future__ import annotations
 
@@ -21,26 +20,26 @@ from answermill.schemas.ranked import Hit
 
 @dataclass(frozen=True, slots=True)
 class GoldAnswers:
-    """What is right, and where the run has it."""
+    """Right answers, and the places where the run has them."""
 
     source: str
-    """'labels', 'text', or '' if nothing says what is right."""
+    """'labels', 'text', or '' if neither says what is right."""
     sentences: Mapping[str, str] = field(default_factory=dict)
-    """Sentence id → text, of all that are known: by a text only those that were retrieved."""
+    """Sentence id → text of the right sentences; with source 'text' only of retrieved ones."""
     across: Sequence[Hit] = ()
     """Retrieved passages that hold the given text in no single sentence."""
     elsewhere: Sequence[Passage] = ()
-    """Some passages with a given text of which no retrieved passage has any."""
+    """Some passages that hold the given text, if no retrieved one does."""
     refused: Sequence[Rejected] = ()
-    """Labels of the question that are of no sentence of the corpus."""
+    """Labels of the question for sentences that the corpus does not have."""
     missing: str = ""
-    """What the run lacks to say more, a clause for people."""
+    """Part that the run lacks to say more, a clause for people."""
 
 
 def by_labels(run: Path, question_id: str) -> GoldAnswers:
-    """What the run's labels/ say of a question."""
+    """Right answers of a question by the run's labels/."""
     labels = WrittenParts.of(run, SENTENCE_LABELS)
-    right = {row.sentence_id: row.text for row in labels.of_question(question_id) if row.label == 1}
+    right = {row.sentence_id: row.text for row in labels.question_rows(question_id) if row.label == 1}
     refused = [
         reject
         for _, batch in WrittenParts.of(run, LABEL_REJECTS).batches()
@@ -52,8 +51,8 @@ def by_labels(run: Path, question_id: str) -> GoldAnswers:
 
 
 def by_text(run: Path, text: str, hits: Sequence[Hit], some: int = 3) -> GoldAnswers:
-    """The sentences of the hits that hold a text, letter case, white space and a last full stop aside; if no
-    hit holds it, up to `some` other passages of the run that do."""
+    """Sentences of the hits that hold a text, ignoring case, white space and a final full stop; if no hit
+    holds it, up to `some` other passages of the run that do."""
     words = folded(text)
     sentences = {
         sentence.sentence_id: sentence.text
@@ -67,7 +66,7 @@ def by_text(run: Path, text: str, hits: Sequence[Hit], some: int = 3) -> GoldAns
 
 
 def folded(text: str) -> str:
-    """The text as it is looked for."""
+    """The text in the form in which it is searched."""
     return fold(one_line(text)).rstrip(".!?… ")
 
 

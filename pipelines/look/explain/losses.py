@@ -1,5 +1,5 @@
-"""Where a right answer was lost: by retrieval, between passage and sentence, or by a stage, and what it
-lacked to stay."""
+"""Losses of right answers: by retrieval, between passage and sentence, or by a stage, with the score that
+each lacked to stay."""
 
 from __future__ import annotations
 
@@ -16,30 +16,32 @@ Where = Literal["kept", "dropped", "no_candidate", "not_reranked", "not_retrieve
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What became of one right answer."""
+    """Fate of one right answer."""
 
     candidate_id: str
-    """A sentence, or the passage that stands for it; '' if it is none of the run's."""
+    """Id of the sentence, or of the passage that stands for it; '' if the run has neither."""
     text: str
     where: Where
     explanation: str
-    """For people."""
+    """Clause for people."""
     rank: int | None = None
-    """In the plan's result, if it was kept."""
+    """Rank in the plan's result, if it was kept."""
     stage: str | None = None
-    """That dropped it."""
+    """Stage that dropped it."""
     place: int | None = None
-    """Among those that came into that stage, from 1."""
+    """Place, from 1, among the stage's incoming candidates."""
     entered: int | None = None
+    """Number of the stage's incoming candidates."""
     kept: int | None = None
+    """Number of candidates that the stage kept."""
     score: float | None = None
-    """That the stage gave it."""
+    """Score that the stage gave it."""
     last_kept: float | None = None
-    """Score of the last one that stayed."""
+    """Score of the last candidate that was kept."""
 
     @property
     def needed(self) -> float | None:
-        """What its score lacks to the last one that stayed; None if the two cannot be compared."""
+        """Distance of its score from that of the last one kept; None if the two cannot be compared."""
         return None if self.score is None or self.last_kept is None else self.last_kept - self.score
 
 
@@ -50,12 +52,12 @@ class CandidateRows:
     hits: Sequence[Hit]
     rows: Sequence[ScoredCandidate]
     views: Mapping[str, StageView]
-    """By the names of the stages, in their order; empty if the question is not reranked."""
+    """Stage's name → its view, in the plan's order; empty if the question is not reranked."""
 
     def losses(self, gold: GoldAnswers) -> list[Loss]:
-        """What became of each right answer, those that came farthest first."""
-        losses = [self._of_sentence(sentence_id, text) for sentence_id, text in gold.sentences.items()]
-        losses += [self._across(hit) for hit in gold.across]
+        """Fates of the right answers, in the order of how near they are to the first place."""
+        losses = [self._sentence_loss(sentence_id, text) for sentence_id, text in gold.sentences.items()]
+        losses += [self._passage_loss(hit) for hit in gold.across]
         for passage in gold.elsewhere:
             where = (
                 f"passage {passage.passage_id} of {passage.url} holds it, and was not retrieved: "
@@ -64,21 +66,15 @@ class CandidateRows:
             losses.append(Loss(passage.passage_id, passage.text, "not_retrieved", where))
 
         for reject in gold.refused:
-            losses.append(
-                Loss(
-                    "",
-                    reject.detail,
-                    "not_in_corpus",
-                    f"the label of line {reject.source_offset}: {reject.detail}",
-                )
-            )
+            where = f"the label of line {reject.source_offset}: {reject.detail}"
+            losses.append(Loss("", reject.detail, "not_in_corpus", where))
 
         if gold.source == "text" and not losses:
             losses.append(Loss("", "", "not_in_corpus", "no passage of the run holds this text"))
         return sorted(losses, key=self._distance)
 
     def _distance(self, loss: Loss) -> tuple[int, int]:
-        """From the first place: 0 for the answer, more for what was lost earlier."""
+        """Distance from the first place: (0, rank) if kept, more the earlier the answer was lost."""
         order = list(self.views)
         if loss.where == "kept":
             return 0, loss.rank or 0
@@ -88,10 +84,10 @@ class CandidateRows:
             loss.where
         ), 0
 
-    def _of_sentence(self, sentence_id: str, text: str) -> Loss:
+    def _sentence_loss(self, sentence_id: str, text: str) -> Loss:
         row = next((row for row in self.rows if row.candidate_id == sentence_id), None)
         if row is not None and row.fate != "grouped":
-            return self._of_row(row, sentence_id, text)
+            return self._row_loss(row, sentence_id, text)
 
         holding = [
             hit for hit in self.hits if any(s.sentence_id == sentence_id for s in hit.passage.sentences)
@@ -109,15 +105,15 @@ class CandidateRows:
             return Loss(sentence_id, text, "not_reranked", where)
 
         passage_id = row.passage_id if row is not None else holding[0].passage.passage_id
-        return self._of_passage(passage_id, sentence_id, text)
+        return self._loss_in_passage(passage_id, sentence_id, text)
 
-    def _of_passage(self, passage_id: str, sentence_id: str, text: str) -> Loss:
-        """Of a sentence that is no candidate of the plan's end: its passage is in its place, or another
-        sentence of that."""
+    def _loss_in_passage(self, passage_id: str, sentence_id: str, text: str) -> Loss:
+        """Fate of a sentence that is no candidate at the plan's end: its passage, or another sentence of
+        that, is there instead."""
         instead = [row for row in self.rows if row.passage_id == passage_id and row.fate != "grouped"]
         passage = next((row for row in instead if row.unit == "passage"), None)
         if passage is not None:
-            return self._of_row(passage, sentence_id, text, f"its passage {passage_id} ")
+            return self._row_loss(passage, sentence_id, text, f"its passage {passage_id} ")
 
         if instead:
             fate = (
@@ -131,19 +127,20 @@ class CandidateRows:
 
         return Loss(sentence_id, text, "no_candidate", where)
 
-    def _across(self, hit: Hit) -> Loss:
+    def _passage_loss(self, hit: Hit) -> Loss:
+        """Fate of a passage that holds the text in no single sentence."""
         passage = hit.passage
         rows = [row for row in self.rows if row.unit == "passage" and row.candidate_id == passage.passage_id]
         if rows:
-            return self._of_row(rows[0], passage.passage_id, passage.text)
+            return self._row_loss(rows[0], passage.passage_id, passage.text)
         where = (
             f"passage {passage.passage_id}, retrieved at rank {hit.rank} ({sources(hit)}), holds it, but no "
-            "single sentence "
-            "does: it is longer than a sentence, or was cut in two"
+            "single sentence does: it is longer than a sentence, or was cut in two"
         )
         return Loss(passage.passage_id, passage.text, "no_candidate", where)
 
-    def _of_row(self, row: ScoredCandidate, candidate_id: str, text: str, subject: str = "") -> Loss:
+    def _row_loss(self, row: ScoredCandidate, candidate_id: str, text: str, subject: str = "") -> Loss:
+        """Fate of a candidate; `subject` begins the explanation."""
         if row.rank is not None:
             where = f"{subject}kept, at rank {row.rank}" + (
                 ": the answer" if row.rank == 1 else self._behind(row)
@@ -173,9 +170,11 @@ class CandidateRows:
         return replace(lost, explanation=where + scores, score=score.score, last_kept=last.score)
 
     def _behind(self, row: ScoredCandidate) -> str:
-        """What a kept candidate lacks to be the answer."""
-        first, last = self.rows[0], next(reversed(list(self.views)), None)
-        score, best = (score_by(each, last) if last is not None else None for each in (row, first))
+        """Clause on the score that a kept candidate lacks to be the answer."""
+        last = next(reversed(list(self.views)), None)
+        score, best = (
+            score_by(candidate, last) if last is not None else None for candidate in (row, self.rows[0])
+        )
         if score is None or best is None:
             return ""
         return (
@@ -184,10 +183,10 @@ class CandidateRows:
         )
 
     def _bounds(self) -> str:
-        """How far down each index was read."""
-        return "; ".join(self._read()) or "nothing was retrieved"
+        """Clause on the depth to which each index was read."""
+        return "; ".join(self._source_bounds()) or "nothing was retrieved"
 
-    def _read(self) -> Iterator[str]:
+    def _source_bounds(self) -> Iterator[str]:
         for source, label in (("bm25", "BM25"), ("dense", "the dense index")):
             ranked = [hit for hit in self.hits if getattr(hit, f"{source}_rank") is not None]
             if ranked:
@@ -197,7 +196,7 @@ class CandidateRows:
 
 
 def sources(hit: Hit) -> str:
-    """'BM25 rank 3, score 9.1; dense not returned'."""
+    """Ranks and scores of a hit by the two indexes: 'BM25 rank 3, score 9.1; dense not returned'."""
     texts = []
     for label, rank, score in (
         ("BM25", hit.bm25_rank, hit.bm25_score),

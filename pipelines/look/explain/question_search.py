@@ -1,4 +1,4 @@
-"""A question of a run, by its id or its text; if it is not there, the nearest ones."""
+"""Search for a question of a run by id or text; if it is not there, for the nearest ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SCORE = re.compile(r"^[\d.e+-]+: ")
 
 
 @dataclass(frozen=True, slots=True)
-class AskedOne:
+class FoundQuestion:
     """A question of a run, and the number of the unit whose parts of retrieved/ and scored/ have its
     candidates."""
 
@@ -33,45 +33,45 @@ class AskedOne:
     """Ids of further questions with the same text."""
 
 
-def find_question(run: Path, wanted: str) -> AskedOne:
-    """The question whose id `wanted` is, else the first of that text, letter case and white space folded.
+def find_question(run: Path, wanted: str) -> FoundQuestion:
+    """The question with the id `wanted`, else the first with that text, ignoring case and white space.
 
-    Raises JobError (66) if it is not among those that were searched by now; the message says why, and names
-    the nearest ones.
+    Raises JobError (66) if it is not among the questions that were searched by now; the message says why, and
+    names the nearest ones.
     """
-    asked = WrittenParts.of(run, QUESTIONS)
-    if not asked.by_unit:
+    questions = WrittenParts.of(run, QUESTIONS)
+    if not questions.by_unit:
         advice = f"`answermill run JOB.toml --out {run}` goes on"
-        why = asked.missing or "it is empty"
-        raise JobError(f"{asked.folder} has no question yet: {why}; {advice}", INPUT_MISSING)
+        why = questions.missing or "it is empty"
+        raise JobError(f"{questions.folder} has no question yet: {why}; {advice}", INPUT_MISSING)
 
     by_text: list[tuple[Question, int]] = []
-    for unit, batch in asked.batches(_COLUMNS):
+    for unit, batch in questions.batches(_COLUMNS):
         for question in Question.rows(batch.filter(pc.equal(batch["question_id"], wanted))):
-            return AskedOne(question, unit, ())
+            return FoundQuestion(question, unit, ())
         same = pc.equal(fold_all(batch["text"]), fold(one_line(wanted)))
         by_text += [(question, unit) for question in Question.rows(batch.filter(same))]
 
     if by_text:
         (question, unit), *rest = by_text
-        return AskedOne(question, unit, tuple(other.question_id for other, _ in rest))
+        return FoundQuestion(question, unit, tuple(other.question_id for other, _ in rest))
 
-    raise JobError(_absence(run, wanted, asked), INPUT_MISSING)
+    raise JobError(_absence(run, wanted, questions), INPUT_MISSING)
 
 
-def _absence(run: Path, wanted: str, asked: WrittenParts[Question]) -> str:
-    """What to say of a question that is not there."""
+def _absence(run: Path, wanted: str, parts: WrittenParts[Question]) -> str:
+    """Message about a question that is not there."""
     if (reject := _reject(run, wanted)) is not None:
         return f"question {reject.source_record} was not asked in {run}: {reject.reason} ({reject.detail})"
 
-    questions = (question for _, batch in asked.batches(_COLUMNS) for question in Question.rows(batch))
+    questions = (question for _, batch in parts.batches(_COLUMNS) for question in Question.rows(batch))
     near = nlargest(
         NEAREST, ((_nearness(wanted, question), question) for question in questions), key=lambda pair: pair[0]
     )
     shown = "; ".join(
         f"{question.question_id} ({question.text})" for nearness, question in near if nearness > 0
     )
-    unfinished = f"; {asked.missing}, and it may come" if asked.missing else ""
+    unfinished = f"; {parts.missing}, and it may come" if parts.missing else ""
 
     return f"no question of {run} has the id or the text {wanted!r}{unfinished}" + (
         f"; the nearest: {shown}" if shown else ""
@@ -79,7 +79,7 @@ def _absence(run: Path, wanted: str, asked: WrittenParts[Question]) -> str:
 
 
 def _reject(run: Path, wanted: str) -> Rejected | None:
-    """The question among those that retrieve refused or left out of its sample, whose details are 'TEXT' or
+    """The question among those that retrieve refused or did not sample, whose details are 'TEXT' or
     'SCORE: TEXT'."""
     text = fold(one_line(wanted))
     for _, batch in WrittenParts.of(run, QUESTIONS_REJECTS).batches():
@@ -91,7 +91,7 @@ def _reject(run: Path, wanted: str) -> Rejected | None:
 
 
 def _nearness(wanted: str, question: Question) -> float:
-    """From 0 to 1: the likeness of the ids, or the share of words that both texts have."""
+    """Nearness from 0 to 1: the likeness of the ids, or the share of words that both texts have."""
     return max(_same_words(wanted, question.text), _likeness(wanted, question.question_id))
 
 
@@ -105,7 +105,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _likeness(wanted: str, question_id: str) -> float:
-    """Of two ids; 0 for what has several words, which is no id."""
+    """Likeness of two ids; 0 if `wanted` has several words and so is no id."""
     if " " in wanted:
         return 0.0
     matcher = SequenceMatcher(None, wanted.lower(), question_id.lower())

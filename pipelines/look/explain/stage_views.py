@@ -1,5 +1,5 @@
-"""What each stage of a plan made of one question's list: who came in, in which order they left it, and who
-stayed."""
+"""Views of a plan's stages on one question's list: its candidates on entry, their order at the end, and the
+kept ones."""
 
 from __future__ import annotations
 
@@ -14,19 +14,17 @@ from answermill.schemas.ranked import ScoredCandidate, StageScore, Unit
 
 @dataclass(frozen=True, slots=True)
 class StageView:
-    """One stage and the candidates that came into it, named by their id: of a stage that reads passages, the
-    passage's."""
+    """One stage and its incoming candidates, named by id: by the passage's if the stage reads passages."""
 
     name: str
     reranker: str
     unit: Unit
-    """What the stage reads."""
+    """Unit of the candidates that the stage reads."""
     places: Mapping[str, int]
-    """Candidate → its place, from 1, among those that came in: first those that stayed, then those that left,
-    the last to leave before the others."""
+    """Incoming candidate → its place, from 1: kept ones first, then dropped ones, the last to leave first."""
     kept: int
     last_kept: StageScore | None
-    """The lowest ranked of those that stayed; None if nobody did, or none of them has a rank."""
+    """Score of the lowest ranked candidate that was kept; None if no kept one has a rank."""
 
     @property
     def entered(self) -> int:
@@ -38,19 +36,19 @@ class StageView:
 
 
 def stage_views(stages: Sequence[Mapping[str, Any]], rows: Sequence[ScoredCandidate]) -> list[StageView]:
-    """The views of a plan's stages, whose settings are those of the manifest of scored/. `rows`: a
-    question's, in the order of scored/."""
+    """Views of a plan's stages. `stages`: their settings in the manifest of scored/; `rows`: a question's, in
+    the order of scored/."""
     return [_view(stage_name(stage), str(stage["reranker"]), rows) for stage in stages]
 
 
 def _view(name: str, reranker: str, rows: Sequence[ScoredCandidate]) -> StageView:
     reads: Unit = RERANKERS[reranker].reranker.reads if reranker in RERANKERS else "sentence"
     if any(row.unit == "passage" and row.dropped_by == name for row in rows):
-        reads = "passage"  # of a plan that no manifest has yet, what a stage is called may say nothing
+        reads = "passage"  # before the plan has a manifest, the stage's name may not be a reranker's
     view = StageView(name, reranker, reads, {}, 0, None)
     scores = [(row, score_by(row, name)) for row in rows]
 
-    # A passage has the scores of its best sentence, of a stage that read sentences before it.
+    # A passage also has its best sentence's scores by earlier stages that read sentences.
     entered = [
         (row, score)
         for row, score in scores
@@ -70,5 +68,5 @@ def _view(name: str, reranker: str, rows: Sequence[ScoredCandidate]) -> StageVie
 
 
 def score_by(row: ScoredCandidate, stage: str) -> StageScore | None:
-    """What the stage gave a candidate."""
+    """The stage's score of a candidate; None if it has none."""
     return next((score for score in row.stages if score.stage == stage), None)

@@ -1,5 +1,4 @@
-"""What is there of a run's folder: all of it, or, of a step that runs or was stopped, the parts of the units
-that are done."""
+"""Readable parts of a run's folder: all, or, of a step that runs or was stopped, those of completed units."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ class WrittenParts(Generic[R]):
     record: type[R]
     by_unit: Mapping[int, Sequence[Part]]
     missing: str
-    """What is not there, a clause for people; '' of a complete folder."""
+    """Reason why parts are missing, a clause for people; '' if the folder is complete."""
 
     @classmethod
     def of(cls, run: Path, spec: FolderSpec[R]) -> WrittenParts[R]:
@@ -43,8 +42,8 @@ class WrittenParts(Generic[R]):
             return cls(folder, spec.record, by_unit, "")
 
         missing = f"{spec.maker.step} {state_of(run, spec.maker.step)}"
-        begun = work_folders(run, spec.maker.step)
-        reports = Reports(begun[0], step.counts).read() if begun and step is not None else {}
+        work = work_folders(run, spec.maker.step)
+        reports = Reports(work[0], step.counts).read() if work and step is not None else {}
         parts = {
             unit: report.parts[spec.name] for unit, report in reports.items() if spec.name in report.parts
         }
@@ -52,14 +51,14 @@ class WrittenParts(Generic[R]):
         return cls(folder, spec.record, parts, missing)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """(unit, batch) of all that is there."""
+        """(unit, batch) of all readable parts."""
         for unit, parts in self.by_unit.items():
             for part in parts:
                 for batch in read_batches(self.folder, part, columns, rows=8_192):
                     yield unit, batch
 
-    def of_question(self, question_id: str, unit: int | None = None) -> list[R]:
-        """The rows of one question, in their order; `unit`: the only one that has some."""
+    def question_rows(self, question_id: str, unit: int | None = None) -> list[R]:
+        """Rows of one question, in their order; `unit`: the only unit with such rows, if it is known."""
         rows: list[R] = []
         for number in self.by_unit if unit is None else (unit,):
             for part in self.by_unit.get(number, ()):

@@ -1,2 +1,1 @@
-"""The report of a run, and of what differs between two: one HTML file for people, and the same figures as
-JSON."""
+"""Report of a run, and comparison of two runs: one HTML file for people, and the same figures as JSON."""

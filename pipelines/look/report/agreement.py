@@ -1,5 +1,4 @@
-"""How far the orders of a plan agree: whose first candidate is whose, and how alike they rank what both have
-ranked."""
+"""Agreement of the orders of a plan: shared first candidates, and rank correlation of shared candidates."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ LEAST = 3
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Two orders, over all questions that have both."""
+    """Agreement of two orders, over all questions that have both."""
 
     a: str
     b: str
@@ -25,12 +24,12 @@ class Agreement:
     same_first: float
     """Share of the questions whose first candidate by A is their first by B."""
     spearman: float | None
-    """Mean over questions of the rank correlation of what both rank; None if no question has three such
-    candidates."""
+    """Mean over questions of the rank correlation of the candidates that both rank; None if no question has
+    three such candidates."""
 
 
 class Agreements:
-    """Adds up the agreement of retrieval's order and the stages' of a plan, two by two."""
+    """Sums of the agreement of each two of a plan's orders: retrieval's and the stages'."""
 
     def __init__(self, stages: tuple[str, ...]) -> None:
         self._names = (RETRIEVAL, *stages)
@@ -70,17 +69,16 @@ class Agreements:
 
 
 def _first(rank: Ints, question: Ints, questions: int) -> Ints:
-    """[questions]: the row of the candidate with the lowest rank, which is not 0; -1 if there is none."""
+    """[questions]: row of the candidate with the lowest rank other than 0; -1 if there is none."""
     rows = np.flatnonzero(rank > 0)
     order = rows[np.lexsort((rows, rank[rows], question[rows]))]
     first = np.full(questions, -1, np.int64)
-    first[question[order[::-1]]] = order[::-1]  # of several the last one that is written stays
+    first[question[order[::-1]]] = order[::-1]  # of several values the last one written stays
     return first
 
 
 def _correlations(a: Ints, b: Ints, question: Ints, questions: int) -> Floats:
-    """[questions]: Spearman's ρ of two orders over the candidates that both rank; NaN with fewer than
-    LEAST."""
+    """[questions]: Spearman's ρ of two orders over the candidates that both rank; NaN if fewer than LEAST."""
     both: Bools = (a > 0) & (b > 0)
     shared = question[both]
     size = np.bincount(shared, minlength=questions)
@@ -93,14 +91,14 @@ def _correlations(a: Ints, b: Ints, question: Ints, questions: int) -> Floats:
 
 
 def _centred(values: Floats, question: Ints, size: Ints) -> Floats:
-    """Each value less the mean of its question's."""
+    """Values less the mean of their question."""
     mean = np.bincount(question, values, len(size)) / np.maximum(size, 1)
     return np.asarray(values - mean[question])
 
 
 def _places(rank: Ints, question: Ints) -> Floats:
-    """The place of each candidate by rank among those of its question; of equal ranks, which sentences have
-    that came from one passage, the mean."""
+    """Places of the candidates by rank among those of their question. Equal ranks, as of sentences from one
+    passage, get the mean of their places."""
     key = question * (int(rank.max(initial=0)) + 1) + rank
     _, tie, count = np.unique(key, return_inverse=True, return_counts=True)
     end = np.cumsum(count)

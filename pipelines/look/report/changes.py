@@ -1,4 +1,4 @@
-"""What a comparison of two runs says: everything that compared.json holds and compared.html shows."""
+"""Results of a comparison of two runs: everything that compared.json holds and compared.html shows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from answermill.ranking.evaluation.significance import Comparison
 
 Kind = Literal["lost", "gained", "other"]
 KINDS: tuple[Kind, ...] = ("lost", "gained", "other")
-"""By P@1, where there are labels; 'other' is neither better nor worse, or not known."""
+"""Kinds of a change, by P@1 where there are labels; 'other' is neither better nor worse, or unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The first answer of a run; all is '' or None where it has none."""
+    """The first answer of a run; all fields are '' or None if there is none."""
 
     text: str
     score: float | None
@@ -47,7 +47,7 @@ class Amounts:
 
 @dataclass(frozen=True, slots=True)
 class TwoRuns:
-    """All that is reported."""
+    """Everything that is reported about two runs."""
 
     a: str
     b: str
@@ -56,15 +56,15 @@ class TwoRuns:
     counts: tuple[Amounts, ...]
     seconds: tuple[Amounts, ...]
     dollars: tuple[Amounts, ...]
-    """What these seconds cost; empty without a price."""
+    """Price of these seconds; empty without a price."""
     questions: int
-    """Those that both runs have."""
+    """Questions that both runs have."""
     only_a: int
     only_b: int
     unchanged: int
     changed: Mapping[Kind, int]
     labelled: int
     metrics: Mapping[str, Comparison]
-    """P@1 and MRR of B less those of A, over the questions that have labels in both; empty if there are
-    none."""
+    """P@1 and MRR of A, of B and of their difference, over the questions with labels in both; empty if there
+    are none."""
     shown: tuple[ChangedAnswer, ...]

@@ -1,9 +1,8 @@
-"""What became of the correct candidates: P@1 and MRR after each stage, and where a question's last correct
-one was lost.
+"""Fates of the correct candidates: P@1 and MRR after each stage, and the loss of a question's last one.
 
-The protocol is 'answerable': all questions with a correct candidate in the labels count, ranked or not. An
-order is the one in which a stage left its list, where equal scores keep the order in which they came; without
-these the figures are those of `answermill evaluate --by STAGE`.
+The protocol is 'answerable': all questions with a correct candidate in the labels count, ranked or not. A
+stage's order is that of its outgoing list, where equal scores keep their incoming order; without such ties
+the figures are those of `answermill evaluate --by STAGE`.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from answermill.ranking.evaluation.metrics import Judged, measure
 
 PLAN = "the plan's result"
 Fate = Literal["not retrieved", "dropped", "grouped", "not first", "first"]
-"""What became of the correct candidate of a question that went furthest; 'grouped': a stage took another
-sentence of its passage."""
+"""Fate of a question's furthest correct candidate. 'grouped': a stage took another sentence of its
+passage."""
 _METRICS = ("P@1", "MRR")
 
 
@@ -36,14 +35,14 @@ class OrderQuality:
 
     order: str
     alive: int
-    """Questions of which a correct candidate was still there."""
+    """Questions that still had a correct candidate."""
     p1: float
     mrr: float
 
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """How many questions' correct candidates ended in this way; `stage` is the one that dropped the last of
+    """Number of questions whose correct candidates had this fate. `stage`: the stage that dropped the last of
     them, else ''."""
 
     fate: Fate
@@ -57,15 +56,15 @@ class Quality:
 
     labels: str
     questions: int
-    """With a correct candidate in the labels."""
+    """Questions with a correct candidate in the labels."""
     orders: tuple[OrderQuality, ...]
-    """Retrieval's, each stage's, and the plan's."""
+    """Orders of retrieval, of each stage, and of the plan."""
     outcomes: tuple[Fates, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionValues:
-    """P@1 and MRR of the plan's result, question by question, for all that have a correct candidate in the
+    """P@1 and MRR of the plan's result by question, for all questions with a correct candidate in the
     labels."""
 
     p1: dict[str, float]
@@ -78,16 +77,16 @@ class LostAnswer:
 
     fate: Fate
     stage: str
-    """The one that dropped the last correct candidate, if one did."""
+    """Stage that dropped the last correct candidate, if one did."""
     row: int
-    """Of the part: the correct candidate that went furthest."""
+    """Row of the part with the furthest correct candidate."""
 
 
 class CorrectAnswers:
-    """Adds up what became of the correct candidates of `labels`, block by block."""
+    """Sums of the fates of the correct candidates of `labels`, block by block."""
 
     def __init__(self, labels: Path, name: str, stages: Sequence[str]) -> None:
-        """`name`: what people call the labels. Raises JobError as `read_labels`."""
+        """`name`: name of the labels for people. Raises JobError as `read_labels`."""
         values = read_labels(labels).values
         correct = pa.array(values.value > 0)
         self._question_id, self._candidate_id = (
@@ -115,9 +114,8 @@ class CorrectAnswers:
         for n in range(len(self._stages) + 2):
             self._sums[n, 0] += (furthest >= n).sum()
 
-        orders = [block.position + 1, *block.stage_rank.T]
-        # The dropped ones after the kept, the last to leave first.
-        orders.append(np.arange(1, len(block) + 1))
+        # The plan's order is that of the rows.
+        orders = [block.position + 1, *block.stage_rank.T, np.arange(1, len(block) + 1)]
         for n, ranks in enumerate(orders):
             p1, mrr = _values(block, ranks, correct, has_label)
             self._sums[n, 1:] += p1.sum(), mrr.sum()
@@ -149,7 +147,7 @@ class CorrectAnswers:
 
     @property
     def has_any(self) -> bool:
-        """Whether any candidate is labelled correct."""
+        """True if any candidate is labelled correct."""
         return len(self._questions) > 0
 
     def pairs(self, questions: Collection[str]) -> frozenset[tuple[str, str]]:
@@ -166,15 +164,15 @@ class CorrectAnswers:
             for name, (alive, p1, mrr) in zip(order_names, self._sums, strict=True)
         )
         counts = self._outcomes
-        ends: list[tuple[Fate, str, int]] = [("not retrieved", "", len(self._questions) - counts.total())]
-        ends += [("dropped", stage, counts["dropped", stage]) for stage in self._stages]
+        outcomes = [Fates("not retrieved", "", len(self._questions) - counts.total())]
+        outcomes += [Fates("dropped", stage, counts["dropped", stage]) for stage in self._stages]
         others: tuple[Fate, ...] = ("grouped", "not first", "first")
-        ends += [(fate, "", counts[fate, ""]) for fate in others]
-        return Quality(self._name, len(self._questions), orders, tuple(Fates(*end) for end in ends))
+        outcomes += [Fates(fate, "", counts[fate, ""]) for fate in others]
+        return Quality(self._name, len(self._questions), orders, tuple(outcomes))
 
 
 def _departure(block: ScoredBlock) -> Ints:
-    """[n]: how many stages the candidate has passed, plus 1 if it was kept to the end."""
+    """[n]: number of stages that the candidate has passed, plus 1 if it was kept to the end."""
     stages = block.score.shape[1]
     passed = np.where(block.dropped_by >= 0, block.dropped_by, stages + 1)
     has_score = ~np.isnan(block.score)
@@ -183,7 +181,7 @@ def _departure(block: ScoredBlock) -> Ints:
 
 
 def _values(block: ScoredBlock, ranks: Ints, correct: Bools, has_label: Bools) -> tuple[Floats, Floats]:
-    """[questions] each: P@1 and MRR of an order; what has rank 0 is not in it."""
+    """[questions] each: P@1 and MRR of an order; candidates with rank 0 are not in it."""
     ranked = (ranks > 0) & block.is_answer_unit & has_label[block.question]
     judged = Judged(
         len(block.question_ids),
@@ -197,5 +195,5 @@ def _values(block: ScoredBlock, ranks: Ints, correct: Bools, has_label: Bools) -
 
 
 def _key(question_id: pa.Array, candidate_id: pa.Array) -> pa.Array:
-    """One text for question and candidate; neither has the character between."""
+    """One text for question and candidate, joined by a character that neither has."""
     return pc.binary_join_element_wise(question_id, candidate_id, "\x1f")

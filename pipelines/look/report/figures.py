@@ -1,4 +1,4 @@
-"""What a report says of a run: everything that report.json holds and report.html shows."""
+"""Figures of a run's report: everything that report.json holds and report.html shows."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from answermill.pipelines.look.report.histogram import Bin
 
 @dataclass(frozen=True, slots=True)
 class StepFigures:
-    """A step that is complete."""
+    """A complete step."""
 
     step: str
     rows: Mapping[str, int]
     """Folder → rows."""
     bytes: int
-    """Of all parts."""
+    """Bytes of all parts."""
     version: str
     revision: int
     fingerprint: str
     settings: Mapping[str, Any]
     inputs: Mapping[str, str]
-    """The first ones, by name."""
+    """First inputs by name → their digests."""
     more_inputs: int
     environment: Mapping[str, str]
     counts: Mapping[str, int]
@@ -34,7 +34,7 @@ class StepFigures:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A step that is not complete."""
+    """A step that is not complete, and what it does or lacks."""
 
     step: str
     state: str
@@ -51,7 +51,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Rejects:
-    """What a step refused, by reason, most first."""
+    """Records that a step refused, by reason, most first."""
 
     folder: str
     rows: int
@@ -60,7 +60,7 @@ class Rejects:
 
 @dataclass(frozen=True, slots=True)
 class StepCost:
-    """How long the workers took for something, added up over them, and how much it was."""
+    """Time of all workers for one kind of work, and the number of items that they did."""
 
     what: str
     items: int
@@ -75,7 +75,7 @@ class StepCost:
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """A count, 'bytes of FOLDER' or 'seconds of STEP' that the run's plan said, and what came of it."""
+    """A count, 'bytes of FOLDER' or 'seconds of STEP', as planned and as it was."""
 
     what: str
     predicted: float
@@ -84,7 +84,7 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True)
 class StageFigures:
-    """A stage of the plan; what is None was not counted, or has no price."""
+    """A stage of the plan. Fields are None if they were not counted or have no price."""
 
     name: str
     reranker: str
@@ -95,10 +95,9 @@ class StageFigures:
     seconds: float | None
     candidates_per_second: float | None
     card_share: float | None
-    """Of its seconds, the share in which a graphics card was at work; None on a processor."""
+    """Share of its seconds in which a graphics card was at work; None on a processor."""
     card_peak_bytes: int | None
-    """The most of its card's memory that a worker had at once, its models' weights among it; None on a
-    processor."""
+    """Peak of a worker's memory on its card, including the models' weights; None on a processor."""
     layer_tokens: int | None
     full_layer_tokens: int | None
     """Layers × tokens if no candidate had left within the stage."""
@@ -121,7 +120,7 @@ class AnswerFigures:
 
 @dataclass(frozen=True, slots=True)
 class UnitFigures:
-    """A unit of work that took long."""
+    """A slow unit of work."""
 
     step: str
     unit: int
@@ -133,23 +132,23 @@ class UnitFigures:
 
 @dataclass(frozen=True, slots=True)
 class ShownAnswer:
-    """A candidate with the text around it, and where it is in the crawl."""
+    """A candidate with the text around it, and its place in the crawl."""
 
     text: str
     before: str
     after: str
-    """Of its passage; '' if retrieved/ is not there any more."""
+    """Text of its passage before and after it; '' if retrieved/ was removed."""
     rank: int | None
     score: float | None
     retrieved_rank: int
     title: str
     url: str
     start: int
-    """Code point of Document.text."""
+    """Code point of Document.text that it begins at."""
     source_file: str
     source_offset: int | None
     is_correct: bool | None
-    """By the labels; None if it has none, or there are no labels."""
+    """True if a label says so; None if there are no labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +168,14 @@ class ShownLoss:
     question: str
     fate: Fate
     stage: str
-    """The one that dropped the last correct candidate, if one did."""
+    """Stage that dropped the last correct candidate, if one did."""
     correct: ShownAnswer
     first: ShownAnswer | None
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """A run."""
+    """Everything that is reported about a run."""
 
     run: str
     steps: tuple[StepFigures, ...]
@@ -185,11 +184,11 @@ class RunReport:
     candidates: tuple[Amount, ...]
     rejects: tuple[Rejects, ...]
     failed_units: Mapping[str, int]
-    """Step → units that failed, whose content is among the rejects."""
+    """Step → number of failed units, whose content is among the rejects."""
     work: tuple[StepCost, ...]
     price_per_hour: float | None
     predictions: tuple[Predicted, ...]
-    """Of what the complete steps have; empty if `answermill plan` wrote no plan into the run."""
+    """Predictions about complete steps; empty if `answermill plan` wrote no plan into the run."""
     stages: tuple[StageFigures, ...]
     answers: AnswerFigures | None
     agreement: tuple[Agreement, ...]

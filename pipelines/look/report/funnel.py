@@ -1,4 +1,4 @@
-"""The funnel of a run: from pages to passages, and from retrieved passages to kept candidates."""
+"""Funnel of a run: from pages to passages, and from retrieved passages to kept candidates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from answermill.pipelines.specs.run import Run
 
 
 def corpus(run: Run) -> Iterator[Amount]:
-    """From pages to passages."""
+    """Amounts from pages to passages."""
     counts = run.counts(INGEST)
     if counts.pages:
         yield Amount("pages", counts.pages, f"{counted(counts.rejects, 'page')} refused")
@@ -26,21 +26,20 @@ def corpus(run: Run) -> Iterator[Amount]:
 
 
 def candidates(run: Run, dropped: Mapping[str, int]) -> Iterator[Amount]:
-    """From retrieved passages to kept candidates; `dropped`: stage, in the plan's order → the rows that name
-    it."""
+    """Amounts from retrieved passages to kept candidates. `dropped`: stage, in the plan's order → number of
+    candidates that it dropped."""
     retrieved, counts = run.get(RETRIEVED), run.counts(RERANK)
     if retrieved is not None:
-        asked = run.get(QUESTIONS)
-        yield Amount(
-            "retrieved passages", retrieved.rows, f"for {counted(asked.rows, 'question')}" if asked else ""
-        )
+        questions = run.get(QUESTIONS)
+        note = f"for {counted(questions.rows, 'question')}" if questions else ""
+        yield Amount("retrieved passages", retrieved.rows, note)
 
     if not run.is_complete(RERANK):
         return
 
     yield Amount("candidates", counts.candidates, "sentences or passages")
-    for stage, lost in dropped.items():
+    for stage, number in dropped.items():
         outgoing = counts.stages[stage].outgoing if stage in counts.stages else 0
-        yield Amount(f"after {stage}", outgoing, f"{lost:,} dropped" if lost else "none dropped")
+        yield Amount(f"after {stage}", outgoing, f"{number:,} dropped" if number else "none dropped")
 
     yield Amount("kept", counts.kept, f"for {counted(counts.questions, 'question')}")

@@ -1,4 +1,4 @@
-"""What the manifests of a run say of any step: rows, settings, rejects, time of work, slowest units."""
+"""Figures of a run's steps from its manifests: rows, settings, rejects, time of work, slowest units."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ _SLOWEST = 10
 
 
 def missing_steps(run: Run) -> Iterator[Missing]:
-    """The steps that are not complete, of those that were begun or that every run has; and what each does or
-    lacks."""
+    """Incomplete steps, of those that were begun or that every run has, with what each does or lacks."""
     for spec in SPECS.values():
         lacking = [(writer, absent) for writer, absent in run.lacking(spec) if absent]
         for writer, absent in lacking:
@@ -32,12 +31,12 @@ def missing_steps(run: Run) -> Iterator[Missing]:
 
 
 def complete_steps(run: Run) -> Iterator[tuple[AnyStep, dict[str, Manifest]]]:
-    """Each complete step, with its folders' manifests."""
+    """Complete steps with their folders' manifests."""
     return ((spec, run.of(spec)) for spec in SPECS.values() if run.is_complete(spec))
 
 
 def step_figures(run: Run) -> Iterator[StepFigures]:
-    """Each complete step."""
+    """Figures of the complete steps."""
     for spec, written in complete_steps(run):
         first = next(iter(written.values()))
         yield StepFigures(
@@ -56,8 +55,7 @@ def step_figures(run: Run) -> Iterator[StepFigures]:
 
 
 def rejects(run: Run) -> Iterator[Rejects]:
-    """The records that each step refused. Reasons are counted from the folder where the counts do not have
-    them all."""
+    """Records that each step refused. Reasons are counted from the folder if the counts lack some."""
     for spec, written in complete_steps(run):
         for name, manifest in written.items():
             if manifest.record != Rejected.__name__ or not manifest.rows:
@@ -80,12 +78,12 @@ def _reasons(folder: Path, manifest: Manifest) -> Counter[str]:
 
 
 def failed_units(run: Run) -> dict[str, int]:
-    """Step → units that failed, whose records are among the rejects."""
+    """Step → number of failed units, whose records are among the rejects."""
     return {spec.name: n for spec, _ in complete_steps(run) if (n := run.counts(spec).failed_units)}
 
 
 def step_work(run: Run, price_per_hour: float | None) -> Iterator[StepCost]:
-    """The time that each step counted; the plan's stages are figures of their own."""
+    """Time that each step counted, without the plan's stages, which have figures of their own."""
     for spec, _ in complete_steps(run):
         for time, seconds, items in run.counts(spec).times():
             item = time.item.replace("_", " ")
@@ -95,14 +93,14 @@ def step_work(run: Run, price_per_hour: float | None) -> Iterator[StepCost]:
 
 
 def dollars(seconds: float | None, price_per_hour: float | None) -> float | None:
-    """What the seconds of a worker cost; None if one of the two is not known."""
+    """Price of a worker's seconds; None if one of the two is unknown."""
     return None if seconds is None or price_per_hour is None else seconds / 3600 * price_per_hour
 
 
 def slowest_units(run: Run) -> tuple[UnitFigures, ...]:
-    """The units that took longest of each step whose units stand alone or count their own time, by that time.
+    """Slowest units of each step, by their own time.
 
-    A step whose units share time is left out: a share of the time of many says nothing of one.
+    Steps whose units share time are left out: a share of the time of many says nothing of one.
     """
     units: list[UnitFigures] = []
     for spec, written in complete_steps(run):
@@ -113,7 +111,7 @@ def slowest_units(run: Run) -> tuple[UnitFigures, ...]:
             int(unit): spec.counts.from_json(json.loads(value))
             for unit, value in written[spec.folders[0].name].units.items()
         }
-        mean = sum(each.seconds for each in counts.values()) / max(1, len(counts))
+        mean = sum(unit_counts.seconds for unit_counts in counts.values()) / max(1, len(counts))
         for unit in heapq.nsmallest(_SLOWEST, counts, key=lambda unit: (-counts[unit].seconds, unit)):
             if seconds := counts[unit].seconds:
                 units.append(

@@ -1,8 +1,8 @@
-"""The report of a run: RUN/report.html for people, RUN/report.json with the same figures.
+"""Report of a run: RUN/report.html for people, RUN/report.json with the same figures.
 
-All of scored/ is read once, without its texts; then, of some questions, the rows that are shown. The same run
-gives the same bytes: nothing of the machine or the time of the report is in it, but the last two names of the
-run's path are.
+All of scored/ is read once, without its texts, and then the rows of the questions that are shown. The same
+run gives the same bytes: the report holds the last two names of the run's path, but nothing of the machine or
+the time at which it was made.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from answermill.pipelines.specs.run import Run
 from answermill.schemas.ranked import answer_unit
 
 _RANKS = (1, 2, 3, 5, 10, 20, 50, 100)
-"""The last rank of each range."""
+"""Last ranks of the ranges."""
 
 
 def write_report(
@@ -51,9 +51,9 @@ def write_report(
 ) -> str:
     """Write the report into `out`, or the run folder; returns a line for people.
 
-    `labels`: what `answermill evaluate` takes; None = the run's own, if it has some. `price_per_hour`: of one
-    worker. Raises JobError: 66 if there is no run, 65 if it is damaged or another version's, 2 if the price
-    is negative.
+    `labels`: labels as for `answermill evaluate`; None = the run's own, if it has some. `price_per_hour`: of
+    one worker. Raises JobError: 66 if there is no run, 65 if it is damaged or another version's, 2 if the
+    price is negative.
     """
     report = read_report(as_path(run), labels, price_per_hour, seed)
     folder = out or as_path(run)
@@ -61,14 +61,14 @@ def write_report(
         for piece in run_page(report):
             write(piece)
     write_sealed(folder / REPORT, asdict(report) | {"digests": {REPORT_PAGE: sha256(folder / REPORT_PAGE)}})
-    missing = f"; not complete: {', '.join(each.step for each in report.missing)}" if report.missing else ""
-    return f"report     {folder / REPORT_PAGE}{missing}"
+    steps = ", ".join(missing.step for missing in report.missing)
+    return f"report     {folder / REPORT_PAGE}{f'; not complete: {steps}' if steps else ''}"
 
 
 def read_report(
     run: Path, labels: Path | None = None, price_per_hour: float | None = None, seed: int = 0
 ) -> RunReport:
-    """Everything that the report says. Raises as `write_report`."""
+    """All figures of the report. Raises as `write_report`."""
     report, passed = _read(Run.open(run), labels, price_per_hour, seed)
     if passed is None:
         return report
@@ -83,8 +83,8 @@ def read_report(
 def read_with_values(
     run: Run, labels: Path | None = None, price_per_hour: float | None = None
 ) -> tuple[RunReport, QuestionValues | None]:
-    """The report without the questions and losses that it shows, and P@1 and MRR of the plan question by
-    question; None if there are no labels. Raises as `write_report`."""
+    """The report without questions and losses to show, and the plan's P@1 and MRR by question; None if there
+    are no labels. Raises as `write_report`."""
     report, passed = _read(run, labels, price_per_hour, seed=0)
     return report, passed.correct.values if passed is not None and passed.correct is not None else None
 
@@ -92,8 +92,8 @@ def read_with_values(
 def _read(
     run: Run, labels: Path | None, price_per_hour: float | None, seed: int
 ) -> tuple[RunReport, _Pass | None]:
-    """The report without the questions and losses that it shows, and the pass that has chosen these; None
-    without scored/."""
+    """The report without questions and losses to show, and the pass that has chosen these; None without
+    scored/."""
     if price_per_hour is not None and not price_per_hour >= 0:
         raise JobError(
             f"--price-per-hour {price_per_hour}: give what an hour of one worker costs, 0 or more", USAGE
@@ -131,20 +131,20 @@ def _read(
 
 
 def stage_names(scored: Manifest | None) -> tuple[str, ...]:
-    """The names of a run's plan, in order."""
+    """Names of the stages of a run's plan, in order."""
     stages = scored.settings["stages"] if scored is not None else ()
     return tuple(map(stage_name, stages))
 
 
 def own_labels(run: Run) -> Path | None:
-    """The labels that the run has propagated, of the unit in which its plan ends; None if it has none."""
+    """Labels that the run has propagated, for the unit in which its plan ends; None if it has none."""
     folder = PASSAGE_LABELS if _answer_unit(run) == "passage" else SENTENCE_LABELS
     labels = run.get(folder)
     return folder.path(run.path) if labels is not None and labels.rows else None
 
 
 def _answer_unit(run: Run) -> str:
-    """'sentence' or 'passage': that of the run's first kept candidate."""
+    """Unit of the run's first kept candidate: 'sentence' or 'passage'."""
     scored = run.get(SCORED)
     parts = scored.parts if scored is not None else ()
     folder = SCORED.path(run.path)
@@ -153,13 +153,13 @@ def _answer_unit(run: Run) -> str:
 
 
 def _name_of(labels: Path, run: Path) -> str:
-    """Labels in the run by their path in it, so that a copy of the run has the same report."""
-    here, there = labels.resolve(), run.resolve()
-    return here.relative_to(there).as_posix() if here.is_relative_to(there) else str(labels)
+    """Name of labels: within the run their path in it, so that a copy of the run has the same report."""
+    path, folder = labels.resolve(), run.resolve()
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(labels)
 
 
 class _Pass:
-    """The pass over scored/ and what it adds up."""
+    """Sums and choices of one pass over scored/."""
 
     def __init__(self, run: Run, stages: tuple[str, ...], labels: Path | None, seed: int) -> None:
         scored = run[SCORED]
@@ -206,7 +206,7 @@ class _Pass:
     def stage_figures(
         self, scored: Manifest, counts: RerankCounts, price_per_hour: float | None
     ) -> Iterable[StageFigures]:
-        """Each stage of the plan."""
+        """Figures of the plan's stages."""
         for name, settings, histogram in zip(
             self._stages, scored.settings["stages"], self._histograms, strict=True
         ):
@@ -246,7 +246,7 @@ class _Pass:
 
 
 def _range(rank: int) -> str:
-    """'1', '4–5', 'over 100': the range that a rank is in."""
+    """Range that a rank is in: '1', '4–5', 'over 100'."""
     before = 0
     for last in _RANKS:
         if rank <= last:

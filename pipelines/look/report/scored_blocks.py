@@ -1,5 +1,7 @@
-"""scored/ as a stream of blocks: arrays of the whole lists of some questions. Text is not read, and memory
-does not grow with the folder: a block is cut where the list ends that has reached ROWS."""
+"""scored/ as a stream of blocks: arrays of the whole lists of some questions.
+
+Text is not read, and memory does not grow with the folder: a block ends with a list, after about ROWS rows.
+"""
 
 from __future__ import annotations
 
@@ -35,55 +37,58 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class ScoredBlock:
-    """The candidates of some questions, [n] each, in the order of the rows: a list's kept ones best first,
-    then those that left, the last one first. Numbers are 0 where a column is null."""
+    """Candidates of some questions as arrays [n], in the order of the rows: a list's kept ones best first,
+    then dropped ones, the last to leave first. Numbers are 0 where a column is null."""
 
     part: Part
     first_row: int
-    """Of the part: the row of the block's first candidate."""
+    """Row of the part that the block begins with."""
     question_ids: Sequence[str]
     begins: Ints
-    """[questions + 1]: where each list begins; the last is n."""
+    """[questions + 1]: first row of each list in the block; the last is n."""
     question: Ints
     """Number of the candidate's question in the block."""
     candidate_id: pa.Array
     is_answer_unit: Bools
-    """Whether it is of the unit in which its list ends: passages that left a plan of sentences are not among
-    its answers."""
+    """True if its unit is that in which its list ends: passages that left a plan of sentences cannot be its
+    answers."""
     rank: Ints
     is_grouped: Bools
     dropped_by: Ints
-    """Number of the stage in the plan; -1 if none has dropped it."""
+    """Number of the stage that dropped it, in the plan; -1 if none did."""
     position: Ints
     retrieved_rank: Ints
     bm25_rank: Ints
     dense_rank: Ints
     score: Floats
-    """[n, stages]: NaN where the stage gave none."""
+    """[n, stages]: NaN without a score."""
     stage_rank: Ints
-    """[n, stages]."""
+    """[n, stages]: 0 without a rank."""
 
     def __len__(self) -> int:
         return len(self.question)
 
 
 def blocks(scored: Folder[ScoredCandidate], stages: Sequence[str]) -> Iterator[ScoredBlock]:
-    """The blocks of a folder, part by part; `stages` are the names of its plan's."""
+    """Blocks of a folder, part by part. `stages`: names of its plan's stages."""
     for part in scored.parts:
-        row, waiting = 0, list[pa.RecordBatch]()
+        row, batches = 0, list[pa.RecordBatch]()
         for batch in read_batches(scored.path, part, COLUMNS, rows=ROWS):
-            waiting.append(batch)
-            table = pa.Table.from_batches(waiting)
+            batches.append(batch)
+            table = pa.Table.from_batches(batches)
+
+            # The last list may go on in the next batch.
             if whole := _last_begin(table.column("question_id")):
                 yield _block(part, row, table.slice(0, whole), stages)
                 row += whole
-                waiting = table.slice(whole).to_batches()
-        if waiting:
-            yield _block(part, row, pa.Table.from_batches(waiting), stages)
+                batches = table.slice(whole).to_batches()
+
+        if batches:
+            yield _block(part, row, pa.Table.from_batches(batches), stages)
 
 
 def _last_begin(question_id: pa.ChunkedArray) -> int:
-    """Where the last list begins, of which more may come; 0 if there is but one."""
+    """First row of the last list; 0 if there is but one list."""
     last = question_id[-1]
     other = np.flatnonzero(pc.not_equal(question_id, last).to_numpy())
     return int(other[-1]) + 1 if len(other) else 0
@@ -126,20 +131,20 @@ def _numbers(column: pa.Array) -> Ints:
 
 
 def _stage_numbers(names: pa.Array, stages: Sequence[str]) -> Ints:
-    """The place of each name in the plan; -1 for null."""
+    """Number of each name in the plan; -1 for null."""
     return np.asarray(
         pc.index_in(names, value_set=pa.array(stages, pa.string())).fill_null(-1).to_numpy(), np.int64
     )
 
 
 def _stage_columns(column: pa.ListArray, stages: Sequence[str]) -> tuple[Floats, Ints]:
-    """The scores and the ranks of a column of lists of StageScores, [n, stages] each."""
+    """Scores and ranks of a column of lists of StageScores, [n, stages] each."""
     row = np.repeat(np.arange(len(column)), pc.list_value_length(column).to_numpy(zero_copy_only=False))
-    name, value, place, _ = column.flatten().flatten()
+    name, value, rank, _ = column.flatten().flatten()
     stage = _stage_numbers(name, stages)
     known = stage >= 0
     score = np.full((len(column), len(stages)), np.nan)
     score[row[known], stage[known]] = value.to_numpy(zero_copy_only=False)[known]
     stage_rank = np.zeros((len(column), len(stages)), np.int64)
-    stage_rank[row[known], stage[known]] = _numbers(place)[known]
+    stage_rank[row[known], stage[known]] = _numbers(rank)[known]
     return score, stage_rank

@@ -1,6 +1,8 @@
-"""Some questions with their first answers, as a reader of the run would see them: each answer in its passage,
-with its page and its place in the crawl. Which questions is decided by a hash of their ids, so that the same
-run shows the same ones."""
+"""Some questions with their first answers, for readers of a report: each answer in its passage, with its page
+and its place in the crawl.
+
+The questions are chosen by a hash of their ids, so that the same run shows the same ones.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,12 @@ from answermill.schemas.ranked import Hit, ScoredCandidate
 
 QUESTIONS, LOSSES, ANSWERS = 20, 12, 3
 AROUND = 240
-"""Characters of the passage that are shown before an answer, and after it."""
+"""Most characters of the passage that are shown before an answer, and after it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Choice:
-    """A question that may be shown, and where its rows are; the smallest hashes are."""
+    """A question that may be shown, with the place of its rows; the smallest digests are chosen."""
 
     digest: str
     question_id: str
@@ -36,7 +38,7 @@ class Choice:
 
 
 class Choices:
-    """Chooses among the questions of all blocks; holds no more than it will show."""
+    """Chooses among the questions of all blocks; holds no more than are shown."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -63,7 +65,7 @@ class Choices:
 
 
 class Reader:
-    """Reads what is shown: of the parts only the row groups that have it."""
+    """Reads the rows that are shown, and of the parts only the row groups that have them."""
 
     def __init__(
         self,
@@ -71,15 +73,15 @@ class Reader:
         retrieved: Folder[Hit] | None,
         correct: frozenset[tuple[str, str]] | None,
     ) -> None:
-        """`correct`: (question id, candidate id) of the correct ones, of what is shown; None if there are no
-        labels."""
+        """`correct`: (question id, candidate id) of the correct candidates of the shown questions; None if
+        there are no labels."""
         self._scored = scored
         self._parts = {part.file: part for part in scored.parts}
         self._correct = correct
         self._hits = Hits(retrieved)
 
     def questions(self, choices: Iterable[Choice]) -> Iterator[ShownQuestion]:
-        """In the order of the run's questions, so that each part is opened once."""
+        """The chosen questions in the order of the run, so that each part is opened once."""
         for choice in sorted(choices, key=_place):
             rows = self._read(choice.part, choice.first_row, max(1, min(choice.kept, ANSWERS)))
             answers = tuple(
@@ -88,7 +90,7 @@ class Reader:
             yield ShownQuestion(choice.question_id, rows[0].question, answers)
 
     def losses(self, choices: Iterable[tuple[Choice, LostAnswer]]) -> Iterator[ShownLoss]:
-        """In the same order."""
+        """The chosen losses in the same order."""
         for choice, loss in sorted(choices, key=lambda pair: _place(pair[0])):
             part = self._parts[choice.part]
             (first,) = self._read(choice.part, choice.first_row, 1)
@@ -131,20 +133,19 @@ class Reader:
 
 
 class Hits:
-    """Looks up the passages of retrieved/, a row at a time; finds none if the folder is not there any
-    more."""
+    """Reader of single rows of retrieved/; finds none if the folder was removed."""
 
     def __init__(self, retrieved: Folder[Hit] | None) -> None:
         self._folder = retrieved
         self._begins: dict[int, dict[str, int]] = {}
 
     def find(self, unit: int, question_id: str, rank: int) -> Hit | None:
-        """The hit of a question, by its rank; `unit` is that of its part."""
+        """The hit of a question at a rank; `unit` is the unit of its part."""
         if self._folder is None or unit >= len(self._folder.parts):
             return None
         part = self._folder.parts[unit]
         if unit not in self._begins:
-            self._begins = {unit: _begins(self._folder.path, part)}  # shown questions come part by part
+            self._begins = {unit: _begins(self._folder.path, part)}  # questions are read part by part
         begin = self._begins[unit].get(question_id)
         if begin is None:
             return None
@@ -157,7 +158,7 @@ def _place(choice: Choice) -> tuple[str, int]:
 
 
 def _begins(folder: Path, part: Part) -> dict[str, int]:
-    """Question id → the row of its first hit."""
+    """Question id → row of its first hit."""
     begins: dict[str, int] = {}
     row = 0
     for batch in read_batches(folder, part, ["question_id"], rows=65_536):
@@ -168,10 +169,10 @@ def _begins(folder: Path, part: Part) -> dict[str, int]:
 
 
 def shortened_before(text: str) -> str:
-    """The end of a text, of whole words."""
+    """The end of a text, in whole words."""
     return text if len(text) <= AROUND else "… " + text[-AROUND:].partition(" ")[2]
 
 
 def shortened_after(text: str) -> str:
-    """The beginning of a text, of whole words."""
+    """The beginning of a text, in whole words."""
     return text if len(text) <= AROUND else text[:AROUND].rpartition(" ")[0] + " …"

@@ -1,8 +1,6 @@
-"""What changed between two runs of the same questions, A and B: settings, counts, quality, and the first
-answers, one by one.
+"""Comparison of two runs of the same questions, A and B: settings, counts, quality, and each first answer.
 
-Of each question that both runs have, a digest of its answer is held; texts are, of the changed answers that
-are shown.
+Memory holds a digest of A's answer to each question, and texts only of the changed answers that are shown.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from answermill.schemas.ranked import Answer
 
 PAGE, FIGURES = "compared.html", "compared.json"
 _INPUTS = 10
-"""Inputs of a step whose differences are listed."""
+"""Most inputs of a step whose differences are listed."""
 
 
 def write_comparison(
@@ -69,7 +67,7 @@ def write_comparison(
 def read_comparison(
     a: Path, b: Path, labels: Path | None = None, price_per_hour: float | None = None, show: int = 50
 ) -> TwoRuns:
-    """What changed from A to B. `labels` and `price_per_hour` as of `read_report`, for both.
+    """Compare two runs. `labels` and `price_per_hour` are those of `read_report`, for both.
 
     Raises JobError: 65 if the runs share no question, 66 if one has no answers, 2 if `show` is negative; else
     as `read_report`.
@@ -111,7 +109,7 @@ def read_comparison(
 
 
 class _Pairs:
-    """The questions of A, and what those of B's are to them."""
+    """Questions of A with digests of their answers, for comparison with B's."""
 
     def __init__(self, a: Folder[Answer], moved: Mapping[str, Kind]) -> None:
         self._a, self._moved = a, moved
@@ -122,26 +120,27 @@ class _Pairs:
         self.changed: Counter[Kind] = Counter()
 
     def compare_with(self, b: Folder[Answer], show: int) -> Iterator[ChangedAnswer]:
-        """Compare all answers, first; yields the first `show` changed ones of each kind, in the order of B's
+        """Compare all answers, then yield the first `show` changed ones of each kind, in the order of B's
         questions."""
         chosen: dict[Kind, list[Answer]] = {kind: [] for kind in KINDS}
         for answer in b.read():
-            former = self.digests.get(_digest(answer.question_id, answer.question))
-            if former is None:
+            digest_a = self.digests.get(_digest(answer.question_id, answer.question))
+            if digest_a is None:
                 self.only_b += 1
                 continue
+
             self.questions += 1
-            if former != _digest(answer.answer or ""):
+            if digest_a != _digest(answer.answer or ""):
                 kind = self._moved.get(answer.question_id, "other")
                 self.changed[kind] += 1
                 if len(chosen[kind]) < show:
                     chosen[kind].append(answer)
 
         ids = {answer.question_id for answers in chosen.values() for answer in answers}
-        of_a = {answer.question_id: answer for answer in self._a.where("question_id", ids)} if ids else {}
+        former = {answer.question_id: answer for answer in self._a.where("question_id", ids)} if ids else {}
         return (
             ChangedAnswer(
-                answer.question_id, answer.question, kind, _side(of_a[answer.question_id]), _side(answer)
+                answer.question_id, answer.question, kind, _side(former[answer.question_id]), _side(answer)
             )
             for kind, answers in chosen.items()
             for answer in answers
@@ -158,23 +157,25 @@ def _digest(*texts: str) -> bytes:
 
 
 def _settings(a: Run, b: Run) -> Iterator[str]:
-    """Which settings, inputs and versions differ, step by step; of inputs the first, and how many more."""
+    """Clauses on settings, inputs and versions that differ, step by step; of inputs the first, and the number
+    of others."""
     sides = ("in A", "in B")
-    of_b = {spec.name: next(iter(written.values())) for spec, written in complete_steps(b)}
+    manifests_b = {spec.name: next(iter(written.values())) for spec, written in complete_steps(b)}
     for spec, written in complete_steps(a):
-        step, of_a = spec.name, next(iter(written.values()))
-        if (other := of_b.pop(step, None)) is None:
+        step, manifest_a = spec.name, next(iter(written.values()))
+        if (manifest_b := manifests_b.pop(step, None)) is None:
             yield f"{step} is complete in A alone"
             continue
-        yield from differences(of_a.settings, other.settings, step, sides)
-        inputs = list(differences(dict(of_a.inputs), dict(other.inputs), f"{step}: input", sides))
+
+        yield from differences(manifest_a.settings, manifest_b.settings, step, sides)
+        inputs = list(differences(dict(manifest_a.inputs), dict(manifest_b.inputs), f"{step}: input", sides))
         yield from inputs[:_INPUTS]
         if len(inputs) > _INPUTS:
             yield f"{step}: {len(inputs) - _INPUTS:,} more inputs differ"
-        yield from differences(of_a.version, other.version, f"{step}: version", sides)
-        yield from differences(of_a.revision, other.revision, f"{step}: revision", sides)
+        yield from differences(manifest_a.version, manifest_b.version, f"{step}: version", sides)
+        yield from differences(manifest_a.revision, manifest_b.revision, f"{step}: revision", sides)
 
-    yield from (f"{step} is complete in B alone" for step in of_b)
+    yield from (f"{step} is complete in B alone" for step in manifests_b)
 
 
 def _counts(report: RunReport) -> dict[str, float | None]:
@@ -199,7 +200,7 @@ def _dollars(report: RunReport) -> dict[str, float | None]:
 
 
 def _paired(a: Mapping[str, float | None], b: Mapping[str, float | None]) -> Iterator[Amounts]:
-    """Both, in A's order; what B alone has follows."""
+    """Amounts of both runs, in A's order; those of B alone follow."""
     for what in dict.fromkeys([*a, *b]):
         yield Amounts(what, a.get(what), b.get(what))
 

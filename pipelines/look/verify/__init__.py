@@ -1,2 +1,1 @@
-"""Runs that are there: whether one is still what was written, what makes it so again, and what of it may
-go."""
+"""Verification of a run, its repair, and the removal of leftover files."""

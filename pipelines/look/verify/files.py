@@ -1,9 +1,8 @@
-"""The files of a run, byte for byte: each that a manifest names is as it was written, and none is there that
-nothing names.
+"""The files of a run, byte for byte: named files must be as they were written, and others must not be there.
 
 A manifest carries its own SHA-256; it names its parts, tables and the files beside it, a shard its own files.
-`inputs.json`, reports and packs are sealed as manifests are, and name files in `digests`. A file of a store
-is read itself, not a copy.
+`inputs.json`, reports and packs are sealed as manifests are, and name files in `digests`. Files of a store
+are read in the store, not as copies.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from answermill.pipelines.runs.spec import SealedFile
 from answermill.pipelines.specs.registry import REPORT_FILE, SPECS, folder_specs, folders
 
 PLACES = {file.place for spec in SPECS.values() for file in spec.files} - {""}
-"""Folders that have no manifest, in which people may work and every file is named by one that is sealed."""
-Read = Callable[[int], object]
+"""Folders without a manifest, in which people may work and a sealed file names every file."""
+OnRead = Callable[[int], object]
 """Called with the number of bytes that were read."""
 
 
@@ -35,24 +34,24 @@ class _Sealed:
 
 @dataclass
 class RunFiles:
-    """The run in `run`: its files, and the manifests that can be read. `check` says what is wrong with
-    them."""
+    """Files of the run in `run`, and its readable manifests. `check` finds faults of them."""
 
     run: Path
     sizes: dict[str, int] = field(default_factory=dict)
-    """Path below the run → bytes, of every file but those of _work/, and those whose path begins with a
+    """Path below the run → bytes, of every file except those of _work/ and those whose path begins with a
     dot."""
     manifests: dict[str, Manifest] = field(default_factory=dict)
     """Committed folder → its manifest."""
     unreadable: list[Finding] = field(default_factory=list)
-    """Manifests that are none."""
+    """Findings of damaged manifests."""
     damaged: set[str] = field(default_factory=set)
-    """Folders with a damaged file, as far as `check` has looked."""
+    """Folders with a damaged file, as far as `check` has read."""
     named: set[str] = field(default_factory=set)
+    """Paths below the run that a manifest or a sealed file names, as far as `check` has read."""
 
     @classmethod
     def of(cls, run: Path) -> RunFiles:
-        """Raises OSError if it cannot be listed."""
+        """List a run's files and read its manifests. Raises OSError if it cannot be listed."""
         files = cls(run, dict(_listed(run)))
         for spec, folder in folders():
             name = f"{folder.name}/{MANIFEST}"
@@ -77,21 +76,22 @@ class RunFiles:
     def bytes(self) -> int:
         return sum(self.sizes.values())
 
-    def check(self, tell: Read) -> Iterator[Finding]:
-        """Everything that is wrong with the files; reads each of them."""
+    def check(self, on_read: OnRead) -> Iterator[Finding]:
+        """All faults of the files; reads each of them."""
         yield from self.unreadable
         for folder, manifest in self.manifests.items():
             self.named.add(f"{folder}/{MANIFEST}")
-            for finding in self._of_manifest(folder, manifest, tell):
+            for finding in self._check_folder(folder, manifest, on_read):
                 self.damaged.add(folder)
                 yield finding
-        yield from self._sealed(tell)
+        yield from self._sealed(on_read)
         yield from self._strays()
 
-    def _of_manifest(self, folder: str, manifest: Manifest, tell: Read) -> Iterator[Finding]:
+    def _check_folder(self, folder: str, manifest: Manifest, on_read: OnRead) -> Iterator[Finding]:
+        """Faults of the files that a manifest names."""
         for table in manifest.tables.values():
             listed = ListedFile(table.bytes, table.sha256)
-            if (wrong := self._wrong(f"{folder}/{table.file}", listed, tell)) is not None:
+            if (wrong := self._wrong(f"{folder}/{table.file}", listed, on_read)) is not None:
                 yield Finding(
                     f"{folder}/{MANIFEST}", f"names {table.file}, which {wrong}", manifest.step, Remedy.AGAIN
                 )
@@ -101,52 +101,51 @@ class RunFiles:
             name = f"{folder}/{part.file}"
             is_folder = folder_specs()[folder].part_is_folder
             files = (
-                self._shard(name, part, tell) if is_folder else {name: ListedFile(part.bytes, part.sha256)}
+                self._shard(name, part, on_read) if is_folder else {name: ListedFile(part.bytes, part.sha256)}
             )
             for path, listed in files.items():
-                if (wrong := self._wrong(path, listed, tell)) is not None:
+                if (wrong := self._wrong(path, listed, on_read)) is not None:
                     yield Finding(path, wrong, manifest.step, Remedy.AGAIN)
 
         for part in manifest.beside:
-            if (wrong := self._wrong(part.file, ListedFile(part.bytes, part.sha256), tell)) is not None:
+            if (wrong := self._wrong(part.file, ListedFile(part.bytes, part.sha256), on_read)) is not None:
                 yield Finding(part.file, wrong, manifest.step, Remedy.AGAIN)
 
-    def _shard(self, name: str, part: Part, tell: Read) -> Mapping[str, ListedFile]:
-        """The files of a shard as they were written; if its own listing is damaged, that alone."""
+    def _shard(self, name: str, part: Part, on_read: OnRead) -> Mapping[str, ListedFile]:
+        """Files of a shard as they were written; only its listing, if that is damaged."""
         listing = f"{name}/{SHARD_FILE}"
         listed = {listing: ListedFile(self.sizes.get(listing, 0), part.sha256)}
-        if self._wrong(listing, listed[listing], tell) is not None:
+        if self._wrong(listing, listed[listing], on_read) is not None:
             self.named |= {path for path in self.sizes if path.startswith(f"{name}/")}
             return listed
-        return listed | {
-            f"{name}/{each}": file for each, file in shard_listing(self.run / name, part.sha256).items()
-        }
 
-    def _wrong(self, path: str, written: ListedFile, tell: Read) -> str | None:
-        """What is wrong with a file, 'is missing'; None if nothing is."""
+        files = shard_listing(self.run / name, part.sha256)
+        return listed | {f"{name}/{path}": file for path, file in files.items()}
+
+    def _wrong(self, path: str, written: ListedFile, on_read: OnRead) -> str | None:
+        """Fault of a file as a clause, 'is missing'; None if there is none."""
         self.named.add(path)
         if path not in self.sizes:
             return "is missing"
         if self.sizes[path] != written.size:
             return f"has {self.sizes[path]:,} bytes, {written.size:,} were written"
-        return None if self._digest(path, tell) == written.sha256 else CHANGED
+        return None if self._digest(path, on_read) == written.sha256 else CHANGED
 
-    def _digest(self, path: str, tell: Read) -> str:
+    def _digest(self, path: str, on_read: OnRead) -> str:
         digest = hashlib.sha256()
         for block in blocks_of(self.run / path):
             digest.update(block)
-            tell(len(block))
+            on_read(len(block))
         return digest.hexdigest()
 
-    def _sealed(self, tell: Read) -> Iterator[Finding]:
-        """Findings of files that name others, or that no manifest names."""
-        for step, file in [(spec.name, file) for spec in SPECS.values() for file in spec.files] + [
-            ("", REPORT_FILE)
-        ]:
+    def _sealed(self, on_read: OnRead) -> Iterator[Finding]:
+        """Faults of files that name others, or that no manifest names."""
+        sealed = [(spec.name, file) for spec in SPECS.values() for file in spec.files]
+        for step, file in [*sealed, ("", REPORT_FILE)]:
             check = self._lent_file if file.sealed_by else self._sealed_file
-            yield from check(file, step, tell)
+            yield from check(file, step, on_read)
 
-    def _sealed_file(self, file: SealedFile, step: str, tell: Read) -> Iterator[Finding]:
+    def _sealed_file(self, file: SealedFile, step: str, on_read: OnRead) -> Iterator[Finding]:
         place = file.place
         beside = {path for path in self.sizes if place and path.startswith(f"{place}/")}
         if file.path not in self.sizes:
@@ -177,18 +176,18 @@ class RunFiles:
 
         for name, digest in digests.items():
             path = f"{place}/{name}".lstrip("/")
-            if (wrong := self._wrong(path, ListedFile(self.sizes.get(path, 0), digest), tell)) is not None:
+            if (wrong := self._wrong(path, ListedFile(self.sizes.get(path, 0), digest), on_read)) is not None:
                 yield Finding(path, wrong, step, Remedy.REWRITE)
 
     def _absent_folders(self, step: str) -> list[str]:
-        """The folders of a step that are not there at all."""
+        """Folders of a step without any manifest."""
         unreadable = {finding.path.rpartition("/")[0] for finding in self.unreadable}
         return [folder.name for folder in SPECS[step] if folder.name not in {*self.manifests, *unreadable}]
 
-    def _lent_file(self, file: SealedFile, step: str, tell: Read) -> Iterator[Finding]:
-        """Whether a file that people may take away is, if it is there, as it was written.
+    def _lent_file(self, file: SealedFile, step: str, on_read: OnRead) -> Iterator[Finding]:
+        """Fault of a file that people may take away: it is there, but not as it was written.
 
-        The file that has its digest is one that a manifest names.
+        A manifest names the file that has its digest.
         """
         if file.sealed_by not in self.named or file.path not in self.sizes:
             return
@@ -196,21 +195,21 @@ class RunFiles:
         try:
             digest = file.written_digest(self.run)
         except (FileNotFoundError, WrongShape):
-            return  # of which there is a finding
-        if self._digest(file.path, tell) != digest:
+            return  # another finding is about this
+        if self._digest(file.path, on_read) != digest:
             yield Finding(file.path, "was filled in, or damaged, since it was written", step, Remedy.AGAIN)
 
     def _strays(self) -> Iterator[Finding]:
-        """Files in committed folders, in shards and in packs that nothing names: who reads `FOLDER/*.parquet`
-        reads them."""
-        places = [*self.manifests, *PLACES]
+        """Files in committed folders, in shards and in packs that nothing names: readers of
+        `FOLDER/*.parquet` would read them."""
+        places = tuple(f"{place}/" for place in (*self.manifests, *PLACES))
         for path in sorted(self.sizes.keys() - self.named):
-            if path.startswith(tuple(f"{each}/" for each in places)):
+            if path.startswith(places):
                 yield Finding(path, "is named by no manifest", "", Remedy.STRAY)
 
 
 def _listed(run: Path) -> Iterator[tuple[str, int]]:
-    """(path below the run, bytes) of every file, in order; none of the work folder's, or of those that begin
+    """(path below the run, bytes) of every file, in order, without the work folder's and those that begin
     with a dot."""
     paths = ((path.relative_to(run).as_posix(), path.stat().st_size) for path in store_of(run).files())
     yield from sorted((path, size) for path, size in paths if not path.startswith(("_work/", ".")))

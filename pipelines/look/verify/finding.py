@@ -1,4 +1,4 @@
-"""What is wrong in a run: where, what, whose output it is, and what kind of remedy there is."""
+"""Findings of a verification: the place, the fault, the step that wrote it, and the kind of remedy."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from enum import Enum
 
 
 class Remedy(Enum):
-    """What makes it right; the value is what people read."""
+    """Remedy of a finding; the value is the clause for people."""
 
     AGAIN = "is removed and made again"
-    """The file: by its unit where units stand alone, else by its step."""
+    """The file is: by its unit if units stand alone, else by its step."""
     REDO = "all of its output is removed and made again, and what was made of it"
     STRAY = "is removed: no manifest names it"
     REWRITE = "is written again by the next run"
@@ -19,7 +19,7 @@ class Remedy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`path` is below the run folder; `step` wrote it, or is '' where none did."""
+    """A fault. `path` is below the run folder; `step` wrote it, or is '' if none did."""
 
     path: str
     what: str

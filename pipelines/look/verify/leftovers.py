@@ -1,8 +1,8 @@
-"""What commands that were killed have left in a run, and nothing needs: half-written files, parts that no
-manifest and no unit's report names, work folders of complete steps, earlier folders that were replaced.
+"""Leftovers of killed commands in a run: half-written files, parts that no manifest and no unit's report
+names, work folders of complete steps, earlier folders that were replaced.
 
-What a manifest names is none, nor what a stopped step goes on with, nor a file that is none of ours, nor a
-vote or what else is replaced whole. In an object store, where a file is whole when it has a name, none is
+Files that a manifest names are kept, and those that a stopped step goes on with, files that are none of ours,
+votes, and all that is replaced whole. In an object store a file is whole when it has a name, so none is
 half-written.
 """
 
@@ -31,7 +31,7 @@ _FORMER = re.compile(r"\.(.+)\.[0-9a-f]{32}\.former")
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A file or folder of a run that nothing needs, why, and how many bytes it has."""
+    """A file or folder of a run that nothing needs, the reason, and its bytes."""
 
     path: Path
     why: str
@@ -47,10 +47,10 @@ class Leftover:
 
 
 def leftovers(run: Path) -> list[Leftover]:
-    """What may be removed, in the order of the paths.
+    """Files and folders that may be removed, in the order of the paths.
 
     Raises JobError: 66 if there is no such folder, or no run in it, 73 if a command works on it, 65 if a
-    manifest is damaged: what it named is not known.
+    manifest is damaged, so that the files it named are unknown.
     """
     check_run(run)
     running = Running.read(run)
@@ -63,21 +63,22 @@ def leftovers(run: Path) -> list[Leftover]:
     for step, spec in SPECS.items():
         if spec.replaced_whole:
             continue
-        read = {folder.name: folder.manifest(run) for folder in spec}
-        manifests = {folder: manifest for folder, manifest in read.items() if manifest is not None}
-        begun, is_complete = work_folders(run, step), not spec.absent(manifests)
+        by_name = {folder.name: folder.manifest(run) for folder in spec}
+        manifests = {name: manifest for name, manifest in by_name.items() if manifest is not None}
+        work, is_complete = work_folders(run, step), not spec.absent(manifests)
         if is_complete:
-            result += [Leftover.of(folder, f"{step} is complete") for folder in begun]
-        reports = [Reports(folder, spec.counts, run) for folder in begun] if not is_complete else []
-        for name in read:
-            result += _unnamed(run / name, name, manifests.get(name), reports)
+            result += [Leftover.of(folder, f"{step} is complete") for folder in work]
+
+        reports = [Reports(folder, spec.counts, run) for folder in work] if not is_complete else []
+        for name, manifest in by_name.items():
+            result += _unnamed(run / name, name, manifest, reports)
 
     return sorted(result, key=lambda leftover: leftover.path)
 
 
 def clean(run: Path) -> Iterator[Leftover]:
-    """Remove them, each before it is yielded. Raises as `leftovers`, and JobError (73) if another process has
-    the run."""
+    """Remove the leftovers, and yield each when it is removed. Raises as `leftovers`, and JobError (73) if
+    another process has the run."""
     check_run(run)
     with claimed(run):
         for leftover in leftovers(run):
@@ -86,8 +87,8 @@ def clean(run: Path) -> Iterator[Leftover]:
 
 
 def check_run(run: Path) -> None:
-    """Raises JobError (66) unless a step has begun in the folder: parts of other programs have the names of
-    ours."""
+    """Raise JobError (66) unless a step has begun in the folder: other programs' parts have the same
+    names."""
     if not run.is_dir():
         raise JobError(f"no folder {run}; give the folder of a run, what `run` has as --out", INPUT_MISSING)
     for step, spec in SPECS.items():
@@ -109,8 +110,8 @@ def _of_command(run: Path, running: Running | None) -> Iterator[Leftover]:
 
 
 def _temporary(run: Path) -> Iterator[Leftover]:
-    """Half-written files and folders, and former ones that were replaced; beside, in, and below the folders
-    of steps."""
+    """Half-written files and folders, and former ones that were replaced, in the run, in its folders and in
+    work folders."""
     if not store_of(run).has_half_written:
         return
 
@@ -131,12 +132,13 @@ def _temporary(run: Path) -> Iterator[Leftover]:
 def _unnamed(
     folder: Path, name: str, manifest: Manifest | None, reports: list[Reports[Any]]
 ) -> Iterator[Leftover]:
-    """Parts and shards that neither the manifest names nor, if there is none, a unit that may still be
-    committed."""
+    """Parts and shards that no manifest names, nor, if there is none, a unit that may still be committed."""
     if not folder.is_dir():
         return
+
     named = {part.file for part in (*manifest.parts, *manifest.tables.values())} if manifest else set[str]()
-    named |= {part.file for each in reports for report in each.each() for part in report.parts.get(name, ())}
+    unit_reports = (report for step_reports in reports for report in step_reports.each())
+    named |= {part.file for report in unit_reports for part in report.parts.get(name, ())}
     for path in sorted(folder.iterdir()):
         if is_written_by_a_unit(path.name) and path.name not in named:
             yield Leftover.of(path, "no manifest names it" if manifest else "no unit has reported it")

@@ -1,8 +1,7 @@
-"""The rows of a run: schemas, ids that are there once and lead somewhere, texts cut where they say, ranks
-from 1 to n.
+"""Verification of a run's rows: schemas, unique ids, links to other folders, places of texts, ranks 1 to n.
 
-Rows are read a few hundred at a time; of ids the hashes are kept in files (id_sets.py); of a question its
-list.
+Rows are read a few hundred at a time; hashes of ids are kept in files (id_sets.py); memory holds one
+question's list.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from answermill.pipelines.specs.registry import folder_specs, spec_of
 
 BATCH = 512
 _BETWEEN = "\x1f"
-Read = Callable[[int], object]
+OnRead = Callable[[int], object]
 """Called with the number of rows that were read."""
 
 
 class _ListRow(NamedTuple):
-    """What is checked of a row of a list; `filled` are the values of the columns of `FolderSpec.filled`."""
+    """Checked values of a row of a list. `filled`: values of the columns of `FolderSpec.filled`."""
 
     question: str
     rank: int | None
@@ -41,16 +40,16 @@ class _ListRow(NamedTuple):
 
 
 class RunRows:
-    """The committed folders of `run` whose files are sound. `scratch`: an empty folder of this machine for
-    hashes."""
+    """Rows of the committed folders of `run` whose files are sound. `scratch`: an empty folder of this
+    machine for hashes."""
 
     def __init__(self, run: Path, manifests: Mapping[str, Manifest], scratch: Path) -> None:
         self._run, self._manifests, self._scratch = run, manifests, scratch
         self._specs = folder_specs()
         self._files = files_for(max((manifest.rows for manifest in manifests.values()), default=0))
 
-    def check(self, tell: Read) -> Iterator[Finding]:
-        """Everything that is wrong with the rows; the texts are read once, the columns of ids twice."""
+    def check(self, on_read: OnRead) -> Iterator[Finding]:
+        """All faults of the rows; texts are read once, the columns of ids twice."""
         sound = []
         for folder, manifest in self._manifests.items():
             wrong = list(self._schemas(folder, manifest))
@@ -65,18 +64,18 @@ class RunRows:
                 yield self._wrong(folder, f"has two rows of {' and '.join(key)} {value}")
 
         for folder in sound:
-            for column, there in self._specs[folder].links.items():
-                if there in keys and self._manifests[there].rows:
+            for column, target in self._specs[folder].links.items():
+                if target in keys and self._manifests[target].rows:
                     ids = self._ids(folder, (column,), f"{folder}-{column}")
-                    for value in self._named(folder, (column,), set(ids.absent_from(keys[there]))):
-                        yield self._wrong(folder, f"has {column} {value}, which is not in {there}/")
+                    for value in self._named(folder, (column,), set(ids.absent_from(keys[target]))):
+                        yield self._wrong(folder, f"has {column} {value}, which is not in {target}/")
 
         for folder in sound:
             yield from (self._wrong(folder, wrong) for wrong in self._own_checks(folder, sound))
-            tell(self._manifests[folder].rows)
+            on_read(self._manifests[folder].rows)
 
     def _own_checks(self, folder: str, sound: Sequence[str]) -> Iterator[str]:
-        """The checks of a folder beyond its keys and links."""
+        """Faults of a folder beyond its keys and links."""
         spec = self._specs[folder]
         if spec.cut_from in sound:
             yield from self._texts(folder, spec.cut_from)
@@ -89,7 +88,7 @@ class RunRows:
         return Finding(folder, what, self._manifests[folder].step, Remedy.REDO)
 
     def _schemas(self, folder: str, manifest: Manifest) -> Iterator[Finding]:
-        """What is wrong with the parts' schemas, and with their numbers of rows."""
+        """Faults of the parts' schemas and numbers of rows."""
         record = self._specs[folder].record
         if manifest.record != record.__name__ or manifest.schema != record.fingerprint():
             yield self._wrong(
@@ -103,11 +102,11 @@ class RunRows:
             with pq.ParquetFile(self._file(folder, part)) as file:
                 if not file.schema_arrow.equals(record.schema()):
                     yield self._wrong(
-                        f"{folder}", f"has {part.file}, whose columns are not those of {record.__name__}"
+                        folder, f"has {part.file}, whose columns are not those of {record.__name__}"
                     )
                 if file.metadata.num_rows != part.rows:
                     yield self._wrong(
-                        f"{folder}",
+                        folder,
                         f"has {part.file} of {file.metadata.num_rows:,} rows, {part.rows:,} were written",
                     )
 
@@ -126,7 +125,7 @@ class RunRows:
                     yield part, batch
 
     def _keys(self, folder: str, columns: Sequence[str]) -> Iterator[pa.Array]:
-        """The values of one column, or those of several put together, batch by batch."""
+        """Values of one column, or of several joined, batch by batch."""
         for _, batch in self._batches(folder, columns):
             arrays = [_column(batch, name) for name in columns]
             yield arrays[0] if len(arrays) == 1 else pc.binary_join_element_wise(*arrays, _BETWEEN)
@@ -140,7 +139,7 @@ class RunRows:
     def _named(
         self, folder: str, columns: Sequence[str], wanted: set[int], more_than_once: bool = False
     ) -> list[str]:
-        """The keys with these hashes, quoted: those that are there, or are there more than once."""
+        """Quoted keys with these hashes that occur, or occur more than once."""
         if not wanted:
             return []
         counts: Counter[str] = Counter()
@@ -153,8 +152,8 @@ class RunRows:
         return [repr(key.replace(_BETWEEN, ", ")) for key, n in counts.items() if n > more_than_once]
 
     def _texts(self, folder: str, source: str) -> Iterator[str]:
-        """Passages and sentences that are not what their documents have at their places; ids that are not
-        those places'."""
+        """Passages and sentences whose text differs from their document's at that place, or whose id is of
+        another place."""
         documents = chain.from_iterable(
             zip(batch["doc_id"].to_pylist(), batch["text"].to_pylist(), strict=True)
             for _, batch in self._batches(source, ["doc_id", "text"])
@@ -165,7 +164,7 @@ class RunRows:
             for row in batch.to_pylist():
                 number += 1
                 if row["doc_id"] != doc_id:
-                    doc_id, text = next((each for each in documents if each[0] == row["doc_id"]), (None, ""))
+                    doc_id, text = next((pair for pair in documents if pair[0] == row["doc_id"]), (None, ""))
                     number = 0
 
                 if doc_id is None:
@@ -178,35 +177,33 @@ class RunRows:
                 ):
                     yield f"has {row['passage_id']!r}, whose text is not its document's there"
 
-                for each in row["sentences"]:
-                    if (
-                        each["sentence_id"] != f"{doc_id}@{each['start']}"
-                        or text[each["start"] : each["end"]] != each["text"]
-                    ):
-                        yield f"has sentence {each['sentence_id']!r}, whose text is not its document's there"
+                for sentence in row["sentences"]:
+                    name, start, end = sentence["sentence_id"], sentence["start"], sentence["end"]
+                    if name != f"{doc_id}@{start}" or text[start:end] != sentence["text"]:
+                        yield f"has sentence {name!r}, whose text is not its document's there"
 
     def _shards(self, folder: str, source: str) -> Iterator[str]:
-        """Where the rows of the shards, one after the other, are not those of their source."""
+        """First place where the rows of the shards, in order, differ from those of their source."""
         if source not in self._manifests:
             return
-        waiting = pa.Table.from_batches([], self._specs[folder].record.schema())
+
+        expected = pa.Table.from_batches([], self._specs[folder].record.schema())
         rows = (batch for _, batch in self._batches(source))
         for part, batch in self._batches(folder):
-            while len(waiting) < len(batch) and (more := next(rows, None)) is not None:
-                waiting = pa.concat_tables([waiting, pa.Table.from_batches([more])])
-            if not pa.Table.from_batches([batch]).equals(waiting.slice(0, len(batch)).combine_chunks()):
+            while len(expected) < len(batch) and (more := next(rows, None)) is not None:
+                expected = pa.concat_tables([expected, pa.Table.from_batches([more])])
+            if not pa.Table.from_batches([batch]).equals(expected.slice(0, len(batch)).combine_chunks()):
                 yield f"has other {source} in {part.file} than {source}/ has there"
                 return
-            waiting = waiting.slice(len(batch))
+            expected = expected.slice(len(batch))
 
     def _lists(self, folder: str) -> Iterator[str]:
-        """Faults of the lists of questions: ranks, candidates that are there twice, fates that do not add
-        up."""
+        """Faults of the lists of questions: ranks, repeated candidates, fates that do not add up."""
         spec, fates = self._specs[folder], Counter[str]()
-        asked = IdSet(self._scratch / f"lists-{folder}", self._files)
+        questions = IdSet(self._scratch / f"lists-{folder}", self._files)
         for question, group in groupby(self._list_rows(folder), key=lambda row: row.question):
             rows = list(group)
-            asked.add(pa.array([question]))
+            questions.add(pa.array([question]))
             ranks = sorted(row.rank for row in rows if row.rank is not None)
             if ranks != list(range(1, len(ranks) + 1)) or (not spec.fate and len(ranks) < len(rows)):
                 yield f"has other ranks than 1 to {len(ranks)} for question {question!r}"
@@ -218,7 +215,7 @@ class RunRows:
             if any(is_its_fate != (value is not None) for is_its_fate, value in filled):
                 yield f"has a fate that is not that of its rank for question {question!r}"
 
-        if next(asked.repeated(), None) is not None:
+        if next(questions.repeated(), None) is not None:
             yield "has two lists of one question"
         if fates != self._fates_counted(folder):
             yield f"has {dict(sorted(fates.items()))}, other fates than were counted"
@@ -235,7 +232,7 @@ class RunRows:
             yield from map(_ListRow, *lists, filled if spec.filled else repeat(()))
 
     def _fates_counted(self, folder: str) -> Counter[str]:
-        """Fate → rows of it, as the step has counted them; empty of a folder whose rows have none."""
+        """Fate → number of its rows by the step's counts; empty if the folder's rows have no fate."""
         spec, manifest = self._specs[folder], self._manifests[folder]
         writer = spec_of(manifest.step)
         if not spec.fate or writer is None:
@@ -245,6 +242,6 @@ class RunRows:
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """A column, or one of a struct, 'passage.passage_id'."""
+    """Column by its name, or by 'passage.passage_id' a field of a struct."""
     outer, _, inner = name.partition(".")
     return pc.struct_field(batch[outer], inner) if inner else batch[outer]

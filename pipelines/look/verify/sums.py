@@ -1,5 +1,5 @@
-"""The manifests of a run against one another: all folders of a step, made of each other, and what came in is
-what went out."""
+"""Verification of a run's manifests against each other: all folders of a step are there, each was made of the
+present ones, and incoming numbers equal outgoing ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DIGEST = re.compile("[0-9a-f]{32}")
 
 
 def check(manifests: Mapping[str, Manifest], unreadable: set[str]) -> Iterator[Finding]:
-    """What does not fit in the manifests of a run's folders; of `unreadable` folders nothing is said."""
+    """Contradictions between the manifests of a run's folders; `unreadable` folders are left out."""
     yield from _absent(manifests, unreadable)
     yield from _stale(manifests, unreadable)
     for folder, manifest in manifests.items():
@@ -30,7 +30,7 @@ def check(manifests: Mapping[str, Manifest], unreadable: set[str]) -> Iterator[F
 
 
 def _absent(manifests: Mapping[str, Manifest], unreadable: set[str]) -> Iterator[Finding]:
-    """Folders that others of the same step, and the same job, should have beside them."""
+    """Missing folders of steps that have written others, and steps whose folders are of different jobs."""
     for step in dict.fromkeys(manifest.step for manifest in manifests.values()):
         written = {folder: manifest for folder, manifest in manifests.items() if manifest.step == step}
         first, spec = next(iter(written)), spec_of(step)
@@ -44,21 +44,20 @@ def _absent(manifests: Mapping[str, Manifest], unreadable: set[str]) -> Iterator
 
 
 def _stale(manifests: Mapping[str, Manifest], unreadable: set[str]) -> Iterator[Finding]:
-    """Folders that were made of something else than what is there now."""
+    """Folders that were made of other folders than the present ones."""
     known = folder_specs()
-
-    said: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for folder, manifest in manifests.items():
         for name, digest in manifest.inputs.items():
             if (
                 name not in known
                 or name in unreadable
                 or not _DIGEST.fullmatch(digest)
-                or (manifest.step, name) in said
+                or (manifest.step, name) in reported
             ):
                 continue
 
-            said.add((manifest.step, name))
+            reported.add((manifest.step, name))
             if name not in manifests:
                 maker = known[name].maker.step
                 yield Finding(
@@ -71,7 +70,7 @@ def _stale(manifests: Mapping[str, Manifest], unreadable: set[str]) -> Iterator[
 
 
 def _wrong_sums(folder: str, manifest: Manifest) -> Iterator[str]:
-    """Numbers of one manifest that do not fit one another."""
+    """Numbers of one manifest that contradict each other."""
     by_parts = sum(part.rows for part in manifest.parts)
     if by_parts != manifest.rows:
         yield f"has {manifest.rows:,} rows by its manifest, {by_parts:,} by its parts"
@@ -85,7 +84,7 @@ def _wrong_sums(folder: str, manifest: Manifest) -> Iterator[str]:
         yield f"has counts of no {manifest.step}: {e}"
         return
 
-    own = next((each for each in spec if each.name == folder), None)
+    own = next((other for other in spec if other.name == folder), None)
     if own is not None and own.rows and getattr(counts, own.rows) != manifest.rows:
         yield f"has {manifest.rows:,} rows, {getattr(counts, own.rows):,} {own.rows} were counted"
     if folder == spec.folders[0].name:  # its step's counts are in each manifest

@@ -1,9 +1,9 @@
-"""Everything that is wrong with a run: first the bytes of its files, then its manifests against each other,
-then its rows."""
+"""Verification of a run: first its files' bytes, then its manifests against each other, then its rows."""
 
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,19 +19,19 @@ from answermill.pipelines.runs.watch.progress import progress
 
 @dataclass
 class Verification:
-    """A run that is looked at. `findings` yields what is wrong; after that the numbers say what was looked
-    at."""
+    """Verification of a run. `findings` yields the faults; after that the numbers say how much was
+    checked."""
 
     run: Path
     files: int = 0
     bytes: int = 0
     rows: int = 0
     unfinished: tuple[str, ...] = field(default=())
-    """Work folders of steps that are not complete: of these nothing is said."""
+    """Work folders of incomplete steps, which are not checked."""
 
     def findings(self) -> Iterator[Finding]:
-        """Raises JobError (66) if there is no such folder, or no run in it; OSError if a file cannot be
-        read."""
+        """All faults of the run. Raises JobError (66) if there is no such folder, or no run in it; OSError if
+        a file cannot be read."""
         if not self.run.is_dir():
             raise JobError(
                 f"no folder {self.run}; give the folder of a run, what `run` has as --out", INPUT_MISSING
@@ -46,36 +46,27 @@ class Verification:
             )
             raise JobError(f"no complete step of a run in {self.run}; {advice}", INPUT_MISSING)
 
-        read = 0
+        read: Counter[str] = Counter()
+        with progress("verify files", files.bytes, lambda: read["bytes"], what="bytes"):
+            yield from files.check(lambda size: read.update(bytes=size))
 
-        def tell(size: int) -> None:
-            nonlocal read
-            read += size
-
-        with progress("verify files", files.bytes, lambda: read, what="bytes"):
-            yield from files.check(tell)
         unreadable = {finding.path.rpartition("/")[0] for finding in files.unreadable}
         yield from sums.check(files.manifests, unreadable)
+
         sound = {name: manifest for name, manifest in files.manifests.items() if name not in files.damaged}
         rows = sum(manifest.rows for manifest in sound.values())
-        seen = 0
-
-        def see(number: int) -> None:
-            nonlocal seen
-            seen += number
-
         with (
             tempfile.TemporaryDirectory() as scratch,
-            progress("verify rows", rows, lambda: seen, what="rows"),
+            progress("verify rows", rows, lambda: read["rows"], what="rows"),
         ):
-            yield from RunRows(self.run, sound, Path(scratch)).check(see)
+            yield from RunRows(self.run, sound, Path(scratch)).check(lambda number: read.update(rows=number))
 
-        self.files, self.bytes, self.rows = len(files.named), read, rows
+        self.files, self.bytes, self.rows = len(files.named), read["bytes"], rows
         work = self.run / WORK
         self.unfinished = tuple(sorted(path.name for path in work.iterdir())) if work.is_dir() else ()
 
     def summary(self) -> str:
-        """One line for people, of a run in which nothing is wrong."""
+        """Line for people about a run without faults."""
         what = f"{counted(self.files, 'file')}, {self.bytes / 1e6:,.1f} MB, {counted(self.rows, 'row')}"
         begun = f"; not complete, and not looked at: {', '.join(self.unfinished)}" if self.unfinished else ""
         return f"verified   {what}: all as they were written{begun}"

@@ -1,2 +1,2 @@
-"""The look of a report: HTML without scripts or anything to load, one style sheet, light, dark and in
+"""Pages of reports: HTML without scripts or anything to load, with one style sheet for light, dark and
 print."""

@@ -1,4 +1,4 @@
-"""Sizes of what a page draws: bars of a list, and the two sides of a histogram."""
+"""Sizes of a page's drawings: bars of a list, and the two sides of a histogram."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from answermill.pipelines.look.report.histogram import Bin
 
 
 def scaled(amounts: Sequence[Amount]) -> Iterator[tuple[Amount, str]]:
-    """Each amount with its bar's width in percent of the largest one's; '' where there is no bar.
+    """Amounts with their bars' widths in percent of the largest one's; '' if there is no bar.
 
     >>> [width for _, width in scaled([Amount("a", 4), Amount("b", 1), Amount("c", 0)])]
     ['100.00', '25.00', '']
@@ -20,21 +20,21 @@ def scaled(amounts: Sequence[Amount]) -> Iterator[tuple[Amount, str]]:
 
 
 def score_bars(scores: Sequence[Bin], middle: int) -> Iterator[tuple[Bin, list[tuple[str, int, str, str]]]]:
-    """Each bin that has scores, with its bars (side, x, y, height): 'went' up from a line at `middle`, and
+    """Bins that have scores, with their bars (side, x, y, height): 'went' up from a line at `middle`, and
     'left' as far down. A bin is ten units wide, and a side is scaled to its own tallest bar.
 
     >>> [bars for _, bars in score_bars([Bin(0.0, 8, 0), Bin(0.5, 0, 0), Bin(1.0, 4, 3)], middle=34)]
     [[('went', 1, '0.0', '34.0')], [('went', 21, '17.0', '17.0'), ('left', 21, '35.0', '34.0')]]
     """
-    tallest_up = max((each.went for each in scores), default=0)
-    tallest_down = max((each.left for each in scores), default=0)
+    tallest_up = max((score_bin.went for score_bin in scores), default=0)
+    tallest_down = max((score_bin.left for score_bin in scores), default=0)
 
-    for place, each in enumerate(scores):
+    for place, score_bin in enumerate(scores):
         x, bars = 10 * place + 1, []
-        if each.went:
-            height = middle * each.went / tallest_up
+        if score_bin.went:
+            height = middle * score_bin.went / tallest_up
             bars.append(("went", x, f"{middle - height:.1f}", f"{height:.1f}"))
-        if each.left:
-            bars.append(("left", x, f"{middle + 1:.1f}", f"{middle * each.left / tallest_down:.1f}"))
+        if score_bin.left:
+            bars.append(("left", x, f"{middle + 1:.1f}", f"{middle * score_bin.left / tallest_down:.1f}"))
         if bars:
-            yield each, bars
+            yield score_bin, bars

@@ -1,4 +1,4 @@
-"""The page of a run's report: its figures as the rows and bars that the template shows."""
+"""Page of a run's report: its figures as the rows and bars that the template shows."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from answermill.pipelines.look.report.pages.templates import NOTHING, money, num
 
 
 def run_page(report: RunReport) -> Iterator[str]:
-    """The document, in pieces."""
+    """Pieces of the document."""
     return page(
         "run.html.j2",
         report=report,
         versions=sorted({step.version for step in report.steps}),
         first_figures=list(_first_figures(report)),
-        rejects=[(f"{each.folder}: {each.rows:,}", _reasons(each)) for each in report.rejects],
+        rejects=[(f"{rejects.folder}: {rejects.rows:,}", _reasons(rejects)) for rejects in report.rejects],
         stages=list(_stages(report)),
         stage_notes=list(_stage_notes(report)),
         predictions=list(_predictions(report)),
@@ -44,13 +44,13 @@ def _first_figures(report: RunReport) -> Iterator[tuple[str, str]]:
 
 
 def _reasons(rejects: Rejects) -> list[Amount]:
-    """Reasons for which rows were refused, with their shares."""
+    """Reasons of refusals, with their shares."""
     return [Amount(reason, count, percent(count / rejects.rows)) for reason, count in rejects.reasons.items()]
 
 
 def _stages(report: RunReport) -> Iterator[list[str]]:
-    """Rows of the table of stages: each stage, all of them, then the work of other steps; costs last where
-    there is a price."""
+    """Rows of the table of stages: each stage, all of them, then the work of other steps. Costs are the last
+    column, if there is a price."""
     cells = 9 if report.price_per_hour is None else 10
     for stage in report.stages:
         yield _stage_row(stage)[:cells]
@@ -61,18 +61,8 @@ def _stages(report: RunReport) -> Iterator[list[str]]:
 
     for work in report.work:
         rate = f"{work.per_second:,.0f} {work.item}"
-        yield [
-            work.what,
-            "",
-            number(work.items),
-            "",
-            "",
-            number(work.seconds, 1),
-            rate,
-            "",
-            "",
-            money(work.dollars),
-        ][:cells]
+        seconds_text, cost = number(work.seconds, 1), money(work.dollars)
+        yield [work.what, "", number(work.items), "", "", seconds_text, rate, "", "", cost][:cells]
 
 
 def _stage_row(stage: StageFigures) -> list[str]:
@@ -97,14 +87,16 @@ def _stage_row(stage: StageFigures) -> list[str]:
 
 
 def _stage_notes(report: RunReport) -> Iterator[str]:
-    """Sentences for where a graphics card was at work, or a price was given."""
+    """Sentences on graphics cards, if one was at work, and on the price, if one was given."""
     shares = ", ".join(
-        f"{each.name} {percent(each.card_share)}" for each in report.stages if each.card_share is not None
+        f"{stage.name} {percent(stage.card_share)}" for stage in report.stages if stage.card_share is not None
     )
     if shares:
         yield f"Share of its seconds in which a graphics card was at work: {shares}."
     peaks = ", ".join(
-        f"{each.name} {each.card_peak_bytes / 1e9:,.1f} GB" for each in report.stages if each.card_peak_bytes
+        f"{stage.name} {stage.card_peak_bytes / 1e9:,.1f} GB"
+        for stage in report.stages
+        if stage.card_peak_bytes
     )
     if peaks:
         yield f"The most of its card's memory that a worker had at once: {peaks}."
@@ -113,11 +105,11 @@ def _stage_notes(report: RunReport) -> Iterator[str]:
 
 
 def _predictions(report: RunReport) -> Iterator[tuple[str, ...]]:
-    """Rows of what was predicted and what came."""
-    for each in report.predictions:
-        decimals = 1 if each.what.startswith("seconds") else 0
-        ratio = f"{each.actual / each.predicted:.2f}" if each.predicted else NOTHING
-        yield each.what, number(each.predicted, decimals), number(each.actual, decimals), ratio
+    """Rows of predicted and actual figures, with their ratio."""
+    for figure in report.predictions:
+        decimals = 1 if figure.what.startswith("seconds") else 0
+        ratio = f"{figure.actual / figure.predicted:.2f}" if figure.predicted else NOTHING
+        yield figure.what, number(figure.predicted, decimals), number(figure.actual, decimals), ratio
 
 
 def _orders(report: RunReport) -> Iterator[tuple[str, ...]]:
@@ -129,12 +121,12 @@ def _orders(report: RunReport) -> Iterator[tuple[str, ...]]:
 
 
 def _outcomes(report: RunReport) -> Iterator[Amount]:
-    """Questions by what became of their correct candidates; a stage that dropped the last of none is left
-    out."""
+    """Questions by the fate of their correct candidates, without stages that dropped no question's last."""
     if report.quality is not None:
-        for each in report.quality.outcomes:
-            if each.questions or not each.stage:
-                yield Amount(_fate(each), each.questions, percent(each.questions / report.quality.questions))
+        for outcome in report.quality.outcomes:
+            if outcome.questions or not outcome.stage:
+                share = percent(outcome.questions / report.quality.questions)
+                yield Amount(_fate(outcome), outcome.questions, share)
 
 
 def _fate(outcome: Fates) -> str:
@@ -161,28 +153,27 @@ def _sources(report: RunReport) -> list[Amount]:
 
 
 def _agreement(report: RunReport) -> dict[str, list[tuple[str, str, str]]]:
-    """The matrix of agreement: an order → its cells (class, text, depth of colour), which have the orders'
-    order."""
-    names = list(dict.fromkeys(name for each in report.agreement for name in (each.a, each.b)))
+    """Matrix of agreement: an order → its cells (class, text, depth of colour), in the order of the rows."""
+    names = list(dict.fromkeys(name for pair in report.agreement for name in (pair.a, pair.b)))
     cells = {(name, name): ("self", "", "") for name in names}
-    for each in report.agreement:
-        rho = each.spearman
-        # 0.0 more, as round() gives -0.0 too.
-        written = NOTHING if rho is None else f"{round(rho, 2) + 0.0:.2f}"
-        cells[each.a, each.b] = "upper", percent(each.same_first), f"{max(0.0, each.same_first):.2f}"
-        cells[each.b, each.a] = "lower", written, f"{max(0.0, rho or 0.0):.2f}"
+    for pair in report.agreement:
+        rho = pair.spearman
+        # round() may give -0.0; adding 0.0 makes it 0.0.
+        rho_text = NOTHING if rho is None else f"{round(rho, 2) + 0.0:.2f}"
+        cells[pair.a, pair.b] = "upper", percent(pair.same_first), f"{max(0.0, pair.same_first):.2f}"
+        cells[pair.b, pair.a] = "lower", rho_text, f"{max(0.0, rho or 0.0):.2f}"
     return {a: [cells[a, b] for b in names] for a in names}
 
 
 def _units(report: RunReport) -> Iterator[tuple[str, ...]]:
     """Rows of the table of slowest units."""
-    for each in report.units:
-        size = f"{each.items:,} {each.item}"
-        yield each.step, number(each.unit), size, number(each.seconds, 1), f"{each.times_mean:.1f} ×"
+    for unit in report.units:
+        size = f"{unit.items:,} {unit.item}"
+        yield unit.step, number(unit.unit), size, number(unit.seconds, 1), f"{unit.times_mean:.1f} ×"
 
 
 def _pairs(step: StepFigures) -> Iterator[tuple[str, str]]:
-    """Names and values of what a step is made of."""
+    """Names and values of a step's fingerprint, version, folders, inputs and environment."""
     yield "fingerprint", step.fingerprint
     yield "version", f"{step.version}, revision {step.revision} of the step"
     for folder, rows in step.rows.items():

@@ -1,5 +1,5 @@
-"""Templates become pages here. Values hold text of the web, so all of them are escaped, and control
-characters, which HTML does not allow, become replacement characters."""
+"""Pages from templates. Values hold text of the web, so all of them are escaped, and control characters,
+which HTML does not allow, become replacement characters."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NOTHING = "–"
 
 
 def page(template: str, **values: Any) -> Iterator[str]:
-    """The document that a template of this folder makes of `values`, in pieces."""
+    """Pieces of the document that a template of this folder makes of `values`."""
     for piece in TEMPLATES.get_template(template).generate(values):
         yield _CONTROL.sub("\ufffd", piece)
 
 
 def number(value: float | None, decimals: int = 0) -> str:
-    """A number with commas; a dash for what is not known.
+    """Number with commas; a dash for None.
 
     >>> number(1234.56, 1), number(None)
     ('1,234.6', '–')
@@ -34,7 +34,7 @@ def number(value: float | None, decimals: int = 0) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share in percent, to one decimal."""
+    """Share in percent, to one decimal."""
     return NOTHING if share is None else f"{100 * share:.1f} %"
 
 
@@ -44,12 +44,12 @@ def money(value: float | None) -> str:
 
 
 def short(value: float) -> str:
-    """A number for an axis."""
+    """Number for an axis."""
     return f"{value:.4g}"
 
 
 def is_web_page(url: str) -> bool:
-    """Whether a URL may become a link; a browser might run one of another kind."""
+    """True if a URL may become a link; a browser might run one of another kind."""
     return _WEB_PAGE.match(url) is not None
 
 
@@ -67,6 +67,6 @@ TEMPLATES = Environment(
     keep_trailing_newline=True,
 )
 TEMPLATES.filters |= {
-    each.__name__: each for each in (number, percent, money, short, indented, scaled, score_bars)
+    function.__name__: function for function in (number, percent, money, short, indented, scaled, score_bars)
 }
 TEMPLATES.tests["web_page"] = is_web_page

@@ -1,4 +1,4 @@
-"""The page of what changed between two runs."""
+"""Page of a comparison of two runs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _TITLES: dict[Kind, str] = {
 
 
 def two_runs_page(compared: TwoRuns) -> Iterator[str]:
-    """The document, in pieces."""
+    """Pieces of the document."""
     changes = [
         (
             title if compared.metrics else "Changed first answers",
             kind,
             compared.changed[kind],
-            [each for each in compared.shown if each.kind == kind],
+            [answer for answer in compared.shown if answer.kind == kind],
         )
         for kind, title in _TITLES.items()
     ]
@@ -62,17 +62,17 @@ def _metrics(compared: TwoRuns) -> Iterator[tuple[str, ...]]:
         yield metric, *values, interval, f"{c.p:.4f}", number(c.wins), number(c.ties), number(c.losses)
 
 
-def _amounts(amounts: Sequence[Amounts], written: Callable[[float | None], str]) -> list[tuple[str, ...]]:
-    """Rows of a table of amounts."""
-    return [(each.what, written(each.a), written(each.b), _change(each)) for each in amounts]
+def _amounts(amounts: Sequence[Amounts], text: Callable[[float | None], str]) -> list[tuple[str, ...]]:
+    """Rows of a table of amounts. `text`: an amount as text."""
+    return [(pair.what, text(pair.a), text(pair.b), _change(pair)) for pair in amounts]
 
 
-def _change(each: Amounts) -> str:
-    """The change from A to B in percent.
+def _change(pair: Amounts) -> str:
+    """Change from A to B in percent.
 
     >>> [_change(Amounts("", a, b)) for a, b in ((4, 5), (4, 4), (0, 4))]
     ['+25.0 %', 'same', '–']
     """
-    if each.a == each.b:
+    if pair.a == pair.b:
         return "same"
-    return NOTHING if not each.a or each.b is None else f"{100 * (each.b / each.a - 1):+.1f} %"
+    return NOTHING if not pair.a or pair.b is None else f"{100 * (pair.b / pair.a - 1):+.1f} %"
