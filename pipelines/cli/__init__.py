@@ -1,2 +1,1 @@
-"""The commands of `answermill`, one module for each group of them. Importing one loads no model, Beam or
-spaCy."""
+"""Commands of `answermill`, one module for each group. Importing one loads no model, Beam or spaCy."""

@@ -1,4 +1,4 @@
-"""The command line as a whole: its commands in groups, and their arguments.
+"""Command line of `answermill`: its commands in groups, and their arguments.
 
 Importing this module loads no model, Beam or spaCy, so that `--help` answers at once.
 """
@@ -64,7 +64,7 @@ def command_line() -> App:
 
 
 def run(tokens: Sequence[str], command: Command) -> int:
-    """Run the command that is typed, with arguments after `--` for Beam; returns its exit code.
+    """Run the typed command, with arguments after `--` for Beam; returns its exit code.
 
     Wrong usage exits with 2, or raises JobError (2).
     """
@@ -84,7 +84,7 @@ def run(tokens: Sequence[str], command: Command) -> int:
     command.beam_options = rest
     extras = {"app": app, "command": command}
 
-    # Libraries that are loaded log what is missing for uses that are none of ours.
+    # Libraries log warnings while they are loaded, about parts that we do not use.
     logging.disable(logging.WARNING)
     code = function(*bound.args, **bound.kwargs, **{name: extras[name] for name in unparsed})
     return code if isinstance(code, int) else 0

@@ -1,4 +1,4 @@
-"""Commands that read and convert labelled data sets, collect annotations, and publish what became of them."""
+"""Commands that read and convert labelled data sets, collect annotations, and publish training sets."""
 
 from __future__ import annotations
 
@@ -295,8 +295,10 @@ def sentences(
         documents_apart=split.keep_documents_apart,
     )
 
-    of_set = Attribution(name, licence)
-    content = write_lists(run, out, rules, of_set, split_file=split.split_file, answers=negatives.answers)
+    attribution = Attribution(name, licence)
+    content = write_lists(
+        run, out, rules, attribution, split_file=split.split_file, answers=negatives.answers
+    )
     sys.stdout.write(content)
 
 

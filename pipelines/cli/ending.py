@@ -1,7 +1,7 @@
-"""The end of a command: an error is a line and an exit code, and so is a signal; a defect of ours is a file
-with its traceback.
+"""End of a command: an error or a signal becomes a line and an exit code; a defect of ours also a file with
+its traceback.
 
-Importing this module loads next to nothing: what it watches over includes the loading of everything else.
+Importing this module loads next to nothing, since it also handles errors of loading everything else.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ class Command:
     beam_options: Sequence[str] = ()
     """Its arguments after `--`."""
     signal: int | None = None
-    """The number of the signal that stops it."""
+    """Number of the signal that stops it."""
     at_end: list[Callable[[int], object]] = field(default_factory=list)
     """Functions that are called with its exit code."""
 
 
 def run_to_the_end(work: Callable[[Command], int], is_process: bool) -> NoReturn:
-    """Do the work, which returns an exit code, and exit with it, or with that of an error, which a line on
-    stderr explains.
+    """Do the work and exit with the exit code that it returns. An error exits with its own code, and a line
+    on stderr explains it.
 
-    With `is_process` the process is ours, and when it is stopped it ends without waiting for the threads of
+    `is_process`: the process is ours, and when it is stopped it ends without waiting for the threads of
     libraries.
     """
     command = Command()
@@ -61,7 +61,7 @@ def run_to_the_end(work: Callable[[Command], int], is_process: bool) -> NoReturn
         except BaseException as error:
             code = _report(error, command)
 
-        # The result and the metrics may fail as well; the first error decides the code.
+        # Writing the result or the metrics may fail as well; the first error decides the code.
         sys.stdout.flush()
         if stdout.error is not None and not isinstance(stdout.error, BrokenPipeError):
             code = code or IO
@@ -107,12 +107,12 @@ def _report(error: BaseException, command: Command) -> int:
 
 
 def _write_reason(message: str, code: int, level: str = "error") -> None:
-    """Write why the command ends with this code to stderr."""
+    """Write the reason of the end to stderr, with its exit code."""
     log_lines.write(message, level, text=f"answermill: {message}", code=code)
 
 
 def message_of(error: BaseException, folder: Path | None) -> tuple[str, int] | None:
-    """A message for users, and the exit code; None for a defect of ours. `folder` is what the command
+    """Message for users, and the exit code; None for a defect of ours. `folder`: folder that the command
     writes."""
     for cause in causes(error):
         if isinstance(cause, JobError):
@@ -128,7 +128,7 @@ def message_of(error: BaseException, folder: Path | None) -> tuple[str, int] | N
 
 
 def _last_line(error: BaseException) -> str:
-    """Type and message; of an error that holds the traceback of another, as Beam's do, the last line."""
+    """Type and message of an error; the last line if it holds the traceback of another, as Beam's do."""
     text = "".join(traceback.format_exception_only(error)).strip()
     lines = text.splitlines()
     line = lines[-1] if "Traceback (most recent call last)" in text else lines[0]
@@ -136,13 +136,13 @@ def _last_line(error: BaseException) -> str:
 
 
 def _write_traceback(error: BaseException, folder: Path | None) -> str:
-    """Write it into the run folder if there is one, else into the current or the temporary folder; returns
-    the path."""
+    """Write an error's traceback into the run folder if there is one, else into the current or the temporary
+    folder; returns the path."""
     text = "".join(traceback.format_exception(error))
     name = f"answermill-error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     places = [Path(), Path(tempfile.gettempdir())]
-    is_here = folder is not None and store_of(folder).is_local and folder.is_dir()
-    for place in [folder, *places] if folder is not None and is_here else places:
+    is_present = folder is not None and store_of(folder).is_local and folder.is_dir()
+    for place in [folder, *places] if folder is not None and is_present else places:
         try:
             (place / name).write_text(text, encoding="utf-8", errors="backslashreplace")
         except OSError:
@@ -154,8 +154,8 @@ def _write_traceback(error: BaseException, folder: Path | None) -> str:
 
 @contextmanager
 def _signals(command: Command) -> Iterator[None]:
-    """In the block SIGINT and SIGTERM raise Stopped in the main thread, or, where units are at work, let
-    these end first; a second one ends the process at once, as a line says on a terminal."""
+    """Handle SIGINT and SIGTERM in the block: raise Stopped in the main thread, or let the units at work end
+    first. A second signal ends the process at once, as a line says on a terminal."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -165,7 +165,7 @@ def _signals(command: Command) -> Iterator[None]:
             os.write(2, STOPPED.encode())
             os._exit(128 + number)
         command.signal = number
-        logging.disable(logging.CRITICAL)  # what libraries log while all is taken down
+        logging.disable(logging.CRITICAL)  # libraries log errors while everything shuts down
         if not stopping.ask():
             raise Stopped(f"signal {number}")
         if os.isatty(2):

@@ -293,7 +293,7 @@ def agreement(
 
 
 def check_plots(files: tuple[Path, ...]) -> None:
-    """Raises JobError (2) if a file's name does not end as a plot's, and ExtraMissing if nothing can draw
+    """Raise JobError (2) if a file's name does not end as a plot's, and ExtraMissing if no package can draw
     it."""
     for file in files:
         if file.suffix not in PLOTS:
@@ -303,7 +303,7 @@ def check_plots(files: tuple[Path, ...]) -> None:
 
 
 def _check_scores(scores: str) -> None:
-    """Raises JobError (66) if it is neither a file or folder nor what ranks a data set by name."""
+    """Raise JobError (66) if it is neither a file or folder nor the name of a ranking of a data set."""
     from answermill.ranking.rerankers.registry import RERANKERS
 
     known = (*RULES, *RERANKERS)

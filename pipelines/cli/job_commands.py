@@ -68,7 +68,7 @@ def run(
 
 
 def step_command(name: str, about: str) -> Callable[..., None]:
-    """The command that runs one step of a job; `about` is its help text."""
+    """Command that runs one step of a job; `about` is its help text."""
 
     def one_step(
         job: JobFile,

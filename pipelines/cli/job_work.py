@@ -1,5 +1,5 @@
-"""The work of the commands that run a job or a step of it: lines for each step, lines and figures meanwhile,
-a report."""
+"""Work of the commands that run a job or one of its steps: lines for each step, progress and metrics
+meanwhile, and a report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlets:
-    """Lines, figures and pages about a command, while it works and at its end."""
+    """Lines, figures and pages about a command, during its work and at its end."""
 
     log_format: Annotated[
         Literal["text", "json"],
@@ -56,7 +56,7 @@ DEFAULTS = Outlets()
 
 @dataclass(frozen=True, slots=True)
 class JobWork:
-    """The work of a command on a job, in the run folder `out`."""
+    """Work of a command on a job, in the run folder `out`."""
 
     job_file: Path
     out: Path
@@ -81,11 +81,12 @@ class JobWork:
         write_lines([f"in {self.out}: `answermill status {self.out}` shows its folders, {columns}"])
 
     def redo(self, step: str | None) -> None:
-        """Run the job; if a step is named, that one wholly again."""
+        """Run the job, and if a step is named, all of that step again."""
         self.run(redo=step)
 
     def foresee(self) -> None:
-        """Write what the job's steps will read. Raises JobError (2) if there are options for an engine."""
+        """Write lines on the inputs of the job's steps. Raises JobError (2) if there are options for an
+        engine."""
         if options := self.command.beam_options:
             raise JobError(
                 f"--dry-run does no work, so leave out what follows `--`: {' '.join(options)}", USAGE
@@ -96,8 +97,8 @@ class JobWork:
         write_lines(foreseen(job, self.out, steps_of(job, self.out)))
 
     def report(self, only_again: bool = False) -> None:
-        """Write the run's report, unless the command is to write none; with `only_again` only if there is
-        one."""
+        """Write the run's report, unless the command was told to write none; with `only_again` only if there
+        is one."""
         from answermill.pipelines.specs.registry import REPORT_PAGE
 
         if self.outlets.report and (not only_again or (self.out / REPORT_PAGE).is_file()):
@@ -106,7 +107,7 @@ class JobWork:
             write_lines([write_report(self.out)])
 
     def _checked(self, steps: Sequence[str]) -> Job:
-        """The job, whose files for these steps are there."""
+        """The job, after a check that its files for these steps are there."""
         from answermill.pipelines.config.input_files import check_files
         from answermill.pipelines.config.job_file import load
 
@@ -115,7 +116,7 @@ class JobWork:
         return job
 
     def _metrics(self) -> Callable[[str, float], object] | None:
-        """Begin the file of metrics, if one is wanted; returns a function to call when a step ends."""
+        """Start the file of metrics, if one is named; returns a function to call when a step ends."""
         if self.outlets.metrics is None:
             return None
 

@@ -1,4 +1,4 @@
-"""Parameters that several commands share, and the writing of a result."""
+"""Parameters that several commands share, and the output of results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
 def _place(kind: object, tokens: Sequence[Token]) -> Path:
     try:
         return as_path(tokens[0].value)
-    except NotHere as e:  # which as a TypeError would be one of usage
+    except NotHere as e:  # a TypeError, which cyclopts would report as wrong usage
         raise JobError(str(e), SETTINGS) from e
 
 
@@ -81,28 +81,27 @@ CommandLine: TypeAlias = Annotated[App, Parameter(parse=False)]
 
 
 def refuse_urls(value: object) -> None:
-    """Raises JobError (78) if an argument, or what it holds, is a URL that no parameter has taken as a
+    """Raise JobError (78) if an argument, or a field or item of it, is a URL that no parameter has taken as a
     PLACE."""
     if isinstance(value, Path) and store_of(value).is_local:
         local_path(value)
     elif isinstance(value, tuple):
-        for each in value:
-            refuse_urls(each)
+        for item in value:
+            refuse_urls(item)
     elif is_dataclass(value):
         for field in fields(value):
             refuse_urls(getattr(value, field.name))
 
 
 def check_there(*paths: Path) -> None:
-    """Raises JobError (66) if one of the files or folders is missing, before anything that takes long is
-    loaded."""
+    """Raise JobError (66) if a file or folder is missing, before anything that loads slowly is loaded."""
     for path in paths:
         if not path.exists():
             raise JobError(f"{path}: no such file or folder", INPUT_MISSING)
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Write each line to stdout as soon as it is there."""
+    """Write lines to stdout, each as soon as it is yielded."""
     for line in lines:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Commands beside a run: a plan of its costs, answers to other questions, and the way of an answer."""
+"""Commands beside a run: a plan of its costs, answers to other questions, and the path of an answer."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def ask(
 
 
 def question_lines(stream: TextIO) -> Iterator[str]:
-    """The lines of stdin; at a terminal with a prompt before each."""
+    """Lines of stdin; at a terminal with a prompt before each."""
     while True:
         if stream.isatty():
             sys.stderr.write("question> ")

@@ -1,5 +1,4 @@
-"""Commands about a run that is there: its report, its verification and repair, and the removal of
-leftovers."""
+"""Commands about an existing run: its report, its verification and repair, and the removal of leftovers."""
 
 from __future__ import annotations
 
@@ -106,7 +105,7 @@ def report(
     out: Annotated[
         Path | None,
         PLACE,
-        Parameter(help="Folder to write into; the run's, of two the second's, if not given."),
+        Parameter(help="Folder to write into; by default that of the run, or of the second run."),
     ] = None,
 ) -> None:
     """Write a run's report, RUN/report.html and .json; or what changed between two runs.

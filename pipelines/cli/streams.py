@@ -1,5 +1,5 @@
-"""stdout and stderr that never decide a run: what cannot be shown is written otherwise, and what nobody reads
-is left out."""
+"""stdout and stderr that never fail a run: characters that cannot be shown are escaped, and output that
+nobody reads is left out."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import Any, TextIO
 
 
 class LenientStream:
-    """A text stream whose writing never fails. After the first error it writes nothing; `error` is that
-    error.
+    """Text stream whose writing never fails. After the first error, kept in `error`, it writes nothing.
 
     Characters that its encoding lacks are written as escapes, e.g. \\xd7 for the multiplication sign.
     """
@@ -45,8 +44,7 @@ class LenientStream:
                 self._close(e)
 
     def _close(self, error: OSError) -> None:
-        """Let the descriptor lead to nowhere, so that what waits in buffers does not fail again when Python
-        ends."""
+        """Redirect the descriptor to nowhere, so that buffered text does not fail again when Python ends."""
         self.error = error
         with suppress(OSError, ValueError):
             descriptor = os.open(os.devnull, os.O_WRONLY)
@@ -59,7 +57,7 @@ class LenientStream:
 
 @contextmanager
 def lenient_streams() -> Iterator[LenientStream]:
-    """In the block sys.stdout and sys.stderr are lenient; yields the first."""
+    """Make sys.stdout and sys.stderr lenient in the block; yields the first."""
     former = sys.stdout, sys.stderr
     lenient = LenientStream(sys.stdout), LenientStream(sys.stderr)
     sys.stdout, sys.stderr = lenient
