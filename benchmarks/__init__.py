@@ -3,5 +3,5 @@ ending in one flat JSON object."""
 
 import logging
 
-# Beam logs, when it is loaded, what is missing for uses that are none of ours.
+# Beam logs warnings while it is loaded, about parts that we do not use.
 logging.getLogger().addFilter(lambda record: not record.getMessage().startswith("apitools not found"))

@@ -1,4 +1,4 @@
-"""`python -m benchmarks` lists what there is."""
+"""`python -m benchmarks` lists all benchmarks."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Two attempts at one unit of each step, at once in two processes: both end, and what is there is what one
-attempt leaves.
+"""Two attempts at one unit of each step, at once in two processes: both end, with the output of one attempt.
 
-The attempts begin together; in every second round they also write their reports together. Compared are the
-names of all files and the bytes of all rows and vectors, not times, and not Lucene's files, whose ids are
+The attempts begin together; in every second round they also write their reports together. The names of all
+files and the bytes of all rows and vectors are compared, but not times, and not Lucene's files, whose ids are
 drawn. `mismatches` counts rounds.
 """
 
@@ -115,7 +114,7 @@ def parse(job: Job, step: Step[Any]) -> Callable[[], object]:
 
 
 def cut(job: Job, step: Step[Any]) -> Callable[[], object]:
-    """The second file, when both are parsed and the duplicates are known."""
+    """Cut the second file, after both are parsed and the duplicates are known."""
     settings = ingest_settings(job)
     files = find_files(job, settings).files
     FileList.write(files, step.work)
@@ -123,8 +122,8 @@ def cut(job: Job, step: Step[Any]) -> Callable[[], object]:
     for file in files:
         for bucket, keys in do(ingest.ParsePages(settings, step.work), (file.number,)):
             buckets.setdefault(bucket, []).append(keys)
-    lost = [each for bucket in buckets for each in verdicts.find_duplicates(bucket, buckets[bucket])]
-    members = [duplicates for unit, duplicates in lost if unit == 1]
+    found = (pair for bucket in buckets for pair in verdicts.find_duplicates(bucket, buckets[bucket]))
+    members = [duplicates for unit, duplicates in found if unit == 1]
     return lambda: do(ingest.CutPassages(settings, step), (1, members))
 
 
@@ -141,11 +140,11 @@ def build(job: Job, step: Step[Any]) -> Callable[[], object]:
 def search(job: Job, step: Step[Any]) -> Callable[[], object]:
     """All passes, in which each attempt does each unit."""
     settings, questions = settings_of(job), retrieve.choose_questions(job).questions
-    asked = ask(questions, [0], len(questions), step, job)
-    turns = plan(asked, len(questions), RunShards.of(job, step.run), settings, step)
+    asked_questions = ask(questions, [0], len(questions), step, job)
+    turns = plan(asked_questions, len(questions), RunShards.of(job, step.run), settings, step)
 
     for turn in turns:
-        # Else the command, which does this before its workers begin, has done it.
+        # The command does this before its workers begin.
         if not turn.step.work.is_dir():
             Commit(turn.step).begin()
 
@@ -190,7 +189,7 @@ def label(job: Job, step: Step[Any]) -> Callable[[], object]:
 
 
 def do(work: UnitWork, element: tuple[Any, ...], *side_inputs: Any) -> list[Any]:
-    """What a worker does with an element, even if the unit has reported."""
+    """Do a worker's task with an element, even if the unit has reported."""
     vars(work)["skips_reported"] = False
     work.setup()
     try:
@@ -200,7 +199,7 @@ def do(work: UnitWork, element: tuple[Any, ...], *side_inputs: Any) -> list[Any]
 
 
 class Tried(NamedTuple):
-    """A step that is tried: its Step, what prepares a unit of it, and the folders that it reads."""
+    """A step under test: its Step, the function that prepares a unit of it, and the folders that it reads."""
 
     step_of: Callable[[Job, Path], Step[Any]]
     prepare: Callable[[Job, Step[Any]], Callable[[], object]]
@@ -219,7 +218,7 @@ STEPS = {
 
 
 def attempt(name: str, job: Path, run: Path, meeting: Path, at_once: int, is_close: bool) -> None:
-    """One of `at_once` attempts at the step's unit; they wait for each other in the folder `meeting`."""
+    """Make one of `at_once` attempts at the step's unit; they wait for each other in the folder `meeting`."""
     tried = STEPS[name]
     work = tried.prepare(read_job(job), tried.step_of(read_job(job), run))
     meet(meeting / "begin", at_once)
@@ -228,7 +227,7 @@ def attempt(name: str, job: Path, run: Path, meeting: Path, at_once: int, is_clo
 
 
 def meet(place: Path, number: int) -> None:
-    """Wait until as many have come, or until one has gone."""
+    """Wait until as many attempts have arrived, or one has left."""
     (place / uuid.uuid4().hex).touch()
     while len(list(place.iterdir())) < number:
         time.sleep(0.001)
@@ -236,7 +235,8 @@ def meet(place: Path, number: int) -> None:
 
 @contextmanager
 def reporting_together(place: Path, number: int) -> Iterator[None]:
-    """In the block, a report with parts is written when as many have one to write, or have left the block."""
+    """Write a report with parts in the block only when `number` attempts have one, or one has left the
+    block."""
     write = Reports.write
 
     def together(reports: Reports[C], report: Report[C]) -> Report[C]:
@@ -255,9 +255,9 @@ def reporting_together(place: Path, number: int) -> Iterator[None]:
 def contents(run: Path, step: Step[Any], inputs: tuple[str, ...]) -> Contents:
     """The files that a step's unit left in a run, with the digests of those whose bytes the job decides."""
     reports = parse_and_cut.parsed_files(step.work) if (step.work / "parsed").is_dir() else step.reports
-    for each in (reports, step.reports):
+    for written in (reports, step.reports):
         wrong: list[str] = []
-        for _ in each.sound(wrong):
+        for _ in written.sound(wrong):
             pass
         if wrong:
             return {"damaged": ", ".join(wrong)}
@@ -265,7 +265,7 @@ def contents(run: Path, step: Step[Any], inputs: tuple[str, ...]) -> Contents:
     digests = {}
     for path in sorted(path for path in run.rglob("*") if path.is_file()):
         first, *_ = names = path.relative_to(run).parts
-        # How far an attempt is: the command removes it.
+        # The command removes files of progress.
         if first in inputs or names[-1].startswith("progress-"):
             continue
         if first == "shards":
@@ -281,8 +281,8 @@ def contents(run: Path, step: Step[Any], inputs: tuple[str, ...]) -> Contents:
 def try_unit(
     name: str, job: Path, base: Path, run: Path, pool: Executor, attempts: int, at_once: int, is_close: bool
 ) -> Contents:
-    """What some attempts at the step's unit, `at_once` of them at a time, leave in the new folder `run`,
-    which is removed."""
+    """Contents that some attempts at the step's unit, `at_once` of them at a time, leave in the new folder
+    `run`, which is removed."""
     tried, meeting = STEPS[name], run.with_name("meeting")
     for folder in tried.inputs:
         shutil.copytree(base / folder, run / folder)
@@ -291,18 +291,18 @@ def try_unit(
     step = tried.step_of(read_job(job), run)
     Commit(step).begin()
     tried.prepare(read_job(job), step)
-    waiting = [pool.submit(attempt, name, job, run, meeting, at_once, is_close) for _ in range(attempts)]
-    for each in waiting:
-        each.result()
+    futures = [pool.submit(attempt, name, job, run, meeting, at_once, is_close) for _ in range(attempts)]
+    for future in futures:
+        future.result()
 
-    left = contents(run, step, tried.inputs)
+    output = contents(run, step, tried.inputs)
     shutil.rmtree(run)
     shutil.rmtree(meeting)
-    return left
+    return output
 
 
 def measure(folder: Path, rounds: int, inline: bool = False) -> dict[str, float | int | str]:
-    """Of each step: rounds, mismatches and seconds. With `inline` one attempt follows the other in this
+    """Rounds, mismatches and seconds of each step. With `inline` one attempt follows the other in this
     process."""
     job, base, run = write_job(folder / "job"), folder / "base", folder / "tried"
     list(
@@ -319,11 +319,11 @@ def measure(folder: Path, rounds: int, inline: bool = False) -> dict[str, float 
             different = 0
 
             with seconds(taken):
-                for each in range(rounds):
-                    left = try_unit(name, job, base, run, pool, 2, 1 if inline else 2, is_close=each % 2 == 1)
-                    if left != undisturbed:
+                for n in range(rounds):
+                    output = try_unit(name, job, base, run, pool, 2, 1 if inline else 2, is_close=n % 2 == 1)
+                    if output != undisturbed:
                         different += 1
-                        say(f"{name}: {sorted(set(left.items()) ^ set(undisturbed.items()))}")
+                        say(f"{name}: {sorted(set(output.items()) ^ set(undisturbed.items()))}")
 
             mismatches += different
             result |= {f"mismatches_{name}": different, f"seconds_{name}": taken[0]}

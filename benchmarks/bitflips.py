@@ -1,10 +1,10 @@
 """Bits flipped in every file of a run, one at a time: does `answermill verify` find each, and name the file?
 
-A small run of all steps with annotation is the subject. `flips`: bits at drawn places of each file, its first
-and last bytes among them; `cuts`, `removals` and `additions`: files that lost their end, files and folders
-that are gone, files that nobody names. `found` counts the flips, and `found_other` the rest, after which
-verify ended with 65 and a line that names the file, or the folder of a manifest. `clean` is 1 if the
-undisturbed run is sound to it, before and after.
+The subject is a small run of all steps with annotation. `flips`: bits at drawn places of each file, including
+its first and last bytes; `cuts`, `removals` and `additions`: files that lost their end, removed files and
+folders, files that nothing names. `found` counts the flips, and `found_other` the rest, after which verify
+ended with 65 and a line that names the file, or the folder of a manifest. `clean` is 1 if verify finds the
+undisturbed run sound, before and after.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def verified(place: Place) -> Ended:
 
 
 def is_named(ended: Ended, name: str) -> bool:
-    """Whether the command says that this file is wrong; of a manifest that is gone its folder is named."""
+    """True if the command says that this file is wrong; for a missing manifest it names the folder."""
     names = (name, name.removesuffix(f"/{MANIFEST}"))
-    return ended.code == 65 and any(f"wrong      {each} " in ended.out for each in names)
+    return ended.code == 65 and any(f"wrong      {path} " in ended.out for path in names)
 
 
 def flip(content: bytes, bit: int) -> bytes:

@@ -74,8 +74,8 @@ Runs = dict[str, Callable[[], object]]
 
 
 def lists_of(path: Path, questions: int, candidates: int) -> list[RankedList]:
-    """Questions of the set, drawn, each with its own sentences and, up to `candidates`, those of others;
-    always the same."""
+    """Drawn questions of the set, always the same, each with its own sentences and, up to `candidates`, those
+    of others."""
     random = np.random.default_rng(0)
     everyone = list(by_question(read_dataset(path)))
     pool = [row for rows in everyone for row in rows]
@@ -100,32 +100,32 @@ def lists_of(path: Path, questions: int, candidates: int) -> list[RankedList]:
 
 
 def timed(runs: Runs, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each, in turns."""
+    """Seconds of each run, in turns."""
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for n in range(rounds):
         for name, run in runs.items():
             with seconds(taken[name]):
                 run()
-        say(f"round {n + 1}: " + ", ".join(f"{name} {each[-1]:.2f} s" for name, each in taken.items()))
+        say(f"round {n + 1}: " + ", ".join(f"{name} {times[-1]:.2f} s" for name, times in taken.items()))
     return taken
 
 
 def over(slow: Sequence[float], quick: Sequence[float]) -> float:
-    """How many times as fast: the median over rounds."""
+    """Factor of speed: the median over rounds."""
     return statistics.median(a / b for a, b in zip(slow, quick, strict=True))
 
 
 def scores(ranked: Sequence[RankedList], before: Sequence[RankedList]) -> list[Floats]:
-    """Per question, the scores in the order in which the candidates came."""
+    """Scores per question, in the order of the incoming candidates."""
     values = []
-    for after, came in zip(ranked, before, strict=True):
-        known = {c.candidate_id: c.score for c in after.candidates}
-        values.append(np.array([known[c.candidate_id] for c in came.candidates]))
+    for outgoing, incoming in zip(ranked, before, strict=True):
+        by_id = {c.candidate_id: c.score for c in outgoing.candidates}
+        values.append(np.array([by_id[c.candidate_id] for c in incoming.candidates]))
     return values
 
 
 def kendall_tau(a: Floats, b: Floats) -> float:
-    """Of all pairs, those in the same order less those in the other; ties are neither."""
+    """Share of pairs in the same order less the share in the other order; ties are neither."""
     upper = np.triu_indices(len(a), 1)
     return float((np.sign(a[:, None] - a) * np.sign(b[:, None] - b))[upper].mean())
 
@@ -218,7 +218,7 @@ def beside_predict(
     device: str = "cpu",
     attention: str | None = None,
 ) -> dict[str, float | int | str]:
-    """Ours and theirs on the device. `attention`: what theirs computes it by at its best; None =
+    """Ours and theirs on the device. `attention`: implementation of attention for theirs at its best; None =
     transformers' choice."""
     precision, model = fast(device), model.to(device)
     pairs = [(ranked.question.text, candidate.text) for ranked in lists for candidate in ranked.candidates]
@@ -258,11 +258,11 @@ def beside_predict(
         taken = timed(runs | ours.runs(lists), rounds)
 
     costs = ours.figures(lists, taken)
-    mine = scores(ours.pointwise.rerank(lists), lists)
+    our_scores = scores(ours.pointwise.rerank(lists), lists)
     edges = np.cumsum([len(ranked.candidates) for ranked in lists])[:-1]
-    theirs = {name: np.split(values, edges) for name, values in predicted.items()}
-    top, tau = agreement(theirs["predict"], mine)
-    best_top, best_tau = agreement(theirs["predict"], theirs["predict_best"])
+    their_scores = {name: np.split(values, edges) for name, values in predicted.items()}
+    top, tau = agreement(their_scores["predict"], our_scores)
+    best_top, best_tau = agreement(their_scores["predict"], their_scores["predict_best"])
     beside: dict[str, float | int | str] = {
         "predict_pairs_per_s": len(pairs) / statistics.median(taken["predict"]),
         "predict_best_pairs_per_s": len(pairs) / statistics.median(taken["predict_best"]),

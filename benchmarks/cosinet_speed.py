@@ -50,7 +50,7 @@ def lists_of(path: Path) -> list[RankedList]:
 
 
 def score_part(path: Path, part: int, start: float) -> tuple[int, float]:
-    """(pairs, seconds) of one process's share of the lists, begun at a common moment."""
+    """(pairs, seconds) of one process's share of the lists, started at a common moment."""
     torch.set_num_threads(1)
     lists = lists_of(path)[part::PROCESSES]
     reranker = Cosinet(*load())
@@ -145,7 +145,7 @@ def main() -> None:
         "plain_pairs_per_s": plain,
         "over_plain": fast / plain,
         "max_difference": f"{difference:.1e}",
-        "train_seconds": min(statistics.median(each) for each in taken.values()),
+        "train_seconds": min(statistics.median(times) for times in taken.values()),
         "train_seconds_1_thread": statistics.median(taken[1]),
         "train_seconds_2_threads": statistics.median(taken[2]),
     }

@@ -30,7 +30,7 @@ from testing.web_server import Fault, Request, WebServer, serving
 
 FILES, KILLS, SEED = 8, 10, 11
 PAGE_S = 1.0
-"""That the server waits for each page of the run that is killed."""
+"""Seconds that the server waits before each page of the run that is killed."""
 WANTED = 266
 """Records, about half."""
 JOB = """[ingest]
@@ -45,13 +45,13 @@ max_records = {wanted}
 """
 
 
-def of_pages(fault: Callable[[Request, int], Fault | None]) -> Callable[[Request, int], Fault | None]:
-    """The fault, for WARC files alone."""
+def on_pages(fault: Callable[[Request, int], Fault | None]) -> Callable[[Request, int], Fault | None]:
+    """The fault, limited to requests for WARC files."""
     return lambda request, n: fault(request, n) if request.path.endswith(".warc.gz") else None
 
 
 def refusing_twice() -> Callable[[Request, int], Fault | None]:
-    """503 for each range's first two requests, in whatever order those of several threads come."""
+    """503 for each range's first two requests, in any order of the threads' requests."""
     requests: Counter[Request] = Counter()
 
     def fault(request: Request, _n: int) -> Fault | None:
@@ -94,7 +94,7 @@ def main() -> None:
             (folder / "job.toml").write_text(JOB.format(url=server.url, wanted=WANTED))
             for fault in FAULTS:
                 server.forget()
-                server.fault = of_pages(FAULTS[fault])
+                server.fault = on_pages(FAULTS[fault])
                 began = time.monotonic()
                 run = run_of(folder, fault)
                 seconds[fault] = time.monotonic() - began
@@ -156,8 +156,8 @@ def counts_of(run: Path) -> IngestCounts:
 
 
 def mismatches(run: Path, local: dict[tuple[str, int], tuple[str, str]]) -> int:
-    """Documents with another id or text than the local file's, and sums that are wrong. A page whose equal
-    comes before it in the local run is a duplicate there, and may be none where the other was not wanted."""
+    """Documents with another id or text than the local file's, and wrong sums. A page that is a duplicate of
+    an earlier one in the local run may be none where the earlier one was not wanted."""
     counts, rows = counts_of(run), documents(run, "crawl-data")
     rejects = sum(1 for _ in REJECTS.open(run).read())
     adds_up = counts.records == counts.records_read + counts.records_failed == len(rows) + rejects == WANTED
@@ -172,7 +172,7 @@ def mismatches(run: Path, local: dict[tuple[str, int], tuple[str, str]]) -> int:
 
 def measured(run: Path, server: WebServer, local: dict[tuple[str, int], tuple[str, str]]) -> Counter[str]:
     counts = counts_of(run)
-    asked = [request for request in server.requests if request.path.endswith(".warc.gz")]
+    page_requests = [request for request in server.requests if request.path.endswith(".warc.gz")]
     sums = Counter(
         {
             name: getattr(counts, name)
@@ -182,8 +182,8 @@ def measured(run: Path, server: WebServer, local: dict[tuple[str, int], tuple[st
     sums["mismatches"] = mismatches(run, local)
 
     sums["requests"], sums["repeated"], sums["sent"] = (
-        len(asked),
-        len(asked) - counts.requests,
+        len(page_requests),
+        len(page_requests) - counts.requests,
         server.sent_pages,
     )
     if run.name == "none":
@@ -193,11 +193,11 @@ def measured(run: Path, server: WebServer, local: dict[tuple[str, int], tuple[st
 
 
 def killed(folder: Path, server: WebServer, local: dict[tuple[str, int], tuple[str, str]]) -> Counter[str]:
-    """What a run gives that is killed KILLS times and then goes on to its end. The server waits before each
-    page, so that there is something left to kill, however fast the machine is; `kills` counts runs that had
-    not ended by themselves."""
+    """Figures of a run that is killed KILLS times and then runs to its end. The server waits before each
+    page, so that the run lasts long enough on a fast machine; `kills` counts runs that had not ended by
+    themselves."""
     server.forget()
-    server.fault = of_pages(lambda request, n: Fault(wait_s=PAGE_S))
+    server.fault = on_pages(lambda request, n: Fault(wait_s=PAGE_S))
     moments = random.Random(SEED)
     command: tuple[Any, ...] = ("ingest", str(folder / "job.toml"), "--out", str(folder / "killed"))
     sums: Counter[str] = Counter()
@@ -210,7 +210,7 @@ def killed(folder: Path, server: WebServer, local: dict[tuple[str, int], tuple[s
         child.kill()
         sums["kills"] += child.wait() == -signal.SIGKILL
 
-    server.fault = of_pages(FAULTS["none"])
+    server.fault = on_pages(FAULTS["none"])
     run_command(*command)
     sums["mismatches"] = mismatches(folder / "killed", local)
     sums["killed_sent"], sums["killed_wanted"] = server.sent_pages, counts_of(folder / "killed").record_bytes

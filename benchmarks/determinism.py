@@ -25,7 +25,7 @@ TAKES = "five minutes"
 
 PERMUTATIONS = 20
 WITH_WORKERS = 5
-"""Each fifth permutation is done by several worker processes, which take long to start."""
+"""Every fifth permutation is run by several worker processes, which take long to start."""
 
 
 def rows_of(job_file: Path, run: Path) -> dict[str, str]:

@@ -1,6 +1,5 @@
-"""What the command itself holds where a step has 100,000 units: the peak of its memory and its seconds from
-the reports of all units to the folders that the next step opens; and how large the graphs are that it sends
-to an engine.
+"""Cost of the command itself for a step of 100,000 units: its peak memory and its seconds from the reports of
+all units to the folders that the next step opens, and the size of the graphs that it sends to an engine.
 
 The reports, and small files in place of the parts, are written beforehand. A graph is built as a step builds
 it, and not run.
@@ -90,7 +89,7 @@ def report_of(unit: int, part: Callable[[str], Part]) -> Report[IngestCounts]:
 
 
 def write_reports(run: Path) -> None:
-    """What workers leave: the reports of all units, and their parts."""
+    """Write the output of workers: the reports of all units, and their parts."""
     step, content = step_of_files(run), b"part"
     Commit(step).begin()
     digest = hashlib.sha256(content).hexdigest()
@@ -114,8 +113,8 @@ def write_reports(run: Path) -> None:
 
 
 def commit(run: Path) -> tuple[float, float, float]:
-    """What the command does when it is started again, all units have reported, and the next step opens what
-    they wrote.
+    """Do the command's work after a restart when all units have reported, until the next step opens their
+    folders.
 
     Returns its peak in GB, and its seconds on the clock and of a core.
     """
@@ -150,12 +149,13 @@ def graph_mb(build: Callable[[Engine], object]) -> float:
 
 
 def graphs_of_questions(job: Job, run: Path) -> Iterable[tuple[str, float]]:
-    """Of the steps whose units are blocks of questions."""
+    """Graphs of the steps whose units are blocks of questions."""
     blocks = -(-QUESTIONS // BLOCK)
     assert job.retrieve is not None
     commit_nothing(run, INDEX, SHARDS)
-    asked = AskedQuestions(run / "asked", Part("part-00000.parquet", QUESTIONS, 9, "0" * 64), BLOCK, 16, 768)
-    turns = plan(asked, QUESTIONS, RunShards.of(job, run), job.retrieve, Step(run, RETRIEVE, {}, {}))
+    part = Part("part-00000.parquet", QUESTIONS, 9, "0" * 64)
+    questions = AskedQuestions(run / "asked", part, BLOCK, 16, 768)
+    turns = plan(questions, QUESTIONS, RunShards.of(job, run), job.retrieve, Step(run, RETRIEVE, {}, {}))
     yield "retrieve", graph_mb(lambda engine: passes.define(engine, turns))
     commit_nothing(run, RETRIEVE, blocks)
     commit_nothing(run, RERANK, blocks)
@@ -163,32 +163,32 @@ def graphs_of_questions(job: Job, run: Path) -> Iterable[tuple[str, float]]:
 
     rerank, annotate = Step(run, RERANK, {}, {}), Step(run, ANNOTATE, {}, {})
     stages = RunStages(CheckedPlan.of(job), questions_of(run, retrieved), retrieved, rerank)
-    yield "rerank", of_units(rerank, blocks, stages)
-    yield "annotate", of_units(annotate, blocks, TaskPart(job, scored, retrieved, annotate))
+    yield "rerank", units_mb(rerank, blocks, stages)
+    yield "annotate", units_mb(annotate, blocks, TaskPart(job, scored, retrieved, annotate))
 
 
 def graphs_of_files(job: Job, run: Path) -> Iterable[tuple[str, float]]:
-    """Of the steps whose units are files of the crawl, or parts of passages/."""
+    """Graphs of the steps whose units are files of the crawl, or parts of passages/."""
     step = step_of_files(run)
     assert job.ingest is not None and job.propagate is not None
     settings = job.ingest
     yield "ingest", graph_mb(lambda engine: ingest.define(engine, UNITS, settings, step))
     commit_nothing(run, INGEST, UNITS)
     index, propagate = Step(run, INDEX, {}, {}), Step(run, PROPAGATE, {}, {})
-    yield "index", of_units(index, UNITS, BuildShard(job, PASSAGES.open(run), index))
+    yield "index", units_mb(index, UNITS, BuildShard(job, PASSAGES.open(run), index))
     label = LabelPart(
         PassageParts.of(run, windows=True), GivenLabels(propagate.work / "labels"), job.propagate, propagate
     )
-    yield "propagate", of_units(propagate, UNITS, label)
+    yield "propagate", units_mb(propagate, UNITS, label)
 
 
-def of_units(step: Step[Any], units: int, work: UnitWork) -> float:
+def units_mb(step: Step[Any], units: int, work: UnitWork) -> float:
+    """Megabytes of the graph of a step's units."""
     return graph_mb(lambda engine: define(engine, step, units, work))
 
 
 def measure(folder: Path, inline: bool = False) -> dict[str, Any]:
-    """The figures, from runs in `folder`; what is measured runs in a fresh process, or in this one with
-    `inline`."""
+    """Figures from runs in `folder`; measured work runs in a fresh process, or in this one with `inline`."""
     (folder / "job.toml").write_text(JOB.format(encoder=small_encoder()), encoding="utf-8")
     job = load(folder / "job.toml")
     files, questions = (

@@ -1,5 +1,4 @@
-"""The same bytes whatever carries the work: the sample from its pages to answers, by each engine of this
-machine.
+"""The same bytes by every engine of this machine: the sample, from its pages to answers.
 
 The plan is short and the dense encoder small, since most of the time goes into starting workers. `runs`: how
 often the job was run, first in this process, then by each other way once, and with four threads
@@ -40,8 +39,8 @@ THREADS = ("--direct_running_mode=multi_threading", "--direct_num_workers=4")
 
 @dataclass(frozen=True)
 class Site:
-    """Where a command runs: Beam's options; and the machine on whose network it is, with the store that holds
-    all files."""
+    """Site of a command: Beam's options, and the machine whose network it uses, with the store that holds all
+    files."""
 
     options: Sequence[str] = ()
     machine: Machine | None = None
@@ -106,7 +105,7 @@ WAYS: dict[str, tuple[Callable[[], AbstractContextManager[Site]], Sequence[str]]
     "s3_island_2": (lambda: on_an_island(pool=True), ("workers.processes=2",)),
     "s3_flink_2_machines": (by_flink_on_two_machines, ()),
 }
-"""Way → what starts its engine, and settings of the job."""
+"""Way → context that starts its engine, and settings of the job."""
 
 
 def main() -> None:
@@ -129,7 +128,7 @@ def main() -> None:
         sample.mkdir()
         if options.smoke:
             write_small_job(sample)
-        job, wanted = copy_to(sample), dict[str, str]()
+        job, expected = copy_to(sample), dict[str, str]()
         text, _, _ = job.read_text(encoding="utf-8").partition("[propagate]")
         if not options.smoke:
             shutil.copytree(small_encoder(), sample / "encoder")
@@ -146,14 +145,14 @@ def main() -> None:
                 with start() as site:
                     site.run(job, run, settings, taken, inline=options.smoke)
                 files = digests(run)
-                wanted = wanted or files
-                different = [name for name in {*wanted, *files} if wanted.get(name) != files.get(name)]
-                say(f"{way}: {taken[-1]:.0f} s, {len(wanted)} files, {len(different)} of them differ")
+                expected = expected or files
+                different = [name for name in {*expected, *files} if expected.get(name) != files.get(name)]
+                say(f"{way}: {taken[-1]:.0f} s, {len(expected)} files, {len(different)} of them differ")
                 result["runs"] = int(result["runs"]) + 1
                 result["mismatches"] = int(result["mismatches"]) + len(different)
                 shutil.rmtree(run)
 
-            result["files"] = len(wanted)
+            result["files"] = len(expected)
             result[f"seconds_{way}"] = statistics.median(taken)
 
     finish("engines_equal", result, options.save)

@@ -29,7 +29,7 @@ PAIRS, LAYERS, WIDTH, POSITIONS, WORDS = 300, 6, 128, 128, 2_000
 
 
 def pairs(texts: list[str]) -> list[tuple[str, str]]:
-    """Each text as a question, with one that is longer or shorter."""
+    """Pairs of each text as a question with a longer or shorter one."""
     count = len(texts)
     lengths = [1 + 7 * n % 20 for n in range(PAIRS)]
     return [
@@ -39,32 +39,32 @@ def pairs(texts: list[str]) -> list[tuple[str, str]]:
 
 
 @torch.inference_mode()
-def own_logits(folder: Path, of_pairs: list[tuple[str, str]]) -> np.ndarray[Any, Any]:
+def own_logits(folder: Path, texts: list[tuple[str, str]]) -> np.ndarray[Any, Any]:
     """Logits by transformers, each pair by itself."""
     tokenizer = load_pretrained("AutoTokenizer", folder)
     model = load_pretrained("AutoModelForSequenceClassification", folder, use_safetensors=True).eval()
     options = {"truncation": True, "max_length": POSITIONS, "return_tensors": "pt"}
-    return np.array([float(model(**tokenizer(*pair, **options)).logits[0, 0]) for pair in of_pairs])
+    return np.array([float(model(**tokenizer(*pair, **options)).logits[0, 0]) for pair in texts])
 
 
 def main() -> None:
     options = arguments("families", __doc__.splitlines()[0], needs_data=False)
     rows = (Path(sample.__path__[0]) / "questions.jsonl").read_text(encoding="utf-8").splitlines()
     texts = [json.loads(row)["text"] for row in rows]
-    of_pairs, families, size = pairs(texts), list(FAMILIES), {"layers": LAYERS, "width": WIDTH}
+    scored, families, size = pairs(texts), list(FAMILIES), {"layers": LAYERS, "width": WIDTH}
     if options.smoke:
-        of_pairs, families, size = of_pairs[:6], ["bert", "deberta-v2"], {"layers": 1, "width": 16}
-    result: dict[str, float | int | str] = {"pairs": len(of_pairs), "families": len(families), "packed": 0}
+        scored, families, size = scored[:6], ["bert", "deberta-v2"], {"layers": 1, "width": 16}
+    result: dict[str, float | int | str] = {"pairs": len(scored), "families": len(families), "packed": 0}
 
     for family in families:
         with tempfile.TemporaryDirectory() as name:
             folder = write_classifier(Path(name), family, texts, positions=POSITIONS, words=WORDS, **size)
             result["packed"] = int(result["packed"]) + (why_not_packed(folder) is None)
             scorer = load_scorer(PublishedClassifier.read(folder), POSITIONS, "cpu", "fp32")
-            together = scorer.score(of_pairs).logits
-            alone = np.concatenate([scorer.score([pair]).logits for pair in of_pairs])
+            together = scorer.score(scored).logits
+            alone = np.concatenate([scorer.score([pair]).logits for pair in scored])
             key = family.replace("-", "_")
-            result[f"{key}_difference"] = float(np.abs(together - own_logits(folder, of_pairs)).max())
+            result[f"{key}_difference"] = float(np.abs(together - own_logits(folder, scored)).max())
             result[f"{key}_beside_others"] = float(np.abs(together - alone).max())
             say(
                 f"{family}: {result[f'{key}_difference']:.2g}, beside others "

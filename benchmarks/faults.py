@@ -1,14 +1,14 @@
 """Faults that users meet, one at a time: does each end in its documented exit code, with a message that
 helps, and no row lost?
 
-Each fault of `fault_list/` is done to a copy of a small complete run or of its inputs; then a command is
-typed. Counts:
+Each fault of `fault_list/` damages a copy of a small complete run or of its inputs; then a command is typed.
+Counts:
 
 - `silent`: the command ended with 0, and rows are lost or changed, or it does not say what it must;
 - `tracebacks`: it ended with a traceback, or with an exit code that is not documented, or with 70;
 - `wrong_code`: it ended with another exit code than the one documented for the fault;
 - `unclear`: its message lacks what it must have;
-- `loops`: what the message advises does not end in a complete run with the right rows.
+- `loops`: following the message does not end in a complete run with the right rows.
 
 --fuzz draws damaged files for that time instead. --smoke tries a few of the fast faults.
 """
@@ -31,7 +31,7 @@ from testing.harness import arguments, finish, processes, say
 TAKES = "half an hour; [--only NAME]; [--fuzz MINUTES]"
 
 LISTS = (models, run_folder, inputs, commands, advice, machine, stops)
-FAULTS: tuple[Fault, ...] = tuple(fault for each in LISTS for fault in each.FAULTS)
+FAULTS: tuple[Fault, ...] = tuple(fault for module in LISTS for fault in module.FAULTS)
 COUNTS = ("silent", "tracebacks", "wrong_code", "unclear", "loops")
 FAST = (
     "missing file: status",
@@ -44,8 +44,8 @@ FAST = (
 
 
 def try_numbered(n: int, sound: Path) -> tuple[str, Ended, set[str]]:
-    """The fault's name, the end of its command and what is wrong with it; `sound` is the folder of the
-    undisturbed run."""
+    """(fault's name, end of its command, counts of its mistakes); `sound` is the folder of the undisturbed
+    run."""
     return (FAULTS[n].name, *try_fault(FAULTS[n], Place(sound)))
 
 

@@ -38,7 +38,7 @@ STEPS = 100_000
 
 
 def read_gzip(folder: Path, seed: int) -> Iterator[str]:
-    """The stream ends, never goes back, and gives the bytes before the damage."""
+    """Check that the stream ends, never goes back, and gives the bytes before the damage."""
     content, sound, damaged_from = _damaged(folder / "a.gz", seed)
     stream = ByteStream(folder / "a.gz", True, b"WARC/")
     read, position = bytearray(), 0
@@ -71,7 +71,7 @@ def read_gzip(folder: Path, seed: int) -> Iterator[str]:
 
 
 def read_warc(folder: Path, seed: int) -> Iterator[str]:
-    """Every outcome is in the file, in order; what comes before the damage is read as if there were none."""
+    """Check that every outcome is in the file, in order, and the part before the damage as without any."""
     content, sound, damaged_from = _damaged(folder / "a.warc.gz", seed)
     outcomes = list(read_pages(folder / "a.warc.gz", "a", Counter()))
     offsets = [outcome.source_offset for outcome in outcomes]
@@ -79,14 +79,14 @@ def read_warc(folder: Path, seed: int) -> Iterator[str]:
         yield f"places {offsets} in a file of {len(content)} bytes"
     (folder / "sound.warc.gz").write_bytes(sound)
     before = list(read_pages(folder / "sound.warc.gz", "a", Counter()))
-    ends = [each.source_offset for each in before[1:]] + [len(sound)]
-    untouched = [each for each, end in zip(before, ends, strict=True) if end <= damaged_from]
+    ends = [page.source_offset for page in before[1:]] + [len(sound)]
+    untouched = [page for page, end in zip(before, ends, strict=True) if end <= damaged_from]
     if outcomes[: len(untouched)] != untouched:
         yield "a page before the damage is another"
 
 
 def read_records(folder: Path, seed: int) -> Iterator[str]:
-    """Every wanted record has one outcome, in order, at its own place in the crawl."""
+    """Check that every wanted record has one outcome, in order, at its own place in the crawl."""
     draw = random.Random(seed)
     records, starts, failures, content = [], dict[int, int](), dict[int, str](), b""
     for number, (member, url) in enumerate(draw.sample(_responses(), 6)):
@@ -111,7 +111,7 @@ def read_records(folder: Path, seed: int) -> Iterator[str]:
 
 
 def read_http(folder: Path, seed: int) -> Iterator[str]:
-    """A block is a page or a reject."""
+    """Check that a block is a page or a reject."""
     draw = random.Random(seed)
     member, _ = draw.choice(_responses())
     block = mutated(_inflated(member).partition(b"\r\n\r\n")[2], draw)
@@ -125,7 +125,7 @@ def read_http(folder: Path, seed: int) -> Iterator[str]:
 
 
 def read_html(folder: Path, seed: int) -> Iterator[str]:
-    """A page is a document or a reject, whatever its markup is; sentences can be written as UTF-8."""
+    """Check that a page with any markup is a document or a reject, and that sentences are valid UTF-8."""
     draw = random.Random(seed)
     sound = draw.choice(_pages())
     outcome = parse(
@@ -147,7 +147,7 @@ TARGETS: dict[str, Callable[[Path, int], Iterator[str]]] = {
 
 
 def wrong(target: str, folder: Path, seed: int) -> list[str]:
-    """What is wrong with the outcome of one throw; an error that a reader raises is so too."""
+    """Fault in the outcome of one throw; an error that a reader raises is one, too."""
     try:
         return list(TARGETS[target](folder, seed))
     except Exception as e:  # any is a finding
@@ -169,7 +169,7 @@ def _damaged(file: Path, seed: int) -> tuple[bytes, bytes, int]:
 
 @cache
 def _members() -> tuple[bytes, ...]:
-    """Of the sample, those that inflate."""
+    """Members of the sample that inflate."""
     return tuple(member for member in members(SAMPLE.read_bytes()) if _inflated(member))
 
 

@@ -64,7 +64,7 @@ PRECISIONS: dict[torch.dtype, Precision] = {
 
 
 def layer_weights(model: CascadeModel) -> int:
-    """Numbers in the matrices of its layers: of the products that a token goes through."""
+    """Numbers in the matrices of its layers, which multiply each token."""
     layers = (module for module in model.modules() if isinstance(module, Layer))
     return sum(weight.numel() for layer in layers for weight in layer.parameters() if weight.ndim == 2)
 
@@ -112,7 +112,7 @@ def figures(
     rounds: int,
     attention: str | None,
 ) -> dict[str, float | int | str]:
-    """Of one shape."""
+    """Figures of one shape."""
     shape, exits = SHAPES[name]
     precision = fast(device)
     torch.manual_seed(0)
@@ -165,7 +165,7 @@ def main() -> None:
     attention = "flash_attention_2" if flash and device == "cuda" else None
     lists = lists_of(Path(options.data) / SET, QUESTIONS, CANDIDATES)
     if not options.smoke:
-        # The lists stay: Python would look through them again and again, for longer than a card computes.
+        # Python would collect garbage in the lists again and again, for longer than a card computes.
         gc.freeze()
 
     tokeniser = Tokeniser(find_model(DEFAULT))

@@ -56,7 +56,7 @@ def plain(store: Tensor, w1: Tensor, w2: Tensor, m: Tensor, question: Tensor) ->
 
 
 def tokens_of(answers: int, length: int) -> Packed:
-    """Random ids, all texts of one length."""
+    """Random token ids, in texts of one length."""
     lengths = np.full(answers, length)
     ids = torch.randint(1_000, 30_000, (answers * length,))
     starts = torch.arange(answers + 1, dtype=torch.int32) * length
@@ -67,7 +67,7 @@ def tokens_of(answers: int, length: int) -> Packed:
 def measure(
     encoder: LayeredEncoder, length: int, hidden: int, rounds: int
 ) -> tuple[dict[str, list[float]], float]:
-    """Each way's seconds, in turns, after one round that does not count; and the largest difference to
+    """Seconds of each way, in turns, after one round that does not count; and the largest difference from
     `plain`."""
     width = encoder.shape.width
     w1, w2, m = (
@@ -79,12 +79,12 @@ def measure(
     store = unpack(codes.bits).view(CANDIDATES, length, width)
     few = Codes(codes.bits[: ENCODED * length], codes.lengths[:ENCODED])
 
-    pooled, asked = torch.randn(CANDIDATES, width), tokens_of(ENCODED, length)
+    pooled, tokens = torch.randn(CANDIDATES, width), tokens_of(ENCODED, length)
     quick, fine = Attention(w1, w2, m[0]), Attention(w1, w2, LARGE * m[0])
     assert (quick.bits_of(question), fine.bits_of(question)) == (7, 14)
 
     def recalculated() -> None:
-        bits = pack(encoder.run(encoder.embed(asked), asked, 0, encoder.shape.layers))
+        bits = pack(encoder.run(encoder.embed(tokens), tokens, 0, encoder.shape.layers))
         quick.scores(question, Codes(bits, few.lengths))
 
     runs: dict[str, Callable[[], object]] = {
@@ -103,7 +103,7 @@ def measure(
         if not n:
             taken = {name: [] for name in runs}
 
-    taken["recalculated"] = [each * CANDIDATES / ENCODED for each in taken["recalculated"]]
+    taken["recalculated"] = [seconds * CANDIDATES / ENCODED for seconds in taken["recalculated"]]
     differences = [
         np.abs(scorer.scores(question, codes) - plain(store, w1, w2, scale * m[0], question).numpy()).max()
         for scorer, scale in ((quick, 1.0), (fine, LARGE))
@@ -113,7 +113,7 @@ def measure(
 
 
 def over(slow: list[float], quick: list[float]) -> float:
-    """How many times as fast: the median over rounds."""
+    """Factor of speed: the median over rounds."""
     return statistics.median(a / b for a, b in zip(slow, quick, strict=True))
 
 
@@ -146,13 +146,13 @@ def main() -> None:
                 taken, difference = measure(encoder, length, hidden, options.rounds)
                 differences.append(difference)
                 key = f"d{width}_l{length}_m{hidden}"
-                for name, each in taken.items():
-                    result[f"ms_{name}_{key}"] = 1000 * statistics.median(each)
+                for name, times in taken.items():
+                    result[f"ms_{name}_{key}"] = 1000 * statistics.median(times)
                 result[f"speed_over_float_{key}"] = over(taken["float"], taken["packed"])
                 result[f"speed_over_float_fine_{key}"] = over(taken["float"], taken["packed_fine"])
                 result[f"speed_over_recalculated_{key}"] = over(taken["recalculated"], taken["packed"])
                 line = ", ".join(
-                    f"{name} {1000 * statistics.median(each):,.1f} ms" for name, each in taken.items()
+                    f"{name} {1000 * statistics.median(times):,.1f} ms" for name, times in taken.items()
                 )
                 say(
                     f"{key}: {line}; {result[f'speed_over_float_{key}']:.2f} x float, difference "

@@ -1,5 +1,4 @@
-"""Ingest of real pages: Beam against a plain loop over the same functions, interleaved; and what becomes of
-the pages.
+"""Ingest of real pages: Beam against a plain loop over the same functions, interleaved; and its results.
 
 MB/s counts decompressed bytes of web pages: reading text from JSONL counts in the time, not in the bytes, and
 `web_mb_per_s` is without it. `beam_overhead` is Beam's wall time divided by the plain loop's, less one.
@@ -127,8 +126,8 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         counts = IngestCounts()
-        of_web = ingest_without_beam(web_job, Path(folder) / "warm-up")
-        copies = -(-int(options.pages or PAGES) // of_web.pages)
+        web_counts = ingest_without_beam(web_job, Path(folder) / "warm-up")
+        copies = -(-int(options.pages or PAGES) // web_counts.pages)
 
         for n in range(options.rounds):
             with seconds(times["plain"]):
@@ -165,16 +164,16 @@ def main() -> None:
         "sentences": counts.sentences,
         "peak_gb": peaks[0],
         "peak_gb_4x": peaks[1],
-        "pages_long": copies * of_web.pages,
+        "pages_long": copies * web_counts.pages,
         "peak_gb_web": peaks[2],
         "peak_gb_long": peaks[3],
-        "parse_mb_per_s": of_web.bytes / 1e3 / of_web.parse_ms,
-        "cut_mb_per_s": of_web.bytes / 1e3 / of_web.cut_ms,
+        "parse_mb_per_s": web_counts.bytes / 1e3 / web_counts.parse_ms,
+        "cut_mb_per_s": web_counts.bytes / 1e3 / web_counts.cut_ms,
     }
     if missing:
         result["not_installed"] = ", ".join(missing)
     else:
-        ratios = [there / here for here, there in zip(times["web"], times["trafilatura"], strict=True)]
+        ratios = [script / ours for ours, script in zip(times["web"], times["trafilatura"], strict=True)]
         result |= {
             "over_trafilatura_pipeline": statistics.median(ratios),
             "over_trafilatura_pipeline_low": min(ratios),

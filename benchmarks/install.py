@@ -1,13 +1,13 @@
-"""What installing takes: the wheel is built, and installed in a new environment with what it needs.
+"""Cost of installing: the wheel is built, and installed in a new environment with its dependencies.
 
-The versions are those of constraints.txt, from the package index that pip is set up with. What is downloaded
-is put into a folder and then installed from there, so that either has its own seconds; pip's cache is not
+The versions are those of constraints.txt, from the package index that pip is set up with. Packages are
+downloaded into a folder and then installed from there, so that each has its own seconds; pip's cache is not
 used. `cpu_seconds` of the whole are lengthened less where others use the machine. `mb_download`: the
 archives. `mb`: the environment on the disk, compiled files included. `mb_NAME`: its ten largest packages.
 `torch` says which build was taken: the one with CUDA brings packages of several GB. With --extras the wheel's
-extras of these names come too, such as plots,s3, and the name of the saved file has theirs.
+extras of these names are installed too, such as plots,s3, and the name of the saved file has theirs.
 
-With --smoke only the wheel is installed, without what it needs and without a network.
+With --smoke only the wheel is installed, without its dependencies and without a network.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ def build(folder: Path) -> Path:
 
 def cpu_seconds() -> float:
     """Seconds that processors have spent on the commands so far."""
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return spent.ru_utime + spent.ru_stime
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def mb_of(files: Sequence[Path]) -> float:
-    """Megabytes of files; a link has none of its own."""
+    """Megabytes of files; links count as 0."""
     return sum(file.lstat().st_size for file in files if file.is_file() and not file.is_symlink()) / 1e6
 
 
 def mb_of_package(package: Distribution) -> float:
-    """Megabytes of the files that it has installed."""
+    """Megabytes of the files that a package has installed."""
     return mb_of([Path(str(package.locate_file(file))) for file in package.files or ()])
 
 
 def measure(folder: Path, extras: str, only_wheel: bool) -> dict[str, float | int | str]:
-    """The flat result. `only_wheel`: nothing that the wheel needs is downloaded or installed."""
+    """The flat result. `only_wheel`: the wheel's dependencies are neither downloaded nor installed."""
     built, created, downloaded, installed = list[float](), list[float](), list[float](), list[float]()
     computed = cpu_seconds()
     with seconds(built):
@@ -82,7 +82,7 @@ def measure(folder: Path, extras: str, only_wheel: bool) -> dict[str, float | in
         call(*PIP, "--python", python, "install", "--no-index", *needs, what)
 
     place = sysconfig.get_path("purelib", vars={"base": str(environment)})
-    packages = {each.name: each for each in distributions(path=[place])}
+    packages = {package.name: package for package in distributions(path=[place])}
     return {
         "extras": extras,
         "seconds_build": built[0],

@@ -44,7 +44,7 @@ class Failed(RuntimeError):
 
 
 def command(job_file: Path, run: Path) -> int:
-    """Begin the job in a new process; returns its id. It has our libraries, and no thread of ours."""
+    """Start the job in a forked process, which has our libraries but none of our threads; returns its id."""
     process = os.fork()
     if process:
         return process
@@ -64,7 +64,7 @@ def command(job_file: Path, run: Path) -> int:
 
 
 def has_ended(process: int, seconds: float) -> bool:
-    """Whether it has ended before the time is over; else it is killed. Raises Failed."""
+    """True if the process has ended before the time is over; else it is killed. Raises Failed."""
     until = time.monotonic() + seconds
     while True:
         ended, status = os.waitpid(process, os.WNOHANG)
@@ -79,12 +79,12 @@ def has_ended(process: int, seconds: float) -> bool:
 
 
 def differs(run: Path, undisturbed: Path) -> str:
-    """In what a run that came to its end is not the undisturbed one; '' if in nothing."""
+    """Difference between a completed run and the undisturbed one; '' if there is none."""
     from answermill.pipelines.look.verify.leftovers import leftovers
     from answermill.pipelines.look.verify.verify import Verification
 
-    here, there = digests(run), digests(undisturbed)
-    names = sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
+    files, expected = digests(run), digests(undisturbed)
+    names = sorted(name for name in files.keys() | expected.keys() if files.get(name) != expected.get(name))
     wrong = [str(finding) for finding in Verification(run).findings()]
     return "; ".join([*names, *wrong, *(f"{leftover.path.name} is left over" for leftover in leftovers(run))])
 

@@ -28,12 +28,11 @@ from answermill.pipelines.data.inputs.label_tables import label_batches
 from answermill.pipelines.steps.propagate.passage_parts import PassageParts
 
 Matches = tuple[int, int]
-"""How many pairs of a sentence and a label there are, and the sum of the labels' numbers, which must be equal
-for all."""
+"""Number of pairs of a sentence and a label, and the sum of the labels' numbers; equal for all ways."""
 
 
 def own(run: Path, labels: Path, folder: Path) -> Matches:
-    """As the step joins them, some thousand passages at a time."""
+    """Join labels as the step does, some thousand passages at a time."""
     stored = GivenLabels(folder)
     stored.write(label_batches(labels))
     numbers = [

@@ -1,10 +1,10 @@
-"""The size of the product: lines by folder, and the rooms of `pipelines/` with the floors that their imports
-make.
+"""Size of the product: lines by folder, and the rooms of `pipelines/` on the floors that their imports make.
 
-Python files are counted; what is generated or shipped as data is not. `lines` are all lines, `code` those
-that are not blank, a comment or a docstring. `pipelines_entries`: files and folders directly in `pipelines/`,
-which `pipelines_rooms` are the folders of. `pipelines_floors`: the longest chain of entries of which each
-imports the next; entries that import one another stand on one floor, and `pipelines_in_cycles` counts them.
+Python files are counted, without generated ones and those shipped as data. `lines` are all lines, `code`
+those that are not blank, a comment or a docstring. `pipelines_entries`: files and folders directly in
+`pipelines/`; `pipelines_rooms`: the folders among them. `pipelines_floors`: the longest chain of entries of
+which each imports the next; entries that import one another stand on one floor, and `pipelines_in_cycles`
+counts them.
 An import counts wherever it is in a file, and for types alone too.
 
 --revision counts another revision, out of `git archive`; else the files are counted as they are.
@@ -75,7 +75,7 @@ def imports_of_rooms(folder: Path) -> Graph:
 
 
 def reached(graph: Graph, start: str) -> set[str]:
-    """The entries that one imports, by way of others too."""
+    """Entries that one imports, directly or by way of others."""
     seen, left = set[str](), [start]
     while left:
         new = graph[left.pop()] - seen
@@ -85,14 +85,15 @@ def reached(graph: Graph, start: str) -> set[str]:
 
 
 def floors(graph: Graph) -> tuple[int, int]:
-    """(floors, entries that import one another, by way of others too).
+    """(floors, entries that import one another, directly or by way of others).
 
     >>> floors({"a": frozenset("bc"), "b": frozenset("c"), "c": frozenset("b"), "d": frozenset()})
     (2, 2)
     """
     below = {name: reached(graph, name) for name in graph}
     storey: dict[str, int] = {}
-    # What reaches less comes first: all that an entry reaches has its floor by then, but for its own cycle.
+    # Entries that reach fewer others are first, so that all that an entry reaches has its floor by then,
+    # except its own cycle.
     for name in sorted(graph, key=lambda name: len(below[name] | {name})):
         cycle = {other for other in below[name] if name in below[other]} | {name}
         storey[name] = 1 + max((storey[other] for other in below[name] - cycle), default=0)
@@ -100,17 +101,17 @@ def floors(graph: Graph) -> tuple[int, int]:
 
 
 def python_files(folder: Path) -> list[Path]:
-    """The Python files below a folder, links aside."""
+    """Python files below a folder, without links."""
     return sorted(path for path in folder.rglob("*.py") if path.is_file() and not path.is_symlink())
 
 
 def is_entry(path: Path) -> bool:
-    """Whether it is a module or a folder with modules, and not what makes its folder a package."""
+    """True if it is a module or a folder with modules, but not an `__init__.py`."""
     return bool(python_files(path)) if path.is_dir() else path.suffix == ".py" and path.stem != "__init__"
 
 
 def count(root: Path) -> dict[str, int]:
-    """The figures of the repository's folders below `root`; of one that is not there, 0."""
+    """Figures of the repository's folders below `root`; 0 for a missing one."""
     result: dict[str, int] = {}
     for folder in FOLDERS:
         texts = [path.read_text(encoding="utf-8") for path in python_files(root / folder)]
@@ -145,7 +146,7 @@ def unpack(revision: str, folder: Path, repository: Path = ROOT) -> str:
 
     commit = git("rev-parse", "--short=12", f"{revision}^{{commit}}").decode().strip()
     with tarfile.open(fileobj=io.BytesIO(git("archive", "--format=tar", commit))) as archive:
-        members = [each for each in archive if each.isfile() and each.name.endswith(".py")]
+        members = [member for member in archive if member.isfile() and member.name.endswith(".py")]
         archive.extractall(folder, members, filter="data")
     return commit
 

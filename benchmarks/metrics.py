@@ -1,4 +1,4 @@
-"""How long the metrics take: 5,000 questions of 100 candidates, and one question of 10,000 tied ones; beside
+"""Speed of the metrics: 5,000 questions of 100 candidates, and one question of 10,000 tied ones; beside
 ir-measures.
 
 `seconds_5000x100` is all of P@1, MAP, MRR, nDCG@10, each with its expectation, worst and best order, from
@@ -50,7 +50,7 @@ def main() -> None:
     arrays: list[float] = []
     one_tie: list[float] = []
     files: list[float] = []
-    theirs: list[float] = []
+    library: list[float] = []
 
     with tempfile.TemporaryDirectory() as folder:
         scores, labels = Path(folder, "scores.parquet"), Path(folder, "labels.parquet")
@@ -63,12 +63,12 @@ def main() -> None:
                 values = measure(judged)
             with seconds(one_tie):
                 measure(tied)
-            with seconds(theirs):
+            with seconds(library):
                 ir_measures.calc_aggregate(measures, qrels, run)
             with seconds(files):
                 evaluated = evaluate(str(scores), labels, protocol="raw")
             say(
-                f"round {n_round + 1}: arrays {arrays[-1]:.2f} s, ir-measures {theirs[-1]:.2f} s, files "
+                f"round {n_round + 1}: arrays {arrays[-1]:.2f} s, ir-measures {library[-1]:.2f} s, files "
                 f"{files[-1]:.2f} s"
             )
 
@@ -81,8 +81,8 @@ def main() -> None:
             "seconds_5000x100": statistics.median(arrays),
             "seconds_10000_tied": statistics.median(one_tie),
             "file_seconds_5000x100": statistics.median(files),
-            "ir_measures_seconds_5000x100": statistics.median(theirs),
-            "over_ir_measures": statistics.median(t / a for a, t in zip(arrays, theirs, strict=True)),
+            "ir_measures_seconds_5000x100": statistics.median(library),
+            "over_ir_measures": statistics.median(t / a for a, t in zip(arrays, library, strict=True)),
         },
         options.save,
     )

@@ -51,8 +51,8 @@ def rankers(lists: Sequence[RankedList]) -> Runs:
     pruned = MultiHead(split_model(plain, HEADS, 1, EXITS), tokeniser, (ALPHA,) * len(EXITS))
 
     def all_of_them() -> None:
-        for each in ensemble:
-            each.rerank(lists)
+        for member in ensemble:
+            member.rerank(lists)
 
     runs: Runs = {
         "body": lambda: body.rerank(lists),
@@ -60,8 +60,8 @@ def rankers(lists: Sequence[RankedList]) -> Runs:
         "pruned": lambda: pruned.rerank(lists),
     }
     runs |= {name: (lambda student=student: student.rerank(lists)) for name, student in students.items()}  # type: ignore[misc]
-    for each in (body, *ensemble, *students.values(), pruned):
-        each.rerank(lists[:1])
+    for reranker in (body, *ensemble, *students.values(), pruned):
+        reranker.rerank(lists[:1])
 
     return runs
 
@@ -75,7 +75,7 @@ def main() -> None:
     taken = timed(rankers(lists), options.rounds)
     pairs = sum(len(ranked.candidates) for ranked in lists)
     result: dict[str, float | int | str] = {"pairs": pairs}
-    result |= {f"{name}_pairs_per_s": pairs / statistics.median(each) for name, each in taken.items()}
+    result |= {f"{name}_pairs_per_s": pairs / statistics.median(times) for name, times in taken.items()}
 
     result |= {
         "over_body": over(taken["b5_3h1"], taken["body"]),

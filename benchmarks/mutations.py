@@ -28,7 +28,7 @@ LEFT_OUT = shutil.ignore_patterns("__pycache__", ".*", "results")
 
 
 class Fault(NamedTuple):
-    """What is wrong, the text it replaces and by what, and the test file that should notice it."""
+    """A fault, the text that it replaces, its own text, and the test file that should notice it."""
 
     name: str
     old: str
@@ -129,8 +129,7 @@ def check_faults() -> None:
 
 
 def passes(tree: Path, *tests: str) -> bool:
-    """Whether the test files pass. Raises RuntimeError with pytest's output if it neither passes nor
-    fails."""
+    """True if the test files pass. Raises RuntimeError with pytest's output if they neither pass nor fail."""
     command = [
         sys.executable,
         "-m",

@@ -1,9 +1,8 @@
-"""What one would write without AnswerMill to cut a crawl into passages: FastWARC, Trafilatura, spaCy, and a
-loop.
+"""A plain script that cuts a crawl into passages without AnswerMill: FastWARC, Trafilatura, spaCy, a loop.
 
 It does the same job as ingest on good input: HTML pages of status 200, their main text, sentences, and
-passages of whole sentences of about 100 words, with where each comes from. It has no child process that a
-page may cost, no check of duplicates or of the language, no rejects, and it begins again where it is killed.
+passages of whole sentences of about 100 words, with the source of each. It has no child process to protect it
+from a page, no check of duplicates or of the language, no rejects, and it starts anew after a kill.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from typing import Any
 from resiliparse.parse.encoding import detect_encoding
 
 WORDS = 100
-"""Of a passage, at the least, unless its document ends."""
+"""Least words of a passage, unless its document ends."""
 
 
 def plain_ingest(files: Sequence[Path], out: Path) -> int:
-    """Write the passages of the files' pages to the JSON lines file `out`; returns how many. Raises
+    """Write the passages of the files' pages to the JSON lines file `out`; returns their number. Raises
     ImportError without Trafilatura."""
     import spacy
 

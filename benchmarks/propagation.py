@@ -45,7 +45,7 @@ from testing.harness import arguments, finish, say, shrink
 
 PASSAGES, PARTS, PROCESSES = 1_000_000, 16, 2
 SIZES = {"1m": 1, "4m": 4}
-"""Name of a file of labels → how many there are for each passage."""
+"""Name of a file of labels → number of labels for each passage."""
 WORDS = (
     "the of and a in to was is for on as with by he that at from his it an were are which this be or has "
     "had first"
@@ -124,7 +124,7 @@ SENTENCES = Passage.schema().field("sentences").type
 
 
 def write_labels(path: Path, labels: int, ids: pa.Array, texts: pa.Array) -> None:
-    """A label of a random sentence, the question's other labels being of others."""
+    """Write labels of random sentences, of different ones for each question."""
     random = np.random.default_rng(1)
     names = ("question_id", "sentence_id", "sentence", "label")
     schema = pa.schema([*((name, pa.string()) for name in names[:3]), (names[3], pa.int8())])
@@ -195,7 +195,7 @@ def measure_step(run: Path, labels: Path) -> tuple[float, float]:
 
 
 def measure_joins(run: Path, sizes: Mapping[str, Path], rounds: int) -> dict[str, float]:
-    """Of each join and size: the median of the processor seconds, and the highest peak memory in GB; rounds
+    """Median of the processor seconds and highest peak memory in GB of each join and size; rounds are
     interleaved."""
     engines = [name for name in ENGINES if name == "own" or find_spec("duckdb")]
     if len(engines) == 1:

@@ -1,7 +1,7 @@
 """The report of a run of 10,000 questions with 400 candidates each, by a plan of four stages: seconds,
 memory, bytes.
 
-`seconds` is all of `answermill report`, in a new process, and `cpu_seconds` what it computed; `peak_gb` is
+`seconds` is all of `answermill report`, in a new process, and `cpu_seconds` its processor time; `peak_gb` is
 its highest memory, and `peak_gb_tenth` that for a tenth of the questions; `html_bytes` and `json_bytes` are
 the files'. The rows are drawn; those of a part are those of the first, with other ids of questions.
 """
@@ -35,7 +35,7 @@ from testing.harness import arguments, finish, processes, run_command, say, shri
 TAKES = "ten minutes, 2 GB in TMPDIR"
 
 QUESTIONS, CANDIDATES, SENTENCES, PER_PART = 10_000, 400, 8, 500
-"""In all; of a question; of a passage; and questions in a part of the folders."""
+"""Questions in all; candidates of a question; sentences of a passage; questions in a part of the folders."""
 STAGES = {"cosinet": 400, "first": 25, "cascade": 11, "last": 11}
 """Stage → the candidates that it leaves."""
 
@@ -49,7 +49,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for questions in (max(1, QUESTIONS // 10), QUESTIONS):
             run = Path(folder) / str(questions)
-            # Or the command would begin with this process's memory.
+            # A fork would begin with this process's memory.
             with processes(1, inline=options.smoke) as pool:
                 pool.submit(write_run, run, questions).result()
             labels = Path(folder) / "labels.qrels"
@@ -99,7 +99,7 @@ def _doc_id(number: int, passage: int) -> str:
 
 
 def write_run(run: Path, questions: int) -> None:
-    """questions/, retrieved/, scored/ and answers/, as retrieve and rerank write them."""
+    """Write questions/, retrieved/, scored/ and answers/, as retrieve and rerank write them."""
     plan = [{"reranker": "overlap", "name": stage, "keep": keep} for stage, keep in STAGES.items()]
     tables = first_part(min(questions, PER_PART))
 
@@ -131,7 +131,7 @@ def retrieve_counts(questions: int) -> RetrieveCounts:
 
 
 def rerank_counts(questions: int) -> RerankCounts:
-    """Each stage reads what the one before it leaves, 50 µs a candidate."""
+    """Counts of stages of which each reads the candidates that the one before keeps, at 50 µs a candidate."""
     stages, alive = {}, questions * CANDIDATES
     for stage, keep in STAGES.items():
         stages[stage] = StageCounts(incoming=alive, outgoing=questions * keep, microseconds=50 * alive)
@@ -159,7 +159,7 @@ def _write(folder: Path, table: pa.Table, record: type[Record], unit: int, size:
 
 
 def _numbers(table: pa.Table) -> np.ndarray:
-    """Of each row's question, within its part."""
+    """Number of each row's question, within its part."""
     return np.array([int(name.partition("-")[2]) for name in table.column("question_id").to_pylist()])
 
 
@@ -172,9 +172,9 @@ def first_part(questions: int) -> dict[str, pa.Table]:
         asked.append(Question(name, text))
         for p in range(passages()):
             hits.append(Hit(name, text, p + 1, 1 / (61 + p), 9.0, p + 1, 0.5, p + 1, _passage(n, p)))
-        of_question = _candidates(name, text, n, generator)
-        rows += of_question
-        first = of_question[0]
+        question_rows = _candidates(name, text, n, generator)
+        rows += question_rows
+        first = question_rows[0]
         answers.append(
             Answer(name, text, first.text, "sentence", 1.0, first.title, first.url, first.candidate_id)
         )
@@ -188,7 +188,7 @@ def first_part(questions: int) -> dict[str, pa.Table]:
 
 
 def _candidates(name: str, text: str, n: int, generator: np.random.Generator) -> list[ScoredCandidate]:
-    """The rows of a question: each stage orders what it reads anew, and keeps its first ones."""
+    """Rows of a question: each stage orders its candidates anew, and keeps the first ones."""
     alive = list(range(CANDIDATES))
     scores: dict[int, list[StageScore]] = {place: [] for place in alive}
     dropped: list[tuple[int, str | None]] = []

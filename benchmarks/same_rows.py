@@ -36,12 +36,12 @@ from testing.harness import arguments, finish, say
 from testing.smoke_data import small_encoder
 
 KeyedRow: TypeAlias = tuple[str, bytes]
-"""The key of its group, and a digest of all that is compared."""
+"""Key of a row's group, and a digest of all that is compared."""
 
 
 @dataclass(frozen=True)
 class FolderOfRun:
-    """A folder as one of the runs has it."""
+    """A folder of one of the runs."""
 
     files: tuple[Path, ...] = ()
     """Its Parquet files, in order."""
@@ -49,7 +49,7 @@ class FolderOfRun:
 
     @classmethod
     def find(cls, run: Path, spec: FolderSpec[Any]) -> FolderOfRun:
-        """Raises ValueError if its rows are not as many as its manifest says."""
+        """Find a run's folder. Raises ValueError if its number of rows is not that of its manifest."""
         folder = run / spec.name
         if not (folder / MANIFEST).is_file():
             return cls(is_there=False)
@@ -61,11 +61,11 @@ class FolderOfRun:
         return cls(files)
 
     def columns(self) -> dict[str, str]:
-        """Column, or 'column.field' of what is nested → its type."""
+        """Column, or 'column.field' of a nested one → its type."""
         return {name: kind for file in self.files for name, kind in leaves(pq.read_schema(file))}
 
     def rows(self, group: Sequence[str], without: Collection[str], digits: int) -> Iterator[KeyedRow]:
-        """Each row, in order; the columns `group` are its key."""
+        """Rows in order; the columns `group` are the key."""
         for file in self.files:
             with pq.ParquetFile(file) as opened:
                 for row in (row for batch in opened.iter_batches(2_048) for row in batch.to_pylist()):
@@ -75,13 +75,13 @@ class FolderOfRun:
 
 @dataclass(frozen=True)
 class Compared:
-    """What two runs' folders have in common, and what not."""
+    """Comparison of a folder of two runs."""
 
     rows: tuple[int, int]
     differ: int
     other_order: bool
     columns_in_one: Sequence[str]
-    """With the run that has it: 'COLUMN (A)'."""
+    """Columns of one run alone, with the run: 'COLUMN (A)'."""
     columns_left_out: Sequence[str]
     columns_of_other_types: Sequence[str]
 
@@ -89,14 +89,14 @@ class Compared:
 def compare_folder(
     spec: FolderSpec[Any], a: FolderOfRun, b: FolderOfRun, leave_out: Collection[str] = (), digits: int = 0
 ) -> Compared:
-    """`leave_out`: columns or fields, by the last part of their names or the whole."""
+    """Compare a folder. `leave_out`: columns or fields, by the last part of their names or the whole."""
     types_a, types_b = a.columns(), b.columns()
     either, both = types_a.keys() | types_b.keys(), types_a.keys() & types_b.keys()
     left_out = {name for name in either if name in leave_out or name.rpartition(".")[2] in leave_out}
     in_one = either - both - left_out if types_a and types_b else set()
 
     group = [name for name in spec.key or (spec.list_of,) if name in both - left_out]
-    rows_a, rows_b = (list(each.rows(group, left_out | in_one, digits)) for each in (a, b))
+    rows_a, rows_b = (list(folder.rows(group, left_out | in_one, digits)) for folder in (a, b))
     differ = rows_that_differ(rows_a, rows_b)
 
     return Compared(
@@ -110,7 +110,7 @@ def compare_folder(
 
 
 def rows_that_differ(a: Sequence[KeyedRow], b: Sequence[KeyedRow]) -> int:
-    """The sum over groups of the rows that the other side lacks, on the side where they are more."""
+    """Sum over groups of the rows that the other side lacks, on the side that has more of them."""
     count_a, count_b = Counter(a), Counter(b)
     lacking = defaultdict[str, list[int]](lambda: [0, 0])
     for side, rest in enumerate((count_a - count_b, count_b - count_a)):
@@ -143,14 +143,14 @@ def pruned(value: Any, without: Collection[str], digits: int, name: str = "") ->
             kept = [key for key in value if named[key] not in without]
             return {key: pruned(value[key], without, digits, named[key]) for key in kept}
         case list():
-            return [pruned(each, without, digits, name) for each in value]
+            return [pruned(item, without, digits, name) for item in value]
         case float() if digits:
             return float(f"{value:.{digits}g}")
     return value
 
 
 def text(value: Any) -> str:
-    """One text for one value; of a number all of its digits."""
+    """One text for one value; all digits of a number."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=repr)
 
 
@@ -164,8 +164,8 @@ def compare(run_a: Path, run_b: Path, leave_out: Collection[str], digits: int) -
         if a.is_there != b.is_there:
             in_one.append(f"{spec.name} ({'A' if a.is_there else 'B'})")
         if a.is_there or b.is_there:
-            each = results[spec.name] = compare_folder(spec, a, b, leave_out, digits)
-            say(f"{spec.name}: {each.rows[0]} rows, {each.differ} differ")
+            compared = results[spec.name] = compare_folder(spec, a, b, leave_out, digits)
+            say(f"{spec.name}: {compared.rows[0]} rows, {compared.differ} differ")
 
     if not complete["A"] or not complete["B"]:
         raise FileNotFoundError(f"no complete folder of a run is in {run_b if complete['A'] else run_a}")
@@ -181,19 +181,21 @@ def compare(run_a: Path, run_b: Path, leave_out: Collection[str], digits: int) -
 def figures(results: Mapping[str, Compared]) -> dict[str, int | str]:
     """The flat figures of folders, and the names of columns."""
 
-    def names(of_each: Callable[[Compared], Iterable[str]]) -> str:
-        return ", ".join(f"{folder}.{name}" for folder, each in results.items() for name in of_each(each))
+    def names(columns: Callable[[Compared], Iterable[str]]) -> str:
+        return ", ".join(
+            f"{folder}.{name}" for folder, compared in results.items() for name in columns(compared)
+        )
 
     return {
         "folders": len(results),
-        "rows": sum(each.rows[0] for each in results.values()),
-        "rows_b": sum(each.rows[1] for each in results.values()),
-        "differ": sum(each.differ for each in results.values()),
-        **{f"differ_{name.replace('/', '_')}": each.differ for name, each in results.items()},
-        "other_order": ", ".join(name for name, each in results.items() if each.other_order),
-        "columns_in_one": names(lambda each: each.columns_in_one),
-        "columns_left_out": names(lambda each: each.columns_left_out),
-        "columns_of_other_types": names(lambda each: each.columns_of_other_types),
+        "rows": sum(compared.rows[0] for compared in results.values()),
+        "rows_b": sum(compared.rows[1] for compared in results.values()),
+        "differ": sum(compared.differ for compared in results.values()),
+        **{f"differ_{name.replace('/', '_')}": compared.differ for name, compared in results.items()},
+        "other_order": ", ".join(name for name, compared in results.items() if compared.other_order),
+        "columns_in_one": names(lambda compared: compared.columns_in_one),
+        "columns_left_out": names(lambda compared: compared.columns_left_out),
+        "columns_of_other_types": names(lambda compared: compared.columns_of_other_types),
     }
 
 

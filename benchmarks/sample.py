@@ -1,5 +1,4 @@
-"""The main job on the sample web, as a new user runs it: seconds, memory, and how many of its answers are
-right.
+"""The main job on the sample web, as a new user runs it: seconds, memory, and the number of right answers.
 
 `..._full`: by the sample's full plan, with PEASI's two stages, over the same retrieved passages.
 """
@@ -27,12 +26,12 @@ from testing.smoke_data import small_encoder
 def gold() -> dict[str, set[str]]:
     """The correct sentences, folded, of each question that the web answers."""
     source = Path(__file__).parents[1] / "tools" / "sample_web" / "questions.toml"
-    asked = tomllib.loads(source.read_text(encoding="utf-8"))["questions"]
-    return {q["id"]: {fold(g["sentence"]) for g in q["gold"]} for q in asked if q["gold"]}
+    questions = tomllib.loads(source.read_text(encoding="utf-8"))["questions"]
+    return {q["id"]: {fold(g["sentence"]) for g in q["gold"]} for q in questions if q["gold"]}
 
 
 def right(best: Mapping[str, str]) -> int:
-    """How many questions' best sentence is correct."""
+    """Number of questions whose best sentence is correct."""
     return sum(fold(best.get(key, "")) in correct for key, correct in gold().items())
 
 
@@ -50,8 +49,8 @@ def full_plan(run: Path) -> dict[str, str]:
 
 
 def write_small_job(folder: Path) -> None:
-    """For --smoke: jobs of two stages of `overlap`, few questions and passages, which `answermill sample`
-    leaves alone."""
+    """Write jobs for --smoke: two stages of `overlap`, few questions and passages. `answermill sample` leaves
+    them alone."""
     from testing.tiny import ask_fewer
 
     text = sample.copy_to(folder).read_text(encoding="utf-8")

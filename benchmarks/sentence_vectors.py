@@ -51,7 +51,7 @@ def write_job(folder: Path, smoke: bool) -> Path:
 
 
 def bytes_a_sentence(run: Path, form: Form, sentences: int) -> float:
-    """Of the files that the shards have in this form."""
+    """Bytes a sentence of the shards' files in this form."""
     size = 0
     for shard in (run / "shards").glob("0*"):
         contents = json.loads((shard / "shard.json").read_text(encoding="utf-8"))
@@ -63,7 +63,7 @@ def bytes_a_sentence(run: Path, form: Form, sentences: int) -> float:
 
 
 def scores(lists: list[RankedList], stage: Stage) -> list[dict[str, float]]:
-    """Sentence → its score, the best first, of each question."""
+    """Sentence → its score, the best first, for each question."""
     return [
         {c.candidate_id: c.stages[-1].score for c in outcome.kept.candidates}
         for outcome in run_stages(lists, [stage])

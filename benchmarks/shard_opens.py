@@ -1,10 +1,9 @@
-"""How often retrieve opens the shards of an index, and whether the number of shards changes a byte of what it
-writes.
+"""Number of times that retrieve opens the shards of an index, and a check that its output does not depend on
+the number of shards.
 
 8 shards meet 20,000 questions (`opens`, `seconds`); then 1, 3, 8 and 64 shards of the same passages meet 300
 questions, and `mismatches` counts the parts of questions/ and retrieved/ that are not those of one shard.
-Pages and questions are made up, the dense encoder is a token one: what is measured is the way, not the
-finding.
+Pages and questions are made up, the dense encoder is a token one: the work is measured, not the results.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def job(folder: Path, shards: int, questions: int) -> Job:
 
 @contextmanager
 def counted() -> Iterator[tuple[Counter[str], Counter[str]]]:
-    """How often each shard is opened in the block, and how often all its bytes are read to compare
+    """Count in the block how often each shard is opened, and how often all its bytes are read to compare
     checksums."""
     opened: Counter[str] = Counter()
     verified: Counter[str] = Counter()
@@ -91,10 +90,10 @@ def counted() -> Iterator[tuple[Counter[str], Counter[str]]]:
 
 def retrieve(folder: Path, shards: int, questions: int) -> tuple[set[str], float]:
     """(the names of the parts, which have a digest of their content; seconds of retrieve alone)."""
-    run, of_run, taken = folder / f"{shards}-{questions}", job(folder, shards, questions), list[float]()
-    list(run_steps(of_run, run, ["ingest", "index"], ()))
+    run, run_job, taken = folder / f"{shards}-{questions}", job(folder, shards, questions), list[float]()
+    list(run_steps(run_job, run, ["ingest", "index"], ()))
     with seconds(taken):
-        list(run_steps(of_run, run, ["retrieve"], ()))
+        list(run_steps(run_job, run, ["retrieve"], ()))
     parts = {
         f"{name}/{part.name}" for name in ("questions", "retrieved") for part in (run / name).glob("part-*")
     }

@@ -1,5 +1,4 @@
-"""How long a user waits for an answer that needs no model: seconds of whole commands, from their start to
-their end.
+"""Waiting time for answers that need no model: seconds of whole commands, from start to end.
 
 Each command is a new process, as a user starts it; the rounds are interleaved, so that a busy minute is
 shared by all. A command with another exit code than it should have ends the benchmark.
@@ -89,14 +88,14 @@ def main() -> None:
     rounds = options.rounds if options.smoke else max(5, options.rounds)
 
     with tempfile.TemporaryDirectory() as folder:
-        asked = commands(Path(folder))
-        names = SMOKE if options.smoke else tuple(asked)
+        typed = commands(Path(folder))
+        names = SMOKE if options.smoke else tuple(typed)
         waited: dict[str, list[float]] = {name: [] for name in names}
         for number in range(rounds):
             say(f"round {number + 1} of {rounds}")
             for name in names:
                 with seconds(waited[name]):
-                    run_once(*asked[name])
+                    run_once(*typed[name])
 
     result = {f"{name}_s": statistics.median(times) for name, times in waited.items()}
     finish("startup", {"rounds": rounds, **result}, options.save)

@@ -1,8 +1,7 @@
-"""The light job with all its files in an object store, and on the disk: seconds, requests, and the same
-bytes.
+"""The light job with all its files in an object store, and on the disk: seconds, requests, equal bytes.
 
 Some pages, six questions, labels and packs, two shards; the store is moto's server on this machine, so that
-what is measured is our work and the number of requests, not a network. `kills` runs are killed at random
+our work and the number of requests are measured, not a network. `kills` runs are killed at random
 moments, and one goes on to the end. `mismatches` counts files whose SHA-256 is not that of the run on the
 disk; Lucene's are not compared, whose ids are drawn.
 """
@@ -94,7 +93,7 @@ def main() -> None:
 
 @contextmanager
 def temporary_files(folder: Path) -> Iterator[None]:
-    """Use a folder for temporary files, here and in the commands: copies of objects are kept there."""
+    """Use a folder for temporary files, such as copies of objects, in this process and the commands."""
     folder.mkdir()
     before = tempfile.tempdir
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
@@ -106,7 +105,7 @@ def temporary_files(folder: Path) -> Iterator[None]:
 
 
 def upload(folder: Path, place: Remote) -> Remote:
-    """Put the files of a folder to a store."""
+    """Upload the files of a folder to a store."""
     for file in [path for path in folder.rglob("*") if path.is_file()]:
         put(file, place / file.relative_to(folder))
     return place
@@ -127,8 +126,8 @@ def kill(times: int, longest_s: float, command: tuple[str, ...]) -> None:
 
 def differences(run: Path, other: Path) -> int:
     """Files of two runs that only one has, or that are not the same."""
-    here, there = digests(run), digests(other)
-    return sum(here.get(name) != there.get(name) for name in here.keys() | there.keys())
+    files, others = digests(run), digests(other)
+    return sum(files.get(name) != others.get(name) for name in files.keys() | others.keys())
 
 
 def leftovers(run: Remote) -> int:
