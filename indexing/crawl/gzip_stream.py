@@ -39,12 +39,12 @@ class ByteStream:
         self.fault_position = 0  # in the stream: the first byte that is uncertain
         self._file: BinaryIO = path.open("rb")
         self._compressed = compressed
-        self._starts = starts  # what a member must inflate to, to be believed after a fault
+        self._starts = starts  # first bytes of a member that is believed after a fault
         self._inflater: Any = None
 
         self._input = b""  # compressed bytes, read and not yet inflated
-        self._offset = 0  # of the first of them in the file
-        # (position, offset in the file), of what is ahead
+        self._offset = 0  # offset in the file of the first of them
+        # (position, offset in the file) of the members of `ahead`
         self._members: deque[tuple[int, int]] = deque([(0, 0)])
 
     def close(self) -> None:
@@ -89,13 +89,13 @@ class ByteStream:
 
         while more := self._file.read(CHUNK):
             block = overlap + more
-            begin = offset - len(overlap)
+            start = offset - len(overlap)
             place = block.find(GZIP)
 
             while place >= 0:
-                if self._readable(begin + place):
-                    self._file.seek(begin + place)
-                    self._offset, self._input = begin + place, b""
+                if self._readable(start + place):
+                    self._file.seek(start + place)
+                    self._offset, self._input = start + place, b""
                     return
                 place = block.find(GZIP, place + 1)
 
@@ -187,7 +187,7 @@ def inflated_head(compressed: bytes, size: int = 4096) -> bytes:
 
 
 def inflates(path: Path) -> bool:
-    """Whether a gzip file holds nothing, without a fault."""
+    """True if a gzip file inflates to nothing, without a fault."""
     stream = ByteStream(path, True, b"")
     try:
         return stream.need(1) == 0 and not stream.fault

@@ -158,8 +158,8 @@ def _inflated(body: bytes, window: int) -> bytes:
 
 
 def header_fields(lines: bytes) -> dict[str, str]:
-    """'Name: value' lines; the first of a name counts, lines that start with a blank continue the one
-    before."""
+    """Fields of 'Name: value' lines: the first of a name counts, and a line that starts with a blank
+    continues the one before."""
     fields: dict[str, str] = {}
     for line in re.sub(rb"\r?\n[ \t]+", b" ", lines).splitlines():
         name, colon, value = line.partition(b":")
@@ -169,7 +169,7 @@ def header_fields(lines: bytes) -> dict[str, str]:
 
 
 def _text(value: bytes) -> str:
-    """Headers are UTF-8 by the WARC standard, and Latin-1 in the wild."""
+    """Decode a header's value: UTF-8 by the WARC standard, Latin-1 in the wild."""
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError:

@@ -1,5 +1,5 @@
-"""Input files -> raw pages with where they came from: WARC and WET, JSONL, DPR's TSV, Parquet; all but
-Parquet also as .gz.
+"""Input files -> raw pages with their places: WARC and WET, JSONL, DPR's TSV, Parquet; all but Parquet also
+as .gz.
 
 A page is a response, resource or conversion record of a WARC file, a line, or a row, and each gives exactly
 one RawPage or Rejected: pages in = documents + rejects can be checked by counting. A file is read as one

@@ -15,7 +15,7 @@ from answermill.indexing.crawl.raw_page import Place, RawPage
 from answermill.indexing.crawl.rows import COLUMNS, row_page
 from answermill.schemas.corpus import Rejected
 
-_DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError)  # the last: of a column's name
+_DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError)  # the last for a column's name
 _MOST_LOST = 10_000_000  # rows of a damaged row group that are believed, and become a reject each
 
 
@@ -45,8 +45,8 @@ def parquet_pages(path: Path, name: str) -> Iterator[RawPage | Rejected]:
 def _group_pages(
     file: pq.ParquetFile, group: int, columns: Sequence[str], *, name: str, first: int, rows: int
 ) -> Iterator[RawPage | Rejected]:
-    """Pages and rejects of one row group, as `parquet_pages`; it begins with row `first` and has `rows` by
-    the footer."""
+    """Pages and rejects of one row group, which begins with row `first` and has `rows` rows by the
+    footer."""
     row = first
     problem = "it has fewer rows than the footer counts"
     try:
@@ -63,7 +63,7 @@ def _group_pages(
         _raise_unless_damage(e)
         problem = str(e)
 
-    # What the footer promised and the group does not hold is counted, row by row.
+    # Rows that the footer counts and the group does not hold become one reject each.
     lost = first + rows - row
     detail = f"row group {group} cannot be read from row {row} on: {problem}"[:300]
     if lost > _MOST_LOST:

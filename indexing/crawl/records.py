@@ -1,4 +1,5 @@
-"""Records that an index of a crawl names: the ranges of bytes to ask for, and the pages in what came.
+"""Records that an index of a crawl names: the ranges of bytes to request, and the pages in the bytes
+received.
 
 A wanted record gives exactly one RawPage or Rejected, whatever its bytes hold: records wanted = records read
 + failures can be checked by counting. Its place is that in the WARC file that the index names, as if the
@@ -18,11 +19,11 @@ from answermill.indexing.crawl.raw_page import Place, RawPage
 from answermill.schemas.corpus import Rejected
 
 GAP = 16_384
-"""Bytes between two records that are rather read than asked around."""
+"""Most bytes between two records that are read in one range."""
 LONGEST = 8_388_608
-"""Bytes of a range that holds several records."""
+"""Most bytes of a range that holds several records."""
 LARGEST = 20_000_000
-"""Bytes of a record, compressed, that is fetched at all; CommonCrawl's have 5 MiB or less before
+"""Most bytes of a record, compressed, that is fetched at all; CommonCrawl's have 5 MiB or less before
 compression."""
 NOT_FETCHED, NO_RECORD, OTHER_RECORD = "not_fetched", "no_record", "other_record"
 FAILURES = (NOT_FETCHED, NO_RECORD, OTHER_RECORD)
@@ -118,6 +119,6 @@ def _key(url: str) -> tuple[str, str, str]:
     try:
         parts = urlsplit(url.strip())
         host = (parts.hostname or "").encode("idna").decode()
-    except ValueError:  # UnicodeError is one as well
+    except ValueError:  # UnicodeError is a subclass
         return url, "", ""
     return host, unquote(parts.path).rstrip("/"), unquote(parts.query)

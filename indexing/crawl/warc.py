@@ -29,7 +29,7 @@ _NEXT = re.compile(rb"\nWARC/\d+\.\d+[ \t]*\r?\n")
 def warc_pages(
     path: Path, compressed: bool, name: str, skipped: Counter[str]
 ) -> Iterator[RawPage | Rejected]:
-    """Pages as of `read_pages`, from a file that is known to be WARC; `compressed` by gzip or not."""
+    """Pages as `read_pages` yields them, of a file that is known to be WARC, `compressed` by gzip or not."""
     stream = ByteStream(path, compressed, b"WARC/")
 
     try:
@@ -60,7 +60,7 @@ def _faulty_member(stream: ByteStream, name: str, skipped: Counter[str]) -> Iter
 
 
 def _record(stream: ByteStream, name: str, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
-    """One record; afterwards the stream is at the next, or at a fault."""
+    """Page or reject of one record; afterwards the stream is at the next, or at a fault."""
     offset = stream.offset()
     header = _header(stream)
     fields = _warc_fields(header)
@@ -112,7 +112,7 @@ def _header(stream: ByteStream) -> bytes:
 
 
 def _warc_fields(header: bytes) -> dict[str, str] | None:
-    """The fields of a whole WARC header, names in lower case; None if it is none."""
+    """The fields of a whole WARC header, names in lower case; None if it is not one."""
     start = _START.match(header)
     if start is None or not header.endswith(b"\n"):
         return None
@@ -164,8 +164,8 @@ def _block(stream: ByteStream, length: int) -> tuple[bytes | None, str]:
 
 
 def _ends_well(stream: ByteStream, length: int) -> bool:
-    """Whether a record starts after `length` bytes, or the file ends; reads into the next gzip member to
-    know."""
+    """True if a record starts after `length` bytes, or the file ends; reads into the next gzip member to
+    find out."""
     size = 32
     while True:
         ahead = stream.need(length + size)

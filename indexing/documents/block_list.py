@@ -1,4 +1,4 @@
-"""Hosts and addresses whose pages are refused, from a list of one a line."""
+"""Hosts and addresses whose pages are refused, from a list with one a line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BlockList:
     lines and lines that begin with '#' are no entries; a scheme does not count."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        """Raises ValueError with the number of a line that has no host, or what no host is written with."""
+        """Raises ValueError with the number of a line that has no host, or characters that no host has."""
         self._hosts: set[str] = set()
         self._paths: dict[str, set[str]] = {}
         """Host → the paths of its entries that have one."""
@@ -54,8 +54,8 @@ class BlockList:
 
 
 def _parts(url: str) -> tuple[str, str]:
-    """(host in lower case, path without '/' at its end) of a URL, with or without a scheme; ('', '') of what
-    is no URL."""
+    """(host in lower case, path without '/' at its end) of a URL, with or without a scheme; ('', '') if it is
+    no URL."""
     try:
         parts = urlsplit(url if "://" in url else f"//{url}")
         host = parts.hostname or ""

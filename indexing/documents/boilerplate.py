@@ -1,10 +1,10 @@
 """Paragraphs that stand on many pages of one domain: menus, notices and teasers that the extraction of main
 text left.
 
-A paragraph is a line of a document's text, letter case and white space folded. Here it is a key of 8 bytes,
-of it and its domain, so that no text is moved. It is boilerplate if it stands on at least a share of the
-domain's pages, and on at least a number of them; that depends on the pages alone, not on their order. A page
-counts once for each of its paragraphs.
+A paragraph is a line of a document's text, letter case and white space folded. A key of 8 bytes stands for it
+and its domain, so that no text is moved. It is boilerplate if it stands on at least a share of the domain's
+pages, and on at least a number of them; that depends on the pages alone, not on their order. A page counts
+once for each of its paragraphs.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def paragraphs_of(pages: Iterable[tuple[str, str]]) -> tuple[Paragraphs, Hashes,
     """(paragraphs, keys of the domains, pages of each domain) of pages, each (domain, text)."""
     on_pages: list[Hashes] = [np.empty(0, np.uint64)]
     domains: list[Hashes] = [np.empty(0, np.uint64)]
-    pages_of: dict[str, int] = {}
+    domain_pages: dict[str, int] = {}
 
     for domain, text in pages:
-        pages_of[domain] = pages_of.get(domain, 0) + 1
+        domain_pages[domain] = domain_pages.get(domain, 0) + 1
         keys = np.array(sorted({paragraph_key(domain, line) for line in text.splitlines()}), np.uint64)
         on_pages.append(keys)
         domains.append(np.full(len(keys), domain_key(domain), np.uint64))
@@ -59,8 +59,8 @@ def paragraphs_of(pages: Iterable[tuple[str, str]]) -> tuple[Paragraphs, Hashes,
     paragraphs = Paragraphs(keys, np.concatenate(domains)[first], counts)
     return (
         paragraphs,
-        np.array([domain_key(domain) for domain in pages_of], np.uint64),
-        np.array([*pages_of.values()], np.int64),
+        np.array([domain_key(domain) for domain in domain_pages], np.uint64),
+        np.array([*domain_pages.values()], np.int64),
     )
 
 
@@ -71,10 +71,10 @@ def totals(keys: Hashes, counts: Counts) -> tuple[Hashes, Counts]:
     >>> keys.tolist(), sums.tolist()
     ([3, 7], [2, 4])
     """
-    each, place = np.unique(keys, return_inverse=True)
-    sums = np.zeros(len(each), np.int64)
-    np.add.at(sums, place, counts)
-    return each, sums
+    different, places = np.unique(keys, return_inverse=True)
+    sums = np.zeros(len(different), np.int64)
+    np.add.at(sums, places, counts)
+    return different, sums
 
 
 def looked_up(wanted: Hashes, keys: Hashes, numbers: Counts) -> Counts:
@@ -91,12 +91,11 @@ def looked_up(wanted: Hashes, keys: Hashes, numbers: Counts) -> Counts:
 
 
 def without(document: Document, boilerplate: Set[int]) -> tuple[Document, int, int]:
-    """(the document without the paragraphs whose keys are boilerplate, how many of them there were, their
-    characters)."""
+    """(the document without the paragraphs whose keys are boilerplate, their number, their characters)."""
     lines = document.text.splitlines()
-    gone = [line for line in lines if paragraph_key(document.domain, line) in boilerplate]
-    if not gone:
+    removed = [line for line in lines if paragraph_key(document.domain, line) in boilerplate]
+    if not removed:
         return document, 0, 0
     text = "\n".join(line for line in lines if paragraph_key(document.domain, line) not in boilerplate)
-    left = replace(document, text=text, text_hash=text_hash(text), metrics=PageText(text).metrics())
-    return left, len(gone), sum(map(len, gone))
+    rest = replace(document, text=text, text_hash=text_hash(text), metrics=PageText(text).metrics())
+    return rest, len(removed), sum(map(len, removed))

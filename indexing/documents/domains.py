@@ -1,5 +1,5 @@
-"""Registered domains, and which of them a crawl is reduced to (WQA §3.3: the 5,000 most popular): counted, or
-from a list."""
+"""Registered domains, and the choice of those that a crawl is reduced to (WQA §3.3: the 5,000 most popular):
+counted, or from a list."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def domain_of(url: str) -> str:
 
 
 def ascii_host(host: str) -> str:
-    """A host in lower case, as URLs of a crawl have it: 'xn--mnchen-3ya.de' of 'München.de'. As it is if it
-    cannot be one."""
+    """A host in lower case, as URLs of a crawl have it: 'xn--mnchen-3ya.de' of 'München.de'. Only in lower
+    case if it cannot be encoded."""
     if not host.isascii():
         with suppress(UnicodeError):
             host = host.encode("idna").decode("ascii")

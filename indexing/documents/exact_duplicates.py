@@ -24,7 +24,8 @@ def text_hash(text: str) -> str:
 
 
 def text_keys(text_hashes: Iterable[str]) -> Keys:
-    """Each `Document.text_hash` as a row: equal texts, letter case and white space folded, are duplicates."""
+    """A row for each `Document.text_hash`: equal texts, letter case and white space folded, are
+    duplicates."""
     return _rows(bytes.fromhex(text_hash) for text_hash in text_hashes)
 
 
@@ -38,7 +39,7 @@ def losers(units: Sequence[tuple[int, Keys]]) -> dict[int, npt.NDArray[np.int64]
     number.
 
     A unit is (its number in the order of the input files, the keys of its documents in reading order). Units
-    may come in any order, but each once.
+    may be given in any order, but each once.
 
     >>> keys = np.array([[1, 0], [2, 0]], np.uint64)
     >>> {number: rows.tolist() for number, rows in losers([(1, keys), (0, keys[1:])]).items()}

@@ -1,7 +1,7 @@
 """Title and main text of a page: by our rules about its blocks, by Resiliparse's rules, or by Trafilatura in
 its fast mode.
 
-Of all three, headings, paragraphs, list items and rows of tables are lines of the text, in the order of the
+In all three, headings, paragraphs, list items and rows of tables are lines of the text, in the order of the
 page; the cells of a row stand beside each other. Navigation, footers, forms and scripts are left out.
 Resiliparse keeps most, and is the fastest; `python -m experiments.extraction` measures all three. A change
 that gives another text raises `REVISION` in pipelines/steps/ingest/ingest.py.

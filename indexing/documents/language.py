@@ -28,12 +28,12 @@ class Language(NamedTuple):
     """ISO 639-1, or 639-3 of languages that have none."""
     confidence: float
     """Its probability among all that the second look knows; 1 where the first look was believed, or the input
-    says it."""
+    declares it."""
 
 
 def language_of(text: str, declared: str) -> Language:
-    """The text's language: `declared` by the input if that begins with a code of two letters, else as it is
-    detected."""
+    """The text's language: `declared` by the input if that begins with a code of two letters, else the
+    detected one."""
     code = declared.partition("-")[0].strip().lower()
     return Language(code, 1.0) if len(code) == 2 and code.isalpha() else detected(text)
 
@@ -51,7 +51,7 @@ def detected(text: str) -> Language:
 def second_look(text: str) -> Language:
     """The language of the start of the text's longest lines."""
     code, probability = _identifier().classify(_longest_lines(text))
-    # So that the last bits of a processor do not matter.
+    # Rounded, so that the last bits, which depend on the processor, do not matter.
     return Language(str(code), round(float(probability), 4))
 
 

@@ -52,8 +52,8 @@ class TextExtractor:
         by: ExtractorName = "blocks",
         comments: bool = False,
     ) -> None:
-        """At most `deadline_s` seconds of CPU for one page and `memory_gb` of address space; the others are
-        those of `load`."""
+        """A page gets at most `deadline_s` seconds of CPU and `memory_gb` of address space; the other
+        arguments are those of `load`."""
         if deadline_s <= 0 or memory_gb <= 0:
             raise ValueError(f"deadline_s and memory_gb must be positive, not {deadline_s} and {memory_gb}")
         self._deadline_s = deadline_s
@@ -125,7 +125,7 @@ class TextExtractor:
         return self._child
 
     def _cause_of_death(self, child: subprocess.Popen[bytes]) -> ExtractionFailed:
-        """Why the child died."""
+        """Cause of the child's death, from its exit status."""
         self._child = None
         _close(child)
         code = child.wait()
@@ -181,7 +181,7 @@ def _take(pipe: IO[bytes], size: int) -> bytes:
 def _close(child: subprocess.Popen[bytes]) -> None:
     for pipe in (child.stdin, child.stdout):
         if pipe is not None:
-            with contextlib.suppress(BrokenPipeError):  # what was still to be sent to a child that is gone
+            with contextlib.suppress(BrokenPipeError):  # bytes still to be sent to a child that has ended
                 pipe.close()
 
 

@@ -2,13 +2,13 @@
 Datasets, 3).
 
 A text is the set of its runs of five words; two texts are near if the Jaccard similarity of their sets
-reaches a threshold. A document is a signature of 128 bytes here: what is compared is the share of equal
-bytes. Only documents whose signatures are equal in all rows of one of the bands are compared.
+reaches a threshold. A document is a signature of 128 bytes here, and the share of equal bytes estimates the
+similarity. Only documents whose signatures are equal in all rows of one of the bands are compared.
 
-Who stays is decided by ids alone, whatever the order in which files were read: in each band a document goes
-if one that stays before it there is near it, and what goes in a band is gone. So the document that is kept
-for one may be near it only through another that went. Rensa computes the signatures, from hashes that are
-ours.
+Ids alone decide which documents stay, whatever the order in which files were read: in each band a document is
+removed if a near one with a smaller rank stays there, and a removal in one band is final. So the document
+kept for another may be near it only through a third that was removed. Rensa computes the signatures, from
+hashes that are ours.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from answermill.indexing.passages.text import UNSPACED
 Signatures: TypeAlias = npt.NDArray[np.uint8]  # [documents, SIZE]
 Bands: TypeAlias = npt.NDArray[np.uint64]  # [documents, BANDS]
 Rank: TypeAlias = tuple[int, str]
-"""(0 for a document of an earlier run, else 1; Document.doc_id): of near documents the one with the smallest
-stays."""
+"""(0 for a document of an earlier run, else 1; Document.doc_id). The smallest of near documents stays."""
 
 SIZE, BANDS = 128, 16
 """Numbers of a signature, and the bands that they are cut into: with eight rows, texts of similarity 0.8 meet
@@ -41,10 +40,10 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def runs_of_words(text: str) -> npt.NDArray[np.uint64]:
-    """Hashes of the runs of five words, each once; of a shorter text one. In scripts without blanks each
-    character is a word; letter case and punctuation do not count."""
+    """Hashes of the runs of five words, each once; a single one for a shorter text. In scripts without blanks
+    each character is a word; letter case and punctuation do not count."""
     folded = text.casefold()
-    words = _WORDS.findall(folded) or folded.split()  # of a text of symbols alone
+    words = _WORDS.findall(folded) or folded.split()  # a text of symbols alone has no word
     hashes = np.fromiter((xxhash.xxh3_64_intdigest(word.encode()) for word in words), np.uint64, len(words))
     runs = hashes[: max(1, len(hashes) - _RUN + 1)].copy()
     for n in range(1, min(_RUN, len(hashes))):
@@ -66,11 +65,11 @@ def signatures(texts: Iterable[str]) -> tuple[Signatures, Bands]:
 def near_pairs(
     ranks: Sequence[Rank], band: npt.NDArray[np.uint64], rows: Signatures, similarity: float
 ) -> Iterator[tuple[int, int]]:
-    """(document, the one that stays for it) of those that are near in one band, whose hashes are `band`
+    """(document, the one that stays for it), for documents that are near in one band, whose hashes are `band`
     [documents].
 
-    In the order of their ranks, each is compared with those that stay before it; the first that is near stays
-    for it.
+    In the order of their ranks, each document is compared with those that stay before it; the first that is
+    near stays for it.
 
     >>> rows = np.array([[1, 2], [1, 2], [7, 8]], np.uint8)
     >>> list(near_pairs([(1, "b"), (1, "a"), (1, "c")], np.array([5, 5, 5], np.uint64), rows, 0.8))
@@ -110,17 +109,17 @@ def _jaccard(equal: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def kept(pairs: Iterable[tuple[Rank, Rank]]) -> Mapping[Rank, Rank]:
-    """Each document that goes → the one that is kept for it, from pairs (goes, stays) of all bands.
+    """Removed document → the one that is kept for it, from pairs (removed, stays) of all bands.
 
-    One that stays in one band may go in another: what was to stay for others then hands them on, to a smaller
-    rank each time.
+    A document that stays in one band may be removed in another. Those for which it stayed are then mapped to
+    the one that stays for it, which has a smaller rank each time.
 
     >>> kept([((1, "c"), (1, "b")), ((1, "b"), (1, "a"))])
     {(1, 'b'): (1, 'a'), (1, 'c'): (1, 'a')}
     """
     stays: dict[Rank, Rank] = {}
-    for goes, smaller in pairs:
-        stays[goes] = min(smaller, stays.get(goes, smaller))
+    for removed, smaller in pairs:
+        stays[removed] = min(smaller, stays.get(removed, smaller))
     final: dict[Rank, Rank] = {}
     for rank in sorted(stays):  # a smaller rank was resolved before
         final[rank] = final.get(stays[rank], stays[rank])

@@ -40,12 +40,12 @@ class DocumentRules:
     """Rules by which pages become documents."""
 
     language: str = "en"  # ISO 639-1 code; '' keeps every language
-    language_confidence: float = 0.0  # the least
+    language_confidence: float = 0.0  # at least
     min_words: int = 30
     max_characters: int = 1_000_000
     require_title: bool = True  # of HTML pages; JSONL, Parquet and plain text need not have one
     quality: tuple[PresetName, ...] = ()  # presets of rules about the text
-    masks: tuple[MaskName, ...] = ()  # what is masked in the text before anything is counted in it
+    masks: tuple[MaskName, ...] = ()  # personal data to mask in the text before anything is counted in it
     refuse_noindex: bool = False  # HTML pages that ask robots not to index them
     blocked: BlockList | None = None  # hosts and addresses whose pages are refused
     domains: Set[str] | None = None  # pages of other registered domains are refused; None keeps every domain
@@ -128,11 +128,11 @@ def parse(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> Docu
 
 
 def decode(body: bytes, charset: str, content_type: str) -> str | None:
-    """The text of a page, or None if no encoding makes sense of it.
+    """The text of a page, or None if no encoding gives a readable one.
 
     Bytes that are valid UTF-8 are UTF-8, whatever is declared: other encodings do not look like it by chance.
     Otherwise the first of these decides that gives a readable text: a byte order mark, the HTTP header, the
-    declaration in the page, and what its bytes look like.
+    declaration in the page, and the encoding that its bytes look like.
     """
     for mark, encoding in _BOMS:
         if body.startswith(mark):

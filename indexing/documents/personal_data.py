@@ -22,7 +22,7 @@ _PATTERNS: dict[MaskName, re.Pattern[str]] = {
 
 
 def masked(text: str, masks: Collection[MaskName]) -> str:
-    """The text with '[email]' and '[phone]' in place of what the `masks` name."""
+    """The text with '[email]' and '[phone]' in place of the data that `masks` name."""
     for name, pattern in _PATTERNS.items():
         if name in masks:
             text = pattern.sub(f"[{name}]", text)

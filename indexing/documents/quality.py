@@ -6,7 +6,7 @@ A page that breaks a rule is refused with the rule's name.
   2020, section 2.2
 - `gopher`: Rae et al., Scaling Language Models, 2021, appendix A.1: quality filtering, and repetition removal
   (table A1)
-- `fineweb`: Penedo et al., The FineWeb Datasets, 2024, section 3.5: what is added to the two above
+- `fineweb`: Penedo et al., The FineWeb Datasets, 2024, section 3.5: rules added to the two above
 
 Lines, words and characters are those of the text that is stored, whose lines are its paragraphs. C4 removes
 lines as well: here they are left out where its rule about whole pages counts sentences, but the text stays as
@@ -33,16 +33,15 @@ _ELLIPSES = ("...", "…")
 _STOP_WORDS = frozenset(("the", "be", "to", "of", "and", "that", "have", "with"))
 # Words of a run: share of the characters that the most frequent one may have.
 _TOP_RUNS = {2: 0.20, 3: 0.18, 4: 0.16}
-# The same for all runs that come twice.
+# The same for all runs that occur twice.
 _REPEATED_RUNS = {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
 
 
 class PageText:
-    """A text with what is counted in it, each figure once."""
+    """A text with its figures, each counted once."""
 
     def __init__(self, text: str, language: str = "") -> None:
-        """`language`, an ISO 639-1 code, may be set later: only Gopher's rule about stop words asks for
-        it."""
+        """`language`, an ISO 639-1 code, may be set later: only Gopher's rule about stop words reads it."""
         self.text, self.language = text, language
 
     @cached_property
@@ -99,7 +98,7 @@ class PageText:
 
     @cached_property
     def repeated_characters(self) -> float:
-        """The share of the characters in lines that came before."""
+        """The share of the characters in lines that occurred before."""
         return self.repeated_lines[1] / max(1, len(self.text))
 
     def share_of_lines(self, holds: Callable[[str], object]) -> float:
@@ -107,7 +106,7 @@ class PageText:
 
     @cached_property
     def repeated_lines(self) -> tuple[int, int]:
-        """(lines that came before in the text, their characters)."""
+        """(number of lines that occurred before in the text, their characters)."""
         seen: set[str] = set()
         count = characters = 0
         for line in self.lines:
@@ -121,13 +120,13 @@ class PageText:
         return sum(map(len, self.words))
 
     def share_of_top_run(self, size: int) -> float:
-        """The share of the characters in the run of words that takes most of them, if it comes twice."""
+        """The share of the characters in the run of words that takes most of them, if it occurs twice."""
         counts = Counter(tuple(self.words[n : n + size]) for n in range(len(self.words) - size + 1))
         most = max((sum(map(len, run)) * count for run, count in counts.items() if count > 1), default=0)
         return most / max(1, self.letters)
 
     def share_of_repeated_runs(self, size: int) -> float:
-        """The share of the characters in runs of words that came before; none counts twice."""
+        """The share of the characters in runs of words that occurred before; none counts twice."""
         seen: set[tuple[str, ...]] = set()
         characters = n = 0
         while n + size <= len(self.words):
@@ -143,12 +142,12 @@ Rule: TypeAlias = Callable[[PageText], str]
 """The fault of a text, with the figure; '' if it has none."""
 
 
-def _least(value: float, bound: float, what: str) -> str:
-    return f"{value:.4g} {what}; at least {bound:g}" if value < bound else ""
+def _least(value: float, bound: float, figure: str) -> str:
+    return f"{value:.4g} {figure}; at least {bound:g}" if value < bound else ""
 
 
-def _most(value: float, bound: float, what: str) -> str:
-    return f"{value:.4g} {what}; at most {bound:g}" if value > bound else ""
+def _most(value: float, bound: float, figure: str) -> str:
+    return f"{value:.4g} {figure}; at most {bound:g}" if value > bound else ""
 
 
 def _c4_sentences(page: PageText) -> str:
@@ -173,8 +172,8 @@ def _gopher_words(page: PageText) -> str:
 
 
 def _gopher_word_length(page: PageText) -> str:
-    what = "characters in a word on average"
-    return _least(page.word_length, 3, what) or _most(page.word_length, 10, what)
+    figure = "characters in a word on average"
+    return _least(page.word_length, 3, figure) or _most(page.word_length, 10, figure)
 
 
 def _gopher_repeated_runs(page: PageText) -> str:
@@ -186,7 +185,7 @@ def _gopher_repeated_runs(page: PageText) -> str:
         _most(page.share_of_repeated_runs(n), most, f"of the characters in repeated runs of {n} words")
         for n, most in _REPEATED_RUNS.items()
     )
-    return next((wrong for shares in (top, repeated) for wrong in shares if wrong), "")
+    return next((fault for faults in (top, repeated) for fault in faults if fault), "")
 
 
 PRESETS: Mapping[PresetName, Mapping[str, Rule]] = {
@@ -221,7 +220,7 @@ PRESETS: Mapping[PresetName, Mapping[str, Rule]] = {
         "short_lines": lambda page: _most(page.short_lines, 0.67, "of the lines are short"),
     },
 }
-"""Preset -> its rules, in the order in which they are asked."""
+"""Preset -> its rules, in the order in which they are checked."""
 
 
 def refusal(page: PageText, presets: Sequence[PresetName]) -> tuple[str, str] | None:
@@ -233,5 +232,5 @@ def refusal(page: PageText, presets: Sequence[PresetName]) -> tuple[str, str] | 
 def _broken(page: PageText, presets: Sequence[PresetName]) -> Iterator[tuple[str, str]]:
     for preset in presets:
         for name, rule in PRESETS[preset].items():
-            if wrong := rule(page):
-                yield f"{preset}_{name}", wrong
+            if fault := rule(page):
+                yield f"{preset}_{name}", fault

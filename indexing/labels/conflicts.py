@@ -1,6 +1,6 @@
 """Contradictions between duplicates: labels of one text and one question that say both 1 and 0.
 
-LabelConflict documents which label holds then.
+LabelConflict documents the label that holds then.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def _passage_conflicts(labelled: LabelledSentences) -> Iterator[tuple[ConflictPl
         return
 
     # Only passages with both labels can have a conflict.
-    begins, sizes, label = edges[:-1], np.diff(edges), labelled.label[row]
-    is_mixed = np.minimum.reduceat(label, begins) != np.maximum.reduceat(label, begins)
-    inside = np.flatnonzero(np.repeat(is_mixed, sizes))  # only passages with both labels can have a conflict
-    group = np.repeat(np.arange(len(begins)), sizes)[inside]
+    starts, sizes, label = edges[:-1], np.diff(edges), labelled.label[row]
+    is_mixed = np.minimum.reduceat(label, starts) != np.maximum.reduceat(label, starts)
+    inside = np.flatnonzero(np.repeat(is_mixed, sizes))
+    group = np.repeat(np.arange(len(starts)), sizes)[inside]
 
     # Occurrences of one text in one passage become neighbours.
     folded = fold_all(sentences.text.take(pa.array(sentences.occurrence_sentence[occurrence[inside]])))

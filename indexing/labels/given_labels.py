@@ -38,7 +38,7 @@ GIVEN_LABEL = pa.schema(
 SPREAD_LABEL = pa.schema(
     [("key", pa.string()), ("question_id", pa.string()), ("label", pa.int8()), ("number", pa.int64())]
 )
-"""A label by id that shall hold for its text as well; `key` is the folded text of its sentence."""
+"""A label by id that holds for its text as well; `key` is the folded text of its sentence."""
 
 REPEATED = "repeated.npy"
 """The file that is written last."""
@@ -53,9 +53,9 @@ class Contradiction(ValueError):
 
 
 def may_contradict(batches: Iterable[pa.RecordBatch]) -> bool:
-    """Whether two labels among batches of GIVEN_LABEL may say 1 and 0 of the same question and sentence.
+    """True if two labels among batches of GIVEN_LABEL may say 1 and 0 of the same question and sentence.
 
-    False is certain; True may come from two keys with one hash, so that only `GivenLabels.write` knows. Needs
+    False is certain; True may be due to two keys with one hash, which only `GivenLabels.write` finds out. Needs
     no files, and 9 bytes of memory for each label.
     """
     keys, labels = [np.zeros(0, np.uint64)], [np.zeros(0, np.int8)]
@@ -83,15 +83,15 @@ class GivenLabels:
     def texts(self) -> Buckets:
         """Labels by folded text, one row for each question that has labels of the text.
 
-        `given`: the label by text alone, or -1; `number`: that label's number, or 0. `ones`, `zeros`: how
-        many labels of the text say 1 and 0, including those that `spread` added. `first_one`, `first_zero`:
-        the number of the first label that says so, or 0.
+        `given`: the label by text alone, or -1; `number`: that label's number, or 0. `ones`, `zeros`: the
+        labels of the text that say 1 and 0, counted with those that `spread` added. `first_one`,
+        `first_zero`: the number of the first label that says so, or 0.
         """
         return Buckets(self.folder, "spread" if any(self.folder.glob("spread-*.arrow")) else "texts")
 
     @property
     def has_texts(self) -> bool:
-        """Whether any label is by text alone, or was spread."""
+        """True if a label is by text alone, or was spread."""
         return self.texts.count() > 0
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> tuple[int, int]:
@@ -177,11 +177,11 @@ class GivenLabels:
 
 @dataclass(frozen=True)
 class _Checks:
-    """Settles the rows of `ids` and `texts`, and notes what is wrong with them."""
+    """Settles the rows of `ids` and `texts`, and notes their faults."""
 
     contradictions: list[Contradiction]
     repeats: list[Ints]
-    """Arrays [2, n] as `GivenLabels.repeated` has them."""
+    """Arrays [2, n] as `GivenLabels.repeated` returns them."""
 
     def settle_ids(self, rows: pa.Table) -> pa.Table:
         """The rows, without those that repeat the sentence id, question and text of an earlier one."""
@@ -202,7 +202,7 @@ class _Checks:
         return _tally(rows.filter(pa.array(unique)), group[unique])
 
     def _firsts(self, rows: pa.Table, group: Ints, text: Ints) -> NDArray[np.bool_]:
-        """[rows]: whether a row is the first of its group and text.
+        """[rows]: True for the first row of its group and text.
 
         Notes the others as repeats, and those that contradict the first row of their group.
         """
@@ -230,7 +230,7 @@ class _Checks:
 
 
 def _grouped(rows: pa.Table) -> tuple[pa.Table, Ints]:
-    """The rows sorted by key, question and number; and for each its group, from 0: one for each key and
+    """The rows sorted by key, question and number; and the group of each row, from 0: one for each key and
     question.
 
     >>> rows = pa.table({"hash": [9, 9, 4], "key": ["b", "b", "a"], "question_id": ["q", "q", "q"], "number": [2, 1, 3]})
@@ -252,8 +252,8 @@ def _grouped(rows: pa.Table) -> tuple[pa.Table, Ints]:
 
 
 def _tally(rows: pa.Table, group: Ints) -> pa.Table:
-    """The rows of each group as one row with the columns of `GivenLabels.texts`; rows and groups as from
-    `_grouped`."""
+    """The rows of each group as one row with the columns of `GivenLabels.texts`; `_grouped` gives the rows and
+    groups."""
     label, number, by_text = (rows[name].to_numpy() for name in ("label", "number", "by_text"))
     leaders = np.flatnonzero(np.diff(group, prepend=-1))
     label_by_text, number_by_text = np.full(len(leaders), -1, np.int8), np.zeros(len(leaders), np.int64)

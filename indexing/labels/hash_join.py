@@ -1,11 +1,11 @@
 """A join on string keys whose memory does not grow with the table.
 
 The table's rows, sorted by the hash of their key, are in Arrow IPC files of about ROWS rows each, cut by the
-hash. A look-up maps one file at a time into memory. It is exact: a hash only says where to look, the keys
+hash. A look-up maps one file at a time into memory. It is exact: a hash only says where to look, and the keys
 themselves are compared.
 
-`python -m benchmarks.propagation` measures it against DuckDB, part by part of five million sentences as a
-worker has them. With a million labels DuckDB takes a tenth less processor time and 1.6 times the memory; with
+`python -m benchmarks.propagation` measures it against DuckDB, on five million sentences in parts, as a worker
+reads them. With a million labels DuckDB takes a tenth less processor time and 1.6 times the memory; with
 four million, over a third more time and more than twice the memory, because it reads the table of labels
 again for each part.
 """
@@ -40,7 +40,7 @@ def consecutive(starts: Ints, lengths: Ints) -> Ints:
     >>> consecutive(np.array([5, 9]), np.array([2, 3])).tolist()
     [5, 6, 9, 10, 11]
     """
-    before = np.cumsum(lengths) - lengths  # numbers that stand before each run
+    before = np.cumsum(lengths) - lengths  # count of the numbers before each run
     numbers: Ints = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
     return numbers
 
@@ -98,7 +98,7 @@ class Buckets:
         """Every pair of one of `keys` and a row with that key; None if the table was never written.
 
         Returns the place [pairs] of each pair's key in `keys`, from 0, and the pairs' rows, without `key` and
-        `hash`, in the same order, which means nothing.
+        `hash`, in the same order, which is arbitrary.
         """
         files = sorted(self.folder.glob(f"{self.name}-*.arrow"))
         if not files:

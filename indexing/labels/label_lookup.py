@@ -1,4 +1,4 @@
-"""Sentences meet their given labels: by id, and by text."""
+"""Look-up of the labels that were given to sentences, by id and by text."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from answermill.indexing.labels.sentence_table import SentenceTable, array_of, c
 from answermill.indexing.passages.text import fold_all
 
 NONE = -1
-"""Stands for no label."""
-
+"""In place of a label: there is none."""
 
 _NO_INTS, _NO_STRINGS = np.zeros(0, np.int64), pa.array([], pa.string())
 
 
 @dataclass(frozen=True)
 class LabelsById:
-    """Labels by id that met their sentence, [n]: an entry for each label."""
+    """Labels by id whose sentence was found, [n]: an entry for each label."""
 
     sentence: Ints
     question_id: pa.Array
@@ -57,14 +56,14 @@ def labels_by_id(sentences: SentenceTable, given_labels: GivenLabels) -> LabelsB
 
 @dataclass(frozen=True)
 class LabelsByText:
-    """Labels of texts that met sentences with that text, [n]: an entry for each sentence and question."""
+    """Labels of texts for the sentences with that text, [n]: an entry for each sentence and question."""
 
     sentence: Ints
     question_id: pa.Array
     label: Ints
     """The label by text alone, or NONE."""
     number: Ints
-    """That label's number."""
+    """Number of that label."""
     votes: Ints
     """[2, n], as in LabelledSentences."""
     first_lines: Ints

@@ -3,7 +3,7 @@ column.
 
 A label by id is of that sentence. A label by text is of every sentence with that text (letter case and white
 space folded), on every page; so are labels by id, if they were spread (GivenLabels.spread). If the labels of
-a sentence disagree, the one by id decides; without one, what most labels of the text say; in a tie the
+a sentence disagree, the one by id decides; without one, the majority of the labels of the text. In a tie the
 sentence gets no label.
 """
 
@@ -25,7 +25,7 @@ from answermill.schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
 
 @dataclass(frozen=True)
 class LabelledSentences:
-    """A row for each question and sentence that labels meet, by document, question id and sentence id."""
+    """A row for each question and sentence with labels, by document, question id and sentence id."""
 
     sentences: SentenceTable
     sentence: Ints
@@ -43,7 +43,7 @@ class LabelledSentences:
     line: Ints
     """[rows]: the number of a given label that says what `label` says; 0 in a tie."""
     votes: Ints
-    """[2, rows]: how many labels of the sentence's text say 0, and 1."""
+    """[2, rows]: number of labels of the sentence's text that say 0, and 1."""
     first_lines: Ints
     """[2, rows]: the number of the first label, by id or of the text, that says 0, and 1; 0 if none does."""
     used: Ints
@@ -65,7 +65,7 @@ class LabelledSentences:
         return np.flatnonzero(self.label != NONE)
 
     def occurrences(self) -> tuple[Ints, Ints, Ints]:
-        """Each row with a label, once for each passage that holds its sentence: (rows, occurrences, edges).
+        """Rows with a label, once for each passage that holds their sentence: (rows, occurrences, edges).
 
         Sorted by passage, question and reading order. Rows edges[n] .. edges[n + 1] - 1 are of one passage
         and question.
@@ -74,15 +74,15 @@ class LabelledSentences:
         order = np.argsort(sentences.occurrence_sentence, kind="stable")  # occurrences, by sentence
         starts = np.searchsorted(sentences.occurrence_sentence[order], np.arange(len(sentences.document) + 1))
 
-        # Each row, as often as its sentence occurs: places first .. first + many - 1 of `order`.
-        first, many = starts[self.sentence[rows]], np.diff(starts)[self.sentence[rows]]
-        occurrence = order[consecutive(first, many)]
-        row = np.repeat(rows, many)
+        # Each row, as often as its sentence occurs: places first .. first + count - 1 of `order`.
+        first, count = starts[self.sentence[rows]], np.diff(starts)[self.sentence[rows]]
+        occurrence = order[consecutive(first, count)]
+        row = np.repeat(rows, count)
 
         by_passage = np.lexsort((occurrence, self.question[row], sentences.occurrence_passage[occurrence]))
         row, occurrence = row[by_passage], occurrence[by_passage]
-        begins = np.flatnonzero(differs(sentences.occurrence_passage[occurrence], self.question[row]))
-        return row, occurrence, np.append(begins, len(row))
+        edges = np.flatnonzero(differs(sentences.occurrence_passage[occurrence], self.question[row]))
+        return row, occurrence, np.append(edges, len(row))
 
     def _sentence_labels(self) -> pa.Table:
         rows, sentences = self.decided(), self.sentences
@@ -107,8 +107,8 @@ class LabelledSentences:
         if not len(row):
             return PassageLabel.schema().empty_table()
 
-        begins = edges[:-1]
-        passage, question = sentences.occurrence_passage[occurrence[begins]], self.question[row[begins]]
+        starts = edges[:-1]
+        passage, question = sentences.occurrence_passage[occurrence[starts]], self.question[row[starts]]
         inside = sentences.sentence_id.take(pa.array(sentences.occurrence_sentence[occurrence]))
         passage_id = sentences.passage_id.take(pa.array(passage))
 
@@ -116,7 +116,7 @@ class LabelledSentences:
             self.questions.take(pa.array(question)),
             passage_id,
             sentences.doc_id.take(pa.array(passage)),
-            pa.array(np.maximum.reduceat(self.label[row], begins).astype(np.int8)),
+            pa.array(np.maximum.reduceat(self.label[row], starts).astype(np.int8)),
             pa.ListArray.from_arrays(pa.array(edges, pa.int32()), inside),
         ]
 

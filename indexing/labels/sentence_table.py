@@ -39,7 +39,7 @@ class SentenceTable:
     text: pa.Array
     """[sentences]"""
     start: Ints
-    """[sentences]: where it starts in its document, as Sentence.start."""
+    """[sentences]: start in its document, as Sentence.start."""
     end: Ints
     """[sentences]"""
     document: Ints
@@ -47,7 +47,7 @@ class SentenceTable:
 
     @classmethod
     def read(cls, passages: pa.Table) -> SentenceTable:
-        """From a table of passages with the columns COLUMNS; a document's passages follow one another."""
+        """Read a table of passages with the columns COLUMNS; a document's passages follow one another."""
         passages = passages.combine_chunks()
         doc_id = array_of(passages["doc_id"])
         is_new = pc.not_equal(doc_id[1:], doc_id[:-1]).to_numpy(zero_copy_only=False)
@@ -63,7 +63,6 @@ class SentenceTable:
         # order.
         order = np.lexsort((start.to_numpy(), document_of_passage[passage]))
         document, starts = document_of_passage[passage][order], start.to_numpy()[order]
-        # A document has one sentence at a start, in however many passages.
         is_first = differs(document, starts)
 
         first = pa.array(order[is_first])
@@ -103,15 +102,15 @@ def codes(strings: pa.Array) -> tuple[pa.Array, Ints]:
 
 
 def differs(*columns: Ints) -> NDArray[np.bool_]:
-    """[rows]: whether a row differs from the one before it; the first row does.
+    """[rows]: True for a row that differs from the one before it, and for the first.
 
     >>> differs(np.array([1, 1, 1, 2]), np.array([5, 5, 6, 6])).tolist()
     [True, False, True, True]
     """
-    differs = np.zeros(max(len(columns[0]) - 1, 0), bool)
+    changes = np.zeros(max(len(columns[0]) - 1, 0), bool)
     for values in columns:
-        differs |= np.diff(values) != 0
-    return np.concatenate([np.ones(min(len(columns[0]), 1), bool), differs])
+        changes |= np.diff(values) != 0
+    return np.concatenate([np.ones(min(len(columns[0]), 1), bool), changes])
 
 
 def array_of(column: pa.ChunkedArray) -> pa.Array:

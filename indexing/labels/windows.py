@@ -28,7 +28,7 @@ from answermill.schemas.labels import WindowLabel
 
 Group = Literal["all", "center", "random"]
 Fits: TypeAlias = Callable[[str, int, int], bool]
-"""Whether text[start:end] is short enough for a passage: `Splitter.fits`."""
+"""(text, start, end) -> True if text[start:end] is short enough for a passage: `Splitter.fits`."""
 SentenceRun: TypeAlias = tuple[int, int]
 """Sentences first .. last - 1 of a document, from 0."""
 
@@ -94,11 +94,11 @@ class SentenceLine:
     document: Ints
     """[sentences]: place of the sentence's document in `texts`, ascending."""
     start: Ints
-    """[sentences]: where the sentence starts in its document's text."""
+    """[sentences]: start of the sentence in its document's text."""
     end: Ints
     """[sentences]"""
     words: Ints
-    """[sentences]: not more than the sentence's spaCy tokens, as from `least_tokens`."""
+    """[sentences]: lower bound of the sentence's spaCy tokens, from `least_tokens`."""
     texts: Sequence[str]
     """[documents]: '' if none of the document's sentences is labelled."""
 
@@ -115,16 +115,16 @@ class SentenceLine:
         """
         limit = splitter.max_tokens
         # [sentences]: the first of the same document.
-        begin = np.searchsorted(self.document, self.document, "left")
+        first = np.searchsorted(self.document, self.document, "left")
         end = np.searchsorted(self.document, self.document, "right")
 
         # Sentences that no window can reach keep more tokens than a window may have.
-        measured = self._within_reach(labelled, places, limit, begin, end)
+        measured = self._within_reach(labelled, places, limit, first, end)
         tokens = np.full(len(self.start), limit + 1)
         tokens[measured] = splitter.counts(
             self.texts[self.document[n]][self.start[n] : self.end[n]] for n in measured
         )
-        gaps, glued = self._gaps(measured, begin, splitter)
+        gaps, glued = self._gaps(measured, first, splitter)
 
         # A window from n has the tokens up to its last sentence, less the gap before n: a search in the sums
         # finds the last.
@@ -141,23 +141,23 @@ class SentenceLine:
 
         return lasts
 
-    def _within_reach(self, labelled: Ints, places: int, limit: int, begin: Ints, end: Ints) -> Ints:
+    def _within_reach(self, labelled: Ints, places: int, limit: int, first: Ints, end: Ints) -> Ints:
         """The sentences that may be in a window of a labelled one, ascending: `places` - 1 before it, and
         after it as many as have at most `limit` words together."""
         sums = np.concatenate([[0], np.cumsum(self.words)])
         beyond = np.minimum(np.searchsorted(sums, sums[labelled] + limit, "right"), end[labelled])
-        # Of the number of labelled sentences within whose reach one is.
+        # From one sentence to the next: change of the number of labelled sentences whose reach holds it.
         change = np.zeros(len(self.start) + 1, np.int64)
-        np.add.at(change, np.maximum(labelled - places + 1, begin[labelled]), 1)
+        np.add.at(change, np.maximum(labelled - places + 1, first[labelled]), 1)
         np.add.at(change, beyond, -1)
         return np.flatnonzero(np.cumsum(change)[:-1])
 
-    def _gaps(self, measured: Ints, begin: Ints, splitter: Splitter) -> tuple[Ints, Ints]:
+    def _gaps(self, measured: Ints, first: Ints, splitter: Splitter) -> tuple[Ints, Ints]:
         """The tokens [sentences] of the white space before each measured sentence, and the documents that
         lack such space."""
         tokens = {"": 0}
         gaps, glued = np.zeros(len(self.start), np.int64), []
-        for n in measured[measured > begin[measured]]:
+        for n in measured[measured > first[measured]]:
             gap = self.texts[self.document[n]][self.end[n - 1] : self.start[n]]
             if gap not in tokens:
                 (count,) = splitter.counts([f"x{gap}x"])
@@ -170,13 +170,13 @@ class SentenceLine:
 
 @dataclass(frozen=True, slots=True)
 class WindowRule:
-    """Which windows a labelled sentence gets."""
+    """The rule for the windows of a labelled sentence."""
 
     group: Group
     places: int
     """The labelled sentence is one of a window's first `places`."""
     seed: int = 0
-    """By which group 'random' draws its window."""
+    """Seed for the draws of group 'random'."""
 
 
 def choose_many(
@@ -199,11 +199,11 @@ def choose_many(
     exists = inside & (lasts[np.where(inside, firsts, 0)] > labelled[:, None])
 
     if rule.group == "center":
-        # Twice that to the middle.
+        # Twice the distance to the middle.
         distance = np.abs(firsts + lasts[np.where(inside, firsts, 0)] - 1 - 2 * labelled[:, None])
         chosen = np.where(exists, distance, np.iinfo(np.int64).max).argmin(1)
     elif rule.group == "random":
-        drawn = np.array([_draw(keys(row), int(many)) for row, many in enumerate(exists.sum(1))], np.int64)
+        drawn = np.array([_draw(keys(row), int(count)) for row, count in enumerate(exists.sum(1))], np.int64)
         chosen = (exists & (np.cumsum(exists, 1) == drawn[:, None] + 1)).argmax(1)
 
     if rule.group != "all":
@@ -272,7 +272,7 @@ def window_labels(
 
 
 def _holds_correct(labelled: LabelledSentences, question: Ints, first: Ints, last: Ints) -> NDArray[np.bool_]:
-    """[windows]: whether a sentence first .. last - 1 is labelled 1 for the question."""
+    """[windows]: True if a sentence first .. last - 1 is labelled 1 for the question."""
     size = len(labelled.sentences.document)
     correct = np.sort((labelled.question * size + labelled.sentence)[labelled.label == 1])
     holds: NDArray[np.bool_] = np.searchsorted(correct, question * size + last) > np.searchsorted(

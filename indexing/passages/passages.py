@@ -2,8 +2,8 @@
 the passage.
 
 Token limits are spaCy's tokens (WQA §3.3: at most 200). To tokenise everything would be most of the cost of
-reading a crawl, so a bound from above, made of runs of letters and digits, is tried first, and spaCy is asked
-only beyond it.
+reading a crawl, so an upper bound, made of runs of letters and digits, is tried first, and spaCy runs only
+beyond it.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from answermill.schemas.corpus import Document, Passage, Sentence
 if TYPE_CHECKING:
     from spacy.language import Language
 
-_UNIT = re.compile(r"[^\W\d_]+|\d+|\S")  # spaCy splits nowhere inside these, but for its list of exceptions
+_RUN = re.compile(r"[^\W\d_]+|\d+|\S")  # spaCy splits nowhere inside these, but for its list of exceptions
 _GAP = re.compile(r"\s{2,}|[^\S ]")  # white space beyond one blank between words: spaCy makes tokens of it
-_CHARACTERS_PER_TOKEN = 20  # a run of more is cut before spaCy is asked: base64, minified code
+_CHARACTERS_PER_TOKEN = 20  # a longer run is cut before spaCy reads it: base64, minified code
 
 
 @cache
 def _english() -> tuple[Language, dict[str, int]]:
-    """(spaCy's English tokenizer, one for this process; how many more tokens than our units it makes of each
-    word in its list: 'cannot' is two)."""
+    """(spaCy's English tokenizer, one for this process; for each word in its list, its tokens beyond the
+    word's runs: 1 for 'cannot', which is two tokens)."""
     import spacy  # takes seconds, so not at the top
 
     nlp = spacy.blank("en")
     rules = nlp.tokenizer.rules.items()  # type: ignore[union-attr]
-    return nlp, {key: more for key, pieces in rules if (more := len(pieces) - len(_UNIT.findall(key))) > 0}
+    return nlp, {key: extra for key, pieces in rules if (extra := len(pieces) - len(_RUN.findall(key))) > 0}
 
 
 class Splitter:
@@ -86,7 +86,7 @@ class Splitter:
         ]
 
     def fits(self, text: str, start: int, end: int) -> bool:
-        """Whether text[start:end] has at most max_tokens spaCy tokens."""
+        """True if text[start:end] has at most max_tokens spaCy tokens."""
         part = text[start:end]
         return self._bound(part) <= self._max_tokens or len(self._token_starts(part)) <= self._max_tokens
 
@@ -158,14 +158,14 @@ class Splitter:
     # Tokens.
 
     def _bound(self, text: str) -> int:
-        """An upper bound of the spaCy tokens of the text: units, line ends (a token each), and what the
-        exceptions add."""
-        units = _UNIT.findall(text)
-        count = len(units)
+        """An upper bound of the spaCy tokens of the text: runs, line ends (a token each), and the extra
+        tokens of exceptions."""
+        runs = _RUN.findall(text)
+        count = len(runs)
         if "  " in text or not text.isprintable():
             count += sum(len(gap) for gap in _GAP.findall(text))
-        if not self._extra.keys().isdisjoint(units):
-            count += sum(self._extra.get(unit, 0) for unit in units)
+        if not self._extra.keys().isdisjoint(runs):
+            count += sum(self._extra.get(run, 0) for run in runs)
         return count
 
     def _token_starts(self, text: str) -> list[int]:
@@ -179,8 +179,8 @@ class Splitter:
         starts = self._token_starts(part)
         pieces = math.ceil(len(starts) / self._max_tokens)
         edges = [starts[round(n * len(starts) / pieces)] for n in range(1, pieces)]
-        for begin, stop in pairwise([0, *(_at_blank(part, edge) for edge in edges), len(part)]):
-            span = stripped(text, start + begin, start + stop)
+        for left, right in pairwise([0, *(_at_blank(part, edge) for edge in edges), len(part)]):
+            span = stripped(text, start + left, start + right)
             if span is None:
                 continue
             if span == (start, end) or self.fits(text, *span):

@@ -27,13 +27,13 @@ AUXILIARIES = _words(
     "isn't aren't wasn't weren't don't doesn't didn't hasn't haven't hadn't can't couldn't won't wouldn't "
     "shouldn't"
 )
-"""Or with one of these."""
+"""Or it begins with one of these."""
 LEADING = _words(
     "in on at to from for by with of under during after before since until through into about within and so"
 )
-"""Or with one of these before an asking word that is no 'when', 'where', 'why', 'how': 'in which year'."""
+"""Or with one of these before an asking word that is not 'when', 'where', 'why' or 'how': 'in which year'."""
 REQUESTS = _words("name list give tell explain describe define identify")
-"""Or asks for something: 'name the planets'. A request may end as a statement does."""
+"""Or it is a request: 'name the planets'. A request may end as a statement does."""
 
 _CONTRACTED = re.compile(r"(who|what|when|where|why|how)(?:['’]?(?:s|re|d|ll))$")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
@@ -58,11 +58,12 @@ class QuestionRules:
 
 
 def refusal(text: str, count_sentences: CountSentences, rules: QuestionRules | None = None) -> str | None:
-    """Why a text is no well-formed question, in one word; None if it is one.
+    """The reason why a text is no well-formed question, in one word; None if it is one.
 
     'no_letter', 'markup' (a URL or HTML), 'placeholder' (____, [BLANK], <...>, {...}, XXX, '...'),
     'upper_case', 'too_short', 'too_long', 'unbalanced' (brackets or quotes), 'not_a_question', 'statement'
-    (begins as a question, ends as none) or 'several_sentences': the first that holds, in this order.
+    (begins as a question and does not end as one) or 'several_sentences': the first that holds, in this
+    order.
     """
     rules, text = rules or QuestionRules(), " ".join(text.split())
     words = [word.casefold().replace("’", "'") for word in _WORD.findall(text)]
@@ -83,8 +84,8 @@ def refusal(text: str, count_sentences: CountSentences, rules: QuestionRules | N
 
 
 def begins_as_question(words: list[str]) -> bool:
-    """Whether words, case folded and at least one, begin as a question does; 'can', 'will' and the like need
-    a word more."""
+    """True if words, case folded and at least one, begin as a question does; 'can', 'will' and the like need
+    one more word."""
     first, second = words[0], words[1] if len(words) > 1 else ""
     if _is_asking(first) or first in REQUESTS:
         return True

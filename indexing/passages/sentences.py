@@ -108,7 +108,7 @@ class EndMark:
 
     @property
     def is_ordinary(self) -> bool:
-        """Whether the word before the marks is a long one in small letters, and no abbreviation."""
+        """True if the word before the marks is long, in small letters, and no abbreviation."""
         return (
             len(self.last) > 3
             and self.last.islower()
@@ -122,12 +122,12 @@ class EndMark:
 
     @property
     def is_short_form(self) -> bool:
-        """Whether the word before the marks is an abbreviation with which a sentence may end."""
+        """True if the word before the marks is an abbreviation with which a sentence may end."""
         return self.is_initial or self.last in _MAYBE_LAST or _DOTTED.fullmatch(self.last) is not None
 
     @property
     def is_list_number(self) -> bool:
-        """Whether a number of up to three digits stands before the marks, and only opening quotes before
+        """True if a number of up to three digits stands before the marks, and only opening quotes before
         it."""
         return self.last.isdigit() and len(self.last) <= 3 and not self.before.strip(_OPENING + " \t")
 
@@ -142,7 +142,7 @@ class Rule(NamedTuple):
     name: str
     applies: Callable[[EndMark], bool]
     ends: bool
-    """Whether a sentence ends at a mark to which the rule applies."""
+    """True if a sentence ends at a mark to which the rule applies."""
     example: str
     """A line in which the rule decides on the marks before '|'."""
 

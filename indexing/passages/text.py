@@ -1,4 +1,4 @@
-"""The text rules that everyone needs: how a text is stored, and when two texts are the same."""
+"""Rules of text: the form in which it is stored, and the equality of two texts."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def one_line(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """An id or URL without control characters and marks of the writing direction, on one line, else as it
-    is."""
+    """An id or URL without control characters and marks of the writing direction, on one line, otherwise
+    unchanged."""
     return _BREAKS.sub(" ", _UNSEEN.sub("", text))
 
 
@@ -65,7 +65,7 @@ def fold(text: str) -> str:
 
 
 def holds(text: str, words: str) -> bool:
-    """Whether the words stand in the text, one after the other; both are folded. Where a script has no
+    """True if the words stand in the text, one after the other; both are folded. Where a script has no
     blanks, a word may begin and end anywhere."""
     if not words:
         return False
@@ -86,5 +86,5 @@ def fold_all(texts: pa.Array) -> pa.Array:
 
 
 def not_plain(texts: pa.Array) -> pa.Array:
-    """Whether each text has a character that is not printable ASCII, or a blank too many; null stays null."""
+    """True for a text with a character that is not printable ASCII, or a blank too many; null stays null."""
     return pc.match_substring_regex(texts, r"[^\x20-\x7e]|^ |  | $")

@@ -47,8 +47,8 @@ class ShardSize:
 
 @dataclass(frozen=True, slots=True)
 class GlobalStatistics:
-    """Size of the whole corpus, and in how many documents each word of the questions occurs: the sum over its
-    shards."""
+    """Size of the whole corpus, and the number of documents in which each word of the questions occurs: the
+    sum over its shards."""
 
     documents: int = 0
     tokens: int = 0
@@ -114,8 +114,7 @@ class Bm25Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Merge into one segment, commit (Lucene calls fsync) and close; on an error, drop what was
-        written."""
+        """Merge into one segment, commit (Lucene calls fsync) and close; on an error, drop the index."""
         try:
             if error is not None:
                 self._writer.rollback()
@@ -131,7 +130,7 @@ class Bm25Writer:
 
 
 def build(passages: Iterable[tuple[str, str]], folder: Path) -> int:
-    """Index (title, text) pairs in `folder`; row i is the i-th pair. Returns how many there were."""
+    """Index (title, text) pairs in `folder`; row i is the i-th pair. Returns their number."""
     with Bm25Writer(folder) as writer:
         for title, text in passages:
             writer.add(title, text)
@@ -162,7 +161,7 @@ class Bm25Index:
 
     @calls_java
     def close(self) -> None:
-        """Give the files back. Searching afterwards raises."""
+        """Close the files. A search afterwards raises."""
         self._reader.close()
 
     def statistics(self) -> ShardSize:
@@ -241,7 +240,7 @@ class Bm25Index:
         return searcher
 
     def _clause(self, term: str, count: int) -> Any:
-        """The word as a clause of a query, weighted by its count in the question; None if no passage of this
+        """The clause of a query for a word, weighted by its count in the question; None if no passage of this
         shard has it."""
         if self._frequency(term) == 0:
             return None
@@ -276,7 +275,7 @@ class Bm25Index:
 
 
 class _Lucene:
-    """The Java classes by their names."""
+    """The Java classes that are used here, by their names."""
 
     def __init__(self) -> None:
         from jnius import autoclass

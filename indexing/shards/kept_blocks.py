@@ -2,9 +2,8 @@
 within its shard.
 
 A block's file is named by the digest of all that decides its content, and a block is always computed as a
-whole: so the same arrays come out whether they were kept or not, and several builds of one shard may share
-the folder. What cannot be read, such as a file that was damaged, is computed again: numpy's .npz holds a
-checksum of each array.
+whole. So kept and computed arrays are the same, and several builds of one shard may share the folder. A block
+that cannot be read, such as a damaged file, is computed again: numpy's .npz holds a checksum of each array.
 """
 
 from __future__ import annotations
@@ -34,7 +33,8 @@ class KeptBlocks:
         """Blocks that were there already."""
 
     def get(self, decisive: Sequence[str | int], compute: Callable[[], Arrays]) -> Arrays:
-        """The arrays of the block that `decisive` decides: read if they are there, else computed and kept."""
+        """The arrays of the block that `decisive` identifies: read if they are there, else computed and
+        kept."""
         if self._folder is None:
             return compute()
 
@@ -52,7 +52,7 @@ class KeptBlocks:
         return arrays
 
     def delete(self) -> None:
-        """Delete the blocks that this build has asked for: what they were kept for is there."""
+        """Delete the blocks that this build has read or computed, after its shard is complete."""
         for file in self._files:
             file.unlink(missing_ok=True)
 

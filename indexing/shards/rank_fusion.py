@@ -90,4 +90,4 @@ def fuse(by_source: Mapping[str, Best], k: int = 60) -> list[Fused]:
         Fused(*place[passage_id], passage_id, sum(1 / (k + rank) for _, rank in ranks.values()), ranks)
         for passage_id, ranks in sources.items()
     ]
-    return sorted(fused, key=lambda one: (-one.score, one.passage_id))
+    return sorted(fused, key=lambda passage: (-passage.score, passage.passage_id))

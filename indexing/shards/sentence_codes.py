@@ -1,13 +1,13 @@
-"""Sentence codes: what a model makes of each different sentence text of a shard, so that it is encoded once.
+"""Sentence codes: a model's output for each different sentence text of a shard, so that it is encoded once.
 
     shards/00017-of-00512-1f83c0de/codes/<model>/
       answers.arrow   one row per text: its hash, its rows in bits.arrow, tokens that were cut, and the row of …
       bits.arrow      … its first one; rows of fixed size: a token's D bits (HAS), or a text's whole vector
 
 A text is a tuple: a sentence, alone or with the parts around it that the model reads. Both are files of Arrow
-IPC that are mapped into memory: what is read of them is what is asked for. `answers.arrow` is sorted by hash.
-A model is named by the digest of all that decides its codes; shard.json says which there are, with their
-sizes and checksums. What the bits mean is the model's business (`ranking/rerankers/hashing/bits.py`,
+IPC that are mapped into memory, so that only the rows needed are read. `answers.arrow` is sorted by hash. A
+model is named by the digest of all that decides its codes; shard.json lists the models, with the sizes and
+checksums of their files. The models give the bits their meaning (`ranking/rerankers/hashing/bits.py`,
 `ranking/rerankers/baselines/sentence_vectors.py`); here they are bytes.
 """
 
@@ -38,7 +38,7 @@ _HASH = 16  # bytes of the SHA-256 of a text
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 Parts = tuple[str, ...]
-"""A text: a sentence, alone or with what is encoded with it."""
+"""A text: a sentence, alone or with the parts that are encoded with it."""
 
 
 class EncodedTexts(Protocol):
@@ -51,7 +51,7 @@ class EncodedTexts(Protocol):
 
     @property
     def lengths(self) -> Numbers:
-        """[texts]: rows."""
+        """[texts]: rows of each."""
         ...
 
     @property
@@ -61,15 +61,15 @@ class EncodedTexts(Protocol):
 
 
 class CodeMaker(Protocol):
-    """A maker of codes. `model`: 32 hex digits that stand for all that decides them; `width`: bits of a
+    """A maker of codes. `model`: 32 hex digits that identify all that decides them; `width`: bits of a
     row."""
 
     model: str
     width: int
     form: str
-    """'bits', a row a token; else what one row a text holds, such as 'fp16'."""
+    """'bits' for a row a token; else the type of the numbers in a text's only row, such as 'fp16'."""
     precision: str
-    """Precision of its arithmetic on this machine; '' where there is but one."""
+    """Precision of its arithmetic on this machine; '' where there is only one."""
 
     def texts(self, passage: Passage) -> Iterable[Parts]:
         """The texts that it encodes, one for each of a passage's sentences."""
@@ -80,8 +80,8 @@ class CodeMaker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CodesName:
-    """The codes that a shard holds: format, model, bits of a row, and how many: texts, rows, and texts that
-    were cut."""
+    """The codes that a shard holds: format, model, bits of a row, and the numbers of texts, rows, and texts
+    that were cut."""
 
     format: int
     model: str
@@ -93,7 +93,7 @@ class CodesName:
 
 
 class CodeWriter:
-    """Writes the codes of texts, each once; what stays in memory is 16 bytes and some more per text."""
+    """Writes the codes of texts, each once; 16 bytes and some more per text stay in memory."""
 
     def __init__(self, shard: Path, encoder: CodeMaker, kept: KeptBlocks | None = None) -> None:
         self._encoder, self._kept = encoder, kept or KeptBlocks(None)
@@ -109,7 +109,7 @@ class CodeWriter:
         self._cut: list[Numbers] = []
 
     def add_passages(self, passages: Iterable[Passage]) -> None:
-        """Add what the model reads of all sentences of these passages."""
+        """Add the texts that the model reads of these passages, one for each sentence."""
         began = time.perf_counter()
         self.add([text for passage in passages for text in self._encoder.texts(passage)])
         self.seconds += time.perf_counter() - began
@@ -138,11 +138,11 @@ class CodeWriter:
             encoded = self._encoder.encode(texts)
             return {"bits": encoded.bits, "lengths": encoded.lengths, "cut": encoded.cut}
 
-        parts = (part for text in texts for part in text)  # as many of each text
+        parts = (part for text in texts for part in text)  # every text has the same number
         return self._kept.get(["codes", self._encoder.model, self._encoder.precision, *parts], encode)
 
     def finish(self) -> CodesName:
-        """Write the table of texts; says what was written."""
+        """Write the table of texts; returns the description of the codes."""
         self._writer.close()
         lengths, cut = (
             np.concatenate([np.zeros(0, np.int64), *parts]) for parts in (self._lengths, self._cut)
@@ -206,10 +206,10 @@ class ShardCodes:
         if not len(self._keys):
             return [None] * len(hashes)
         rows = np.minimum(np.searchsorted(self._keys, _key(hashes)), len(self._keys) - 1)
-        there = (self._hashes[rows] == hashes).all(1)
+        found = (self._hashes[rows] == hashes).all(1)
         return [
-            self._answer(row) if known else None
-            for row, known in zip(rows.tolist(), there.tolist(), strict=True)
+            self._answer(row) if is_found else None
+            for row, is_found in zip(rows.tolist(), found.tolist(), strict=True)
         ]
 
     def _answer(self, row: int) -> StoredCode:
@@ -226,7 +226,7 @@ class SentenceCodes:
     shards: Sequence[ShardCodes]
 
     def find(self, texts: Sequence[Parts]) -> list[StoredCode | None]:
-        """Each text's codes, from the first shard that has some; None if none has."""
+        """Codes of each text, from the first shard that has some; None if none has."""
         hashes = np.frombuffer(b"".join(map(text_hash, texts)), np.uint8).reshape(-1, _HASH)
         answers: list[StoredCode | None] = [None] * len(texts)
         pending = np.arange(len(texts))
@@ -258,7 +258,7 @@ def _fixed(rows: Bytes, width: int) -> pa.Array:
 
 
 def _bytes(column: pa.Array, width: int) -> Bytes:
-    """`_fixed` read backwards, without a copy.
+    """The inverse of `_fixed`, without a copy.
 
     >>> _bytes(_fixed(np.array([[1, 2], [3, 4]], np.uint8), 2)[1:], 2).tolist()
     [[3, 4]]
@@ -270,8 +270,8 @@ def _bytes(column: pa.Array, width: int) -> Bytes:
 
 
 def _key(hashes: Bytes) -> npt.NDArray[np.uint64]:
-    """The first 8 bytes of each, as a number that sorts as they do. Two texts with the same ones are told
-    apart by the rest: at worst one of them is not found.
+    """The first 8 bytes of each hash, as a number that sorts as they do. The other bytes distinguish two texts
+    with the same number: at worst one of them is not found.
 
     >>> _key(np.array([[0] * 7 + [1] + [0] * 8], np.uint8)).tolist()
     [1]

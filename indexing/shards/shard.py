@@ -52,8 +52,8 @@ class Shard:
     ) -> Shard:
         """Open a shard folder, reading every byte once to compare checksums unless `verify` is off.
 
-        `digest`: what the SHA-256 of its shard.json must be. Raises ShardDamaged if a file is missing or not
-        the one that was written, ShardMismatch if another version of this program wrote the shard.
+        `digest`: the expected SHA-256 of its shard.json. Raises ShardDamaged if a file is missing or not the
+        one that was written, ShardMismatch if another version of this program wrote the shard.
         """
         contents = read_shard_file(folder, digest)
         if verify:
@@ -61,7 +61,7 @@ class Shard:
         return cls(folder, contents, java, heap)
 
     def close(self) -> None:
-        """Give files and memory back."""
+        """Close the files, and free their memory."""
         for name in ("bm25", "_parquet"):
             if name in self.__dict__:
                 self.__dict__.pop(name).close()
@@ -92,9 +92,9 @@ class Shard:
     def check_encoder(self, fingerprint: str) -> None:
         """Raises ShardMismatch unless the shard's vectors are by the encoder of this fingerprint."""
         if self.encoder is None or self.encoder.fingerprint != fingerprint:
-            theirs = f"{self.encoder.name} ({self.encoder.fingerprint})" if self.encoder else "none"
+            stored = f"{self.encoder.name} ({self.encoder.fingerprint})" if self.encoder else "none"
             raise ShardMismatch(
-                f"{self.folder}: its encoder was {theirs}, the job's is {fingerprint}; "
+                f"{self.folder}: its encoder was {stored}, the job's is {fingerprint}; "
                 f"{what_to_do(self.folder)}"
             )
 
@@ -139,10 +139,10 @@ def stored_codes(
     """The codes that these shards hold by the model of this digest; None if no shard holds codes of any
     model.
 
-    `vectors`: whether vectors are looked for, or else bits of tokens; what a shard holds of the other sort
-    does not count. Compares each shard.json with its SHA-256 in `digests`, if these are known; the codes'
-    sizes, and checksums unless `verify` is off. Raises ShardMismatch if the codes are of other models or of
-    another format, ShardDamaged if a file is not the one that was written.
+    `vectors` looks for vectors in place of bits of tokens; codes of the other form do not count. Compares
+    each shard.json with its SHA-256 in `digests`, if these are known, and the codes' sizes, and checksums
+    unless `verify` is off. Raises ShardMismatch if the codes are of other models or of another format,
+    ShardDamaged if a file is not the one that was written.
     """
     shards = []
     for n, folder in enumerate(folders):
@@ -162,9 +162,9 @@ def stored_codes(
             continue
 
         if model not in names:
-            what = "vectors are of encoder and settings" if vectors else "codes are of checkpoint"
+            source = "vectors are of encoder and settings" if vectors else "codes are of checkpoint"
             raise ShardMismatch(
-                f"{folder}: its sentence {what} {', '.join(sorted(names))}, the job's is {model}. Run this "
+                f"{folder}: its sentence {source} {', '.join(sorted(names))}, the job's is {model}. Run this "
                 "job's index in "
                 "another --out; or rerank in a folder without shards/, where every sentence is encoded anew"
             )

@@ -2,7 +2,7 @@
 or not at all.
 
 A shard is written under another name beside its place, `.NAME.<random>.tmp`, and moved there when every byte
-is on the disk. What a killed build leaves has such a name; the index step deletes it when it begins.
+is on the disk. A killed build leaves a folder of such a name; the index step deletes it when it begins.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from answermill.indexing.shards.vector_index import DenseWriter
 from answermill.schemas.corpus import Passage
 
 BLOCK = ROWS_PER_GROUP
-"""Passages that are written at a time where no encoder says how many it is best given."""
+"""Passages that are written at a time if there is no encoder whose `at_once` decides."""
 
 
 class PassageEncoder(Protocol):
@@ -69,7 +69,7 @@ class ShardSettings:
     encoder: PassageEncoder | None = None
     """None builds no dense index."""
     coders: Sequence[CodeMaker] = ()
-    """The codes of all sentences that each of these makes are stored."""
+    """Makers whose codes of all sentences are stored."""
     java: Java | None = None
     """None takes the one that is found."""
     heap: str = "1g"
@@ -78,7 +78,7 @@ class ShardSettings:
 
 @dataclass(frozen=True, slots=True)
 class ShardReport:
-    """The size of what was built: passages, bytes on disk, and the seconds that each index took."""
+    """The size of a shard that was built: passages, bytes on disk, and the seconds that each index took."""
 
     passages: int
     bytes: int
@@ -98,11 +98,11 @@ def build_shard(
 ) -> ShardReport:
     """Build the shard of these passages, in their order. A folder that is there already is replaced.
 
-    Passages pass through in blocks, of 256 or as many as the encoder is best given; what stays in memory
-    until the end is the vectors (4 bytes × dimension a passage) and the hashes of the sentences. `kept`: a
-    folder that holds the vectors and codes of the blocks until the shard is complete, so that the next build
-    of the same passages goes on there. `on_block` is called after each block with the number of its passages,
-    and how many of them were kept. Raises JavaMissing, and what reading the passages raises.
+    Passages are read in blocks of 256, or of the encoder's `at_once`. The vectors (4 bytes × dimension a
+    passage) and the hashes of the sentences stay in memory until the end. `kept`: a folder that holds the
+    vectors and codes of the blocks until the shard is complete, so that the next build of the same passages
+    goes on there. `on_block` is called after each block with the number of its passages, and the number of
+    those that were kept. Raises JavaMissing, and any error of reading the passages.
     """
     start(settings.java or find_java(), settings.heap)
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
-"""The files of a shard: their names, what shard.json says of them, and whether they are the ones that were
-written.
+"""The files of a shard: their names, their description in shard.json, and the check that they are the ones that
+were written.
 
     shards/00017-of-00512-1f83c0de/   the digits are of the attempt that built it
       passages.parquet   row i is …
@@ -29,7 +29,7 @@ BM25 = "bm25"
 DENSE = "dense.faiss"
 
 ROWS_PER_GROUP = 256
-"""Rows of a row group of passages.parquet: what is read and unpacked to fetch one passage."""
+"""Rows of a row group of passages.parquet, which is read and unpacked to fetch one passage."""
 
 
 class ShardDamaged(RuntimeError):
@@ -96,7 +96,8 @@ def read_shard_file(folder: Path, digest: str | None = None) -> ShardFile:
     """The content of shard.json. Its SHA-256 is compared with `digest`, if that is known: the manifest of
     shards/ has it.
 
-    Raises ShardDamaged if it is missing, another, or no such JSON; ShardMismatch if its format is another.
+    Raises ShardDamaged if it is missing, was changed, or is not such JSON; ShardMismatch if its format is
+    another.
     """
     file = folder / SHARD_FILE
     try:
@@ -113,13 +114,13 @@ def read_shard_file(folder: Path, digest: str | None = None) -> ShardFile:
 
 
 def check_files(folder: Path, files: Mapping[str, ListedFile], checksums: bool = True) -> None:
-    """Compare files with what shard.json says of them: size and, unless `checksums` is off, SHA-256. Raises
+    """Compare files with their entries in shard.json: size and, unless `checksums` is off, SHA-256. Raises
     ShardDamaged."""
-    wrong = next(changes(folder, files, checksums), None)
-    if wrong is not None:
-        # By every run, which builds it again.
+    change = next(changes(folder, files, checksums), None)
+    if change is not None:
+        # Every run notices a change of sizes, and builds the shard again.
         is_noticed = next(changes(folder, files, checksums=False), None) is not None
-        raise ShardDamaged(f"{wrong}; {what_to_do(folder, '' if is_noticed else 'verify')}")
+        raise ShardDamaged(f"{change}; {what_to_do(folder, '' if is_noticed else 'verify')}")
 
 
 def what_to_do(folder: Path, option: str = "redo") -> str:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 SCORE_DECIMALS = 6
 """A score is summed in float64 and rounded here, so equal vectors tie whichever shard they are in."""
 _SLACK = 32  # hits fetched beyond the depth, to see whether the last one is tied with more
-_NOISE = 1e-5  # relative error of FAISS' float32 sums, from above
+_NOISE = 1e-5  # upper bound of the relative error of FAISS' float32 sums
 
 Vectors = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
@@ -30,14 +30,16 @@ class DenseWriter:
         self._index = faiss.IndexFlatIP(dimension)
 
     def add(self, vectors: Vectors) -> None:
-        """Rows are counted in the order of `add`. Raises ValueError on a vector that is not finite."""
+        """Append vectors; rows are counted in this order. Raises ValueError on a vector that is not
+        finite."""
         bad = ~np.isfinite(vectors).all(axis=1)
         if bad.any():
             raise ValueError(f"vector {self._index.ntotal + int(bad.argmax())} is not finite")
         self._index.add(np.ascontiguousarray(vectors, np.float32))
 
     def write(self, path: Path) -> None:
-        """Raises OSError if the file is shorter than its vectors: FAISS may not notice a full disk."""
+        """Write the index. Raises OSError if the file is shorter than its vectors: FAISS may not notice a
+        full disk."""
         self._faiss.write_index(self._index, str(path))
         least = 4 * self._index.ntotal * self._index.d
         if path.stat().st_size < least:
@@ -55,7 +57,7 @@ class DenseIndex:
 
     @classmethod
     def open(cls, path: Path) -> DenseIndex:
-        """Raises ValueError if the file holds another kind of index."""
+        """Open the index in a file. Raises ValueError if it is of another kind."""
         import faiss
 
         index = faiss.read_index(str(path))
@@ -81,14 +83,14 @@ class DenseIndex:
         if self.rows == 0:
             return [(np.empty(0, np.int64), np.empty(0)) for _ in questions]
         fetch = min(depth + _SLACK, self.rows)
-        near, nearest = self._index.search(np.ascontiguousarray(questions, np.float32), fetch)
+        sums, nearest = self._index.search(np.ascontiguousarray(questions, np.float32), fetch)
         return [
-            self._exact(question, rows, near[n], depth)
+            self._exact(question, rows, sums[n], depth)
             for n, (question, rows) in enumerate(zip(questions, nearest, strict=True))
         ]
 
     def _exact(
-        self, question: npt.NDArray[np.float32], rows: Rows, near: npt.NDArray[np.float32], depth: int
+        self, question: npt.NDArray[np.float32], rows: Rows, sums: npt.NDArray[np.float32], depth: int
     ) -> tuple[Rows, Scores]:
         while True:
             scores = np.round(
@@ -99,11 +101,11 @@ class DenseIndex:
             rows, scores = rows[order], scores[order]
 
             last = scores[min(depth, len(scores)) - 1]
-            if len(rows) == self.rows or near[-1] + _NOISE * max(1.0, abs(float(near[0]))) < last:
+            if len(rows) == self.rows or sums[-1] + _NOISE * max(1.0, abs(float(sums[0]))) < last:
                 break
 
             # The last one may tie with vectors that were not fetched.
-            near, rows = (a[0] for a in self._index.search(question[None], min(2 * len(rows), self.rows)))
+            sums, rows = (a[0] for a in self._index.search(question[None], min(2 * len(rows), self.rows)))
 
         tied = int((scores >= last).sum())
         return rows[:tied], scores[:tied]

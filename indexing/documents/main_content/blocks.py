@@ -2,8 +2,8 @@
 them.
 
 Resiliparse (lexbor) parses the page, so that any HTML becomes a tree, and writes the tree as HTML, in which
-every element is closed and no attribute contains '<' or '>'. One regular expression then reads it: several
-times as fast as asking for nodes.
+every element is closed and no attribute contains '<' or '>'. One regular expression then reads it, several
+times as fast as a walk over its nodes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TextBlock:
     element: int
     """Number of the innermost element that holds it, from 0."""
     text: str
-    """Lines, white space folded."""
+    """Its lines, white space folded."""
     size: int
     """UTF-8 bytes of the text: a sentence of a language that writes words as one letter has about as many as
     in English."""
@@ -56,7 +56,7 @@ class Elements:
     page."""
 
     parents: list[int]
-    """-1 for the first."""
+    """Number of each element's parent; -1 for the first."""
     names: list[str]
     hints: list[Hint]
 
@@ -72,7 +72,7 @@ class Cursor:
     pieces: list[str] = field(default_factory=list)
     """The block's text so far."""
     linked: int = 0
-    """Bytes of it in links."""
+    """Bytes of that text in links."""
     in_link: bool = False
     preformatted: int = 0
     """Open <pre>, in which a line end is one."""

@@ -23,7 +23,7 @@ class Hint(IntEnum):
     SURROUNDING = 3
     """Menus, teasers, advertisements and notices around the main text, and the forms around comments."""
     HIDDEN = 4
-    """Not shown before a script shows it."""
+    """Content that is not shown before a script shows it."""
 
 
 TAGS = {

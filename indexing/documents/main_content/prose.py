@@ -1,6 +1,7 @@
 """The blocks of a page that are its main text, by where its prose stands.
 
-1. Prose are blocks of some length with few links. A block among others of its element's kind (the paragraphs
+1. Prose is in blocks of some length with few links. A block among others of its element's kind (the
+  paragraphs
    of an article) counts in full, one that stands alone (a teaser) for little, a list item for half.
 2. Elements that look like something else (hints.py) are left out, unless that would cost the page most of its
    prose.
@@ -61,8 +62,8 @@ page's layout."""
 
 
 def main_text(blocks: Sequence[TextBlock], elements: Elements, comments: bool) -> str:
-    """The main text, a line for each block or <br>; `comments`: with those of readers, wherever they stand on
-    the page."""
+    """The main text, a line for each block or <br>; `comments` keeps readers' comments, wherever they stand
+    on the page."""
     hints, wanted = _wanted(blocks, elements, comments)
     article = [block for block in wanted if hints[block.element] == Hint.NONE]
     inside = _main_element(article if _has_prose(article, elements) else wanted, elements)
@@ -78,7 +79,7 @@ def main_text(blocks: Sequence[TextBlock], elements: Elements, comments: bool) -
 def _wanted(
     blocks: Sequence[TextBlock], elements: Elements, comments: bool
 ) -> tuple[list[Hint], list[TextBlock]]:
-    """(the hint that is followed of each element, the blocks that those leave).
+    """(the hint that is followed for each element, the blocks that these hints leave).
 
     Hints that would leave nothing, or no prose where the page has some, are not followed; those of comments
     always are.
@@ -104,7 +105,7 @@ def _has_prose(blocks: Sequence[TextBlock], elements: Elements) -> bool:
 
 
 def _prose(block: TextBlock, elements: Elements) -> int:
-    """Bytes of a block's prose; 0 if it is none."""
+    """Bytes of a block's prose; 0 if it has none."""
     own = block.size - block.linked
     least = _LONG_HEADING if elements.names[block.element] in _HEADINGS else _PROSE
     return own if own >= least and 2 * block.linked < block.size else 0
@@ -133,7 +134,7 @@ def _shares(blocks: Sequence[TextBlock], elements: Elements) -> list[float]:
 
 
 def _followed(elements: Elements, shares: Sequence[float], ignored: Container[Hint]) -> list[Hint]:
-    """The hint of each element that is followed: its own or, if higher, the one of an element that holds
+    """The hint that is followed for each element: its own or, if higher, that of an element that holds
     it."""
     followed: list[Hint] = []
     for parent, name, hint, share in zip(
@@ -146,7 +147,7 @@ def _followed(elements: Elements, shares: Sequence[float], ignored: Container[Hi
 
 
 def _main_element(blocks: Sequence[TextBlock], elements: Elements) -> list[bool]:
-    """Whether each element is the one of the main text or in it: all are, if there is no prose."""
+    """True for each element that is the main one or inside it; for all if there is no prose."""
     parents, names = elements.parents, elements.names
     shares = _shares(blocks, elements)
     main = 0
