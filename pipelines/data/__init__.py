@@ -1,2 +1,2 @@
-"""Tables that come from elsewhere or go elsewhere: formats, inputs, annotation tools, published sets, the
+"""Tables from other programs and for other programs: formats, inputs, annotation tools, published sets, the
 sample, recipes."""

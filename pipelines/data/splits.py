@@ -1,8 +1,8 @@
 """Train, dev and test sets that share nothing: neither a question nor a document stands in two. Pure
 functions over ids.
 
-What questions have in common (a labelled document, their words) is a key here; `links` says which keys a
-question has. Near-duplicate questions are found exactly: every pair whose words' Jaccard similarity reaches a
+A key is something that questions have in common (a labelled document, their words); `links` maps a question
+to its keys. Near-duplicate questions are found exactly: every pair whose words' Jaccard similarity reaches a
 threshold.
 """
 
@@ -32,12 +32,12 @@ _STOPS = (
     "of in on at to from for by with about into as and or but if so than then too very just also please"
 )
 _STOP_WORDS = frozenset(_STOPS.split())
-"""Words without which a question stays itself. Question words are none of them: who wrote it is not when it
-was written."""
+"""Words without which a question means the same. Question words are not among them: who wrote it is not when
+it was written."""
 
 
 def split(links: Mapping[str, Iterable[Key]], shares: Sequence[float], seed: int = 0) -> dict[str, Split]:
-    """Question → split, with questions that have a key in common, over others too, in the same.
+    """Question → split; questions that share a key, also through others, are in the same one.
 
     Groups of such questions, the largest first, those of a size in the order of a hash of the seed and their
     smallest id, each go to the split that is then furthest below its share of the questions (train, dev,
@@ -50,14 +50,14 @@ def split(links: Mapping[str, Iterable[Key]], shares: Sequence[float], seed: int
     missing = {name: share * len(links) for name, share in zip(SPLITS, shares, strict=True)}  # questions
     splits: dict[str, Split] = {}
     for first in order:
-        name = max(SPLITS, key=lambda each: missing[each])
+        name = max(SPLITS, key=missing.__getitem__)
         missing[name] -= len(groups[first])
         splits |= dict.fromkeys(groups[first], name)
     return splits
 
 
 def connected(links: Mapping[str, Iterable[Key]]) -> dict[str, list[str]]:
-    """Smallest id → the questions, ascending, that hang together by keys."""
+    """Smallest id → the questions, ascending, that keys connect."""
     parent = {question: question for question in links}
     first_with: dict[Key, str] = {}
 
@@ -89,15 +89,14 @@ def owners(links: Mapping[str, Iterable[Key]], splits: Mapping[str, Split]) -> d
 
 
 def words_of(question: str) -> frozenset[str]:
-    """The words that tell a question from others: case folded, no punctuation, no stop words; all if there
-    are no others."""
+    """The words that distinguish a question: case folded, no punctuation, no stop words; all if there are
+    only stop words."""
     words = {word.replace("’", "'").removesuffix("'s") for word in _WORD.findall(question.casefold())}
     return frozenset(words - _STOP_WORDS) or frozenset(words)
 
 
 def near_duplicates(questions: Mapping[str, str], threshold: float = 0.8) -> dict[str, str]:
-    """Question → smallest id of the questions that it hangs together with by near-duplicates, itself
-    included.
+    """Question → smallest id of the questions that near-duplicates connect with it, itself included.
 
     Two are near-duplicates if the Jaccard similarity of their words is at least the threshold, above 0 and at
     most 1.
@@ -127,8 +126,8 @@ def similar(sets: Sequence[Set[str]], threshold: float) -> Iterator[tuple[int, i
     if not 0 < threshold <= 1:
         raise ValueError(f"threshold is {threshold}; it must be above 0 and at most 1")
 
-    often = Counter(element for each in sets for element in each)
-    ordered = [sorted(each, key=lambda element: (often[element], element)) for each in sets]
+    frequency = Counter(element for elements in sets for element in elements)
+    ordered = [sorted(elements, key=lambda e: (frequency[e], e)) for elements in sets]
     # Element → sets that have it in their prefix, the smallest first.
     index: dict[str, list[int]] = defaultdict(list)
 

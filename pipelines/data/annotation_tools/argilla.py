@@ -28,18 +28,18 @@ from answermill.pipelines.data.annotation_tools.tool import (
 from answermill.schemas.annotation import Task
 
 FIELDS = {"question": True, "sentence": True, "passage": True, "title": False, "url": False}
-"""Field → whether each record has it."""
+"""Field → True if each record has it."""
 METADATA = {"score": "float", "question_id": "terms", "sentence_id": "terms", "text_hash": "terms"}
 
 
 def item(task: Task, model: Model | None) -> str:
-    shown = {name: marked(task) if name == "passage" else getattr(task, name) for name in FIELDS}
+    texts = {name: marked(task) if name == "passage" else getattr(task, name) for name in FIELDS}
     suggestions = {}
     if model is not None:
         suggestions[QUESTION] = {"value": LABELS[0], "score": model.score(task), "agent": model.name}
     record = {
         "id": task.task_id,
-        "fields": {name: text for name, text in shown.items() if FIELDS[name] or text},
+        "fields": {name: text for name, text in texts.items() if FIELDS[name] or text},
         "metadata": {name: getattr(task, name) for name in METADATA if name != "score" or model is not None},
         "suggestions": suggestions,
         "responses": {},
@@ -142,14 +142,18 @@ def _responses(row: ExportRow) -> list[tuple[Any, Any, Any]]:
         responses = list_at(object_at(row, "responses"), QUESTION)
     else:  # as the server gives them: one response a user, with the values of all questions
         responses = [
-            {**each, **object_at(object_at(each, "values"), QUESTION)} if isinstance(each, dict) else each
-            for each in list_at(row, "responses")
+            {**response, **object_at(object_at(response, "values"), QUESTION)}
+            if isinstance(response, dict)
+            else response
+            for response in list_at(row, "responses")
         ]
 
-    if not all(isinstance(each, dict) for each in responses):
+    if not all(isinstance(response, dict) for response in responses):
         raise Malformed("a response that is no object")
 
-    return [(each.get("value"), each.get("user_id"), each.get("status")) for each in responses]
+    return [
+        (response.get("value"), response.get("user_id"), response.get("status")) for response in responses
+    ]
 
 
 TOOL = Tool(

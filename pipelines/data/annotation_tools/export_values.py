@@ -91,5 +91,5 @@ def time_of(value: Any) -> float | None:
 
 
 def _without_surrogates(text: str) -> str:
-    """JSON can hold lone surrogates, which UTF-8 cannot."""
+    """The text with lone surrogates replaced: JSON can hold them, UTF-8 cannot."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

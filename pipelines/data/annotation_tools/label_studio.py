@@ -1,9 +1,9 @@
 """Label Studio: tasks in its JSON, the labelling configuration of the project that reads them, and its
 exports.
 
-An import adds tasks and never looks for those that are there. `data` says nothing of the run, so the same
-task is the same `data` in every export: a second import of it goes by Data Manager → Actions → Remove
-Duplicated Tasks, which keeps annotations, or is not made at all with `annotate.since`.
+An import adds tasks, and does not check for existing ones. `data` holds nothing of the run, so the same task
+is the same `data` in every export: Data Manager → Actions → Remove Duplicated Tasks removes a second import
+of it and keeps annotations, and `annotate.since` avoids it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Prodigy: JSONL for its `choice` interface, and the JSONL that `db-out` writes.
 
-Both hashes stand for the task and its text, so a task that a data set holds an answer to is left out of the
-stream, and one whose text is another is asked again. They have 53 bits, which JavaScript keeps exact.
+Both hashes identify the task and its text. So a task that a data set holds an answer to is left out of the
+stream, and a task whose text has changed is asked again. They have 53 bits, which JavaScript keeps exact.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from answermill.schemas.annotation import Task
 
 def item(task: Task, model: Model | None) -> str:
     key = int(hashlib.sha256(f"{task.task_id} {task.text_hash}".encode()).hexdigest()[:16], 16) >> 11
-    shown = f"<h3>{html.escape(task.question)}</h3><p>{html.escape(task.sentence)}</p>{marked_html(task)}"
+    body = f"<h3>{html.escape(task.question)}</h3><p>{html.escape(task.sentence)}</p>{marked_html(task)}"
 
     content: dict[str, Any] = {
         "text": task.sentence,
-        "html": shown,
+        "html": body,
         "options": [{"id": label, "text": label} for label in LABELS],
         "meta": {"task_id": task.task_id},
         "task_id": task.task_id,
@@ -62,8 +62,8 @@ def item(task: Task, model: Model | None) -> str:
 
 
 def recognise(row: ExportRow, kind: FileKind) -> bool:
-    named = "task_id" in row or isinstance(row.get("meta"), dict)
-    return kind != "csv" and ("_task_hash" in row or (QUESTION in row and named))
+    has_id = "task_id" in row or isinstance(row.get("meta"), dict)
+    return kind != "csv" and ("_task_hash" in row or (QUESTION in row and has_id))
 
 
 def read(record: int, row: ExportRow) -> list[ExportedLabel]:

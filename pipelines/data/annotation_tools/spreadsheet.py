@@ -1,7 +1,7 @@
 """CSV for spreadsheets: people fill in `label` and `annotator`; a copy of the file for each of them.
 
-UTF-8 with a byte order mark, without which Excel takes it for another encoding. Cells that a spreadsheet
-would run as a formula, or round as a number (an id of digits), have a ' before them.
+UTF-8 with a byte order mark, without which Excel assumes another encoding. Cells that a spreadsheet would run
+as a formula, or round as a number (an id of digits), have a ' before them.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ COLUMNS = (
     "label",
     "annotator",
 )
-_CHANGED = re.compile(r"[=+\-@\t\r]|\d+(?:[eE]\d+)?$")
+_UNSAFE = re.compile(r"[=+\-@\t\r]|\d+(?:[eE]\d+)?$")
 
 
 def item(task: Task, model: Model | None) -> str:
     score = "" if model is None else f"{task.score:.6g}"
-    shown = (task.task_id, task.text_hash, task.question, task.sentence, marked(task), task.title, task.url)
-    return _line([*map(quote, (*shown, score)), "", ""])
+    cells = (task.task_id, task.text_hash, task.question, task.sentence, marked(task), task.title, task.url)
+    return _line([*map(quote, (*cells, score)), "", ""])
 
 
 def quote(cell: str) -> str:
-    """The cell, kept from being a formula or a number where a spreadsheet would take it for one."""
-    return "'" + cell if _CHANGED.match(cell) else cell
+    """The cell, with a ' before it if a spreadsheet would take it for a formula or a number."""
+    return "'" + cell if _UNSAFE.match(cell) else cell
 
 
 def unquote(cell: str) -> str:
-    """The cell that `quote` made safe."""
-    return cell[1:] if cell.startswith("'") and _CHANGED.match(cell[1:]) else cell
+    """The inverse of `quote`."""
+    return cell[1:] if cell.startswith("'") and _UNSAFE.match(cell[1:]) else cell
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -27,7 +27,7 @@ class Model:
 
     name: str
     unbounded: bool
-    """Whether some of its scores are below 0 or above 1, which tools do not take for a score."""
+    """True if some of its scores are below 0 or above 1, which tools do not accept as a score."""
 
     def score(self, task: Task) -> float:
         """A score from 0 to 1: the task's own, or 1 / (1 + e^-score) of all tasks if some scores are outside;
@@ -55,7 +55,7 @@ class PackFormat:
 
 @dataclass(frozen=True, slots=True)
 class ExportedLabel:
-    """A person's judgement of a task, as a tool exports it: a label, or the reason why it is none."""
+    """A person's judgement of a task, as a tool exports it: a label, or the reason why there is none."""
 
     record: int
     """The record's number in a JSON list, or its line; from 1."""
@@ -71,16 +71,16 @@ class ExportedLabel:
     changed_at: float | None
     """Seconds since 1970 of the last change; None if the tool does not say."""
     submitted: bool = True
-    """Whether the export says that it was submitted, in a tool that exports drafts as well."""
+    """True if the export marks it as submitted, in a tool that exports drafts as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportForm:
-    """One of the forms in which a tool exports what people said."""
+    """A form in which a tool exports people's judgements."""
 
     name: str
     recognise: Callable[[ExportRow, FileKind], bool]
-    """Whether the first record of a file of this kind is of this form."""
+    """(first record, kind of its file) → True if the file has this form."""
     read: Callable[[int, ExportRow], Sequence[ExportedLabel]]
     """(number, record) → its labels. Raises Malformed."""
 

@@ -1,10 +1,9 @@
-"""Candidates: labelled data sets in; a run out whose questions and candidates are theirs, ready for
-`answermill rerank`.
+"""Candidates: labelled data sets -> a run with their questions and candidates, ready for `answermill rerank`.
 
-Each candidate is a sentence of a retrieved passage: those of one document that stand together are a passage;
-one whose neighbours the set says is a passage by itself, since every sentence of a retrieved passage is a
-candidate. So a plan of rerankers runs over a data set as over a crawl, with the same workers and resumption,
-and scored/ has the data set's own ids.
+Each candidate is a sentence of a retrieved passage: candidates of one document that stand together are a
+passage. A candidate whose neighbours the set gives is a passage by itself, since every sentence of a
+retrieved passage is a candidate. So a plan of rerankers runs over a data set as over a crawl, with the same
+workers and resumption, and scored/ has the data set's own ids.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) 
         if not file.is_file():
             raise JobError(f"{file}: no such file", INPUT_MISSING)
 
-    inputs = {f"{n}: {file.name}": sha256(file) for n, file in enumerate(files, 1)}  # two may have one name
+    inputs = {f"{n}: {file.name}": sha256(file) for n, file in enumerate(files, 1)}  # names may repeat
     step = Step(out, CANDIDATES, {"form": form}, inputs)
     commit = Commit(step)
 
@@ -80,10 +79,10 @@ def _rows(files: Sequence[Path], form: str | None) -> Iterator[tuple[Path, Label
 
 
 def _lists(rows: Iterable[tuple[Path, LabelledCandidate]]) -> Iterator[RankedList]:
-    file_of: dict[str, Path] = {}
-    for (file, question_id), group in groupby(rows, key=lambda each: (each[0], each[1].question_id)):
+    first_files: dict[str, Path] = {}
+    for (file, question_id), group in groupby(rows, key=lambda pair: (pair[0], pair[1].question_id)):
         candidates = [row for _, row in group]
-        _check_new(candidates, file_of.setdefault(question_id, file), file)
+        _check_new(candidates, first_files.setdefault(question_id, file), file)
         yield ranked_list(candidates, neighbours=False)
 
 

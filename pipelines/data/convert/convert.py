@@ -1,4 +1,4 @@
-"""Convert: an AS2 data set in any of its forms in; the papers' statistics row, and one Parquet file, out."""
+"""Convert: an AS2 data set in any of its forms -> the papers' row of statistics, and one Parquet file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def convert(
     tokens: Tokens = "spacy",
     published: str | None = None,
 ) -> Iterator[str]:
-    """Read the files as one data set; yields the lines of the statistics table, and what the readers counted.
+    """Read the files as one data set; yields the lines of the statistics table, and the readers' counts.
 
     Memory grows with the number of questions only. `out` appears when it is complete, and never replaces a
     file.
@@ -62,7 +62,7 @@ def convert(
 
     yield f"{', '.join(map(str, files))} as {form or recognise(files[0])}; lengths in {tokens} tokens"
     yield from table(statistics, known.get(published or "", ()))
-    yield from (f"{count:,} {what}" for what, count in sorted(counted.items()) if count)
+    yield from (f"{count:,} {name}" for name, count in sorted(counted.items()) if count)
     if out is not None:
         yield f"written: {out}"
 
@@ -70,7 +70,7 @@ def convert(
 def _candidates(
     files: Sequence[Path], form: str | None, options: Mapping[str, Any], counted: Counter[str]
 ) -> Iterator[list[LabelledCandidate]]:
-    """The candidates of all files, some thousands at a time; reports on stderr how many were read."""
+    """The candidates of all files, some thousands at a time; reports their number so far on stderr."""
     began = reported = time.monotonic()
     read, block, seen = 0, list[LabelledCandidate](), dict[str, Path]()
 

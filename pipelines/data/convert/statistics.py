@@ -4,7 +4,7 @@ counted in a stream.
 Lengths. spaCy's English tokens, white space not among them, give Cosinet's 7.28 per question of WikiQA's test
 set (7.28 here) and nearly its 25.36 per candidate (25.38; the paper's spaCy is 2.1). Its figures for
 SQuAD-sent, 10.02 and 23.75, are those of words between blanks (10.02 and 23.74), not of spaCy's tokens (11.30
-and 27.56): the table mixes two countings, and so there are two here. A question counts once for its own
+and 27.56): the table mixes two ways of counting, and so both are here. A question counts once for its own
 length, a candidate once for each question that has it.
 """
 
@@ -23,7 +23,7 @@ Kept = Literal["all", "answerable", "clean"]
 
 @dataclass
 class Totals:
-    """Sums over some questions, and what follows from them."""
+    """Sums over some questions, and the averages that follow from them."""
 
     questions: int = 0
     answerable: int = 0
@@ -42,12 +42,12 @@ class Totals:
 
     @property
     def average_candidates(self) -> float:
-        """Per question."""
+        """Candidates per question."""
         return self.candidates / max(1, self.questions)
 
     @property
     def average_positives(self) -> float:
-        """Per question."""
+        """Positives per question."""
         return self.positives / max(1, self.questions)
 
     @property
@@ -65,14 +65,14 @@ class DatasetStatistics:
     """Tallies of all questions, the answerable (they have a positive), and the clean (a positive and a
     negative).
 
-    `add` takes the candidates as `read_dataset` gives them, a question's one after the other, in as many
-    calls as one likes. Only sums are kept.
+    `add` takes the candidates as `read_dataset` gives them, a question's one after the other, in any number
+    of calls. Only sums are kept.
     """
 
     def __init__(self, tokens: Tokens = "spacy") -> None:
         self._length = _length_by(tokens)
         self._closed: dict[Kept, Totals] = {kept: Totals() for kept in get_args(Kept)}
-        self._question = Totals()  # the one whose candidates come now
+        self._question = Totals()  # sums of the question whose candidates are being read
         self._question_id: str | None = None
 
     def add(self, candidates: Iterable[LabelledCandidate]) -> Self:
@@ -104,7 +104,7 @@ class DatasetStatistics:
 
 @dataclass(frozen=True)
 class Published:
-    """A paper's row of the questions of a split that it keeps; None if it does not say."""
+    """A paper's row of the questions of a split that it keeps; None where it gives no figure."""
 
     source: str
     kept: Kept
@@ -119,9 +119,10 @@ class Published:
 
 
 def _cosinet(
-    questions: int, candidates: int, *, answered: float, average: float, asked: float, length: float
+    questions: int, candidates: int, *, answered: float, average: float, lengths: tuple[float, float]
 ) -> Published:
-    return Published("Cosinet T2", "all", questions, candidates, None, answered, average, None, asked, length)
+    """`lengths`: those of a question and of a candidate."""
+    return Published("Cosinet T2", "all", questions, candidates, None, answered, average, None, *lengths)
 
 
 def _cascade(questions: int, average: float, average_positives: float) -> Published:
@@ -141,15 +142,13 @@ PUBLISHED: Mapping[tuple[str, str], Sequence[Published]] = {
     ("wikiqa", "train"): (_mhs(873, 8_672, 1_040), _cascade(873, 9.9, 1.2), _has(873, 9)),
     ("wikiqa", "dev"): (_mhs(126, 1_130, 140), _cascade(126, 9.0, 1.1), _has(126, 9)),
     ("wikiqa", "test"): (
-        _cosinet(633, 6_165, answered=38.39, average=9.74, asked=7.28, length=25.36),
+        _cosinet(633, 6_165, answered=38.39, average=9.74, lengths=(7.28, 25.36)),
         _mhs(243, 2_351, 293),
         _cascade(243, 9.7, 1.2),
         _has(243, 9),
     ),
-    ("squad-sent", "test"): (
-        _cosinet(11_873, 63_959, answered=49.92, average=5.38, asked=10.02, length=23.75),
-    ),
-    ("nq-la", "test"): (_cosinet(6_230, 193_000, answered=55.47, average=30.95, asked=9.38, length=98.76),),
+    ("squad-sent", "test"): (_cosinet(11_873, 63_959, answered=49.92, average=5.38, lengths=(10.02, 23.75)),),
+    ("nq-la", "test"): (_cosinet(6_230, 193_000, answered=55.47, average=30.95, lengths=(9.38, 98.76)),),
     ("asnq", "train"): (_mhs(57_242, 23_662_238, 69_002), _cascade(57_242, 413.3, 1.2)),
     ("asnq", "dev"): (_mhs(1_336, 539_210, 4_166), _cascade(1_336, 403.6, 3.2)),
     ("asnq", "test"): (_mhs(1_336, 535_116, 4_250), _cascade(1_336, 400.5, 3.2)),
@@ -174,12 +173,12 @@ _COLUMNS = {
 
 
 def table(statistics: DatasetStatistics, published: Sequence[Published] = ()) -> list[str]:
-    """A table, a line each: all, answerable and clean questions, then what is published of them ('-' if it is
-    not)."""
-    named: list[tuple[str, Totals | Published]] = [(kept, statistics.over(kept)) for kept in get_args(Kept)]
-    named += [(f"{row.source} ({row.kept})", row) for row in published]
+    """The lines of a table: all, answerable and clean questions, then the published rows ('-' for no
+    figure)."""
+    rows: list[tuple[str, Totals | Published]] = [(kept, statistics.over(kept)) for kept in get_args(Kept)]
+    rows += [(f"{row.source} ({row.kept})", row) for row in published]
     lines = [["", *_COLUMNS.values()]]
-    lines += [[name, *(_number(getattr(row, column)) for column in _COLUMNS)] for name, row in named]
+    lines += [[name, *(_number(getattr(row, column)) for column in _COLUMNS)] for name, row in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return [
         "  ".join((cell.rjust if n else cell.ljust)(widths[n]) for n, cell in enumerate(line))
@@ -192,7 +191,7 @@ def _number(value: float | None) -> str:
 
 
 def _length_by(tokens: Tokens) -> Callable[[str], int]:
-    """Text -> how many tokens it has."""
+    """A function: text -> its number of tokens."""
     if tokens == "blanks":
         return lambda text: len(text.split())
     if tokens != "spacy":

@@ -1,7 +1,7 @@
-"""Data sets of answer sentence selection, as streams of `LabelledCandidate`: what the five papers train and
-measure on.
+"""Data sets of answer sentence selection, on which the five papers train and measure, as streams of
+`LabelledCandidate`.
 
-A file goes in; out come its questions' candidates, in their original order, with their labels. Nothing is
+A reader yields the candidates of a file's questions, in their original order, with their labels. Nothing is
 lower-cased, tokenised, sampled or left out: to drop questions without an answer is the protocol of the
 caller. If a format itself must leave something out, or decide, its reader counts it.
 """
@@ -32,8 +32,8 @@ from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from answermill.schemas.labels import LabelledCandidate
 
 FORMATS: dict[str, Format[Any]] = {
-    each.name: each
-    for each in (  # a file has the first of these formats that recognises it
+    known.name: known
+    for known in (  # a file has the first of these formats that recognises it
         tabular.WIKIQA,
         trecqa.FORMAT,
         squad.FORMAT,
@@ -54,8 +54,8 @@ def read_dataset(
     """The candidates of a file, one at a time. `form` is the name of its format; None to recognise it.
 
     A question's candidates are consecutive, their positions 0..n-1 in original order; question ids are
-    unique. `options` are those of the format. What it leaves out or decides is in `counted` when the stream
-    has ended.
+    unique. `options` are those of the format. `counted` has the numbers of what the format leaves out or
+    decides, when the stream has ended.
 
     Raises JobError at once: 66 if the file is missing, 2 if the format or an option is unknown, 65 if the
     file is not recognised; and while it reads: 65, with the line, if a row is wrong. No row is skipped for
@@ -64,7 +64,7 @@ def read_dataset(
     if not path.is_file():
         raise JobError(f"{path}: no such file", INPUT_MISSING)
     name = form or recognise(path)
-    known = "; ".join(f"{each.name} ({each.about})" for each in FORMATS.values())
+    known = "; ".join(f"{reader.name} ({reader.about})" for reader in FORMATS.values())
     if name is None:
         raise JobError(f"{path}: not recognised as a data set; name its form, one of: {known}", BAD_DATA)
     if name not in FORMATS:
@@ -76,7 +76,7 @@ def read_dataset(
 
 
 def row_count(files: Iterable[Path]) -> int | None:
-    """Number of rows in the files, for progress; None if one of them says so only when it is read."""
+    """Number of rows in the files, for progress; None if one of them does not give it before it is read."""
     try:
         return sum(int(read_metadata(file).num_rows) for file in files)
     except (ArrowException, OSError):
@@ -92,15 +92,15 @@ def by_question(rows: Iterable[LabelledCandidate]) -> Iterator[list[LabelledCand
 def recognise(path: Path) -> str | None:
     """The name of a file's format, by its name and its first MiB, or its first line of JSON.
 
-    None if it is no data set that we know, or could be two. Natural Questions are taken for 'nq-la', never
-    for 'nq-asnq'.
+    None if it is no data set that we know, or could be two. Natural Questions are recognised as 'nq-la',
+    never as 'nq-asnq'.
     """
     head = FileHead.of(path)
-    return next((each.name for each in FORMATS.values() if each.recognise(head)), None)
+    return next((known.name for known in FORMATS.values() if known.recognise(head)), None)
 
 
 def describe_formats() -> Iterator[str]:
     """Lines for people: each format, and below it its options."""
-    for each in FORMATS.values():
-        yield f"{each.name:<12} {each.about}"
-        yield from (f"{'':<14} {option}" for option in each.describe_options())
+    for known in FORMATS.values():
+        yield f"{known.name:<12} {known.about}"
+        yield from (f"{'':<14} {option}" for option in known.describe_options())

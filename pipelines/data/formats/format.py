@@ -1,4 +1,5 @@
-"""A data-set format as the package knows it: its name, its reader, how it is recognised, and its options."""
+"""A data-set format as the package knows it: its name, its reader, its mark of recognition, and its
+options."""
 
 from __future__ import annotations
 
@@ -43,8 +44,8 @@ class FileHead:
 
     @classmethod
     def of(cls, path: Path) -> FileHead:
-        """Reads no more than the first MiB. A file that is Parquet, missing or damaged has the head of an
-        empty one."""
+        """The head of a file, of which no more than the first MiB is read. A file that is Parquet, missing or
+        damaged has the head of an empty one."""
         if path.name.endswith(".parquet"):
             return cls(path, "", ())
         try:
@@ -91,7 +92,7 @@ class Format(Generic[OptionsT]):
     other."""
     options: type[OptionsT]
     recognise: Callable[[FileHead], bool] = _never
-    """Whether a file that begins so has this format; a format without it must be asked for by name."""
+    """True for the head of a file of this format; a format without this must be given by name."""
 
     def parse_options(self, values: Mapping[str, Any]) -> OptionsT:
         """The options with these values, which may be text. Raises JobError (2) if one is unknown or
@@ -110,10 +111,11 @@ class Format(Generic[OptionsT]):
             raise JobError(f"{problem}; options of {self.name}: {known}", USAGE) from e
 
     def describe_options(self) -> list[str]:
-        """A line for each option: its name, what it means and its default."""
+        """A line for each option: its name, its meaning and its default."""
         fields = self.options.model_fields.items()
         return [
-            f"{_flag(name)}: {field.description} (default: {_shown(field.default)})" for name, field in fields
+            f"{_flag(name)}: {field.description} (default: {_default(field.default)})"
+            for name, field in fields
         ]
 
 
@@ -121,5 +123,5 @@ def _flag(option: str) -> str:
     return f"--{option.replace('_', '-')}"
 
 
-def _shown(default: object) -> str:
-    return "none" if default is None else str(default)
+def _default(value: object) -> str:
+    return "none" if value is None else str(value)

@@ -1,10 +1,10 @@
 """InsuranceQA v1 (HAS §5.1): questions with a pool of 500 of the 24,981 answers. The original files, and JSON
 lines.
 
-The original's pools name the right answers first: in their order, P@1 is 100 for whatever breaks ties by it,
-so this order is no evidence of anything. They also name some answers twice, five per pool; the later place is
-left out and counted. Train has no pools: its candidates are the right answers alone, and training draws the
-wrong ones from all answers.
+The original's pools name the right answers first: P@1 is 100 for whatever breaks ties by this order, so it is
+no evidence of anything. They also name some answers twice, five per pool; the later place is left out and
+counted. Train has no pools: its candidates are the right answers alone, and training draws the wrong ones
+from all answers.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ class PooledQuestion(NamedTuple):
 
 
 def read_insuranceqa(path: Path, counted: Counter[str], options: InsuranceqaOptions) -> Iterator[Row]:
-    """`path` is one of question.train.token_idx.label, question.{dev,test1,test2}.label.token_idx.pool, or
-    JSON lines with question_id, question, positive_ids, and pool_ids or labelled_negative_ids. Answers and
-    vocabulary are looked for beside it, as answers.label.token_idx and vocabulary, or answers.jsonl; all
-    answers are held in memory. candidate_id is the answer's.
+    """Candidates: the pool of each question. `path` is one of question.train.token_idx.label,
+    question.{dev,test1,test2}.label.token_idx.pool, or JSON lines with question_id, question, positive_ids,
+    and pool_ids or labelled_negative_ids. Answers and vocabulary are looked for beside it, as
+    answers.label.token_idx and vocabulary, or answers.jsonl; all answers are held in memory. candidate_id is
+    the answer's.
 
     Counts 'answers twice in a pool', 'right answers outside the pool' and 'pools without a right answer',
     which no protocol but `raw` measures.
@@ -88,7 +89,7 @@ def is_insuranceqa(head: FileHead) -> bool:
 
 
 def _is_question_line(line: str) -> bool:
-    """Whether this is a line of an original question file."""
+    """True for a line of an original question file."""
     cells = line.split("\t")
     return len(cells) in (2, 3) and all(
         (_INDEXED if len(cells) - n == 2 else _IDS).fullmatch(c) for n, c in enumerate(cells)

@@ -5,7 +5,7 @@ The two formats differ in how they hold the page: `document_tokens`, with a mark
 `document_text`, tokens with blanks between, tags among them. Offsets are tokens in both, ends exclusive. Text
 is the tokens joined by blanks, without tags.
 
-Annotators: train has one, dev five. As Natural Questions' own evaluation has it, a question is answered if at
+Annotators: train has one, dev five. As in Natural Questions' own evaluation, a question is answered if at
 least two of five gave a long answer, and then each one's counts; `annotators` sets the two. With fewer
 annotations, all must have given one.
 """
@@ -101,7 +101,7 @@ def read_nq_la(path: Path, counted: Counter[str], options: NqLaOptions) -> Itera
 
 
 def read_nq_asnq(path: Path, counted: Counter[str], options: NqAsnqOptions) -> Iterator[Row]:
-    """Candidates: the sentences of the whole page; positive are those of ASNQ's class 4. candidate_id is the
+    """Candidates: the sentences of the whole page; those of ASNQ's class 4 are positive. candidate_id is the
     first token's number. Counts 'class 1' ... 'class 4' and 'questions without candidates'."""
     split = splitter_of(options.splitter)
     for page in pages(path, options.annotators):
@@ -123,7 +123,7 @@ def sentence_classes(page: NqPage, split: Splitter) -> Iterator[tuple[int, str, 
         text = " ".join(tokens)
         for start, end in split(text):
             sentence, token = text[start:end], first[bisect_right(starts, start) - 1]
-            inside = any(begin <= token < stop for begin, stop in long)
+            inside = any(left <= token < right for left, right in long)
             holds = any(words in f" {sentence} " for words in short)
             yield token, sentence, 1 + holds + 2 * inside
 
@@ -152,9 +152,9 @@ def pages(path: Path, annotators: int = 2) -> Iterator[NqPage]:
 
 def _page(path: Path, line: int, row: Mapping[str, Any], annotators: int) -> NqPage:
     if "document_tokens" in row:
-        marked = field(path, line, row, "document_tokens", list)
-        tokens = [field(path, line, token, "token", str) for token in marked]
-        tags = [field(path, line, token, "html_token", bool) for token in marked]
+        objects = field(path, line, row, "document_tokens", list)
+        tokens = [field(path, line, token, "token", str) for token in objects]
+        tags = [field(path, line, token, "html_token", bool) for token in objects]
     else:
         tokens = field(path, line, row, "document_text", str).split(" ")
         tags = [_TAG.fullmatch(token) is not None for token in tokens]
@@ -165,22 +165,22 @@ def _page(path: Path, line: int, row: Mapping[str, Any], annotators: int) -> NqP
     long: set[int] = set()
     short: list[Span] = []
     annotations = field(path, line, row, "annotations", list)
-    gave = 0
+    answers = 0
 
     for annotation in annotations:
         number = field(path, line, field(path, line, annotation, "long_answer", dict), "candidate_index", int)
         if number >= len(candidates):
             raise bad(path, line, f"long answer {number} of {len(candidates)} candidates")
         if number >= 0:
-            gave += 1
+            answers += 1
             long.add(number)
             short += [
                 _span(path, line, s, len(tokens))
                 for s in field(path, line, annotation, "short_answers", list)
             ]
 
-    # An answer of too few annotators is none.
-    answered = gave >= min(annotators, len(annotations))
+    # An answer by too few annotators does not count.
+    answered = answers >= min(annotators, len(annotations))
     return NqPage(
         line=line,
         question_id=str(row.get("example_id", line)),

@@ -24,12 +24,12 @@ OURS = tuple(name for name in LabelledCandidate.schema().names if name not in OP
 SHARED = ("question_id", "question", "document_id", "document_title", "sentence_index", "sentence", "label")
 _MAY_BE_NULL = {"document_id", "document_title", *OPTIONAL}
 _WHOLE = {name for name in RETRIEVAL if pa.types.is_integer(LabelledCandidate.schema().field(name).type)}
-# May be so; all others must be text.
+# Columns that may hold numbers; all others must hold text.
 _NUMBERS = {"question_id", "position", "sentence_index", "label", *RETRIEVAL}
 
 
 def is_parquet(head: FileHead) -> bool:
-    """By the name and the columns."""
+    """True if the name and the columns are those of the format."""
     try:
         return (
             head.path.name.endswith(".parquet")
@@ -40,7 +40,7 @@ def is_parquet(head: FileHead) -> bool:
 
 
 def read_parquet(path: Path, counted: Counter[str], options: Options) -> Iterator[Row]:
-    """Positions must count from 0 without gaps. A missing candidate id is made:
+    """Candidates: the rows. Positions must count from 0 without gaps. A missing candidate id is made:
     '<document_id>-<sentence_index>', as WikiQA makes its own, or the index alone."""
 
     def choose(schema: pa.Schema) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ def read_parquet(path: Path, counted: Counter[str], options: Options) -> Iterato
 
 
 def columns_of(schema: pa.Schema) -> tuple[str, ...] | None:
-    """The one of the two sets of columns that a file has; None if it has neither."""
+    """Columns of a file that are read: one of the two sets; None if it has neither."""
     return next((names for names in (OURS, SHARED) if set(names) <= set(schema.names)), None)
 
 
@@ -108,7 +108,7 @@ def _row(path: Path, number: int, cells: dict[str, Any]) -> tuple[int, Row]:
 
 
 def _is_number(name: str, value: Any) -> bool:
-    """Whether it can be the value of that column of `RETRIEVAL`."""
+    """True if it can be a value of that column of `RETRIEVAL`."""
     if isinstance(value, bool) or not isinstance(value, int if name in _WHOLE else (int, float)):
         return False
     return value >= 0 if name in _WHOLE else math.isfinite(value)

@@ -25,7 +25,7 @@ class Row(NamedTuple):
     candidate_id: str | None = None
     doc_id: str = ""
     title: str = ""
-    asked_at: int | str | None = None  # where the question's own record begins, in formats that have one
+    asked_at: int | str | None = None  # start of the question's own record, in formats that have one
     optional: Mapping[str, Any] = {}  # columns of `labels.OPTIONAL`
 
 
@@ -41,21 +41,21 @@ def in_order(path: Path, rows: Iterable[Row]) -> Iterator[LabelledCandidate]:
     """The rows as candidates with their positions. Keeps one entry per question, and one question's candidate
     ids.
 
-    Raises JobError if a question comes again, changes its text, is empty, or names a candidate twice, or if
+    Raises JobError if a question occurs again, changes its text, is empty, or names a candidate twice, or if
     there is no row.
     """
-    began_at: dict[str, int | str] = {}
+    starts: dict[str, int | str] = {}
     question_id, question, asked_at, position = None, "", None, 0
     ids: set[str] = set()
 
     for row in rows:
         # A new question, or the next candidate of the same.
         if row.question_id != question_id or row.asked_at != asked_at:
-            if row.question_id in began_at:
+            if row.question_id in starts:
                 raise bad(
                     path,
                     row.where,
-                    f"question {row.question_id!r} comes again; it began at {began_at[row.question_id]}",
+                    f"question {row.question_id!r} comes again; it began at {starts[row.question_id]}",
                 )
             if not row.question.strip() or not row.question_id:
                 raise bad(path, row.where, "no question" if row.question_id else "no question id")
@@ -67,12 +67,12 @@ def in_order(path: Path, rows: Iterable[Row]) -> Iterator[LabelledCandidate]:
                 0,
                 set(),
             )
-            began_at[question_id] = row.where
+            starts[question_id] = row.where
         elif row.question != question:
             raise bad(
                 path,
                 row.where,
-                f"question {question_id!r} has another text than at {began_at[row.question_id]}",
+                f"question {question_id!r} has another text than at {starts[row.question_id]}",
             )
 
         candidate_id = row.candidate_id
@@ -87,5 +87,5 @@ def in_order(path: Path, rows: Iterable[Row]) -> Iterator[LabelledCandidate]:
         yield LabelledCandidate(*columns, **row.optional)
         position += 1
 
-    if not began_at:
+    if not starts:
         raise JobError(f"{path}: no candidate in it", BAD_DATA)

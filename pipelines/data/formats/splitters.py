@@ -10,8 +10,8 @@ Splitter = Callable[[str], Iterable[Span]]
 
 
 def splitter_of(name: str | Splitter) -> Splitter:
-    """'rules': ours (indexing/passages); 'spacy': spaCy's blank English sentencizer; or any function that
-    gives spans in order.
+    """The splitter 'rules': ours (indexing/passages); 'spacy': spaCy's blank English sentencizer; or any
+    function that gives spans in order.
 
     Cosinet §5.1 names "the SpaCy sentence tokenizer" (2.1), which may be the parser of a model that is no
     longer published.

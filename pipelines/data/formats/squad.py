@@ -38,9 +38,10 @@ def is_squad(head: FileHead) -> bool:
 
 
 def read_squad(path: Path, counted: Counter[str], options: SquadOptions) -> Iterator[Row]:
-    """doc_id '<title>#<paragraph from 0>', candidate_id '<doc_id>@<offset in the paragraph>'. The file is one
-    JSON object and read whole (the largest, v2.0 train, has 42 MB). Counts 'answered across sentences'
-    (questions), and 'questions without candidates' if a paragraph is empty."""
+    """Candidates: the sentences of each question's paragraph, with doc_id '<title>#<paragraph from 0>' and
+    candidate_id '<doc_id>@<offset in the paragraph>'. The file is one JSON object and read whole (the
+    largest, v2.0 train, has 42 MB). Counts 'answered across sentences' (questions), and 'questions without
+    candidates' if a paragraph is empty."""
     split = splitter_of(options.splitter)
     text = "\n".join(line for _, line in lines(path))
     articles = field(path, 1, parse_json(path, text) if text.strip() else {}, "data", list)
@@ -52,11 +53,11 @@ def read_squad(path: Path, counted: Counter[str], options: SquadOptions) -> Iter
             context = field(path, place, paragraph, "context", str)
             spans = list(split(context))
 
-            for n, asked in enumerate(field(path, place, paragraph, "qas", list)):
+            for n, entry in enumerate(field(path, place, paragraph, "qas", list)):
                 where = f"{place}.qas[{n}]"
-                question_id, question = (field(path, where, asked, name, str) for name in ("id", "question"))
+                question_id, question = (field(path, where, entry, name, str) for name in ("id", "question"))
 
-                answers = [] if asked.get("is_impossible") else _answers(path, where, context, asked)
+                answers = [] if entry.get("is_impossible") else _answers(path, where, context, entry)
                 positive = positive_sentence(spans, answers)
                 counted["answered across sentences"] += any(
                     spans[_holding(spans, s)][1] < e for s, e in answers
@@ -75,13 +76,13 @@ def positive_sentence(sentences: Sequence[Span], answers: Sequence[Span]) -> int
 
 
 def _holding(sentences: Sequence[Span], offset: int) -> int:
-    """The number of the sentence in which this code point is."""
+    """The number of the sentence that holds this code point."""
     return max(0, bisect_right(sentences, offset, key=lambda span: span[0]) - 1)
 
 
-def _answers(path: Path, where: str, context: str, asked: Any) -> list[Span]:
+def _answers(path: Path, where: str, context: str, entry: Any) -> list[Span]:
     spans = []
-    for answer in field(path, where, asked, "answers", list):
+    for answer in field(path, where, entry, "answers", list):
         start, text = field(path, where, answer, "answer_start", int), field(path, where, answer, "text", str)
         if start < 0 or not text or not context.startswith(text, start):
             raise bad(path, where, f"answer {text[:60]!r} does not stand at {start} of its paragraph")

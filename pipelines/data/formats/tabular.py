@@ -26,7 +26,7 @@ _BINARY = {"0": 0, "1": 1}
 _CLASSES = {"1": 0, "2": 0, "3": 0, "4": 1}  # of ASNQ
 _TAB = "\t"
 _UNNAMED = ("question", "text", "label")  # the cells of a table without a header
-_COLUMNS = {  # what a header may call a field, without case and '_'
+_COLUMNS = {  # names of a field in a header, without case and '_'
     "questionid": "question_id",
     "qid": "question_id",
     "question": "question",
@@ -50,7 +50,7 @@ class AsnqOptions(Options):
 
 
 def read_wikiqa(path: Path, counted: Counter[str], options: Options) -> Iterator[Row]:
-    """WikiQA as Microsoft gives it (the seven columns of WIKIQA_COLUMNS, header first); ids are the set's
+    """WikiQA as Microsoft publishes it (the seven columns of WIKIQA_COLUMNS, header first); ids are the set's
     own."""
     filled = _filled_lines(path)
     line, header = next(filled, (1, ""))
@@ -201,8 +201,8 @@ def _parse_rows(
         if label is None:
             raise bad(path, line, f"label {cells[label_cell]!r}; it must be one of {', '.join(labels)}")
 
-        # Without a column of ids the number of the question in the file makes it, those that are left out
-        # included.
+        # Without a column of ids, the question's number in the file makes its id; questions that are left out
+        # count too.
         question = cells[question_cell]
         if id_cell is not None:
             question_id = cells[id_cell]
@@ -217,8 +217,8 @@ def _parse_rows(
 
         if counted is not None:
             counted[f"class {cells[label_cell]}"] += 1
-        more: dict[str, Any] = {name: cells[cell] for name, cell in others}
-        yield Row(line, question_id, question, cells[text_cell], label, **more)
+        optional: dict[str, Any] = {name: cells[cell] for name, cell in others}
+        yield Row(line, question_id, question, cells[text_cell], label, **optional)
 
 
 def _tabular(

@@ -32,7 +32,8 @@ def is_trecqa(head: FileHead) -> bool:
 
 
 def read_trecqa(path: Path, counted: Counter[str], options: Options) -> Iterator[Row]:
-    """The set's own question ids. Counts 'questions without candidates', which have no row."""
+    """Candidates: the positive and negative blocks, with the set's own question ids. Counts 'questions
+    without candidates', which have no row."""
     numbered = ((line, text.strip(" ")) for line, text in lines(path))
     question_id = question = None
     line = asked_at = candidates = 0

@@ -51,21 +51,23 @@ def read_yahooqa(path: Path, counted: Counter[str], options: YahooqaOptions) -> 
                 "a pickle, which runs code when it is opened; write it as JSON: `answermill dataset --help`",
             )
 
-    read = parse_json(path, _text(path))
-    if not isinstance(read, dict):
+    content = parse_json(path, _text(path))
+    if not isinstance(content, dict):
         raise bad(path, 1, "not a JSON object {question: [[answer, label], ...]}")
 
     # The names of splits could be questions, whose values are lists.
-    if read and read.keys() <= set(SPLITS) and all(isinstance(each, dict) for each in read.values()):
-        if split not in read:
+    has_splits = content and content.keys() <= set(SPLITS)
+    if has_splits and all(isinstance(value, dict) for value in content.values()):
+        if split not in content:
             raise JobError(
-                f"{path}: give split, one of {', '.join(read)}" + (f", not {split!r}" if split else ""), USAGE
+                f"{path}: give split, one of {', '.join(content)}" + (f", not {split!r}" if split else ""),
+                USAGE,
             )
-        read = read[split]
+        content = content[split]
     elif split is not None:
         raise JobError(f"{path}: split {split!r} is given, but the file has one alone", USAGE)
 
-    for n, (question, answers) in enumerate(read.items()):
+    for n, (question, answers) in enumerate(content.items()):
         where = f"question {n}"
         if not isinstance(answers, list) or not answers:
             raise bad(path, where, f"no list of [answer, label]: {str(answers)[:60]!r}")

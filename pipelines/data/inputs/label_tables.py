@@ -24,7 +24,7 @@ _COLUMNS = {
     "text": ("sentence", "text"),
     "label": ("label",),
 }
-_ALL_COLUMNS = tuple(name for own in _COLUMNS.values() for name in own)
+_ALL_COLUMNS = tuple(name for names in _COLUMNS.values() for name in names)
 _ROWS = 1 << 15  # in memory at a time
 
 
@@ -68,7 +68,7 @@ def label_batches(path: Path) -> Iterator[pa.RecordBatch]:
 def _valid(
     path: Path, name: str, lines: pa.Array, cells: pa.Array, check: Callable[[Path, int, str, object], str]
 ) -> pa.Array:
-    """The cells as `check` gives them, or raises; it is called for those that are not plain ASCII of an
+    """The cells as `check` returns them, or its error; it is called for cells that are not plain ASCII of an
     ordinary length."""
     odd = pc.fill_null(pc.or_(not_plain(cells), pc.greater(pc.utf8_length(cells), LONGEST)), False)
     places = pc.indices_nonzero(odd)
@@ -89,9 +89,9 @@ def _tables(path: Path) -> Iterator[tuple[pa.Table, Callable[[int], Iterable[str
     rows = table_rows(path, _ALL_COLUMNS)
     while chunk := list(islice(rows, _ROWS)):
         columns = {"number": pa.array([line for line, _ in chunk], pa.int64())}
-        for name, own in _COLUMNS.items():
+        for name, headings in _COLUMNS.items():
             columns[name] = pa.array(
-                [_text(path, line, name, first_cell(row, own)) for line, row in chunk], pa.string()
+                [_text(path, line, name, first_cell(row, headings)) for line, row in chunk], pa.string()
             )
         yield pa.table(columns), partial(_names, chunk)
 
@@ -125,16 +125,16 @@ def _parquet_tables(path: Path) -> Iterator[tuple[pa.Table, Callable[[int], Iter
 
     for first, batch in parquet_batches(path, choose, _ROWS):
         columns = {"number": pa.array(range(first, first + batch.num_rows), pa.int64())}
-        for name, own in _COLUMNS.items():
+        for name, headings in _COLUMNS.items():
             empty = pa.nulls(batch.num_rows, pa.string())
             try:
                 texts = [
                     pc.cast(batch.column(column), pa.string())
-                    for column in own
+                    for column in headings
                     if column in batch.schema.names
                 ]
             except pa.ArrowException as e:
-                raise JobError(f"{path}: the column {own[0]} is no text: {e}", BAD_DATA) from e
+                raise JobError(f"{path}: the column {headings[0]} is no text: {e}", BAD_DATA) from e
             columns[name] = pc.coalesce(
                 *(pc.if_else(pc.equal(text, ""), empty, text) for text in texts), empty
             )

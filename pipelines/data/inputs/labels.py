@@ -1,5 +1,5 @@
-"""The labels that a job propagates, in batches: from a file of the user's, or from what `answermill collect`
-wrote."""
+"""The labels that a job propagates, in batches: from a file of the user's, or from the output of `answermill
+collect`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from answermill.schemas.annotation import ResolvedLabel
 
 
 def collected_labels(run: Path) -> Path:
-    """The folder of the labels that `collect` wrote, which a `collect` that was killed may have to give back
-    first."""
+    """The folder of the labels that `collect` wrote, restored first if a later `collect` was killed."""
     recover_folder(run / COLLECTED)
     return LABELS.path(run)
 
@@ -38,7 +37,8 @@ class LabelSource:
 
     @classmethod
     def of(cls, job: Job, run: Path) -> LabelSource:
-        """Raises JobError if the labels are missing (66), or the job has no [propagate] (78)."""
+        """The source that the job names. Raises JobError if the labels are missing (66), or the job has no
+        [propagate] (78)."""
         if job.propagate is None:
             raise JobError("the job has no [propagate] section; add one with `labels`", SETTINGS)
         if job.propagate.labels is None:
@@ -60,8 +60,8 @@ class LabelSource:
         return may_contradict(self._batches())
 
     def write(self, folder: Path) -> tuple[int, int]:
-        """As GivenLabels.write; raises JobError (65) with the line of a label that is wrong or contradicts
-        another."""
+        """Write the labels as GivenLabels.write does. Raises JobError (65) with the line of a label that is
+        wrong or contradicts another."""
         try:
             return GivenLabels(folder).write(self._batches())
         except Contradiction as e:

@@ -1,5 +1,4 @@
-"""Parquet files that people give: read in batches, with what is damaged in them named by file, row and row
-group."""
+"""Parquet files that people provide: read in batches, with damage reported by file, row and row group."""
 
 from __future__ import annotations
 
@@ -58,7 +57,7 @@ def parquet_rows(
     path: Path, choose: Callable[[pa.Schema], Sequence[str]]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """(row, from 1; column → value) of the columns that `choose` takes. Raises JobError as `parquet_batches`
-    does, and if a value is none that Python can hold, such as a date beyond the year 9999."""
+    does, and for a value that Python cannot represent, such as a date beyond the year 9999."""
     for first, batch in parquet_batches(path, choose):
         try:
             rows = batch.to_pylist()
@@ -70,7 +69,7 @@ def parquet_rows(
 
 
 def raise_unless_damage(error: Exception) -> None:
-    """Raise an error of the disk again; Arrow's errors about what a file holds have no error number."""
+    """Raise a disk error again; Arrow's errors about a file's content have no error number."""
     if isinstance(error, OSError) and error.errno is not None:
         raise error
 

@@ -1,4 +1,4 @@
-"""A file of questions in; the questions that a run asks, and the others with the reason why not, out (WQA
+"""A file of questions -> the questions that a run asks, and the others with the reason for refusal (WQA
 §3.2)."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class QuestionChoice:
 
 
 def choose(file: Path, settings: Retrieve) -> QuestionChoice:
-    """The questions of a file that the settings ask for.
+    """The questions of a file that the settings select.
 
     Raises JobError: 65 or 66 if the file cannot be read, 65 if a score is missing or no question remains, 78
     if the bounds on a question's words are the wrong way round.
@@ -53,10 +53,10 @@ def choose(file: Path, settings: Retrieve) -> QuestionChoice:
     accepted = {row.question.question_id for row, reason in zip(rows, reasons, strict=True) if reason is None}
     sampled = sample(accepted, settings.max_questions, settings.question_seed)
 
-    asked, rejects = [], []
+    chosen, rejects = [], []
     for row, reason in zip(rows, reasons, strict=True):
         if reason is None and row.question.question_id in sampled:
-            asked.append(row.question)
+            chosen.append(row.question)
         else:
             detail = (
                 row.question.text if row.well_formed is None else f"{row.well_formed:g}: {row.question.text}"
@@ -65,8 +65,8 @@ def choose(file: Path, settings: Retrieve) -> QuestionChoice:
                 Rejected(file.name, row.number, row.question.question_id, "", reason or "not_sampled", detail)
             )
 
-    choice = QuestionChoice(tuple(asked), tuple(rejects))
-    if not asked:
+    choice = QuestionChoice(tuple(chosen), tuple(rejects))
+    if not chosen:
         raise JobError(f"{file}: no question is left of {len(rows)}: {describe(choice.reasons)}", BAD_DATA)
 
     return choice
@@ -89,7 +89,7 @@ def sample(ids: set[str], size: int, seed: int) -> set[str]:
 
 
 def _refusal(settings: Retrieve, file: Path) -> Refusal:
-    """The checks that the settings ask for, as one; spaCy is loaded only if one of them needs it."""
+    """The checks of the settings as one; spaCy is loaded only if one of them needs it."""
     checks: list[Refusal] = []
     least = settings.question_scores_above
     if least is not None:

@@ -1,7 +1,7 @@
 """The small tables that people provide: questions, splits and labels, as TSV, JSONL or Parquet, plain or
 gzip.
 
-Which id and which text is valid is decided here, for all of them.
+The rules for a valid id and a valid text are here, for all of them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from answermill.schemas.labels import LabelledPassage
 
 QUESTION_ID = ("question_id", "_id", "id", "query_id")
 _OTHER_IDS = frozenset(("qid", "questionid", "queryid", "topic", "topicid"))
-"""Other names of it, without hyphens: a first line of these is a header that we do not read, not a
-question."""
+"""Other names of the id, without hyphens: a first line that begins with one is a header that we do not read,
+not a question."""
 QUESTION_TEXT = ("text", "question", "query")
 ANSWERS = ("answers", "answer")
 LONGEST = 131_072  # characters of a question, of a sentence, of an id
@@ -35,8 +35,8 @@ LONGEST = 131_072  # characters of a question, of a sentence, of an id
 
 @dataclass(frozen=True, slots=True)
 class GivenQuestion:
-    """A row of a file of questions: its line (or row of Parquet) from 1, the question, and how well-formed a
-    model found it, from 0 to 1."""
+    """A row of a file of questions: its line (or row of Parquet) from 1, the question, and a model's score of
+    its form, from 0 to 1."""
 
     number: int
     question: Question
@@ -53,11 +53,11 @@ def read_given_questions(path: Path) -> list[GivenQuestion]:
     """The questions of a file, in its order. The id of a row without one is its line, or row of Parquet, from
     1.
 
-    Raises JobError: 66 if the file is missing; 65, with the line, if a row is wrong or an id comes twice, or
+    Raises JobError: 66 if the file is missing; 65, with the line, if a row is wrong or an id occurs twice, or
     if there is no question.
     """
     questions: list[GivenQuestion] = []
-    line_of: dict[str, int] = {}
+    lines_by_id: dict[str, int] = {}
     for line, row in table_rows(
         path, (*QUESTION_ID, *QUESTION_TEXT, "well_formed"), header=("question_id", "text")
     ):
@@ -67,10 +67,12 @@ def read_given_questions(path: Path) -> list[GivenQuestion]:
 
         own_id = first_cell(row, QUESTION_ID)
         question_id = str(line) if own_id is None else id_of(path, line, "question id", own_id)
-        if question_id in line_of:
-            raise bad(path, line, f"question id {question_id!r} is in line {line_of[question_id]} already")
+        if question_id in lines_by_id:
+            raise bad(
+                path, line, f"question id {question_id!r} is in line {lines_by_id[question_id]} already"
+            )
 
-        line_of[question_id] = line
+        lines_by_id[question_id] = line
         question = Question(question_id, text_of(path, line, "question", text))
         questions.append(GivenQuestion(line, question, _score(path, line, row.get("well_formed"))))
 
@@ -81,8 +83,8 @@ def read_given_questions(path: Path) -> list[GivenQuestion]:
 
 
 def text_of(path: Path, line: int, name: str, value: object) -> str:
-    """The text in a cell, in one line, normalised. Raises JobError (65) unless it is text, something of it is
-    seen, and it has at most LONGEST characters."""
+    """The text in a cell, in one line, normalised. Raises JobError (65) unless it is text with a visible
+    character, and of at most LONGEST characters."""
     if not isinstance(value, str):
         raise bad(path, line, f"no {name}: {str(value)[:60]!r} is {_kind(value)}; give text")
     text = one_line(value)
@@ -96,8 +98,8 @@ def text_of(path: Path, line: int, name: str, value: object) -> str:
 
 
 def id_of(path: Path, line: int, name: str, value: object) -> str:
-    """The id in a cell, text or a whole number, as it is. Raises JobError (65) if it is neither, or holds
-    what is not seen."""
+    """The id in a cell, text or a whole number, unchanged. Raises JobError (65) if it is neither, or holds
+    invisible characters."""
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise bad(path, line, f"{name} {str(value)[:60]!r} is {_kind(value)}; give text or a whole number")
     text = str(value)
@@ -144,13 +146,13 @@ def read_passages(path: Path) -> list[list[LabelledPassage]]:
 
 
 def passage_rows(path: Path) -> Iterator[LabelledPassage]:
-    """Labelled passages, as `answermill passages` wrote them, in the file's order. Raises JobError (65,
+    """Labelled passages, as `answermill passages` writes them, in the file's order. Raises JobError (65,
     66)."""
     if not path.is_file():
         raise JobError(f"{path}: no such file", INPUT_MISSING)
 
     names = LabelledPassage.schema().names
-    none = True
+    is_empty = True
     for _, batch in parquet_batches(path, lambda schema: [name for name in names if name in schema.names]):
         try:
             rows = LabelledPassage.rows(batch)
@@ -160,9 +162,9 @@ def passage_rows(path: Path) -> Iterator[LabelledPassage]:
                 BAD_DATA,
             ) from e
         yield from rows
-        none = none and not rows
+        is_empty = is_empty and not rows
 
-    if none:
+    if is_empty:
         raise JobError(f"{path}: no passage in it", BAD_DATA)
 
 
@@ -187,7 +189,7 @@ def read_splits(path: Path) -> dict[str, Split]:
 
 def read_answers(path: Path) -> dict[str, list[str]]:
     """Question id → its answers, short strings, of a file: a text or a list of them in `answers` or `answer`.
-    An id may come again with further answers; a row without any is passed over. Raises JobError as
+    An id may occur again with further answers; a row without any is skipped. Raises JobError as
     `read_questions` does."""
     answers: dict[str, list[str]] = {}
     for line, row in table_rows(path, (*QUESTION_ID, *ANSWERS), header=("question_id", "answer")):
@@ -201,11 +203,11 @@ def read_answers(path: Path) -> dict[str, list[str]]:
                 cell = json.loads(cell)
 
         strings = [] if cell is None else [cell] if isinstance(cell, str) else cell
-        if not isinstance(strings, list) or not all(isinstance(each, str) for each in strings):
+        if not isinstance(strings, list) or not all(isinstance(text, str) for text in strings):
             raise bad(path, line, f"answers {str(cell)[:60]!r}; give a text or a list of texts")
 
         answers.setdefault(id_of(path, line, "question id", own_id), []).extend(
-            each for each in strings if each.strip()
+            text for text in strings if text.strip()
         )
 
     if not any(answers.values()):

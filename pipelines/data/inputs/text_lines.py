@@ -1,6 +1,6 @@
-r"""Text files that people write, the one way in which all commands read them: UTF-8 with or without a byte
-order mark, plain or gzip, in lines that end in \n or \r\n. What cannot be read is refused with the file and
-the line, never skipped.
+r"""Text files that people write, read by all commands in one way: UTF-8 with or without a byte order mark,
+plain or gzip, in lines that end in \n or \r\n. A line that cannot be read is refused with the file and its
+number, never skipped.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from answermill.files.store import fetch
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 
 
-def bad(path: Path, where: int | str, what: str) -> JobError:
-    """An error (65) about a place in a file: its line, from 1, or where in a JSON file it is."""
-    return JobError(f"{path}:{where}: {what}", BAD_DATA)
+def bad(path: Path, where: int | str, problem: str) -> JobError:
+    """An error (65) about a place in a file: its line, from 1, or its path in a JSON file."""
+    return JobError(f"{path}:{where}: {problem}", BAD_DATA)
 
 
 def open_bytes(path: Path) -> IO[bytes]:
@@ -70,7 +70,7 @@ def parse_json(path: Path, text: str, first_line: int = 1) -> Any:
 
 
 def refuse_half_pairs(path: Path, line: int, text: str, value: Any) -> None:
-    """Raises JobError (65) if the value of a JSON text holds half a surrogate pair."""
+    """Raise JobError (65) if the value of a JSON text holds half a surrogate pair."""
     if "\\ud" in text or "\\uD" in text:
         try:
             json.dumps(value, ensure_ascii=False).encode()

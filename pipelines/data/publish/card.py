@@ -1,4 +1,4 @@
-"""The card of a published data set: what is in it, how it was made, from what, and what it is not good for.
+"""The card of a published data set: its content, its making, its sources, and its limits.
 
 Its head is YAML that `datasets` and the Hugging Face hub read.
 """
@@ -15,7 +15,7 @@ from answermill.pipelines.runs.manifests.manifest import Manifest
 
 _SHOWN_FILES = 20
 _HEAD = ("Split", "Questions", "Documents", "QP pairs", "QP+", "QP-", "QA pairs", "QA+", "QA-")
-_WRITTEN = {
+_FILES = {
     "parquet": '`passages/` and `sentences/`: Parquet; `datasets.load_dataset(FOLDER, "passages")`, or '
     '`"sentences"`',
     "dpr": "`dpr/`: JSON of DPR's retriever training; all negatives are in `hard_negative_ctxs`",
@@ -30,28 +30,28 @@ _WRITTEN = {
 
 @dataclass(frozen=True, slots=True)
 class SplitCounts:
-    """Counts by (split, what): see `publish.Counting`; and of judged sentences, if they are known."""
+    """Counts by (split, kind), see `publish.Counting`; and counts of judged sentences, if they are known."""
 
     counts: Mapping[tuple[Split, str], int]
     documents: Mapping[str, int]
-    """Distinct ones of each split, and in 'total'."""
+    """Number of distinct documents of each split, and in 'total'."""
     annotated: Mapping[tuple[Split, str], int] | None
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """WQA's Table 1: a row for each split, and the total. QA pairs are the judged ones, if they are
         known."""
         for name, splits in (*((name, (name,)) for name in SPLITS), ("total", SPLITS)):
-            qp, positive = (self.total(splits, what) for what in ("passages", "passages_positive"))
+            qp, positive = (self.total(splits, kind) for kind in ("passages", "passages_positive"))
             if self.annotated is None:
-                qa, correct = (self.total(splits, what) for what in ("sentences", "sentences_positive"))
+                qa, correct = (self.total(splits, kind) for kind in ("sentences", "sentences_positive"))
             else:
-                correct = sum(self.annotated.get((each, "positive"), 0) for each in splits)
-                qa = correct + sum(self.annotated.get((each, "negative"), 0) for each in splits)
+                correct = sum(self.annotated.get((split, "positive"), 0) for split in splits)
+                qa = correct + sum(self.annotated.get((split, "negative"), 0) for split in splits)
             pairs = (qp, positive, qp - positive, qa, correct, qa - correct)
             yield name, *(f"{n:,}" for n in (self.total(splits, "questions"), self.documents[name], *pairs))
 
-    def total(self, splits: Sequence[Split], what: str) -> int:
-        return sum(self.counts.get((each, what), 0) for each in splits)
+    def total(self, splits: Sequence[Split], kind: str) -> int:
+        return sum(self.counts.get((split, kind), 0) for split in splits)
 
     def lines(self) -> Iterator[str]:
         """The table for a terminal."""
@@ -68,7 +68,7 @@ class SplitCounts:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Origin of a set: the manifests of a run, and what `answermill collect` found of agreement."""
+    """Origin of a set: the manifests of a run, and the agreement that `answermill collect` measured."""
 
     documents: Manifest
     questions: Manifest | None
@@ -83,7 +83,7 @@ class Card:
     name: str
     licence: str
     sources: tuple[str, ...] = ()
-    """Sources, each with its licence, as it is to be read."""
+    """Sources, each with its licence, as the card shows them."""
 
     def text(
         self,
@@ -102,7 +102,7 @@ class Card:
             "Vu & Moschitti 2021, §3). Made by AnswerMill.",
             "## Statistics\n\n" + "\n".join(_table(_HEAD, statistics.rows())),
             _table_note(statistics),
-            "## Files\n\n" + "\n".join(f"- {_WRITTEN[form]}" for form in forms),
+            "## Files\n\n" + "\n".join(f"- {_FILES[form]}" for form in forms),
             _LABELS,
             "## How it was made\n\n" + "\n".join(_provenance(summary, origin, digest)),
             *(
@@ -117,7 +117,7 @@ class Card:
         return "\n\n".join(parts) + "\n"
 
     def _head(self, forms: Sequence[str], statistics: SplitCounts, origin: Origin | None) -> str:
-        """The YAML by which `datasets` and the hub know the set."""
+        """The YAML that `datasets` and the hub read."""
         from huggingface_hub import DatasetCardData  # takes half a second, so not at the top
 
         language = origin.documents.settings.get("language") if origin else None
@@ -146,12 +146,12 @@ class Card:
         yield from (f"- {source}" for source in self.sources or ["not stated by the publisher of this set"])
         if origin:
             files = sorted(Path(name).name for name in origin.documents.inputs if name != "domain_list")
-            more = f" and {len(files) - _SHOWN_FILES:,} more" if len(files) > _SHOWN_FILES else ""
+            rest = f" and {len(files) - _SHOWN_FILES:,} more" if len(files) > _SHOWN_FILES else ""
             yield ""
             count = f"{len(files):,} file{'s'[: len(files) != 1]}"
             yield (
                 f"Pages were read from {count}: "
-                f"{', '.join(f'`{name}`' for name in files[:_SHOWN_FILES])}{more}."
+                f"{', '.join(f'`{name}`' for name in files[:_SHOWN_FILES])}{rest}."
             )
 
 
@@ -170,8 +170,8 @@ def _table(head: Sequence[str], rows: Iterator[tuple[str, ...]]) -> Iterator[str
 
 
 def _table_note(statistics: SplitCounts) -> str:
-    of_questions = "sentences that were judged for these questions, also those that were left out of the set"
-    pairs = of_questions if statistics.annotated is not None else "sentences of these windows, judged or not"
+    judged = "sentences that were judged for these questions, also those that were left out of the set"
+    pairs = judged if statistics.annotated is not None else "sentences of these windows, judged or not"
     retrieved, answered = statistics.total(SPLITS, "retrieved"), statistics.total(SPLITS, "answered")
     return (
         "The columns are those of WQA's Table 1: QP pairs are questions with windows around judged "
@@ -201,11 +201,11 @@ def _provenance(summary: Mapping[str, Any], origin: Origin | None, digest: str) 
         )
 
         if origin.questions:
-            asked = origin.questions
-            read = asked.counts.get("questions_given", asked.rows)
-            depth = asked.settings.get("depth")
+            questions = origin.questions
+            given = questions.counts.get("questions_given", questions.rows)
+            depth = questions.settings.get("depth")
             yield (
-                f"- Questions: {asked.rows:,} of {read:,} asked; up to {depth} passages for each from each "
+                f"- Questions: {questions.rows:,} of {given:,} asked; up to {depth} passages for each from each "
                 "index"
             )
 
@@ -232,12 +232,12 @@ def _provenance(summary: Mapping[str, Any], origin: Origin | None, digest: str) 
     yield f"- `passages.json` of the passages has the SHA-256 `{digest}`"
 
 
-def _agreement(agreed: Mapping[str, Any]) -> Iterator[str]:
-    """The figures that have a value, and how many people there were; names stay out."""
-    for name, figure in agreed.items():
+def _agreement(agreement: Mapping[str, Any]) -> Iterator[str]:
+    """Lines on the figures that have a value, and on the number of people; without their names."""
+    for name, figure in agreement.items():
         if isinstance(figure, Mapping) and "value" in figure:
             basis = ", ".join(
-                f"{what} {n:,}" for what, n in figure.items() if what != "value" and isinstance(n, int)
+                f"{key} {n:,}" for key, n in figure.items() if key != "value" and isinstance(n, int)
             )
             value = (
                 f"{figure['value']:.3f}"
@@ -246,14 +246,14 @@ def _agreement(agreed: Mapping[str, Any]) -> Iterator[str]:
             )
             yield f"- {_spaced(name)}: {value}" + (f" ({basis})" if basis else "")
 
-    if isinstance(people := agreed.get("annotators"), Mapping):
+    if isinstance(people := agreement.get("annotators"), Mapping):
         yield f"- annotators: {len(people):,}"
         controls = [person.get("controls") or {} for person in people.values() if isinstance(person, Mapping)]
-        right, shown = (sum(each.get(key) or 0 for each in controls) for key in ("right", "of"))
-        if shown:
-            yield f"- controls, whose label is known: {right:,} of {shown:,} judged right"
+        right, judged = (sum(tally.get(key) or 0 for tally in controls) for key in ("right", "of"))
+        if judged:
+            yield f"- controls, whose label is known: {right:,} of {judged:,} judged right"
 
-    if isinstance(counts := agreed.get("counts"), Mapping):
+    if isinstance(counts := agreement.get("counts"), Mapping):
         yield f"- counts: {_flat(counts)}"
 
 
@@ -282,9 +282,9 @@ def _limits(
 
 
 def _flat(values: Mapping[str, Any]) -> str:
-    shown = ((name, n) for name, n in values.items() if isinstance(n, int | float | str) and n != "")
+    pairs = ((name, n) for name, n in values.items() if isinstance(n, int | float | str) and n != "")
     return ", ".join(
-        f"{_spaced(name)} {n:,}" if isinstance(n, int) else f"{_spaced(name)} {n}" for name, n in shown
+        f"{_spaced(name)} {n:,}" if isinstance(n, int) else f"{_spaced(name)} {n}" for name, n in pairs
     )
 
 

@@ -48,7 +48,7 @@ def window_ends(
     chosen = [(*documents[doc_id], numbers) for doc_id, numbers in labelled.items()]
     sentences = [sentence for _, inside, _ in chosen for sentence in inside]
     sizes = np.array([len(inside) for _, inside, _ in chosen], np.int64)
-    begin = np.cumsum(sizes) - sizes  # [documents] number of its first sentence among all
+    offsets = np.cumsum(sizes) - sizes  # [documents] number of the first sentence among all
     line = SentenceLine(
         np.repeat(np.arange(len(chosen)), sizes),
         np.array([sentence.start for sentence in sentences], np.int64),
@@ -57,14 +57,13 @@ def window_ends(
         [document.text for document, _, _ in chosen],
     )
 
-    numbers_of_all = [
-        first + n for first, (_, _, numbers) in zip(begin, chosen, strict=True) for n in sorted(numbers)
+    labelled_sentences = [
+        first + n for first, (_, _, numbers) in zip(offsets, chosen, strict=True) for n in sorted(numbers)
     ]
-    ends = line.lasts(np.array(numbers_of_all, np.int64), places, Splitter(max_tokens)) - np.repeat(
-        begin, sizes
-    )
+    lasts = line.lasts(np.array(labelled_sentences, np.int64), places, Splitter(max_tokens))
+    ends = lasts - np.repeat(offsets, sizes)
 
-    return {doc_id: part.tolist() for doc_id, part in zip(labelled, np.split(ends, begin[1:]), strict=True)}
+    return {doc_id: part.tolist() for doc_id, part in zip(labelled, np.split(ends, offsets[1:]), strict=True)}
 
 
 def windows_at(

@@ -1,5 +1,4 @@
-"""The forms that a data set of passages is published in: a question's rows in, files that other tools read
-out.
+"""The forms in which a data set of passages is published: a question's rows -> files that other tools read.
 
 A form opens its files in a folder and takes the rows of one question after another, as `answermill passages`
 orders them: memory holds one question, and the ids, if a form must name each passage once. Only windows were
@@ -24,22 +23,22 @@ from answermill.pipelines.runs.parquet_folder import whole_file
 from answermill.schemas.labels import LabelledCandidate, LabelledPassage
 
 QuestionRows: TypeAlias = Sequence[LabelledPassage]
-"""Rows of one question: its windows, then what was only retrieved."""
+"""Rows of one question: its windows, then the passages that were only retrieved."""
 Take: TypeAlias = Callable[[Split, QuestionRows], None]
 
 
 def sentences(rows: QuestionRows) -> list[LabelledCandidate]:
-    """The sentences of a question's passages, each once, in the order in which they come first, with the
+    """The sentences of a question's passages, each once, in the order of their first occurrence, with the
     sentences before and after it in that passage."""
     first: dict[str, LabelledCandidate] = {}
     for row in rows:
         texts = ["", *(sentence.text for sentence in row.sentences), ""]
-        for n, each in enumerate(row.sentences):
-            where = (row.doc_id, row.title, len(first))
+        for n, sentence in enumerate(row.sentences):
+            place = (row.doc_id, row.title, len(first))
             candidate = LabelledCandidate(
-                row.question_id, row.question, each.sentence_id, *where, each.text, each.label
+                row.question_id, row.question, sentence.sentence_id, *place, sentence.text, sentence.label
             )
-            first.setdefault(each.sentence_id, replace(candidate, previous=texts[n], next=texts[n + 2]))
+            first.setdefault(sentence.sentence_id, replace(candidate, previous=texts[n], next=texts[n + 2]))
     return list(first.values())
 
 
@@ -57,14 +56,14 @@ def asnq_classes(rows: QuestionRows) -> list[tuple[LabelledCandidate, int]]:
     """
     inside = {sentence.sentence_id for row in rows if row.label for sentence in row.sentences}
     candidates = sentences(rows)
-    answers = {fold(each.text) for each in candidates if each.label}
+    answers = {fold(candidate.text) for candidate in candidates if candidate.label}
 
-    def class_of(each: LabelledCandidate) -> int:
-        if each.label:
+    def class_of(candidate: LabelledCandidate) -> int:
+        if candidate.label:
             return 4
-        return 3 if each.candidate_id in inside else 2 if fold(each.text) in answers else 1
+        return 3 if candidate.candidate_id in inside else 2 if fold(candidate.text) in answers else 1
 
-    return [(each, class_of(each)) for each in candidates]
+    return [(candidate, class_of(candidate)) for candidate in candidates]
 
 
 @contextmanager
@@ -72,12 +71,12 @@ def parquet(out: Path, name: str) -> Iterator[Take]:
     """passages/ and sentences/: LabelledPassage and LabelledCandidate rows, a file for each split."""
     with ExitStack() as files:
         passages = {
-            each: files.enter_context(whole_file(out / f"passages/{each}.parquet", LabelledPassage))
-            for each in SPLITS
+            name: files.enter_context(whole_file(out / f"passages/{name}.parquet", LabelledPassage))
+            for name in SPLITS
         }
         candidates = {
-            each: files.enter_context(whole_file(out / f"sentences/{each}.parquet", LabelledCandidate))
-            for each in SPLITS
+            name: files.enter_context(whole_file(out / f"sentences/{name}.parquet", LabelledCandidate))
+            for name in SPLITS
         }
 
         def take(split: Split, rows: QuestionRows) -> None:
@@ -92,7 +91,7 @@ def dpr(out: Path, name: str) -> Iterator[Take]:
     """dpr/<split>.json, as DPR's retriever training reads it; every negative is a hard one: judged, or
     retrieved."""
     with ExitStack() as files:
-        writers = {each: files.enter_context(_array(out / f"dpr/{each}.json")) for each in SPLITS}
+        writers = {split: files.enter_context(_array(out / f"dpr/{split}.json")) for split in SPLITS}
 
         def take(split: Split, rows: QuestionRows) -> None:
             writers[split](
@@ -100,7 +99,7 @@ def dpr(out: Path, name: str) -> Iterator[Take]:
                     "dataset": name,
                     "question_id": rows[0].question_id,
                     "question": rows[0].question,
-                    "answers": list(dict.fromkeys(each.text for each in sentences(rows) if each.label)),
+                    "answers": list(dict.fromkeys(s.text for s in sentences(rows) if s.label)),
                     "positive_ctxs": [_context(row) for row in rows if row.label],
                     "negative_ctxs": [],
                     "hard_negative_ctxs": [_context(row) for row in rows if not row.label],
@@ -131,11 +130,11 @@ def _array(file: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
 
 @contextmanager
 def beir(out: Path, name: str) -> Iterator[Take]:
-    """beir/: corpus.jsonl (every passage, once), queries.jsonl, qrels/<split>.tsv (what was judged)."""
+    """beir/: corpus.jsonl (every passage, once), queries.jsonl, qrels/<split>.tsv (the judged windows)."""
     with ExitStack() as files:
         corpus = files.enter_context(whole_text(out / "beir/corpus.jsonl"))
         queries = files.enter_context(whole_text(out / "beir/queries.jsonl"))
-        qrels = {each: files.enter_context(whole_text(out / f"beir/qrels/{each}.tsv")) for each in SPLITS}
+        qrels = {split: files.enter_context(whole_text(out / f"beir/qrels/{split}.tsv")) for split in SPLITS}
         for write in qrels.values():
             write("query-id\tcorpus-id\tscore\n")
         written: set[str] = set()
@@ -162,12 +161,12 @@ def asnq(out: Path, name: str) -> Iterator[Take]:
     """asnq/<split>.tsv: question, sentence and class, tabs between them, white space within folded; no
     header, no ids."""
     with ExitStack() as files:
-        writers = {each: files.enter_context(whole_text(out / f"asnq/{each}.tsv")) for each in SPLITS}
+        writers = {split: files.enter_context(whole_text(out / f"asnq/{split}.tsv")) for split in SPLITS}
 
         def take(split: Split, rows: QuestionRows) -> None:
             lines = (
-                f"{_line(each.question)}\t{_line(each.text)}\t{number}\n"
-                for each, number in asnq_classes(rows)
+                f"{_line(candidate.question)}\t{_line(candidate.text)}\t{number}\n"
+                for candidate, number in asnq_classes(rows)
             )
             writers[split]("".join(lines))
 
@@ -176,8 +175,8 @@ def asnq(out: Path, name: str) -> Iterator[Take]:
 
 @contextmanager
 def trec(out: Path, name: str) -> Iterator[Take]:
-    """trec/: <split>.topics.tsv, and qrels of what was judged: <split>.passages.qrels,
-    <split>.sentences.qrels."""
+    """trec/: <split>.topics.tsv, and qrels of the judged windows and their sentences:
+    <split>.passages.qrels, <split>.sentences.qrels."""
     kinds = ("topics.tsv", "passages.qrels", "sentences.qrels")
     with ExitStack() as files:
         writers = {
@@ -190,10 +189,10 @@ def trec(out: Path, name: str) -> Iterator[Take]:
             question = _plain(rows[0].question_id)
             writers[split, "topics.tsv"](f"{question}\t{_line(rows[0].question)}\n")
             passages = ((row.passage_id, row.label) for row in judged(rows))
-            candidates = ((each.candidate_id, each.label) for each in sentences(judged(rows)))
+            candidates = ((s.candidate_id, s.label) for s in sentences(judged(rows)))
             for kind, labels in (("passages.qrels", passages), ("sentences.qrels", candidates)):
                 writers[split, kind](
-                    "".join(f"{question} 0 {_plain(each)} {label}\n" for each, label in labels)
+                    "".join(f"{question} 0 {_plain(name)} {label}\n" for name, label in labels)
                 )
 
         yield take

@@ -1,9 +1,9 @@
 """Hard negatives: windows that begin where the first retrieved passages begin, and hold no correct sentence
 (WQA §3.3).
 
-So length does not tell them from positives: a window is longer than a passage cut for retrieval, and a model
-would learn that. (Where they begin still could: a negative begins as a retrieved passage does, a positive at
-any sentence.)
+So their length does not distinguish them from positives: a window is longer than a passage cut for retrieval,
+and a model would learn that. (Their start still could: a negative begins as a retrieved passage does, a
+positive at any sentence.)
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class RetrievedPassage(NamedTuple):
     start: WindowStart | None
     """Its first sentence; None if no sentence begins in it, as may be with passages of `passages = "dpr"`."""
     refusal: Reason | None
-    """Why its own sentences are no negative."""
+    """Reason why its own sentences are no negative; None if they may be one."""
 
 
 def choose(
@@ -51,13 +51,18 @@ def choose(
     splits: QuestionSplits,
     rules: PassageRules,
 ) -> tuple[dict[str, list[WindowStart]], Counter[Reason]]:
-    """question_id → where its hard negatives begin, best first; and why others are left out.
+    """question_id → starts of its hard negatives, best first; and the number left out, by reason.
 
     The document of a negative belongs to the split that takes it first. `documents` are those with labels: in
     no other can a window hold a correct sentence, or be one of the question's own.
     """
     retrieved = _retrieved(questions, hits)
-    starts = {(q, each.start) for q, ranked in retrieved.items() for each in ranked if each.start is not None}
+    starts = {
+        (q, candidate.start)
+        for q, ranked in retrieved.items()
+        for candidate in ranked
+        if candidate.start is not None
+    }
     labelled = {start for q, start in starts if start[0] in questions[q].windows}
     runs: Mapping[WindowStart, SentenceRun] = dict(windows_at(labelled, documents, rules.max_tokens))
 
@@ -72,16 +77,16 @@ def choose(
     chosen: dict[str, list[WindowStart]] = {q: [] for q in questions}
     left_out: Counter[Reason] = Counter()
     for q in splits.by_claim(questions):
-        for each in sorted(retrieved[q], key=lambda each: (each.rank, each.passage_id)):
+        for candidate in sorted(retrieved[q], key=lambda passage: (passage.rank, passage.passage_id)):
             if len(chosen[q]) == rules.negatives:
                 break
-            if each.start is None:
-                left_out[each.refusal or Reason.WITHOUT_SENTENCE] += 1
-            elif reason := each.refusal or refusal(q, each.start):
+            if candidate.start is None:
+                left_out[candidate.refusal or Reason.WITHOUT_SENTENCE] += 1
+            elif reason := candidate.refusal or refusal(q, candidate.start):
                 left_out[reason] += 1
             else:
-                chosen[q].append(each.start)
-                splits.claim(q, [each.start[0]])
+                chosen[q].append(candidate.start)
+                splits.claim(q, [candidate.start[0]])
 
     return chosen, left_out
 
@@ -95,8 +100,8 @@ def _retrieved(
         if (question := questions.get(hit.question_id)) is not None:
             sentences = hit.passage.sentences
             start = (hit.passage.doc_id, sentences[0].sentence_id) if sentences else None
-            shown = RetrievedPassage(hit.rank, hit.passage.passage_id, start, question.refusal(sentences))
-            retrieved[hit.question_id].append(shown)
+            candidate = RetrievedPassage(hit.rank, hit.passage.passage_id, start, question.refusal(sentences))
+            retrieved[hit.question_id].append(candidate)
     return retrieved
 
 

@@ -32,10 +32,10 @@ class Reason(StrEnum):
     NOT_DRAWN = "not_drawn"
 
 
-def left_out_counts(what: str, reasons: Mapping[Reason, int]) -> dict[str, int]:
+def left_out_counts(items: str, reasons: Mapping[Reason, int]) -> dict[str, int]:
     """The counts under their names in a summary.
 
     >>> left_out_counts("labels", {Reason.UNKNOWN_SENTENCE: 2})
     {'labels_left_out_unknown_sentence': 2}
     """
-    return {f"{what}_left_out_{reason}": n for reason, n in reasons.items()}
+    return {f"{items}_left_out_{reason}": n for reason, n in reasons.items()}

@@ -38,12 +38,12 @@ class PassageRules(SplitRules):
 
 @dataclass(slots=True)
 class QuestionPassages:
-    """A question, its split, and what becomes its rows."""
+    """A question, its split, and the passages of its rows."""
 
     question: Question
     split: Split
     correct: Set[str]
-    """Ids of its correct sentences, those of labels that were left out too."""
+    """Ids of its correct sentences, also of labels that were left out."""
     judged: Set[str]
     """Ids of its labelled sentences, correct or not."""
     near: RightSentences
@@ -51,7 +51,7 @@ class QuestionPassages:
     windows: dict[str, set[SentenceRun]] = field(default_factory=dict)
     """doc_id → its windows."""
     negatives: list[Passage] = field(default_factory=list)
-    """Best first."""
+    """Hard negatives, best first."""
 
     def refusal(self, sentences: Sequence[Sentence]) -> Reason | None:
         """Reason why these sentences are no negative of the question; None if they are one.
@@ -72,21 +72,21 @@ class QuestionPassages:
         """The windows in reading order, document by document, then the hard negatives by rank."""
         runs = ((doc_id, run) for doc_id in sorted(self.windows) for run in sorted(self.windows[doc_id]))
         yield from (self._row(passage(*documents[doc_id], run), "window") for doc_id, run in runs)
-        yield from (self._row(each, "retrieved") for each in self.negatives)
+        yield from (self._row(negative, "retrieved") for negative in self.negatives)
 
-    def _row(self, shown: Passage, source: str) -> LabelledPassage:
+    def _row(self, content: Passage, source: str) -> LabelledPassage:
         sentences = tuple(
             LabelledSentence(s.sentence_id, s.text, int(s.sentence_id in self.correct))
-            for s in shown.sentences
+            for s in content.sentences
         )
 
         return LabelledPassage(
             question_id=self.question.question_id,
             question=self.question.text,
-            passage_id=shown.passage_id,
-            doc_id=shown.doc_id,
-            title=shown.title,
-            text=shown.text,
+            passage_id=content.passage_id,
+            doc_id=content.doc_id,
+            title=content.title,
+            text=content.text,
             label=max((sentence.label for sentence in sentences), default=0),
             source=source,
             sentences=sentences,

@@ -1,7 +1,7 @@
-"""Publish: training data of passages in; the data set as others read it, with its card, out.
+"""Publish: training data of passages -> the data set as other tools read it, with its card.
 
-Out come the forms that were asked for and, written last, README.md: the card, whose head tells `datasets`
-where the Parquet files are. The rows are read once, as a stream.
+The folder holds the forms that were chosen and, written last, README.md: the card, whose head gives
+`datasets` the paths of the Parquet files. The rows are read once, as a stream.
 """
 
 from __future__ import annotations
@@ -49,16 +49,17 @@ AGAIN = "`answermill passages RUN --out OTHER` writes the data again, into anoth
 
 @dataclass(slots=True)
 class Counting:
-    """Adds up what the card's table says, and finds what is wrong with the rows."""
+    """Adds up the figures of the card's table, and checks the rows."""
 
     counts: Counter[tuple[Split, str]] = field(default_factory=Counter)
     split_of: dict[str, Split] = field(default_factory=dict)
     """question_id → its split."""
     _documents: dict[Split, set[str]] = field(default_factory=lambda: {name: set() for name in SPLITS})
-    _text: tuple[Split | None, str] = (None, "")
+    _previous: tuple[Split | None, str] = (None, "")
+    """Split and folded text of the question before."""
 
     def take(self, split: Split, rows: QuestionRows) -> None:
-        """Raises JobError (65) if a question comes again."""
+        """Count the rows of a question. Raises JobError (65) if it occurs again."""
         question = rows[0].question_id
         if question in self.split_of:
             raise JobError(
@@ -76,11 +77,11 @@ class Counting:
             "passages_positive": sum(row.label for row in windows),
             "retrieved": len(rows) - len(windows),
             "sentences": len(candidates),
-            "sentences_positive": sum(each.label for each in candidates),
-            "same_text_as_before": (split, fold(rows[0].question)) == self._text,
+            "sentences_positive": sum(candidate.label for candidate in candidates),
+            "same_text_as_before": (split, fold(rows[0].question)) == self._previous,
         }
 
-        self._text = (split, fold(rows[0].question))
+        self._previous = (split, fold(rows[0].question))
         self.counts.update({(split, name): int(n) for name, n in counts.items()})
 
     def statistics(self, annotated: Mapping[tuple[Split, str], int] | None) -> SplitCounts:
@@ -98,8 +99,8 @@ def publish(
 ) -> Iterator[str]:
     """Write `forms` of the passages in `data` and the card into `out`; yields lines for people.
 
-    Raises JobError: 2 if no form is named, 66 if `data` or what `run` must have is missing, 65 if the files
-    are not those that passages.json counts or those of `run`, 73 if `out` is published already.
+    Raises JobError: 2 if no form is named, 66 if `data` or a folder of `run` is missing, 65 if the files are
+    not those that passages.json counts or those of `run`, 73 if `out` is published already.
     """
     if not forms or set(forms) - FORMS.keys():
         raise JobError(f"--forms {' '.join(forms)}: give one or several of {', '.join(FORMS)}", USAGE)
@@ -134,7 +135,7 @@ def publish(
 
 
 def read(data: Path) -> Iterator[tuple[Split, list[LabelledPassage]]]:
-    """Each question's split and rows, in the files' order. Raises JobError (66, 65)."""
+    """Split and rows of each question, in the files' order. Raises JobError (66, 65)."""
     for split in SPLITS:
         path = data / f"{split}.parquet"
         if not path.is_file():
@@ -151,7 +152,7 @@ def read(data: Path) -> Iterator[tuple[Split, list[LabelledPassage]]]:
 def _summary(data: Path) -> dict[str, Any]:
     try:
         summary = read_json(data / SUMMARY, dict[str, Any])
-        counts = {name: summary.get(name) for name in (f"{s}_{what}" for s in SPLITS for what in COUNTED)}
+        counts = {name: summary.get(name) for name in (f"{s}_{count}" for s in SPLITS for count in COUNTED)}
     except FileNotFoundError:
         raise JobError(
             f"{data / SUMMARY} does not exist; run `answermill passages RUN --out {data}` first",
@@ -168,11 +169,12 @@ def _summary(data: Path) -> dict[str, Any]:
 
 
 def _check(counting: Counting, summary: Mapping[str, Any], data: Path) -> None:
-    """Rows in are those that were written: by questions, passages and positives of each split."""
+    """Raise JobError (65) unless the rows read are those written, by questions, passages and positives of
+    each split."""
     for name in SPLITS:
         counts = {
-            what: counting.counts[name, what]
-            for what in ("questions", "passages", "passages_positive", "retrieved")
+            kind: counting.counts[name, kind]
+            for kind in ("questions", "passages", "passages_positive", "retrieved")
         }
         in_files = (
             counts["questions"],
@@ -180,7 +182,7 @@ def _check(counting: Counting, summary: Mapping[str, Any], data: Path) -> None:
             counts["passages_positive"],
         )
 
-        in_summary = tuple(summary[f"{name}_{what}"] for what in COUNTED)
+        in_summary = tuple(summary[f"{name}_{count}"] for count in COUNTED)
         if in_files != in_summary:
             raise JobError(
                 f"{data / name}.parquet has {in_files} questions, passages, positives, but {SUMMARY} says "
@@ -191,7 +193,7 @@ def _check(counting: Counting, summary: Mapping[str, Any], data: Path) -> None:
 
 
 def _check_run(run: Path, summary: Mapping[str, Any], data: Path) -> None:
-    """Raises JobError (65) unless the data are of this run, as far as passages.json says."""
+    """Raise JobError (65) unless the data are of this run, as far as passages.json says."""
     inputs = summary.get("inputs")
     known = inputs if isinstance(inputs, dict) else {}
     for name, folder in MADE_OF.items():
@@ -204,26 +206,27 @@ def _check_run(run: Path, summary: Mapping[str, Any], data: Path) -> None:
 def origin_of(run: Path) -> Origin:
     """Origin of the data of a run, by its manifests. Raises JobError (66) if it is no run."""
     recover_folder(run / COLLECTED)
-    ingested, asked, tasks = (read_manifest(folder.path(run)) for folder in (DOCUMENTS, QUESTIONS, TASKS))
-    if ingested is None:
+    documents, questions, tasks = (
+        read_manifest(folder.path(run)) for folder in (DOCUMENTS, QUESTIONS, TASKS)
+    )
+    if documents is None:
         problem = "does not exist or is not complete; --run takes the folder of a run"
         raise JobError(f"{DOCUMENTS.path(run)} {problem}", INPUT_MISSING)
 
-    agreement = run / COLLECTED / AGREEMENT
     try:
-        agreed = read_json(agreement, dict[str, Any])
+        agreement = read_json(run / COLLECTED / AGREEMENT, dict[str, Any])
     except FileNotFoundError:
-        agreed = None
+        agreement = None
     except WrongShape as e:
         raise JobError(
             f"not what `answermill collect` writes: {e}; {COLLECT.maker.again(run)}", BAD_DATA
         ) from None
 
-    return Origin(ingested, asked, tasks, agreed)
+    return Origin(documents, questions, tasks, agreement)
 
 
 def _annotated(run: Path, split_of: Mapping[str, Split]) -> Counter[tuple[Split, str]] | None:
-    """Sentences that were judged, of the questions of each split: as collected, else as given to
+    """Number of judged sentences of the questions of each split: as collected, else as given to
     propagate."""
     sentences_judged: Counter[tuple[Split, str]] = Counter()
     for folder in (LABELS, SENTENCE_LABELS):

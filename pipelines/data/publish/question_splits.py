@@ -1,8 +1,8 @@
 """The split that each question and each document belongs to, so that no split leaks into another (WQA §3.3).
 
-Questions that one document answers stay together, and so do questions that are nearly the same. Of a document
-that answers neither of two questions only one split has the labels. (By such documents most questions of a
-crawl hang together; to keep those in one split would leave one split.)
+Questions that one document answers stay together, and so do questions that are nearly the same. If a document
+answers neither of two questions, only one split has its labels. (Such documents connect most questions of a
+crawl; to keep these in one split would leave one split.)
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class SplitRules:
     similar: float = 0.8
     """Jaccard similarity of their words from which two questions are nearly the same."""
     documents_apart: bool = True
-    """Whether no document may be in two splits."""
+    """True if no document may be in two splits."""
 
     def __post_init__(self) -> None:
-        """Raises JobError (2) if the rules are no rules, as the command line has them."""
+        """Raise JobError (2) for values that make no sense, in the words of the command line."""
         if not 0 < self.similar <= 1:
             raise JobError(
                 f"--similar {self.similar:g}: give a similarity above 0 and at most 1, e.g. 0.8", USAGE
@@ -50,15 +50,15 @@ class SplitRules:
             )
 
     def settings(self, drawn: bool) -> dict[str, Any]:
-        """The rules as a summary has them, those of the splits last; without shares if the splits are not
-        `drawn` by them."""
-        last = [each.name for each in fields(SplitRules)]
+        """The rules for a summary, those of the splits last; without shares if the splits are not `drawn` by
+        them."""
+        last = [rule.name for rule in fields(SplitRules)]
         values = asdict(self) if drawn else asdict(self) | {"shares": None}
         return dict(sorted(values.items(), key=lambda item: item[0] in last))
 
 
 def adds_up(shares: Sequence[float]) -> bool:
-    """Whether these are shares of 1.
+    """True if these are shares of 1.
 
     >>> adds_up((0.5, 0.5)), adds_up((1.5, -0.5))
     (True, False)
@@ -74,7 +74,7 @@ class LabelledQuestions:
     questions: Mapping[str, str]
     """question_id → its text."""
     splits: Mapping[str, Split] | None = None
-    """question_id → split, if a file says so; these take the place of `SplitRules.shares`."""
+    """question_id → split, if a file gives them; these take the place of `SplitRules.shares`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +83,16 @@ class RightSentences:
 
     ids: set[str] = field(default_factory=set)
     texts: set[str] = field(default_factory=set)
-    """Folded."""
+    """Their folded texts."""
 
     def has(self, sentence_id: str, folded: str) -> bool:
-        """Whether the sentence, or its folded text, is among them."""
+        """True if the sentence, or its folded text, is among them."""
         return sentence_id in self.ids or folded in self.texts
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionSplits:
-    """The splits of questions, and of what questions share."""
+    """The splits of questions, and of the keys that they share."""
 
     labelled: LabelledQuestions
     near: Mapping[str, str]
@@ -103,8 +103,8 @@ class QuestionSplits:
     owner: dict[SharedKey, Split]
     """The split that alone may have the labels of a document, or of questions that are nearly the same."""
     right: Mapping[str, RightSentences]
-    """The first of questions that are nearly the same → what is right for one of them, labels that are left
-    out too."""
+    """The first of questions that are nearly the same → sentences that are right for any of them, also by
+    labels that are left out."""
 
     @classmethod
     def make(cls, labelled: LabelledQuestions, rules: SplitRules) -> QuestionSplits:
@@ -142,7 +142,7 @@ class QuestionSplits:
         return Reason.DOCUMENT_OF_ANOTHER_SPLIT if self.is_elsewhere(q, label.doc_id) else None
 
     def is_elsewhere(self, question_id: str, doc_id: str) -> bool:
-        """Whether the document belongs to another split than the question's."""
+        """True if the document belongs to another split than the question's."""
         return self.owner.get(("document", doc_id), self.split_of[question_id]) != self.split_of[question_id]
 
     def claim(self, question_id: str, doc_ids: Iterable[str]) -> None:
@@ -152,7 +152,7 @@ class QuestionSplits:
                 self.owner.setdefault(("document", doc_id), self.split_of[question_id])
 
     def by_claim(self, question_ids: Iterable[str]) -> list[str]:
-        """The questions in the order in which they claim documents: by split, then as they come."""
+        """The questions in the order in which they claim documents: by split, then in the given order."""
         return sorted(question_ids, key=lambda q: CLAIMS.index(self.split_of.get(q, CLAIMS[-1])))
 
     def account(self, used: int, counts: Mapping[str, int]) -> Counter[str]:
@@ -173,7 +173,7 @@ class QuestionSplits:
 def _links(
     labels: Iterable[SentenceLabel], near: Mapping[str, str], by_document: Callable[[SentenceLabel], bool]
 ) -> dict[str, set[SharedKey]]:
-    """question_id → its text, or one near it, and the documents of those of its labels that `by_document`
+    """question_id → its keys: the first near question, and the documents of the labels that `by_document`
     selects."""
     links: dict[str, set[SharedKey]] = {}
     for label in labels:

@@ -1,5 +1,4 @@
-"""Passages: labels of a run's sentences in; training data of passages, in train, dev and test, out (WQA
-§3.3).
+"""Passages: labels of a run's sentences -> training data of passages, in train, dev and test (WQA §3.3).
 
 A row is a question and a passage: the windows around the question's labelled sentences, positive if they hold
 a correct one, and hard negatives (`hard_negatives`). Questions that are nearly the same are in one split, and
@@ -45,7 +44,7 @@ class TrainingPassages:
     """By id; questions without a window are left out."""
     documents: Mapping[str, CutDocument]
     counts: Mapping[str, int]
-    """Amounts that came in, were used and were left out."""
+    """Numbers of inputs, of those used, and of those left out."""
 
     def rows(self) -> Iterator[tuple[Split, list[LabelledPassage]]]:
         """The split and the rows of each question."""
@@ -60,7 +59,7 @@ def build(
     rules: PassageRules | None = None,
     sentence_tokens: int = 200,
 ) -> TrainingPassages:
-    """Training data of passages; nothing depends on the order of what comes in.
+    """Training data of passages; nothing depends on the order of the inputs.
 
     `documents` is called at most twice; `sentence_tokens` is the limit under which the documents' sentences
     were cut.
@@ -75,7 +74,9 @@ def build(
 
     cut_documents = cut(read_only({label.doc_id for label in usable}, documents), sentence_tokens)
     numbers = {
-        (doc_id, s.sentence_id): n for doc_id, (_, own) in cut_documents.items() for n, s in enumerate(own)
+        (doc_id, sentence.sentence_id): n
+        for doc_id, (_, sentences) in cut_documents.items()
+        for n, sentence in enumerate(sentences)
     }
     located = [
         (label, n) for label in usable if (n := numbers.get((label.doc_id, label.sentence_id))) is not None
@@ -99,13 +100,12 @@ def build(
         for q, question in questions.items():
             # A window is longer than the passage that was retrieved, and may look correct where that does
             # not.
-            question.negatives = [
-                each for s in starts[q] if not question.refusal((each := passages[s]).sentences)
-            ]
+            own = [passages[start] for start in starts[q]]
+            question.negatives = [window for window in own if not question.refusal(window.sentences)]
             left_out[Reason.LOOKS_CORRECT] += len(starts[q]) - len(question.negatives)
 
         account["questions_short_of_negatives"] = sum(
-            len(each.negatives) < rules.negatives for each in questions.values()
+            len(question.negatives) < rules.negatives for question in questions.values()
         )
         account.update(left_out_counts("retrieved", left_out))
 
@@ -122,7 +122,7 @@ def _with_windows(
     documents are given."""
     judged: dict[str, set[str]] = defaultdict(set)
     correct: dict[str, set[str]] = defaultdict(set)
-    for label in splits.labelled.labels:  # those that are left out too
+    for label in splits.labelled.labels:  # also those that are left out
         judged[label.question_id].add(label.sentence_id)
         if label.label:
             correct[label.question_id].add(label.sentence_id)
@@ -133,7 +133,7 @@ def _with_windows(
     ends = window_ends(documents, labelled, rules.places, rules.max_tokens)
 
     questions: dict[str, QuestionPassages] = {}
-    for label, n in sorted(labels, key=lambda each: each[0].question_id):
+    for label, n in sorted(labels, key=lambda pair: pair[0].question_id):
         q, doc_id, near = label.question_id, label.doc_id, splits.right_for_near(label.question_id)
         if label.label:
             near.texts.add(fold(documents[doc_id][1][n].text))
@@ -149,15 +149,15 @@ def _with_windows(
 
 def _leave_out_copies(question: QuestionPassages, documents: Mapping[str, CutDocument]) -> int:
     """Drop the windows without a correct sentence that may hold one all the same: neither right nor wrong;
-    returns how many."""
-    shown = [
+    returns their number."""
+    candidates = [
         (doc_id, run, documents[doc_id][1][slice(*run)])
         for doc_id, runs in question.windows.items()
         for run in runs
     ]
     copies = [
         (doc_id, run)
-        for doc_id, run, sentences in shown
+        for doc_id, run, sentences in candidates
         if question.refusal(sentences) is Reason.LOOKS_CORRECT
     ]
     for doc_id, run in copies:
@@ -182,9 +182,9 @@ def write_passages(run: Path, out: Path, rules: PassageRules, split_file: Path |
     retrieved = RETRIEVED.open(run) if rules.negatives else None
 
     all_labels = list(labels.read())
-    asked = questions.where("question_id", {label.question_id for label in all_labels})
+    labelled = questions.where("question_id", {label.question_id for label in all_labels})
     training = build(
-        LabelledQuestions(all_labels, {question.question_id: question.text for question in asked}, splits),
+        LabelledQuestions(all_labels, {question.question_id: question.text for question in labelled}, splits),
         lambda ids: documents.where("doc_id", ids),
         lambda ids: retrieved.where("question_id", ids) if retrieved else (),
         rules,

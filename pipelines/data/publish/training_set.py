@@ -36,13 +36,13 @@ class SetFiles(Generic[R]):
         return self.out / f"{self.name}.json"
 
     def check_new(self) -> None:
-        """Raises JobError (73) if the set is written already."""
+        """Raise JobError (73) if the set is written already."""
         if self.summary.exists():
             raise JobError(f"{self.out} is written already; name another --out", OUTPUT_EXISTS)
 
     def write_splits(self, questions: Iterable[tuple[Split, Sequence[R]]], number: int) -> dict[str, int]:
-        """Write the rows of `number` questions, each with its split; returns '<split>_<what>' → count."""
-        counts = {f"{split}_{what}": 0 for split in SPLITS for what in ("questions", *self.tally([]))}
+        """Write the rows of `number` questions, each with its split; returns '<split>_<name>' → count."""
+        counts = {f"{split}_{name}": 0 for split in SPLITS for name in ("questions", *self.tally([]))}
         done = 0
 
         with ExitStack() as files, progress(self.name, number, lambda: done, what="questions"):
@@ -52,8 +52,8 @@ class SetFiles(Generic[R]):
             }
             for split, rows in questions:
                 writers[split](rows)
-                for what, n in {"questions": 1, **self.tally(rows)}.items():
-                    counts[f"{split}_{what}"] += n
+                for name, n in {"questions": 1, **self.tally(rows)}.items():
+                    counts[f"{split}_{name}"] += n
                 done += 1
 
         return counts

@@ -1,4 +1,4 @@
-"""Job files to start one's own from, with comments: what `answermill recipe` writes."""
+"""Job files with comments, to start one's own from; `answermill recipe` writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small web of our own writing, with questions and labels: what `answermill` can be tried on without a
+"""A small web of our own writing, with questions and labels, on which `answermill` can be tried without a
 crawl.
 
 `build.py` makes it from `pages/`, `templates/`, `sites.toml` and `questions.toml`.
@@ -40,7 +40,7 @@ def copy_to(folder: Path) -> Path:
 
 
 def edited(folder: Path) -> list[Path]:
-    """The files of a copy that are not as the sample has them."""
+    """The files of a copy that differ from the sample's."""
     return [folder / name for name in FILES if (folder / name).read_bytes() != _shipped(name)]
 
 

@@ -1,5 +1,4 @@
-"""Drawing of a question's list: every sentence that could be in it ends there, or with the reason why it does
-not."""
+"""Drawing of a question's list: every sentence that could be in it is drawn, or left out with a reason."""
 
 from __future__ import annotations
 
@@ -27,22 +26,22 @@ from answermill.schemas.labels import SentenceLabel
 RANDOM_TRIES = 1_000  # sentences that a question draws at the most: many may be of another split
 
 Verdict: TypeAlias = tuple[PlacedSentence, Reason | None]
-"""A sentence, and why it may not be a wrong one of the list."""
+"""A sentence, and the reason why it may not be a wrong one of the list; None if it may."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListQuestion:
-    """A question, and the knowledge that decides which sentences may be in its list."""
+    """A question, and all that decides which sentences may be in its list."""
 
     question_id: str
     labels: Sequence[SentenceLabel]
-    """By sentence id."""
+    """Its labels, by sentence id."""
     right_documents: Set[str]
-    """Documents of labels that say right, those of labels that are left out too."""
+    """Documents of labels that say right, also of labels that are left out."""
     answers: Sequence[str]
     """Its answer strings, folded."""
     retrieved: Mapping[str, RetrievedSentence]
-    """sentence_id → where it was retrieved."""
+    """sentence_id → its place in the ranking."""
     sentences: Sentences
     splits: QuestionSplits
 
@@ -52,7 +51,7 @@ class ListQuestion:
         return self.sentences.get(sentence_id, retrieved.passage_id if retrieved else None)
 
     def order(self, place: PlacedSentence) -> tuple[int, tuple[int, ...], str, int]:
-        """Sorts a list: as retrieved, then what was not retrieved, by document."""
+        """Sort key of a list: retrieved sentences in their order, then the others, by document."""
         retrieved = self.retrieved.get(place.sentence_id)
         return (0, retrieved.position, "", 0) if retrieved else (1, (), place.doc_id, place.start)
 
@@ -80,11 +79,11 @@ class Drawn:
     wrong: list[tuple[PlacedSentence, Kind]] = field(default_factory=list)
     left_out: Counter[Reason] = field(default_factory=Counter)
     documents: set[str] = field(default_factory=set)
-    """Those of the wrong ones, and of others that only had a text that the list has."""
+    """Documents of the wrong ones, and of those left out only because the list has their text."""
     instead: int = 0
-    """Wrong ones that make up for kinds with too few."""
+    """Number of wrong ones that make up for kinds with too few."""
     missing: int = 0
-    """Wrong ones that no kind has."""
+    """Number of wrong ones that no kind has."""
 
 
 def draw_list(question: ListQuestion, rules: ListRules) -> Drawn:
@@ -120,7 +119,7 @@ def candidates(
     judged: Mapping[str, PlacedSentence],
     rules: ListRules,
 ) -> dict[Kind, Iterator[Verdict]]:
-    """Kind → its sentences as they are drawn: first those that were judged wrong, then by a hash of the seed.
+    """Kind → its sentences in the order of drawing: first those judged wrong, then by a hash of the seed.
 
     Raises JobError (65) while they are read, if a retrieved sentence is in no passage.
     """
@@ -141,7 +140,7 @@ def candidates(
 
     def verdicts(sentence_ids: Set[str]) -> Iterator[Verdict]:
         shuffled = rules.drawn(question.question_id, sentence_ids - (seen - judged.keys()))
-        for sentence_id in sorted(shuffled, key=lambda each: each not in judged):
+        for sentence_id in sorted(shuffled, key=lambda name: name not in judged):
             place = judged.get(sentence_id) or question.place(sentence_id)
             if place is None:
                 raise JobError(
@@ -154,19 +153,20 @@ def candidates(
     pool = question.sentences.anywhere
     generator = random.Random(f"{rules.seed}:{question.question_id}")
     order = generator.sample(range(len(pool)), min(RANDOM_TRIES, len(pool)))
-    strange = (pool[n] for n in order if pool[n].doc_id not in question.right_documents)
+    unrelated = (pool[n] for n in order if pool[n].doc_id not in question.right_documents)
     return {
         "passage": verdicts(near),
         "document": verdicts(own - near),
         "retrieved": verdicts(others | judged_elsewhere),
         "random": (
-            (p, question.refusal(p, right_texts)) for p in strange if p.sentence_id not in seen | others
+            (p, question.refusal(p, right_texts)) for p in unrelated if p.sentence_id not in seen | others
         ),
     }
 
 
 def draw(candidates: Mapping[Kind, Iterator[Verdict]], quotas: Mapping[Kind, int], texts: Set[str]) -> Drawn:
-    """Wrong sentences up to the quotas, as far as the kinds have them; what one lacks, others make up for.
+    """Wrong sentences up to the quotas, as far as the kinds have them; others make up for a kind with too
+    few.
 
     No text is drawn twice, or is one of `texts` (folded). Every candidate is drawn or left out with its
     reason, apart from random ones, which are read as far as they are needed.

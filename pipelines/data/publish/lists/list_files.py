@@ -52,8 +52,8 @@ def write_lists(
 ) -> str:
     """Draw the lists of a run and write the folder; returns the content of its sentences.json.
 
-    `rules.by` None: the last stage of scored/, if there is one, else the rank of the passage; so does
-    'retrieved'.
+    `rules.by` names the stage that ranks the sentences. None takes the last stage of scored/ or, if there is
+    none, the rank of the passage, as 'retrieved' does.
 
     Raises JobError: 66 if the run lacks a folder or a file is missing, 65 if one is wrong or no label can be
     used, 73 if `out` is complete already, 78 if the plan has no such stage.
@@ -74,12 +74,12 @@ def write_lists(
 
     labels: list[SentenceLabel] = list(folders["labels"].read())
     labelled = {label.question_id for label in labels}
-    if strings is not None and not labelled & {q for q, own in strings.items() if own}:
+    if strings is not None and not labelled & {q for q, texts in strings.items() if texts}:
         raise JobError(
             f"{answers}: it has answers of none of the {len(labelled)} labelled questions", BAD_DATA
         )
 
-    questions = {each.question_id: each.text for each in folders["questions"].where("question_id", labelled)}
+    questions = {q.question_id: q.text for q in folders["questions"].where("question_id", labelled)}
     passages = folders["passages"]
     sources = Sources(_reader(ranking, stage), lambda ids: passages.where("doc_id", ids), _ids(passages))
     lists = build(LabelledQuestions(labels, questions, splits), sources, rules, strings)
@@ -100,8 +100,8 @@ def write_lists(
 
 
 def _ranking(run: Path, by: str | None) -> tuple[str | None, str, Folder[Any]]:
-    """The stage that says which sentences are the best, None for the passages' rank; and the folder to read,
-    with its name."""
+    """The stage that ranks the sentences, None for the passages' rank; and the folder to read, after its
+    name."""
     manifest = SCORED.manifest(run)
     if by == RETRIEVED.name or (by is None and manifest is None):
         return None, RETRIEVED.name, RETRIEVED.open(run)
@@ -116,7 +116,7 @@ def _ranking(run: Path, by: str | None) -> tuple[str | None, str, Folder[Any]]:
 
 
 def _reader(ranking: Folder[Record], stage: str | None) -> ReadRanking:
-    """Reads the ranking of some questions, with progress on stderr."""
+    """A function that reads the ranking of some questions, with progress on stderr."""
 
     def read(question_ids: Set[str]) -> Iterator[RetrievedSentence]:
         with reading("sentences", ranking.where("question_id", question_ids)) as rows:
@@ -141,14 +141,14 @@ def _tally(rows: Sequence[LabelledCandidate]) -> dict[str, int]:
 
 
 def _card(attribution: Attribution, content: Mapping[str, Any]) -> str:
-    """The set's README: what is in it, how it came about, what it is not good for."""
+    """The set's README: its content, its making, its limits."""
     numbers = {
-        name: [f"{content[f'{name}_{what}']:,}" for what in ("questions", *_tally([]))] for name in SPLITS
+        name: [f"{content[f'{name}_{count}']:,}" for count in ("questions", *_tally([]))] for name in SPLITS
     }
     shares = ", ".join(
         f"{share:g} {kind}" for share, kind in zip(content["negative_shares"], KINDS, strict=True)
     )
-    how = (
+    rule = (
         "as a file says"
         if content["shares"] is None
         else " / ".join(f"{share:g}" for share in content["shares"])
@@ -175,7 +175,7 @@ AnswerMill. Licence: {attribution.licence}.
   from the {content["depth"]} best sentences by `{content["by"]}`; random: random passages.
 - A sentence that nobody judged counts as wrong, unless it has the text of a right one, or is of a right one's
   document and holds an answer string. Some of them answer all the same.
-- Splits by question: {how}, seed {content["seed"]}; questions whose words have a Jaccard similarity of
+- Splits by question: {rule}, seed {content["seed"]}; questions whose words have a Jaccard similarity of
   {content["similar"]:g} or more stand together; {apart} in two splits.
 
 ## Counts

@@ -28,9 +28,9 @@ class ListRules(SplitRules):
     negative_shares: tuple[float, ...] = (0.2, 0.25, 0.45, 0.1)
     """Shares of these, in the order of KINDS."""
     depth: int = 50
-    """Sentences of other documents, the best first, that those of the kind 'retrieved' are drawn from."""
+    """Number of best sentences of other documents from which those of the kind 'retrieved' are drawn."""
     by: str | None = None
-    """Stage whose scores say which are the best; None = the rank of their passage."""
+    """Stage whose scores rank these sentences; None = the rank of their passage."""
 
     def __post_init__(self) -> None:
         for name in ("negatives", "depth"):
@@ -64,7 +64,7 @@ class ListRules(SplitRules):
         """The sentences in the order in which they are drawn for a question."""
         prefix = f"{self.seed}:{question_id}:"
         return sorted(
-            sentence_ids, key=lambda each: (hashlib.sha256((prefix + each).encode()).digest(), each)
+            sentence_ids, key=lambda name: (hashlib.sha256((prefix + name).encode()).digest(), name)
         )
 
 
@@ -77,9 +77,9 @@ class RetrievedSentence(NamedTuple):
     passage_id: str
     """The best ranked passage that holds it."""
     goodness: tuple[float, ...]
-    """Sorts a question's sentences, the best first."""
+    """Sort key of a question's sentences, the best first."""
     position: tuple[int, ...]
-    """Sorts them as retrieved: by the passage's rank, then in reading order."""
+    """Sort key in the order of retrieval: by the passage's rank, then in reading order."""
 
 
 class PlacedSentence(NamedTuple):
@@ -95,4 +95,4 @@ class PlacedSentence(NamedTuple):
     """'' if it is the passage's first."""
     next: str
     number: int
-    """From 0, of the sentences of its passage."""
+    """Its number in its passage, from 0."""

@@ -1,4 +1,4 @@
-"""Sources of lists of sentences: what was retrieved for each question, and the sentences of passages."""
+"""Sources of lists of sentences: the ranking of each question, and the sentences of passages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from answermill.schemas.corpus import Passage
 from answermill.schemas.ranked import Hit, ScoredCandidate
 
 ReadRanking: TypeAlias = Callable[[Set[str]], Iterable[RetrievedSentence]]
-"""question_ids → what was retrieved for these questions, and perhaps for others; a sentence may come
+"""question_ids → sentences retrieved for these questions, and perhaps for others; a sentence may occur
 twice."""
 ReadPassages: TypeAlias = Callable[[Set[str]], Iterable[Passage]]
 """doc_ids → all passages of these documents, and perhaps of others."""
@@ -41,7 +41,7 @@ def by_rank(hits: Iterable[Hit]) -> Iterator[RetrievedSentence]:
 
 
 def by_stage(rows: Iterable[ScoredCandidate], stage: str) -> Iterator[RetrievedSentence]:
-    """Sentences that a plan scored: the best are those that the stage left, by its scores; then those that
+    """Sentences that a plan scored: the best are those that the stage kept, by its scores; then those that
     left at its exits, and those that left before it, the later the better.
 
     Raises JobError (78) at the end if it has scored none.
@@ -49,18 +49,24 @@ def by_stage(rows: Iterable[ScoredCandidate], stage: str) -> Iterator[RetrievedS
     scored = 0
     for row in rows:
         if row.unit == "sentence":
-            names = [each.stage for each in row.stages]
+            names = [entry.stage for entry in row.stages]
             scored += stage in names
             passed = names.index(stage) + 1 if stage in names else len(names)
-            last, at_exit = row.fused_score, 0
+            last_score, at_exit = row.fused_score, 0
 
             # The score that ranks it is the last that it got, at the exit where it left.
             if passed:
-                gone = row.stages[passed - 1]
-                last, at_exit = gone.score, gone.exit or 0 if gone.rank is None else 0
+                last = row.stages[passed - 1]
+                last_score, at_exit = last.score, last.exit or 0 if last.rank is None else 0
 
             left_here = (float(at_exit > 0), -float(at_exit))  # scores of different exits do not compare
-            goodness = (float(stage not in names), -float(passed), *left_here, -last, float(row.position))
+            goodness = (
+                float(stage not in names),
+                -float(passed),
+                *left_here,
+                -last_score,
+                float(row.position),
+            )
             yield RetrievedSentence(
                 row.question_id, row.candidate_id, row.doc_id, row.passage_id, goodness, (row.position,)
             )
@@ -75,20 +81,20 @@ def by_stage(rows: Iterable[ScoredCandidate], stage: str) -> Iterator[RetrievedS
 def first_retrieved(
     ranking: Iterable[RetrievedSentence], own: Mapping[str, Set[str]], depth: int
 ) -> dict[str, dict[str, RetrievedSentence]]:
-    """question_id → sentence_id → where it was retrieved, at its best: all sentences of the question's `own`
+    """question_id → sentence_id → its best place in the ranking: all sentences of the question's `own`
     documents, then the first `depth` of others, the best first."""
     inside: dict[str, dict[str, RetrievedSentence]] = {q: {} for q in own}
     outside: dict[str, dict[str, RetrievedSentence]] = {q: {} for q in own}
 
     def first(best: Mapping[str, RetrievedSentence]) -> dict[str, RetrievedSentence]:
-        chosen = heapq.nsmallest(depth, best.values(), key=lambda each: (each.goodness, each.sentence_id))
-        return {each.sentence_id: each for each in chosen}
+        chosen = heapq.nsmallest(depth, best.values(), key=lambda s: (s.goodness, s.sentence_id))
+        return {sentence.sentence_id: sentence for sentence in chosen}
 
-    for each in ranking:
-        q, name = each.question_id, each.sentence_id
+    for sentence in ranking:
+        q, name = sentence.question_id, sentence.sentence_id
         if q in own:
-            best = (inside if each.doc_id in own[q] else outside)[q]
-            best[name] = min(best.get(name, each), each, key=lambda either: either.goodness)
+            best = (inside if sentence.doc_id in own[q] else outside)[q]
+            best[name] = min(best.get(name, sentence), sentence, key=lambda s: s.goodness)
             if len(outside[q]) >= 8 * depth:  # so that memory holds few of each question
                 outside[q] = first(outside[q])
 
@@ -143,8 +149,8 @@ def places(passage: Passage) -> Iterator[PlacedSentence]:
     """The sentences of a passage."""
     texts = ["", *(sentence.text for sentence in passage.sentences), ""]
     for n, s in enumerate(passage.sentences):
-        where = s.sentence_id, passage.doc_id, passage.passage_id, s.start
-        yield PlacedSentence(*where, passage.title, s.text, texts[n], texts[n + 2], n)
+        place = s.sentence_id, passage.doc_id, passage.passage_id, s.start
+        yield PlacedSentence(*place, passage.title, s.text, texts[n], texts[n + 2], n)
 
 
 def drawn_passages(ids: Iterable[tuple[str, str]], number: int, seed: int) -> list[tuple[str, str]]:

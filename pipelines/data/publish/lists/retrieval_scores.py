@@ -1,5 +1,5 @@
-"""Retrieval's scores of the sentences of a list, for models that learn from them: the values that they get
-when they serve."""
+"""Retrieval's scores of the sentences of a list, for models that learn from them: the values that they also
+read in a run."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def with_scores(lists: TrainingLists, hits: Iterable[Hit]) -> TrainingLists:
 
 
 def retrieved_scores(ranked: RankedList) -> dict[str, Scores]:
-    """candidate_id → its columns of `RETRIEVED`, of a whole list in its original order; those with no score
-    at all left out."""
+    """candidate_id → its columns of `RETRIEVED`, of a whole list in its original order; candidates with no
+    score at all are left out."""
     columns = retrieval_columns(ranked)
     rows = ({name: columns[name][n] for name in RETRIEVED} for n in range(len(ranked.candidates)))
     scores = {candidate.candidate_id: row for candidate, row in zip(ranked.candidates, rows, strict=True)}

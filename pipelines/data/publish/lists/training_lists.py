@@ -1,12 +1,12 @@
-"""Lists of sentences for training: labels of a run's sentences in; answer sentence selection data, in train,
-dev and test, out.
+"""Lists of sentences for training: labels of a run's sentences -> data of answer sentence selection, in
+train, dev and test.
 
-A question's list has its right sentences and wrong ones of four kinds in given shares (`list_rules.Kind`).
-Wrong is what was judged so, and what nobody judged, with four exceptions: a sentence of a right one's
+A question's list has its right sentences and wrong ones of four kinds in given shares (`list_rules.Kind`). A
+sentence is wrong if it was judged so, or not judged, with four exceptions: a sentence of a right one's
 document that holds an answer string is neither right nor wrong; nor is one with the text of a right one, or
 that is right for a question that is nearly the same; and a text is once in a list. Every sentence that could
-have been in a list is counted, as used or by why it was not. Questions and documents are kept apart as those
-of passages are.
+have been in a list is counted, as used or by the reason why it was not. Questions and documents are kept
+apart as those of passages are.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RANDOM_PASSAGES = 2_000  # of the whole corpus; every question draws from their 
 
 @dataclass(frozen=True, slots=True)
 class TrainingLists:
-    """The lists of each split, and what became of everything that could have been in them."""
+    """The lists of each split, and counts of all that could have been in them."""
 
     lists: Sequence[tuple[Split, Sequence[LabelledCandidate]]]
     """By split, then by question id."""
@@ -47,12 +47,12 @@ def build(
     rules: ListRules | None = None,
     answers: Mapping[str, Sequence[str]] | None = None,
 ) -> TrainingLists:
-    """The lists; nothing depends on the order of what comes in. `answers` are the answer strings of each
+    """The lists; nothing depends on the order of the inputs. `answers` are the answer strings of each
     question.
 
-    Raises JobError (65) if no label can be used, or if what was retrieved is not of these passages.
+    Raises JobError (65) if no label can be used, or if a retrieved sentence is in none of these passages.
     """
-    rules, answers_of = rules or ListRules(), answers or {}
+    rules, answer_strings = rules or ListRules(), answers or {}
     splits = QuestionSplits.make(labelled, rules)
     labels: dict[str, list[SentenceLabel]] = defaultdict(list)
     for label in sorted(labelled.labels, key=lambda label: (label.question_id, label.sentence_id)):
@@ -61,15 +61,15 @@ def build(
     right_documents = {q: {label.doc_id for label in own if label.label} for q, own in labels.items()}
     own = {q: doc_ids for q, doc_ids in right_documents.items() if doc_ids and q in splits.near}
     retrieved = first_retrieved(sources.ranking(own.keys()) if own else (), own, rules.depth)
-    shown = [each for best in retrieved.values() for each in best.values()]
+    ranked = [sentence for best in retrieved.values() for sentence in best.values()]
     random_passages = (
         drawn_passages(sources.passage_ids, RANDOM_PASSAGES, rules.seed) if rules.quotas()["random"] else []
     )
     whole = {label.doc_id for label in labelled.labels}
     sentences = Sentences(
-        sources.passages(whole | {each.doc_id for each in shown} | {doc_id for _, doc_id in random_passages}),
+        sources.passages(whole | {s.doc_id for s in ranked} | {doc_id for _, doc_id in random_passages}),
         whole,
-        {(each.sentence_id, each.passage_id) for each in shown},
+        {(s.sentence_id, s.passage_id) for s in ranked},
         {passage_id for passage_id, _ in random_passages},
     )
 
@@ -79,7 +79,7 @@ def build(
     left_out: Counter[Reason] = Counter()
 
     for q in splits.by_claim(labels):
-        strings = [fold(one_line(answer)) for answer in answers_of.get(q, ())]
+        strings = [fold(one_line(answer)) for answer in answer_strings.get(q, ())]
         question = ListQuestion(
             q, labels[q], right_documents[q], strings, retrieved.get(q, {}), sentences, splits
         )
@@ -114,10 +114,10 @@ def _counts(drawn: Drawn) -> dict[str, int]:
 
 
 def _rows(question: ListQuestion, drawn: Drawn) -> list[LabelledCandidate]:
-    """The list in the order of retrieval, then what was not retrieved, by document."""
+    """The list in the order of retrieval, then the sentences that were not retrieved, by document."""
     q, text = question.question_id, question.splits.labelled.questions[question.question_id]
     labelled = [*((place, 1) for place in drawn.right), *((place, 0) for place, _ in drawn.wrong)]
-    ordered = sorted(labelled, key=lambda each: question.order(each[0]))
+    ordered = sorted(labelled, key=lambda pair: question.order(pair[0]))
     return [
         LabelledCandidate(
             q, text, p.sentence_id, p.doc_id, p.title, n, p.text, label, p.previous, p.next, place=p.number
