@@ -36,13 +36,12 @@ def not_synced(descriptor: int) -> None:
 
 os.fsync = not_synced
 BEGIN_WITH = "test_end_to_end.py"
-"""The file that waits for the sample run; the other process has files that need no run meanwhile."""
+"""The longest file, during which other processes have the others."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests that wait for the sample run first (one file) and last (the others), so that two
-    processes keep busy."""
-    waiting = {item.path for item in items if "sample_run" in getattr(item, "fixturenames", ())}
+    """Put the longest file first, and those that wait for the small run last, when it is there."""
+    waiting = {item.path for item in items if "small_run" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: 0 if item.path.name == BEGIN_WITH else 2 if item.path in waiting else 1)
 
 
@@ -71,16 +70,18 @@ def shared_folder(factory: pytest.TempPathFactory, name: str, fill: Callable[[Pa
 
 @pytest.fixture(scope="session")
 def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A complete run of the job on the sample web; for reading only."""
-    from answermill.pipelines.config.job_file import load
-    from answermill.pipelines.data.sample import copy_to
-    from answermill.pipelines.steps.chain import run_steps, steps_of
+    """The committed run of the job on the sample web; for reading only."""
+    from testing.sample_run import unpack
 
-    def fill(folder: Path) -> None:
-        job = load(copy_to(folder))
-        list(run_steps(job, folder / "run", steps_of(job), ()))
+    return shared_folder(tmp_path_factory, "sample", unpack) / "run"
 
-    return shared_folder(tmp_path_factory, "sample", fill) / "run"
+
+@pytest.fixture(scope="session")
+def fresh_sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of that job by this machine, which takes a minute; for reading only."""
+    from testing.sample_run import make
+
+    return shared_folder(tmp_path_factory, "fresh", make) / "run"
 
 
 @pytest.fixture(scope="session")

@@ -68,6 +68,7 @@ def judge(pack: Path, export: Path) -> int:
     return sum(row["label"] == "correct" for row in rows)
 
 
+@pytest.mark.nightly
 def test_people_s_judgements_become_a_published_set_and_a_model_that_answers(folder: Path, capsys) -> None:
     # Goes on where the run was: to the packs, as nothing is collected yet.
     call("run", "job.toml", "--out", "run")

@@ -18,7 +18,7 @@ import pytest
 
 from answermill.indexing.passages.text import fold
 from answermill.pipelines.config.job_file import Job, load
-from answermill.pipelines.specs.ingest import DOCUMENTS
+from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES, REJECTS
 from answermill.pipelines.specs.propagate import DOCUMENT_LABELS, PASSAGE_LABELS, SENTENCE_LABELS
 from answermill.pipelines.specs.rerank import RERANK, SCORED
 from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED
@@ -88,6 +88,39 @@ def test_a_run_holds_the_folders_that_were_promised(sample_run):
     }
 
     assert all(states[folder].startswith("complete") for folder in states.keys() - absent)
+
+
+def test_the_committed_run_is_of_this_job_these_models_and_this_code(sample_run, tmp_path):
+    """Else `python -m testing.sample_run` makes it anew."""
+    run = shutil.copytree(sample_run, tmp_path / "run")
+    job = load(sample_run.parent / "job.toml")
+    for line in run_steps(job, run, steps_of(job), ()):
+        assert line.endswith("(complete)"), line
+
+
+@pytest.mark.nightly
+def test_the_committed_run_is_what_this_machine_gives(sample_run, fresh_sample_run):
+    """Another processor rounds otherwise, which may be worth a place in a list."""
+    for folder in (DOCUMENTS, PASSAGES, REJECTS, QUESTIONS, SENTENCE_LABELS, PASSAGE_LABELS, DOCUMENT_LABELS):
+        committed, fresh = (list(folder.open(run).read()) for run in (sample_run, fresh_sample_run))
+        assert committed == fresh and committed, folder.name
+
+    committed, fresh = (
+        {(row.question_id, row.candidate_id): row for row in scored(run)}
+        for run in (sample_run, fresh_sample_run)
+    )
+    in_both = committed.keys() & fresh.keys()
+    assert len(in_both) > 0.99 * len(committed.keys() | fresh.keys())
+    assert sum(committed[key].fate == fresh[key].fate for key in in_both) > 0.99 * len(in_both)
+    for key in in_both:
+        for a, b in zip(committed[key].stages, fresh[key].stages, strict=False):
+            assert a.stage == b.stage and a.score == pytest.approx(b.score, abs=5e-3), key
+
+    answers = [
+        [json.loads(line)["answer"] for line in (run / "answers.jsonl").read_text("utf-8").splitlines()]
+        for run in (sample_run, fresh_sample_run)
+    ]
+    assert sum(a == b for a, b in zip(*answers, strict=True)) >= 88
 
 
 def test_most_answers_of_the_sample_are_right(sample_run):
@@ -239,6 +272,7 @@ def test_beam_gives_what_the_functions_give(small_run):
     assert [row for outcome in outcomes for row in outcome.rows()] == scored(small_run)
 
 
+@pytest.mark.nightly
 def test_the_portable_path_gives_the_same_rows(small_run, tmp_path):
     """Beam's job service with workers in this process: the path that Flink, Spark and Dataflow take."""
     port = tmp_path / "port"  # the service takes a free one and writes it there

@@ -37,6 +37,7 @@ def started(task_managers: int, slots: int, restarts: int = 0, packages: Path = 
         pytest.skip(str(e))
 
 
+@pytest.mark.engines
 def test_two_slots_of_a_worker_give_the_same_bytes(small_run: Path, in_process: Path, tmp_path: Path) -> None:
     """From the passages on: two shards, then three blocks, in one worker process."""
     shutil.copytree(in_process, tmp_path / "run", ignore=shutil.ignore_patterns("shards", *LATER, "labels"))

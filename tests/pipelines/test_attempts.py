@@ -6,7 +6,10 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.nightly
 def test_two_attempts_at_once_leave_what_one_leaves(tmp_path: Path) -> None:
     attempts = importlib.import_module("benchmarks.attempts")  # now: other tests import benchmarks anew
     result = attempts.measure(tmp_path, rounds=2)

@@ -66,7 +66,7 @@ WAYS: dict[str, Callable[[Path], AbstractContextManager[tuple[str, ...]]]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["two processes", pytest.param("a pool", marks=pytest.mark.nightly)])
 def test_workers_of_another_revision_end_the_step_with_one_line_and_nothing_is_committed(
     small_run: Path, tmp_path: Path, way: str
 ) -> None:

@@ -248,7 +248,10 @@ def test_a_full_disk_is_one_line_and_74(small_run, small_disk, capfd, processes)
     assert ".tmp" not in line
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.nightly)],
+)
 def test_a_signal_in_a_job_with_workers_leaves_no_process_and_the_same_command_goes_on(run, number, code):
     command = [sys.executable, "-m", "answermill", "index", str(run.parent / "job.toml"), "--out", str(run)]
     settings = ["--set", "workers.processes=2", "index.shards=2"]

@@ -115,6 +115,7 @@ def by_two(job: Job) -> Job:
     return job.model_copy(update={"workers": job.workers.model_copy(update={"processes": 2})})
 
 
+@pytest.mark.nightly
 def test_workers_in_another_working_directory_write_into_a_run_that_is_named_relative_to_ours(
     job: Job, in_process: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,7 +144,7 @@ def may_mount() -> bool:
 
 
 @pytest.mark.skipif(not may_mount(), reason="needs the right to mount file systems")
-@pytest.mark.parametrize("sees", ["nothing", "a copy"])
+@pytest.mark.parametrize("sees", ["nothing", pytest.param("a copy", marks=pytest.mark.nightly)])
 def test_workers_that_see_another_folder_end_the_step_before_anything_is_committed(
     job: Job, in_process: Path, tmp_path: Path, sees: str
 ) -> None:
@@ -202,7 +203,13 @@ def job_service(folder: Path) -> Iterator[Sequence[str]]:
 
 
 @pytest.mark.parametrize(
-    "engine", ["this process", "two processes", "Beam in this process", "a pool", "a job service"]
+    "engine",
+    [
+        "this process",
+        "two processes",
+        "Beam in this process",
+        *(pytest.param(engine, marks=pytest.mark.nightly) for engine in ("a pool", "a job service")),
+    ],
 )
 def test_an_error_of_a_unit_is_one_line_with_its_exit_code_whatever_runs_it(
     job: Job,
@@ -236,7 +243,9 @@ def test_an_error_of_a_unit_is_one_line_with_its_exit_code_whatever_runs_it(
     assert "Traceback" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("engine", ["Beam in this process", "a job service"])
+@pytest.mark.parametrize(
+    "engine", ["Beam in this process", pytest.param("a job service", marks=pytest.mark.nightly)]
+)
 def test_beam_s_counters_are_the_counts_of_the_manifests(
     job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:

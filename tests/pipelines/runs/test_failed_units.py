@@ -33,7 +33,13 @@ from testing.engines import digests, job_service
 from tests.failing import FailingCut, FailingParse, FailingStages, fail
 from tests.made_steps import report
 
-ENGINES = ("this process", "two processes", "Beam in this process", "a job service")
+ENGINES = (
+    "this process",
+    *(
+        pytest.param(engine, marks=pytest.mark.nightly)
+        for engine in ("two processes", "Beam in this process", "a job service")
+    ),
+)
 
 
 @contextmanager

@@ -154,6 +154,7 @@ def test_a_job_file_and_a_run_can_be_named_by_url_through_the_commands(
     assert files(folder / "run") == files(in_process)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not may_mount(), reason="needs the right to mount file systems")
 def test_workers_that_share_no_disk_with_the_command_write_the_same_bytes(
     stored_job: Job, job: Job, in_process: Path, folder: Remote, tmp_path: Path
@@ -165,7 +166,14 @@ def test_workers_that_share_no_disk_with_the_command_write_the_same_bytes(
     assert files(folder / "run") == files(in_process)
 
 
-@pytest.mark.parametrize(("puts", "answer"), [(2, 0), (9, 403), (16, 403)])
+@pytest.mark.parametrize(
+    ("puts", "answer"),
+    [
+        pytest.param(2, 0, marks=pytest.mark.nightly),
+        (9, 403),
+        pytest.param(16, 403, marks=pytest.mark.nightly),
+    ],
+)
 def test_after_the_store_has_died_the_same_command_goes_on(
     stored_job: Job, in_process: Path, folder: Remote, s3: ObjectStore, puts: int, answer: int
 ) -> None:

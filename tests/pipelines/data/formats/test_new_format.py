@@ -91,6 +91,7 @@ def test_a_new_format_s_options_are_listed_and_checked(toy: Path, capsys: pytest
     assert "--splitter: toy has no such option; its options: --mark" in capsys.readouterr().err
 
 
+@pytest.mark.nightly
 def test_a_format_is_a_file_and_a_line_and_then_in_every_list(tmp_path: Path) -> None:
     """No other file of ours is changed: the rest of this package are links to them."""
     imports = "from answermill.pipelines.data.formats.rows_in_order import in_order"

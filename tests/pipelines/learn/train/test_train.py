@@ -487,6 +487,7 @@ def torchrun(path: Path, out: Path, *settings: str) -> subprocess.CompletedProce
     )
 
 
+@pytest.mark.nightly
 def test_two_processes_learn_what_one_does_that_accumulates(folder: Path) -> None:
     more = "exits = [1, 2]\nsampling = 'round_robin'"  # so the two often teach other exits in a step
     path = write_tiny_job(folder, "cascade", write_body(folder / "tiny"), more)
@@ -509,6 +510,7 @@ def test_two_processes_learn_what_one_does_that_accumulates(folder: Path) -> Non
     assert "complete" in "".join(run(load_job(path, settings), folder / "two"))
 
 
+@pytest.mark.nightly
 def test_batches_that_processes_cannot_share_are_refused(folder: Path) -> None:
     path = write_tiny_job(folder, "pointwise", write_body(folder / "tiny"))
     done = torchrun(path, folder / "two", "train.accumulate=3", "train.device='cpu'")

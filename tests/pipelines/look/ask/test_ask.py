@@ -51,9 +51,10 @@ def test_the_rows_are_those_of_the_batch_with_all_their_scores(small_run: Path, 
         assert asked == rows and len(rows) > 100
 
 
-def test_so_are_those_of_the_shipped_models(sample_run: Path) -> None:
-    with opened(sample_run, job_of(sample_run), Seconds()) as session:
-        for question, rows in of_batch(sample_run, 3):
+@pytest.mark.nightly
+def test_so_are_those_of_the_shipped_models(fresh_sample_run: Path) -> None:
+    with opened(fresh_sample_run, job_of(fresh_sample_run), Seconds()) as session:
+        for question, rows in of_batch(fresh_sample_run, 3):
             asked = [
                 replace(row, question_id=question.question_id) for row in session.ask(question.text).rows
             ]

@@ -320,6 +320,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_job(tmp_path_factory.mktemp("tiny") / "job", every=9)
 
 
+@pytest.mark.nightly
 def test_a_plan_is_kept_with_its_run_and_compared_with_what_came(
     tiny: Path,
     small_run: Path,

@@ -7,6 +7,8 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from answermill.files.atomic_files import sha256
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.steps.ingest import ingest
@@ -65,6 +67,7 @@ def written(run: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.nightly
 def test_ingest_is_the_same_by_every_engine(tmp_path: Path) -> None:
     ingest.ingest(job(tmp_path / "old", EARLIER), tmp_path / "earlier")
     since = str(tmp_path / "earlier")

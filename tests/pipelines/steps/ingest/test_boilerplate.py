@@ -141,7 +141,7 @@ def test_a_share_that_is_reached_exactly_is_enough() -> None:
     assert (unit, of_part.part, of_part.keys.tolist(), others) == (0, "digest", [7], [])
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_neither_files_nor_workers_matter(tmp_path: Path, processes: int) -> None:
     ingest.ingest(job(tmp_path / "one", [PAGES]), tmp_path / "run")
     several = job(tmp_path / "several", [PAGES[5:], PAGES[:2], PAGES[2:5]])

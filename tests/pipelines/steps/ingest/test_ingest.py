@@ -55,7 +55,7 @@ AUDITED: dict[str, Counter[str]] = {}
 def audit(event: str, arguments: tuple[Any, ...]) -> None:
     for folder, counts in AUDITED.items():
         if event in ("open", "os.scandir", "os.listdir") and str(arguments[0]).startswith(f"{folder}/crawl"):
-            name = str(arguments[0]).removeprefix(f"{folder}/")
+            name = str(arguments[0]).removeprefix(f"{folder}/").rstrip("/")
             counts[name if event == "open" else f"{name}/"] += 1
 
 

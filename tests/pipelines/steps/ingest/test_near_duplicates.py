@@ -63,6 +63,7 @@ def test_of_near_pages_the_one_with_the_smallest_id_is_kept_and_the_reject_names
     ]
 
 
+@pytest.mark.nightly
 def test_the_rows_are_the_same_in_one_file_and_with_two_workers(tmp_path) -> None:
     ingest.ingest(job(tmp_path / "in", FILES), tmp_path / "run")
     parallel = job(tmp_path / "in", FILES)

@@ -54,7 +54,7 @@ GONE = [
 ]
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_documents_whose_page_is_gone_are_listed_with_the_reason_and_counted(
     tmp_path: Path, processes: int
 ) -> None:

@@ -144,7 +144,7 @@ def test_labels_in_are_used_and_rejects_and_each_reject_says_why(tmp_path):
     }
 
 
-@pytest.mark.parametrize("settings", [(), ALL])
+@pytest.mark.parametrize("settings", [(), pytest.param(ALL, marks=pytest.mark.nightly)])
 def test_parts_and_processes_do_not_change_the_rows(tmp_path, settings, monkeypatch):
     outputs = []
     for parts, workers, at_once in ((1, 1, 8192), (7, 1, 3), (4, 2, 8192)):

@@ -175,7 +175,7 @@ def expected(indexed: Indexed, folder: Path) -> list[str]:
         (1, ("bm25", "dense")),
         (3, ("bm25", "dense")),
         (8, ("bm25", "dense")),
-        (64, ("bm25", "dense")),
+        pytest.param(64, ("bm25", "dense"), marks=pytest.mark.nightly),
         (3, ("bm25",)),
         (3, ("dense",)),
     ],

@@ -44,7 +44,10 @@ def truth() -> dict[tuple[float, ...], float]:
     return dict(zip(SCHEDULES, replayed.loss.tolist(), strict=True))
 
 
-@pytest.mark.parametrize(("questions", "delta", "epsilon"), [(150, 0.1, 0.2), (300, 0.05, 0.1)])
+@pytest.mark.parametrize(
+    ("questions", "delta", "epsilon"),
+    [(150, 0.1, 0.2), pytest.param(300, 0.05, 0.1, marks=pytest.mark.nightly)],
+)
 def test_over_many_dev_sets_the_true_risk_seldom_exceeds_delta(
     truth, questions: int, delta: float, epsilon: float
 ) -> None:
