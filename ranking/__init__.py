@@ -1,2 +1,2 @@
-"""Rerankers: each takes ranked lists and gives ranked lists, R : Q × P(A) → P(A) (Cascade Transformer
+"""Rerankers: functions from ranked lists to ranked lists, R : Q × P(A) → P(A) (Cascade Transformer
 §3.2)."""

@@ -18,8 +18,8 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 def kind_of(folder: Path) -> str:
-    """The checkpoint format that a model folder is of, as `Entry.checkpoint` names it. Raises ValueError if
-    it names none."""
+    """Checkpoint format of a model folder, as `Entry.checkpoint` names it. Raises ValueError if the folder
+    names none."""
     try:
         kind: str = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["model"]
     except (KeyError, TypeError, ValueError) as e:
@@ -40,8 +40,8 @@ def check_format(config: Mapping[str, Any], name: str) -> None:
 
 
 def load_weights(file: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, as they are stored. Raises ModelDamaged where one holds NaN or
-    infinity, and what safetensors and the file system raise."""
+    """Tensors of a safetensors file, as they are stored. Raises ModelDamaged if one holds NaN or infinity,
+    and the errors of safetensors and the file system."""
     from safetensors.torch import load_file
 
     weights = load_file(file)

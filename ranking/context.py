@@ -1,4 +1,4 @@
-"""Parts of a candidate that a checkpoint reads, and the encodings that its classifiers get: settings of the
+"""Parts of a candidate that a checkpoint reads, and the encodings that its classifiers read: settings of the
 checkpoint.
 
 Training, serving, tuning and export take a candidate's texts from `Reading.tuples`, so they read the same. A
@@ -6,8 +6,8 @@ candidate carries its passage, with its title and its sentences: [CLS] question 
 [SEP] previous [SEP] next [SEP].
 
 The neighbours are those in the passage. The sentence before a passage's first one, and the one after its
-last, are not in it: they are read as empty, as is the title of a page without one. A part that is empty keeps
-its separator, so that a place always means the same.
+last, are not in it: they are read as empty, as is the title of a page without one. An empty part keeps its
+separator, so a place always means the same.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The parts of a candidate that are read, in their order, and how a text's encodings become one.
+    """Parts of a candidate that are read, in their order, and the pooling of a text's encodings into one.
 
     `pooling`: the encoding of the first token, the mean of all, or the mean of the candidate's own tokens.
-    Raises ValueError if a part or the pooling is unknown, a part comes twice, or the candidate itself is
+    Raises ValueError if a part or the pooling is unknown, a part is named twice, or the candidate itself is
     missing.
     """
 
@@ -64,15 +64,15 @@ class Reading:
 
     @classmethod
     def of(cls, config: Mapping[str, Any], default: Self) -> Self:
-        """Reading that a checkpoint's config.json states; the default where it says nothing. Raises
-        ValueError as the constructor."""
+        """Reading that a checkpoint's config.json states; the default where it states none. Raises ValueError
+        like the constructor."""
         context = config.get("context", default.context)
         if isinstance(context, str) or not isinstance(context, Sequence):
             raise ValueError(f"context = {context!r}: not a list")
         return cls(tuple(context), config.get("pooling", default.pooling))
 
     def details(self, default: Reading) -> dict[str, Any]:
-        """Entries of it in config.json: nothing that is as the default."""
+        """Its entries in config.json, without those that equal the default."""
         context = {} if self.context == default.context else {"context": list(self.context)}
         return context if self.pooling == default.pooling else context | {"pooling": self.pooling}
 
@@ -83,8 +83,8 @@ class Reading:
 
     @property
     def turns(self) -> tuple[int, ...]:
-        """Places of the parts in a tuple, from 1, in the order in which they get room: too long a tuple loses
-        tokens of its neighbours first, then of its title, then of the candidate itself."""
+        """Places of the parts in a tuple, from 1, in the order in which they get room: a tuple that is too
+        long loses tokens of its neighbours first, then of its title, then of the candidate itself."""
         return tuple(1 + self.context.index(part) for part in _KEPT_LONGEST if part in self.context)
 
     def tuples(self, lists: Sequence[RankedList]) -> list[tuple[str, ...]]:
@@ -92,7 +92,7 @@ class Reading:
         return [(ranked.question.text, *texts) for ranked in lists for texts in self.texts(ranked)]
 
     def texts(self, ranked: RankedList) -> Iterator[tuple[str, ...]]:
-        """Each candidate's parts, in the context's order."""
+        """Parts of each candidate, in the context's order."""
         passages = (
             {c.hit.passage.passage_id: c.hit.passage for c in ranked.candidates}
             if self._reads_neighbours
@@ -101,11 +101,11 @@ class Reading:
         around = {name: neighbours(passage) for name, passage in passages.items()}
         for candidate in ranked.candidates:
             passage = candidate.hit.passage
-            of_sentence = around.get(passage.passage_id, {}).get(candidate.candidate_id, ("", ""))
-            yield self.arrange(candidate.text, passage.title, *of_sentence)
+            sides = around.get(passage.passage_id, {}).get(candidate.candidate_id, ("", ""))
+            yield self.arrange(candidate.text, passage.title, *sides)
 
-    def of_passage(self, passage: Passage) -> Iterator[tuple[str, ...]]:
-        """The parts of each of a passage's sentences, in the context's order."""
+    def sentence_texts(self, passage: Passage) -> Iterator[tuple[str, ...]]:
+        """Parts of each sentence of a passage, in the context's order."""
         around = neighbours(passage) if self._reads_neighbours else {}
         for sentence in passage.sentences:
             yield self.arrange(sentence.text, passage.title, *around.get(sentence.sentence_id, ("", "")))
@@ -126,14 +126,13 @@ class Reading:
         return tuple(parts[part] for part in self.context)
 
     def one_text(self, parts: Sequence[str]) -> str:
-        """A candidate's parts as one text, of those that have some; a title that comes first ends with a full
-        stop."""
+        """A candidate's parts that are not empty, as one text; a title at its start ends with a full stop."""
         titled = self.context[0] == "title" and parts[0]
         return " ".join(filter(None, (f"{parts[0]}." if titled else parts[0], *parts[1:])))
 
     def missing(self, tuples: Sequence[tuple[str, ...]]) -> dict[str, int]:
-        """'without_<part>' → how many of `tuples` have nothing there, for the parts beside the candidate
-        itself."""
+        """'without_<part>' → number of `tuples` in which the part is empty, for the parts beside the
+        candidate itself."""
         places = {part: 1 + self.context.index(part) for part in self.around}
         return {
             f"without_{part}": sum(not row[place].strip() for row in tuples) for part, place in places.items()
@@ -142,8 +141,8 @@ class Reading:
     def dropped(
         self, tuples: Sequence[tuple[str, ...]], probability: float, seed: Sequence[int]
     ) -> list[tuple[str, ...]]:
-        """The tuples with each part beside the candidate itself empty with a probability, each drawn for
-        itself."""
+        """The tuples, with each part beside the candidate itself emptied with this probability, independently
+        of the others."""
         stays = np.random.default_rng(seed).random((len(tuples), 1 + len(self.context))) >= probability
         stays[:, [0, *(1 + n for n, part in enumerate(self.context) if part in OWN)]] = True
         return [
@@ -152,7 +151,7 @@ class Reading:
         ]
 
     def check_data(self, tuples: Sequence[tuple[str, ...]]) -> None:
-        """Refuse data that have a part nowhere. Raises ValueError with what to do."""
+        """Refuse data in which a part is empty everywhere. Raises ValueError with what to do."""
         for part in self.around:
             if tuples and self.missing(tuples)[f"without_{part}"] == len(tuples):
                 raise ValueError(
@@ -163,8 +162,8 @@ class Reading:
 
 
 def check_one_text(context: Sequence[Part]) -> None:
-    """Raises ValueError unless these are parts that `Reading.one_text` can join: the title first, as in an
-    indexed passage."""
+    """Raises ValueError unless `Reading.one_text` can join these parts: the title first, as in an indexed
+    passage."""
     Reading(tuple(context))
     if "title" in context[1:]:
         raise ValueError(f"context = {list(context)}: the title comes first, as in an indexed passage")
@@ -181,8 +180,8 @@ class ReadsContext(Protocol):
 
 
 def check_passages(readings: Iterable[Reading], passages: Iterable[Passage]) -> None:
-    """Refuse to rank candidates of passages none of which has what is read. Raises ValueError with what to
-    do."""
+    """Refuse to rank if none of the candidates' passages has a part that is read. Raises ValueError with what
+    to do."""
     wanted = {part for reading in readings for part in reading.around}
     count = 0
     for count, passage in enumerate(passages, 1):  # noqa: B007
@@ -202,7 +201,7 @@ def check_passages(readings: Iterable[Reading], passages: Iterable[Passage]) -> 
 
 
 def neighbours(passage: Passage) -> dict[str, tuple[str, str]]:
-    """Of each sentence of a passage, by its id, the sentences before and after it; '' where the passage
+    """Sentence id → texts of the sentences before and after it in the passage; '' where the passage begins or
     ends."""
     texts = ["", *(sentence.text for sentence in passage.sentences), ""]
     return {sentence.sentence_id: (texts[n], texts[n + 2]) for n, sentence in enumerate(passage.sentences)}

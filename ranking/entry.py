@@ -1,4 +1,4 @@
-"""Facts of a reranker that the registry knows before it is loaded: its settings, its checkpoint, its
+"""Facts about a reranker that the registry knows before it is loaded: its settings, its checkpoint, its
 training.
 
 A method's package declares its entries in its `__init__.py`, which imports neither torch nor its own model: a
@@ -23,20 +23,19 @@ if TYPE_CHECKING:
     from answermill.ranking.reranker import Reranker, Resources, SentenceCoder
 
 SHIPPED = Path(__file__).with_name("checkpoints")
-"""Folder of the checkpoints that come with the package: a sub-folder for each, named as
-`Entry.checkpoint`."""
+"""Folder of the checkpoints that the package ships: a sub-folder for each, named as `Entry.checkpoint`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageBefore:
-    """A stage of the plan whose scores the candidates have when they come to a later one."""
+    """An earlier stage of the plan, whose scores the candidates have."""
 
     key: str
-    """Of its scores."""
+    """Key of its scores in a candidate's `stages`."""
     reranker: str
     model: str | None = None
-    """Digest of its checkpoint, or of the encoder that it uses; None if it has no model, or nobody has
-    looked."""
+    """Digest of its checkpoint, or of the encoder that it uses; None if it has no model or none was
+    computed."""
 
 
 class StageSettings(Section):
@@ -96,27 +95,27 @@ class OneTextStage(ContextStage):
 
 @dataclass(frozen=True, slots=True)
 class FileName:
-    """Marks a key whose text names a file or a model folder, or a list of them: what is in them decides the
+    """Mark of a key that names a file or a model folder, or a list of them, whose contents decide the
     result."""
 
     required: bool = False
-    """Whether it must be a file, as data are; else it may also be the name of a model."""
+    """True for data, which must be a file; False if it may also be the name of a model."""
 
 
 class TrainingSettings(Section):
-    """The section of a training file that says what is trained. Each method has a subclass with its own
+    """Section of a training file that names the model to train. Each method has a subclass with its own
     keys."""
 
     reranker: str = Field(description="model to train")
 
     @property
     def title(self) -> str:
-        """Title of the training, in a few words, for people."""
+        """Title of the training in a few words, for display."""
         return self.reranker
 
 
 def file_keys(section: type[Section]) -> dict[str, FileName]:
-    """The keys of a section that are marked as `FileName`."""
+    """Keys of a section that are marked as `FileName`."""
     fields = section.model_fields.items()
     return {key: mark for key, field in fields for mark in field.metadata if isinstance(mark, FileName)}
 
@@ -134,22 +133,22 @@ def file_names(settings: Section) -> Iterator[tuple[str, bool]]:
 class Training:
     """Training of a reranker's checkpoint: a section of the training file, and the task that it builds.
 
-    Entries whose checkpoints have one format share it; the key `reranker` of the section is that format's
+    Entries whose checkpoints have one format share it. The key `reranker` of the section is that format's
     name.
     """
 
     section: str
-    """Key of the section in a training file; if several trainings share it, its key `reranker` says which is
-    meant."""
+    """Key of the section in a training file. If several trainings share it, its key `reranker` selects
+    one."""
     settings: type[TrainingSettings]
     task: str
-    """'module:function' that builds it: from a `answermill.ranking.training.inputs.TrainingInputs` to a
+    """'module:function' that builds it: from an `answermill.ranking.training.inputs.TrainingInputs` to a
     `Built`."""
     learns_from: Literal["candidates", "passages"] = "candidates"
     """Rows that the files of [data] hold: labelled candidates, or passages as `answermill passages` writes
     them."""
     distils: bool = False
-    """Whether it learns from teachers too: the training file may have a section [distil]."""
+    """True if it can learn from teachers too: the training file may have a section [distil]."""
     start: str | None = None
     """'module:function' that loads a checkpoint for a training to begin with: from its folder, and a function
     from a transformer's name to its folder, to (model, tokenizer). None if no training begins with one."""
@@ -161,43 +160,43 @@ class Entry:
     module."""
 
     name: str
-    """Of the reranker in job files; equal to the class' `name`."""
+    """Name of the reranker in job files, equal to `name` of its class."""
     location: str
     """'module:Class' of the `Reranker`, imported when a plan needs it."""
     settings: type[StageSettings] = StageSettings
     former: str | None = None
-    """Its former name, which job files may still have, and which no list shows."""
+    """Former name, which job files may still use and no list shows."""
     checkpoint: str | None = None
     """Name of its checkpoint format, and of its folder in `SHIPPED` if one is shipped; None if it has no
     model."""
     uses_encoder: bool = False
-    """Whether it scores by the job's dense encoder, whose settings and files then decide the output of the
+    """True if it scores by the job's dense encoder, whose settings and files then decide the output of the
     plan."""
     pretrained: str | None = None
-    """What model, published by others, its stage's key `checkpoint` names by folder or hub name, in words;
+    """Description of the published model that its stage's key `checkpoint` names by folder or hub name;
     None if it takes no such model."""
     sentence_codes: str | None = None
     """'module:Class' of the `SentenceCoder` that encodes all sentences when they are indexed; None if nothing
     is stored."""
     training: Training | None = None
     pairwise: bool = False
-    """Whether it scores every candidate, and a score depends on the question's text and what is read of the
-    candidate alone."""
+    """True if it scores every candidate, and each score depends only on the question's text and the parts
+    read of the candidate."""
 
     @property
     def stores_vectors(self) -> bool:
-        """Whether what is stored of sentences are an encoder's vectors, and no codes of its checkpoint."""
+        """True if an encoder's vectors are stored of sentences, rather than codes of its checkpoint."""
         return self.uses_encoder or self.pretrained is not None
 
     @property
     def reranker(self) -> type[Reranker]:
-        """The reranker's class; its module is imported now."""
+        """Class of the reranker; reading it imports the module."""
         reranker: type[Reranker] = resolve(self.location)
         return reranker
 
     @property
     def coder(self) -> type[SentenceCoder] | None:
-        """The class that encodes sentences when they are indexed; its module is imported now."""
+        """Class that encodes sentences when they are indexed; reading it imports the module."""
         return None if self.sentence_codes is None else resolve(self.sentence_codes)
 
     def stage(self, **settings: Any) -> StageSettings:
@@ -210,9 +209,8 @@ class Entry:
         """The folder of a stage's checkpoint: the one given, else the shipped one; None if the reranker has
         no model.
 
-        `model`: the name of a model that others have published to its folder. Raises ValueError if a
-        checkpoint is given to a reranker without a model, or none is given and none is shipped; and as
-        `model`.
+        `model` maps the name of a published model to its folder. Raises ValueError if a checkpoint is given
+        to a reranker without a model, or none is given and none is shipped, and the errors of `model`.
         """
         if self.pretrained is not None:
             if checkpoint is None:

@@ -1,4 +1,4 @@
-"""Labelled candidates as the ranked lists that rerankers read: a data set goes through the same `rerank` as a
+"""Labelled candidates as the ranked lists that rerankers read: a data set is ranked by the same `rerank` as a
 crawl."""
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ def ranked_list(candidates: Sequence[LabelledCandidate], neighbours: bool = True
     """The candidates of one question, in their original order, as sentences; those of one document are its
     passage.
 
-    If the data set does not say the document, each candidate is a passage by itself. So it is if the set says
-    its neighbours, which are then the passage's other sentences; without `neighbours` it has none. Raises
-    ValueError if there is no candidate, or if the candidates belong to several questions.
+    If the data set does not name the document, each candidate is a passage by itself. If the set gives its
+    neighbours, each candidate is a passage too, with them as its other sentences; without `neighbours` it has
+    none. Raises ValueError if there is no candidate, or if the candidates belong to several questions.
     """
     if not candidates or len({c.question_id for c in candidates}) > 1:
         raise ValueError(
@@ -61,8 +61,7 @@ def ranked_list(candidates: Sequence[LabelledCandidate], neighbours: bool = True
 
 
 def _retrieval(candidate: LabelledCandidate) -> Mapping[str, float | None] | None:
-    """The set's columns of the candidate's retrieval; None if it is the passage of its hit that says where it
-    stands."""
+    """The set's columns of the candidate's retrieval; None if the passage of its hit gives its place."""
     columns = {name: getattr(candidate, name) for name in RETRIEVAL}
     return (
         columns
@@ -92,7 +91,7 @@ def ranked_passages(passages: Sequence[LabelledPassage]) -> RankedList:
 
 
 def _sentences(texts: Iterable[tuple[str, str]]) -> tuple[Sentence, ...]:
-    """(id, text) of each, laid end to end with a character between."""
+    """Sentences of (id, text) pairs, laid end to end with a character between."""
     sentences, start = [], 0
     for sentence_id, text in texts:
         sentences.append(Sentence(sentence_id, start, start + len(text), text))

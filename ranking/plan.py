@@ -2,7 +2,7 @@
 
 A plan takes whole ranked lists and returns them. Passages become sentences, and sentences passages, where the
 next stage reads the other unit. No candidate is lost: each ends as one row, with its score in each stage that
-it passed and where it departed.
+it passed and the stage at which it departed.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from answermill.schemas.ranked import Candidate, RankedList, ScoredCandidate, Un
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A reranker and how many candidates it keeps per question: the paper's k_i. `keep` None keeps all."""
+    """A reranker and the number of candidates that it keeps per question: the paper's k_i. None keeps all."""
 
     name: str
     reranker: Reranker
     keep: int | None = None
     checkpoint: Path | None = None
-    """The folder of its model, for messages."""
+    """Folder of its model, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +36,22 @@ class StageWork:
     """Work of one stage on the lists of one call."""
 
     stage: str
-    came: int
+    incoming: int
     """Candidates of all lists that it read."""
-    went: int
+    outgoing: int
     """Candidates that it left, for the next stage or as the plan's result."""
     microseconds: int
     """Time of the reranker."""
     card_microseconds: int = 0
-    """Part of that in which a graphics card was at work; 0 on a processor."""
+    """Part of `microseconds` in which a graphics card was at work; 0 on a processor."""
     card_peak_bytes: int = 0
-    """The most of the card's memory that this process had at once, its models' weights among it."""
+    """Peak of the card's memory in this process, its models' weights included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A candidate removed before the end of the plan. `dropped_by`: the stage, or None if its passage took
-    its place."""
+    """A candidate removed before the end of the plan. `dropped_by`: the stage, or None if the candidate was
+    grouped into its passage."""
 
     candidate: Candidate
     dropped_by: str | None
@@ -63,7 +63,7 @@ class Reranked:
 
     kept: RankedList
     departed: tuple[Departure, ...]
-    """In the order in which they departed."""
+    """Removed candidates, in the order of their departure."""
 
     def rows(self) -> list[ScoredCandidate]:
         """One row per candidate: the kept ones best first, then those that departed, the last one first."""
@@ -125,7 +125,7 @@ def to_sentences(ranked: RankedList) -> RankedList:
 
 
 def to_passages(ranked: RankedList) -> RankedList:
-    """The passages of a list of sentences, in the order of each one's best sentence, whose scores it
+    """The passages of a list of sentences, in the order of each passage's best sentence, whose scores it
     inherits.
 
     Only the list's sentences remain eligible: a sentence that was dropped before does not come back from its
@@ -148,12 +148,12 @@ def run_stages(
     lists: Sequence[RankedList],
     plan: Sequence[Stage],
     unit: Unit = "passage",
-    tell: Callable[[StageWork], object] = lambda work: None,
+    report: Callable[[StageWork], object] = lambda work: None,
 ) -> list[Reranked]:
-    """Run the plan over whole lists whose candidates are of `unit`; `tell` hears what each stage did.
+    """Run the plan over whole lists whose candidates are of `unit`. `report` is called after each stage.
 
-    A sentence that was grouped may come back from its passage, and ends as one row, of its last departure.
-    One that a stage has dropped may not come back, though a stage that reads passages reads all their text.
+    A sentence that was grouped may return from its passage, and ends as one row, of its last departure.
+    A sentence that a stage has dropped may not, though a stage that reads passages reads all their text.
     Raises RuntimeError if a reranker breaks its contract (adds, repeats or unsorts candidates), naming the
     question; ScoreNotFinite if a score is NaN or infinite, naming stage, checkpoint, question and candidate.
     """
@@ -166,7 +166,7 @@ def run_stages(
                     departures += [Departure(c, None) for c in reversed(ranked.candidates)]
             current = [(to_sentences if unit == "passage" else to_passages)(ranked) for ranked in current]
 
-        _of_card()  # leaves out what callers before this one have had computed
+        _card_use()  # resets the measures: earlier work on the card is not this stage's
         began = time.perf_counter()
 
         with naming(f"stage {stage.name}", stage.checkpoint):
@@ -188,7 +188,7 @@ def run_stages(
             current[n], departures = _cut(stage, incoming, returned)
             departed[n] += departures
 
-        tell(StageWork(stage.name, _size(before), _size(current), microseconds, *_of_card()))
+        report(StageWork(stage.name, _size(before), _size(current), microseconds, *_card_use()))
 
     return [
         Reranked(ranked, _last_departures(ranked, ended))
@@ -196,9 +196,9 @@ def run_stages(
     ]
 
 
-def _of_card() -> tuple[int, int]:
-    """For how many microseconds a graphics card was at work since the last call, and the bytes that were
-    taken of it at the most: none, where nothing has imported torch, which takes a second."""
+def _card_use() -> tuple[int, int]:
+    """Microseconds that a graphics card was at work since the last call, and the peak of its memory in bytes.
+    Both are 0 if nothing has imported torch, which takes a second."""
     devices = sys.modules.get("answermill.ranking.transformer.devices")
     return (int(devices.BUSY.take()), int(devices.PEAK.take())) if devices is not None else (0, 0)
 
@@ -210,8 +210,8 @@ def _size(lists: Sequence[RankedList]) -> int:
 def _cut(stage: Stage, incoming: RankedList, returned: RankedList) -> tuple[RankedList, list[Departure]]:
     """The first `keep` candidates that a stage returned, and the others as departures, worst first.
 
-    Those that left within the stage with a score come before those that `keep` cut, and those that it did not
-    return at all after them. A passage in whose place one of its sentences was returned has not departed.
+    Candidates that left within the stage with a score come first, then those that `keep` cut, then those that
+    the stage did not return at all. A passage of which a sentence was returned in its place has not departed.
     """
     kept = RankedList(returned.question, returned.candidates[: stage.keep])
     known = {c.candidate_id for c in (*returned.candidates, *returned.left)}
@@ -222,7 +222,7 @@ def _cut(stage: Stage, incoming: RankedList, returned: RankedList) -> tuple[Rank
 
 
 def _last_departures(kept: RankedList, departures: Sequence[Departure]) -> tuple[Departure, ...]:
-    """Each candidate's last departure, without those of candidates that came back and were kept."""
+    """Last departure of each candidate; none for candidates that returned and were kept."""
     ended = {c.candidate_id for c in kept.candidates}
     last = []
     for departure in reversed(departures):
@@ -235,7 +235,7 @@ def _last_departures(kept: RankedList, departures: Sequence[Departure]) -> tuple
 def check_plan(stages: Sequence[tuple[str, type[Reranker], int | None]], unit: Unit = "passage") -> None:
     """Refuse a plan whose stages do not fit one another: (name, reranker, keep) per stage.
 
-    Raises ValueError with the stage's number if a name comes twice, `keep` is below 1, or grows without a
+    Raises ValueError with the stage's number if two names are equal, `keep` is below 1, or grows without a
     change of unit.
     """
     names: set[str] = set()
@@ -304,7 +304,7 @@ def _check_contract(stage: Stage, before: RankedList, after: RankedList) -> None
 def stages_before(
     stages: Sequence[StageSettings], models: Mapping[str, str | None] = MappingProxyType({})
 ) -> list[tuple[StageBefore, ...]]:
-    """For each stage of a plan its `Resources.before`. `models`: key of a stage → digest of its model.
+    """`Resources.before` of each stage of a plan. `models`: key of a stage → digest of its model.
 
     Raises ValueError with the stage's number if a setting needs scores that no stage before it gives.
     """

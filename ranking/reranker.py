@@ -26,7 +26,7 @@ nothing."""
 
 
 class SentenceEncoder(Protocol):
-    """Texts to vectors; what `Similarity` needs of the dense encoder."""
+    """Encoder of texts as vectors: the part of the dense encoder that `Similarity` needs."""
 
     dimension: int
     precision: Literal["fp32", "bf16"]
@@ -50,8 +50,8 @@ class LoadEncoder(Protocol):
     def __call__(
         self, name: str, *, max_tokens: int, precision: Literal["auto", "fp32", "bf16"]
     ) -> SentenceEncoder:
-        """By folder or hub name; `max_tokens`: after which a text is cut, at most what the model takes.
-        Raises RuntimeError if it cannot be had."""
+        """Load it by folder or hub name. A text is cut after `max_tokens`, at most as many as the model
+        takes. Raises RuntimeError if it cannot be loaded."""
         ...
 
 
@@ -77,7 +77,7 @@ class SentenceCodes(Protocol):
     """Codes that index stored of all sentences for one model."""
 
     def find(self, texts: Sequence[tuple[str, ...]]) -> Sequence[StoredCode | None]:
-        """One code per text, which is a sentence with the parts that are encoded with it; None for one that
+        """One code per text, which is a sentence with the parts that are encoded with it; None if the text
         is not stored."""
         ...
 
@@ -106,31 +106,31 @@ class Resources:
     """Parts of a job that a reranker may use when it is loaded."""
 
     settings: StageSettings
-    """The stage's, of the class that the reranker's entry names."""
+    """Settings of the stage, of the class that the reranker's entry names."""
     checkpoint: Path | None
     """The stage's model folder, or the shipped one; None for a reranker without a model. See
     `Entry.folder`."""
     encoder: Callable[[], SentenceEncoder]
-    """The job's dense encoder, loaded when it is called for."""
+    """Returns the job's dense encoder; the first call loads it."""
     model: Callable[[str], Path] = Path
-    """A transformer's name to its folder."""
+    """Maps a transformer's name to its folder."""
     device: str = "cpu"
     """Device of the reranker's model, as torch names it."""
     before: tuple[StageBefore, ...] = ()
-    """The stages before this one, in order: whose scores the candidates have."""
+    """Stages before this one, in order; the candidates have their scores."""
     codes: SentenceCodes | None = None
     """Codes that index stored of all sentences for the stage; None if it stored nothing."""
     model_digest: str | None = None
-    """Of the checkpoint; None if not computed."""
+    """Digest of the checkpoint; None if not computed."""
     indexes: tuple[str, ...] | None = None
-    """Those that were searched for the candidates, of 'bm25' and 'dense'; None if it is not known."""
+    """Indexes searched for the candidates, of 'bm25' and 'dense'; None if unknown."""
     path: Callable[[str], Path] = Path
-    """A file's name, as the settings have it, to where it is."""
+    """Maps a file's name in the settings to its path."""
     encoder_of: LoadEncoder = no_encoder_of
-    """Loads an encoder that is the stage's own."""
+    """Loads an encoder of the stage's own."""
 
     def stage(self, kind: type[Settings]) -> Settings:
-        """The settings, as those of a reranker with further keys. Raises TypeError if they are another
+        """The settings, typed as those of a reranker with further keys. Raises TypeError if they are another
         reranker's."""
         if not isinstance(self.settings, kind):
             raise TypeError(
@@ -139,7 +139,7 @@ class Resources:
         return self.settings
 
     def scored_by(self, reranker: str) -> str | None:
-        """Key of the last stage before this one that is of the reranker; None if there is none."""
+        """Key of the last stage before this one that runs the reranker; None if there is none."""
         return next((stage.key for stage in reversed(self.before) if stage.reranker == reranker), None)
 
     def folder(self) -> Path:
@@ -158,21 +158,21 @@ class SentenceCoder(Protocol):
     width: int
     """Bits of a row: of a token, or of a sentence's whole vector."""
     form: str
-    """'bits' if a row is a token's; else what it holds, such as 'fp16'."""
+    """'bits' if a row is a token's; else the type of its numbers, such as 'fp16'."""
     precision: str
-    """Of its arithmetic; '' where there is but one."""
+    """Precision of its arithmetic; '' if there is only one."""
     reading: Reading
     """Parts that it encodes as one text."""
 
     @classmethod
     def decisive(cls, stage: StageSettings, checkpoint: Path | None) -> tuple[str, ...] | None:
         """The stage's settings that decide its codes beside the model; None if it reads none. Raises
-        ValueError if the checkpoint is none of the reranker."""
+        ValueError if the checkpoint is not the reranker's."""
         ...
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        """The coder, ready to encode. Raises ValueError as `Reranker.load`."""
+        """The coder, ready to encode. Raises ValueError like `Reranker.load`."""
         ...
 
     def encode(self, texts: Sequence[tuple[str, ...]]) -> EncodedSentences: ...
@@ -181,10 +181,10 @@ class SentenceCoder(Protocol):
 class Reranker(Protocol):
     """R : Q × P(A) → P(A)  (Cascade Transformer §3.2), over a batch of questions.
 
-    Each list comes in best first and leaves best first: a subset of its candidates (or, for an extractor,
-    sentences of them) with this stage's score added; `left` may name those that it scored and dropped. The
-    incoming order matters to list-wise models; ties keep it. A candidate's score depends on its question's
-    list alone, never on the other lists of the call.
+    Incoming and returned lists are best first. A returned list is a subset of its candidates (or, for an
+    extractor, sentences of them) with this stage's score added; `left` may name those that it scored and
+    dropped. The incoming order matters to list-wise models; ties keep it. A candidate's score depends on its
+    question's list alone, never on the other lists of the call.
     """
 
     name: ClassVar[str]
@@ -209,7 +209,7 @@ class Costed(Protocol):
 
 
 class ScoreNotFinite(RuntimeError):
-    """A model gave a candidate no number as its score; the message names the stage, the question and the
+    """A model gave a candidate a score that is no number. The message names the stage, the question and the
     candidate."""
 
     exit_code = 65
@@ -217,7 +217,7 @@ class ScoreNotFinite(RuntimeError):
 
 @contextmanager
 def naming(where: str, checkpoint: Path | None) -> Iterator[None]:
-    """Add where it was, such as the stage of the plan, and the model's folder to a `ScoreNotFinite` raised in
+    """Add the place, such as the stage of the plan, and the model's folder to a `ScoreNotFinite` raised in
     the block."""
     try:
         yield
@@ -227,8 +227,8 @@ def naming(where: str, checkpoint: Path | None) -> Iterator[None]:
 
 
 def check_finite(ranked: RankedList, scores: npt.NDArray[np.floating], stage: str) -> None:
-    """Raises ScoreNotFinite, with the first candidate that has one, where a score [candidates, …] is NaN or
-    infinite."""
+    """Raises ScoreNotFinite if a score [candidates, …] is NaN or infinite; the message names the first such
+    candidate."""
     if np.isfinite(scores).all():
         return
     row, *place = (int(n) for n in np.argwhere(~np.isfinite(scores))[0])
@@ -240,7 +240,7 @@ def check_finite(ranked: RankedList, scores: npt.NDArray[np.floating], stage: st
 
 
 def rounded(scores: Iterable[float]) -> list[float]:
-    """The scores as they order a list."""
+    """Scores rounded to the decimals that order a list."""
     return [round(float(score), SCORE_DECIMALS) for score in scores]
 
 
@@ -253,7 +253,7 @@ def order_by(
     """The list ordered by `scores` (one per candidate, in the list's order), which become the score of
     `stage`.
 
-    Higher is better; ties keep the incoming order. `exit`: that of the model which gave them, if it has
+    Higher is better; ties keep the incoming order. `exit`: exit of the model that gave them, if it has
     several. Raises ScoreNotFinite on a score that is NaN or infinite.
     """
     values = rounded(scores)
@@ -278,5 +278,5 @@ def order_by(
 
 def left_at(candidate: Candidate, score: float, stage: str, exit: int) -> Candidate:
     """A candidate that leaves within a stage, with the score of the exit, counted from 1, at which it
-    does."""
+    leaves."""
     return replace(candidate, stages=(*candidate.stages, StageScore(stage, rounded([score])[0], None, exit)))

@@ -1,5 +1,5 @@
 """Ensembles of models: a linear combination of their scores, its weights tuned on a dev set (MHS §3.2); and
-how often a head's correct answers are a teacher's (its Fig. 3)."""
+the share of a head's correct answers that are a teacher's too (its Fig. 3)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
 from answermill.ranking.evaluation.metrics import Judged, Protocol, measure
 
 MOST_MODELS = 4
-"""For which every combination of the grid is tried."""
+"""Largest number of models for which all combinations of the grid are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class Scored:
     """Number of the candidate's question, from 0."""
     label: Ints
     scores: Floats
-    """[candidates, models]; NaN for a candidate that a model did not score; a combination that has the model
-    does not rank it."""
+    """[candidates, models]; NaN for a candidate that a model did not score. A combination with that model
+    does not rank the candidate."""
 
     def value(self, weights: Sequence[float], metric: str, protocol: Protocol) -> float:
-        """The metric's mean of the combination Σ w_i s_i, exact under ties."""
+        """Mean of the metric for the combination Σ w_i s_i, exact under ties."""
         weighed = np.array(weights)
         ranked = np.asarray(~np.isnan(self.scores[:, weighed != 0]).any(1))
         judged = self._judged(np.nan_to_num(self.scores) @ weighed, ranked)
@@ -64,11 +64,11 @@ def tuned(
     metric: str,
     protocol: Protocol,
     parts: int = 20,
-    tell: Callable[[], object] = lambda: None,
+    report: Callable[[], object] = lambda: None,
 ) -> tuple[tuple[float, ...], float]:
-    """The weights of the grid that are best on these questions, and how good; of equal ones the most even.
+    """The best weights of the grid on these questions, and their value; of equal ones the most even.
 
-    Raises ValueError for more models than MOST_MODELS, whose grid is too large.
+    `report` is called after each combination. Raises ValueError for more models than MOST_MODELS.
     """
     models = scored.scores.shape[1]
     if models > MOST_MODELS:
@@ -80,7 +80,7 @@ def tuned(
     best: tuple[tuple[float, ...], float] | None = None
     for weights in simplex(models, parts):
         value = scored.value(weights, metric, protocol)
-        tell()
+        report()
         if best is None or value > best[1] + 1e-12:
             best = weights, value
 
@@ -89,20 +89,20 @@ def tuned(
 
 
 def agreement(heads: Scored, teachers: Scored) -> Floats:
-    """[heads, teachers]: of a head's correct answers, the share that is the teacher's answer too; NaN where
-    it has none.
+    """[heads, teachers]: share of a head's correct answers that are the teacher's answers too; NaN if the
+    head has none.
 
     An answer is the question's first candidate: the highest score, of equal ones the first in the list.
     """
-    ours, theirs = _answers(heads), _answers(teachers)  # [questions, models]
-    correct: Bools = heads.label[ours] > 0
-    both = (ours[:, :, None] == theirs[:, None, :]) & correct[:, :, None]
+    head_rows, teacher_rows = _answers(heads), _answers(teachers)  # [questions, models]
+    correct: Bools = heads.label[head_rows] > 0
+    both = (head_rows[:, :, None] == teacher_rows[:, None, :]) & correct[:, :, None]
     counts = correct.sum(0)[:, None]
     return np.where(counts > 0, both.sum(0) / np.maximum(counts, 1), np.nan)
 
 
 def _answers(scored: Scored) -> Ints:
-    """[questions, models]: the row of each model's first candidate of each question."""
+    """[questions, models]: row of the question's first candidate by the model."""
     firsts = []
     for column in scored.scores.T:
         order = np.lexsort((np.arange(len(column)), -column, scored.question))

@@ -39,7 +39,7 @@ class Judged:
     """The candidates of many questions, with their scores and labels, as flat arrays of one length, in any
     order.
 
-    A judged candidate that the run does not rank is there too: it counts among the correct ones that could be
+    Judged candidates that the run does not rank are included: they count among the correct ones that could be
     found.
     """
 
@@ -49,13 +49,13 @@ class Judged:
     score: Floats
     """Higher is better; finite where `ranked`."""
     label: Ints
-    """Gain: 0 = wrong, 1 or more = correct, and how much so (nDCG); UNJUDGED if nobody has judged it."""
+    """Gain: 0 = wrong, 1 or more = correct, by degree (nDCG); UNJUDGED if it has no judgement."""
     ranked: Bools
-    """Whether the run ranks it."""
+    """True if the run ranks it."""
 
     @classmethod
     def of(cls, lists: Sequence[tuple[Sequence[float], Sequence[int]]]) -> Judged:
-        """From (scores, labels) per question, all of them ranked."""
+        """Candidates from (scores, labels) per question, all of them ranked."""
         sizes = [len(labels) for _, labels in lists]
         return cls(
             len(lists),
@@ -66,27 +66,27 @@ class Judged:
         )
 
     def pick(self, keep: Bools) -> Judged:
-        """The candidates for which `keep` [n] is true; all questions stay."""
+        """Candidates for which `keep` [n] is true; all questions stay."""
         return Judged(
             self.questions, self.question[keep], self.score[keep], self.label[keep], self.ranked[keep]
         )
 
     def condensed(self) -> Judged:
-        """Without the unjudged candidates: the condensed lists of Sakai (SIGIR 2007)."""
+        """Judged candidates only: the condensed lists of Sakai (SIGIR 2007)."""
         return self.pick(self.label != UNJUDGED)
 
     def regrouped(self, groups: Ints) -> Judged:
-        """With question number q replaced by groups[q]: so questions with the same text become one."""
+        """Replace question number q by groups[q], so that questions with the same text become one."""
         return Judged(
             int(groups.max(initial=-1)) + 1, groups[self.question], self.score, self.label, self.ranked
         )
 
     def count(self, which: Bools) -> Ints:
-        """[questions]: for how many candidates of each question `which` [n] is true."""
+        """[questions]: number of each question's candidates for which `which` [n] is true."""
         return np.bincount(self.question[which], minlength=self.questions)
 
     def kept(self, protocol: Protocol) -> Bools:
-        """[questions]: whether the protocol counts the question."""
+        """[questions]: true if the protocol counts the question."""
         if protocol == "raw":
             return np.ones(self.questions, np.bool_)
         answerable = self.count(self.label > 0) > 0
@@ -159,8 +159,8 @@ class _Order:
     """The ranked candidates as ties, best first within each question."""
 
     def __init__(self, ranked: Judged, first: Literal["", "wrong", "correct"] = "") -> None:
-        """With `first` each tie is ordered: its wrong, or its correct, candidates come first, and each is a
-        tie of one."""
+        """`first` orders each tie: its wrong, or its correct, candidates come first, and each is a tie of
+        one."""
         gain = np.maximum(ranked.label, 0)
         tied_by = {"": np.zeros_like(gain), "wrong": gain, "correct": -gain}[first]
         order = np.lexsort((tied_by, -ranked.score, ranked.question))
@@ -208,12 +208,12 @@ def _cut(metric: str, family: str) -> int:
 
 
 def _differs(values: npt.NDArray[np.generic]) -> Bools:
-    """Whether each value differs from the one before it; the first one does."""
+    """Mask of the values that differ from the one before; the first one does."""
     return np.concatenate([np.ones(min(len(values), 1), np.bool_), values[1:] != values[:-1]])
 
 
 def _divide(values: Floats, by: Floats | Ints) -> Floats:
-    """0 where `by` is 0."""
+    """Quotients; 0 where `by` is 0."""
     quotients = np.zeros(len(values))
     np.divide(values, by, out=quotients, where=by > 0)
     return quotients

@@ -1,4 +1,4 @@
-"""Whether to answer at all: how often a ranker's first answer is right, the more confident answers first.
+"""Decision whether to answer: risk of a ranker's first answers, the more confident ones given first.
 
 Every question counts, and one without an answer counts as never answered. With one confidence per question,
 the most confident answers are given first and the rest are withheld. The share of wrong answers among those
@@ -33,14 +33,14 @@ class RiskCoverage:
     """[answers]: risk of the first k answers, k from 1; inside a tie its expectation over the tie's
     orders."""
     ends: Ints
-    """[ties]: number of answers up to and including the tie; an answer that ties with no other is a tie of
+    """[ties]: number of answers up to and including the tie. An answer that ties with no other is a tie of
     one."""
     least: Floats
-    """[ties]: the confidence of the tie, which is the least one answered up to there."""
+    """[ties]: confidence of the tie, the least one answered so far."""
 
     @property
     def coverage(self) -> Floats:
-        """[ties]: share of all questions that is answered; ends below 1 if some questions have no answer."""
+        """[ties]: share of all questions answered; its last value is below 1 if some have no answer."""
         return self.ends / self.questions
 
     @property
@@ -73,11 +73,11 @@ class FirstAnswers(NamedTuple):
     """The first answer to each question, as arrays [questions]."""
 
     confidence: Floats
-    """Confidence of the ranker in it; 0 where there is no answer."""
+    """The ranker's confidence in the answer; 0 if there is none."""
     right: Floats
-    """The probability that it is right; 0 where there is no answer."""
+    """Probability that the answer is right; 0 if there is none."""
     is_answered: Bools
-    """Whether there is an answer."""
+    """True if there is an answer."""
 
 
 def risk_coverage(
@@ -86,9 +86,9 @@ def risk_coverage(
     """The curve of `confidence` [n] and `right` [n]: whether the answer is right, or the probability of that,
     from 0 to 1.
 
-    `is_answered` [n]: whether the question has an answer; None if all have. One without is never covered, and
-    its other values are ignored. Raises ValueError if no question has an answer, an answer's confidence is
-    NaN, or the lengths differ.
+    `is_answered` [n]: whether the question has an answer; None if all have. A question without one is never
+    covered, and its other values are ignored. Raises ValueError if no question has an answer, an answer's
+    confidence is NaN, or the lengths differ.
     """
     sure, credit = _answers(confidence, right, is_answered)
     questions = np.size(confidence)
@@ -101,8 +101,8 @@ def risk_coverage(
 
 
 def first_answers(judged: Judged, confidence: Floats, is_answer: Bools | None = None) -> FirstAnswers:
-    """Each question's first answer, from `confidence` [n] of its candidates and whether each may be the
-    answer; None: all may.
+    """First answer to each question. `confidence` [n] and `is_answer` [n] belong to the candidates: the mask
+    is true for those that may be the answer; None if all may.
 
     If several candidates tie for the first place, the probability is P@1's, the share of correct ones among
     them, and the confidence is the highest of those that may be the answer. There is no answer if none of
@@ -142,8 +142,8 @@ def calibration_error(confidence: npt.ArrayLike, right: npt.ArrayLike, bins: int
 def _answers(
     confidence: npt.ArrayLike, right: npt.ArrayLike, is_answered: npt.ArrayLike | None = None
 ) -> tuple[Floats, Floats]:
-    """Both as float64, of the answered ones alone. Raises ValueError if the shapes differ or a confidence is
-    NaN."""
+    """Confidence and rightness of the answered questions, as float64. Raises ValueError if the shapes differ
+    or a confidence is NaN."""
     sure, credit = np.asarray(confidence, np.float64), np.asarray(right, np.float64)
     answered = np.ones(sure.shape, np.bool_) if is_answered is None else np.asarray(is_answered, np.bool_)
     if sure.ndim != 1 or sure.shape != credit.shape or sure.shape != answered.shape:

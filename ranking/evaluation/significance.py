@@ -1,6 +1,6 @@
-"""Is B better than A, question by question: paired randomisation test and bootstrap interval (Smucker et al.,
-CIKM 2007); Wilcoxon's signed-rank test and Spearman's rank correlation, which others report (MHS Table 2).
-The statistics are SciPy's."""
+"""Comparison of A and B question by question: paired randomisation test and bootstrap interval (Smucker et
+al., CIKM 2007), Wilcoxon's signed-rank test, and Spearman's rank correlation, which other papers report (MHS
+Table 2). The statistics are SciPy's."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def compare(
 ) -> Comparison:
     """Compare the values of A and B, [questions] each, in the same order; wins are B's.
 
-    `p` is two-sided: how often a difference this large comes out when A and B are swapped at random for each
+    `p` is two-sided: the probability of a difference this large when A and B are swapped at random for each
     question. `low` and `high` are percentiles of the mean difference over questions drawn with replacement.
     `seed` decides all random numbers. Raises ValueError if the lengths differ, there is no question, or
     `rounds` is below 1.
@@ -87,15 +87,15 @@ def compare(
 def compare_shared(
     a: Mapping[str, float], b: Mapping[str, float], rounds: int = 10_000, seed: int = 0
 ) -> Comparison:
-    """Comparison of the questions that A and B both have a value of, in A's order. Raises as `compare`."""
+    """Comparison over the questions for which both have a value, in A's order. Raises ValueError like
+    `compare`."""
     shared = [question for question in a if question in b]
     left, right = (np.array([side[question] for question in shared], np.float64) for side in (a, b))
     return compare(left, right, rounds, seed)
 
 
 def moved(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, Literal["lost", "gained"]]:
-    """Question → whether B's value is less or more than A's, of those whose values differ; one that is absent
-    is 0.
+    """Question → 'lost' or 'gained' by B, for questions whose values differ; an absent value is 0.
 
     >>> moved({"q1": 1.0, "q2": 0.5, "q3": 1.0}, {"q1": 0.0, "q2": 0.5, "q4": 1.0})
     {'q1': 'lost', 'q3': 'lost', 'q4': 'gained'}
@@ -117,7 +117,7 @@ def interval(
 
 
 def _randomisation_p(moved: Floats, rounds: int, generator: np.random.Generator) -> float:
-    """Share of draws whose |sum| is as large as here when each difference [n], none of them 0, gets a random
+    """Share of draws with a |sum| at least as large when each difference [n], none of them 0, gets a random
     sign.
 
     Exact if all 2^n patterns of signs are no more than `rounds`; else (count + 1) / (rounds + 1) of that many

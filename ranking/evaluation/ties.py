@@ -20,8 +20,8 @@ class Ties:
     """Groups of candidates with equal scores, as arrays [ties]; a tie has the ranks start + 1 .. start + size
     of its list.
 
-    The methods return arrays [ties]. Of a correct candidate that leads, and one of three that share the next
-    ranks:
+    The methods return arrays [ties]. Example: a correct candidate leads, and one of three that share the next
+    ranks is correct.
 
     >>> ties = Ties(np.array([0, 1]), np.array([1, 3]), np.array([1, 1]), np.array([0, 1]), np.array([1.0, 1.0]))
     >>> ties.correct_within(2).round(2).tolist()
@@ -31,9 +31,9 @@ class Ties:
     start: Ints
     """Candidates ranked before the tie."""
     size: Ints
-    """Its candidates, 1 or more."""
+    """Candidates of the tie, 1 or more."""
     correct: Ints
-    """Correct ones among them."""
+    """Correct candidates of the tie."""
     before: Ints
     """Correct candidates ranked before the tie."""
     gain: Floats

@@ -288,8 +288,9 @@ def test_every_candidate_ends_as_one_row_that_says_where_it_left() -> None:
 def test_a_plan_tells_what_each_stage_read_and_left() -> None:
     works: list[StageWork] = []
     plan = [Stage("long", ByLength(), 2), Stage("sentences", SentencesByLength(), 2)]
-    run_stages([passages("d1", "d2", "d3"), passages("d1")], plan, tell=works.append)
-    assert [(work.stage, work.came, work.went) for work in works] == [("long", 4, 3), ("sentences", 8, 4)]
+    run_stages([passages("d1", "d2", "d3"), passages("d1")], plan, report=works.append)
+    counts = [(work.stage, work.incoming, work.outgoing) for work in works]
+    assert counts == [("long", 4, 3), ("sentences", 8, 4)]
     assert all(work.microseconds >= 0 for work in works)
 
 

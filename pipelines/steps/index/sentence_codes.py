@@ -103,7 +103,7 @@ class Coder:
 
     def texts(self, passage: Passage) -> Iterator[tuple[str, ...]]:
         """What is encoded of each of the passage's sentences."""
-        return self._coder.reading.of_passage(passage)
+        return self._coder.reading.sentence_texts(passage)
 
     def encode(self, texts: Sequence[tuple[str, ...]]) -> EncodedTexts:
         """The texts' codes, end to end. Raises ScoreNotFinite, with the stage and the checkpoint, as the

@@ -61,7 +61,7 @@ def rerank_lists(lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Ro
     """The rows that the plan makes of a group, and their counts."""
     costs(plan)  # those of a unit that failed, which has no report to book them on
     works = list[StageWork]()
-    outcomes = run_stages(lists, plan, tell=works.append)
+    outcomes = run_stages(lists, plan, report=works.append)
     rows = [row for outcome in outcomes for row in outcome.rows()]
     spent = costs(plan)
     departures = [departure for outcome in outcomes for departure in outcome.departed]
@@ -81,8 +81,8 @@ def rerank_lists(lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Ro
 def stage_counts(work: StageWork, costs: Mapping[str, int]) -> StageCounts:
     """The counts of one stage over one group."""
     return StageCounts(
-        incoming=work.came,
-        outgoing=work.went,
+        incoming=work.incoming,
+        outgoing=work.outgoing,
         microseconds=work.microseconds,
         card_microseconds=work.card_microseconds,
         card_peak_bytes=work.card_peak_bytes,
