@@ -91,7 +91,7 @@ def training_tokens_per_s(
     model.train()
     began, done, epoch = 0.0, 0, 0
     while done <= STEPS:
-        for batches in updates.of_epoch(task.batches(epoch), 0):
+        for batches in updates.epoch_steps(task.batches(epoch), 0):
             if done == 1:
                 began = time.perf_counter()
             updates.step(done, batches, task.loss)

@@ -1,9 +1,9 @@
 """Starting points of the training of a transformer: a transformer in Hugging Face's format, or a checkpoint
 of ours.
 
-A sequence classifier in Hugging Face's format, such as TANDA's, is a body and a head: it is begun with as a
-checkpoint of `pointwise` is. Which checkpoints can be begun with is said by their registry entries
-(`Training.start`); which of them a method takes over, and how, by its builder.
+A sequence classifier in Hugging Face's format, such as TANDA's, is a body and a head: it serves as a starting
+point like a checkpoint of `pointwise`. Registry entries (`Training.start`) decide which checkpoints can be
+starting points; a method's builder decides which of them it takes over, and how.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from answermill.ranking.transformer.transformer_checkpoint import WordSource, wo
 
 
 class Trained(Protocol):
-    """The model of a checkpoint, for another training to begin with."""
+    """Model of a checkpoint with which another training begins."""
 
     encoder: LayeredEncoder
 
     def body(self) -> LayeredEncoder:
-        """Its whole transformer. Raises ValueError if it has not all layers in one place."""
+        """The whole transformer. Raises ValueError if its layers are not all in one place."""
         ...
 
 
@@ -48,16 +48,16 @@ class Start:
     """Starting point of a training."""
 
     name: str
-    """As the training file writes it; of a checkpoint the folder's name."""
+    """Name in the training file; for a checkpoint the folder's name."""
     description: str
     format: str | None
     """The checkpoint's format, as `Entry.checkpoint`; None for a transformer in Hugging Face's format without
     a head."""
     model: Trained | None
-    """The checkpoint's; None for a transformer in Hugging Face's format."""
+    """Model of the checkpoint; None for a transformer in Hugging Face's format."""
     encoder: LayeredEncoder
     folder: Path
-    """Of the tokenizer."""
+    """Folder of the tokenizer."""
     words: WordSource | None
     """Source of the word embeddings; None if they were trained."""
 
@@ -74,7 +74,7 @@ class Start:
         return self.model
 
     def body(self) -> LayeredEncoder:
-        """The whole transformer. Raises ValueError if the checkpoint has not all layers in one place."""
+        """The whole transformer. Raises ValueError if the checkpoint's layers are not all in one place."""
         try:
             return self.encoder if self.model is None else self.model.body()
         except ValueError as e:
@@ -84,8 +84,8 @@ class Start:
 
 
 def begin(inputs: TrainingInputs[BodySettings], name: str, layers: int | None = None) -> Start:
-    """The transformer, or the checkpoint, that a key of the settings names. `layers`: of a transformer, from
-    its first; None = all.
+    """The transformer, or the checkpoint, that a key of the settings names. `layers`: number of layers of a
+    transformer, from its first; None = all.
 
     Raises ValueError if the checkpoint has no transformer, or is unfinished or broken.
     """
@@ -114,21 +114,21 @@ def begin(inputs: TrainingInputs[BodySettings], name: str, layers: int | None = 
         raise ValueError(f"{folder} is a checkpoint of {kind}, which has no transformer to begin with")
 
     load: Callable[[Path, Callable[[str], Path]], tuple[Trained, Tokeniser]] = resolve(training.start)
-    of_checkpoint, tokeniser = load(folder, inputs.model)
+    checkpoint_model, tokeniser = load(folder, inputs.model)
     description = f"begun with {folder.name}"
     return Start(
         folder.name,
         description,
         kind,
-        of_checkpoint,
-        of_checkpoint.encoder,
+        checkpoint_model,
+        checkpoint_model.encoder,
         tokeniser.path.parent,
         word_source(folder),
     )
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Whether the folder holds a checkpoint of ours, and no transformer in Hugging Face's format.
+    """True if the folder holds a checkpoint of ours, False if a transformer in Hugging Face's format.
 
     Raises ValueError if a training has begun there and has not ended.
     """
@@ -144,8 +144,8 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 def source_words(settings: BodySettings, start: Start) -> WordSource | None:
-    """Source of the word embeddings that the model leaves as they are; None if it trains them. Raises
-    ValueError if it has none to leave."""
+    """Source of the word embeddings that the training leaves unchanged; None if it trains them. Raises
+    ValueError if the start has none."""
     if settings.words != "source":
         return None
     if start.words is None:
@@ -156,8 +156,8 @@ def source_words(settings: BodySettings, start: Start) -> WordSource | None:
 
 
 def check_beside(settings: BodySettings, start: Start, second: Start) -> None:
-    """A checkpoint has one shape and, with words = 'source', one source. Raises ValueError if the two
-    differ."""
+    """Check that two starts fit one checkpoint. Raises ValueError if their shapes or, with words = 'source',
+    their sources differ."""
     ours, other = start.encoder.shape, second.encoder.shape
     if ours != other:
         sizes = (
@@ -175,13 +175,13 @@ def check_beside(settings: BodySettings, start: Start, second: Start) -> None:
 
 
 def tokeniser_of(settings: BodySettings, start: Start) -> Tokeniser:
-    """The tokenizer of what the training begins with."""
+    """Tokenizer of the starting point."""
     return Tokeniser(start.folder, min(settings.limit, start.encoder.shape.positions))
 
 
 def prepare(model: nn.Module, device: str, train_words: bool, recompute: bool | None = False) -> None:
     """Move a model to the device and let all of it learn; its word embeddings only with `train_words`.
-    `recompute`: with less memory, and more work."""
+    `recompute`: use less memory and more work."""
     model.requires_grad_().to(torch.device(device))
     for module in model.modules():
         if isinstance(module, LayeredEncoder):

@@ -51,25 +51,25 @@ class PairOptions:
     """Settings of learning from pairs."""
 
     tokens: int = 2_000
-    """Of a batch."""
+    """Tokens of a batch."""
     classifier_rate: float = 1.0
-    """Learning rate of the classifiers, as a multiple of the others': they are new, and a step trains but
+    """Learning rate of the classifiers, as a multiple of the others': they are new, and a step trains only
     one."""
     sampling: Sampling = "uniform"
-    """Exit that a step trains (§4.3.1): at random; in turn; in the first `early_epochs`, rather an early one;
-    or all, by the mean of their losses."""
+    """Exit that a step trains (§4.3.1): one at random; each in turn; in the first `early_epochs`, more often
+    an early one; or all, by the mean of their losses."""
     early_epochs: int = 1
     self_distillation: float = 0.0
-    """Weight of what the last exit says in the loss of each exit before it (FastBERT, Liu et al. 2020); with
+    """Weight of the last exit's output in the loss of each exit before it (FastBERT, Liu et al. 2020); with
     sampling 'all'."""
     stop_gradient: bool = False
-    """An exit trains no layer below the exit before it."""
+    """True if an exit trains no layer below the exit before it."""
     drops: tuple[float, ...] = ()
-    """As `Cascade`'s, of the reranker that the dev score is taken of."""
+    """Drops of the `Cascade` on which the dev score is measured."""
     context_dropout: float = 0.0
     """Probability with which a step reads a title, or a neighbour, as if it were missing."""
     needs_context: bool = True
-    """Refuse data in which no candidate has a part that the model reads."""
+    """True to refuse data in which no candidate has a part that the model reads."""
     distillation: Distillation = NO_TEACHER
     by_labels: LabelLoss = BCE
     negatives: int | None = None
@@ -78,12 +78,12 @@ class PairOptions:
 
     @property
     def groups(self) -> bool:
-        """Whether a step holds whole groups."""
+        """True if a step holds whole groups."""
         return self.negatives is not None or self.group_loss is not None
 
     @property
     def group_loss(self) -> str | None:
-        """The setting by which a loss compares the pairs of a group; None if none does."""
+        """Setting by which a loss compares the pairs of a group; None if none does."""
         if self.by_labels.loss == "softmax":
             return "transformer.loss = 'softmax'"
         return "distil.loss = 'margin_mse'" if self.distillation.loss == "margin_mse" else None
@@ -102,13 +102,13 @@ class PairTask:
         *,
         teachers: Sequence[npt.NDArray[np.float32]] = (),
     ) -> None:
-        """`teachers`: of each question the logits [candidates, teachers] that the distillation reads; a
-        candidate with NaN among them is read as a neighbour only. Raises ValueError if no question has an
-        answer, or a wrong candidate where the loss needs one; no candidate has a part that it must have; or a
-        pair, or a group, has more than half of a batch's tokens."""
+        """`teachers`: logits [candidates, teachers] of each question, for the distillation; a candidate with
+        NaN among them is read as a neighbour only. Raises ValueError if no question has an answer, or a wrong
+        candidate where the loss needs one; no candidate has a part that it must have; or a pair, or a group,
+        has more than half of a batch's tokens."""
         learnt: list[list[bool]] = [[True] * len(rows) for rows in questions]
         if teachers:
-            learnt = [[bool(np.isfinite(row).all()) for row in of_question] for of_question in teachers]
+            learnt = [[bool(np.isfinite(row).all()) for row in logits] for logits in teachers]
 
         answered = [
             n for n, rows in enumerate(questions) if any(row.label for row in compress(rows, learnt[n]))
@@ -123,7 +123,7 @@ class PairTask:
         )
         self.model, self._tokeniser, self._save, self._options = model, tokeniser, save, options
 
-        # What is read of the candidates to learn from.
+        # Texts of the candidates to learn from.
         lists = ((ranked_list(questions[n]), learnt[n]) for n in answered)
         texts = [text for ranked, taken in lists for text in compress(model.reading.tuples([ranked]), taken)]
         if options.needs_context:
@@ -133,13 +133,13 @@ class PairTask:
         self._texts = texts if options.context_dropout else []
 
         rows = [list(compress(questions[n], learnt[n])) for n in answered]
-        self._labels = torch.tensor([float(row.label) for of_question in rows for row in of_question])
+        self._labels = torch.tensor([float(row.label) for group in rows for row in group])
         self.tokens_cut = int(self._pairs.cut.sum())
 
-        # What a step has: pairs, or groups that stay together.
+        # A step has pairs, or groups that stay together.
         groups = list(_groups(rows, options)) if options.groups else None
         self.questions_left_out = 0 if groups is None else len(answered) - len(groups)
-        """Answered, but without a wrong candidate, where the loss is over groups."""
+        """Answered questions left out of a loss over groups, since they have no wrong candidate."""
         self._groups = Groups(groups, self._pairs.lengths, options.tokens)
         self.steps: int = self._groups.steps
         self.tokens = self._groups.tokens / self.steps  # of a mean batch
@@ -147,8 +147,8 @@ class PairTask:
     @property
     def rates(self) -> list[tuple[float, list[nn.Parameter]]]:
         classifiers = list(self.model.classifier_parameters())
-        new = set(map(id, classifiers))
-        body = [parameter for parameter in self.model.parameters() if id(parameter) not in new]
+        classifier_ids = set(map(id, classifiers))
+        body = [parameter for parameter in self.model.parameters() if id(parameter) not in classifier_ids]
         return [(1.0, body), (self._options.classifier_rate, classifiers)]
 
     def batches(self, epoch: int) -> Iterator[PairBatch]:
@@ -171,8 +171,8 @@ class PairTask:
             )
 
     def _turn(self, step: int) -> int:
-        """Of the teachers. Where the exits have turns too, an exit has the same teacher as long as it takes
-        all exits to learn from it: so each exit meets each teacher."""
+        """Turn of the teachers at a step. If the exits take turns too, a teacher stays until all exits have
+        learnt from it, so each exit meets each teacher."""
         return step // len(self.model.exits) if self._options.sampling == "round_robin" else step
 
     def _exit(self, epoch: int, step: int, random: np.random.Generator) -> int | None:
@@ -187,8 +187,7 @@ class PairTask:
         return int(random.integers(exits))
 
     def loss(self, batch: PairBatch) -> Tensor:
-        """What the labels say, or what the distillation makes of it and the teachers; of all exits the
-        mean."""
+        """Loss by the labels, or by them and the teachers; if all exits learn, the mean over them."""
         stop = self._options.stop_gradient
         if batch.exit is not None:
             return self._exit_loss(self.model.outputs(batch.tokens, batch.exit, stop), batch)
@@ -214,8 +213,8 @@ class PairTask:
 
 
 def _groups(questions: Sequence[Sequence[LabelledCandidate]], options: PairOptions) -> Iterator[Group]:
-    """A group for each question; none for one without a wrong candidate if the loss needs one. Pairs are
-    numbered over all.
+    """Group of each question; none for one without a wrong candidate if the loss needs one. Pairs are
+    numbered over all questions.
 
     Raises ValueError if there is no group.
     """

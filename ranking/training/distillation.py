@@ -1,5 +1,5 @@
-"""Distillation from teachers' logits (MHS §3.2, §3.3, §5.2): which output of a student learns from which
-teacher, and the loss.
+"""Distillation from teachers' logits (MHS §3.2, §3.3, §5.2): the teachers of each output of a student, and
+the loss.
 
 A teacher's logits are data; its model is not loaded. Like every model here it gives one number z, the
 difference of two classes' logits, whose softmax is (σ(z), 1 − σ(z)); softened by τ it is (σ(z/τ), 1 − σ(z/τ))
@@ -13,8 +13,8 @@ difference of two classes' logits, whose softmax is (σ(z), 1 − σ(z)); soften
 | `mhs` | as `sum` | head i with teacher i (Eq. 4): MHS; Hydra's, where the teachers differ by seed |
 
 An exit in the body of a multiple-heads student, which has one classifier for all teachers, learns as in the
-middle column. Eq. 1 weighs what the labels teach (`LabelLoss`) and what a teacher does: by KL, as above, or
-by its margins (`groups.py`).
+middle column. Eq. 1 weighs the loss of the labels (`LabelLoss`) and that of a teacher: KL, as above, or its
+margins (`groups.py`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Strategy = Literal["single", "sum", "round_robin", "mhs"]
 
 
 class Lesson(NamedTuple):
-    """An output of the student, the teacher that it learns from (None: from the labels alone), and λ."""
+    """An output of the student, its teacher (None: the labels alone), and λ."""
 
     output: int
     teacher: int | None
@@ -47,10 +47,10 @@ class LabelLoss:
 
     loss: Literal["bce", "softmax"] = "bce"
     bce_weight: float = 0.0
-    """Of each pair's own loss, beside 'softmax'."""
+    """Weight of each pair's own loss, beside 'softmax'."""
 
     def __call__(self, logits: Tensor, labels: Tensor, groups: Tensor | None) -> Tensor:
-        """Of a batch; all are [texts]."""
+        """Loss of a batch; all arguments are [texts]."""
         if self.loss == "bce":
             return hard_loss(logits, labels)
         assert groups is not None
@@ -63,7 +63,7 @@ BCE = LabelLoss()
 
 @dataclass(frozen=True, slots=True)
 class Distillation:
-    """Settings of a student's learning: α, τ and λ of Eq. 1 and 4. The default is without any teacher:
+    """Settings of a student's learning: α, τ and λ of Eq. 1 and 4. The default has no teacher:
     cross-entropy."""
 
     strategy: Strategy | None = None
@@ -71,7 +71,7 @@ class Distillation:
     alpha: float = 1.0
     tau: float = 1.0
     weights: tuple[float, ...] = ()
-    """λ of each head (mhs, single) or of each teacher (sum, round_robin); none = 1."""
+    """λ of each head (mhs, single) or of each teacher (sum, round_robin); all 1 if empty."""
     loss: Literal["kl", "margin_mse"] = "kl"
     """Target that a teacher gives: its softened probability of each pair (L_S), or its margins within a
     group, without τ."""
@@ -97,7 +97,8 @@ class Distillation:
             )
 
     def check(self, heads: int) -> None:
-        """Raises ValueError if it does not fit a student with that number of heads (1 = a plain student)."""
+        """Raises ValueError if the settings do not fit a student with that many heads (1 = a plain
+        student)."""
         if self.strategy == "mhs" and heads != self.teachers:
             what = (
                 f"{heads} heads for {self.teachers} teachers"
@@ -112,7 +113,7 @@ class Distillation:
             raise ValueError(f"{len(self.weights)} weights {list(self.weights)} where {needed} are needed")
 
     def lessons(self, outputs: int, step: int = 0) -> list[Lesson]:
-        """Teachers of each output in a step (from 0), of a student with that number of outputs."""
+        """Lessons of a step (from 0), for a student with that many outputs."""
         weights = self.weights or (1.0,) * max(outputs, self.teachers)
         match self.strategy:
             case None:
@@ -146,7 +147,7 @@ class Distillation:
         by_labels: LabelLoss = BCE,
     ) -> Tensor:
         """L_MHS = Σ λ_i L_i (Eq. 4) of a batch: each output's logits [texts], labels [texts], teachers'
-        [texts, teachers], and the number of each text's group [texts], if losses are over groups.
+        logits [texts, teachers], and the number of each text's group [texts], if losses are over groups.
 
         An output of weight 0 gets no gradient.
         """
@@ -172,18 +173,18 @@ NO_TEACHER = Distillation()
 
 
 def hard_loss(student: Tensor, labels: Tensor) -> Tensor:
-    """L_H: cross-entropy with the labels, mean over the pairs; of two classes, by one logit [texts]."""
+    """L_H: cross-entropy of two classes with the labels, mean over the pairs; one logit per pair [texts]."""
     return F.binary_cross_entropy_with_logits(student, labels)
 
 
 def soft_loss(student: Tensor, teacher: Tensor, tau: float) -> Tensor:
-    """L_S = KL(p, q), mean over the pairs, of p = σ(t/τ) of the teacher and q = σ(z/τ) of the student (Eq. 2,
-    3)."""
+    """L_S = KL(p, q), mean over the pairs, with p = σ(t/τ) of the teacher and q = σ(z/τ) of the student (Eq.
+    2, 3)."""
     softened = (teacher / tau).sigmoid()
     cross = F.binary_cross_entropy_with_logits(student / tau, softened)
     return cross - F.binary_cross_entropy_with_logits(teacher / tau, softened)
 
 
 def distillation_loss(student: Tensor, hard: Tensor, teacher: Tensor, alpha: float, tau: float) -> Tensor:
-    """L_KD = α L_H + (1 − α) τ² L_S (Eq. 1) of logits [texts] and L_H."""
+    """L_KD = α L_H + (1 − α) τ² L_S (Eq. 1), from L_H (`hard`) and logits [texts]."""
     return alpha * hard + (1 - alpha) * tau**2 * soft_loss(student, teacher, tau)

@@ -6,7 +6,7 @@ against the wrong ones that were retrieved beside it. `margin_mse` is the distil
 scale. Our choice: a question's right candidates share the wrong ones that were drawn, and none is compared
 with another right one.
 
-Where no group is said each pair is one by itself, so that there is one way from pairs to steps.
+Without groups each pair is one by itself, so both cases make steps in the same way.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Group:
 
     always: Numbers
     drawn_from: Numbers
-    """Those of which each epoch draws some."""
+    """Pairs of which each epoch draws some."""
     draws: int
 
     def draw(self, random: np.random.Generator) -> Numbers:
@@ -40,7 +40,7 @@ class Group:
         return np.concatenate([self.always, random.choice(self.drawn_from, self.draws, replace=False)])
 
     def tokens(self, lengths: Numbers) -> tuple[int, float, int]:
-        """The least, the mean and the most tokens of a draw; `lengths` are those of all pairs."""
+        """Least, mean and most tokens of a draw. `lengths`: tokens of every pair."""
         always, ascending = int(lengths[self.always].sum()), np.sort(lengths[self.drawn_from])
         draws = min(self.draws, len(ascending))
         mean = draws * float(ascending.mean()) if draws else 0.0
@@ -56,8 +56,8 @@ class Groups:
     tokens."""
 
     def __init__(self, groups: Sequence[Group] | None, lengths: Numbers, tokens: int) -> None:
-        """`lengths`: tokens of every pair. `groups` None: each pair by itself. Raises ValueError if a group
-        may have more than half of a step's `tokens`."""
+        """`lengths`: tokens of every pair. `groups`: None for each pair by itself. Raises ValueError if a
+        group may have more than half of a step's `tokens`."""
         self._groups, self._lengths = groups, lengths
         least = mean = most = lengths
         if groups is not None:
@@ -71,14 +71,14 @@ class Groups:
                 "that, a lower limit, or fewer negatives"
             )
 
-        # No step may be empty, whatever is drawn: so the shortest epoch must have the longest group's tokens
+        # No step may be empty, whatever is drawn. So the shortest epoch must have the longest group's tokens
         # for each step.
         self.tokens = float(mean.sum())
-        """Of a mean epoch."""
+        """Tokens of a mean epoch."""
         self.steps: int = max(1, min(-(-round(mean.sum()) // tokens), int(least.sum()) // self.longest))
 
     def epoch(self, random: np.random.Generator) -> list[tuple[Numbers, Numbers]]:
-        """For each step its pairs, the shortest first, and the group of each, counted from 0 in the step."""
+        """Pairs of each step, the shortest first, and the group of each pair, counted from 0 in the step."""
         if self._groups is None:
             order = random.permutation(len(self._lengths))
             return [(pairs, np.arange(len(pairs))) for pairs in cut(self._lengths, order, self.steps, random)]
@@ -90,18 +90,18 @@ class Groups:
     def _in_step(self, drawn: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
         pairs = np.concatenate(drawn)
         by_length = np.argsort(self._lengths[pairs], kind="stable")
-        return pairs[by_length], np.repeat(np.arange(len(drawn)), [len(each) for each in drawn])[by_length]
+        return pairs[by_length], np.repeat(np.arange(len(drawn)), [len(group) for group in drawn])[by_length]
 
 
 def cut(lengths: Numbers, order: Numbers, steps: int, random: np.random.Generator) -> list[Numbers]:
-    """Texts in `order` as `steps` batches of much the same number of tokens; within a pool of batches, the
-    texts by length.
+    """Texts in `order` as `steps` batches of much the same number of tokens. Within a pool of batches the
+    texts are sorted by length.
 
     >>> lengths = np.array([2, 3, 2, 3])
     >>> [batch.tolist() for batch in cut(lengths, np.arange(4), 2, np.random.default_rng(0))]
     [[0, 2], [1, 3]]
     """
-    # Which pool of batches each text is in.
+    # The pool of batches that each text is in.
     ends = np.cumsum(lengths[order])
     per_batch = ends[-1] / steps
     pool = np.minimum(ends // (POOL * per_batch), (steps - 1) // POOL)
@@ -117,8 +117,7 @@ def softmax_loss(logits: Tensor, labels: Tensor, groups: Tensor) -> Tensor:
     """-log of a right candidate's share of the softmax over it and its group's wrong ones, mean over the
     right ones.
 
-    All are [texts]: logits, labels, and the number of each one's group. In every group there must be a wrong
-    one.
+    All are [texts]: logits, labels, and the number of each text's group. Every group must have a wrong one.
 
     >>> labels, groups = torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0, 0, 0])
     >>> round(softmax_loss(torch.tensor([2.0, 1.0, 0.0]), labels, groups).item(), 4)  # -log(e² / (e² + e + 1))
@@ -138,13 +137,13 @@ def margin_mse(logits: Tensor, teacher: Tensor, labels: Tensor, groups: Tensor) 
     6.5
     """
     right, against = _against(labels, groups)
-    further = logits - teacher
-    difference = further[right][:, None] - further
+    excess = logits - teacher
+    difference = excess[right][:, None] - excess
     return difference[against].square().mean()
 
 
 def _against(labels: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
-    """The right candidates' numbers [right], and which texts are wrong ones of the same group [right,
+    """The right candidates' numbers [right], and a mask of the wrong texts of the same group [right,
     texts]."""
     right = labels.nonzero().squeeze(1)
     return right, (groups[right][:, None] == groups) & (labels == 0)

@@ -1,7 +1,7 @@
 """Input of a builder of a training, and its result.
 
 A registry entry's `Training.task` names the builder: a function from `TrainingInputs` to `Built`. It makes
-the model, on the device and ready to learn, and says what cannot work by a ValueError.
+the model, on the device and ready to learn, and raises ValueError for settings that cannot work.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ Settings = TypeVar("Settings", bound=TrainingSettings, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class TrainingInputs(Generic[Settings]):
-    """Parts that a training is built from."""
+    """Inputs from which a training is built."""
 
     settings: Settings
-    """The section of the training file that says what is trained."""
+    """Section of the training file that names the model to train."""
     recipe: Recipe
-    """Its hyperparameters; the seed is that of initial weights and batches too."""
+    """Hyperparameters; the seed also decides initial weights and batches."""
     learn: Sequence[Sequence[Any]]
-    """By question, what it learns from: `LabelledCandidate` or `LabelledPassage`, as `Training.learns_from`
-    says."""
+    """Rows to learn from, by question: `LabelledCandidate` or `LabelledPassage`, by
+    `Training.learns_from`."""
     dev: Sequence[Sequence[Any]]
-    """The same, for the dev score."""
+    """Rows for the dev score, in the same form."""
     path: Callable[[str], Path] = Path
-    """A path in the training file → the path on this machine."""
+    """Maps a path in the training file to the path on this machine."""
     model: Callable[[str], Path] = Path
-    """A transformer's name, or its folder → its folder. Raises RuntimeError if it cannot be had."""
+    """Maps a transformer's name, or its folder, to its folder. Raises RuntimeError if it is not available."""
     texts: Callable[[str], Iterator[str]] = lambda name: iter(())
-    """A data set or text file that the settings name → its texts."""
+    """Maps a data set or text file that the settings name to its texts."""
     batch: int | None = None
-    """Questions per step, if the training file says how many."""
+    """Questions per step; None if the training file gives no number."""
     teachers: Sequence[npt.NDArray[np.float32]] = ()
-    """Of each question to learn from the teachers' logits [candidates, teachers]; empty without [distil]."""
+    """Teachers' logits [candidates, teachers] for each question to learn from; empty without [distil]."""
     distillation: Distillation = NO_TEACHER
     device: str = "cpu"
 
@@ -62,11 +62,11 @@ class Built(NamedTuple):
     task: TrainingTask
     dev: Dev
     description: str
-    """A line for people: what it begins with, and what was left out of the texts."""
+    """Starting point, and number of tokens and parts left out, as a line for display."""
     tokens: float = 0.0
-    """Of a mean batch, for people; 0 where no transformer learns."""
+    """Tokens of a mean batch, for display; 0 if no transformer learns."""
 
 
 def missing(counts: Mapping[str, int]) -> str:
-    """Counts of `Reading.missing` or `ListFeatures.missing`, for people."""
+    """Counts of `Reading.missing` or `ListFeatures.missing`, for display."""
     return "".join(f", {n:,} candidates {key.replace('_', ' ')}" for key, n in counts.items())

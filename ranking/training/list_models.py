@@ -43,7 +43,7 @@ MODELS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """The model that learns, and how lists are learnt from."""
+    """Settings of the model that learns and of its steps."""
 
     reranker: str = "cosinet"
     """Name of the model in MODELS."""
@@ -57,7 +57,7 @@ class ListOptions:
 
 
 class ListTask:
-    """Whole lists in random order, `batch` of them a step; questions without an answer are left out
+    """Whole lists in random order, `batch` of them a step. Questions without an answer are left out
     (§5.1)."""
 
     def __init__(
@@ -71,11 +71,11 @@ class ListTask:
         self._embeddings, self._save, self._options = embeddings, save, options
         kind, features = MODELS[options.reranker], options.features
         self._reranker = kind.reranker
-        more: dict[str, Any] = {"features": features} if features else {}
-        model = kind.model(embeddings.vectors, options.form, options.filters, **more)
+        extra: dict[str, Any] = {"features": features} if features else {}
+        model = kind.model(embeddings.vectors, options.form, options.filters, **extra)
         self.model: WordVectorModel = model.to(options.device)
 
-        # A question's list: rows of its words, of its candidates' words, and labels.
+        # A question's list: rows of its words, rows of its candidates' words, and labels.
         lexicon = Lexicon(embeddings)
         self._lists = []
         features_of = ListFeatures(features, embeddings.vectors, lexicon) if features else None
@@ -89,7 +89,7 @@ class ListTask:
                     self._features.append(features_of(ranked_list(rows)))
 
         self.missing = features_of.missing() if features_of is not None else Counter[str]()
-        """'without_<feature>' → candidates of the questions to learn from that have none."""
+        """'without_<feature>' → number of candidates to learn from that lack it."""
         if not self._lists:
             raise ValueError(
                 f"none of the {len(questions)} questions has an answer; there is nothing to learn from"
@@ -119,7 +119,7 @@ class ListTask:
 
 
 def vocabulary(questions: Sequence[Sequence[LabelledCandidate]]) -> Counter[str]:
-    """Number of times that each word occurs in the questions and candidates."""
+    """Number of occurrences of each word in the questions and candidates."""
     words, counts = Words(), Counter[str]()
     for rows in questions:
         for text in (rows[0].question, *(row.text for row in rows)):
@@ -128,7 +128,7 @@ def vocabulary(questions: Sequence[Sequence[LabelledCandidate]]) -> Counter[str]
 
 
 def build(inputs: TrainingInputs[ListModelSettings]) -> Built:
-    """Begins with new weights over vectors of the words of all its texts.
+    """Build a training that begins with new weights, over vectors of the words of all its texts.
 
     Raises VectorsUnreadable if the file of vectors cannot be read; ValueError if the vectors are to be left
     out of the checkpoint and have no other source.
@@ -179,7 +179,7 @@ def build(inputs: TrainingInputs[ListModelSettings]) -> Built:
 def _missing_in_dev(
     settings: ListModelSettings, embeddings: Embeddings, dev: Sequence[Sequence[LabelledCandidate]]
 ) -> str:
-    """Counts of features that the dev set lacks, for people; '' if it lacks nothing."""
+    """Counts of the dev set's candidates that lack a feature, for display; '' if there is none."""
     if not settings.features:
         return ""
     features = ListFeatures(settings.features, embeddings.vectors, Lexicon(embeddings))

@@ -1,9 +1,9 @@
-"""The one training loop. A task brings its model, batches and loss; the loop brings the rest: seeds, the
-learning rate, early stopping, the best checkpoint, and going on after an interruption.
+"""The one training loop. A task has its model, batches and loss. The loop does the rest: seeds, the learning
+rate, early stopping, the best checkpoint, and continuing after an interruption.
 
 The dev score is a metric of `ranking/evaluation/metrics.py` on lists that the task's own reranker has ranked,
 as it does in a run. After each evaluation the whole state is written (`state.py`); a training killed anywhere
-goes on from there, and ends with the same weights.
+continues from there, and ends with the same weights.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class TrainingTask(Protocol):
         ...
 
     def loss(self, batch: Any) -> Tensor:
-        """A scalar, to be made smaller."""
+        """Scalar to minimise."""
         ...
 
     def reranker(self) -> Ranks:
-        """The model as it is now, ready to serve."""
+        """Reranker of the model in its present state, ready to serve."""
         ...
 
     def save(self, folder: Path) -> None:
@@ -66,22 +66,22 @@ class Recipe:
 
     epochs: int = 3
     learning_rate: float = 2e-4
-    """At its highest."""
+    """Learning rate at its peak."""
     schedule: Literal["slanted", "linear", "constant"] = "slanted"
-    """Over all epochs: up for a tenth and down to a 32nd (Howard & Ruder 2018); up for `warm_up` and down to
-    0; or level."""
+    """Course of the learning rate over all epochs: up for a tenth and down to a 32nd (Howard & Ruder 2018);
+    up for `warm_up` and down to 0; or constant."""
     warm_up: float = 0.1
     weight_decay: float = 0.0
     clip: float | None = None
-    """Gradient norm that is not exceeded."""
+    """Largest norm of the gradient, to which larger ones are scaled down."""
     evaluate_every: int = 0
     """Steps between evaluations; 0 = one at the end of each epoch."""
     patience: int | None = None
     """Evaluations without a better dev score after which training stops; None = never."""
     precision: Precision = "fp32"
-    """Of the matrix products; weights, sums and losses are fp32 in any case."""
+    """Precision of the matrix products; weights, sums and losses are always fp32."""
     accumulate: int = 1
-    """Batches of a step, the mean of whose gradients it takes."""
+    """Number of batches whose mean gradient makes a step."""
     metric: str = "MAP"
     protocol: measures.Protocol = "answerable"
     seed: int = 0
@@ -90,11 +90,11 @@ class Recipe:
         measures.check_metric(self.metric)
 
     def steps(self, batches: int) -> int:
-        """Steps of an epoch that has this number of batches."""
+        """Number of steps in an epoch of that many batches."""
         return -(-batches // self.accumulate)
 
     def rate(self, step: int, steps: int) -> float:
-        """The learning rate at `step` (from 0) of `steps`."""
+        """Learning rate at `step` (from 0) of `steps`."""
         match self.schedule:
             case "constant":
                 return self.learning_rate
@@ -109,7 +109,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """Progress of a training, for a display. `dev`: the score of an evaluation at this step, else None."""
+    """Progress of a training, for display. `dev`: score of an evaluation at this step, else None."""
 
     step: int
     steps: int
@@ -125,7 +125,7 @@ class Ranks(Protocol):
 
 
 class Dev:
-    """Labelled lists that a reranker's order is compared with."""
+    """Labelled lists with which a reranker's order is compared."""
 
     def __init__(self, questions: Sequence[Sequence[LabelledCandidate]]) -> None:
         self._lists = [ranked_list(rows) for rows in questions]
@@ -135,8 +135,8 @@ class Dev:
 
     @classmethod
     def of(cls, lists: Sequence[RankedList], labels: Sequence[Mapping[str, int]]) -> Self:
-        """Lists of the unit that the reranker reads, and for each the labels, by candidate id, of the unit
-        that it writes."""
+        """From lists of the unit that the reranker reads, and for each list the labels, by candidate id, of
+        the unit that it writes."""
         dev = cls([])
         dev._lists, dev._labels = list(lists), labels
         return dev
@@ -151,14 +151,14 @@ class Dev:
             )
 
     def score(self, reranker: Ranks, metric: str, protocol: measures.Protocol) -> float:
-        """The metric's mean under the protocol, exact under ties. Candidates that the reranker drops come
+        """Mean of the metric under the protocol, exact under ties. Candidates that the reranker drops rank
         last."""
         return self.scores(reranker, (metric,), protocol)[metric]
 
     def scores(
         self, reranker: Ranks, metrics: Sequence[str], protocol: measures.Protocol
     ) -> dict[str, float]:
-        """Several metrics of the same ranking."""
+        """Means of several metrics on one ranking."""
         lists = []
         for ranked, labels in zip(_in_blocks(reranker, self._lists), self._labels, strict=True):
             scores = {c.candidate_id: c.score for c in ranked.candidates}
@@ -178,11 +178,11 @@ class Output:
 
     folder: Path
     fingerprint: str
-    """Identifies settings and data; a state with another one is refused."""
+    """Identifier of settings and data; a state with another one is refused."""
     settings: Mapping[str, Any] | None = None
-    """Kept with the fingerprint, to show what differs."""
+    """Settings kept with the fingerprint, to show differences."""
     describe: Callable[[History], object] = lambda _: None
-    """Writes what else belongs into the folder, before the history says that it is complete."""
+    """Writes the folder's other files, before the history marks it as complete."""
 
 
 def train(
@@ -204,9 +204,9 @@ def train(
     """
     dev.check(recipe.protocol)
     torch.manual_seed(recipe.seed)
-    of_epoch, device = recipe.steps(task.steps), next(task.model.parameters()).device
-    total = of_epoch * recipe.epochs
-    every = recipe.evaluate_every or of_epoch
+    epoch_steps, device = recipe.steps(task.steps), next(task.model.parameters()).device
+    total = epoch_steps * recipe.epochs
+    interval = recipe.evaluate_every or epoch_steps
 
     multiples, groups = zip(*task.rates, strict=True)
     optimizer = torch.optim.AdamW(
@@ -221,7 +221,7 @@ def train(
         seed=recipe.seed,
     )
 
-    # Begin, or go on where a training with this fingerprint was interrupted.
+    # Begin, or continue where a training with this fingerprint was interrupted.
     state = output.folder / STATE
     history = resume(state, task.model, optimizer, output.fingerprint, output.settings, scaler=updates.scaler)
     losses: list[float] = []
@@ -229,22 +229,22 @@ def train(
     while history.step < total and (recipe.patience is None or history.waited() < recipe.patience):
         # Dropout after a resume is what it would have been.
         torch.manual_seed(recipe.seed * 1_000_003 + history.step)
-        epoch, done = divmod(history.step, of_epoch)
+        epoch, done = divmod(history.step, epoch_steps)
         task.model.train()
 
         # Steps up to the next evaluation.
-        for batches in updates.of_epoch(task.batches(epoch), done):
+        for batches in updates.epoch_steps(task.batches(epoch), done):
             for group, multiple in zip(optimizer.param_groups, multiples, strict=True):
                 group["lr"] = multiple * recipe.rate(history.step, total)
             losses.append(updates.step(history.step, batches, task.loss))
             history.step += 1
             best = history.best
             report(TrainingProgress(history.step, total, losses[-1], None, best.dev if best else None))
-            if history.step % every == 0 or history.step == total:
+            if history.step % interval == 0 or history.step == total:
                 break
 
-        # Evaluation: the first process measures, and all learn its score, by which they stop together.
-        if history.step % every == 0 or history.step == total:
+        # Evaluation: the first process measures, and all get its score, by which they stop together.
+        if history.step % interval == 0 or history.step == total:
             task.model.eval()
             score = math.nan
             if processes.rank == 0:
@@ -254,7 +254,7 @@ def train(
             score = processes.from_first(score, device)
 
             mean = sum(losses) / max(1, len(losses))
-            history.evaluations.append(Evaluated(history.step, history.step / of_epoch, mean, score))
+            history.evaluations.append(Evaluated(history.step, history.step / epoch_steps, mean, score))
             losses = []
             if processes.rank == 0:
                 keep(state, task.save, task.model, optimizer, history, scaler=updates.scaler)
@@ -269,11 +269,11 @@ def train(
 
 
 def slanted_triangular(step: int, steps: int, peak: float, cut_frac: float = 0.1, ratio: float = 32) -> float:
-    """The learning rate at `step` (from 0) of `steps`: up for the first tenth, then down (Howard & Ruder
+    """Learning rate at `step` (from 0) of `steps`: up for the first tenth, then down (Howard & Ruder
     2018, Eq. 3).
 
-    At its lowest it is `peak / ratio`. The way down is the steps that are left, which is Eq. 3 where `steps ·
-    cut_frac` is whole; elsewhere Eq. 3 would fall below that, even below 0.
+    At its lowest it is `peak / ratio`. It falls over all remaining steps, which is Eq. 3 if `steps ·
+    cut_frac` is whole; otherwise Eq. 3 would fall below that, even below 0.
     """
     cut = max(1, math.floor(steps * cut_frac))
     p = step / cut if step < cut else 1 - (step - cut) / (steps - cut)

@@ -1,4 +1,4 @@
-"""Builds the trainings of cross-encoders: `pointwise`, `cascade` and `multihead`.
+"""Builders of the trainings of cross-encoders: `pointwise`, `cascade` and `multihead`.
 
 | trained | begins with a transformer and new classifiers, or with a checkpoint of |
 |---|---|
@@ -95,7 +95,7 @@ def build_multihead(inputs: TrainingInputs[StudentSettings]) -> Built:
 
 
 def _continued(settings: StudentSettings, start: Start, model: MultiHeadModel) -> MultiHeadModel:
-    """The student of a checkpoint, with exits if it has none and the settings give some."""
+    """Student of a checkpoint, with new exits if it has none and the settings give some."""
     known = {"heads": len(model.heads), "head_layers": model.head_layers, "average": model.average}
     for key, value in known.items():
         if getattr(settings, key) not in (None, value):
@@ -133,7 +133,7 @@ def _built(
     exits: ExitSettings | None = None,
     heads: int = 1,
 ) -> Built:
-    """The training of a model, which `write` saves. `exits`: the settings of a model that has some."""
+    """Training of a model, which `write` saves. `exits`: settings of a model that has some."""
     settings = inputs.settings
     inputs.distillation.check(heads)
     words, tokeniser = source_words(settings, start), tokeniser_of(settings, start)

@@ -1,6 +1,6 @@
-"""State of a training on disk while it runs, so that one that is stopped goes on from its last evaluation.
+"""State of a training on disk while it runs, so that a stopped one continues from its last evaluation.
 
-    _training/history.json          what was evaluated, and the step; written last, so that it names only whole files
+    _training/history.json          evaluations, and the step; written last, so that it names only whole files
     _training/STEP.safetensors      weights of the model, moments of the optimizer and fp16's factor at that step
     _training/best-STEP/            the checkpoint with the best dev score so far
 
@@ -32,7 +32,7 @@ HISTORY = "training.json"
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """An evaluation on the way. `loss` is the mean since the one before."""
+    """An evaluation during a training. `loss` is the mean since the evaluation before."""
 
     step: int
     epoch: float
@@ -42,8 +42,8 @@ class Evaluated:
 
 @dataclass(slots=True)
 class History:
-    """Evaluations of a training, and the best step. `settings`: those that the fingerprint stands for, for
-    people."""
+    """Evaluations of a training, and the best step. `settings`: settings that the fingerprint stands for, for
+    display."""
 
     fingerprint: str
     step: int = 0
@@ -52,7 +52,7 @@ class History:
 
     @property
     def best(self) -> Evaluated | None:
-        """The first of the highest dev scores."""
+        """The evaluation with the highest dev score; of equal ones the first."""
         return max(self.evaluations, key=lambda e: (e.dev, -e.step), default=None)
 
     def waited(self) -> int:
@@ -62,13 +62,13 @@ class History:
 
 
 def finished(folder: Path) -> History | None:
-    """The history of a training that has ended; None if none has ended in this folder. Raises WrongShape."""
+    """History of a training that has ended; None if none has ended in this folder. Raises WrongShape."""
     return _history(folder / HISTORY)
 
 
 def begun(folder: Path) -> History | None:
-    """The history of a training that has not ended; None if none has got to its first evaluation in this
-    folder. Raises WrongShape."""
+    """History of a training that has not ended; None if none has reached its first evaluation in this folder.
+    Raises WrongShape."""
     return _history(folder / STATE / KEPT)
 
 
@@ -81,8 +81,8 @@ def keep(
     *,
     scaler: torch.amp.GradScaler | None = None,
 ) -> None:
-    """Write the state after an evaluation. `save` writes the checkpoint into a folder; called if it is the
-    best so far. `scaler`: of fp16."""
+    """Write the state after an evaluation. `save` writes the checkpoint into a folder, and is called if it is
+    the best so far. `scaler`: scaler of fp16."""
     state.mkdir(parents=True, exist_ok=True)
     now, best = history.evaluations[-1], history.best
     assert best is not None
@@ -97,7 +97,7 @@ def keep(
         tensors[f"scaler.{name}"] = torch.tensor(number, dtype=torch.float64)
     on_cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
 
-    # The history names the file of weights; the ones of before go once it is written.
+    # The history names the file of weights; earlier files are removed once it is written.
     weights = f"{now.step}.safetensors"
     with replacing(state / weights) as path:
         save_file(on_cpu, path)
@@ -152,12 +152,12 @@ def resume(
 
 
 def publish(state: Path, folder: Path, history: History) -> None:
-    """Move the best checkpoint to its place; the history comes last and says that the checkpoint is
+    """Move the best checkpoint to its place; the history is written last and marks the checkpoint as
     complete."""
     assert history.best is not None
     best = state / f"best-{history.best.step}"
     if best.is_dir():
-        # The digests come last.
+        # The digests are moved last.
         for path in sorted(best.iterdir(), key=lambda path: (path.name == SUMS, path.name)):
             path.replace(folder / path.name)
         sync(folder)
@@ -166,7 +166,7 @@ def publish(state: Path, folder: Path, history: History) -> None:
 
 
 def write_folder(folder: Path, write: Callable[[Path], object]) -> None:
-    """A whole folder or none: `write` gets a path at which there is nothing yet. Replaces what is at
+    """Write a whole folder or none: `write` gets a path at which there is nothing yet. The result replaces
     `folder`."""
     unfinished = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -181,7 +181,7 @@ def _write(path: Path, history: History) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _HistoryFile:
-    """The shape of a history's file; those of before have no settings."""
+    """Shape of a history's file; earlier files have no settings."""
 
     fingerprint: str
     step: int

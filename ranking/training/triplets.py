@@ -4,15 +4,15 @@ A step is a batch of triplets (q, p, n), up to some tokens. Its loss is the mean
 
     max(0, 0.1 − s(q, p) + s(q, n)) + δ (J(p) + J(n)),    J(a) = ‖B_a − B̄_a‖² (Eq. 2)
 
-The optimisation alternates: B̄ = sgn(B) is set anew at each step, and is a constant to its gradient.
+The optimisation alternates: B̄ = sgn(B) is recomputed at each step, and is a constant to its gradient.
 `pooling` and `attention` have no B and are trained by the hinge alone.
 
 Our choices. The paper sums over triplets; their mean leaves the proportion of its terms, and so the meaning
 of δ, as it is. J is a sum over an answer's columns and dimensions: at 384 dimensions a δ weighs half of what
 it does at 768. An epoch has each right answer of each question once. n is drawn from the wrong answers of the
 question's own list or, by `among`, from all answers of the training data; from these too where the list has
-no wrong one, as in insuranceQA's. With `hard` several are drawn, and the one taken is that which the model,
-as it would serve at that step, scores highest.
+no wrong one, as in insuranceQA's. `hard` draws several and takes the one that the model, as it would serve at
+that step, scores highest.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ MARGIN = 0.1
 
 
 class Triplets(NamedTuple):
-    """Numbers of texts."""
+    """A batch of triplets; texts are given by their numbers."""
 
     question: Numbers  # [triplets]
     right: Numbers  # [triplets]
-    wrong: list[Numbers]  # for each triplet what was drawn: one, or more to choose from
+    wrong: list[Numbers]  # answers drawn for each triplet: one, or more to choose from
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,13 @@ class TripletOptions:
     negatives: Negatives = "random"
     among: Among = "list"
     drawn: int = 8
-    """Wrong answers of which `hard` takes one."""
+    """Wrong answers drawn by `hard`, which takes one."""
     tokens: int = 2_000
-    """Of a batch, its wrong answers counted at the mean length of those that they are drawn from."""
+    """Tokens of a batch; a wrong answer counts with the mean length of those that it is drawn from."""
     attention_rate: float = 1.0
     """Learning rate of W1, W2 and m, as a multiple of the others'."""
     needs_context: bool = False
-    """Whether data in which no candidate has a part of the context are refused."""
+    """True to refuse data in which no candidate has a part of the context."""
     seed: int = 0
 
 
@@ -87,8 +87,8 @@ class HashTask:
         save: Callable[[Path, HashingModel], None],
         options: TripletOptions = TripletOptions(),
     ) -> None:
-        """Raises ValueError if no question has an answer, one has no wrong one to learn from, no candidate
-        has a part that it must have, or a triplet has more than half of a batch's tokens."""
+        """Raises ValueError if no question has an answer, a question has no wrong answer to learn from, no
+        candidate has a part that it must have, or a triplet has more than half of a batch's tokens."""
         self.model, self._options = model, options
         self._tokeniser, self._save = tokeniser, save
         self._drawn = options.drawn if options.negatives == "hard" else 1
@@ -99,7 +99,7 @@ class HashTask:
         self._question: list[int] = []  # of each triplet
         self._right: list[int] = []
         self._rights: list[set[int]] = []  # right answers of its question
-        self._wrong: list[Numbers] = []  # wrong ones of its list; all answers where empty
+        self._wrong: list[Numbers] = []  # wrong answers of its list; if empty, all answers are drawn from
         answers: set[int] = set()
         read: list[tuple[str, ...]] = []  # (question, parts of an answer)
 
@@ -108,7 +108,7 @@ class HashTask:
             texts = [model.reading.one_text(parts) for _, *parts in tuples]
             labels = [bool(row.label) for row in rows]
 
-            # In order.
+            # Dicts in place of sets, since they keep the order.
             right = {numbers.setdefault(text, len(numbers)): None for text in compress(texts, labels)}
             wrong = {
                 numbers.setdefault(text, len(numbers)): None for text in compress(texts, map(not_, labels))
@@ -144,8 +144,8 @@ class HashTask:
         self._texts = tokeniser.pairs([(text,) for text in numbers])
         self.tokens_cut = int(self._texts.cut.sum())
         lengths = self._texts.lengths
-        of_all = lengths[self._answers].mean()
-        wrong_length = [lengths[own].mean() if len(own) else of_all for own in self._wrong]
+        mean_length = lengths[self._answers].mean()
+        wrong_length = [lengths[own].mean() if len(own) else mean_length for own in self._wrong]
         self._lengths = (
             lengths[self._question] + lengths[self._right] + np.ceil(wrong_length).astype(np.int64)
         )
@@ -182,7 +182,7 @@ class HashTask:
             yield Triplets(question, right, [self._draw(row, random) for row in rows])
 
     def _draw(self, triplet: int, random: np.random.Generator) -> Numbers:
-        """Different wrong answers, as many as are wanted and there."""
+        """Draw different wrong answers, as many as the options ask for and the data have."""
         own = self._wrong[triplet]
         if len(own):
             return random.choice(own, min(self._drawn, len(own)), replace=False)
@@ -191,7 +191,7 @@ class HashTask:
         return np.array([n for n in some.tolist() if n not in rights][: self._drawn], np.int64)
 
     def loss(self, batch: Triplets) -> Tensor:
-        """Mean over the triplets."""
+        """Mean loss over the triplets."""
         count, lengths = len(batch.right), self._texts.lengths
         by_question = np.argsort(-lengths[batch.question], kind="stable")
         answers = np.concatenate([batch.right, self._hardest(batch)])
@@ -214,13 +214,13 @@ class HashTask:
 
     @torch.no_grad()
     def _hardest(self, batch: Triplets) -> Numbers:
-        """Of each triplet's drawn answers the one that scores highest without dropout, as it would be served;
-        of equal ones the first."""
+        """[triplets]: the drawn answer that scores highest without dropout, as it would be served; of equal
+        ones the first."""
         if self._drawn == 1:
             return np.concatenate(batch.wrong)
 
         answers, number = np.unique(np.concatenate(batch.wrong), return_inverse=True)
-        asked = np.repeat(np.arange(len(batch.wrong)), [len(drawn) for drawn in batch.wrong])
+        triplet = np.repeat(np.arange(len(batch.wrong)), [len(drawn) for drawn in batch.wrong])
         answers_packed, questions = self._texts.pack(answers), self._texts.pack(batch.question)
         device = self.model.encoder.words.weight.device
         training = self.model.training
@@ -228,12 +228,12 @@ class HashTask:
         kept = self.model.kept(answers_packed.to(device))
         vectors = self.model.question(questions.to(device))
         scores = (
-            self.model.scores(vectors, kept, answers_packed.to(device).starts, asked, number).cpu().numpy()
+            self.model.scores(vectors, kept, answers_packed.to(device).starts, triplet, number).cpu().numpy()
         )
 
         self.model.train(training)
-        best = np.lexsort((np.arange(len(scores)), -scores, asked))
-        return answers[number[best[np.searchsorted(asked, np.arange(len(batch.wrong)))]]]
+        best = np.lexsort((np.arange(len(scores)), -scores, triplet))
+        return answers[number[best[np.searchsorted(triplet, np.arange(len(batch.wrong)))]]]
 
     def reranker(self) -> Reranker:
         return Hashing(self.model, self._tokeniser)
@@ -243,9 +243,9 @@ class HashTask:
 
 
 def build(inputs: TrainingInputs[TripletSettings]) -> Built:
-    """Begins with a transformer, with the transformer of a checkpoint, or with a checkpoint of `hashing`,
-    whose attention it takes over too. Raises ValueError if the settings do not fit each other or what the
-    training begins with."""
+    """Build the training of `hashing`. It begins with a transformer, with the transformer of a checkpoint, or
+    with a checkpoint of `hashing`, whose attention it takes over too. Raises ValueError if the settings do
+    not fit each other or the starting point."""
     settings = inputs.settings
     inputs.check_no_batch("hashing")
     start = begin(inputs, settings.encoder)

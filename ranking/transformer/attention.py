@@ -30,18 +30,18 @@ _WHOLE, _ALIGNED = 32, 16
 """PyTorch's kernel for the CPU gives each thread a buffer of as many rows as there are queries, up to 32.
 MKL's last bits depend on where a buffer begins, so a short text's queries are filled up to a number of rows
 that keeps the buffers aligned: then no number of threads changes a bit."""
-# The second for heads of a width that the first refuses.
+# The second serves heads of a width that the first refuses.
 _BACKENDS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 def attend(projected: Tensor, tokens: Packed, heads: int, dropout: float = 0.0) -> Tensor:
-    """Queries, keys and values of all tokens side by side [n, 3 d] → what each token sees of its text [n, d].
+    """Attention of each token over its own text [n, d], from queries, keys and values side by side [n, 3 d].
 
-    Rows after the tokens' are filling; so are as many rows of what comes out, whatever is in them.
+    Rows after the tokens' are filling; so are as many rows of the result, whatever is in them.
     """
     halved = projected.is_cuda and projected.dtype != torch.float32
-    may_differ = halved and len(projected) and not dropout and reads_all_lengths(projected.device)
-    if may_differ and (over_all_lengths := attention_over_all_lengths()):
+    takes_all_lengths = halved and len(projected) and not dropout and reads_all_lengths(projected.device)
+    if takes_all_lengths and (over_all_lengths := attention_over_all_lengths()):
         query, key, value = projected.view(len(projected), 3, heads, -1).unbind(1)
         longest = int(tokens.lengths.max())
         return over_all_lengths(query, key, value, tokens.starts, tokens.starts, longest, longest).flatten(1)
@@ -52,9 +52,9 @@ def attend(projected: Tensor, tokens: Packed, heads: int, dropout: float = 0.0) 
 
 @functools.cache
 def attention_over_all_lengths() -> Callable[..., Tensor] | None:
-    """PyTorch's attention over packed texts of different lengths, in one split: in several, a text's sums
-    would be cut by the longest text of its batch. None if this PyTorch does not have it, or not the number of
-    splits."""
+    """PyTorch's attention over packed texts of different lengths, in one split: with several, the longest
+    text of a batch would decide how a text's sums are cut. None if this PyTorch lacks it or its parameter for
+    the number of splits."""
     try:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:
@@ -68,18 +68,20 @@ def attend_filled_up(projected: Tensor, tokens: Packed, heads: int, dropout: flo
     """`attend` in one fused call. Batches to learn from hold texts of much the same length, so little is
     filled up.
 
-    On a card by CUTLASS' kernel: cuDNN would build a plan anew for the shape of every batch, which takes
-    longer than the step.
+    A card uses CUTLASS' kernel: cuDNN would build a new plan for the shape of every batch, which takes longer
+    than the step.
     """
     texts, longest = len(tokens.lengths), int(tokens.lengths.max())
     filled = projected.new_zeros(texts * longest, projected.shape[1]).index_copy(0, tokens.places, projected)
     query, key, value = filled.view(texts, longest, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
-    there = torch.arange(longest, device=projected.device) < tokens.starts.diff()[:, None]  # [texts, longest]
+    present = (
+        torch.arange(longest, device=projected.device) < tokens.starts.diff()[:, None]
+    )  # [texts, longest]
     with sdpa_kernel(_BACKENDS) if projected.is_cuda else nullcontext():
-        over = F.scaled_dot_product_attention(
-            query, key, value, attn_mask=there[:, None, None], dropout_p=dropout
+        attended = F.scaled_dot_product_attention(
+            query, key, value, attn_mask=present[:, None, None], dropout_p=dropout
         )
-    return over.transpose(1, 2).reshape(texts * longest, -1)[tokens.places]
+    return attended.transpose(1, 2).reshape(texts * longest, -1)[tokens.places]
 
 
 def _attend_by_length(projected: Tensor, tokens: Packed, heads: int, dropout: float) -> Tensor:
@@ -91,14 +93,14 @@ def _attend_by_length(projected: Tensor, tokens: Packed, heads: int, dropout: fl
         query, key, value = group.view(texts, length, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
         if spelt_out:
             weights = (query / math.sqrt(query.shape[-1]) @ key.mT).softmax(-1)
-            over = dropped(weights, dropout) @ value
+            attended = dropped(weights, dropout) @ value
         else:
             if length < _WHOLE and not projected.is_cuda:
                 query = F.pad(query, (0, 0, 0, -length % _ALIGNED))
             # [texts, heads, length, d / heads].
-            over = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
-            over = over[:, :, :length]
-        parts.append(over.transpose(1, 2).reshape(texts * length, -1))
+            attended = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
+            attended = attended[:, :, :length]
+        parts.append(attended.transpose(1, 2).reshape(texts * length, -1))
 
     if filling := len(projected) - len(tokens.ids):
         parts.append(projected.new_zeros(filling, projected.shape[1] // 3))

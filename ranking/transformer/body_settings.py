@@ -1,4 +1,4 @@
-"""Keys that every section of a training file has which trains a transformer."""
+"""Keys of every section of a training file that trains a transformer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from answermill.schemas.section import Count
 
 
 class BodySettings(TrainingSettings):
-    """Keys that trainings of transformers have in common."""
+    """Keys common to all trainings of transformers."""
 
     encoder: Annotated[str, FileName()] = Field(
         "all-MiniLM-L6-v2",
@@ -54,8 +54,8 @@ class BodySettings(TrainingSettings):
 
 
 class ReadingSettings(BodySettings):
-    """A transformer whose checkpoint says what it reads of a candidate (`ranking/context.py`). Subclasses
-    declare `context`."""
+    """Keys for a transformer whose checkpoint states its reading of a candidate (`ranking/context.py`).
+    Subclasses declare `context`."""
 
     pooling: Pooling | None = Field(
         None,
@@ -79,11 +79,13 @@ class ReadingSettings(BodySettings):
             Reading(tuple(context))
         return context
 
-    def reading(self, begun: Reading) -> Reading:
-        """Reading of the new model; `begun`: its reading so far. Raises ValueError if there is nothing to
+    def reading(self, former: Reading) -> Reading:
+        """Reading of the new model. `former`: its reading so far. Raises ValueError if there is nothing to
         drop at random."""
         context: list[Part] | None = getattr(self, "context", None)
-        reading = Reading(begun.context if context is None else tuple(context), self.pooling or begun.pooling)
+        reading = Reading(
+            former.context if context is None else tuple(context), self.pooling or former.pooling
+        )
         if self.context_dropout and not reading.around:
             raise ValueError(
                 f"context_dropout = {self.context_dropout}, but context = {list(reading.context)}: nothing "

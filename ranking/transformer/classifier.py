@@ -18,8 +18,8 @@ from answermill.ranking.transformer.pooling import pool
 
 
 class Classifier(nn.Module):
-    """C_ρ(i) of the Cascade Transformer (§4.3): the mean encoding [texts, d], or what else `Reading.pooling`
-    says → a score per text [texts]."""
+    """C_ρ(i) of the Cascade Transformer (§4.3): a score per text [texts] from its mean encoding [texts, d],
+    or the encoding of another `Reading.pooling`."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
@@ -35,11 +35,12 @@ class Classifier(nn.Module):
 
 
 class FirstToken(nn.Module):
-    """The head with which BERT, RoBERTa and ELECTRA classify texts: the first token's encoding [texts, d] → a
-    logit [texts].
+    """Head with which BERT, RoBERTa and ELECTRA classify texts: a logit [texts] from the first token's
+    encoding [texts, d].
 
-    Of two classes it is the second's minus the first's, whose sigmoid is the second's probability. ELECTRA's
-    has GELU. Departs from BERT in training alone: its pooler has no dropout before it, and here all have one.
+    With two classes it is the second's logit minus the first's, whose sigmoid is the second's probability.
+    ELECTRA's has GELU. Departs from BERT in training alone: its pooler has no dropout before it, and here all
+    have one.
     """
 
     def __init__(self, width: int, dropout: float, activation: Activation = "gelu") -> None:
@@ -61,7 +62,7 @@ HEADS: Mapping[HeadName, Callable[[int, float], ClassifierHead]] = {
     "first_gelu": FirstToken,
     "first_tanh": partial(FirstToken, activation="tanh"),
 }
-"""Name of a head in checkpoints → the head, new, of a width and dropout."""
+"""Name of a head in checkpoints → builder of a new head, from width and dropout."""
 
 
 def head_name(head: ClassifierHead) -> HeadName:
@@ -72,9 +73,9 @@ def head_name(head: ClassifierHead) -> HeadName:
 
 
 def classified(classifier: ClassifierHead, hidden: Tensor, tokens: Packed, pooling: Pooling | None) -> Tensor:
-    """Encodings [n, d] → logits [texts], in the classifier's own precision, never under autocast.
+    """Logits [texts] from encodings [n, d], in the classifier's own precision, never under autocast.
 
-    `pooling` None: the encodings are one for each text already [texts, d].
+    `pooling`: None if there is one encoding per text already [texts, d].
     """
     with torch.autocast(hidden.device.type, enabled=False):
         pooled = hidden if pooling is None else pool(hidden, tokens, pooling)
@@ -82,7 +83,7 @@ def classified(classifier: ClassifierHead, hidden: Tensor, tokens: Packed, pooli
 
 
 def classified_pooled(classifier: ClassifierHead, pooled: Tensor) -> Tensor:
-    """One encoding of each text [texts, d] → logits [texts], as `classified`."""
+    """Logits [texts] from one encoding per text [texts, d], as in `classified`."""
     with torch.autocast(pooled.device.type, enabled=False):
         logits: Tensor = classifier(pooled.to(classifier.score.weight.dtype))
     return logits

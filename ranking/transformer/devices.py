@@ -1,10 +1,10 @@
-"""Arithmetic that a processor or a graphics card has natively, which decides the arithmetic of models that
-are served; and how a card is kept busy.
+"""Native arithmetic of a processor or a graphics card, which decides the arithmetic of models that are
+served; and means to keep a card busy.
 
-A card is known by the major number of its compute capability: Volta and Turing have 7, Ampere has 8. It
-computes what it was asked to in turn, while the host goes on and asks for more, until something makes the
-host wait. `sent` and `Arriving` copy without that, and `in_turns` has the host do one batch's work while the
-card computes another.
+A card is identified by the major number of its compute capability: Volta and Turing have 7, Ampere has 8. It
+works through a queue, to which the host adds without waiting, until something makes the host wait. `sent` and
+`Arriving` copy without waiting, and `in_turns` has the host do one batch's work while the card computes
+another.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from torch import Tensor
 T = TypeVar("T")
 
 IN_FLIGHT = {"cpu": 1, "cuda": 2}
-"""Batches that are begun before the first of them is done. A processor gains nothing by a second one."""
+"""Batches begun before the first of them is done. A processor gains nothing by a second one."""
 TEXTS = {"cpu": 256, "cuda": 4_096}
-"""That a model is best given in one call: some ten seconds' work of a core, and of a card some batches, so
-that the host tokenises one while the card computes another."""
+"""Best number of texts for one call of a model: some ten seconds' work of a core, and of a card some batches,
+so that the host tokenises one while the card computes another."""
 BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}
 """Tokens of a packed batch that suit a device: on a CPU more of them only cost memory, on a card more were
 not tried."""
 TRIAL_TOKENS = 16_384
 FREE_SHARE = 0.5
-"""Of a card's free memory that a budget is meant to take: processes that share the card come and go."""
+"""Share of a card's free memory that a budget takes, since other processes may begin to use the card."""
 _VOLTA, _AMPERE = 7, 8
 
 
@@ -47,7 +47,7 @@ def fast(device: torch.device | str) -> torch.dtype:
 
 
 def reads_all_lengths(card: torch.device) -> bool:
-    """Whether PyTorch's attention over texts of different lengths runs on a card, in half precision."""
+    """True if PyTorch's attention over texts of different lengths runs on a card, in half precision."""
     return _capability(card) >= _AMPERE
 
 
@@ -61,7 +61,7 @@ def peak_flops(
     """Multiplications and additions a second in the product of two square matrices, which takes a card some
     milliseconds.
 
-    Their numbers are random, as a model's look: how fast a card multiplies depends on them."""
+    Their numbers are random, like a model's: a card's speed depends on them."""
     random = torch.Generator(device).manual_seed(0)
     one, other = (torch.randn(rows, rows, dtype=dtype, device=device, generator=random) for _ in range(2))
     (one @ other)[0, 0].item()  # the first one warms up
@@ -73,10 +73,10 @@ def peak_flops(
 
 
 def texts_at_once(device: str, tokens: int) -> int:
-    """Number of texts of at most that many tokens that a model on the device is best given in one call: a
-    multiple of TEXTS["cpu"].
+    """Best number of texts of at most `tokens` tokens for one call of a model on the device: a multiple of
+    TEXTS["cpu"].
 
-    On a card 16 batches of the longest texts, but no more than TEXTS."""
+    On a card it is 16 batches of the longest texts, but no more than TEXTS."""
     if device == "cpu":
         return TEXTS["cpu"]
     least = TEXTS["cpu"]
@@ -84,16 +84,16 @@ def texts_at_once(device: str, tokens: int) -> int:
 
 
 def sent(values: Tensor, device: torch.device | str) -> Tensor:
-    """The tensor on the device. To a card it is copied from pinned memory: a copy from elsewhere waits for
-    all that the card was asked to do before."""
+    """The tensor on the device. To a card it is copied from pinned memory: a copy from elsewhere would wait
+    for all of the card's earlier work."""
     if torch.device(device).type != "cuda" or values.is_cuda:
         return values.to(device)
     return values.pin_memory().to(device, non_blocking=True)
 
 
 class Arriving:
-    """A tensor's values on their way to the host, which waits neither for them until it reads them, nor then
-    for anything that the card was asked to do later."""
+    """A tensor's values on their way to the host. The host waits for them only when it reads them, and never
+    for the card's later work."""
 
     def __init__(self, values: Tensor) -> None:
         self._values = values.to("cpu", non_blocking=True)
@@ -106,11 +106,11 @@ class Arriving:
 
 
 def in_turns(works: Iterable[Generator[None, None, T]], in_flight: int) -> Iterator[T]:
-    """Results of the works, in their order. A work yields, at least once and as often as the others, where it
-    is about to wait for the card; up to `in_flight` of them are begun, and go on in turns."""
+    """Results of the works, in their order. A work yields before it waits for the card, at least once and as
+    often as the others. Up to `in_flight` of them are begun, and continue in turns."""
     begun: deque[Generator[None, None, T]] = deque()
 
-    def go_on(least: int) -> Iterator[T]:
+    def continued(least: int) -> Iterator[T]:
         while len(begun) > least:
             work = begun.popleft()
             try:
@@ -122,20 +122,20 @@ def in_turns(works: Iterable[Generator[None, None, T]], in_flight: int) -> Itera
     for work in works:
         next(work)
         begun.append(work)
-        yield from go_on(in_flight - 1)
+        yield from continued(in_flight - 1)
 
-    yield from go_on(0)
+    yield from continued(0)
 
 
 class Memory(Protocol):
     """A card's memory, in bytes."""
 
     def begin(self) -> None:
-        """From here on count what is taken."""
+        """Begin to count the memory taken."""
         ...
 
     def taken(self) -> int:
-        """The most that was taken at once since `begin`, beside what was taken before."""
+        """Peak of the memory taken since `begin`, beyond that taken before."""
         ...
 
     def free(self) -> int:
@@ -144,14 +144,14 @@ class Memory(Protocol):
 
 
 class CardMemory:
-    """The memory of a card, as PyTorch counts it for this process. `begin` sets its peak anew; PEAK keeps the
-    former one."""
+    """Memory of a card, as PyTorch counts it for this process. `begin` resets its peak; PEAK keeps the former
+    one."""
 
     def __init__(self, card: torch.device) -> None:
         self._card, self._before = card, 0
 
     def begin(self) -> None:
-        PEAK.begin_anew()
+        PEAK.restart()
         torch.cuda.reset_peak_memory_stats(self._card)
         self._before = torch.cuda.memory_allocated(self._card)
 
@@ -159,19 +159,20 @@ class CardMemory:
         return torch.cuda.max_memory_allocated(self._card) - self._before
 
     def free(self) -> int:
-        of_all, _ = torch.cuda.mem_get_info(self._card)
-        return of_all + torch.cuda.memory_reserved(self._card) - torch.cuda.memory_allocated(self._card)
+        total, _ = torch.cuda.mem_get_info(self._card)
+        return total + torch.cuda.memory_reserved(self._card) - torch.cuda.memory_allocated(self._card)
 
 
 class TokenBudget:
     """Number of tokens that are computed at once. No result depends on it.
 
-    On a card the first batch of at least half of TRIAL_TOKENS is a trial: by what it takes, as many as fit
-    into FREE_SHARE of the free memory are computed at once from there on, but never more than `most`.
+    On a card the first batch of at least half of TRIAL_TOKENS is a trial: its memory decides how many tokens
+    fit into FREE_SHARE of the free memory, and so many are computed at once afterwards, but never more than
+    `most`.
     """
 
     def __init__(self, most: int, memory: Memory | None) -> None:
-        """`memory`: the card's; None on a processor, whose memory is not looked at."""
+        """`memory`: the card's; None on a processor, whose memory is not measured."""
         self.tokens = most if memory is None else min(most, TRIAL_TOKENS)
         self._most, self._memory = most, memory
 
@@ -181,44 +182,43 @@ class TokenBudget:
 
     @contextmanager
     def spending(self, tokens: int) -> Iterator[None]:
-        """Around the computation of this number of them."""
+        """Context of the computation of that many tokens, which may be the trial."""
         memory = self._memory if 2 * tokens >= min(self._most, TRIAL_TOKENS) else None
         if memory is None:
             yield
             return
         memory.begin()
         yield
-        of_a_token = max(1, memory.taken() // tokens)
-        self.tokens = max(1, min(self._most, int(FREE_SHARE * memory.free()) // of_a_token))
+        per_token = max(1, memory.taken() // tokens)
+        self.tokens = max(1, min(self._most, int(FREE_SHARE * memory.free()) // per_token))
         self._memory = None
 
     def run_out(self, tokens: int) -> None:
-        """There was no memory for this number of them: half as many are computed from here on, and a warning
-        says so."""
+        """Record that there was no memory for that many tokens: half as many are computed from here on, with
+        a warning."""
         self.tokens, self._memory = max(1, tokens // 2), None
         warnings.warn(f"no memory for {tokens:,} tokens at once; going on with half as many", stacklevel=3)
 
 
 class Mark(Protocol):
-    """A place in what a card was asked to do, such as PyTorch's events."""
+    """A place in a card's queue of work, such as PyTorch's events."""
 
     def synchronize(self) -> None:
-        """Wait until the card is there."""
+        """Wait until the card has reached it."""
         ...
 
     def query(self) -> bool:
-        """Whether the card has been there."""
+        """True if the card has reached it."""
         ...
 
     def elapsed_time(self, end_event: Self) -> float:
-        """Milliseconds from here to there, of which the card has been at both."""
+        """Milliseconds from this mark to another, when the card has reached both."""
         ...
 
 
 class BusyTime:
-    """Time of cards at models' layers for this process, by their own clocks: from where they begin a batch's
-    to where they have computed them. While the host is late with what comes next within a batch, a card
-    counts as busy."""
+    """Time that cards spend on models' layers for this process, by their own clocks: from the first layer of
+    a batch to the end of its last. A card counts as busy while it waits for the host within a batch."""
 
     def __init__(self, mark: Callable[[torch.device], Mark]) -> None:
         self._mark, self._milliseconds = mark, 0.0
@@ -226,11 +226,11 @@ class BusyTime:
 
     @contextmanager
     def span(self, device: torch.device) -> Iterator[None]:
-        """Around the computation of a batch. On a processor nothing is counted."""
+        """Context of a batch's computation, whose time is counted on a card."""
         if device.type != "cuda":
             yield
             return
-        # Where nobody takes the time, no more are kept than are under way.
+        # If `take` is never called, only spans under way are kept.
         while self._spans and self._spans[0][1].query():
             self._add()
         begin = self._mark(device)
@@ -238,7 +238,7 @@ class BusyTime:
         self._spans.append((begin, self._mark(device)))
 
     def take(self) -> int:
-        """Microseconds since the last call; waits for what is under way."""
+        """Microseconds since the last call; waits for batches under way."""
         while self._spans:
             self._spans[0][1].synchronize()
             self._add()
@@ -251,21 +251,20 @@ class BusyTime:
 
 
 class PeakMemory:
-    """The most of its card's memory that this process has had at once, however often others count the peak
-    anew."""
+    """Peak of its card's memory in this process, however often others reset the card's own count."""
 
     def __init__(self, largest: Callable[[], int], reset: Callable[[], None]) -> None:
-        """`largest`: bytes, since `reset` was called; 0 without a card."""
+        """`largest` gives the peak in bytes since the last call of `reset`; 0 without a card."""
         self._largest, self._reset, self._kept = largest, reset, 0
 
-    def begin_anew(self) -> None:
-        """From here on the card counts its peak anew."""
+    def restart(self) -> None:
+        """Keep the peak so far, and let the card begin a new one."""
         self._kept = max(self._kept, self._largest())
         self._reset()
 
     def take(self) -> int:
-        """Bytes at the peak since the last call."""
-        self.begin_anew()
+        """Peak in bytes since the last call."""
+        self.restart()
         taken, self._kept = self._kept, 0
         return taken
 
@@ -278,7 +277,7 @@ PEAK = PeakMemory(
     lambda: torch.cuda.max_memory_allocated() if _on_card() else 0,
     lambda: torch.cuda.reset_peak_memory_stats() if _on_card() else None,
 )
-"""Of this process."""
+"""Peak of the card's memory in this process."""
 
 
 def _event(card: torch.device) -> Mark:
@@ -288,4 +287,4 @@ def _event(card: torch.device) -> Mark:
 
 
 BUSY = BusyTime(_event)
-"""Of this process."""
+"""Busy time of cards for this process."""

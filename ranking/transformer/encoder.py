@@ -1,13 +1,13 @@
 """BERT, RoBERTa and ELECTRA as a stack of layers that runs in pieces, over packed tokens without padding.
 
 `embed` makes the encodings h [n, d] of n tokens, `run` brings them from one depth to another: run(h, 0, 4)
-and then run(h, 4, 6) is run(h, 0, 6). huggingface.py knows what the families call their weights.
+and then run(h, 4, 6) is run(h, 0, 6). huggingface.py knows the families' names for their weights.
 
-What is row-wise (the linear layers, normalisation, GELU) is computed in inference window by window, each of a
-fixed number of rows, since libraries choose their kernels by shape: so a text's encoding does not depend on
-the other texts of its batch. The last rows go through a smaller window if this machine computes the very same
-bits with it, and with as many threads as it has, which is tried once per shape. On a card a batch is filled
-up with rows that nobody reads, once, so that one window holds it.
+In inference the row-wise functions (the linear layers, normalisation, GELU) are computed window by window,
+each of a fixed number of rows, since libraries choose their kernels by shape: so a text's encoding does not
+depend on the other texts of its batch. The last rows are computed in a smaller window if this machine gives
+the same bits with it, and with all its threads, which is tried once per shape. On a card a batch is filled up
+once with rows that are never read, so that one window holds it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _Product: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class LayeredEncoder(nn.Module):
-    """Tokens → encodings, depth by depth. New, its weights are random as BERT's before pre-training."""
+    """Encoder of tokens, depth by depth. A new one has random weights, like BERT's before pre-training."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -58,8 +58,8 @@ class LayeredEncoder(nn.Module):
 
         self._budget: TokenBudget | None = None  # of the device on which it first serves
         self.recomputes = False
-        """Whether learning computes each layer a second time for its gradient, and keeps of the first time
-        only its input."""
+        """True if learning keeps only the input of each layer, and computes the layer again for its
+        gradient."""
 
         if self.words.weight.is_meta:
             return
@@ -72,7 +72,7 @@ class LayeredEncoder(nn.Module):
 
     @classmethod
     def load(cls, folder: Path, layers: int | None = None) -> LayeredEncoder:
-        """From a folder that Hugging Face's save_pretrained wrote; the first `layers` layers, None = all.
+        """Load a folder that Hugging Face's save_pretrained wrote; the first `layers` layers, None = all.
 
         Raises ValueError, with the folder and what to do, if it holds another family or no safetensors, or
         does not fit; ModelDamaged if a weight is no number.
@@ -103,15 +103,15 @@ class LayeredEncoder(nn.Module):
         return encoder
 
     def save(self, folder: Path, layers: int | None = None) -> None:
-        """Write what `load` and Hugging Face's from_pretrained read, in fp32; the first `layers` layers, None
-        = all."""
+        """Write a folder for `load` and Hugging Face's from_pretrained, in fp32; the first `layers` layers,
+        None = all."""
         shape = self.shape if layers is None else replace(self.shape, layers=layers)
         folder.mkdir(parents=True, exist_ok=True)
         save_file(translated_back(self.state_dict(), shape), folder / "model.safetensors", {"format": "pt"})
         (folder / "config.json").write_text(json.dumps(shape.config(), indent=2) + "\n", encoding="utf-8")
 
     def embed(self, tokens: Packed) -> Tensor:
-        """h of depth 0 [n, d]. Raises ValueError if a text is longer than the model."""
+        """h of depth 0 [n, d]. Raises ValueError if a text is longer than the model allows."""
         longest = int(tokens.lengths.max(initial=0))
         if longest > self.shape.positions:
             raise ValueError(
@@ -125,21 +125,20 @@ class LayeredEncoder(nn.Module):
         return hidden if self.project is None else by_rows(self.project, self.shape, hidden)
 
     def run(self, hidden: Tensor, tokens: Packed, first: int, last: int) -> Tensor:
-        """Layers first + 1 to last over h of depth `first`: h of depth `last` [n, d].
+        """Run layers first + 1 to last over h of depth `first`; returns h of depth `last` [n, d].
 
-        In inference some texts at a time: as many as the device has memory for; where that runs out, half,
-        with a warning.
+        Inference takes as many texts at a time as the device has memory for; if that runs out, half, with a
+        warning.
         """
         return self.run_through(self._between(first, last), hidden, tokens)
 
     def run_through(
         self, layers: nn.ModuleList, hidden: Tensor, tokens: Packed, first_only: bool = False
     ) -> Tensor:
-        """`run` over other layers of this shape, such as copies of its own: h [n, d] before them → after
-        them.
+        """Run other layers of this shape, such as copies of its own, over h [n, d]; returns h after them.
 
-        `first_only`: → of each text's first token alone [texts, d], the same bits for less of the last
-        layer's work.
+        `first_only`: returns h of each text's first token alone [texts, d], the same bits for less of the
+        last layer's work.
         """
         if torch.is_grad_enabled() or not len(layers):
             return _run(layers, hidden, tokens, first_only, self.recomputes and self.training)
@@ -166,7 +165,7 @@ class LayeredEncoder(nn.Module):
         return after
 
     def cut(self, layers: int) -> LayeredEncoder:
-        """An encoder of its first `layers` layers: the same layers, nothing is copied."""
+        """Encoder of the first `layers` layers, which are shared, not copied."""
         encoder = copy.copy(self)
         encoder._modules = dict(self._modules)
         encoder.layers, encoder.shape = self._between(0, layers), replace(self.shape, layers=layers)
@@ -184,7 +183,7 @@ class LayeredEncoder(nn.Module):
     def for_inference(
         self, device: torch.device | str = "cpu", precision: torch.dtype | None = None
     ) -> LayeredEncoder:
-        """A copy on the device, in its `fast` precision if none is given, without dropout and gradients."""
+        """Copy on the device, in its `fast` precision if none is given, without dropout and gradients."""
         encoder = copy.deepcopy(self).to(device, precision or fast(device))
         encoder._budget = None
         return encoder.requires_grad_(False).eval()
@@ -200,8 +199,8 @@ def _run(
 
 
 def _table(rows: int, width: int) -> nn.Embedding:
-    """On the meta device, where a checkpoint's weights take its place, none are drawn: torch would import its
-    compiler for it, which takes a second and more."""
+    """Table of embeddings. On the meta device, where a checkpoint's weights take its place, no numbers are
+    drawn: torch would import its compiler for that, which takes a second and more."""
     if torch.get_default_device().type == "meta":
         return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
     return nn.Embedding(rows, width)
@@ -221,8 +220,8 @@ class Layer(nn.Module):
         self.final_norm = nn.LayerNorm(shape.width, shape.epsilon)
 
     def forward(self, hidden: Tensor, tokens: Packed, first_only: bool = False) -> Tensor:
-        """[n, d] → [n, d], or of each text's first token alone [texts, d]. Rows after the tokens' are
-        filling."""
+        """Map [n, d] to [n, d], or to the first token of each text alone [texts, d]. Rows after the tokens'
+        are filling."""
         projected = by_rows(self.attention, self.shape, hidden)  # [n, 3 d]
         dropout = self.shape.attention_dropout if self.training else 0.0
         attended = attend(projected, tokens, self.shape.heads, dropout)
@@ -253,7 +252,7 @@ def _widened(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def by_rows(function: Callable[..., Tensor], shape: Shape, *inputs: Tensor) -> Tensor:
-    """A row-wise function of [n, …] tensors: at once if gradients are needed, else window by window."""
+    """Apply a row-wise function to [n, …] tensors: at once if gradients are needed, else window by window."""
     if torch.is_grad_enabled() or not len(inputs[0]):
         return function(*inputs)
     outputs = []
@@ -266,22 +265,22 @@ def by_rows(function: Callable[..., Tensor], shape: Shape, *inputs: Tensor) -> T
 
 
 def filled_up(hidden: Tensor, shape: Shape) -> Tensor:
-    """On a card [n, d] with as many rows more as its windows have; elsewhere as it is."""
+    """On a card, h [n, d] with rows added to fill its windows; elsewhere unchanged."""
     if not hidden.is_cuda or not len(hidden):
         return hidden
     return F.pad(hidden, (0, 0, 0, sum(size for _, size in _windows_of(hidden, shape)) - len(hidden)))
 
 
 def _windows_of(rows: Tensor, shape: Shape) -> Iterator[tuple[int, int]]:
-    """(first row, rows) of the windows over [n, …]; only the last one may reach beyond them."""
+    """(first row, rows) of the windows over rows [n, …]; only the last may reach beyond them."""
     device = rows.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else rows.dtype
     return _windows(len(rows), exact_windows(device, dtype, shape, torch.get_num_threads()), few=rows.is_cuda)
 
 
 def _windows(n: int, sizes: Sequence[int], few: bool = False) -> Iterator[tuple[int, int]]:
-    """Windows over n rows, the largest first; with `few` the smallest that holds all, so that there is one
-    where one can be."""
+    """Windows over n rows, the largest first. With `few` the smallest window that holds all rows is taken, so
+    that there is one if possible."""
     start = 0
     while start < n:
         fits = [size for size in sizes if (size >= n - start if few else size <= n - start)]
@@ -291,13 +290,13 @@ def _windows(n: int, sizes: Sequence[int], few: bool = False) -> Iterator[tuple[
 
 
 def exact_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) -> tuple[int, ...]:
-    """Rows of the windows that may be used: the largest, and each smaller one that gives the same bits as the
-    largest.
+    """Numbers of rows of the usable windows: the largest, and each smaller one that gives the same bits as
+    the largest.
 
     Tried once in a process, on random numbers, with each linear layer of this shape: a window counts as the
-    same if its first rows and its last rows come out equal, bit for bit, to those of the largest window
-    computed by one thread. So the number of threads changes no bit either: where it would, this call sets
-    torch's threads to one, and the first one warns.
+    same if its first rows and its last rows are equal, bit for bit, to those of the largest window computed
+    by one thread. So the number of threads changes no bit either: where it would, this call sets torch's
+    threads to one, and the first such call warns.
     """
     sizes = _equal_windows(device, dtype, shape, threads)
     if sizes or threads == 1:
@@ -308,7 +307,7 @@ def exact_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) -
 
 @lru_cache
 def _equal_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) -> tuple[int, ...]:
-    """The windows that may be used with this number of threads: none where it changes bits of the largest."""
+    """Usable windows with this number of threads; none if it changes bits of the largest."""
     largest, *smaller = _WINDOWS[device]
     random = torch.Generator(device).manual_seed(0)
     width, inner = shape.width, shape.inner

@@ -1,6 +1,6 @@
-"""Reads and writes Hugging Face's `config.json` and weights for the families that `LayeredEncoder` computes,
-and reads the head of their sequence classifiers. Only this file knows their names; ours are those of its
-modules."""
+"""Hugging Face's `config.json` and weights, read and written for the families that `LayeredEncoder` computes,
+and the head of their sequence classifiers, which is read only. Only this file knows their names; ours are
+those of the encoder's modules."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _ATTENTION = ("query", "key", "value")  # one linear layer here
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """All of an encoder but its weights; `dataclasses.asdict` and `Shape(**…)` are its way to a checkpoint
-    and back."""
+    """An encoder without its weights; `dataclasses.asdict` and `Shape(**…)` write it to a checkpoint and read
+    it."""
 
     layers: int
     width: int
@@ -39,7 +39,7 @@ class Shape:
     vocabulary: int
     family: Family = "bert"
     positions: int = 512
-    """The most tokens of a text."""
+    """Most tokens of a text."""
     offset: int = 0
     """Rows of the position table before a text's first: 2 in RoBERTa."""
     types: int = 2
@@ -58,7 +58,7 @@ class Shape:
 
     @classmethod
     def of(cls, config: dict[str, Any]) -> Self:
-        """From Hugging Face's config.json. Raises ValueError on a model that is not computed here."""
+        """Shape in Hugging Face's config.json. Raises ValueError on a model that is not supported here."""
         if "auto_map" in config:
             raise ValueError(
                 "its config.json names Python code (auto_map), which is never run here; give a model "
@@ -79,7 +79,7 @@ class Shape:
         if family not in _FAMILIES:
             raise ValueError(f"it holds a model of type {family!r}; give one of {', '.join(_FAMILIES)}")
 
-        # What would change the numbers without an error.
+        # Other values would change the numbers without an error.
         computed = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
         for key, value in computed.items():
             if config.get(key, value) != value:
@@ -107,7 +107,7 @@ class Shape:
         )
 
     def config(self) -> dict[str, Any]:
-        """For Hugging Face's config.json: `of` read backwards."""
+        """Entries of Hugging Face's config.json: the inverse of `of`."""
         config: dict[str, Any] = {
             "model_type": self.family,
             "num_hidden_layers": self.layers,
@@ -128,18 +128,18 @@ class Shape:
 
 
 def translated(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
-    """Hugging Face's names to ours, in fp32. Raises KeyError on a weight that is not there."""
+    """Weights under our names, in fp32, from Hugging Face's. Raises KeyError on a weight that is missing."""
     words = f"{_TABLES['words']}.weight"
     prefix = next(
         (name.removesuffix(words) for name in weights if name.endswith(words)), f"{_prefix(shape.family)}."
     )
 
-    def both(theirs: str) -> Iterator[tuple[str, Tensor]]:
+    def both(module: str) -> Iterator[tuple[str, Tensor]]:
         """(weight or bias, its values); normalisation has older names for them."""
         for name, older in (("weight", "gamma"), ("bias", "beta")):
-            values = weights.get(f"{prefix}{theirs}.{name}", weights.get(f"{prefix}{theirs}.{older}"))
+            values = weights.get(f"{prefix}{module}.{name}", weights.get(f"{prefix}{module}.{older}"))
             if values is None:
-                raise KeyError(f"{prefix}{theirs}.{name}")
+                raise KeyError(f"{prefix}{module}.{name}")
             yield name, values.float()
 
     translation = {
@@ -169,7 +169,7 @@ def head_activation(family: Family) -> Activation:
 
 
 def head_names(family: Family) -> dict[str, str]:
-    """Our names → Hugging Face's of the two layers of a sequence classifier's head, each with a weight and a
+    """Our names → Hugging Face's for the two layers of a sequence classifier's head, each with a weight and a
     bias."""
     if family == "bert":
         return {"first": "bert.pooler.dense", "score": "classifier"}
@@ -177,7 +177,7 @@ def head_names(family: Family) -> dict[str, str]:
 
 
 def translated_back(weights: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
-    """Our names to Hugging Face's, in fp32; weights of layers beyond those of the shape are left out."""
+    """Weights under Hugging Face's names, in fp32, from ours, without layers beyond those of the shape."""
     translation = {f"{theirs}.weight": weights[f"{ours}.weight"] for ours, theirs in _TABLES.items()}
     for name in ("weight", "bias"):
         translation |= {
@@ -189,7 +189,7 @@ def translated_back(weights: Mapping[str, Tensor], shape: Shape) -> dict[str, Te
                 f"encoder.layer.{n}.attention.self.{part}.{name}": values.clone() for part, values in parts
             }
 
-    if shape.family != "electra":  # no result depends on it, but from_pretrained of the whole class wants it
+    if shape.family != "electra":  # no result depends on it, but from_pretrained of the whole class needs it
         translation["pooler.dense.weight"] = torch.zeros(shape.width, shape.width)
         translation["pooler.dense.bias"] = torch.zeros(shape.width)
 
@@ -197,8 +197,7 @@ def translated_back(weights: Mapping[str, Tensor], shape: Shape) -> dict[str, Te
 
 
 def _modules(shape: Shape) -> dict[str, str]:
-    """Our names → Hugging Face's of the modules that have a weight and a bias, without attention's
-    (`_ATTENTION`)."""
+    """Our names → Hugging Face's for modules with a weight and a bias, without attention's (`_ATTENTION`)."""
     modules = {"norm": "embeddings.LayerNorm"} | ({"project": "embeddings_project"} if shape.embedded else {})
     for n in range(shape.layers):
         theirs = f"encoder.layer.{n}"

@@ -1,4 +1,4 @@
-"""Texts to packed tokens: [CLS] question [SEP] candidate [SEP], laid end to end without padding.
+"""Packed tokens of texts: [CLS] question [SEP] candidate [SEP], laid end to end without padding.
 
 Each different text is tokenised once in a call; pairs are then put together from ids. The special tokens
 before, between and after the texts are read off the tokenizer's own encoding of a pair, so BERT, ELECTRA
@@ -9,8 +9,8 @@ follow it (`ranking/context.py`).
 A tuple of more than `limit` tokens is cut, never silently: `Pairs.cut` counts the tokens left out. The texts
 after the first lose theirs from the end; the first one loses some too if it has more than half of the room
 and the others need it. For a pair this is what tokenizers call longest first. With `turns`, question and
-candidate share the room as if they were a pair, and the other texts get what is left, each in its turn. A
-`Layout` can make the texts after the first one running text, of which it is known which tokens are whose; a
+candidate share the room as if they were a pair, and the other texts get the rest, each in its turn. A
+`Layout` can make the texts after the first one running text, in which the place of each text stays known; a
 title may follow it, behind special tokens.
 """
 
@@ -46,20 +46,20 @@ class Packed:
 
     @cached_property
     def groups(self) -> list[tuple[int, int, int]]:
-        """(first row, texts, length) of each run of texts of one length."""
+        """(first row, texts, length) for each run of texts of one length."""
         edges = np.flatnonzero(np.diff(self.lengths, prepend=-1, append=-1))
         rows = np.concatenate(([0], np.cumsum(self.lengths)))
         return [(int(rows[a]), int(b - a), int(self.lengths[a])) for a, b in pairwise(edges)]
 
     @cached_property
     def places(self) -> Tensor:
-        """[n]: the row of each token where all texts are filled up to the longest."""
+        """[n]: row of each token when all texts are filled up to the longest."""
         first = np.arange(len(self.lengths)) * self.lengths.max(initial=0)
         return sent(torch.from_numpy(ranges(first, self.lengths)), self.ids.device)
 
     def by_length(self, rows: Tensor) -> list[Tensor]:
-        """[n, …] → [texts, length, …] of each run of texts of one length."""
-        # By one split: of slices each would have a gradient of all n rows.
+        """Split rows [n, …] into runs of texts of one length, [texts, length, …] each."""
+        # One split, since each slice would have a gradient of all n rows.
         parts = torch.split(rows, [texts * length for _, texts, length in self.groups])
         return [
             p.reshape(texts, length, *p.shape[1:])
@@ -72,8 +72,8 @@ class Packed:
         return Packed(ids, types, positions, own, starts, self.lengths)
 
     def part(self, text: int, tokens: int) -> tuple[slice, Packed]:
-        """The texts from number `text` on with at most `tokens` tokens together, but at least one: their
-        rows, and they."""
+        """Rows and tokens of the texts from number `text` on that have at most `tokens` tokens together; at
+        least one text."""
         ends = np.cumsum(self.lengths)
         done = int(ends[text - 1]) if text else 0
         stop = max(text + 1, int(np.searchsorted(ends, done + tokens, side="right")))
@@ -83,7 +83,7 @@ class Packed:
         return rows, Packed(ids, types, positions, own, starts, self.lengths[text:stop])
 
     def select(self, texts: Sequence[int] | Numbers) -> tuple[Packed, Tensor]:
-        """Only these texts, in this order, and their rows [n']: `hidden[rows]` are their encodings."""
+        """These texts alone, in this order, and their rows [n']: `hidden[rows]` are their encodings."""
         chosen = np.asarray(texts, np.int64)
         lengths = self.lengths[chosen]
         rows = torch.from_numpy(ranges((np.cumsum(self.lengths) - self.lengths)[chosen], lengths))
@@ -102,8 +102,8 @@ class Layout:
 
 
 class Tokeniser:
-    """A model's tokenizer, from its folder's tokenizer.json, or as transformers has loaded it. `limit`: the
-    most tokens of a tuple, special ones included."""
+    """A model's tokenizer, from its folder's tokenizer.json, or as transformers has loaded it. `limit`: most
+    tokens of a tuple, special ones included."""
 
     def __init__(self, folder: Path, limit: int = 512, loaded: Tokenizer | None = None) -> None:
         path = folder / "tokenizer.json"
@@ -138,21 +138,21 @@ class Tokeniser:
 
     @property
     def separator(self) -> str:
-        """The special tokens between two texts, as they are written in a text."""
+        """Special tokens between two texts, as they are written in a text."""
         return "".join(str(self._tokenizer.id_to_token(number)) for number in self._frame[1])
 
     @property
     def special(self) -> int:
-        """Special tokens of a pair."""
+        """Number of special tokens of a pair."""
         return sum(map(len, self._frame))
 
     @property
     def between(self) -> int:
-        """Special tokens between two texts."""
+        """Number of special tokens between two texts."""
         return len(self._frame[1])
 
     def sizes(self, texts: Sequence[str]) -> Numbers:
-        """Tokens of each text by itself [texts], without special ones."""
+        """[texts]: tokens of each text by itself, without special ones."""
         different = list(dict.fromkeys(texts))
         encoded = self._tokenizer.encode_batch_fast(different, add_special_tokens=False)
         size = dict(zip(different, map(len, encoded), strict=True))
@@ -164,9 +164,9 @@ class Tokeniser:
         """Tokenise and cut; each tuple has one text or more. Raises ValueError if not even the special tokens
         fit.
 
-        `turns`: the places of all texts but the first, from 1, in the order in which they get room, where all
-        tuples have as many; the first of them is the candidate. Without it that is the second text, or the
-        only one.
+        `turns`: places of all texts but the first, from 1, in the order in which they get room; all tuples
+        must then have as many. The first of them is the candidate. Without `turns` the candidate is the
+        second text, or the only one.
 
         >>> tokeniser.pairs([("who", "he is", "title")]).pack().ids.tolist()  # 101 is [CLS], 102 is [SEP]
         [101, 2040, 102, 2002, 2003, 102, 2516, 102]
@@ -180,7 +180,7 @@ class Tokeniser:
         sizes = np.fromiter(map(len, chain(self._frame, encoded)), np.int64)  # [3 + different texts]
         starts = np.cumsum(sizes) - sizes
 
-        # 2. Which text stands where: a tuple is a row of texts, and short rows end early.
+        # 2. Place of each text: a tuple is a row of texts, and short rows end early.
         counts = np.fromiter(map(len, tuples), np.int64, len(tuples))  # [tuples]
         if len(counts) and counts.min() < 1:
             raise ValueError(f"tuple {int(counts.argmin())} has no text")
@@ -226,7 +226,7 @@ class Pairs:
     starts: Numbers  # [tuples, pieces]
     sizes: Numbers  # [tuples, pieces]
     types: Numbers  # [pieces]
-    own: npt.NDArray[np.bool_]  # [pieces]: which is the candidate itself
+    own: npt.NDArray[np.bool_]  # [pieces]: true for the candidate itself
     cut: Numbers  # [tuples]: tokens left out
     running: Numbers  # [tuples]: texts after the first, without a title
 
@@ -237,36 +237,36 @@ class Pairs:
         return lengths
 
     def pack(self, rows: Sequence[int] | Numbers | None = None) -> Packed:
-        """These tuples (None: all) in the order given."""
+        """Pack these tuples (None: all), in the order given."""
         chosen = np.arange(len(self.sizes)) if rows is None else np.asarray(rows, np.int64)
         sizes = self.sizes[chosen]
         lengths = sizes.sum(1)
         ids = torch.from_numpy(self.table[ranges(self.starts[chosen].ravel(), sizes.ravel())])
         positions = torch.from_numpy(ranges(np.zeros_like(lengths), lengths))
         types, own = (
-            torch.from_numpy(np.repeat(np.broadcast_to(of_piece, sizes.shape).ravel(), sizes.ravel()))
-            for of_piece in (self.types, self.own)
+            torch.from_numpy(np.repeat(np.broadcast_to(per_piece, sizes.shape).ravel(), sizes.ravel()))
+            for per_piece in (self.types, self.own)
         )
         return Packed(ids, types, positions, own, _starts(lengths), lengths)
 
     @property
     def filled(self) -> npt.NDArray[np.bool_]:
-        """[tuples, most texts - 1]: which of the texts after the first have tokens; a title does not
+        """[tuples, most texts - 1]: true for texts after the first that have tokens; a title does not
         count."""
         after = self.sizes[:, 3::2]
         return np.asarray((after > 0) & (np.arange(after.shape[1]) < self.running[:, None]))
 
     def stretches(self, rows: Sequence[int] | Numbers) -> tuple[Numbers, Numbers]:
-        """Places in `pack(rows)` of the texts that `filled` names, in its order: the first token of each, and
-        how many."""
+        """Places in `pack(rows)` of the texts that `filled` marks, in its order: first token of each, and
+        number of tokens."""
         chosen = np.asarray(rows, np.int64)
         sizes, filled = self.sizes[chosen], self.filled[chosen]
         starts = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)
         return starts[:, 3::2][filled], sizes[:, 3::2][filled]
 
     def batches(self, tokens: int, order: Numbers | None = None) -> Iterator[Numbers]:
-        """All tuples' numbers, the longest first (or those of `order`, in this order), in batches of at most
-        `tokens` tokens, or of one tuple that has more."""
+        """Numbers of all tuples, the longest first (or those of `order`, in this order), in batches of at
+        most `tokens` tokens, or of one tuple that has more."""
         if order is None:
             order = np.argsort(-self.lengths, kind="stable")
         ends = np.cumsum(self.lengths[order])
@@ -279,7 +279,7 @@ class Pairs:
 
 
 def _cut(lengths: Numbers, room: Numbers) -> Numbers:
-    """Tokens that each text keeps [tuples, texts], at most `room` [tuples] in all.
+    """[tuples, texts]: number of tokens that each text keeps, at most `room` [tuples] in all.
 
     >>> _cut(np.array([[9, 4, 3], [2, 9, 3]]), np.array([10, 10])).tolist()
     [[5, 4, 1], [2, 8, 0]]
@@ -290,14 +290,14 @@ def _cut(lengths: Numbers, room: Numbers) -> Numbers:
     half = (room + (first > needed)) // 2
     first = np.minimum(first, np.maximum(half, room - needed))
 
-    # [tuples, texts - 1]: room when a text's turn comes.
+    # [tuples, texts - 1]: room left for each text by those before it.
     remaining = (room - first)[:, None] - (np.cumsum(rest, 1) - rest)
     return np.concatenate((first[:, None], np.clip(remaining, 0, rest)), 1)
 
 
 def _cut_in_turn(lengths: Numbers, room: Numbers, turns: Sequence[int]) -> Numbers:
-    """As `_cut`: the first text and the one at turns[0] as if they were alone, then each other text what is
-    left.
+    """[tuples, texts]: number of tokens that each text keeps. The first text and the one at turns[0] share
+    the room as in `_cut`; the others then get the rest, each in its turn.
 
     >>> _cut_in_turn(np.array([[2, 3, 9]]), np.array([10]), [2, 1]).tolist()
     [[2, 0, 8]]

@@ -3,9 +3,9 @@ MPNet or DeBERTa.
 
 Texts of one length class (a multiple of 16 tokens, or the limit) are computed together, in batches that are
 filled up to the class's number of rows, so every matrix product has the same shape whatever the other texts
-are; libraries may choose their kernels by shape, in bf16 and on a GPU above all. So what a text gets depends
-on the text alone, unless a card runs out of memory: then the batches have half as many rows from there on,
-with a warning.
+are; libraries may choose their kernels by shape, in bf16 and on a GPU above all. So a text's values depend on
+the text alone, unless a card runs out of memory: then the batches have half as many rows from there on, with
+a warning.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class PaddedModel:
     """A model of transformers, run over tokenised texts."""
 
     def __init__(self, model: Any, pad: int, device: str, longest: int) -> None:
-        """`pad`: the token that fills a text up. `longest`: tokens of the longest text, which the model has
-        positions for."""
+        """`pad`: token that fills a text up. `longest`: tokens of the longest text, at most the model's
+        positions."""
         self._model, self._pad, self._device, self._longest = model.eval().to(device), pad, device, longest
         self._budget = TokenBudget(_BATCH_TOKENS[device], None)
         self._takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
@@ -47,8 +47,8 @@ class PaddedModel:
         types: Sequence[Sequence[int]] | None,
         read: Callable[[Any, Tensor], Tensor],
     ) -> Singles:
-        """[texts, …], in the order of the texts: what `read` makes of the model's output for a batch, and the
-        batch's mask [rows, length], a row a text."""
+        """Values [texts, …] in the order of the texts. `read` computes them from the model's output for a
+        batch and the batch's mask [rows, length], a row a text."""
         by_class: dict[int, list[int]] = {}
         for number, text in enumerate(ids):
             by_class.setdefault(min(-(-len(text) // _CLASS) * _CLASS, self._longest), []).append(number)
@@ -62,7 +62,7 @@ class PaddedModel:
                 batch_types = [types[n] for n in batch] if types and self._takes_types else None
 
                 try:
-                    of_batch = self._batch([ids[n] for n in batch], batch_types, rows, length, read)
+                    batch_values = self._batch([ids[n] for n in batch], batch_types, rows, length, read)
                 except torch.OutOfMemoryError:
                     if rows == 1:
                         raise
@@ -70,8 +70,8 @@ class PaddedModel:
                     continue
 
                 if values is None:
-                    values = np.empty((len(ids), *of_batch.shape[1:]), np.float32)
-                values[batch] = of_batch[: len(batch)]
+                    values = np.empty((len(ids), *batch_values.shape[1:]), np.float32)
+                values[batch] = batch_values[: len(batch)]
                 start += rows
 
         return np.empty((0,), np.float32) if values is None else values
@@ -84,8 +84,8 @@ class PaddedModel:
         length: int,
         read: Callable[[Any, Tensor], Tensor],
     ) -> Singles:
-        """Values of at most `rows` texts, padded to `length` tokens; rows after the last text mean
-        nothing."""
+        """Values of at most `rows` texts, padded to `length` tokens; rows after the last text have no
+        meaning."""
         filled = np.full((rows, length), self._pad, np.int64)
         mask = np.zeros((rows, length), np.int64)
         mask[:, 0] = 1
@@ -102,14 +102,15 @@ class PaddedModel:
         )
         on_device = {name: torch.from_numpy(values).to(self._device) for name, values in inputs.items()}
         with torch.inference_mode(), BUSY.span(torch.device(self._device)):
-            read_of_batch = read(self._model(**on_device), on_device["attention_mask"]).float()
-        values: Singles = read_of_batch.cpu().numpy()
+            result = read(self._model(**on_device), on_device["attention_mask"]).float()
+        values: Singles = result.cpu().numpy()
 
         return values
 
 
 class PaddedTransformer:
-    """Texts to vectors by any model that transformers' AutoModel loads, or by an encoder of DPR."""
+    """Encoder of texts as vectors by any model that transformers' AutoModel loads, or by an encoder of
+    DPR."""
 
     def __init__(self, folder: Path, limit: int, device: str, precision: Literal["fp32", "bf16"]) -> None:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -123,7 +124,7 @@ class PaddedTransformer:
         self._model = PaddedModel(model, self._tokenizer.pad_token_id or 0, device, limit)
 
     def encode(self, texts: Sequence[tuple[str, ...]], pooling: Literal["mean", "cls"]) -> Singles:
-        """[texts, d], in the order of the texts; all of them have one part, or all have two."""
+        """[texts, d], in the order of the texts; all texts have one part, or all have two."""
         second = [parts[1] for parts in texts] if len(texts[0]) == 2 else None
         tokens = self._tokenizer(
             [parts[0] for parts in texts], second, truncation=True, max_length=self._limit
@@ -131,7 +132,7 @@ class PaddedTransformer:
 
         def read(out: Any, mask: Tensor) -> Tensor:
             if self._is_dpr:
-                # [rows, d]: the first token, projected if the model says so.
+                # [rows, d]: the first token, projected if the model has a projection.
                 pooled: Tensor = out.pooler_output
                 return pooled
             hidden: Tensor = out.last_hidden_state

@@ -1,5 +1,5 @@
-"""From the encodings of a text's tokens to one of the text: what classifiers read, and what dense vectors
-are."""
+"""Pooling of the encodings of a text's tokens into one of the text, as classifiers and the dense index read
+it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from answermill.ranking.transformer.packing import Numbers, Packed, ranges
 
 
 def pool(hidden: Tensor, tokens: Packed, pooling: Pooling = "mean") -> Tensor:
-    """One encoding of each text's, [texts, d] in fp32: its first token's, the mean of all, or the mean of the
-    candidate's own tokens, which is 0 where it has none."""
+    """One encoding per text, [texts, d] in fp32: its first token's, the mean of all, or the mean of the
+    candidate's own tokens, which is 0 if it has none."""
     if pooling == "first":
         return hidden[tokens.starts[:-1].long()].float()
 
@@ -26,7 +26,7 @@ def pool(hidden: Tensor, tokens: Packed, pooling: Pooling = "mean") -> Tensor:
 
     if hidden.is_cuda:
         sums = torch.segment_reduce(hidden.float(), "sum", lengths=lengths, axis=0, unsafe=True)
-    else:  # that one is slow on a processor
+    else:  # segment_reduce is slow on a processor
         groups = [group.sum(1, dtype=torch.float32) for group in tokens.by_length(hidden)]
         sums = torch.cat(groups) if groups else hidden.float()
 
@@ -34,9 +34,9 @@ def pool(hidden: Tensor, tokens: Packed, pooling: Pooling = "mean") -> Tensor:
 
 
 def pool_stretches(hidden: Tensor, starts: Numbers, lengths: Numbers) -> Tensor:
-    """The mean encoding of each stretch of tokens [stretches, d] in fp32, each summed by itself and in its
-    order: it does not depend on what else is in the batch. `starts`, `lengths`: the first token of each, and
-    how many, at least one."""
+    """Mean encoding of each stretch of tokens [stretches, d] in fp32, each summed by itself and in its order,
+    so that it does not depend on the rest of the batch. `starts`, `lengths`: first token of each stretch, and
+    its number of tokens, at least one."""
     rows, offsets = (
         torch.from_numpy(x).to(hidden.device) for x in (ranges(starts, lengths), np.cumsum(lengths) - lengths)
     )

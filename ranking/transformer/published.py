@@ -1,5 +1,5 @@
-"""Sequence classifiers that others have published in Hugging Face's format: what a folder says of its score,
-and, for the families that the packed encoder computes, its transformer and its head.
+"""Sequence classifiers published in Hugging Face's format: a folder's statements about its score and, for
+the families that the packed encoder computes, its transformer and its head.
 
 A score needs one number: a head of one class, or of two, the second of which is "answers the question"."""
 
@@ -24,7 +24,7 @@ Output = Literal["logit", "probability"]
 _OFFSETS = {"roberta": 2, "xlm-roberta": 2, "camembert": 2, "mpnet": 2}
 """Rows of the position table that no text uses, by family."""
 _ACTIVATIONS: dict[str, Output] = {"Identity": "logit", "Sigmoid": "probability"}
-_NO_LIMIT = 1_000_000  # what a tokenizer without a limit has as its limit is more
+_NO_LIMIT = 1_000_000  # a tokenizer without a limit states one above this
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,14 @@ class PublishedClassifier:
     folder: Path
     family: str
     classes: int
-    """Of the head: 1 or 2."""
+    """Classes of the head: 1 or 2."""
     output: Output | None
     """Output of sentence-transformers' `CrossEncoder.predict`: the logit or its sigmoid; None if it is
     another function."""
     limit: int
-    """The most tokens of question and candidate together."""
+    """Most tokens of question and candidate together."""
     positions: int
-    """The most that the model can take."""
+    """Most tokens that the model can take."""
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -76,8 +76,8 @@ class PublishedClassifier:
         return cls(folder, family, classes, _output(folder, config, classes), limit, positions)
 
     def longest(self, limit: int | None) -> int:
-        """The tokens after which a pair is cut: `limit`, or the model's own. Raises ValueError if the model
-        takes fewer."""
+        """Number of tokens after which a pair is cut: `limit`, or the model's own. Raises ValueError if the
+        model takes fewer."""
         if limit is not None and limit > self.positions:
             raise ValueError(
                 f"limit = {limit}, but {self.folder} has {self.positions} positions; give at most "
@@ -87,19 +87,19 @@ class PublishedClassifier:
 
 
 def load_published(classifier: PublishedClassifier) -> tuple[LayeredEncoder, FirstToken]:
-    """The transformer and its head, with which its encodings of first tokens become logits.
+    """The transformer and its head, which turns encodings of first tokens into logits.
 
-    Raises ValueError, with the folder, if the packed encoder does not compute it, or if the head is not
-    there; ModelDamaged if a weight is no number.
+    Raises ValueError, with the folder, if the packed encoder does not compute it, or if the head is missing;
+    ModelDamaged if a weight is no number.
     """
     folder, encoder = classifier.folder, LayeredEncoder.load(classifier.folder)
     shape, weights = encoder.shape, dict[str, Tensor]()
     try:
         with safe_open(folder / "model.safetensors", "pt") as file:
-            for ours, theirs in head_names(shape.family).items():
+            for own_name, name in head_names(shape.family).items():
                 weights |= {
-                    f"{ours}.{name}": file.get_tensor(f"{theirs}.{name}").float()
-                    for name in ("weight", "bias")
+                    f"{own_name}.{part}": file.get_tensor(f"{name}.{part}").float()
+                    for part in ("weight", "bias")
                 }
     except SafetensorError as e:
         raise ValueError(
@@ -121,8 +121,8 @@ def load_published(classifier: PublishedClassifier) -> tuple[LayeredEncoder, Fir
 
 
 def load_with_head(folder: Path, layers: int | None = None) -> tuple[LayeredEncoder, FirstToken | None]:
-    """A folder's transformer and its head; no head if it has none that gives a score, or if only the first
-    `layers` are asked for. Raises as `load_published`."""
+    """Transformer and head of a folder; no head if it has none that gives a score, or if only the first
+    `layers` are loaded. Raises the errors of `load_published`."""
     try:
         classifier = PublishedClassifier.read(folder) if layers is None else None
     except ValueError:
@@ -131,8 +131,8 @@ def load_with_head(folder: Path, layers: int | None = None) -> tuple[LayeredEnco
 
 
 def _output(folder: Path, config: dict[str, Any], classes: int) -> Output | None:
-    """Form that the folder gives a logit. A function that is no module of torch is not used by
-    sentence-transformers."""
+    """Form in which the folder gives a logit. A function that is no module of torch is ignored, as
+    sentence-transformers ignores it."""
     name = _table(folder / "config_sentence_transformers.json").get("activation_fn")
     if not isinstance(name, str) or not name.startswith("torch."):
         nested = config.get("sentence_transformers")
@@ -147,7 +147,7 @@ def _output(folder: Path, config: dict[str, Any], classes: int) -> Output | None
 
 
 def _table(file: Path) -> dict[str, Any]:
-    """The object in a file of JSON; an empty one if it is not there. Raises ValueError if it holds something
+    """The object in a JSON file; an empty one if there is no file. Raises ValueError if it holds something
     else."""
     try:
         values = json.loads(file.read_text(encoding="utf-8"))

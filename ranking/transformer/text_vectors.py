@@ -1,4 +1,4 @@
-"""Whole texts to vectors by the packed encoder: what the dense index and `similarity` compute with.
+"""Vectors of whole texts by the packed encoder, for the dense index and `similarity`.
 
 A vector depends on its text alone, not on the other texts of the call (see `LayeredEncoder`).
 """
@@ -23,16 +23,16 @@ from answermill.ranking.transformer.pooling import pool
 
 
 class PackedTransformer:
-    """A folder's transformer and tokenizer. `limit`: tokens after which a text is cut, special ones
+    """Transformer and tokenizer of a folder. `limit`: tokens after which a text is cut, special ones
     included."""
 
     def __init__(self, folder: Path, limit: int, device: str, precision: Literal["fp32", "bf16"]) -> None:
-        """Raises ValueError, with the folder, if it holds a model or tokenizer that is not computed here."""
+        """Raises ValueError, with the folder, if it holds a model or tokenizer that is not supported here."""
         self._tokeniser = Tokeniser(folder, limit)
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         self._encoder = LayeredEncoder.load(folder).for_inference(device, dtype)
         self._device = device
-        # The layers have one of their own, which is tried.
+        # The layers have a budget of their own, which a trial measures.
         self._budget = TokenBudget(BATCH_TOKENS[device], None)
         self.dimension = self._encoder.shape.width
         self.at_once = texts_at_once(device, limit)
@@ -49,7 +49,7 @@ class PackedTransformer:
         arriving = []
         batches = deque(tokenised.batches(self._budget.tokens))
 
-        # Where memory runs out, the rest is cut into batches half as large.
+        # If memory runs out, the rest is cut into batches half as large.
         with torch.inference_mode():
             while batches:
                 rows = batches.popleft()
@@ -75,8 +75,8 @@ class PackedTransformer:
 
 
 def why_not_packed(folder: Path) -> str | None:
-    """Why `PackedTransformer` does not give the vectors of Hugging Face's own forward for this folder; None
-    if it does."""
+    """Reason why `PackedTransformer` does not give the vectors of Hugging Face's own forward for this folder;
+    None if it does."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     try:
         Shape.of(config)

@@ -1,4 +1,4 @@
-"""Model folders of transformers: a body, what a method puts on it, and the tokenizer.
+"""Model folders of transformers: a body, the layers that a method puts on it, and the tokenizer.
 
 A model whose word embeddings are still those of the transformer that it began with names their source in
 place of a copy.
@@ -28,7 +28,7 @@ from answermill.ranking.transformer.packing import Tokeniser
 
 @dataclass(frozen=True, slots=True)
 class WordSource:
-    """A transformer whose word embeddings a model has kept as they were."""
+    """A transformer whose word embeddings a model has kept unchanged."""
 
     model: str
     sha256: str  # of its model.safetensors
@@ -40,11 +40,11 @@ class WordSource:
 
 @dataclass(frozen=True, slots=True)
 class StoredForm:
-    """Form in which a model folder has the weights."""
+    """Form in which a model folder stores the weights."""
 
     store: Literal["fp32", "fp16"] = "fp32"
     words: WordSource | None = None
-    """The source of word embeddings that are left out, with the tokenizer."""
+    """Source of the word embeddings, which are then left out, with the tokenizer."""
 
 
 FULL = StoredForm()
@@ -65,7 +65,7 @@ class TransformerModel(Protocol):
 Transformer = TypeVar("Transformer", bound=TransformerModel)
 
 
-_WORDS = "encoder.words.weight"  # how the names of such tables end
+_WORDS = "encoder.words.weight"  # end of the names of such tables
 
 
 def save_transformer(
@@ -111,14 +111,14 @@ def load_transformer(
     build: Callable[[Mapping[str, Any], LayeredEncoder], Transformer],
     source: Callable[[str], Path] = Path,
 ) -> tuple[Transformer, Tokeniser]:
-    """The model and tokeniser that `save_transformer` wrote, in fp32 however it is stored.
+    """Model and tokeniser that `save_transformer` wrote, in fp32 whatever the stored form.
 
     `build` makes the model from config.json and its encoder; `source` maps a transformer's name to its
     folder.
 
-    Raises ValueError where the folder is incomplete, broken, or of another format or model; ModelMissing
-    where the transformer that has its words cannot be had; ModelDamaged where a file is not the one that was
-    written, or a weight is no number.
+    Raises ValueError if the folder is incomplete, broken, or of another format or model; ModelMissing if the
+    transformer that has its words is not available; ModelDamaged if a file is not the one that was written,
+    or a weight is no number.
     """
     check_sums(folder)
     try:
@@ -153,7 +153,7 @@ def load_transformer(
 
 
 def word_source(folder: Path) -> WordSource | None:
-    """The transformer that a folder of `save_transformer` takes its word embeddings from; None where it has
-    its own."""
+    """Transformer from which a folder of `save_transformer` takes its word embeddings; None if it has its
+    own."""
     config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["words"]
     return None if config is None else WordSource(**config)

@@ -1,8 +1,8 @@
-"""Static word vectors (Cosinet §4.1, §5.1): read from a file, or derived from a transformer's; fixed in
+"""Static word vectors (Cosinet §4.1, §5.1), read from a file or derived from a transformer, and fixed in
 training.
 
-The paper takes Numberbatch (Speer & Lowry-Duda 2017). `vector_files.py` reads it and every other file
-of word2vec's or GloVe's form. `derive` needs no file: the input embeddings of a transformer serve.
+The paper uses Numberbatch (Speer & Lowry-Duda 2017). `vector_files.py` reads it and every other file
+of word2vec's or GloVe's form. `derive` needs no file: it uses the input embeddings of a transformer.
 
 **Unknown words** have row 0, zeros, and so cosine 0 even with themselves. A rare name in both question and
 candidate is strong evidence, so code that compares words should let equal words match, known or not.
@@ -38,7 +38,7 @@ _DIGIT = re.compile("[0-9]")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A transformer whose word pieces' vectors make the words' own; see `word_pieces.py`."""
+    """A transformer whose word pieces give the words' vectors; see `word_pieces.py`."""
 
     model: str
     sha256: str  # of its model.safetensors
@@ -51,8 +51,8 @@ class Embeddings:
 
     words: tuple[str, ...]  # word n has row n + 1
     vectors: Vectors  # [1 + len(words), d]; row 0 is zeros: padding and unknown words
-    source: Source | None = None  # the transformer that the vectors can be made from again
-    pieces: WordPieces | None = None  # with which they can be, without its tokenizer
+    source: Source | None = None  # transformer from which the vectors can be derived again
+    pieces: WordPieces | None = None  # with them the vectors can be derived without its tokenizer
 
     def __post_init__(self) -> None:
         if (
@@ -79,7 +79,7 @@ class Embeddings:
         return int(self.vectors.shape[1])
 
     def rows(self, tokens: Sequence[str]) -> npt.NDArray[np.int32]:
-        """The row of each token, lower-cased; 0 if it is unknown.
+        """Row of each token, lower-cased; 0 if it is unknown.
 
         Numberbatch and word2vec's news vectors write every number of two digits or more with '#': if '1990'
         has no row, it gets that of '####', as all years do.
@@ -88,8 +88,8 @@ class Embeddings:
         return np.fromiter(rows, np.int32, len(tokens))
 
     def save(self, folder: Path, store: Store = "fp32") -> list[str]:
-        """Write `words.json`, and `vectors.safetensors`, or with `store` 'source' what makes them again,
-        `pieces.safetensors`: the same embeddings, the same bytes.
+        """Write `words.json` and `vectors.safetensors` or, with `store` 'source', `pieces.safetensors`, from
+        which the vectors are derived again. Equal embeddings give equal bytes.
 
         Returns the names of the files.
         """
@@ -113,8 +113,8 @@ class Embeddings:
 
     @classmethod
     def load(cls, folder: Path, find: Callable[[str], Path] = Path) -> Embeddings:
-        """The embeddings that `save` wrote; `find` gives the folder of the transformer if the vectors are not
-        stored: then they are shared, and not to be changed.
+        """Embeddings that `save` wrote. If the vectors are not stored, `find` gives the folder of the
+        transformer; they are then shared, and must not be changed.
 
         Raises ValueError if the files are broken or do not belong together, or the transformer is another.
         """
@@ -147,7 +147,7 @@ class Embeddings:
 
 
 def masked(word: str) -> str:
-    """A word with its numbers as Numberbatch's `standardized_uri` writes them: '24th' → '##th', '7th'
+    """The word with numbers as Numberbatch's `standardized_uri` writes them: '24th' → '##th', '7th'
     stays."""
     return _DIGIT.sub("#", word) if re.search("[0-9][0-9]", word) else word
 
@@ -156,7 +156,7 @@ def derive(vocabulary: Collection[str], folder: Path, model: str, dimension: int
     """Vectors of the vocabulary's words from the transformer in `folder`, called `model`: the embeddings that
     need no file.
 
-    Those of the last two vocabularies are remembered: a job checks its models, and loads them later.
+    The last two vocabularies are cached, since a job checks its models and loads them later.
     """
     source = Source(model, sha256(folder / "model.safetensors"), dimension)
     return _derived(tuple(vocabulary), folder, source)
@@ -172,7 +172,7 @@ def _derived(vocabulary: tuple[str, ...], folder: Path, source: Source) -> Embed
 
 @lru_cache(maxsize=2)
 def _from_pieces(words: tuple[str, ...], file: Path, digest: str, model: Path, source: Source) -> Embeddings:
-    """Embeddings of stored pieces; `digest` is the file's, so that one that has changed is read anew.
+    """Embeddings of stored pieces. `digest` is the file's, so that a changed file is read again.
 
     Raises ValueError if it is broken.
     """
@@ -189,7 +189,7 @@ def _from_pieces(words: tuple[str, ...], file: Path, digest: str, model: Path, s
 
 
 def encode_words(vocabulary: Collection[str], encode: Encode, source: Source | None = None) -> Embeddings:
-    """Vectors of the vocabulary's words, each encoded once; `source`: the transformer that they come from.
+    """Vectors of the vocabulary's words, each encoded once. `source`: transformer that gives them.
 
     A word whose vector is zeros stays unknown. Raises ValueError if all words do, or a vector is not finite.
     """

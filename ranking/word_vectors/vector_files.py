@@ -26,7 +26,7 @@ _NUMBER = b"0123456789+-.eE \t\r\n"
 
 
 class VectorsUnreadable(ValueError):
-    """A file of vectors is damaged, is none, or has none of the words; the message names the file and, in
+    """A file of vectors is damaged, is none, or has none of the words. The message names the file and, in
     text, the line."""
 
     exit_code = 65
@@ -34,7 +34,7 @@ class VectorsUnreadable(ValueError):
 
 @dataclass
 class FileReport:
-    """Contents of a file of vectors, and what was skipped in it; filled while the file is read."""
+    """Contents of a file of vectors, and the entries skipped; filled while the file is read."""
 
     path: Path
     form: str = "text"
@@ -44,17 +44,17 @@ class FileReport:
     words: int = 0
     """Words of the vocabulary, or of the file if no vocabulary was given."""
     known: int = 0
-    """Words among them that have a vector."""
+    """Number of `words` that have a vector."""
     unknown_tokens: float | None = None
     """Share of the vocabulary's tokens whose word has no vector; None if the vocabulary has no counts."""
     multiword: int = 0
-    """Keys with '_' inside; a vocabulary finds them in that form only, never by one of their words."""
+    """Keys with '_' inside; they match a vocabulary in that form only, never by one of their words."""
     other_languages: int = 0
     """Keys of Numberbatch outside /c/en/."""
     skipped: Counter[str] = field(default_factory=Counter)
     """Reason → entries."""
     examples: list[str] = field(default_factory=list)
-    """'path:line: reason' of the first skipped entries; of a binary file the record's number in place of the
+    """'path:line: reason' of the first skipped entries; a binary file has the record's number in place of the
     line's."""
     place: int = 0
     """Line or record being read, from 1."""
@@ -105,21 +105,21 @@ class FileReport:
 def read(
     path: Path, vocabulary: Collection[str] | Mapping[str, int] | None, *, max_skipped: float = 0.01
 ) -> tuple[Embeddings, FileReport]:
-    """The vectors that a file has for the vocabulary's words (None: for all words), and a report. A
-    vocabulary with counts, word → tokens, gets the share of unknown tokens too.
+    """Vectors that a file has for the vocabulary's words (None: for all words), and a report. With counts in
+    the vocabulary, word → tokens, the report gives the share of unknown tokens too.
 
     The form is recognised by the file's bytes: text with or without word2vec's '<count> <dimension>' line,
     word2vec's binary, or either of them gzipped. All are read entry by entry, so memory grows with the
     vocabulary alone.
 
-    Words are lower-cased as the paper's are. In a cased file a word's lower-case form counts; if there is no
+    Words are lower-cased, as in the paper. In a cased file a word's lower-case form counts; if there is no
     such form, the first other form in the file's order, the most frequent one, stands in for it. Of
     Numberbatch the English keys are read, with or without /c/en/; 'ice_cream' stays one word of that form,
-    which no single word of a text looks up.
+    which no single word of a text matches.
 
-    Entries that cannot be used are skipped and counted: in text those with the wrong number of cells, in all
-    forms keys that are not UTF-8, and among the words in use (the numbers of others are not looked at) those
-    that are not numbers or not finite or all 0, and second entries of a key. Raises VectorsUnreadable if more
+    Entries that cannot be used are skipped and counted: in text those with the wrong number of cells; in all
+    forms keys that are not UTF-8; and among the words in use (the numbers of others are not read) those whose
+    numbers are invalid, not finite or all 0, and second entries of a key. Raises VectorsUnreadable if more
     than `max_skipped` of the entries, or of those of words in use, are skipped, if the file breaks off, or if
     no word is found.
     """
@@ -155,7 +155,7 @@ Numbers = Callable[[], Vectors]
 def _best(
     entries: Iterable[tuple[str, Numbers]], keys: Container[str] | None, report: FileReport
 ) -> dict[str, Vectors]:
-    """Lower-case word → vector, of the entries whose word is among the keys (None: of all)."""
+    """Lower-case word → vector, for entries whose word is among the keys (None: for all)."""
     best: dict[str, Vectors] = {}
     seen: set[str] = set()
     for key, numbers in entries:
@@ -168,7 +168,7 @@ def _best(
             report.skip("the word came before", in_use=True)
             continue
 
-        # Another form than the lower-case one counts only if none stood before it.
+        # A form other than the lower-case one counts only if no form was read before it.
         seen.add(key)
         if word in best and key != word:
             continue
@@ -183,7 +183,7 @@ def _best(
 
 
 def _usable(numbers: Numbers) -> Vectors | str:
-    """The vector of an entry, or the reason why it cannot be used."""
+    """Vector of an entry, or the reason why it cannot be used."""
     try:
         vector = numbers()
     except ValueError:
@@ -219,7 +219,7 @@ def _entries(path: Path, report: FileReport) -> Iterator[tuple[str, Numbers]]:
 
 
 def _raw(path: Path, report: FileReport) -> Iterator[tuple[bytes, Numbers]]:
-    """The entries of a file of any form, keys as they are written."""
+    """Entries of a file of any form, keys as they are written."""
     with path.open("rb") as file:
         magic = file.read(4)
     if magic == b"PK\x03\x04":
@@ -241,8 +241,8 @@ def _raw(path: Path, report: FileReport) -> Iterator[tuple[bytes, Numbers]]:
             f"{path}:1: {report.dimension:,} numbers a word; from 1 to {_MAX_DIMENSION:,} can be read"
         )
 
-    # Both forms may have such a header; what follows the first word tells them apart.
-    # Of text's first word: a number and a space are 2 bytes.
+    # Both forms may have such a header; the bytes after the first word distinguish them.
+    # In text, a number and a space are at least 2 bytes.
     sample = ahead.partition(b" ")[2][: 2 * report.dimension]
     is_text = sum(byte in _NUMBER for byte in sample) >= 0.75 * len(sample)  # a cell may be broken
 

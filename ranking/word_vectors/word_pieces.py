@@ -1,12 +1,12 @@
-"""Static vectors of words from the word pieces of a BERT-like model: no file of word vectors is needed.
+"""Static vectors of words from the word pieces of a BERT-like model; no file of word vectors is needed.
 
 A word's vector is the mean of its pieces' input embeddings. The mean of all pieces' embeddings is subtracted;
-of the directions in which they vary most, the `dropped` strongest, which tell frequency rather than meaning,
+of the directions in which they vary most, the `dropped` strongest, which show frequency rather than meaning,
 are left out ("all-but-the-top", Mu & Viswanath 2018), and the next `dimension` are kept, 300 as Cosinet's
 paper has. A word's vector depends on the word and the model alone, not on the vocabulary or threads.
 
 Chosen on the dev sets of WikiQA and SQuAD-sent (`experiments/word_vectors.py`), ranking by relatedness alone,
-the mean of r_i (Cosinet §4.1.1): to drop 0 to 5 directions comes out equal, and 3 was in use. A layer's
+the mean of r_i (Cosinet §4.1.1): dropping 0 to 5 directions gives equal results, and 3 was in use. A layer's
 output for the word needs a forward pass, is worse on SQuAD-sent, and in the mean of both sets no better.
 """
 
@@ -39,36 +39,37 @@ _TABLE = "word_embeddings.weight"  # of BERT, RoBERTa, ELECTRA, ALBERT, DistilBE
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Directions:
-    """The part of a model's input embeddings that is kept."""
+    """Mean and kept directions of a model's input embeddings."""
 
     mean: npt.NDArray[np.float64]  # [hidden]
     kept: npt.NDArray[np.float64]  # [hidden, d]
 
     def reduced(self, table: npt.NDArray[np.float64]) -> Vectors:
-        """[pieces, hidden] → [pieces, d]"""
-        # More threads give other last bits, and on busy cores wait for each other.
+        """Reduce input embeddings [pieces, hidden] to [pieces, d]."""
+        # Several threads give other last bits, and wait for each other on busy cores.
         with threadpool_limits(1, "blas"):
             return ((table - self.mean) @ self.kept).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordPieces:
-    """The pieces of words, one word after the other, and the directions: with the model's table, the words'
-    vectors.
+    """Pieces of words, one word after the other, and the directions, from which the model's table gives the
+    words' vectors.
 
-    They are stored, since to cut 80,000 words and to look for the directions takes a worker process longer
-    than all the rest.
+    They are stored, since cutting 80,000 words and finding the directions takes a worker process longer than
+    all the rest.
     """
 
-    # [words], pieces of each; 0 if the tokenizer has none, or not for all of the word.
+    # [words]: number of pieces; 0 if the tokenizer has none, or not for the whole word.
     lengths: npt.NDArray[np.int32]
     numbers: npt.NDArray[np.int32]  # [pieces of all words]
     directions: Directions
 
     def vectors(self, table: npt.NDArray[np.float64]) -> Vectors:
-        """[words, d] of the model's input embeddings [pieces, hidden]; zeros for a word without pieces.
+        """Vectors [words, d] from the model's input embeddings [pieces, hidden]; zeros for a word without
+        pieces.
 
-        Raises ValueError if the table has too few pieces, or others than it had.
+        Raises ValueError if the table has too few pieces, or a different width.
         """
         if table.shape[1] != len(self.directions.mean) or self.numbers.max(initial=0) >= len(table):
             raise ValueError(
@@ -78,7 +79,7 @@ class WordPieces:
         return _means(self.lengths, self.numbers, self.directions.reduced(table))
 
     def some(self, chosen: npt.NDArray[np.bool_]) -> WordPieces:
-        """The pieces of the chosen words [words]."""
+        """Pieces of the chosen words, a mask [words]."""
         return replace(
             self, lengths=self.lengths[chosen], numbers=self.numbers[np.repeat(chosen, self.lengths)]
         )
@@ -105,8 +106,8 @@ class WordPieces:
 def word_pieces(
     words: Sequence[str], folder: Path, dimension: int = 300, dropped: int = 3
 ) -> tuple[WordPieces, Vectors]:
-    """The pieces of words by the tokenizer in a folder with the directions of its model, and the words'
-    vectors [words, d]: zeros for a word that the tokenizer has no pieces for.
+    """Pieces of words by the tokenizer in a folder with the directions of its model, and the words' vectors
+    [words, d]: zeros for a word for which the tokenizer has no pieces.
 
     Raises ValueError if the model has fewer directions.
     """
@@ -116,7 +117,7 @@ def word_pieces(
 
 
 def _directions(table: npt.NDArray[np.float64], folder: Path, dimension: int, dropped: int) -> Directions:
-    """Directions of the embeddings of the pieces that text is made of [pieces, hidden]."""
+    """Directions of a table [pieces, hidden]: embeddings of the pieces that text is made of."""
     if min(table.shape) < dimension + dropped:
         raise ValueError(
             f"{folder}: {dimension} directions besides the {dropped} strongest are more than its "
@@ -130,7 +131,7 @@ def _directions(table: npt.NDArray[np.float64], folder: Path, dimension: int, dr
 def _numbers(
     tokenizer: Tokenizer, words: Sequence[str]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """(how many pieces each word has, the pieces' numbers); a word that is not all pieces has none."""
+    """(number of pieces of each word, the pieces' numbers); a word that is not all pieces has none."""
     unknown = {number for piece in _UNKNOWN if (number := tokenizer.token_to_id(piece)) is not None}
     cut = (word.ids for word in tokenizer.encode_batch(list(words), add_special_tokens=False))
     numbers = [pieces if unknown.isdisjoint(pieces) else [] for pieces in cut]
@@ -140,7 +141,7 @@ def _numbers(
 
 
 def _means(lengths: npt.NDArray[np.int32], numbers: npt.NDArray[np.int32], pieces: Vectors) -> Vectors:
-    """The mean vector of each word's pieces [words, d].
+    """[words, d]: mean vector of each word's pieces.
 
     >>> pieces = np.array([[1, 3], [5, 7]], np.float32)
     >>> _means(np.array([2, 0, 1], np.int32), np.array([0, 1, 1], np.int32), pieces).tolist()
@@ -148,7 +149,7 @@ def _means(lengths: npt.NDArray[np.int32], numbers: npt.NDArray[np.int32], piece
     """
     vectors = np.zeros((len(lengths), pieces.shape[1]), np.float32)
     starts = lengths.cumsum() - lengths
-    # Words of as many pieces at once: a call of numpy's for each takes longer.
+    # Words with equally many pieces at once: a call of numpy for each word takes longer.
     for length in np.unique(lengths[lengths > 0]):
         (rows,) = np.nonzero(lengths == length)
         total = pieces[numbers[starts[rows]]]
@@ -160,12 +161,12 @@ def _means(lengths: npt.NDArray[np.int32], numbers: npt.NDArray[np.int32], piece
 
 
 def read_pieces(folder: Path) -> tuple[Tokenizer, npt.NDArray[np.float64], list[int]]:
-    """The tokenizer of a folder, its model's input embeddings [pieces, hidden], and the numbers of the pieces
-    that text is made of, not [CLS] and its like.
+    """Tokenizer of a folder, its model's input embeddings [pieces, hidden], and the numbers of the pieces
+    that text is made of, without [CLS] and the like.
 
-    They are read from the files: to import transformers for them would take each worker process seconds.
-    Raises ValueError if a file is missing or broken, or the model is of another kind, ModelDamaged if a
-    number is none.
+    They are read from the files: importing transformers for them would take each worker process seconds.
+    Raises ValueError if a file is missing or broken, or the model is of another kind; ModelDamaged if a
+    weight is NaN or infinite.
     """
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -179,7 +180,7 @@ def read_pieces(folder: Path) -> tuple[Tokenizer, npt.NDArray[np.float64], list[
 
 
 def read_table(folder: Path) -> npt.NDArray[np.float64]:
-    """The input embeddings [pieces, hidden] of the model in a folder; raises as `read_pieces`."""
+    """Input embeddings [pieces, hidden] of the model in a folder. Raises the errors of `read_pieces`."""
     file = folder / "model.safetensors"
     try:
         with safe_open(file, framework="pt") as weights:
@@ -201,9 +202,9 @@ def read_table(folder: Path) -> npt.NDArray[np.float64]:
 def all_but_the_top(
     vectors: npt.NDArray[np.float64], dimension: int, dropped: int
 ) -> npt.NDArray[np.float64]:
-    """The directions in which vectors [n, hidden] vary most, after the `dropped` strongest: [hidden,
-    dimension]."""
+    """[hidden, dimension]: directions in which vectors [n, hidden] vary most, after the `dropped`
+    strongest."""
     _, directions = np.linalg.eigh(np.cov(vectors, rowvar=False))  # the strongest come last
     kept = directions[:, ::-1][:, dropped : dropped + dimension]
     signed: npt.NDArray[np.float64] = kept * np.sign(kept[np.abs(kept).argmax(0), np.arange(dimension)])
-    return signed  # LAPACK may turn a direction round
+    return signed  # LAPACK may reverse a direction

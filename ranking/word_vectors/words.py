@@ -1,7 +1,7 @@
 """Text to words, and words to rows of an embedding table (Cosinet §5.1: lower-cased, split by spaCy).
 
-spaCy splits at white space first and then each piece by its rules, and no rule looks past the piece: so the
-pieces are what is worth remembering. Most come again and again, and a look-up takes the place of the rules.
+spaCy splits at white space first and then each piece by its rules, and no rule looks past the piece. So the
+pieces are cached: most occur many times, and a look-up takes the place of the rules.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from spacy.tokenizer import Tokenizer
 from answermill.ranking.word_vectors.embeddings import Embeddings
 
 PLAIN = re.compile(r"([A-Za-z]*[a-z])([.,;:?!]?)")
-"""Letters, the last one small, and at most one mark after them: spaCy's rules part the two, unless it lists
-the piece."""
+"""Letters, the last one small, and at most one mark after them: spaCy's rules separate the two, unless it
+lists the piece."""
 
 
 @cache
 def english() -> Tokenizer:
-    """spaCy's English tokenizer, one for this process: it takes a tenth of a second to build. Leave its rules
-    as they are."""
+    """spaCy's English tokenizer, one for this process, since building it takes a tenth of a second. Do not
+    change its rules."""
     return spacy.blank("en").tokenizer
 
 
 class Words:
-    """Text → its words: the lower-cased tokens of spaCy's English tokenizer, those of white space left out.
+    """Splitter of text into words: the lower-cased tokens of spaCy's English tokenizer, without white space.
 
-    At most `limit` pieces are remembered; then all are forgotten, and spaCy's own cache with them.
+    At most `limit` pieces are cached; then all are dropped, and spaCy's own cache with them.
     """
 
     def __init__(self, limit: int = 1 << 18) -> None:
@@ -47,7 +47,7 @@ class Words:
         return [token for piece in text.split() for token in self.split(piece)]
 
     def split(self, piece: str) -> tuple[str, ...]:
-        """The words of a piece, which has no white space in it."""
+        """Words of a piece, which has no white space in it."""
         if piece not in self._known:
             if len(self._known) >= self._limit:
                 self._forget()
@@ -62,10 +62,10 @@ class Words:
 
 
 class Lexicon:
-    """Texts → rows of the embedding table: 1 … V for the words it holds; row 0 stands for no word.
+    """Map of texts to rows of the embedding table: 1 … V for the words it holds; row 0 stands for no word.
 
-    An unknown word gets a number above V, so that the same unknown word in question and candidate can be seen
-    to be the same. Such numbers mean something within one call of `rows` only.
+    An unknown word gets a number above V, so that the same unknown word in question and candidate can be
+    recognised. Such numbers have a meaning within one call of `rows` only.
     """
 
     def __init__(self, embeddings: Embeddings, limit: int = 1 << 18) -> None:
@@ -75,7 +75,7 @@ class Lexicon:
         self._pieces: dict[str, tuple[int, ...]] = {}
 
     def rows(self, texts: Sequence[str]) -> list[list[int]]:
-        """One list of rows per text; texts that are equal share theirs."""
+        """One list of rows per text; equal texts share theirs."""
         if len(self._pieces) >= self._limit:
             self._pieces, self._unknown = {}, {}
         seen: dict[str, list[int]] = {}

@@ -228,7 +228,7 @@ def _watched(
     def report(state: TrainingProgress) -> None:
         nonlocal now
         now = state
-        speed.hear(state)
+        speed.add(state)
         if state.dev is not None:
             line: dict[str, float] = {"step": state.step, "of": state.steps, "loss": round(state.loss, 4)}
             line |= {f"dev_{recipe.metric}": round(state.dev, 4), "best": round(state.best or 0.0, 4)}

@@ -1,1 +1,1 @@
-"""Training of PEASI on labelled passages: the data, the task, and what it begins with."""
+"""Training of PEASI on labelled passages: the data, the task, and its starting points."""

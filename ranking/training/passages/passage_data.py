@@ -1,4 +1,4 @@
-"""Labelled passages as PEASI learns from them: tokenised, cut into windows, and with the places of correct
+"""Labelled passages as PEASI learns from them: tokenised, cut into windows, with the places of correct
 sentences."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PassageData:
 
     tokeniser: Tokeniser
     labels: npt.NDArray[np.float32]
-    """[passages]: 1 for those that hold a correct sentence."""
+    """[passages]: 1 if the passage holds a correct sentence."""
     texts: Sequence[tuple[str, ...]]
     """[passages]: (question, part, part, …) as PR reads them."""
     passages: Pairs
@@ -33,13 +33,13 @@ class PassageData:
     """[passages]: (question, sentences); empty without EASI."""
     windows: PassageWindows
     filled: npt.NDArray[np.bool_]
-    """[windows, k]: places with a sentence."""
+    """[windows, k]: true at places with a sentence."""
     right: npt.NDArray[np.bool_]
-    """[windows, k]: places with a correct sentence that is not cut off."""
+    """[windows, k]: true at places with a correct sentence that is not cut off."""
     read: npt.NDArray[np.bool_]
-    """[passages]: which EASI reads."""
+    """[passages]: true for passages that EASI reads."""
     apart: bool
-    """Whether PR reads texts apart from EASI's windows."""
+    """True if PR reads texts apart from EASI's windows."""
     missing: Mapping[str, int]
     """Passages without a part of the context, as `Reading.missing` counts them."""
 
@@ -47,9 +47,9 @@ class PassageData:
     def of(cls, questions: Questions, model: PeasiModel, tokeniser: Tokeniser) -> PassageData:
         """Passages for a model of this form.
 
-        Raises ValueError if there is nothing to learn from: no passage with a correct sentence or, for PR,
-        none without, or no title that it is to read; for EASI, no correct sentence that is not cut off; and
-        where a window of as many sentences as slots could not be read.
+        Raises ValueError if there is nothing to learn from: no passage with a correct sentence; for PR, none
+        without, or no title that it is to read; for EASI, no correct sentence that is not cut off. Raises it
+        too if a window of as many sentences as slots could not be read.
         """
         rows = _useful([row for passages in questions for row in passages], model)
         slots = 0 if model.easi is None else model.easi.window or 0
@@ -101,7 +101,7 @@ class PassageData:
 
     @cached_property
     def lengths(self) -> Numbers:
-        """[passages]: tokens that are read of each, by PR and EASI together; 0 where it is not learnt
+        """[passages]: tokens that PR and EASI together read of each; 0 for passages that are not learnt
         from."""
         windows = np.bincount(self.windows.passage, self.windows.pairs.lengths, len(self.labels)).astype(
             np.int64
@@ -111,7 +111,7 @@ class PassageData:
 
     @property
     def tokens_cut(self) -> int:
-        """Tokens left out of what is read."""
+        """Tokens cut off the texts and windows that are read."""
         windows = int(self.windows.pairs.cut[self.read[self.windows.passage]].sum())
         return int(self.passages.cut.sum()) * self.apart + windows
 
@@ -122,14 +122,14 @@ def windows_of(
     sentences: Sequence[tuple[str, Sequence[str]]],
     texts: Sequence[tuple[str, ...]],
 ) -> PassageWindows:
-    """Windows of passages that EASI reads; `texts`: as PR reads them, the titles among them. No windows
-    without an EASI."""
+    """Windows of passages that EASI reads; none without an EASI. `texts`: the passages as PR reads them,
+    titles included."""
     titles = [text[1 + model.reading.context.index("title")] for text in texts] if model.reads_title else None
     return read_windows(tokeniser, sentences, None if model.easi is None else model.easi.window, titles)
 
 
 def _useful(rows: Sequence[LabelledPassage], model: PeasiModel) -> Sequence[LabelledPassage]:
-    """The passages that a model can learn from: EASI alone from those with a correct sentence."""
+    """Passages that a model can learn from: for EASI alone, those with a correct sentence."""
     right = sum(row.label for row in rows)
     if not right or (model.pr is not None and right == len(rows)):
         raise ValueError(
@@ -141,7 +141,7 @@ def _useful(rows: Sequence[LabelledPassage], model: PeasiModel) -> Sequence[Labe
 def _correct(
     windows: PassageWindows, rows: Sequence[LabelledPassage], shape: tuple[int, ...]
 ) -> npt.NDArray[np.bool_]:
-    """Places of correct sentences [windows, k]."""
+    """[windows, k]: true at places of correct sentences."""
     right = np.zeros(shape, np.bool_)
     for n, (passage, numbers) in enumerate(zip(windows.passage, windows.numbers, strict=True)):
         right[n, : len(numbers)] = [rows[passage].sentences[i].label for i in numbers]

@@ -1,4 +1,4 @@
-"""Beginning of a training of PEASI: the checkpoints it begins with, the model of their parts, and the
+"""Start of a training of PEASI: the checkpoints that it begins with, the model assembled from them, and the
 task."""
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class StartingPoints(NamedTuple):
 
 
 def build(inputs: TrainingInputs[PassageSettings]) -> Built:
-    """Begins with a transformer, with the transformer of a checkpoint, or with a checkpoint of `peasi`, whose
-    heads it takes over too; EASI, if it has a transformer to itself, with `easi`. PR also takes over the
-    classifier of a cross-encoder whose pooling the settings name, and the head of a published one. Raises
-    ValueError if the settings do not fit each other or what the training begins with."""
+    """Build a training that begins with a transformer, with the transformer of a checkpoint, or with a
+    checkpoint of `peasi`, whose heads it takes over too. EASI, if it has a transformer to itself, begins with
+    `easi`. PR also takes over the classifier of a cross-encoder whose pooling the settings name, and the head
+    of a published one. Raises ValueError if the settings do not fit each other or the starting points."""
     settings = inputs.settings
     starts = starting_points(settings, inputs)
     model = assembled(settings, starts)
@@ -64,15 +64,15 @@ def build(inputs: TrainingInputs[PassageSettings]) -> Built:
 
 
 def starting_points(settings: PassageSettings, inputs: TrainingInputs[PassageSettings]) -> StartingPoints:
-    """The transformers or checkpoints that the settings name. Raises ValueError if one cannot be begun
-    with."""
+    """The transformers or checkpoints that the settings name. Raises ValueError if one cannot be a starting
+    point."""
     start = begin(inputs, settings.encoder)
     two = settings.easi and settings.variant in ("mtl1", "joint")
     return StartingPoints(start, begin(inputs, settings.easi) if two else start)
 
 
 def assembled(settings: PassageSettings, starts: StartingPoints) -> PeasiModel:
-    """The model before its first step. Raises ValueError if the settings do not fit each other or the
+    """Model before its first step. Raises ValueError if the settings do not fit each other or the
     starting points."""
     body = _easi_body(starts.pr) if settings.variant == "easi" else starts.pr.body()
     extractor = _extractor(settings, starts.easi)
@@ -89,7 +89,7 @@ def assembled(settings: PassageSettings, starts: StartingPoints) -> PeasiModel:
             "peasi.encoder"
         )
 
-    # PR's head, and what it reads.
+    # PR's head and its reading.
     if isinstance(starts.pr.model, PeasiModel):
         model.take_passage_head(starts.pr.model)
         model.reading = starts.pr.model.reading
@@ -112,31 +112,31 @@ def assembled(settings: PassageSettings, starts: StartingPoints) -> PeasiModel:
 
 
 def described(starts: StartingPoints, model: PeasiModel) -> str:
-    """A line for people: what the model begins with."""
+    """Starting points of the model, as a line for display."""
     start, second = starts
-    begun = start.description if second is start else f"{start.description}, EASI {second.description}"
+    origin = start.description if second is start else f"{start.description}, EASI {second.description}"
     classifiers = {
         "PR": isinstance(model.pr, ClassifierRanker),
         "EASI": isinstance(model.easi, Span) and _mean_classifier(second) is not None,
     }
     parts = [part for part, taken in classifiers.items() if taken]
-    return f"{begun}, {' and '.join(parts)} with its classifier" if parts else begun
+    return f"{origin}, {' and '.join(parts)} with its classifier" if parts else origin
 
 
 def _head(settings: PassageSettings, start: Start) -> PassageHead:
-    """PR's: as in a checkpoint of `peasi`; or a cross-encoder's whose pooling the settings name, or that was
-    published."""
+    """Head of PR: as in a checkpoint of `peasi`, or that of a cross-encoder whose pooling the settings name
+    or that was published."""
     if isinstance(start.model, PeasiModel):
         return start.model.head
-    of_sentences = _cross_encoder(start)
-    head = head_name(cast(ClassifierHead, of_sentences.classifiers[-1])) if of_sentences else "classifier"
+    cross_encoder = _cross_encoder(start)
+    head = head_name(cast(ClassifierHead, cross_encoder.classifiers[-1])) if cross_encoder else "classifier"
     pooling = settings.pooling or (None if head == "classifier" else "first")
-    return head if of_sentences and of_sentences.reading.pooling == pooling else "linear"
+    return head if cross_encoder and cross_encoder.reading.pooling == pooling else "linear"
 
 
 def _extractor(settings: PassageSettings, start: Start) -> ExtractorName:
-    """EASI's: as in a checkpoint of `peasi` that has one, or as the settings say. Raises ValueError if these
-    differ, or a setting has no effect."""
+    """Extractor of EASI: as in a checkpoint of `peasi` that has one, or as the settings name it. Raises
+    ValueError if these differ, or a setting has no effect."""
     known = (
         start.model.easi.name
         if isinstance(start.model, PeasiModel) and start.model.easi is not None
@@ -157,14 +157,14 @@ def _extractor(settings: PassageSettings, start: Start) -> ExtractorName:
 
 
 def _cross_encoder(start: Start) -> CascadeModel | None:
-    """The model that ranks sentences by one classifier of its whole transformer, if the training begins with
-    that."""
+    """Model that ranks sentences by one classifier on its whole transformer; None if the training does not
+    begin with one."""
     model = start.model if start.format in ("pointwise", "cascade") else None
     return model if isinstance(model, CascadeModel) else None
 
 
 def _mean_classifier(start: Start) -> Classifier | None:
-    """The classifier of such a model, unless it reads the first token; EASI's vectors are means."""
+    """Classifier of such a model; None if it reads the first token, since EASI's vectors are means."""
     cross_encoder = _cross_encoder(start)
     if cross_encoder is None or cross_encoder.reading.pooling == "first":
         return None
@@ -172,7 +172,6 @@ def _mean_classifier(start: Start) -> Classifier | None:
 
 
 def _easi_body(start: Start) -> LayeredEncoder:
-    """Starting point of EASI: the transformer that EASI has in a checkpoint of `peasi`, else the whole
-    one."""
+    """Starting point of EASI: its own transformer in a checkpoint of `peasi`, else the whole one."""
     own = start.model.easi_encoder if isinstance(start.model, PeasiModel) else None
     return own or start.body()

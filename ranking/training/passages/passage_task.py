@@ -1,14 +1,14 @@
 """Training of PEASI on labelled passages (§2.1 to §2.3): a task of `loop.py`.
 
 A step is a batch of passages, up to some tokens. PR's loss is the binary cross-entropy of its passages,
-EASI's the cross-entropy of the passages that hold a correct sentence; where there are both, their sum. The
+EASI's the cross-entropy of the passages that hold a correct sentence; a model with both has their sum. The
 paper's two stages are two trainings: PR and EASI on their own, then a joint variant that begins with both
 checkpoints.
 
 Our choices. Where several sentences of a passage are correct, their probabilities are added: −log Σ p(c). A
-passage of more sentences than slots is read in all its windows, and the softmax goes over all of them, as
-where it is served. Where the answers to the dev questions are all right, all wrong, or none, or no more often
-right where they are surer, there is nothing to calibrate on: the confidence stays UNCALIBRATED.
+passage of more sentences than slots is read in all its windows, and the softmax is over all of them, as when
+it is served. If the answers to the dev questions are all right, all wrong or missing, or the surer ones are
+not more often right, there is nothing to calibrate on: the confidence stays UNCALIBRATED.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from answermill.ranking.transformer.packing import Packed, Pairs, ranges
 class PassageBatch(NamedTuple):
     """Passages of a step, as PR and as EASI read them."""
 
-    passages: Packed | None  # for PR, where it does not read what EASI does
+    passages: Packed | None  # for PR, unless it reads EASI's windows
     labels: Tensor  # [passages]
     sentences: Packed | None  # for EASI, or both: windows, passage by passage
-    stretches: Stretches  # which tokens of `sentences` are whose
+    stretches: Stretches  # tokens of each part of `sentences`
     passage: Tensor  # [windows]: the passage's place in the batch
     filled: Tensor  # [windows, k]: places with a sentence
     right: Tensor  # [windows, k]: places with a correct sentence
@@ -75,14 +75,14 @@ class PassageTask:
         save: Callable[[Path, PeasiModel], None],
         options: PassageOptions = PassageOptions(),
     ) -> None:
-        """`dev`: questions that the confidence is calibrated on when the model is saved.
+        """`dev`: questions on which the confidence is calibrated when the model is saved.
 
         Raises ValueError if a passage has more than half of a batch's tokens.
         """
         self.model, self._data, self._dev, self._save, self._options = model, data, dev, save, options
-        longest, every = int(data.lengths.max()), int(data.lengths.sum())
-        self.steps = -(-every // options.tokens)
-        self.tokens = every / self.steps  # of a mean batch
+        longest, total = int(data.lengths.max()), int(data.lengths.sum())
+        self.steps = -(-total // options.tokens)
+        self.tokens = total / self.steps  # of a mean batch
         if options.tokens < 2 * longest:
             raise ValueError(
                 f"batches of {options.tokens} tokens for passages of up to {longest}; give twice as many"
@@ -96,8 +96,8 @@ class PassageTask:
             if encoder
             for p in encoder.parameters()
         ]
-        new = set(map(id, body))
-        heads = [p for p in self.model.parameters() if id(p) not in new]
+        body_ids = set(map(id, body))
+        heads = [p for p in self.model.parameters() if id(p) not in body_ids]
         return [(1.0, body), (self._options.classifier_rate, heads)]
 
     def batches(self, epoch: int) -> Iterator[PassageBatch]:
@@ -112,19 +112,19 @@ class PassageTask:
             rows = ranges(starts[numbers], counts)  # the windows that EASI reads, passage by passage
             passage = np.repeat(np.arange(len(numbers)), counts)
             tensors = (data.labels[numbers], passage, data.filled[rows], data.right[rows])
-            labels, whose, filled, right = (torch.from_numpy(x).to(device) for x in tensors)
+            labels, places, filled, right = (torch.from_numpy(x).to(device) for x in tensors)
             yield PassageBatch(
                 passages=passages.pack(numbers).to(device) if data.apart else None,
                 labels=labels,
                 sentences=windows.pack(rows).to(device) if len(rows) else None,
                 stretches=windows.stretches(rows),
-                passage=whose,
+                passage=places,
                 filled=filled,
                 right=right,
             )
 
     def _texts(self, epoch: int) -> tuple[Pairs, Pairs]:
-        """Texts of PR and windows of EASI in an epoch: with `context_dropout` some without their titles."""
+        """Texts of PR and windows of EASI in an epoch; with `context_dropout` some lack their titles."""
         data, reading = self._data, self.model.reading
         if not self._options.context_dropout:
             return data.passages, data.windows.pairs
@@ -135,7 +135,7 @@ class PassageTask:
         return passages, windows.pairs
 
     def loss(self, batch: PassageBatch) -> Tensor:
-        """Mean over the passages of PR, plus mean over those of EASI that hold a correct sentence."""
+        """Mean loss of PR over the passages, plus that of EASI over those with a correct sentence."""
         loss, passages, beside = torch.zeros((), device=batch.labels.device), None, None
         pr, easi = self.model.pr, self.model.easi
         if batch.sentences is not None and easi is not None:
@@ -145,7 +145,7 @@ class PassageTask:
             passages = None if windows is None else windows[first]
 
             logits = easi.logits(vectors, batch.filled)
-            # [passages, …].
+            # [passages, …]: logits of all sentences, and of the correct ones.
             every, right = (side_by_side(logits, places, counts) for places in (batch.filled, batch.right))
             learnt = right.isfinite().any(1)
             if learnt.any():
@@ -175,9 +175,10 @@ class PassageTask:
 
 
 def dev_lists(model: PeasiModel, questions: Questions) -> Dev:
-    """Lists that the dev score of a variant is measured on. PR: passages, which hold a correct sentence or
-    not; EASI: the sentences of each passage that holds a correct one; both: the sentences of all passages of
-    a question, one of which is the answer. Raises ValueError if no passage holds a correct sentence."""
+    """Lists on which the dev score of a variant is measured. PR: passages, labelled by whether they hold a
+    correct sentence; EASI: the sentences of each passage that holds a correct one; both: the sentences of all
+    passages of a question, one of which is the answer. Raises ValueError if no passage holds a correct
+    sentence."""
     if not any(row.label for passages in questions for row in passages):
         raise ValueError(
             f"no passage of the {len(questions)} dev questions holds a correct sentence; nothing can be "
@@ -193,8 +194,8 @@ def dev_lists(model: PeasiModel, questions: Questions) -> Dev:
                     labels.append({s.sentence_id: s.label for s in row.sentences})
         else:
             lists.append(ranked_passages(passages))
-            of_passages = {row.passage_id: row.label for row in passages}
-            of_sentences = {s.sentence_id: s.label for row in passages for s in row.sentences}
-            labels.append(of_passages if model.variant == "pr" else of_sentences)
+            passage_labels = {row.passage_id: row.label for row in passages}
+            sentence_labels = {s.sentence_id: s.label for row in passages for s in row.sentences}
+            labels.append(passage_labels if model.variant == "pr" else sentence_labels)
 
     return Dev.of(lists, labels)

@@ -1,10 +1,10 @@
-"""The processes that train together, one on each graphics card: `torchrun` starts them, and says who is who.
+"""Processes that train together, one on each graphics card; `torchrun` starts and numbers them.
 
 All hold the same weights. Each computes its share of a step's batches; then the gradients are added up, so
 that every process changes its weights in the same way. The first alone evaluates, and writes. Departs from
 PyTorch's DistributedDataParallel: its model has one `forward`, and the same gradients in each step; ours have
-many, and a step may teach one exit of several. What it gains by sending gradients while others are computed
-is lost.
+many, and a step may teach one exit of several. Ours does not send gradients while others are computed, and
+loses that gain.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ import torch.distributed
 from torch import nn
 
 _WAIT = timedelta(days=1)
-"""For the first process' evaluation. If a process ends, torchrun ends the others."""
+"""Time limit of the first process' evaluation. If a process ends, torchrun ends the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """All of them, as one of them sees them."""
+    """This process' place among those that train together."""
 
     rank: int = 0
-    """This one's number, from 0."""
+    """Number of this process, from 0."""
     count: int = 1
 
     def add_up(self, parameters: Sequence[nn.Parameter], loss: float) -> float:
-        """Give each parameter the sum of the processes' gradients, if one of them has one; returns the sum of
+        """Give each parameter the sum of the processes' gradients, if any process has one. Returns the sum of
         their losses."""
         if self.count == 1:
             return loss
-        there = torch.tensor([float(p.grad is not None) for p in parameters], device=parameters[0].device)
-        torch.distributed.all_reduce(there)
-        learnt = [p for p, processes in zip(parameters, there.tolist(), strict=True) if processes]
+        present = torch.tensor([float(p.grad is not None) for p in parameters], device=parameters[0].device)
+        torch.distributed.all_reduce(present)
+        learnt = [p for p, processes in zip(parameters, present.tolist(), strict=True) if processes]
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in learnt]
-        flat = torch.cat([there.new_tensor([loss]), *(gradient.flatten() for gradient in gradients)])
+        flat = torch.cat([present.new_tensor([loss]), *(gradient.flatten() for gradient in gradients)])
         torch.distributed.all_reduce(flat)
         total, *parts = torch.split(flat, [1, *(p.numel() for p in learnt)])
         for parameter, part in zip(learnt, parts, strict=True):
@@ -48,7 +48,7 @@ class Processes:
         return float(total)
 
     def from_first(self, value: float, device: torch.device) -> float:
-        """The first process' value; what the others give is not looked at."""
+        """The first process' value; the others' values are ignored."""
         if self.count == 1:
             return value
         shared = torch.tensor(value, dtype=torch.float64, device=device)
@@ -60,7 +60,7 @@ ALONE = Processes()
 
 
 class NoCard(ValueError):
-    """There are more processes than cards."""
+    """More processes were started than there are cards."""
 
 
 @contextmanager

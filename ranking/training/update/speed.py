@@ -1,5 +1,5 @@
-"""Speed of a training, for people: tokens a second, the memory that a graphics card has given, and how much
-of what the card can multiply the training used."""
+"""Speed of a training, for display: tokens a second, the peak of a graphics card's memory, and the share of
+the card's peak speed in matrix products that the training reached."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from answermill.ranking.training.update.update import TYPES, Precision, mixed
 from answermill.ranking.transformer.devices import peak_flops
 
 TRIED = 8
-"""Batches whose operations are counted: a step may train one exit of several."""
+"""Number of batches whose operations are counted: a step may train one exit of several."""
 
 
 def share_of_peak(
     task: TrainingTask, tokens: float, precision: Precision, peak: float | None = None
 ) -> float:
-    """The share of the task's device that is busy where it learns from one token a second: what PyTorch
-    counts of matrix products and attention, forward and backward, over what the device does of them a second
-    in large square matrices.
+    """Share of the task's device that learning from one token a second keeps busy: operations of matrix
+    products and attention, forward and backward, as PyTorch counts them, over those that the device does a
+    second in large square matrices.
 
-    `tokens`: of a mean batch. `peak`: operations a second; None = measured. The weights stay as they are.
+    `tokens`: tokens of a mean batch. `peak`: operations a second; None = measured. The weights do not change.
     """
     device = next(task.model.parameters()).device
     peak = peak or peak_flops(device, TYPES[precision])
@@ -42,21 +42,21 @@ def share_of_peak(
 
 
 class Speed:
-    """Of the steps alone, since the training's last start; evaluations do not count."""
+    """Speed of the steps alone, since the training's last start; evaluations do not count."""
 
     def __init__(
         self, tokens: float, share_of_peak: float = 0.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`tokens`: of a mean step; 0 where no transformer learns. `share_of_peak`: of all cards together,
-        that one token a second takes; 0 = not counted."""
+        """`tokens`: tokens of a mean step; 0 if no transformer learns. `share_of_peak`: share of all cards
+        together that one token a second takes; 0 = not counted."""
         self._tokens, self._share_of_peak, self._clock = tokens, share_of_peak, clock
         self._began = self._last = clock()
         self._steps, self._seconds, self._peak = 0, 0.0, 0
 
-    def hear(self, state: TrainingProgress) -> None:
-        """A step or an evaluation has ended."""
+    def add(self, progress: TrainingProgress) -> None:
+        """Count a step or an evaluation that has just ended."""
         now = self._clock()
-        if state.dev is None:
+        if progress.dev is None:
             self._steps += 1
             self._seconds += now - self._last
         self._last = now
@@ -65,15 +65,15 @@ class Speed:
 
     @property
     def tokens_per_s(self) -> int:
-        """Of all processes together; 0 before the first step, and where no transformer learns."""
+        """Tokens a second of all processes together; 0 before the first step, or if no transformer learns."""
         return round(self._steps * self._tokens / self._seconds) if self._seconds else 0
 
     def __str__(self) -> str:
-        said = [f"{self._last - self._began:.0f} s of training since its last start"]
+        figures = [f"{self._last - self._began:.0f} s of training since its last start"]
         if self.tokens_per_s:
-            said.append(f"{self.tokens_per_s:,} tokens a second in its steps")
+            figures.append(f"{self.tokens_per_s:,} tokens a second in its steps")
         if self._share_of_peak:
-            said.append(f"{self.tokens_per_s * self._share_of_peak:.0%} of the peak in matrix products")
+            figures.append(f"{self.tokens_per_s * self._share_of_peak:.0%} of the peak in matrix products")
         if self._peak:
-            said.append(f"at most {self._peak / 1e9:.1f} GB of {torch.cuda.get_device_name()}")
-        return ", ".join(said)
+            figures.append(f"at most {self._peak / 1e9:.1f} GB of {torch.cuda.get_device_name()}")
+        return ", ".join(figures)

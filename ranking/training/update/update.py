@@ -1,9 +1,9 @@
-"""One step: the gradient of one batch's loss, or of the mean over several; and what it makes of the weights.
+"""One step: the gradient of one batch's loss, or of the mean over several, and the update of the weights.
 
 In fp16, gradients would fall below its smallest numbers, so the loss is multiplied before and the gradients
-are divided after (Micikevicius et al. 2018, §3.2); where that was too much, and a gradient is infinite, the
-step leaves the weights as they are and the next one multiplies by half. bf16 has the range of fp32 and needs
-none of it.
+are divided after (Micikevicius et al. 2018, §3.2). If the factor was too large, and a gradient is infinite,
+the step leaves the weights as they are and the next one halves the factor. bf16 has the range of fp32 and
+needs none of this.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def mixed(device: str, precision: Precision) -> torch.autocast:
-    """The block in which a training's matrix products have its precision. `device`: 'cpu' or 'cuda'."""
+    """Context in which a training's matrix products have its precision. `device`: 'cpu' or 'cuda'."""
     return torch.autocast(device, TYPES[precision], enabled=precision != "fp32")
 
 
@@ -40,7 +40,7 @@ class Updates:
         processes: Processes,
         seed: int,
     ) -> None:
-        """`batches`: of a step, shared by the processes. Raises ValueError if they cannot be shared
+        """`batches`: batches of a step, shared by the processes. Raises ValueError if they cannot be shared
         evenly."""
         if batches % processes.count:
             raise ValueError(
@@ -57,15 +57,14 @@ class Updates:
         self.scaler.scale(torch.zeros((), device=device))  # begins here, where a process may get no batch
         self.batches = batches
 
-    def of_epoch(self, batches: Iterator[Any], done: int) -> Iterator[Sequence[Any]]:
-        """The batches of each step of an epoch, after the first `done` steps; the last step may have
-        fewer."""
+    def epoch_steps(self, batches: Iterator[Any], done: int) -> Iterator[Sequence[Any]]:
+        """Batches of each step of an epoch, after the first `done` steps; the last step may have fewer."""
         batches = islice(batches, done * self.batches, None)
         while step := list(islice(batches, self.batches)):
             yield step
 
     def step(self, number: int, batches: Sequence[Any], loss_of: Callable[[Any], Tensor]) -> float:
-        """Change the weights by the gradient of the batches' mean loss; returns that. `number`: of the step,
+        """Change the weights by the gradient of the batches' mean loss, and return it. `number` of the step,
         from 0.
 
         Raises ValueError if a loss is no number.
@@ -74,7 +73,7 @@ class Updates:
         total, processes = 0.0, self._processes
 
         for n in range(processes.rank, len(batches), processes.count):
-            if self.batches > 1:  # what dropout draws for a batch does not depend on who computes it
+            if self.batches > 1:  # dropout of a batch does not depend on the process that computes it
                 torch.manual_seed(self._seed * 1_000_003 + number * self.batches + n)
             with self._autocast:
                 loss = loss_of(batches[n]) / len(batches)

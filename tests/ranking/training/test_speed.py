@@ -45,7 +45,7 @@ def test_the_peak_is_that_of_square_products() -> None:
 def test_a_training_on_a_card_says_its_share_of_the_peak() -> None:
     times = iter([0.0, 2.0])
     speed = Speed(700.0, 1e-3, lambda: next(times))
-    speed.hear(TrainingProgress(1, 3, 1.0, None, None))
+    speed.add(TrainingProgress(1, 3, 1.0, None, None))
     assert "350 tokens a second in its steps, 35% of the peak in matrix products" in str(speed)
 
 
@@ -54,7 +54,7 @@ def test_evaluations_do_not_slow_down_the_tokens_of_a_second() -> None:
     speed = Speed(700.0, clock=lambda: next(times))
     assert speed.tokens_per_s == 0
     for step, dev in ((1, None), (2, None), (2, 0.5), (3, None)):
-        speed.hear(TrainingProgress(step, 3, 1.0, dev, None))
+        speed.add(TrainingProgress(step, 3, 1.0, dev, None))
     assert speed.tokens_per_s == 300  # three steps in seven seconds
     assert str(speed).startswith("103 s of training since its last start, 300 tokens a second in its steps")
 
@@ -62,5 +62,5 @@ def test_evaluations_do_not_slow_down_the_tokens_of_a_second() -> None:
 def test_where_no_tokens_are_counted_none_are_said() -> None:
     times = iter([0.0, 2.0])
     speed = Speed(0.0, clock=lambda: next(times))
-    speed.hear(TrainingProgress(1, 3, 1.0, None, None))
+    speed.add(TrainingProgress(1, 3, 1.0, None, None))
     assert speed.tokens_per_s == 0 and "tokens" not in str(speed)

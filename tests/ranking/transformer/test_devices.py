@@ -156,7 +156,7 @@ def test_a_card_is_busy_from_where_it_begins_batches_to_where_it_has_computed_th
 def test_a_peak_is_kept_where_others_count_it_anew() -> None:
     peaks = [300]  # of a card that counts the last since it was asked to begin anew
     memory = PeakMemory(lambda: peaks[-1], lambda: peaks.append(0))
-    memory.begin_anew()  # as a trial of tokens does
+    memory.restart()  # as a trial of tokens does
     peaks[-1] = 200
     assert memory.take() == 300
     peaks[-1] = 100
