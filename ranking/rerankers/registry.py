@@ -1,5 +1,5 @@
-"""Name → what the program knows of the reranker. A job can use these rerankers and no others: configuration
-names no class."""
+"""Registry of rerankers by name. A job can use these rerankers and no others: configuration names no
+class."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ a model."""
 
 
 def entries(packages: Iterable[str]) -> dict[str, Entry]:
-    """Name → entry of all rerankers that the packages declare. Raises ValueError if two have one name."""
+    """Name → entry, for all rerankers that the packages declare. Raises ValueError if two have one name."""
     named: dict[str, Entry] = {}
     for package in packages:
         for entry in resolve(f"{package}:ENTRIES"):
@@ -56,7 +56,7 @@ def find(name: str) -> Entry:
 
 
 def trainings() -> dict[str, Training]:
-    """Checkpoint format → how such a checkpoint is trained, of all rerankers whose entries say so."""
+    """Checkpoint format → its training, for all rerankers whose entries have one."""
     return {
         entry.checkpoint: entry.training
         for entry in RERANKERS.values()
@@ -79,7 +79,7 @@ def load_reranker(
     before: Sequence[StageBefore] = (),
     **settings: Any,
 ) -> Reranker:
-    """A reranker by itself, outside of any plan; `settings` are the keys of its stage, the rest is as in
+    """A reranker by itself, outside of any plan. `settings` are the keys of its stage; the rest is as in
     `Resources`.
 
     Raises ValueError if there is no such reranker, a setting is wrong, or the checkpoint is missing or

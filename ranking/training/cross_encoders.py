@@ -191,7 +191,7 @@ class PairTask:
         stop = self._options.stop_gradient
         if batch.exit is not None:
             return self._exit_loss(self.model.outputs(batch.tokens, batch.exit, stop), batch)
-        *early, last = self.model.outputs_of_all(batch.tokens, stop)
+        *early, last = self.model.all_outputs(batch.tokens, stop)
         weight, teacher = self._options.self_distillation, torch.stack(last).mean(0).detach()
         loss = self._exit_loss(last, batch)
         for (logits,) in early:

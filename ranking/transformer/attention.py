@@ -74,9 +74,8 @@ def attend_filled_up(projected: Tensor, tokens: Packed, heads: int, dropout: flo
     texts, longest = len(tokens.lengths), int(tokens.lengths.max())
     filled = projected.new_zeros(texts * longest, projected.shape[1]).index_copy(0, tokens.places, projected)
     query, key, value = filled.view(texts, longest, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
-    present = (
-        torch.arange(longest, device=projected.device) < tokens.starts.diff()[:, None]
-    )  # [texts, longest]
+    # [texts, longest]: true at tokens, false at filling.
+    present = torch.arange(longest, device=projected.device) < tokens.starts.diff()[:, None]
     with sdpa_kernel(_BACKENDS) if projected.is_cuda else nullcontext():
         attended = F.scaled_dot_product_attention(
             query, key, value, attn_mask=present[:, None, None], dropout_p=dropout

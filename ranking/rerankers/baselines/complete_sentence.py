@@ -1,4 +1,4 @@
-"""Keeps what is a complete sentence: a page's headings, menu entries and captions are candidates too, and
+"""Filter that keeps complete sentences: a page's headings, menu entries and captions are candidates too, and
 often share more words with a question than its answer does. No model; the order stays.
 
 Reads sentences, writes sentences. Usually placed after a first, cheap stage.
@@ -15,16 +15,16 @@ from answermill.schemas.ranked import RankedList, Unit
 
 LEAST_WORDS = 3
 LONG = 12
-"""Words from which on a text is prose, whatever it ends with: a quotation, an item of a list, a sentence
+"""Number of words that make a text prose, whatever it ends with: a quotation, an item of a list, a sentence
 before a formula."""
 _FOOTNOTES = r"(\[[^\[\]]{1,30}\]|:\d[\d–-]*|<ref\b[^>]*>)*"
-"""[12], [citation needed]; a page as Wikipedia's templates have it, :74."""
+"""[12], [citation needed]; or :74, the page number of Wikipedia's templates."""
 _END = re.compile(r"[.!?…][\"'”’»)\]]*" + _FOOTNOTES + "$")  # closing quotes and brackets may follow
 
 
 class CompleteSentence:
-    """Score = 1 for what ends like a sentence and has at least three words, or has twelve; everything else is
-    dropped."""
+    """Reranker that gives 1 to a text that ends like a sentence and has at least three words, or has twelve,
+    and drops all others."""
 
     name: ClassVar[str] = "complete_sentence"
     reads: ClassVar[Unit] = "sentence"
@@ -43,7 +43,7 @@ class CompleteSentence:
 
 
 def is_complete(text: str) -> bool:
-    """Whether a text ends in a full stop, exclamation or question mark and has at least three words, or has
+    """True if a text ends in a full stop, exclamation or question mark and has at least three words, or has
     twelve."""
     words = len(text.split(maxsplit=LONG))
     return words >= LONG or (words >= LEAST_WORDS and _END.search(text.rstrip()) is not None)

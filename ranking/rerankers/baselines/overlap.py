@@ -1,9 +1,9 @@
 """The rule baselines RR, WO and WO+RR (Cosinet §2.1): the original rank, the words shared with the question,
-both.
+and both.
 
-No training, no model. Despite its simplicity WO+RR is hard to beat where questions were written beside the
-text: 56.38 P@1 on WikiQA, 73.12 on SQuAD-sent (Cosinet Table 2). `overlap` is WO+RR as a reranker of
-sentences, but for punctuation, which it does not count as words.
+No training, no model. Despite its simplicity WO+RR is hard to beat if questions were written beside the text:
+56.38 P@1 on WikiQA, 73.12 on SQuAD-sent (Cosinet Table 2). `overlap` is WO+RR as a reranker of sentences,
+except that punctuation does not count as words.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ RULES: tuple[Rule, ...] = ("random", "RR", "WO", "WO+RR")
 
 
 def rule_scores(rule: Rule, question: str, candidates: Sequence[str], words: Words) -> list[float]:
-    """One score per candidate; the candidates come in their original order.
+    """One score per candidate, in their original order.
 
-    `random` scores all alike, so that its expectation under ties is that of a random order. WO leaves its
-    ties open.
+    `random` scores all equally, so that its expectation under ties is that of a random order. WO does not
+    break its ties.
     """
     question_words = words(question)
     shared = [len(question_words & words(text)) if rule.startswith("WO") else 0 for text in candidates]
@@ -42,12 +42,12 @@ def rule_scores(rule: Rule, question: str, candidates: Sequence[str], words: Wor
 
 
 def cosinet_words() -> Words:
-    """The different lower-cased tokens of a text, punctuation included, under which Cosinet's WikiQA rows
-    come out (Table 2).
+    """Splitter of a text into its different lower-cased tokens, punctuation included, which reproduces
+    Cosinet's WikiQA rows (Table 2).
 
     Found by trial against the published figures: the paper names spaCy 2.1, but these are two rules of 2.0 on
     today's tokens. A dash at the end of a word stays on it ("states—"), and a full stop before a hyphen
-    inside a word goes with the hyphen ("D.O.-granting").
+    inside a word is split off with the hyphen ("D.O.-granting").
     """
     nlp = spacy.blank("en")
     tokenizer: Any = nlp.tokenizer
@@ -59,23 +59,24 @@ def cosinet_words() -> Words:
 
 
 def blank_words() -> Words:
-    """The different lower-cased words between blanks: Cosinet's Table 2 counts SQuAD-sent so."""
+    """Splitter of a text into its different lower-cased words between blanks, as in Cosinet's SQuAD-sent
+    rows."""
     return lambda text: set(text.lower().split())
 
 
 WORDS: Mapping[str, Callable[[], Words]] = {"cosinet": cosinet_words, "blanks": blank_words}
-"""Tokens that can count as a word for the rule baselines."""
+"""Name → builder of the splitter into words for the rule baselines."""
 
 
 @cache
 def _english() -> Tokenizer:
-    """spaCy's tokenizer, one for this process: it takes a tenth of a second to build."""
+    """spaCy's tokenizer, one for this process, since building it takes a tenth of a second."""
     return spacy.blank("en").tokenizer
 
 
 class Overlap:
-    """Score = how many different words of the question are in the candidate, lower-cased; punctuation is no
-    word."""
+    """Reranker by the number of different words of the question in the candidate, lower-cased; punctuation is
+    no word."""
 
     name: ClassVar[str] = "overlap"
     reads: ClassVar[Unit] = "sentence"

@@ -1,5 +1,5 @@
-"""Unit vectors of sentences in two bytes a number, or in one: what `index` stores for `similarity`, which
-then encodes only questions.
+"""Unit vectors of sentences in two bytes a number, or in one, which `index` stores for `similarity`, so that
+it encodes only questions.
 
     fp16   d numbers of two bytes
     int8   the vector's scale s, a float32, and d numbers of one byte: v ≈ s · q with s = max|v| / 127
@@ -41,7 +41,7 @@ def pack(vectors: Vectors, form: StoredForm) -> Bytes:
 
 
 def unpack(rows: Bytes, form: StoredForm) -> Vectors:
-    """The vectors [n, d] that rows stand for; each number within half a step of what was packed."""
+    """Vectors [n, d] of packed rows; each number is within half a step of the original."""
     if form == "fp16":
         return np.ascontiguousarray(rows).view("<f2").astype(np.float32)
     scale = np.ascontiguousarray(rows[:, :4]).view("<f4").astype(np.float32)  # [n, 1]
@@ -49,13 +49,13 @@ def unpack(rows: Bytes, form: StoredForm) -> Vectors:
 
 
 def unit(vectors: Vectors) -> Vectors:
-    """Each row at length 1; a row of zeros stays."""
+    """Scale each row to length 1; a row of zeros stays."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
 
 
 def encode(encoder: SentenceEncoder, reading: Reading, texts: Sequence[tuple[str, ...]]) -> Vectors:
-    """[texts, d], of length 1, of each one's parts in the context's order."""
+    """Vectors [texts, d] of length 1 of texts, whose parts are in the context's order."""
     if "title" not in reading.context:
         return unit(encoder.encode_sentences([" ".join(filter(None, parts)) for parts in texts]))
     return unit(encoder.encode_passages([(title, " ".join(filter(None, parts))) for title, *parts in texts]))
@@ -98,6 +98,6 @@ class VectorCoder:
         return cls(resources.encoder(), stage.reading, stage.stored)
 
     def encode(self, texts: Sequence[tuple[str, ...]]) -> StoredVectors:
-        """A row a text."""
+        """Encode texts, a row each."""
         rows = pack(encode(self._encoder, self.reading, texts), self._form)
         return StoredVectors(rows, np.ones(len(texts), np.int64), np.zeros(len(texts), np.int64))

@@ -1,9 +1,9 @@
 """Cosine of the dense encoder's vectors of question and sentence: a reranker that needs no training.
 
-Reads sentences, writes sentences. The encoder is the one that the dense index was built with. With a
-`context` a sentence is encoded with its title, as a passage is where it is indexed, or between its
-neighbours. With `stored` the vectors are those that `index` has stored, and what it has not is encoded and
-rounded as they are: a score is the same with and without the store.
+Reads sentences, writes sentences. The encoder is the one that built the dense index. With a `context` a
+sentence is encoded with its title, as an indexed passage is, or between its neighbours. With `stored` the
+vectors are those that `index` has stored; missing ones are encoded and rounded in the same way, so a score is
+the same with and without the store.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from answermill.ranking.rerankers.baselines.sentence_vectors import (
 from answermill.schemas.ranked import RankedList, Unit
 
 SENTENCE = Reading()
-"""The sentence alone."""
+"""Default reading: the sentence alone."""
 
 
 class Similarity:
-    """Score = cos(question, sentence), in [-1, 1]; or of the sentence with what the context names."""
+    """Reranker by cos(question, sentence), in [-1, 1]; the sentence has the parts that the context names."""
 
     name: ClassVar[str] = "similarity"
     reads: ClassVar[Unit] = "sentence"
@@ -45,8 +45,8 @@ class Similarity:
         form: StoredForm | None = None,
         store: SentenceCodes | None = None,
     ) -> None:
-        """`form`: that of the vectors in `store`, and of those that it does not hold; without it nothing is
-        rounded or read."""
+        """`form`: form of the vectors in `store`, and of those that it lacks; without it nothing is rounded
+        or read."""
         self._encoder, self._form, self._store = encoder, form, store
         self.readings = (reading,)
         self._costs: Counter[str] = Counter()
@@ -62,8 +62,8 @@ class Similarity:
         self._costs.update(reading.missing(reading.tuples(lists)) if reading.around else {})
 
         number: dict[tuple[str, ...], int] = {}  # each different text is encoded once
-        for of_list in texts:
-            for text in of_list:
+        for list_texts in texts:
+            for text in list_texts:
                 number.setdefault(text, len(number))
 
         if not number:
@@ -74,16 +74,16 @@ class Similarity:
         sentences = self._vectors(list(number), self._form)  # [different texts, d]
         reranked = []
 
-        for question, ranked, of_list in zip(questions, lists, texts, strict=True):
-            rows = sentences[[number[text] for text in of_list]]  # [candidates, d]
-            # Row by row: no batch in the sum.
+        for question, ranked, list_texts in zip(questions, lists, texts, strict=True):
+            rows = sentences[[number[text] for text in list_texts]]  # [candidates, d]
+            # Row by row, so that a sum does not depend on the batch.
             scores = (rows.astype(np.float64) * question.astype(np.float64)).sum(axis=1)
             reranked.append(order_by(ranked, scores, self.name))
 
         return reranked
 
     def _vectors(self, texts: Sequence[tuple[str, ...]], form: StoredForm | None) -> Vectors:
-        """[texts, d], of length 1: read, or encoded where nothing is stored."""
+        """[texts, d], of length 1: read, or encoded if not stored."""
         (reading,) = self.readings
         if form is None:
             return encode(self._encoder, reading, texts)
@@ -93,12 +93,12 @@ class Similarity:
         rows = [row.bits for row in stored if row is not None]  # each [1, bytes]
         if missing:
             rows.append(pack(encode(self._encoder, reading, missing), form))
-        # Text → its row.
+        # [texts]: row of each text.
         place = np.argsort(np.argsort([row is None for row in stored], kind="stable"), kind="stable")
         return unit(unpack(np.concatenate(rows)[place], form))
 
     def costs(self) -> Counter[str]:
-        """Since the last call: candidates without a part that the context names; and, if vectors are stored,
-        how many different texts of each call were read, and how many were not there and were encoded."""
-        spent, self._costs = self._costs, Counter()
-        return spent
+        """Counts since the last call: candidates without a part that the context names; and, if vectors are
+        stored, the different texts of each call that were read, and those that were missing and encoded."""
+        costs, self._costs = self._costs, Counter()
+        return costs

@@ -1,5 +1,5 @@
-"""Fusion: a stage orders by a weighted sum of scores that are known already, those of retrieval and of the
-stages before."""
+"""Fusion: a stage that orders by a weighted sum of known scores, those of retrieval and of the stages
+before."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ WeightTable = Annotated[dict[str, float], Field(min_length=1)]
 
 
 class WeighedStage(StageSettings):
-    """A stage that weighs scores that are known already; `ranking/rerankers/blend/weights.py` loads what
-    these keys say."""
+    """A stage that weighs known scores; `ranking/rerankers/blend/weights.py` loads the weights of these
+    keys."""
 
     weights: WeightTable | None = Field(
         None,
@@ -39,7 +39,7 @@ class WeighedStage(StageSettings):
 
 
 class BlendStage(WeighedStage):
-    """A stage that does nothing else."""
+    """A stage that orders by the weighted sum alone."""
 
     @model_validator(mode="after")
     def _has_weights(self) -> Self:

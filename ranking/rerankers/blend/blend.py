@@ -1,8 +1,7 @@
-"""`blend`: orders a list by a weighted sum of the scores that its candidates have already
-(`score_columns.py`).
+"""`blend`: a list ordered by a weighted sum of scores that its candidates already have (`score_columns.py`).
 
-Interpolation of a model with what was known before it; without a model, and at no cost. Weights are chosen by
-hand, or fitted (`fitting.py`).
+It interpolates a model's scores with earlier ones, without a model of its own and at no cost. Weights are
+chosen by hand, or fitted (`fitting.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from answermill.schemas.ranked import RankedList, Unit
 
 
 class Blend:
-    """Score = Σ w · z over the named scores. Reads sentences, writes sentences."""
+    """Reranker by Σ w · z over the named scores. Reads sentences, writes sentences."""
 
     name: ClassVar[str] = "blend"
     reads: ClassVar[Unit] = "sentence"
@@ -37,7 +36,7 @@ class Blend:
 
 
 class BlendPassages(Blend):
-    """The same over passages."""
+    """Blend over passages."""
 
     name: ClassVar[str] = "blend_passages"
     reads: ClassVar[Unit] = "passage"

@@ -1,11 +1,12 @@
 """Weights of scores, fitted on labelled lists: a list-wise logistic regression, judged by cross-validation.
 
-The probability that a candidate is the answer is softmax(z · w) over its list. Minimised is the mean over the
-questions of -log of it, meant over the correct candidates of a list, plus λ |w|² (ListNet's loss, Cao et al.,
-ICML 2007, with a linear scorer). It is convex: there is one minimum, and L-BFGS comes to it from anywhere.
+The probability that a candidate is the answer is softmax(z · w) over its list. The loss is the mean over the
+questions of its -log, itself a mean over the correct candidates of a list, plus λ |w|² (ListNet's loss, Cao
+et al., ICML 2007, with a linear scorer). It is convex: there is one minimum, and L-BFGS finds it from any
+start.
 
-For the figures, the questions are parted into folds by a hash of their ids, and each is ordered by weights
-that were fitted without its fold. The weights that are kept are fitted on all of them.
+For the figures, the questions are divided into folds by a hash of their ids, and each is ordered by weights
+that were fitted without its fold. The weights that are kept are fitted on all questions.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _DECIMALS = 6
 
 @dataclass(frozen=True, slots=True)
 class LabelledColumns:
-    """Candidates of many questions: scores as they are and labels, a question's candidates one after the
-    other."""
+    """Candidates of many questions: scores, not standardised, and labels; a question's candidates one after
+    the other."""
 
     names: tuple[str, ...]
     values: Floats
@@ -46,15 +47,15 @@ class LabelledColumns:
     def of(
         cls, lists: Sequence[RankedList], labels: Sequence[Sequence[int]], names: Sequence[str]
     ) -> LabelledColumns:
-        """`labels`: one per candidate of each list, in its order. Raises ValueError where their numbers
-        differ, a name comes twice, or a candidate has no score of that name."""
+        """Columns of labelled lists. `labels`: one per candidate of each list, in its order. Raises
+        ValueError if their numbers differ, a name is repeated, or a candidate has no score of that name."""
         if not names or len(set(names)) != len(names):
             raise ValueError(f"scores {', '.join(names) or 'none'}; name each of them once, and at least one")
 
-        for ranked, of_list in zip(lists, labels, strict=True):
-            if len(of_list) != len(ranked.candidates):
+        for ranked, list_labels in zip(lists, labels, strict=True):
+            if len(list_labels) != len(ranked.candidates):
                 raise ValueError(
-                    f"question {ranked.question.question_id}: {len(of_list)} labels for "
+                    f"question {ranked.question.question_id}: {len(list_labels)} labels for "
                     f"{len(ranked.candidates)} candidates"
                 )
 
@@ -64,18 +65,18 @@ class LabelledColumns:
             columns.names,
             np.concatenate([np.empty((0, len(names))), *(columns.columns(ranked) for ranked in lists)]),
             np.repeat(np.arange(len(lists)), sizes),
-            np.array([label for of_list in labels for label in of_list], np.int64),
+            np.array([label for list_labels in labels for label in list_labels], np.int64),
             tuple(ranked.question.question_id for ranked in lists),
         )
 
     def pick(self, keep: Bools) -> LabelledColumns:
-        """The candidates where `keep` [candidates] holds; all questions stay."""
+        """Candidates for which `keep` [candidates] is true; all questions stay."""
         return LabelledColumns(
             self.names, self.values[keep], self.question[keep], self.label[keep], self.question_ids
         )
 
     def answerable(self) -> Bools:
-        """[questions]: whether the list holds a correct candidate."""
+        """[questions]: true if the list holds a correct candidate."""
         return np.bincount(self.question[self.label > 0], minlength=len(self.question_ids)) > 0
 
 
@@ -85,7 +86,7 @@ def fit(
     names: Sequence[str],
     options: FitOptions = USUAL_FIT,
 ) -> Fit:
-    """Weights of the scores `names` for the lists that come to a blend. Raises ValueError as
+    """Weights of the scores `names` for the lists that a blend reads. Raises ValueError like
     `LabelledColumns.of` and `fit_columns`."""
     return fit_columns(LabelledColumns.of(lists, labels, names), options)
 
@@ -94,8 +95,8 @@ def fit_columns(labelled: LabelledColumns, options: FitOptions = USUAL_FIT) -> F
     """Weights of the columns. Questions without a correct candidate teach nothing; they are left out and
     counted.
 
-    Raises ValueError if the penalty is negative, or if fewer questions than folds, or fewer folds than 2, are
-    there.
+    Raises ValueError if the penalty is negative, or if there are fewer questions than folds, or fewer folds
+    than 2.
     """
     lists = _AnswerableLists.of(labelled, options)
     ids, question, z, label = lists.ids, lists.question, lists.z, lists.label
@@ -128,19 +129,19 @@ def held_out(
     names: Sequence[str],
     options: FitOptions = USUAL_FIT,
 ) -> dict[str, dict[str, float]]:
-    """Metric → id of a question → its value when weights order its list that were fitted without it.
+    """Metric → question id → value when its list is ordered by weights that were fitted without it.
 
-    `Fit.blend` is the mean of them; they are for comparisons question by question. A question without a
-    correct candidate has none. Raises ValueError as `fit`.
+    `Fit.blend` is the mean of these values, which serve comparisons question by question. A question without
+    a correct candidate has none. Raises ValueError like `fit`.
     """
     answerable = _AnswerableLists.of(LabelledColumns.of(lists, labels, names), options)
     values = answerable.held_out(options)
-    return {metric: dict(zip(answerable.ids, each.tolist(), strict=True)) for metric, each in values.items()}
+    return {metric: dict(zip(answerable.ids, row.tolist(), strict=True)) for metric, row in values.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class _AnswerableLists:
-    """The candidates of the questions that have a correct one."""
+    """Candidates of the questions that have a correct one."""
 
     ids: Sequence[str]
     question: Ints
@@ -169,8 +170,8 @@ class _AnswerableLists:
         return cls(ids, question, z, kept.label)
 
     def held_out(self, options: FitOptions) -> dict[str, Floats]:
-        """Each of METRICS per question, whose list is ordered by weights that were fitted without its
-        fold."""
+        """Name in METRICS → [questions]: its values when weights fitted without a question's fold order its
+        list."""
         fold = _folds(self.ids, options.folds, options.seed)[self.question]
         scores = np.zeros(len(self.question))
         for n in range(options.folds):
@@ -181,7 +182,8 @@ class _AnswerableLists:
 
 
 def _folds(ids: Sequence[str], folds: int, seed: int) -> Ints:
-    """[questions]: a question's fold, of about equal size, by the order of a hash of its id."""
+    """[questions]: number of the question's fold, by the order of a hash of its id; folds have about equal
+    size."""
     digests = [hashlib.sha256(f"{seed}:{name}".encode()).digest() for name in ids]
     place = np.empty(len(ids), np.int64)
     place[sorted(range(len(ids)), key=lambda n: (digests[n], n))] = np.arange(len(ids))
@@ -189,7 +191,7 @@ def _folds(ids: Sequence[str], folds: int, seed: int) -> Ints:
 
 
 def _minimum(z: Floats, question: Ints, correct: Bools, penalty: float) -> Floats:
-    """[names]: the weights with the least loss."""
+    """[names]: weights with the least loss."""
     lists = int(question.max()) + 1
     present = np.bincount(question, minlength=lists) > 0
     count = np.bincount(question[correct], minlength=lists)
@@ -215,7 +217,7 @@ def _minimum(z: Floats, question: Ints, correct: Bools, penalty: float) -> Float
 
 
 def _metrics(questions: int, question: Ints, score: Floats, label: Ints) -> dict[str, Floats]:
-    """Each of METRICS per question, exact under ties."""
+    """Name in METRICS → [questions]: its values, exact under ties."""
     score = score.round(_DECIMALS)
     judged = Judged(questions, question, score, np.maximum(label, 0), np.ones(len(label), np.bool_))
     return {metric: values.expected for metric, values in measure(judged, METRICS).items()}
@@ -223,7 +225,7 @@ def _metrics(questions: int, question: Ints, score: Floats, label: Ints) -> dict
 
 def _figures(values: dict[str, Floats]) -> dict[str, Interval]:
     figures = {}
-    for metric, of_metric in values.items():
-        low, high = interval(of_metric)
-        figures[metric] = Interval(value=float(of_metric.mean()), low=low, high=high)
+    for metric, per_question in values.items():
+        low, high = interval(per_question)
+        figures[metric] = Interval(value=float(per_question.mean()), low=low, high=high)
     return figures

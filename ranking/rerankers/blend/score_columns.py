@@ -1,9 +1,9 @@
-"""Names of scores → columns → standardised within the list → their weighted sum.
+"""Columns of named scores, standardised within the list, and their weighted sum.
 
-A score is known by its name: the key of a stage, or one of `RETRIEVAL`, which retrieval gave the passage; in
-a model with exits also `EXIT`, the score of the exit that a candidate has come to. Scores of different stages
-have different scales, and those of one stage differ between questions; so each is standardised over the
-candidates of the list, z = (x - mean) / deviation, and is 0 where they are all equal.
+A score is identified by its name: the key of a stage, or one of `RETRIEVAL`, which retrieval gave the
+passage; in a model with exits also `EXIT`, the score of the exit that a candidate has reached. Scores of
+different stages have different scales, and those of one stage differ between questions. So each is
+standardised over the candidates of the list, z = (x - mean) / deviation, and is 0 where they are all equal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from answermill.ranking.reranker import rounded
 from answermill.schemas.ranked import Candidate, Hit, RankedList
 
 EXIT = "exit"
-"""The score of a model's exit, where it decides who leaves there."""
+"""Name of the score of a model's exit, if weights decide which candidates leave there."""
 RETRIEVAL: Mapping[str, Callable[[Hit], float | None]] = MappingProxyType(
     {
         "bm25": lambda hit: hit.bm25_score,
@@ -29,30 +29,30 @@ RETRIEVAL: Mapping[str, Callable[[Hit], float | None]] = MappingProxyType(
         "log_rank": lambda hit: -log(hit.rank),
     }
 )
-"""Scores of the passage that retrieval found: those of the indexes, of their fusion, and -log of its rank
-after fusion."""
+"""Scores of the retrieved passage: those of the indexes, of their fusion, and -log of its rank after
+fusion."""
 RETRIEVED = ("bm25", "dense", "log_rank")
-"""Those of them that `LabelledCandidate` has a column for."""
+"""Names in RETRIEVAL for which `LabelledCandidate` has a column."""
 INDEXES = ("bm25", "dense")
-"""Scores that only some passages have: those that the index returned."""
+"""Names of scores that only passages returned by the index have."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeightedSum:
-    """Σ w · z of named scores. A score that is not finite is the caller's to refuse, as `order_by` does."""
+    """Σ w · z of named scores. The caller refuses a score that is not finite, as `order_by` does."""
 
     names: tuple[str, ...]
     weights: tuple[float, ...]
 
     @classmethod
     def of(cls, table: Mapping[str, float]) -> WeightedSum:
-        """From name → weight; the order of the table decides nothing."""
+        """Sum from a table, name → weight, whose order does not matter."""
         names = tuple(sorted(table))
         return cls(names, tuple(table[name] for name in names))
 
     def columns(self, ranked: RankedList) -> Floats:
-        """[candidates, names]: each candidate's scores as they are, 0 for `EXIT`. Raises ValueError as
-        `column`."""
+        """[candidates, names]: each candidate's scores, not standardised; 0 for `EXIT`. Raises ValueError
+        like `column`."""
         columns = [
             np.zeros(len(ranked.candidates)) if name == EXIT else column(ranked, name) for name in self.names
         ]
@@ -64,9 +64,8 @@ class WeightedSum:
         """[candidates]: the sum for the candidates of one list, or of several: `question` [candidates]
         numbers them from 0.
 
-        `exit_score` [candidates] takes the place of the column `EXIT`. The candidates of a list are in one
-        order always, that in which they came: sums of floating-point numbers depend on it, in their last
-        digits.
+        `exit_score` [candidates] takes the place of the column `EXIT`. The candidates of a list must be in
+        its original order: the last digits of sums of floating-point numbers depend on it.
         """
         numbers = np.zeros(len(columns), np.int64) if question is None else question
         total = np.zeros(len(columns))
@@ -77,22 +76,22 @@ class WeightedSum:
         return total
 
     def scores(self, ranked: RankedList) -> Floats:
-        """[candidates]: the sum for one list. Raises ValueError as `column`."""
+        """[candidates]: the sum for one list. Raises ValueError like `column`."""
         return self.total(self.columns(ranked))
 
 
 def column(ranked: RankedList, name: str) -> Floats:
-    """[candidates]: the scores of that name, rounded as those that order a list.
+    """[candidates]: the scores of that name, rounded like those that order a list.
 
-    A candidate that an index did not return takes the lowest score of that index in the list, and 0 if no
-    candidate has one: it is then like the worst that was returned, and no worse. Where a data set says how
-    its candidates were retrieved, it is what the set says. Raises ValueError for a candidate without a
-    stage's score.
+    A candidate that an index did not return gets the lowest score of that index in the list, and 0 if no
+    candidate has one: it counts as the worst that was returned, and no worse. If a data set states the
+    retrieval of its candidates, its scores are used. Raises ValueError for a candidate without a stage's
+    score.
     """
     if name in RETRIEVAL:
-        said = [(candidate.retrieval or {}).get(name) for candidate in ranked.candidates]
+        stated = [(candidate.retrieval or {}).get(name) for candidate in ranked.candidates]
         hits = (RETRIEVAL[name](candidate.hit) for candidate in ranked.candidates)
-        scores = said if any(score is not None for score in said) else list(hits)
+        scores = stated if any(score is not None for score in stated) else list(hits)
         lowest = min((score for score in scores if score is not None), default=0.0)
         return np.array(rounded(lowest if score is None else score for score in scores), np.float64)
     return np.array(
@@ -120,10 +119,10 @@ def standardised(values: Floats, question: Ints) -> Floats:
 
 
 def retrieval_columns(ranked: RankedList) -> dict[str, list[float | None]]:
-    """Each of `RETRIEVED` → [candidates]: z of the column, over the candidates that an index returned.
+    """Name in `RETRIEVED` → [candidates]: z of the column, over the candidates that an index returned.
 
-    None is what is not known: all of a candidate whose passage no index returned, as in a data set, and the
-    score of an index that returned none. A data set's candidate may know its own (`Candidate.retrieval`). The
+    Unknown values are None: all of a candidate whose passage no index returned, as in a data set, and the
+    score of an index that returned none. A data set's candidate may have its own (`Candidate.retrieval`). The
     list is in its original order: see `WeightedSum.total`.
     """
     places = [n for n, c in enumerate(ranked.candidates) if c.retrieval is None and _was_returned(c.hit)]
@@ -143,8 +142,8 @@ def _was_returned(hit: Hit) -> bool:
 
 
 def known_names(stages: Collection[str], indexes: Collection[str] | None = None) -> list[str]:
-    """Scores that a stage can weigh: the keys of the stages before it, and retrieval's, of the indexes that
-    were searched.
+    """Names of scores that a stage can weigh: the keys of the stages before it, and those of retrieval, for
+    the indexes that were searched.
 
     Raises ValueError if a stage has the name of another score.
     """

@@ -1,8 +1,8 @@
-"""Weights of a stage: those of its settings, or of a file that says what they were fitted on; refused if they
-do not fit the plan.
+"""Weights of a stage, from its settings or from a file that records their fit; refused if they do not fit the
+plan.
 
 A file of weights is small JSON. It names the reranker and the model of each stage whose scores it weighs:
-with another one the scores mean something else, and the weights nothing.
+with another one the scores have another meaning, and the weights none.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Interval(Section):
 
 
 class Fit(Section):
-    """One table of weights and what it was fitted on."""
+    """One table of weights, with the data and figures of its fit."""
 
     weights: WeightTable
     questions: int = Field(ge=1, description="with a correct candidate in their list")
@@ -56,12 +56,12 @@ class Fit(Section):
     penalty: float
     folds: int
     alone: dict[str, dict[str, Interval]]
-    """Name of a score → metric → its value when that score alone orders the lists."""
+    """Name of a score → metric → value when that score alone orders the lists."""
     blend: dict[str, Interval]
-    """Metric → its value when weights order the lists that were fitted without their questions
+    """Metric → value when the lists are ordered by weights fitted without their questions
     (cross-validation)."""
     best: str
-    """Of the scores, the one with the highest MRR."""
+    """Name of the score with the highest MRR."""
     gain: dict[str, Interval]
     """Metric → the blend's value minus that of `best`."""
 
@@ -74,13 +74,13 @@ class FittedStage(Section):
 
 
 class WeightsFile(Section):
-    """The whole file."""
+    """Contents of a file of weights."""
 
     format: Literal[1] = 1
     stages: dict[str, FittedStage]
-    """Key of a stage, or `EXIT` for the model whose exits are pruned → what it was."""
+    """Key of a stage, or `EXIT` for the model whose exits prune → the stage at the time of the fit."""
     fits: Annotated[list[Fit], Field(min_length=1)]
-    """One; or one for each exit but the last."""
+    """One fit, or one for each exit but the last."""
     revision: str
 
     @classmethod
@@ -92,8 +92,8 @@ class WeightsFile(Section):
         revision: str,
         exit_of: str | None = None,
     ) -> WeightsFile:
-        """From the plan's key → reranker, and key → digest of its model. `exit_of`: key of the stage whose
-        exits are pruned."""
+        """File of the fits. `rerankers`: key of a stage in the plan → reranker; `models`: key → digest of its
+        model; `exit_of`: key of the stage whose exits prune."""
         keys = {name: exit_of if name == EXIT else name for fit in fits for name in fit.weights}
         stages = {
             name: FittedStage(reranker=rerankers[key], model=models[key])
@@ -104,7 +104,7 @@ class WeightsFile(Section):
 
     @classmethod
     def read(cls, file: Path) -> WeightsFile:
-        """Raises ValueError with what is wrong, and what to do."""
+        """Contents of a file. Raises ValueError with what is wrong, and what to do."""
         try:
             return cls.model_validate_json(file.read_bytes())
         except OSError as e:
@@ -122,8 +122,7 @@ class WeightsFile(Section):
 
 
 def load_weights(resources: Resources, exits: bool = False) -> list[Mapping[str, float]]:
-    """The tables of weights of a stage: none if it has none, one, or with `exits` perhaps one for each exit
-    but the last.
+    """Tables of weights of a stage: none, one or, with `exits`, perhaps one for each exit but the last.
 
     Raises ValueError if a score is named that no stage before gives, an index is not searched, or the weights
     were fitted for another plan.

@@ -23,7 +23,7 @@ class CascadeStage(ContextStage):
 
 
 class ExitStage(CascadeStage, WeighedStage):
-    """The same, where candidates leave by their score at the exit together with scores that are known
+    """A stage whose candidates leave by their score at the exit together with scores that are known
     before."""
 
     @model_validator(mode="after")

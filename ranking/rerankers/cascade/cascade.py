@@ -2,8 +2,7 @@
 leave (§4.3.2).
 
 Reads sentences, writes sentences. `Cascade` scores many questions at once: after each exit the rows of the
-dropped candidates are taken out, and the next layers run over what remains. The model is in
-`cascade_model.py`.
+dropped candidates are removed, and the next layers run over the rest. The model is in `cascade_model.py`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ GROUP_TOKENS = 1 << 18  # of the lists in flight: 0.4 GB of encodings of 384 num
 
 
 class Cascade:
-    """Score = the last classifier's, a logit. Candidates that were dropped at an exit before left with that
+    """Reranker by the last classifier's score, a logit. Candidates dropped at an earlier exit have that
     exit's score."""
 
     name: ClassVar[str] = "cascade"
@@ -51,9 +50,9 @@ class Cascade:
         device: str | None = None,
         weights: Sequence[Mapping[str, float]] = (),
     ) -> None:
-        """`drops`: α at each exit but the last; none = 0 everywhere. `device`: where it runs; the model's if
-        None. `weights`: of the sum by which candidates leave, one table for all exits or one for each but the
-        last; the exit's score alone decides if there is none.
+        """`drops`: α at each exit but the last; empty = 0 everywhere. `device`: device of the computation;
+        the model's if None. `weights`: weights of the sum by which candidates leave, one table for all exits
+        or one for each but the last; without them the exit's score alone decides.
 
         Raises ValueError if the drops or the weights do not fit the exits.
         """
@@ -105,7 +104,7 @@ class Cascade:
         )
 
     def exit_scores(self, lists: Sequence[RankedList]) -> list[ExitRows]:
-        """Every candidate's score at every exit, without dropping: what `replay.replay` reads."""
+        """Score of every candidate at every exit, without dropping, for `replay.replay`."""
         scored = self._scored(lists, (0.0,) * len(self.drops))
         columns = (self.prior.columns(ranked) if self.prior else None for ranked in lists)
         return [
@@ -114,28 +113,27 @@ class Cascade:
         ]
 
     def costs(self) -> Counter[str]:
-        """Costs since the last call: candidates, tokens, tokens cut, layers × each of the first two,
+        """Costs since the last call: candidates, tokens, tokens cut, layers × candidates, layers × tokens,
         milliseconds.
 
-        `full_layer_…` is what the monolithic model of the same depth would have spent.
+        `full_layer_…` is the cost of the monolithic model of the same depth.
         """
-        spent, self._costs = self._costs, Counter()
-        return spent
+        costs, self._costs = self._costs, Counter()
+        return costs
 
     def _scored(self, lists: Sequence[RankedList], drops: Sequence[float]) -> Iterator[_Passed]:
-        """For each list its scores at each exit. Raises ScoreNotFinite if one is NaN or infinite, at
-        whichever exit."""
+        """Scores of each list at each exit. Raises ScoreNotFinite if one is NaN or infinite, at any exit."""
         began = time.perf_counter()
-        for of_group in in_turns(self._works(lists, drops), IN_FLIGHT[self._device.type]):
+        for results in in_turns(self._works(lists, drops), IN_FLIGHT[self._device.type]):
             self._costs["milliseconds"] += round(1000 * (time.perf_counter() - began))
-            for ranked, passed in of_group:
+            for ranked, passed in results:
                 check_finite(ranked, passed.scores, self.name)
                 yield passed
             began = time.perf_counter()
 
     def _works(self, lists: Sequence[RankedList], drops: Sequence[float]) -> Iterator[_Work]:
-        """Scores of groups of lists. Some thousand candidates are tokenised at a time: on a card, while it
-        computes others."""
+        """Works that score groups of lists. Some thousand candidates are tokenised at a time; a card computes
+        others meanwhile."""
         for some in _whole_lists(lists):
             texts = self._model.reading.tuples(some)
             pairs = self._tokeniser.pairs(texts, self._model.reading.turns)
@@ -149,13 +147,12 @@ class Cascade:
     def _group(
         self, pairs: Pairs, lists: Sequence[RankedList], group: _Group, drops: Sequence[float]
     ) -> _Work:
-        """The scores of whole lists in flight together."""
+        """Work that scores some whole lists together."""
         numbers, question = np.arange(*group.rows), np.repeat(np.arange(len(group.sizes)), group.sizes)
         known = np.concatenate([self.prior.columns(ranked) for ranked in lists]) if self.prior else None
         scores, exits = np.zeros((len(numbers), len(self.exits))), np.zeros(len(numbers), np.int64)
 
-        # All candidates before the first layer.
-        # Candidates not dropped so far, the longest first.
+        # All candidates before the first layer. `remaining` are those not dropped so far, the longest first.
         remaining = np.argsort(-pairs.lengths[numbers], kind="stable")
         tokens = pairs.pack(numbers[remaining]).to(self._device)
         hidden, depth = self._model.encoder.embed(tokens), 0
@@ -164,7 +161,7 @@ class Cascade:
         self._costs["full_layer_candidates"] += self.depth * len(remaining)
         self._costs["full_layer_tokens"] += self.depth * len(hidden)
 
-        # Up to each exit; while a card computes its scores, other groups have their turn.
+        # Layers up to each exit; while a card computes its scores, other groups have their turn.
         for exit, (last, alpha) in enumerate(zip(self.exits, (*drops, 0.0), strict=True)):
             hidden = self._model.run(hidden, tokens, depth, last)
             arriving = Arriving(self._model.classify(hidden, tokens, exit))
@@ -176,7 +173,7 @@ class Cascade:
             self._costs["layer_tokens"] += layers * len(hidden)
             depth = last
 
-            # Drops by the exit's scores, or by their sum with those known before.
+            # Drop by the exit's scores, or by their sum with those known before.
             if alpha:
                 decisive = scores[:, exit]
                 if self.prior is not None and known is not None:
@@ -189,24 +186,23 @@ class Cascade:
                 hidden, remaining = hidden[rows], remaining[stay]
 
         edges = np.cumsum(group.sizes)[:-1]
-        of_lists = zip(
+        columns_of_lists = zip(
             *(np.split(column, edges) for column in (scores, exits, pairs.lengths[numbers])), strict=True
         )
-        return [(ranked, _Passed(*columns)) for ranked, columns in zip(lists, of_lists, strict=True)]
+        return [(ranked, _Passed(*columns)) for ranked, columns in zip(lists, columns_of_lists, strict=True)]
 
 
 def exit_settings(
     resources: Resources, exits: int
 ) -> tuple[Sequence[float], str, Sequence[Mapping[str, float]]]:
-    """(drops, device, weights) of a stage whose model has `exits` exits but the last. Raises ValueError as
+    """(drops, device, weights) of a stage whose model has `exits` exits but the last. Raises ValueError like
     `load_weights`."""
     stage = resources.stage(ExitStage)
     return alpha_per_exit(stage.drop, exits), resources.device, load_weights(resources, exits=True)
 
 
 def alpha_per_exit(drop: Sequence[float], exits: int) -> Sequence[float]:
-    """The α of each exit but the last, of which there are `exits`; a single α in `drop` holds for all of
-    them.
+    """α of each exit but the last, of which there are `exits`; a single α in `drop` applies to all of them.
 
     Raises ValueError if candidates would have to leave a model that has no exit but the last.
     """
@@ -226,11 +222,10 @@ def fit_prior(
     *,
     options: FitOptions = USUAL_FIT,
 ) -> list[Fit]:
-    """Weights for each exit but the last, of the exit's score and the known scores `names`: the model scores
-    all candidates of the lists that it would read at all its exits, and they leave as `drop`, α at each or
-    one for all, says.
+    """Weights for each exit but the last, of the exit's score and the known scores `names`. The model scores
+    all candidates of the lists at all its exits, and they leave by `drop`: α at each exit, or one for all.
 
-    Raises ValueError as `fit_exits`, ScoreNotFinite as the model.
+    Raises ValueError like `fit_exits`, ScoreNotFinite like the model.
     """
     scores = [rows.scores for rows in model.exit_scores(lists)]
     drops = alpha_per_exit(drop, len(model.exits) - 1)
@@ -238,8 +233,8 @@ def fit_prior(
 
 
 def survivors(question: Numbers, scores: Floats, order: Numbers, alpha: float) -> npt.NDArray[np.bool_]:
-    """Mask [candidates]: True = survives this exit. Drops the ⌊α·k⌋ lowest-scored of each question's k
-    candidates (§4.3.2); among ties the one later in `order` goes first."""
+    """Mask [candidates]: True = survives this exit. The ⌊α·k⌋ lowest-scored of each question's k candidates
+    are dropped (§4.3.2); among ties those later in `order`."""
     best_first = np.lexsort((order, -np.array(rounded(scores), np.float64), question))
     _, number, k = np.unique(question, return_inverse=True, return_counts=True)
     starts = np.cumsum(k) - k
@@ -254,15 +249,15 @@ class _Passed(NamedTuple):
     """Scores of one list's candidates at the exits, in the list's order."""
 
     scores: Floats
-    """[candidates, exits]; 0 at the exits that a candidate did not come to."""
+    """[candidates, exits]; 0 at the exits that a candidate did not reach."""
     exits: Numbers
-    """[candidates]: the exits that scored it; all of them unless it was dropped."""
+    """[candidates]: number of exits that scored it; all of them unless it was dropped."""
     tokens: Numbers
     """[candidates]: tokens of question and candidate."""
 
 
 _Work: TypeAlias = Generator[None, None, list[tuple[RankedList, _Passed]]]
-"""Yields where it is about to wait for the device."""
+"""Work that yields before it waits for the device; see `in_turns`."""
 
 
 class _Group(NamedTuple):

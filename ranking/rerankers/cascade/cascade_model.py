@@ -5,12 +5,12 @@ depths.
 is the monolithic cross-encoder (§4.1, TANDA). Inference is in `cascade.py`. Sections and equations are the
 paper's.
 
-Our choices. All encodings count in the mean, as the text of §4.3 has it; its formula leaves out h_0; which
-mean, or the first token's encoding instead, is a setting (`ranking/context.py`), as is what is read beside
-the sentence. A classifier has two hidden layers with tanh and one that gives the score: §5.2's "3-layers
-feed-forward modules". It gives one number, and its cross-entropy is the binary one. At inference it runs in
-float64: a score does not depend on the rest of the batch, and a survivor has exactly the score that it would
-have had without any dropping.
+Our choices. All encodings count in the mean, as in the text of §4.3; its formula leaves out h_0. Settings
+choose the mean, or the first token's encoding instead, and the parts read beside the sentence
+(`ranking/context.py`). A classifier has two hidden layers with tanh and one that gives the score: §5.2's
+"3-layers feed-forward modules". It gives one number, and its cross-entropy is the binary one. At inference it
+runs in float64: a score does not depend on the rest of the batch, and a survivor has exactly the score that
+it would have had without any dropping.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ from answermill.ranking.transformer.transformer_checkpoint import (
 )
 
 SENTENCE = Reading()
-"""Reading of a cross-encoder unless its checkpoint says otherwise: the sentence alone, by the mean of all
-tokens."""
+"""Default reading of a cross-encoder: the sentence alone, by the mean of all tokens."""
 
 
 class CascadeModel(nn.Module):
@@ -53,7 +52,7 @@ class CascadeModel(nn.Module):
     its last layer."""
 
     def __init__(self, encoder: LayeredEncoder, exits: Sequence[int], head: HeadName = "classifier") -> None:
-        """`head`: of the last exit. Raises ValueError where the exits do not increase or do not end at the
+        """`head`: head of the last exit. Raises ValueError if the exits do not increase or do not end at the
         encoder's depth."""
         super().__init__()
         self.exits = tuple(exits)
@@ -82,11 +81,11 @@ class CascadeModel(nn.Module):
         return self.classify(self._encoded(tokens, exit, stop), tokens, exit)
 
     def outputs(self, tokens: Packed, exit: int, stop: bool = False) -> list[Tensor]:
-        """As `forward`, what each classifier there says: one logit per text, [texts]."""
+        """Logits of each classifier at an exit, one per text [texts]; arguments as in `forward`."""
         return self.logits(self._encoded(tokens, exit, stop), tokens, exit)
 
-    def outputs_of_all(self, tokens: Packed, stop: bool = False) -> list[list[Tensor]]:
-        """Of each exit what `outputs` gives, from one pass through the layers."""
+    def all_outputs(self, tokens: Packed, stop: bool = False) -> list[list[Tensor]]:
+        """`outputs` of each exit, from one pass through the layers."""
         hidden, before, outputs = self.encoder.embed(tokens), 0, []
         for exit, layer in enumerate(self.exits):
             hidden = self.run(hidden.detach() if stop and exit else hidden, tokens, before, layer)
@@ -102,21 +101,21 @@ class CascadeModel(nn.Module):
         return self.run(hidden, tokens, before, self.exits[exit])
 
     def run(self, hidden: Tensor, tokens: Packed, first: int, last: int) -> Tensor:
-        """h of depth `first` → what the classifiers of depth `last` read [n, d]."""
+        """Encodings [n, d] that the classifiers of depth `last` read, from h of depth `first`."""
         return self.encoder.run(hidden, tokens, first, last)
 
     def layers_between(self, first: int, last: int) -> int:
-        """Layers that are computed from one exit's scores to another's."""
+        """Number of layers computed from one exit's scores to another's."""
         return last - first
 
     def logits(self, hidden: Tensor, tokens: Packed, exit: int) -> list[Tensor]:
-        """Encodings of `run` at an exit [n, d] → logits of each classifier there, one per text [texts]."""
+        """Logits of each classifier at an exit, one per text [texts], from the encodings of `run` [n, d]."""
         return [
             classified(cast(ClassifierHead, self.classifiers[exit]), hidden, tokens, self.reading.pooling)
         ]
 
     def classify(self, hidden: Tensor, tokens: Packed, exit: int) -> Tensor:
-        """Encodings of `run` at an exit [n, d] → scores [texts]."""
+        """Scores [texts] at an exit, from the encodings of `run` [n, d]."""
         (logits,) = self.logits(hidden, tokens, exit)
         return logits
 
@@ -125,7 +124,7 @@ class CascadeModel(nn.Module):
         return self.classifiers.parameters()
 
     def for_inference(self, device: torch.device | str) -> Self:
-        """A copy for scoring: layers in the device's fast precision, the classifiers in float64."""
+        """Copy for scoring: layers in the device's fast precision, the classifiers in float64."""
         scorer = copy.copy(self)
         scorer._modules = dict(self._modules)
         scorer.encoder = self.encoder.for_inference(device)
@@ -134,7 +133,7 @@ class CascadeModel(nn.Module):
 
 
 def published(encoder: LayeredEncoder, head: FirstToken) -> CascadeModel:
-    """The monolithic model that a published sequence classifier is: its head reads the first token."""
+    """Monolithic model of a published sequence classifier, whose head reads the first token."""
     model = CascadeModel(encoder, [encoder.shape.layers])
     model.classifiers[-1], model.reading = head, Reading(pooling="first")
     return model
@@ -165,18 +164,18 @@ def save(
 
 
 def load_pointwise(folder: Path, source: Callable[[str], Path] = Path) -> tuple[CascadeModel, Tokeniser]:
-    """As `load`, a checkpoint of `pointwise`."""
+    """Load a checkpoint of `pointwise`; see `load`."""
     return load(folder, "pointwise", source)
 
 
 def load_cascade(folder: Path, source: Callable[[str], Path] = Path) -> tuple[CascadeModel, Tokeniser]:
-    """As `load`, a checkpoint of `cascade`."""
+    """Load a checkpoint of `cascade`; see `load`."""
     return load(folder, "cascade", source)
 
 
 def load(folder: Path, name: str, source: Callable[[str], Path] = Path) -> tuple[CascadeModel, Tokeniser]:
-    """The model and tokeniser that `save` wrote. Raises ValueError where the folder is incomplete, broken, or
-    of another format or model."""
+    """Model and tokeniser that `save` wrote. Raises ValueError if the folder is incomplete, broken, or of
+    another format or model."""
     return load_transformer(folder, name, _build, source)
 
 

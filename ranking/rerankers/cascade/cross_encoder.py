@@ -1,14 +1,14 @@
-"""Export: a checkpoint of `pointwise`, or of `cascade` up to one of its exits, becomes a folder that
+"""Export of a checkpoint of `pointwise`, or of `cascade` up to one of its exits, as a folder that
 sentence-transformers loads as a cross-encoder, without code of ours.
 
-The encoder takes Hugging Face's names back; the mean over all tokens, the layers of the head and the one that
+The encoder gets Hugging Face's names again; the mean over all tokens, the layers of the head and the one that
 gives the score are modules of sentence-transformers. `CrossEncoder(folder).predict(pairs)` gives our scores,
-logits, but for the last digits: it pads, and works in fp32. It cuts a pair that is too long where we do,
+logits, except for the last digits: it pads, and works in fp32. It cuts a pair that is too long where we do,
 without counting, and it drops no candidate.
 
-Of a checkpoint that reads more than the sentence, a candidate is its parts with the tokenizer's separator
-between, as one text (`Exported.candidate`); pairs of them that fit have our scores, and longer ones are cut
-elsewhere. None of those modules computes a mean of the candidate's own tokens: it is refused.
+If the checkpoint reads more than the sentence, a candidate is one text of its parts with the tokenizer's
+separator between (`Exported.candidate`). Pairs of them that fit have our scores; longer ones are cut
+elsewhere. None of those modules computes a mean of the candidate's own tokens, so that pooling is refused.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ class Exported(NamedTuple):
 
     layers: int
     tokens: int
-    """The most of a pair."""
+    """Most tokens of a pair."""
     candidate: str
-    """A candidate's text, with the names of its parts in their places: '{sentence}', or
+    """Template of a candidate's text, with the names of its parts: '{sentence}', or
     '{sentence}[SEP]{title}'."""
 
 
 def export(
     checkpoint: Path, out: Path, exit: int | None = None, source: Callable[[str], Path] = Path
 ) -> Exported:
-    """Write the folder; `exit`, counted from 1, is where a cascade ends, None = its last.
+    """Write the folder. `exit`: exit at which a cascade ends, counted from 1; None = its last.
 
-    Raises ValueError where there is no checkpoint of the kind, no such exit or no such pooling there;
-    FileExistsError where `out` has files; ModelMissing where the transformer that has the checkpoint's words
-    cannot be had.
+    Raises ValueError if there is no such checkpoint, or it has no such exit or a pooling that cannot be
+    exported; FileExistsError if `out` has files; ModelMissing if the transformer that has the checkpoint's
+    words is not available.
     """
     model, tokeniser = load(checkpoint, _model_of(checkpoint), source)
     exit = len(model.exits) if exit is None else exit
@@ -116,7 +116,7 @@ def _head(classifier: ClassifierHead, pooling: Literal["cls", "mean"]) -> list[n
     modules: list[nn.Module] = [Pooling(width, pooling)]
 
     for linear, function, name in [
-        *((each, activation, None) for each in hidden),
+        *((linear, activation, None) for linear in hidden),
         (classifier.score, nn.Identity(), "scores"),
     ]:
         dense = Dense(width, linear.out_features, activation_function=function, module_output_name=name)
@@ -127,7 +127,7 @@ def _head(classifier: ClassifierHead, pooling: Literal["cls", "mean"]) -> list[n
 
 
 def _tokenizer(tokeniser: Tokeniser, model: CascadeModel) -> PreTrainedTokenizerFast:
-    """The same tokenizer.json, and the files that Hugging Face's folders have beside it."""
+    """Tokenizer of the same tokenizer.json, in the form that writes Hugging Face's other files too."""
     tokenizer = Tokenizer.from_file(str(tokeniser.path))
     padding = next((token for token in _PADDING if tokenizer.token_to_id(token) is not None), None)
     if padding is None:

@@ -1,7 +1,7 @@
-"""Every exit's score for every candidate of a dev set, from one pass of a cascade that drops nothing.
+"""Scores of every candidate of a dev set at every exit, from one pass of a cascade that drops nothing.
 
-A candidate's score at an exit does not depend on who else is there, so this table knows all that any drop
-schedule would see: `replay.py` tries schedules out on it, `guarantee.py` tests them, and neither needs the
+A candidate's score at an exit does not depend on the other candidates, so this table has all scores that any
+drop schedule would read: `replay.py` tries schedules on it, `guarantee.py` tests them, and neither needs the
 model again.
 """
 
@@ -28,32 +28,32 @@ class ExitRows:
     scores: Floats
     """[candidates, exits]"""
     tokens: Ints
-    """[candidates]: tokens of question and candidate that go through the layers."""
+    """[candidates]: tokens of question and candidate in the layers."""
     columns: Floats | None = None
-    """[candidates, names]: what the model's prior reads of them; None if it has none."""
+    """[candidates, names]: known scores that the model's prior reads; None if it has no prior."""
 
 
 class ExitModel(Protocol):
-    """A cascade, as far as its schedule is concerned."""
+    """The part of a cascade that its schedule depends on."""
 
     @property
     def exits(self) -> tuple[int, ...]:
-        """The layers after which there is a classifier, counted from 1."""
+        """Layers after which there is a classifier, counted from 1."""
         ...
 
     @property
     def depth(self) -> int:
-        """Layers of the monolithic model that costs are relative to."""
+        """Number of layers of the monolithic model, to which costs are relative."""
         ...
 
     def exit_scores(self, lists: Sequence[RankedList]) -> list[ExitRows]:
-        """Every candidate's score at every exit; nothing is dropped."""
+        """Score of every candidate at every exit, without dropping."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ExitScores:
-    """Every candidate of a dev set with its score at every exit: flat arrays, a question's candidates one
+    """Candidates of a dev set with their scores at every exit: flat arrays, a question's candidates one
     after the other."""
 
     exits: tuple[int, ...]
@@ -64,15 +64,15 @@ class ExitScores:
     label: Ints
     """[n]: gain; 0 or less = wrong."""
     position: Ints
-    """[n]: place in the list that came in, from 0."""
+    """[n]: place in the incoming list, from 0."""
     tokens: Ints
     """[n]"""
     scores: Floats
-    """[n, exits]: rounded as those that order a list."""
+    """[n, exits]: rounded like the scores that order a list."""
     prior: Prior | None = None
-    """By which candidates leave; by the exit's score alone if None."""
+    """Prior by which candidates leave; None if the exit's score alone decides."""
     columns: Floats | None = None
-    """[n, names]: what the prior reads."""
+    """[n, names]: known scores that the prior reads."""
 
     def __post_init__(self) -> None:
         check(self.exits, (0.0,) * (len(self.exits) - 1))
@@ -115,7 +115,7 @@ class ExitScores:
         *,
         prior: Prior | None = None,
     ) -> ExitScores:
-        """From labels and rows per question, both in the order of the question's list; `prior` is the
+        """Table from labels and rows per question, both in the order of the question's list. `prior` is the
         model's."""
         counts = [len(question) for question in labels]
         for name, count, row in zip(question_ids, counts, rows, strict=True):
@@ -142,7 +142,7 @@ class ExitScores:
         )
 
     def pick(self, keep: Bools) -> ExitScores:
-        """The questions where `keep` [questions] holds, numbered anew."""
+        """Questions for which `keep` [questions] is true, numbered again from 0."""
         here = keep[self.question]
 
         return ExitScores(
@@ -159,12 +159,12 @@ class ExitScores:
         )
 
     def halves(self, seed: int = 0) -> tuple[ExitScores, ExitScores]:
-        """Two sets of questions, about as large; a hash of its id and the seed decides where a question
-        goes."""
+        """Two sets of about equally many questions; a hash of its id and the seed decides the set of a
+        question."""
         digests = (hashlib.sha256(f"{seed}:{name}".encode()).digest() for name in self.question_ids)
         first = np.array([digest[0] < 128 for digest in digests], np.bool_)
         return self.pick(first), self.pick(~first)
 
     def answerable(self) -> int:
-        """Questions with a correct candidate."""
+        """Number of questions with a correct candidate."""
         return len(np.unique(self.question[self.label > 0]))

@@ -3,22 +3,21 @@
 Learn then Test (Angelopoulos, Bates, Candès, Jordan and Lei, arXiv:2110.01052, 2021) in the form of Pareto
 testing (Laufer-Goldshtein, Fisch, Barzilay and Jaakkola, ICLR 2023). The risk of a schedule is the
 probability that an answerable question loses every correct candidate on the way. A hash of its id puts a
-question into one of two halves. On the first half the schedules are lined up, from the safest to the
-cheapest. On the second they are tested in that order, each against "its risk is above δ", until one is not
-rejected at level ε; the last rejected one, the cheapest, is taken. Since the order was fixed before the
-second half was looked at, and the first failure ends the tests, all of them together err with probability ε
-at the most.
+question into one of two halves. On the first half the schedules are ordered, from the safest to the cheapest.
+On the second they are tested in that order, each against "its risk is above δ", until one is not rejected at
+level ε; the last rejected one, the cheapest, is chosen. Since the order was fixed before the second half was
+read, and the first failure ends the tests, all of them together err with probability ε at most.
 
-What holds: with probability 1 - ε over the second half, the risk of the schedule that is returned is at most
-δ, for whatever number of schedules, model and distribution. It needs questions that are independent draws of
-the kind to come, and a second half that has decided nothing else; a checkpoint that was picked by its score
-on it has seen it already. What does not: nothing is promised for another kind of questions or longer lists,
-for a single question, or about the rank of the correct candidates that stay.
+The guarantee: with probability 1 - ε over the second half, the risk of the schedule that is returned is at
+most δ, for any number of schedules, model and distribution. It needs questions that are independent draws of
+the same kind as future ones, and a second half that has decided nothing else; a checkpoint that was picked by
+its score on it has seen it already. Nothing is guaranteed for another kind of questions or longer lists, for
+a single question, or about the rank of the correct candidates that stay.
 
-Departs from Pareto testing in one thing: before the front (cost against loss) come milder and milder forms of
-its safest member. On a small dev set that member has lost nothing by luck; if it fails, something between it
-and dropping nothing at all may still pass. The order is still the first half's alone, so the guarantee is
-untouched.
+Departs from Pareto testing in one thing: ever milder forms of its safest member precede the front (cost
+against loss). On a small dev set that member may have lost nothing by luck; if it fails, a schedule between
+it and dropping nothing at all may still pass. The order still depends on the first half alone, so the
+guarantee is unchanged.
 """
 
 from __future__ import annotations
@@ -37,21 +36,21 @@ from answermill.ranking.rerankers.cascade.schedule import Schedule
 
 @dataclass(frozen=True, slots=True)
 class Guaranteed:
-    """The schedule, and what the second half said of it."""
+    """A schedule and its test on the second half."""
 
     schedule: Schedule
     delta: float
     epsilon: float
     questions: int
-    """Answerable ones in the second half."""
+    """Answerable questions in the second half."""
     lined_up: int
-    """Schedules that could have been tested."""
+    """Number of schedules that could have been tested."""
     rejected: int
-    """Number of them, from the safest on, that were found to have a risk of at most δ."""
+    """Number of schedules, from the safest on, that were shown to have a risk of at most δ."""
     lost: int
-    """Questions of the second half that `schedule` lost."""
+    """Number of questions of the second half that `schedule` lost."""
     p: float | None
-    """Of the test that it passed; None where it is the one that drops nothing, which needs no test."""
+    """p-value of the test that it passed; None if it drops nothing, which needs no test."""
 
     def statement(self) -> str:
         """The guarantee in one sentence."""
@@ -75,10 +74,10 @@ class Guaranteed:
 def guarantee(
     table: ExitScores, schedules: Sequence[Schedule], delta: float = 0.05, epsilon: float = 0.1, seed: int = 0
 ) -> Guaranteed:
-    """The schedule of least cost whose risk is at most `delta`, with confidence 1 - `epsilon`; the one that
-    drops nothing where none can be shown to be so. `seed` is of the halves.
+    """Schedule of least cost whose risk is at most `delta`, with confidence 1 - `epsilon`; the one that drops
+    nothing if this can be shown of none. `seed`: seed of the halves.
 
-    Raises ValueError where `delta` or `epsilon` is not between 0 and 1.
+    Raises ValueError if `delta` or `epsilon` is not between 0 and 1.
     """
     for name, value in (("delta", delta), ("epsilon", epsilon)):
         if not 0 < value < 1:
@@ -104,8 +103,8 @@ def guarantee(
 
 
 def line_up(replayed: Replayed) -> list[Schedule]:
-    """The Pareto front of cost and loss from the safest to the cheapest, and before it milder forms of its
-    safest: no share higher, one lower, and each time the cheapest such."""
+    """The Pareto front of cost and loss from the safest to the cheapest, preceded by milder forms of its
+    safest: no share higher, at least one lower, and each time the cheapest of these."""
     front = [replayed.schedules[i] for i in reversed(replayed.front(-replayed.loss))]
     cost = dict(zip(replayed.schedules, replayed.cost, strict=True))
     milder = front[:1]
@@ -124,11 +123,11 @@ def fixed_sequence(lost: Sequence[int], questions: int, delta: float, epsilon: f
 
 
 def binomial_tail(losses: int, questions: int, delta: float) -> float:
-    """P(Bin(questions, δ) ≤ losses): how likely no more losses than these are at a risk of δ; at a higher
-    risk, less likely."""
+    """P(Bin(questions, δ) ≤ losses): probability of at most that many losses at a risk of δ; at a higher risk
+    it is smaller."""
     return float(binom.cdf(losses, questions, delta))
 
 
 def questions_needed(delta: float, epsilon: float) -> int:
-    """The least number of questions on which a schedule that loses none of them passes: (1 - δ)^n ≤ ε."""
+    """Least number of questions on which a schedule that loses none of them passes: (1 - δ)^n ≤ ε."""
     return math.ceil(math.log(epsilon) / math.log1p(-delta))

@@ -1,4 +1,4 @@
-"""The section [transformer] of a training file for cross-encoders: `pointwise` and `cascade`."""
+"""Section [transformer] of a training file for the cross-encoders `pointwise` and `cascade`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from answermill.schemas.section import Count
 
 
 class PairSettings(ReadingSettings):
-    """A transformer that reads a question and a sentence together."""
+    """Keys for a transformer that reads a question and a sentence together."""
 
     layers: int | None = Field(
         None, ge=1, description="layers of the transformer, counted from its first; all if absent"
@@ -57,13 +57,13 @@ class PairSettings(ReadingSettings):
 
 
 class PointwiseSettings(PairSettings):
-    """The monolithic cross-encoder."""
+    """Keys for the monolithic cross-encoder."""
 
     reranker: Literal["pointwise"] = Field(description="model to train")
 
 
 class ExitSettings(PairSettings):
-    """A model with exits, where candidates leave."""
+    """Keys for a model with exits, at which candidates leave."""
 
     sampling: Literal["uniform", "round_robin", "early", "all"] = Field(
         "uniform",
@@ -97,7 +97,7 @@ class ExitSettings(PairSettings):
 
 
 class CascadeSettings(ExitSettings):
-    """The Cascade Transformer."""
+    """Keys for the Cascade Transformer."""
 
     reranker: Literal["cascade"] = Field(description="model to train")
     exits: list[int] = Field(

@@ -17,7 +17,7 @@ from answermill.ranking.rerankers.cascade.cascade_model import load
 
 
 class Pointwise(Cascade):
-    """Score = the classifier's, a logit."""
+    """Reranker by the classifier's score, a logit."""
 
     name: ClassVar[str] = "pointwise"
 

@@ -2,7 +2,7 @@
 of scores that are known before.
 
 Departs from the Cascade Transformer (§4.3.2), where the exit's score decides. The first exits are weak; with
-the stages before them they need not decide alone. How many leave, ⌊α · k⌋, is as in the paper.
+the stages before them they need not decide alone. The number that leaves, ⌊α · k⌋, is as in the paper.
 
 `fit_exits` fits the weights exit by exit, each on the candidates that the exits before it leave.
 """
@@ -27,12 +27,12 @@ class Prior:
     """Weights of the known scores, and of the exit's, for each exit but the last."""
 
     sums: tuple[WeightedSum, ...]
-    """All of the same names."""
+    """Sums, one per exit, all over the same names."""
 
     @classmethod
     def of(cls, tables: Sequence[Mapping[str, float]], exits: int) -> Prior | None:
-        """From one table for all exits, or one for each but the last, of which there are `exits`; None from
-        no table.
+        """Prior from one table for all exits, or one for each but the last, of which there are `exits`; None
+        without a table.
 
         A score that only some tables name has no weight in the others. Raises ValueError for another number
         of tables.
@@ -54,14 +54,15 @@ class Prior:
         return cls(tuple(sums if len(sums) == exits else sums * exits))
 
     def columns(self, ranked: RankedList) -> Floats:
-        """[candidates, names]: the scores that are known before, as they are."""
+        """[candidates, names]: the scores that are known before, not standardised."""
         return self.sums[0].columns(ranked)
 
     def total(self, exit: int, columns: Floats, question: Ints, exit_score: Floats) -> Floats:
-        """[candidates]: the sum at exit number `exit` over the candidates that have come to it, by which they
-        leave.
+        """[candidates]: the sum by which candidates leave at exit number `exit`, over those that have reached
+        it.
 
-        Those of a question are in the order of its list; `exit_score` is rounded as what orders a list.
+        A question's candidates are in the order of its list; `exit_score` is rounded like the scores that
+        order a list.
         """
         return self.sums[exit].total(columns, question, exit_score)
 
@@ -78,10 +79,10 @@ def fit_exits(
     """Weights of the known scores `names` and of the exit's own, for each exit but the last.
 
     `exit_scores`: [candidates, exits] per list, as `Cascade.exit_scores` gives them. `drops`: α at each exit
-    but the last, by which candidates leave before the next exit is fitted; nobody leaves if it is empty.
-    `WeightsFile.of` makes a file of them. Raises ValueError as `fit`, or where scores or drops do not fit.
+    but the last, by which candidates leave before the next exit is fitted; none leave if it is empty.
+    `WeightsFile.of` makes a file of the fits. Raises ValueError like `fit`, or if scores or drops do not fit.
     """
-    # With scipy, which a cascade that ranks does without.
+    # Imported here since it needs scipy, which ranking does not.
     from answermill.ranking.rerankers.blend.fitting import (
         LabelledColumns,
         fit_columns,
@@ -115,7 +116,7 @@ def fit_exits(
 
 
 def _stay(total: Floats, question: Ints, alpha: float) -> Bools:
-    """[candidates]: who does not leave, as `survivors` says for a single list."""
+    """[candidates]: true for those that do not leave, as in `survivors` for a single list."""
     stay = np.ones(len(total), np.bool_)
     order = np.lexsort((np.arange(len(total)), -np.array(rounded(total)), question))
     for rows in np.split(order, np.flatnonzero(np.diff(question[order])) + 1):

@@ -1,18 +1,18 @@
-"""Any drop schedule of a cascade, replayed without the model, and the best one under a budget (Cascade
+"""Replay of any drop schedule of a cascade without the model, and the best one under a budget (Cascade
 Transformer §5.5).
 
-`replay` does with the table of `exits.py`, for thousands of schedules, exactly what the cascade would do: at
-each exit but the last, it drops the ⌊α · k⌋ lowest-scored of each question's k candidates; of equal scores,
-the later in the incoming list. The survivors are ordered by the last exit, and the departed candidates come
-behind them, all tied.
+`replay` applies thousands of schedules to the table of `exits.py`, exactly as the cascade would: at each exit
+but the last, it drops the ⌊α · k⌋ lowest-scored of each question's k candidates; of equal scores, the later
+in the incoming list. The survivors are ordered by the last exit, and the departed candidates follow, all
+tied.
 
 It is fast because schedules that begin alike share that beginning (they are walked as a tree), because each
-exit's order is sorted once, and because everything else is sums along these orders. With a prior, whose sum
-depends on who is still there, an exit is sorted once for each beginning. The metrics are those of
+exit's order is sorted once, and because all the rest is sums along these orders. With a prior, whose sum
+depends on the remaining candidates, an exit is sorted once for each beginning. The metrics are those of
 `ranking/evaluation`, exact under ties.
 
-The paper found no rule for choosing the shares, and left open where to put the exits. `best_under` reads the
-answer off the table. As 0 at an exit means no exit there, a grid with 0 answers the second question too.
+The paper found no rule for choosing the shares, and left the places of the exits open. `best_under` chooses
+both from the table: 0 at an exit means no exit there, so a grid with 0 tries the places too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from answermill.ranking.rerankers.cascade.exits import ExitScores
 from answermill.ranking.rerankers.cascade.schedule import Schedule, check, dropped
 
 _DIGITS = 12
-"""Decimals of a mean: schedules that do the same get the same value, in whatever order it was added up."""
+"""Decimals of a mean, so that equal schedules get equal values, in whatever order they are summed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class Replayed:
     cost: Floats
     """Layers × candidates, over all questions, relative to all candidates through all layers of the model."""
     token_cost: Floats
-    """Layers × tokens, likewise: a long candidate costs more."""
+    """Layers × tokens, in the same way: a long candidate costs more."""
     metrics: Mapping[str, Floats]
-    """Each of METRICS, 0 to 1, as a mean over the questions of the protocol."""
+    """Name in METRICS → its mean over the questions of the protocol, 0 to 1."""
     lost: Ints
     """Answerable questions that lost every correct candidate."""
     answerable: int
@@ -83,7 +83,7 @@ def replay(
     schedules: Sequence[Schedule],
     protocol: Literal["raw", "answerable", "clean"] = "answerable",
 ) -> Replayed:
-    """Do what the cascade would do, for every schedule. Raises ValueError if a schedule does not suit the
+    """Replay every schedule as the cascade would apply it. Raises ValueError if a schedule does not suit the
     exits, or the protocol keeps no question."""
     for schedule in schedules:
         check(table.exits, schedule)
@@ -120,8 +120,8 @@ def _bounds(table: ExitScores) -> Ints:
 
 
 class _Walk:
-    """The schedules as a tree. For each different one it yields: its numbers in `schedules`, a mask of the
-    survivors, layers × candidates, layers × tokens.
+    """Walk over the schedules as a tree. For each different one it yields: its numbers in `schedules`, a mask
+    of the survivors, layers × candidates, layers × tokens.
 
     The mask is [n], in the order of the last exit.
     """
@@ -148,8 +148,8 @@ class _Walk:
     def _below(
         self, exit_: int, numbers: list[int], alive: Bools, cost: int, tokens: int
     ) -> Iterator[tuple[list[int], Bools, int, int]]:
-        """From the state before the layers of exit number `exit_`, for schedules with the same shares up to
-        there."""
+        """Walk on from the state before the layers of exit number `exit_`, for schedules with the same shares
+        so far."""
         cost += self._layers[exit_] * int(np.count_nonzero(alive))
         tokens += self._layers[exit_] * int(self._tokens[alive].sum())
         if exit_ == len(self._orders):
@@ -172,8 +172,8 @@ class _Walk:
             yield from self._below(exit_ + 1, branch, survives, cost, tokens)
 
     def _order(self, exit_: int, alive: Bools) -> Ints:
-        """[n]: rows in the last exit's order, each question's best at this exit first. With a prior that
-        depends on who is still there: scores are standardised over them."""
+        """[n]: rows in the last exit's order, each question's best at this exit first. With a prior it
+        depends on the remaining candidates, over which scores are standardised."""
         table = self._table
         if table.prior is None or table.columns is None:
             return self._orders[exit_]
@@ -185,11 +185,11 @@ class _Walk:
 
 
 class _Survivors:
-    """METRICS of lists in the order of the last exit, the departed candidates of each tied behind the
+    """METRICS of lists in the order of the last exit, with the departed candidates of each tied behind the
     survivors.
 
-    Only ties with a correct candidate count. Of the arrays [ties], [answers] and [answerable], `answers` are
-    all correct candidates, and `answerable` the questions that have one.
+    Only ties with a correct candidate count. In the shapes of arrays, `answers` are all correct candidates,
+    and `answerable` the questions that have one.
     """
 
     def __init__(self, table: ExitScores, protocol: Literal["raw", "answerable", "clean"]) -> None:
@@ -219,30 +219,30 @@ class _Survivors:
         ties, self._tie = np.unique((np.cumsum(begins) - 1)[self._answers], return_inverse=True)
         self._tie_start, self._tie_end = edges[ties], edges[ties + 1]  # [ties]: rows
 
-        # Questions with an answer, and where their ties and rows are.
+        # Questions with an answer, and the places of their ties and rows.
         answerable = np.flatnonzero(correct)
         # [answerable]: rows of its list.
         self._start, self._end = bounds[:-1][answerable], bounds[1:][answerable]
-        # [answerable]: of its metrics in the mean.
+        # [answerable]: weight of its metrics in the mean.
         self._weight = np.where(counted[answerable], 1 / kept, 0.0)
 
         # [ties]: numbered as `answerable` is.
         self._question = np.searchsorted(answerable, question[self._tie_start])
         self._first_tie = np.searchsorted(self._question, np.arange(len(answerable)))  # [answerable]
         self._correct = correct[answerable]  # [answerable]
-        of_answer = self._question[self._tie]
-        self._gains = np.bincount(of_answer, self._gain, len(answerable))  # [answerable]
-        self._ideal = ideal_gain(of_answer, self._gain, len(answerable), cut=10)  # [answerable]
+        answer_question = self._question[self._tie]
+        self._gains = np.bincount(answer_question, self._gain, len(answerable))  # [answerable]
+        self._ideal = ideal_gain(answer_question, self._gain, len(answerable), cut=10)  # [answerable]
 
     def measure(self, alive: Bools) -> tuple[tuple[float, ...], int]:
-        """(METRICS, how many answerable questions lost every correct candidate) for survivors [n] in the last
-        exit's order."""
+        """(METRICS, number of answerable questions that lost every correct candidate) for survivors [n] in
+        the last exit's order."""
         place = np.concatenate([[0], np.cumsum(alive)])  # [i]: survivors before row i, of all questions
         stays = alive[self._answers]
         correct = np.bincount(self._tie[stays], minlength=len(self._tie_start))
         gain = np.bincount(self._tie, np.where(stays, self._gain, 0), len(self._tie_start))
 
-        # Correct ones, [answerable].
+        # [answerable]: correct candidates that survive.
         surviving = np.bincount(self._question, correct, len(self._start)).astype(np.int64)
         running = np.concatenate([[0], np.cumsum(correct)])
 
@@ -259,8 +259,8 @@ class _Survivors:
         # A tie without a correct candidate adds nothing to a metric.
         columns = [np.concatenate(pair) for pair in pairs]
         counts = columns[3] > 0
-        question, *of_ties = (column[counts] for column in columns)
-        return self._means(question, Ties(*of_ties)), int((surviving == 0).sum())
+        question, *fields = (column[counts] for column in columns)
+        return self._means(question, Ties(*fields)), int((surviving == 0).sum())
 
     def _means(self, question: Ints, ties: Ties) -> tuple[float, ...]:
         weight = self._weight[question]  # [ties]

@@ -1,15 +1,15 @@
-"""Drop schedules of a cascade: how many candidates leave where, and what that costs (Cascade Transformer
-§4.3.2, Table 3).
+"""Drop schedules of a cascade: number of candidates that leave at each exit, and the cost (Cascade
+Transformer §4.3.2, Table 3).
 
 A cascade has a classifier after each of the layers `exits`. At every exit but the last it drops the share α
 of a question's candidates that it scores lowest; a schedule is these shares, one per exit but the last. Cost
-is counted in layers × candidates: what is the same for every candidate cancels out, and classifiers, which
-are small, are not counted.
+is counted in layers × candidates: costs equal for all candidates cancel out, and classifiers, which are
+small, are not counted.
 
-The paper contradicts itself in places. Followed here is its rule (⌊α · k⌋ leave), which turns 128 candidates
+The paper contradicts itself in places. This file follows its rule (⌊α · k⌋ leave), which turns 128 candidates
 at α = .3 into 90, 63, 45 and 32; its worked example ends with 44 and 28. The costs in its Table 3 are those
-of the rule without ⌊⌋, for which `relative_cost` stands without k. `replay.py` tries schedules out,
-`guarantee.py` chooses one with a guarantee.
+of the rule without ⌊⌋, which `relative_cost` gives without k. `replay.py` tries schedules, `guarantee.py`
+chooses one with a guarantee.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from itertools import pairwise, product
 from typing import TypeAlias
 
 Schedule: TypeAlias = tuple[float, ...]
-"""The share that leaves at each exit but the last. 0 at an exit is no exit there."""
+"""Share of candidates that leaves at each exit but the last. 0 at an exit is no exit there."""
 
 
 def dropped(k: int, alpha: float) -> int:
-    """⌊α · k⌋, with α as the decimal that it is written as: 0.29 of 100 are 29, though 0.29 * 100 is less
-    than 29.
+    """⌊α · k⌋, with α as the decimal that is written: 0.29 of 100 are 29, though 0.29 * 100 is less than 29.
 
-    At least one candidate always stays. Raises ValueError where α is not in [0, 1).
+    At least one candidate always stays. Raises ValueError if α is not in [0, 1).
     """
     if not 0 <= alpha < 1:
         raise ValueError(f"α = {alpha}; the share that is dropped must be at least 0 and below 1")
@@ -36,8 +35,8 @@ def dropped(k: int, alpha: float) -> int:
 
 
 def sizes(k: int, drops: Sequence[float]) -> list[int]:
-    """Of k candidates, those that enter the layers before each exit: 128 at .3 four times are 128, 90, 63,
-    45, 32."""
+    """Number of candidates, of k, that enter the layers before each exit: 128 at .3 four times are 128, 90,
+    63, 45, 32."""
     entering = [k]
     for alpha in drops:
         entering.append(entering[-1] - dropped(entering[-1], alpha))
@@ -66,7 +65,7 @@ def check(exits: Sequence[int], drops: Sequence[float]) -> None:
 
 
 def cost(k: int, exits: Sequence[int], drops: Sequence[float], shared: bool = True) -> int:
-    """Layers × candidates for k candidates. With `shared` False each exit is a separate model that starts at
+    """Layers × candidates for k candidates. If not `shared`, each exit is a separate model that starts at
     layer 1 again: the sequential ranker SR of §4.2."""
     check(exits, drops)
     return sum(layers * n for layers, n in zip(_layers(exits, shared), sizes(k, drops), strict=True))
@@ -75,8 +74,8 @@ def cost(k: int, exits: Sequence[int], drops: Sequence[float], shared: bool = Tr
 def relative_cost(
     exits: Sequence[int], drops: Sequence[float], depth: int, k: int | None = None, shared: bool = True
 ) -> float:
-    """`cost` over that of a monolithic model of `depth` layers, for k candidates; without k, in the limit of
-    very many.
+    """`cost` divided by that of a monolithic model of `depth` layers, for k candidates; without k, in the
+    limit of very many.
 
     For exits at 4, 6, 8, 10, 12 and α = .3, .4, .5 the limit is .629, .551, .490: the -37, -45, -51 % of
     Table 3.
@@ -92,14 +91,14 @@ def relative_cost(
 
 
 def grid(values: Sequence[float], exits: Sequence[int]) -> list[Schedule]:
-    """Every way to give each exit but the last one of the values: 1,296 for .1 to .6 and five exits (§5.5,
-    Fig. 2).
+    """All schedules with one of the values at each exit but the last: 1,296 for .1 to .6 and five exits
+    (§5.5, Fig. 2).
 
-    With 0 among the values it tries every choice of exits too, since 0 at an exit is no exit there.
+    With 0 among the values it includes every choice of exits too, since 0 at an exit is no exit there.
     """
     return list(product(sorted(set(values)), repeat=len(exits) - 1))
 
 
 def _layers(exits: Sequence[int], shared: bool) -> list[int]:
-    """Layers that are run to come to each exit."""
+    """Number of layers run to reach each exit."""
     return [b - a for a, b in pairwise((0, *exits))] if shared else list(exits)

@@ -1,7 +1,7 @@
 """The sequential ranker SR (Cascade Transformer §4.2): monolithic rankers of growing depth, one after the
 other.
 
-Reads sentences, writes sentences. Each ranker encodes anew the candidates that the one before has kept.
+Reads sentences, writes sentences. Each ranker encodes again the candidates that the one before has kept.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from answermill.schemas.ranked import Candidate, RankedList, Unit
 
 
 class Sequential:
-    """SR: monolithic rankers of growing depth, each trained on its own; each encodes anew what the one before
-    has kept (§4.2).
+    """SR: monolithic rankers of growing depth, each trained on its own (§4.2). Each encodes again the
+    candidates that the one before has kept.
 
-    A checkpoint is a folder whose sub-folders are checkpoints of `pointwise`; the shallowest comes first.
+    A checkpoint is a folder whose sub-folders are checkpoints of `pointwise`; the shallowest ranks first.
     """
 
     name: ClassVar[str] = "sequential"
@@ -48,7 +48,7 @@ class Sequential:
     @classmethod
     def load(cls, resources: Resources) -> Self:
         folder = resources.folder()
-        # One of them may be gone.
+        # A damaged folder may lack one of the two files; `load` then says so.
         folders = {path.parent for name in (CONFIG, SUMS) for path in folder.glob(f"*/{name}")}
         loaded = [load(path, "pointwise", resources.model) for path in sorted(folders)]
         if not loaded:
@@ -58,7 +58,7 @@ class Sequential:
             )
 
         rankers = sorted(
-            (Cascade(*each, device=resources.device) for each in loaded), key=lambda ranker: ranker.depth
+            (Cascade(*parts, device=resources.device) for parts in loaded), key=lambda ranker: ranker.depth
         )
         return cls(rankers, alpha_per_exit(resources.stage(CascadeStage).drop, len(rankers) - 1))
 
@@ -90,10 +90,10 @@ class Sequential:
             for ranked, values in zip(remaining, scores, strict=True)
         )
 
-        return [replace(ranked, left=tuple(gone)) for ranked, gone in zip(ordered, left, strict=True)]
+        return [replace(ranked, left=tuple(leavers)) for ranked, leavers in zip(ordered, left, strict=True)]
 
     def costs(self) -> Counter[str]:
-        """As `Cascade.costs`, summed over the rankers, but for the candidates, which came in once."""
+        """Costs as of `Cascade.costs`, summed over the rankers; incoming candidates are counted once."""
         first, *others = [ranker.costs() for ranker in self._rankers]
         incoming = {key: first[key] for key in ("candidates", "tokens")}
         full = {f"full_layer_{key}": self._rankers[-1].depth * n for key, n in incoming.items()}

@@ -1,19 +1,19 @@
 """The Multiple-Heads Student (MHS; "Efficient Ensemble Transformer for Accurate Answer Sentence Ranking"): a
-shared body and k heads, each of which has learnt from another teacher. Reads sentences, writes sentences.
+shared body and k heads, each of which has learnt from a different teacher. Reads sentences, writes sentences.
 Sections are the paper's.
 
 `MultiHeadModel` is §3.3's B_b kH_h: a transformer of n = b + h layers is split; the first b are the body,
 each head gets a copy of the last h and a classifier. The body runs once for all heads. The score is the mean
-of their outputs (Eq. 5): of the logits, or, as a setting, of the probabilities, of which the log-odds are
-given, so that a score is a logit either way.
+of their logits (Eq. 5) or, by a setting, the log-odds of the mean of their probabilities, so that it is a
+logit either way.
 
-It may have exits as the cascade does, after layers of its body: they prune, and the heads decide among those
-that are left. Which head learns from which teacher is in `ranking/training/distillation.py`.
+It may have exits like the cascade, after layers of its body: they prune, and the heads decide among the rest.
+The teacher of each head is in `ranking/training/distillation.py`.
 
 Our choices. The paper's classifier is ELECTRA's: the first token, one hidden layer with GELU, two outputs;
 here it gives one number z, the difference of the two, since softmax((z₁, z₀))₁ = σ(z₁ − z₀). With it the
 paper's configurations have its numbers of parameters. Heads that begin with a checkpoint of `pointwise` or
-`cascade`, or with a published sequence classifier, take over that one's classifier instead.
+`cascade`, or with a published sequence classifier, take over its classifier instead.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ from answermill.ranking.transformer.transformer_checkpoint import (
 
 Average = Literal["logits", "probabilities"]
 Form = Literal["first", "first_tanh", "mean"]
-"""Of the heads' classifiers: ELECTRA's on the first token, or BERT's and RoBERTa's there; or the cascade's on
-what `Reading.pooling` says (the mean)."""
+"""Form of the heads' classifiers: ELECTRA's on the first token, or BERT's and RoBERTa's there; or the
+cascade's on the encoding of `Reading.pooling` (the mean)."""
 
 
 _HEADS: Mapping[Form, HeadName] = {"first": "first_gelu", "first_tanh": "first_tanh", "mean": "classifier"}
@@ -75,7 +75,7 @@ class StudentHead(nn.Module):
 
 
 class MultiHeadModel(CascadeModel):
-    """B_b kH_h. `encoder` is the body of b layers; of `exits` the last is the heads', after layer n = b +
+    """B_b kH_h. `encoder` is the body of b layers; the last of `exits` is the heads', after layer n = b +
     h."""
 
     def __init__(
@@ -89,7 +89,7 @@ class MultiHeadModel(CascadeModel):
         average: Average = "logits",
     ) -> None:
         """`exits`: layers of the body after which a classifier prunes. The heads are new, with random
-        weights; `split` makes them of a transformer's last layers. Raises ValueError without heads, or where
+        weights; `split` makes them from a transformer's last layers. Raises ValueError without heads, or if
         an exit lies above the body."""
         nn.Module.__init__(self)
         shape = encoder.shape
@@ -130,8 +130,8 @@ class MultiHeadModel(CascadeModel):
         return self.encoder.shape.layers - first + len(self.heads) * self.head_layers
 
     def logits(self, hidden: Tensor, tokens: Packed, exit: int) -> list[Tensor]:
-        """At the last exit H_i(B(x)) of each head. Where it reads the first token, its last layer computes no
-        other."""
+        """Logits at an exit: at the last one H_i(B(x)) of each head. If a head reads the first token, its
+        last layer computes no other."""
         if exit < len(self.exits) - 1:
             return super().logits(hidden, tokens, exit)
         first_only, outputs = self.form != "mean" or self.reading.pooling == "first", []
@@ -173,7 +173,7 @@ class MultiHeadModel(CascadeModel):
 
 
 def averaged(logits: Tensor, average: Average) -> Tensor:
-    """Logits of the heads [texts, k] → the score [texts]: their mean (Eq. 5), or the log-odds of the mean of
+    """Score [texts] from the heads' logits [texts, k]: their mean (Eq. 5), or the log-odds of the mean of
     σ(z_i)."""
     if average == "logits" or logits.shape[1] == 1:
         return logits.mean(1)
@@ -187,9 +187,10 @@ def split(
     exits: Sequence[int] = (),
     average: Average = "logits",
 ) -> MultiHeadModel:
-    """§3.3: the first b = n − h layers as the body, copies of the last h as each head's; new classifiers.
+    """Split a transformer (§3.3): the first b = n − h layers are the body, copies of the last h each head's;
+    the classifiers are new.
 
-    Raises ValueError where there are not more than h layers, and as `MultiHeadModel` does.
+    Raises ValueError if there are not more than h layers, and like `MultiHeadModel`.
     """
     body = whole.shape.layers - head_layers
     if body < 1:
@@ -207,8 +208,9 @@ def split(
 def split_model(
     whole: CascadeModel, heads: int, head_layers: int, exits: Sequence[int] = (), average: Average = "logits"
 ) -> MultiHeadModel:
-    """As `split`, of a monolithic model or a cascade: each head begins with a copy of its last classifier;
-    exits that both have keep theirs. Without `exits` those of the cascade's that lie in the body."""
+    """Split a monolithic model or a cascade, see `split`: each head begins with a copy of its last
+    classifier, and exits that both have keep theirs. Without `exits` the cascade's that lie in the body are
+    taken."""
     own = whole.exits[:-1]
     if not exits:
         exits = [layer for layer in own if layer <= whole.depth - head_layers]
@@ -227,8 +229,8 @@ def split_model(
 
 
 class MultiHead(Cascade):
-    """Score = the mean over the heads, a logit; with `drop`, candidates dropped at an exit before them are
-    not in the list."""
+    """Reranker by the mean over the heads, a logit; with `drop`, candidates dropped at an exit before them
+    are not in the list."""
 
     name: ClassVar[str] = "multihead"
 
@@ -251,8 +253,8 @@ def save(
 
 
 def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[MultiHeadModel, Tokeniser]:
-    """The model and tokeniser that `save` wrote. Raises ValueError where the folder is incomplete, broken, or
-    of another format or model."""
+    """Model and tokeniser that `save` wrote. Raises ValueError if the folder is incomplete, broken, or of
+    another format or model."""
     return load_transformer(folder, MultiHead.name, _build, source)
 
 

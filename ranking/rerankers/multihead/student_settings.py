@@ -1,4 +1,4 @@
-"""The section [transformer] of a training file for the multiple-heads student."""
+"""Section [transformer] of a training file for the multiple-heads student."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from answermill.ranking.rerankers.cascade.pair_settings import ExitSettings
 
 
 class StudentSettings(ExitSettings):
-    """The multiple-heads student B_b kH_h."""
+    """Keys for the multiple-heads student B_b kH_h."""
 
     reranker: Literal["multihead"] = Field(description="model to train")
     exits: list[int] = Field(
