@@ -1,15 +1,15 @@
 """Compare-Aggregate (Wang & Jiang, ICLR 2017) as Bonadiman & Moschitti (COLING 2020) re-implement it, in the
 same six forms.
 
-Reads sentences, writes sentences. Every word is compared with what attention finds for it in the other text,
-and a convolution of each window from 1 to 5 aggregates the comparisons. Sections and equations are Wang &
-Jiang's.
+Reads sentences, writes sentences. Every word is compared with the words that attention finds for it in the
+other text, and a convolution of each window from 1 to 5 aggregates the comparisons. Sections and equations
+are Wang & Jiang's.
 
 The Cosinet paper gives no more than "the standard parameters of the original paper", static vectors, and
-parameters (Table 4). What a recurrent layer adds there, 2.16 M (RNN) and 1.98 M (BiRNN), has one solution:
-3,000 inputs and 600 hidden, 300 in each direction. 3,000 = 2 · 5 · 300: as in Cosinet both texts are encoded,
-by 300 filters of each window, and product and difference go on; 600 is §5.2's "double of the size of the
-convolutional operation hidden layer". With 300 numbers a word:
+parameters (Table 4). The parameters that a recurrent layer adds there, 2.16 M (RNN) and 1.98 M (BiRNN), have
+one solution: 3,000 inputs and 600 hidden, 300 in each direction. 3,000 = 2 · 5 · 300: as in Cosinet both
+texts are encoded, by 300 filters of each window, and their product and difference are read; 600 is §5.2's
+"double of the size of the convolutional operation hidden layer". With 300 numbers a word:
 
     two sides of five convolutions                2 · (15 · 300 · 300 + 5 · 300) = 2,703,000
     SUBMULT+NN, one for both sides                600 · 300 + 300                =   180,300
@@ -18,12 +18,13 @@ convolutional operation hidden layer". With 300 numbers a word:
 
 which are the table's 2.89, 5.05, 4.87, 11.53 and 10.81 M. The 180 k beside the convolutions fit one other
 choice: the gated projection of Eq. 1 (180,600) and MULT, Eq. 7, which has no parameters. That one was tried
-and ranked worse in every form. There is room for neither the projection beside SUBMULT+NN, nor for the matrix
-W^g of the attention, nor for a layer between pooling and scores: words are attended to as they are.
+and ranked worse in every form. The parameters leave no room for the projection beside SUBMULT+NN, for the
+matrix W^g of the attention, or for a layer between pooling and scores: attention reads the words' own
+vectors.
 
-Decided here: word vectors are scaled, so that attention finds a word's like among twenty others and still
-looks around. Vectors of length 1, as Numberbatch's are, leave it all but uniform; much longer ones, on one
-word. SHARPNESS was chosen on WikiQA's dev set.
+Our choice: word vectors are scaled, so that attention finds a similar word among twenty others and still
+weighs the others. Vectors of length 1, such as Numberbatch's, leave it almost uniform; with much longer ones
+it is on one word alone. SHARPNESS was chosen on WikiQA's dev set.
 """
 
 from __future__ import annotations
@@ -59,11 +60,11 @@ from answermill.schemas.ranked import RankedList, Unit
 
 WINDOWS = (1, 2, 3, 4, 5)
 SHARPNESS = 7.0
-"""Of attention: what the mean word's product with itself is scaled to."""
+"""Sharpness of attention: mean product of a word with itself after scaling."""
 
 
 class CompareAggregateModel(nn.Module):
-    """Rows of the table → scores. Dropout: not stated by the re-implementation; none."""
+    """Model of scores from rows of the table. It has no dropout; the re-implementation does not state any."""
 
     name: ClassVar[str] = "compare_aggregate"
 
@@ -84,7 +85,7 @@ class CompareAggregateModel(nn.Module):
         self.head = Head(form, inputs=2 * len(WINDOWS) * filters, hidden=2 * filters)
 
     def forward(self, batch: Batch) -> Tensor:
-        """[pairs]"""
+        """Scores [pairs]."""
         scores: Tensor = self.head(self.pairs(batch.paired, batch.candidates), batch.sizes)
         return scores
 
@@ -92,7 +93,7 @@ class CompareAggregateModel(nn.Module):
         return loss(self.form, self(batch), batch)
 
     def pairs(self, question: Tensor, candidate: Tensor) -> Tensor:
-        """Rows [pairs, words] twice → [q ⊙ c; q − c]  [pairs, 10 filters]"""
+        """[q ⊙ c; q − c] [pairs, 10 filters], from rows [pairs, words] of both texts."""
         q, c = (embed(self.vectors, rows).to(self.compare.weight.dtype) for rows in (question, candidate))
         match = q @ c.mT  # [pairs, question words, candidate words]
         # H, Eq. 2, in both directions.
@@ -103,18 +104,18 @@ class CompareAggregateModel(nn.Module):
         return torch.cat([q * c, q - c], 1)
 
     def _submult(self, words: Tensor, attended: Tensor) -> Tensor:
-        """SUBMULT+NN, Eq. 8: [pairs, words, d] twice → [pairs, words, filters]"""
+        """SUBMULT+NN, Eq. 8: [pairs, words, filters], from words and attended vectors [pairs, words, d]."""
         compared: Tensor = self.compare(torch.cat([(words - attended).square(), words * attended], 2))
         return compared.relu()
 
 
 def _aggregate(convs: nn.ModuleList, compared: Tensor, real: Tensor) -> Tensor:
-    """CNN of §2.3: each window's convolution, ReLU, maximum over the places; as many places as words →
-    [texts, 5 filters].
+    """[texts, 5 filters]: CNN of §2.3, each window's convolution, ReLU, and maximum over the places, which
+    are as many as the words.
 
-    The words of all texts are laid in one row, with zeros between the texts. One product gives what each word
-    adds to the places around it, for each window and each place in it; a convolution is the sum of these,
-    shifted.
+    The words of all texts are laid in one row, with zeros between the texts. One product gives the share of
+    each word in the places around it, for each window and each place in it; a convolution is the sum of
+    these, shifted.
     """
     gap, device = max(WINDOWS) // 2, compared.device
     sizes = real.sum(1)
@@ -128,7 +129,7 @@ def _aggregate(convs: nn.ModuleList, compared: Tensor, real: Tensor) -> Tensor:
     x = compared.new_zeros(places + -places % 64, compared.shape[2])
     x = x.index_copy(0, position, compared[real])
 
-    # One product gives what each word adds to each place of each window.
+    # One product gives the share of each word in each place of each window.
     weights = torch.cat([conv.weight.permute(2, 0, 1).flatten(0, 1) for conv in cast(list[nn.Conv1d], convs)])
     taps = iter(F.linear(x, weights).chunk(sum(WINDOWS), 1))  # [places, filters] each
 
@@ -144,8 +145,8 @@ def _aggregate(convs: nn.ModuleList, compared: Tensor, real: Tensor) -> Tensor:
 
 
 class CompareAggregate:
-    """Score = the model's; scores of different models cannot be compared. A checkpoint is what
-    `save_list_model` wrote."""
+    """Reranker by the model's score; scores of different models cannot be compared. `save_list_model` writes
+    its checkpoints."""
 
     name: ClassVar[str] = "compare_aggregate"
     reads: ClassVar[Unit] = "sentence"
@@ -166,7 +167,7 @@ class CompareAggregate:
         return rerank(lists, self._lexicon, self.scores, self.name)
 
     def scores(self, lists: Sequence[NumberedList]) -> list[npt.NDArray[np.float64]]:
-        """A score per candidate of each list, whose candidates are in their original order."""
+        """Score per candidate of each list, whose candidates are in their original order."""
         return score(self._pairs, self._model.head, lists)
 
     def _pairs(self, block: Sequence[NumberedList]) -> Tensor:

@@ -5,12 +5,12 @@ Reads sentences, writes sentences. This file is §4.1: the relatedness of words,
 question and one for the candidate, their product and difference. §4.2 is `heads.py`; `table_lookup.py` gives
 the same scores much faster.
 
-Not stated in the paper, decided here: a ReLU follows the convolution, as in Severyn & Moschitti (2016), whom
-§4.1.2 follows; the convolution has as many places as the text has words (two empty ones stand before and
+Our choices, which the paper leaves open: a ReLU follows the convolution, as in Severyn & Moschitti (2016),
+whom §4.1.2 follows; the convolution has as many places as the text has words (two empty ones stand before and
 after it), so that texts shorter than the kernel have a vector; no dropout; PyTorch's initialisation; a text
-without words is one place without a word. A word that the table does not hold has a vector of zeros, and
-relatedness 1 where the very same word stands in the other text, else 0: a rare name in question and candidate
-is known to be the same without any vector.
+without words is one place without a word. A word that the table lacks has a vector of zeros, and relatedness
+1 if the same word stands in the other text, else 0: a rare name in question and candidate is recognised
+without any vector.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ KERNEL = 5
 
 
 class CosinetModel(nn.Module):
-    """Rows of the table → scores. With 300 numbers a word and 300 filters it has the parameters of Table 4:
+    """Model of scores from rows of the table. With 300 numbers a word and 300 filters it has the parameters
+    of Table 4:
 
     pointwise and list 904,201; rnn 1,174,501; birnn 1,129,501; lstm 1,986,301; bilstm 1,806,301.
 
-    Departs from the paper where `features` are named (`list_features.py`): they stand beside each q_ce.
+    Departs from the paper if `features` are named (`list_features.py`): they stand beside each q_ce.
     """
 
     name: ClassVar[str] = "cosinet"
@@ -65,7 +66,7 @@ class CosinetModel(nn.Module):
         self.head = Head(form, inputs=2 * filters + len(self.features), hidden=filters)
 
     def forward(self, batch: Batch) -> Tensor:
-        """[pairs]. A batch without features cannot be read by a model that reads some."""
+        """Scores [pairs]. A model that reads features cannot read a batch without them."""
         pairs = self.pairs(batch.paired, batch.candidates)
         if batch.features is not None:
             pairs = torch.cat([pairs, batch.features], 1)
@@ -76,7 +77,7 @@ class CosinetModel(nn.Module):
         return loss(self.form, self(batch), batch)
 
     def pairs(self, question: Tensor, candidate: Tensor) -> Tensor:
-        """Rows [pairs, words] twice → q_ce = [q ⊙ c; q − c]  (§4.1.2)  [pairs, 2 filters]"""
+        """q_ce = [q ⊙ c; q − c] (§4.1.2) [pairs, 2 filters], from rows [pairs, words] of both texts."""
         r_q, r_c = relatedness(self.vectors, question, candidate)
         q = convolve(self.question, self.vectors, question, r_q)
         c = convolve(self.candidate, self.vectors, candidate, r_c)
@@ -84,7 +85,7 @@ class CosinetModel(nn.Module):
 
 
 def distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The different rows of the texts, 0 first; and [texts, words], which of them stands where.
+    """The different rows of the texts, 0 first; and the number among them of each word [texts, words].
 
     Zeros fill up to a multiple of 64: matrix products of few shapes, whose kernels are made once.
     """
@@ -94,11 +95,11 @@ def distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def relatedness(vectors: Tensor, question: Tensor, candidate: Tensor) -> tuple[Tensor, Tensor]:
-    """r_i = max_j cos(w_i^q, w_j^c) of the question's words, and the same of the candidate's; 1 where rows
-    match  (§4.1.1).
+    """r_i = max_j cos(w_i^q, w_j^c) of the question's words [pairs, question words], and likewise of the
+    candidate's [pairs, candidate words]; 1 where rows match, 0 for padding (§4.1.1).
 
-    Rows [pairs, words] of both → [pairs, question words], [pairs, candidate words]; 0 for padding. Each two
-    words that are different meet once, in float64: no learning, and no autocast, changes what is related.
+    `question`, `candidate`: rows [pairs, words]. The cosine of two different words is computed once, in
+    float64, without gradient or autocast.
     """
     (question_words, q), (candidate_words, c) = distinct(question), distinct(candidate)
     w_q, w_c = (F.normalize(embed(vectors, words).double()) for words in (question_words, candidate_words))
@@ -112,11 +113,12 @@ def relatedness(vectors: Tensor, question: Tensor, candidate: Tensor) -> tuple[T
 
 
 def convolve(conv: nn.Conv1d, vectors: Tensor, rows: Tensor, related: Tensor) -> Tensor:
-    """[w; r] → convolution → maximum over the places → [texts, filters]  (§4.1.2).
+    """[texts, filters]: convolution of [w; r], and its maximum over the places (§4.1.2).
 
-    A convolution is linear, so each different word w of the batch meets each tap W_k of the kernel once, and
-    a place is the sum of its window's five w · W_k and five r · u_k, where u_k is the tap of the relatedness
-    channel. This halves a training step; `table_lookup.py` keeps the products from batch to batch.
+    A convolution is linear, so each different word w of the batch is multiplied with each tap W_k of the
+    kernel once, and a place is the sum of its window's five w · W_k and five r · u_k, where u_k is the tap of
+    the relatedness channel. This halves a training step; `table_lookup.py` keeps the products from batch to
+    batch.
     """
     words, number = distinct(rows)
     weight = conv.weight.permute(1, 2, 0)  # [d + 1, taps, filters]
@@ -138,8 +140,8 @@ def convolve(conv: nn.Conv1d, vectors: Tensor, rows: Tensor, related: Tensor) ->
 
 
 class Cosinet:
-    """Score = the model's; scores of different models cannot be compared. A checkpoint is what
-    `save_list_model` wrote.
+    """Reranker by the model's score; scores of different models cannot be compared. `save_list_model` writes
+    its checkpoints.
 
     Its costs are the candidates without a feature that the model reads.
     """
@@ -163,12 +165,12 @@ class Cosinet:
         return rerank(lists, self._lexicon, self._lookup.scores, self.name, self._features)
 
     def costs(self) -> Counter[str]:
-        """Candidates without a feature since the last call; nothing for a model that reads none."""
+        """Number of candidates without a feature since the last call; empty for a model that reads none."""
         return Counter() if self._features is None else self._features.missing()
 
 
 class CosinetPassages(Cosinet):
-    """The same on passages: whole paragraphs are the candidates, as in NQ-LA (§5.1)."""
+    """Cosinet on passages: whole paragraphs are the candidates, as in NQ-LA (§5.1)."""
 
     name: ClassVar[str] = "cosinet_passages"
     reads: ClassVar[Unit] = "passage"

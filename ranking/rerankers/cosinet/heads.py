@@ -1,8 +1,8 @@
-"""Global optimisation (Cosinet §4.2): from the representations of a question's candidates to their scores.
+"""Global optimisation (Cosinet §4.2): scores of a question's candidates from their representations.
 
-What Cosinet and Compare-Aggregate share: the six forms that Table 4 compares, the batch, the loss, the
-learning rate. A recurrent layer reads the candidates of one question in their original order; a single layer
-gives the scores; list-wise, their softmax is held to the normalised gold labels.
+Common parts of Cosinet and Compare-Aggregate: the six forms that Table 4 compares, the batch, and the loss. A
+recurrent layer reads the candidates of one question in their original order; a single layer gives the scores;
+list-wise, their softmax is compared with the normalised gold labels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from answermill.schemas.ranked import RankedList
 Floats = npt.NDArray[np.float64]
 Form = Literal["pointwise", "list", "rnn", "birnn", "lstm", "bilstm"]
 FORMS: tuple[Form, ...] = get_args(Form)
-"""The rows of Table 4: pointwise (BCE), list-wise (KL), and list-wise with a recurrent layer over the
+"""Rows of Table 4: pointwise (BCE), list-wise (KL), and list-wise with a recurrent layer over the
 candidates."""
 
 Text = Sequence[int]
@@ -61,17 +61,17 @@ class Batch:
 
     @property
     def paired(self) -> Tensor:
-        """[pairs, words]: each candidate's question."""
+        """[pairs, words]: question of each candidate."""
         return self.questions.repeat_interleave(torch.tensor(self.sizes, device=self.questions.device), 0)
 
 
 def collate(
     lists: Sequence[tuple[Text, Sequence[Text], Sequence[float]]], features: Sequence[Floats] | None = None
 ) -> Batch:
-    """Lists of (question, its candidates, their labels) to one batch. `features`: [candidates, features] of
+    """One batch from lists of (question, its candidates, their labels). `features`: [candidates, features] of
     each list.
 
-    Raises ValueError where a list has no candidate.
+    Raises ValueError if a list has no candidate.
     """
     for question, candidates, labels in lists:
         if not candidates or len(candidates) != len(labels):
@@ -95,19 +95,19 @@ def _padded(texts: Sequence[Text]) -> Tensor:
 
 
 def embed(vectors: Tensor, rows: Tensor) -> Tensor:
-    """[texts, words] → [texts, words, d]; zeros for padding and for rows past the table, the unknown
-    words."""
+    """Vectors [texts, words, d] of rows [texts, words]; zeros for padding and for rows past the table, the
+    unknown words."""
     return vectors[torch.where(rows < len(vectors), rows, 0)]
 
 
 def real(rows: Tensor) -> Tensor:
-    """[texts, words], false for padding; the first place of a text is one even if no word stands there."""
+    """[texts, words]: false for padding; true at the first place of a text even if it has no word."""
     return F.pad(rows[:, 1:] > 0, (1, 0), value=True)
 
 
 class Head(nn.Module):
-    """Pair representations → scores. The recurrent layer is `hidden` wide, half of it in each direction where
-    it has two.
+    """Head that scores pair representations. The recurrent layer is `hidden` wide, half of it in each
+    direction if it has two.
 
     Table 4's parameters decide the widths: 300 for Cosinet, 600 for Compare-Aggregate, twice and ten times
     fewer than the input. §5.2's "same hidden size as the input" would give neither.
@@ -127,7 +127,8 @@ class Head(nn.Module):
         self.linear = nn.Linear(hidden if self.recurrent else inputs, 1)
 
     def forward(self, pairs: Tensor, sizes: Sequence[int]) -> Tensor:
-        """[pairs, inputs] of lists of these sizes, in original order → [pairs]; never under autocast."""
+        """Scores [pairs] of lists of these sizes, in original order, from [pairs, inputs]; never under
+        autocast."""
         with torch.autocast(pairs.device.type, enabled=False):
             return self._forward(pairs, sizes)
 
@@ -142,8 +143,8 @@ class Head(nn.Module):
 
 
 def loss(form: Form, scores: Tensor, batch: Batch) -> Tensor:
-    """Pointwise: binary cross-entropy, mean over pairs. List-wise: KL(gold ‖ softmax of scores), mean over
-    lists.
+    """Loss of a batch. Pointwise: binary cross-entropy, mean over pairs. List-wise: KL(gold ‖ softmax of
+    scores), mean over lists.
 
     The gold labels of a list are divided by their sum; a list without an answer has no gold distribution and
     is left out, as the paper leaves out its question (§5.1).
@@ -167,8 +168,8 @@ def score(
     lists: Sequence[NumberedList],
     features: Sequence[Floats] | None = None,
 ) -> list[Floats]:
-    """A score per candidate of each list. `pairs` reads blocks, which cut lists anywhere; the head, in
-    float64, whole lists.
+    """Score per candidate of each list. `pairs` reads blocks, which cut lists anywhere; the head reads whole
+    lists, in float64.
 
     `features` [candidates, features] of each list stand beside its pairs, if the head reads some.
     """
@@ -185,7 +186,7 @@ def score(
 
 
 def _groups(lists: Sequence[NumberedList]) -> Iterator[list[int]]:
-    """Numbers of lists that have candidates, whose pairs wait in memory for one another."""
+    """Groups of numbers of lists that have candidates, whose pairs are in memory together."""
     group: list[int] = []
     pairs = 0
     for n, (_, candidates) in enumerate(lists):
@@ -215,7 +216,7 @@ def _blocks(lists: Sequence[NumberedList]) -> Iterator[list[NumberedList]]:
 
 
 def _split(pairs: Tensor, sizes: Sequence[int]) -> list[Tensor]:
-    """One tensor per list."""
+    """Split pairs into one tensor per list."""
     return list(torch.split(pairs, list(sizes)))
 
 
@@ -231,8 +232,8 @@ def rerank(
     stage: str,
     features: Callable[[RankedList], Floats] | None = None,
 ) -> list[RankedList]:
-    """The lists ordered by `scores`, which reads their candidates in original order, whatever order they come
-    in.
+    """Order the lists by `scores`, which reads their candidates in original order, whatever the incoming
+    order.
 
     `scores` takes the numbered lists, and the `features` of each, if there are some.
     """
@@ -242,9 +243,10 @@ def rerank(
         for r, order in zip(lists, original, strict=True)
     ]
     texts = [[r.question.text, *(candidate.text for candidate in r.candidates)] for r in ordered]
-    rows = iter(lexicon.rows([text for mine in texts for text in mine]))
+    rows = iter(lexicon.rows([text for list_texts in texts for text in list_texts]))
     numbered = [
-        (question, candidates) for question, *candidates in (list(islice(rows, len(mine))) for mine in texts)
+        (question, candidates)
+        for question, *candidates in (list(islice(rows, len(list_texts))) for list_texts in texts)
     ]
     scored = scores(numbered) if features is None else scores(numbered, [features(r) for r in ordered])
 

@@ -24,7 +24,7 @@ from answermill.ranking.word_vectors.embeddings import Embeddings, Store
 
 
 class ListModel(Protocol):
-    """A model over static word vectors, as it is saved and built again."""
+    """A model over static word vectors, with the parts needed to save it and build it again."""
 
     name: ClassVar[str]
     form: Form
@@ -74,12 +74,12 @@ def save_list_model(
 def load_list_model(
     folder: Path, model: type[Model], source: Callable[[str], Path] = Path
 ) -> tuple[Model, Embeddings]:
-    """The model that `save_list_model` wrote, in fp32 however it is stored. `source`: a transformer's name to
-    its folder.
+    """Model that `save_list_model` wrote, in fp32 whatever the stored form. `source` maps a transformer's
+    name to its folder.
 
-    Raises ValueError where the folder is incomplete, broken, or of another format or model; ModelMissing
-    where its word vectors' transformer cannot be had; ModelDamaged where a file is not the one that was
-    written, or holds no numbers.
+    Raises ValueError if the folder is incomplete, broken, or of another format or model; ModelMissing if its
+    word vectors' transformer is not available; ModelDamaged if a file is not the one that was written, or
+    holds no numbers.
     """
     check_sums(folder)
     try:
@@ -87,10 +87,10 @@ def load_list_model(
         check_format(config, model.name)
         weights = {name: weight.float() for name, weight in load_weights(folder / WEIGHTS).items()}
         embeddings = Embeddings.load(folder, source)
-        more: dict[str, Any] = (
+        extra: dict[str, Any] = (
             {"features": known_features(config["features"])} if "features" in config else {}
         )
-        loaded = model(embeddings.vectors, config["form"], int(config["filters"]), **more)
+        loaded = model(embeddings.vectors, config["form"], int(config["filters"]), **extra)
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as e:
         raise ValueError(f"{folder} is no checkpoint of {model.name}: {e}") from e
 

@@ -1,11 +1,11 @@
-"""Features that a Cosinet may read beside a pair: what retrieval and the page say of a sentence. The paper
-has only the original order, "half of the signal" (§2.1.2), and lists of one document; ours have many, and
-retrieval has scored them.
+"""Features that a Cosinet may read beside a pair, from a sentence's retrieval and page. The paper has only
+the original order, "half of the signal" (§2.1.2), and lists of one document; ours have many, and retrieval
+has scored them.
 
-`bm25`, `dense`, `log_rank`: as `blend` weighs them, standardised within the list (`blend/score_columns.py`),
-which is the list as it comes to the stage. `position`: -log(1 + n), n sentences before it in its passage; of
-a whole passage 0. `title`: mean over the question's words of the greatest cosine to a word of the page's
-title, r of §4.1.1. What is not known is 0, and is counted.
+`bm25`, `dense`, `log_rank`: as `blend` weighs them, standardised within the list (`blend/score_columns.py`)
+that the stage reads. `position`: -log(1 + n), with n sentences before it in its passage; 0 for a whole
+passage. `title`: mean over the question's words of the greatest cosine to a word of the page's title, r of
+§4.1.1. Unknown features are 0, and are counted.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ def known_features(names: object) -> tuple[Feature, ...]:
 
 
 class ListFeatures:
-    """The features of lists; counts what is not known."""
+    """Features of lists, with a count of unknown ones."""
 
     def __init__(self, names: Sequence[Feature], table: npt.NDArray[np.float32], lexicon: Lexicon) -> None:
-        """`table` [1 + V, d]: the word vectors by the lexicon's rows."""
+        """`table` [1 + V, d]: word vectors by the lexicon's rows."""
         self._names, self._lexicon = names, lexicon
         self._relatedness = Relatedness(table)
         self._missing = Counter[str]()
 
     def __call__(self, ranked: RankedList) -> Floats:
-        """A list in its original order → [candidates, features]."""
+        """[candidates, features] of a list in its original order."""
         columns: dict[str, Column] = (
             dict(retrieval_columns(ranked)) if set(self._names) & set(RETRIEVED) else {}
         )
@@ -61,7 +61,7 @@ class ListFeatures:
         return np.array(rows, np.float64).reshape(len(rows), len(ranked.candidates)).T
 
     def missing(self) -> Counter[str]:
-        """'without_<feature>' → candidates that have none, since the last call."""
+        """'without_<feature>' → number of candidates without it, since the last call."""
         missing, self._missing = self._missing, Counter()
         return missing
 
@@ -76,12 +76,12 @@ class ListFeatures:
         )
         related, _ = self._relatedness(question, np.concatenate(rows), np.array([len(row) for row in rows]))
         means = related.astype(np.float64).mean(1)  # of the question's words  [titles]
-        of_title = dict(zip(different, means.tolist(), strict=True))
-        return [of_title.get(title) for title in titles]
+        mean_of_title = dict(zip(different, means.tolist(), strict=True))
+        return [mean_of_title.get(title) for title in titles]
 
 
 def _positions(candidates: Sequence[Candidate]) -> Column:
-    """None where a data set does not say where the sentence stands."""
+    """Feature `position` of each candidate; None if a data set does not state the sentence's place."""
     passages = {id(candidate.hit.passage): candidate.hit.passage for candidate in candidates}
     places = {
         key: {s.sentence_id: n for n, s in enumerate(passage.sentences)} for key, passage in passages.items()

@@ -1,4 +1,4 @@
-"""The section [model] of a training file: list models over static word vectors."""
+"""Section [model] of a training file: list models over static word vectors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FEATURES: tuple[Feature, ...] = get_args(Feature)
 
 
 class ListModelSettings(TrainingSettings):
-    """A list model: Cosinet or Compare-Aggregate."""
+    """Keys for a list model: Cosinet or Compare-Aggregate."""
 
     reranker: Literal["cosinet", "compare_aggregate"] = Field(description="model to train")
     form: Literal["pointwise", "list", "rnn", "birnn", "lstm", "bilstm"] = Field(

@@ -6,9 +6,9 @@ the sum of its five words' rows and of the relatedness channel's five rows, each
 word: a weighted sum of ten rows, PyTorch's `embedding_bag`. Relatedness is one product of the list's
 different words and the question's.
 
-The scores are those of `CosinetModel` to 1e-5. How candidates are cut into blocks and which lists come in one
-call changes no score: rows are summed one by one, and matrix products whose shape would depend on the company
-have a fixed shape, or run in float64, whose noise vanishes when it is rounded.
+The scores are those of `CosinetModel` to 1e-5. They do not depend on the blocks of candidates or the other
+lists of a call: rows are summed one by one, and matrix products whose shape would depend on them have a fixed
+shape, or run in float64, whose noise vanishes when it is rounded.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ ENTER_WORDS = 16
 
 
 class LookUp:
-    """The scores of a `CosinetModel` as it is now, on the device of its table; relatedness is computed on the
-    CPU."""
+    """Scores of a `CosinetModel` in its present state, on the device of its table; relatedness is computed on
+    the CPU."""
 
     def __init__(self, vectors: Tensor, question: nn.Conv1d, candidate: nn.Conv1d, head: Head) -> None:
         table = vectors.cpu().numpy()
@@ -47,15 +47,15 @@ class LookUp:
     def scores(
         self, lists: Sequence[NumberedList], features: Sequence[npt.NDArray[np.float64]] | None = None
     ) -> list[npt.NDArray[np.float64]]:
-        """A score per candidate of each list, whose candidates are in their original order.
+        """Score per candidate of each list, whose candidates are in their original order.
 
         `features`: [candidates, features] of each list, if the model reads some.
         """
         return score(self._pairs, self._head, lists, features)
 
     def _pairs(self, block: Sequence[NumberedList]) -> Tensor:
-        """[q ⊙ c; q − c] of every pair  [pairs, 2 filters]"""
-        # No words: one place without a word.
+        """[q ⊙ c; q − c] of every pair [pairs, 2 filters]."""
+        # A text without words is one place without a word.
         texts = [text or (0,) for _, candidates in block for text in candidates]
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         rows = np.fromiter(chain.from_iterable(texts), np.int32, lengths.sum())
@@ -63,13 +63,13 @@ class LookUp:
         questions, question_lengths, related_q, related_c, pair, word = [], [], [], [], 0, 0
         for text, candidates in block:
             question = np.array(text or (0,), np.int32)
-            mine = lengths[pair : pair + len(candidates)]
-            r_q, r_c = self._relatedness(question, rows[word : word + mine.sum()], mine)
+            own_lengths = lengths[pair : pair + len(candidates)]
+            r_q, r_c = self._relatedness(question, rows[word : word + own_lengths.sum()], own_lengths)
             questions.append(np.tile(question, len(candidates)))
             question_lengths.append(np.full(len(candidates), len(question)))
             related_q.append(r_q.ravel())
             related_c.append(r_c)
-            pair, word = pair + len(candidates), word + mine.sum()
+            pair, word = pair + len(candidates), word + own_lengths.sum()
 
         q = self._question.encode(
             np.concatenate(questions), np.concatenate(related_q), np.concatenate(question_lengths)
@@ -79,17 +79,17 @@ class LookUp:
 
 
 class Relatedness:
-    """r_i = max_j cos(w_i, w_j) of one question and its candidates, in both directions  (§4.1.1); 1 where
-    rows match."""
+    """r_i = max_j cos(w_i, w_j) of one question and its candidates, in both directions (§4.1.1); 1 where rows
+    match."""
 
     def __init__(self, table: Singles) -> None:
         self._table = table
         self._lengths = np.maximum(np.linalg.norm(table, axis=1), np.float32(1e-12))
-        self._last = np.zeros(len(table), np.int64)  # row → the last place at which it was met
+        self._last = np.zeros(len(table), np.int64)  # row → last place at which it was found
 
     def __call__(self, question: Rows, rows: Rows, lengths: npt.NDArray[np.int64]) -> tuple[Singles, Singles]:
-        """Candidates laid end to end → of the question's words [candidates, question words], of the
-        candidates' [words]."""
+        """Relatedness of the question's words [candidates, question words] and of the candidates' [words].
+        `rows`: rows of the candidates, end to end."""
         words, number = self._distinct(rows)
         cos = self._cosines(words, question)  # [different words, question words]
         cos[(words[:, None] == question) & (words[:, None] > 0)] = 1
@@ -97,7 +97,7 @@ class Relatedness:
         return r_q, cos.max(1)[number]
 
     def _distinct(self, rows: Rows) -> tuple[Rows, npt.NDArray[np.int64]]:
-        """The different rows, and which of them stands at each place; `np.unique` without its sorting."""
+        """The different rows, and the number among them at each place: `np.unique` without its sorting."""
         if (most := int(rows.max())) >= len(self._last):
             self._last = np.zeros(2 * most, np.int64)
         places = np.arange(len(rows))
@@ -107,23 +107,22 @@ class Relatedness:
         return rows[chosen], (chosen.cumsum() - 1)[last]
 
     def _cosines(self, words: Rows, question: Rows) -> Singles:
-        """Products of a fixed number of words, filled up with no word."""
+        """Cosines [words, question words], by products of a fixed number of words, filled up with row 0."""
         filled = np.zeros(-len(words) // PRODUCT_WORDS * -PRODUCT_WORDS, np.int32)
         filled[: len(words)] = words
         filled[filled >= len(self._table)] = 0
-        known = np.where(question < len(self._table), question, 0)
-        asked_vectors = torch.from_numpy(self._table[known] / self._lengths[known, None])
+        question_rows = np.where(question < len(self._table), question, 0)
+        question_vectors = torch.from_numpy(self._table[question_rows] / self._lengths[question_rows, None])
         vectors = torch.from_numpy(
             self._table.take(filled, axis=0).reshape(-1, PRODUCT_WORDS, self._table.shape[1])
         )
-        cos: Singles = (vectors @ asked_vectors.T).view(len(filled), len(question)).numpy() / self._lengths[
-            filled, None
-        ]
+        products = (vectors @ question_vectors.T).view(len(filled), len(question)).numpy()
+        cos: Singles = products / self._lengths[filled, None]
         return cos[: len(words)]
 
 
 class Taps:
-    """One side's convolution as a table: place in the table × tap → [filters]. Words enter as they are met.
+    """One side's convolution as a table: place in the table × tap → [filters]. New words are added on demand.
 
     Place 0 is no word, place 1 the relatedness channel; a full table starts again.
     """
@@ -139,14 +138,14 @@ class Taps:
 
     def _start(self, words: int) -> None:
         self._place = np.zeros(len(self._vectors), np.int32)  # row → place
-        # Takes no memory before it is written.
+        # The table takes no memory before it is written.
         self._taps = self._weight.new_empty(2 + words, self._kernel, self._filters)
         self._taps[0], self._taps[1] = 0, self._channel
         self._used = 2
 
     @torch.inference_mode()
     def encode(self, rows: Rows, related: Singles, lengths: npt.NDArray[np.int64]) -> Tensor:
-        """Texts laid end to end, and the relatedness of each word → [texts, filters]."""
+        """Encodings [texts, filters] of texts, whose rows and relatedness of words are laid end to end."""
         index, weights = self._bags(rows, related, lengths)
         table, device = self._taps.view(-1, self._filters), self._taps.device
         h = table.new_empty(len(lengths), self._filters)

@@ -5,14 +5,13 @@ An answer's matrix sgn(B) in {-1, 1}^(L × D) is kept as L rows of D / 8 bytes, 
 bit, 1 for +1. A question u scores it by cos(u, v), v = Σ α_i b_i, α_i ∝ exp(mᵀ tanh(W1 b_i + W2 u)).
 
 The paper's bits save memory and no time; these save both. Answers are unpacked some hundred tokens at a time,
-by a table of bytes, so memory does not grow with their number, and what is unpacked never leaves the cache.
-Numbers of one byte suffice on both sides of W1 b: W1 is rounded to 7 bits a row, and what that leaves of the
+by a table of bytes, so memory does not grow with their number, and the unpacked numbers never leave the
+cache. Numbers of one byte suffice on both sides of W1 b: W1 is rounded to 7 bits a row, and the error of the
 logit, Σ m_j (tanh x_j - tanh x'_j), is to first order linear in b, with the mean slope of each tanh over
-random b: one more column of W1. What is left of the error after that is known beforehand, and where it is too
-much for a question, W1 takes 14 bits, in two products. α has 14 bits always. Sums of such numbers are whole
-and exact, in whatever order and precision of at least 24 bits, so a score depends on nothing but question and
-answer. tanh x = 2 σ(2x) - 1: the logistic function is several times quicker, and a constant leaves α as it
-is.
+random b: one more column of W1. The remaining error is known beforehand. If it is too large for a question,
+W1 has 14 bits, in two products. α always has 14 bits. Sums of such numbers are whole and exact, in any order
+and any precision of at least 24 bits, so a score depends on nothing but question and answer. tanh x = 2 σ(2x)
+- 1: the logistic function is several times quicker, and a constant does not change α.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
 
 BLOCK_TOKENS = {"cpu": 1_024, "cuda": 4_096}
-"""Tokens that are unpacked together, or those of one answer that has more."""
+"""Tokens unpacked together, unless one answer has more."""
 TOLERANCE = 2e-5
-"""Of the error of a score by W1 in 7 bits, the standard deviation that is put up with: a fifth of what a
-score may be off."""
+"""Largest accepted standard deviation of a score's error by W1 in 7 bits: a fifth of the error that a score
+may have."""
 _LEVELS = 127  # of a byte: -127 to 127
-_FINE_LEVELS = _LEVELS * _LEVELS + _LEVELS // 2  # of two, the first counting 127 times
+_FINE_LEVELS = _LEVELS * _LEVELS + _LEVELS // 2  # of two bytes, the first counting 127 times
 _PAD = 16  # columns of a product come in multiples of this
 
 
@@ -51,7 +50,7 @@ class Codes:
 
 
 class Sizes(NamedTuple):
-    """Bytes of that number of answers (Table 6, "Memory Cost")."""
+    """Memory of some answers in bytes (Table 6, "Memory Cost")."""
 
     floats: int
     """Matrices of float32."""
@@ -59,17 +58,18 @@ class Sizes(NamedTuple):
     pooled: int
     """A vector of float32 each."""
     ids: int
-    """Token ids of four bytes: what is encoded anew for each question."""
+    """Token ids of four bytes, to be encoded again for each question."""
 
 
 def sizes(answers: int, length: int, width: int) -> Sizes:
-    """Of answers of `length` tokens with `width` = D."""
+    """Memory of answers of `length` tokens with `width` = D."""
     tokens = answers * length
     return Sizes(4 * tokens * width, tokens * (width // 8), 4 * answers * width, 4 * tokens)
 
 
 def pack(values: Tensor) -> Bytes:
-    """sgn of [tokens, D] → [tokens, D / 8]; 0 counts as +1. Raises ValueError where D is no multiple of 8.
+    """Pack the signs of [tokens, D] into [tokens, D / 8]; 0 counts as +1. Raises ValueError if D is no
+    multiple of 8.
 
     >>> pack(torch.tensor([[0.5, -1.0, 2.0, -1.0, -1.0, -1.0, -1.0, 0.0]])).tolist()  # the bits 0, 2 and 7
     [[133]]
@@ -82,7 +82,7 @@ def pack(values: Tensor) -> Bytes:
 
 
 def unpack(bits: Bytes) -> Tensor:
-    """[tokens, D / 8] → ±1 [tokens, D] in float32.
+    """Unpack [tokens, D / 8] into ±1 [tokens, D] in float32.
 
     >>> unpack(np.array([[133]], np.uint8)).tolist()
     [[1.0, -1.0, 1.0, -1.0, -1.0, -1.0, -1.0, 1.0]]
@@ -91,10 +91,10 @@ def unpack(bits: Bytes) -> Tensor:
 
 
 class Attention:
-    """W1, W2 [M, D] and m [M] of a model, ready to score packed answers."""
+    """Attention of a model, W1, W2 [M, D] and m [M], ready to score packed answers."""
 
     def __init__(self, w1: Tensor, w2: Tensor, m: Tensor, device: torch.device | str = "cpu") -> None:
-        """Raises ValueError where shapes do not fit one another, or D is no multiple of 8."""
+        """Raises ValueError if shapes do not fit one another, or D is no multiple of 8."""
         hidden, width = w1.shape
         if w2.shape != w1.shape or m.shape != (hidden,) or width % 8:
             raise ValueError(
@@ -108,9 +108,9 @@ class Attention:
         self._double_m = (2 * m.detach().float()).to(self.device)
 
     def scores(self, question: Tensor, codes: Codes) -> Floats:
-        """cos(u, v) of u [D] and each answer's v [answers]; 0 where an answer has no tokens.
+        """cos(u, v) [answers] of u [D] and each answer's v; 0 for an answer without tokens.
 
-        Within 1e-4 of the unpacked matrices in float32. Raises ValueError where the widths differ.
+        Within 1e-4 of the scores by unpacked matrices in float32. Raises ValueError if the widths differ.
         """
         if codes.bits.shape[1] * 8 != self._w1.shape[1]:
             raise ValueError(
@@ -118,7 +118,7 @@ class Attention:
             )
 
         u = question.detach().double().cpu().numpy()
-        columns = self._ask(u)
+        columns = self._question_columns(u)
         scores = np.zeros(len(codes.lengths))
 
         for answers, tokens in _blocks(codes.lengths, BLOCK_TOKENS[self.device.type]):
@@ -131,10 +131,11 @@ class Attention:
         return scores
 
     def bits_of(self, question: Tensor) -> int:
-        """Of W1 for this question: 7 or 14."""
-        return 14 if self._ask(question.detach().double().cpu().numpy()).correction is None else 7
+        """Number of bits of W1 for this question: 7 or 14."""
+        columns = self._question_columns(question.detach().double().cpu().numpy())
+        return 14 if columns.correction is None else 7
 
-    def _ask(self, u: Floats) -> _QuestionColumns:
+    def _question_columns(self, u: Floats) -> _QuestionColumns:
         """Terms that depend on the question alone. The slopes of tanh are over b of random signs, for which
         W1 b is normal."""
         bias = self._w2 @ u
@@ -159,20 +160,20 @@ class Attention:
         )
 
     def _columns(self, *rows: Floats) -> Tensor:
-        """Rows [n, D] of whole numbers → [D, n and then as many columns of 0 as are missing]."""
+        """[D, n and columns of 0 up to a multiple of _PAD], from rows [n, D] of whole numbers."""
         matrix = np.concatenate(rows)
         matrix = np.pad(matrix, ((0, -len(matrix) % _PAD), (0, 0)))
         return torch.from_numpy(np.ascontiguousarray(matrix.T.astype(np.int8))).to(self.device)
 
     def _logits(self, signs: Tensor, columns: _QuestionColumns) -> Floats:
-        """mᵀ tanh(W1 b + W2 u), less what all tokens have in common, [tokens]."""
+        """mᵀ tanh(W1 b + W2 u) [tokens], up to a constant that all tokens share."""
         hidden = len(self._double_m)
         product = exact_product(signs, columns.columns)
         x = product[:, :hidden]
         if columns.correction is None:
             x = torch.add(product[:, hidden : 2 * hidden], x, alpha=_LEVELS)
         x = torch.addcmul(columns.bias, x.float(), columns.step)
-        # A product with m would be quicker, and a row's sum would depend on how many rows there are.
+        # A product with m would be quicker, but a row's sum would depend on the number of rows.
         logits: Floats = x.sigmoid_().mul_(self._double_m).sum(1).double().cpu().numpy()
         if columns.correction is not None:
             logits += product[:, hidden].double().cpu().numpy() * columns.correction
@@ -187,26 +188,26 @@ class _Rounded(NamedTuple):
 
     @classmethod
     def of(cls, matrix: Floats, levels: int) -> _Rounded:
-        """Whole numbers from -levels to levels."""
+        """Round a matrix to whole numbers from -levels to levels."""
         most = np.abs(matrix).max(1)
         step = np.where(most > 0, most, 1.0) / levels
         return cls(np.rint(matrix / step[:, None]), step)
 
 
 class _QuestionColumns:
-    """A question, and the columns that answers are multiplied with for it."""
+    """Columns by which answers are multiplied for a question."""
 
     def __init__(
         self, columns: Tensor, step: Floats, bias: Floats, correction: float | None, device: torch.device
     ) -> None:
-        """`columns` [D, n] int8; `step` [M] of W1's whole numbers, `bias` W2 u [M]; `correction`: step of
-        column M, where it is the correction."""
+        """`columns`: [D, n] int8; `step`: [M], of W1's whole numbers; `bias`: W2 u [M]; `correction`: step of
+        column M, if that is the correction."""
         self.columns, self.correction = columns, correction
         self.step, self.bias = (torch.from_numpy(2 * x).float().to(device) for x in (step, bias))
 
 
 def _composed(logits: Floats, signs: Tensor, lengths: Numbers) -> Floats:
-    """Σ α_i b_i of each answer [answers, D], up to a factor; whole numbers."""
+    """Σ α_i b_i of each answer [answers, D], up to a factor, as whole numbers."""
     sums = np.zeros((len(lengths), signs.shape[1]))
     filled = np.flatnonzero(lengths)
     if len(filled):
@@ -224,7 +225,7 @@ def _composed(logits: Floats, signs: Tensor, lengths: Numbers) -> Floats:
 
 
 def _split(whole: Floats) -> tuple[Floats, Floats]:
-    """(high, low) of a byte each: 127 high + low.
+    """(high, low), of a byte each, with whole = 127 high + low.
 
     >>> [part.tolist() for part in _split(np.array([3.0, 130.0, 250.0]))]
     [[0.0, 1.0, 2.0], [3.0, 3.0, -4.0]]
@@ -234,8 +235,8 @@ def _split(whole: Floats) -> tuple[Floats, Floats]:
 
 
 def exact_product(a: Tensor, b: Tensor) -> Tensor:
-    """a b of two int8 matrices: int32 where the processor multiplies bytes, else float32, which holds the
-    same numbers below 2²⁴: for up to 1,024 ones on one side (TF32 holds them as well)."""
+    """Product of two int8 matrices: in int32 if the processor multiplies bytes, else in float32, which holds
+    the same numbers below 2²⁴: for up to 1,024 ones on one side (TF32 holds them as well)."""
     if a.device.type == "cpu" and _multiplies_bytes():
         return torch._int_mm(a, b)
     return a.float() @ b.float()
@@ -249,7 +250,7 @@ def _multiplies_bytes() -> bool:
 
 @cache
 def _table(device: torch.device) -> Tensor:
-    """The eight signs of each byte, as one number of 64 bits [256]."""
+    """[256]: the eight signs of each byte, as one number of 64 bits."""
     signs = (
         np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(np.int8) * 2
         - 1
@@ -258,7 +259,7 @@ def _table(device: torch.device) -> Tensor:
 
 
 def _signs(bits: Bytes, device: torch.device) -> Tensor:
-    """[tokens, D / 8] → ±1 [tokens, D] in int8."""
+    """Unpack [tokens, D / 8] into ±1 [tokens, D] in int8."""
     numbers = torch.from_numpy(bits.astype(np.int32).ravel()).to(device)
     return _table(device).index_select(0, numbers).view(torch.int8).view(len(bits), 8 * bits.shape[1])
 

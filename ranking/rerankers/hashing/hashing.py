@@ -1,9 +1,9 @@
-"""HAS (Xu & Li, AAAI 2020) as a reranker: answers are encoded once, as matrices of bits, and meet the
-question afterwards.
+"""HAS (Xu & Li, AAAI 2020) as a reranker: answers are encoded once, as matrices of bits, and compared with
+the question afterwards.
 
 Reads sentences, writes sentences. The model is in `hashing_model.py`, its arithmetic on bits in `bits.py`.
-`AnswerCoder` makes the bits of all sentences when they are indexed; `Hashing` reads them, and encodes what it
-does not find.
+`AnswerCoder` makes the bits of all sentences when they are indexed; `Hashing` reads them, and encodes missing
+ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from answermill.ranking.rerankers.hashing.hashing_model import NAME, HashingMode
 from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser
 from answermill.schemas.ranked import RankedList, Unit
 
-# Of the answers whose matrices are in memory together: 0.1 GB of 384 numbers in float32.
+# Tokens of the answers whose matrices are in memory together: 0.1 GB of 384 numbers in float32.
 BATCH_TOKENS = 1 << 16
 
 
@@ -40,12 +40,12 @@ class Encoded(NamedTuple):
     bits: Bytes
     """[tokens, D / 8]."""
     lengths: Numbers
-    """[answers]: tokens."""
+    """[answers]: number of tokens."""
     cut: Numbers
-    """[answers]: tokens left out."""
+    """[answers]: number of tokens left out."""
     finite: npt.NDArray[np.bool_]
-    """[answers]: whether the model gave numbers for all its tokens; bits cannot tell, NaN and infinity have a
-    sign too."""
+    """[answers]: true if the model gave finite numbers for all its tokens; bits do not show this, since NaN
+    and infinity have a sign too."""
 
 
 Parts = tuple[str, ...]
@@ -54,7 +54,7 @@ Parts = tuple[str, ...]
 
 @torch.inference_mode()
 def encode(model: HashingModel, tokeniser: Tokeniser, answers: Sequence[Parts]) -> Encoded:
-    """Answers to the bits of B̄_a, each by itself: its bits do not depend on the others."""
+    """Encode answers as bits of B̄_a, each by itself: its bits do not depend on the others."""
     pairs = tokeniser.pairs([(model.reading.one_text(answer),) for answer in answers])
     lengths = pairs.lengths
     ends = np.cumsum(lengths)
@@ -78,7 +78,8 @@ class AnswerCoder:
     form, precision = "bits", ""
 
     def __init__(self, model: HashingModel, tokeniser: Tokeniser, device: str | None = None) -> None:
-        """`device`: where it runs; the model's if None. Raises ValueError if the model does not hash."""
+        """`device`: device of the computation; the model's if None. Raises ValueError if the model does not
+        hash."""
         if model.variant != "has":
             raise ValueError(f"a model of variant {model.variant!r} makes no bits")
         self._model = model.for_inference(device or model.encoder.words.weight.device)
@@ -87,8 +88,8 @@ class AnswerCoder:
 
     @classmethod
     def decisive(cls, stage: StageSettings, checkpoint: Path | None) -> tuple[str, ...] | None:
-        """() if bits are stored and the checkpoint's model makes some, which nothing else decides; else None.
-        Raises ValueError if it is no checkpoint of this model."""
+        """() if bits are stored and the checkpoint's model makes some, since no setting decides them; else
+        None. Raises ValueError if it is no checkpoint of this model."""
         if checkpoint is None or variant_of(checkpoint) != "has":
             return None
         return () if isinstance(stage, HashingStage) and stage.stored else None
@@ -98,7 +99,8 @@ class AnswerCoder:
         return cls(*load(resources.folder(), resources.model), resources.device)
 
     def encode(self, texts: Sequence[Parts]) -> Encoded:
-        """As `encode`. Raises ScoreNotFinite, with the text, where the model gives NaN or infinity."""
+        """Encode answers as bits. Raises ScoreNotFinite, with the text, if the model gives NaN or
+        infinity."""
         encoded = encode(self._model, self._tokeniser, texts)
         for n in np.flatnonzero(~encoded.finite)[:1]:
             text = self.reading.one_text(texts[n])
@@ -109,8 +111,8 @@ class AnswerCoder:
 
 
 class Hashing:
-    """Score = s(q, a), a cosine. Each different question and answer of a call is encoded once, or read from
-    the store."""
+    """Reranker by s(q, a), a cosine. Each different question and answer of a call is encoded once, or read
+    from the store."""
 
     name: ClassVar[str] = NAME
     reads: ClassVar[Unit] = "sentence"
@@ -123,8 +125,8 @@ class Hashing:
         store: SentenceCodes | None = None,
         device: str | None = None,
     ) -> None:
-        """`store`: answers that this model has encoded before; only `has` reads them. `device`: where it
-        runs; the model's if None."""
+        """`store`: answers that this model has encoded before; only `has` reads them. `device`: device of the
+        computation; the model's if None."""
         self._model = model.for_inference(device or model.encoder.words.weight.device)
         self._tokeniser = tokeniser
         self._store = store
@@ -132,8 +134,8 @@ class Hashing:
         self._costs: Counter[str] = Counter()
         self._attention: Attention | None = None
         if model.variant == "has" and model.w1 and model.w2 and model.m:
-            where = self._model.encoder.words.weight.device
-            self._attention = Attention(model.w1.weight, model.w2.weight, model.m.weight[0], where)
+            own_device = self._model.encoder.words.weight.device
+            self._attention = Attention(model.w1.weight, model.w2.weight, model.m.weight[0], own_device)
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
@@ -163,18 +165,18 @@ class Hashing:
         return [order_by(ranked, part, self.name) for ranked, part in zip(lists, parts, strict=True)]
 
     def costs(self) -> Counter[str]:
-        """Costs since the last call: candidates, those without a part that the context names, answers
-        encoded, answers read from the store, tokens of questions and answers that were encoded, layers ×
-        these, tokens cut, answers cut (longer than L, encoded or read), milliseconds."""
-        spent, self._costs = self._costs, Counter()
-        return spent
+        """Costs since the last call: candidates, candidates without a part that the context names, answers
+        encoded, answers read from the store, tokens of encoded questions and answers, layers × these tokens,
+        tokens cut, answers cut (longer than L, encoded or read), milliseconds."""
+        costs, self._costs = self._costs, Counter()
+        return costs
 
     @torch.inference_mode()
     def _scored(
         self, questions: Sequence[str], answers: Sequence[Parts], question_of: Numbers, answer_of: Numbers
     ) -> Floats:
-        """s [pairs] of questions[asked[p]] and answers[of[p]]; as many answers at a time as BATCH_TOKENS
-        allows."""
+        """s [pairs] of questions[question_of[p]] and answers[answer_of[p]], for as many answers at a time as
+        BATCH_TOKENS allows."""
         result = np.zeros(len(answer_of))
         if not len(answer_of):
             return result
@@ -183,7 +185,7 @@ class Hashing:
         if self._attention is not None:
             return self._from_bits(self._attention, vectors, answers, question_of, answer_of)
 
-        # Each answer is encoded once, for all pairs that it is in.
+        # Each answer is encoded once, for all its pairs.
         pairs = self._tokenised([self._model.reading.one_text(answer) for answer in answers])
         self._costs.update(answers=len(answers), answers_cut=int(np.count_nonzero(pairs.cut)))
         by_answer = np.argsort(answer_of, kind="stable")
@@ -191,11 +193,9 @@ class Hashing:
 
         for rows in pairs.batches(BATCH_TOKENS):
             tokens = pairs.pack(rows).to(vectors.device)
-            pairs_of_answer = [
-                by_answer[(ends[row - 1] if row else 0) : ends[row]] for row in rows
-            ]  # the pairs that each answer is in
+            pairs_of_answer = [by_answer[(ends[row - 1] if row else 0) : ends[row]] for row in rows]
             chosen = np.concatenate(pairs_of_answer)
-            number = np.repeat(np.arange(len(rows)), [len(of_row) for of_row in pairs_of_answer])
+            number = np.repeat(np.arange(len(rows)), [len(numbers) for numbers in pairs_of_answer])
             scores = self._model.scores(
                 vectors, self._model.kept(tokens), tokens.starts, question_of[chosen], number
             )
@@ -211,8 +211,8 @@ class Hashing:
         question_of: Numbers,
         answer_of: Numbers,
     ) -> Floats:
-        """As `_scored`, of the questions' vectors; what the store does not hold is encoded. NaN for an answer
-        that has none."""
+        """s [pairs] as in `_scored`, from the questions' vectors and the answers' bits, stored or encoded.
+        NaN for an answer that has no finite numbers."""
         bits, finite = self._bits(answers)
         lengths = np.fromiter(map(len, bits), np.int64, len(bits))
         result = np.zeros(len(answer_of))
@@ -226,7 +226,8 @@ class Hashing:
         return result
 
     def _bits(self, answers: Sequence[Parts]) -> tuple[list[Bytes], npt.NDArray[np.bool_]]:
-        """Each answer's [tokens, D / 8]; and [answers], whether the model gave numbers for it."""
+        """Bits [tokens, D / 8] of each answer; and [answers], true if the model gave finite numbers for
+        it."""
         stored = self._store.find(answers) if self._store else [None] * len(answers)
         missing = [n for n, answer in enumerate(stored) if answer is None]
         encoded = encode(self._model, self._tokeniser, [answers[n] for n in missing])

@@ -1,4 +1,4 @@
-"""HAS (Xu & Li, AAAI 2020): answers are encoded once, as matrices of bits, and meet the question afterwards.
+"""HAS (Xu & Li, AAAI 2020): answers are encoded once, as matrices of bits, and compared with questions later.
 
 `HashingModel` is the paper's section "Hashing based Answer Selection": U_q = BERT(q) and V_a = BERT(a), each
 text on its own; the hashing layer B_a = tanh(β V_a) (Eq. 1); u_q = max-pooling(U_q); v_a = Σ α_i b_i, α =
@@ -6,15 +6,15 @@ softmax mᵀ tanh(W1 b_i + W2 u_q); and s(q, a) = cos(u_q, v_a). Its variants ar
 
     pooling     v_a = max-pooling(V_a): BERT-pooling
     attention   b_i are the columns of V_a: BERT-attention
-    has         b_i are the columns of B_a and, once it serves, of B̄_a = sgn(B_a)
+    has         b_i are the columns of B_a and, when it serves, of B̄_a = sgn(B_a)
 
-Our choices. [CLS] and [SEP] take part in pooling, attention and what is kept, as columns of BERT's output;
-padding cannot, for there is none. An answer is the sentence; or, by the checkpoint's `context`, one text of
-it with its title and its neighbours (`Reading.one_text`). L is the tokenizer's limit, of questions and
-answers, special tokens included; what a text has beyond is cut from its end, and counted. sgn(0) = +1.
-Dropout is the encoder's alone. W1, W2 and m have no bias. At inference everything after the encoder is
-computed in float64, and `has` scores from bits (`bits.py`), read from a store or encoded: a score does not
-depend on the rest of the batch.
+Our choices. [CLS] and [SEP] take part in pooling, attention and stored matrices, as columns of BERT's output;
+there is no padding. An answer is the sentence; or, by the checkpoint's `context`, one text of it with its
+title and its neighbours (`Reading.one_text`). L is the tokenizer's limit, for questions and answers, special
+tokens included; tokens beyond it are cut from the end of a text, and counted. sgn(0) = +1. Dropout is the
+encoder's alone. W1, W2 and m have no bias. At inference everything after the encoder is computed in float64,
+and `has` scores from bits (`bits.py`), read from a store or encoded: a score does not depend on the rest of
+the batch.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ NAME = "hashing"
 
 
 SENTENCE = Reading()
-"""The sentence alone."""
+"""Default reading: the sentence alone."""
 
 
-PAIR_TOKENS = 1 << 13  # of the pairs that are composed together: 25 MB of 384 numbers in float64
+PAIR_TOKENS = 1 << 13  # tokens of the pairs composed together: 25 MB of 384 numbers in float64
 
 
 class HashingModel(nn.Module):
@@ -65,7 +65,7 @@ class HashingModel(nn.Module):
         beta: float = 5.0,
         reading: Reading = SENTENCE,
     ) -> None:
-        """`attention`: M; `reading`: what an answer's text is. Raises ValueError on an unknown variant,
+        """`attention`: M; `reading`: parts of an answer's text. Raises ValueError on an unknown variant,
         attention < 1 or beta < 1."""
         super().__init__()
         if variant not in ("pooling", "attention", "has"):
@@ -76,7 +76,7 @@ class HashingModel(nn.Module):
         self.encoder, self.variant, self.attention, self.beta = encoder, variant, attention, beta
         self.reading = reading
         self.precision = torch.float32
-        """Of everything after the encoder."""
+        """Precision of everything after the encoder."""
         width = encoder.shape.width
         attends = variant != "pooling"
         self.w1 = nn.Linear(width, attention, bias=False) if attends else None
@@ -88,34 +88,33 @@ class HashingModel(nn.Module):
         return self.encoder
 
     def take_attention(self, other: HashingModel) -> None:
-        """Go on with another's W1, W2 and m, where both have some. Raises ValueError where its M is
-        another."""
-        for mine, theirs in ((self.w1, other.w1), (self.w2, other.w2), (self.m, other.m)):
-            if mine is not None and theirs is not None:
+        """Take over another model's W1, W2 and m, if both have them. Raises ValueError if its M is
+        different."""
+        for own, source in ((self.w1, other.w1), (self.w2, other.w2), (self.m, other.m)):
+            if own is not None and source is not None:
                 if self.attention != other.attention:
                     raise ValueError(
                         f"its attention has M = {other.attention}, not {self.attention}; give attention = "
                         "its M"
                     )
-                mine.load_state_dict(theirs.state_dict())
+                own.load_state_dict(source.state_dict())
 
     def question(self, tokens: Packed) -> Tensor:
-        """u_q [texts, D]: the greatest of each dimension over the text's tokens."""
+        """u_q [texts, D]: the maximum of each dimension over the text's tokens."""
         return _segments(self.encoded(tokens), "max", tokens.starts)
 
     def answer(self, tokens: Packed) -> Tensor:
-        """B_a [tokens, D] in (-1, 1) of the texts end to end; without hashing V_a."""
+        """B_a [tokens, D] in (-1, 1), the texts end to end; without hashing V_a."""
         encoded = self.encoded(tokens)
         return (self.beta * encoded).tanh() if self.variant == "has" else encoded
 
     def kept(self, tokens: Packed) -> Tensor:
-        """Matrices of answers that serve, and are worth storing [tokens, D]: B̄_a in {-1, +1}; without
-        hashing V_a."""
+        """Matrices of answers for serving and storing [tokens, D]: B̄_a in {-1, +1}; without hashing V_a."""
         encoded = self.encoded(tokens)  # tanh keeps the sign
         return sign(encoded) if self.variant == "has" else encoded
 
     def compose(self, answer: Tensor, starts: Tensor, question: Tensor) -> Tensor:
-        """v_a [pairs, D]. Pair p: the columns answer[starts[p] : starts[p + 1]], starts [pairs + 1], and
+        """v_a [pairs, D]. Pair p has the columns answer[starts[p] : starts[p + 1]], starts [pairs + 1], and
         question[p]."""
         with torch.autocast(answer.device.type, enabled=False):
             if self.w1 is None or self.w2 is None:
@@ -125,9 +124,9 @@ class HashingModel(nn.Module):
     def scores(
         self, question: Tensor, answer: Tensor, starts: Tensor, question_of: Numbers, answer_of: Numbers
     ) -> Tensor:
-        """s [pairs] of pair p: question[asked[p]] and answer number answers[p], whose columns are
-        answer[starts[a] : starts[a + 1]]. W1 b is computed once per column, W2 u once per question, however
-        many pairs they are in; memory is flat in the number of pairs."""
+        """s [pairs]. Pair p has question[question_of[p]] and answer number a = answer_of[p], whose columns
+        are answer[starts[a] : starts[a + 1]]. W1 b is computed once per column and W2 u once per question,
+        for any number of pairs; memory does not grow with the pairs."""
         with torch.autocast(answer.device.type, enabled=False):
             return self._scores(question, answer, starts, question_of, answer_of)
 
@@ -161,14 +160,14 @@ class HashingModel(nn.Module):
         return _segments(weights * answer, "sum", starts) / _segments(weights, "sum", starts)
 
     def encoded(self, tokens: Packed) -> Tensor:
-        """BERT's output V_a, or U_q, [tokens, D] of the texts end to end, in `precision`."""
+        """BERT's output V_a, or U_q, [tokens, D], the texts end to end, in `precision`."""
         hidden = self.encoder.run(self.encoder.embed(tokens), tokens, 0, self.encoder.shape.layers)
         return hidden.to(self.precision)
 
     def for_inference(
         self, device: torch.device | str, precision: torch.dtype = torch.float64
     ) -> HashingModel:
-        """A copy for scoring: the encoder in the device's fast precision, the rest in `precision`."""
+        """Copy for scoring: the encoder in the device's fast precision, the rest in `precision`."""
         scorer = copy.copy(self)
         scorer._modules = dict(self._modules)
         scorer.encoder = self.encoder.for_inference(device)
@@ -180,17 +179,17 @@ class HashingModel(nn.Module):
 
 
 def sign(values: Tensor) -> Tensor:
-    """sgn, of which 0 is +1."""
+    """sgn, with sgn(0) = +1."""
     return torch.where(values >= 0, 1.0, -1.0).to(values.dtype)
 
 
 def _segments(values: Tensor, reduce: Literal["max", "sum"], starts: Tensor) -> Tensor:
-    """[tokens, …] → [texts, …] over each text's own tokens."""
+    """Reduce [tokens, …] to [texts, …], over each text's own tokens."""
     return torch.segment_reduce(values, reduce, lengths=starts.diff().long(), axis=0, unsafe=True)
 
 
 def _parts(lengths: Numbers, most: int) -> list[slice]:
-    """Neighbours of at most `most` tokens together, or one that has more."""
+    """Runs of neighbouring pairs of at most `most` tokens together, or one that has more."""
     ends = np.cumsum(lengths)
     parts, first = [], 0
     while first < len(lengths):
@@ -217,13 +216,13 @@ def save(
 
 
 def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[HashingModel, Tokeniser]:
-    """The model and tokeniser that `save` wrote. Raises ValueError where the folder is incomplete, broken, or
-    of another format or model."""
+    """Model and tokeniser that `save` wrote. Raises ValueError if the folder is incomplete, broken, or of
+    another format or model."""
     return load_transformer(folder, NAME, _build, source)
 
 
 def variant_of(folder: Path) -> Variant:
-    """The variant of a checkpoint. Raises ValueError where the folder is none of this model."""
+    """Variant of a checkpoint. Raises ValueError if the folder is no checkpoint of this model."""
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         check_format(config, NAME)

@@ -1,4 +1,4 @@
-"""The section [hashing] of a training file (HAS), which learns from labelled candidates."""
+"""Section [hashing] of a training file: HAS, which learns from labelled candidates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from answermill.schemas.section import Count
 
 
 class TripletSettings(BodySettings):
-    """A model that encodes questions and answers apart."""
+    """Keys for a model that encodes questions and answers apart."""
 
     reranker: Literal["hashing"] = Field("hashing", description="model to train")
     variant: Literal["pooling", "attention", "has"] = Field(

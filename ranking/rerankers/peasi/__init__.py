@@ -15,7 +15,7 @@ Score = Literal["confidence", "log_product", "log_odds"]
 
 
 class ExtractorStage(StageSettings):
-    """A stage of EASI, which can say that a question has no answer."""
+    """A stage of EASI, which can leave a question without an answer."""
 
     threshold: float | None = Field(
         None,
@@ -35,8 +35,8 @@ class ExtractorStage(StageSettings):
     )
 
     def check_scores(self, before: Sequence[StageBefore]) -> None:
-        """A threshold is one of the confidence, which is computed from the passages' scores of PR; so are
-        product and odds."""
+        """Check that PR has scored the passages if a threshold, product or odds are set: all are computed
+        from its scores."""
         needing = (
             "threshold" if self.threshold is not None else "score" if self.score != "confidence" else None
         )

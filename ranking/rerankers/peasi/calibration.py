@@ -1,7 +1,7 @@
-"""Calibration: from features of an answer to the probability that it is right (Platt 1999).
+"""Calibration: probability that an answer is right, from its features (Platt 1999).
 
-A calibrated confidence means what it says: of the answers with confidence 0.8, four in five are right. The
-fit is a logistic regression of one or two features.
+A calibrated confidence is a frequency: of the answers with confidence 0.8, four in five are right. The fit is
+a logistic regression of one or two features.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _MAX_LOGIT = 36.0  # expit(37) is 1 in float64
 class Calibration:
     """confidence = sigmoid(weights · features + bias), with one or two features.
 
-    `dataclasses.asdict` gives a plain dictionary, and `Calibration(**…)` takes it back, also when JSON has
-    turned the weights into a list. Raises ValueError if there is no weight or a number is not finite.
+    `dataclasses.asdict` gives a plain dictionary, and `Calibration(**…)` reads it, also when JSON has turned
+    the weights into a list. Raises ValueError if there is no weight or a number is not finite.
     """
 
     weights: tuple[float, ...]
@@ -40,8 +40,8 @@ class Calibration:
             )
 
     def __call__(self, features: npt.ArrayLike) -> Floats:
-        """Features [n, m] → confidences [n], above 0 and below 1, because the logit is cut at ±36. NaN stays
-        NaN.
+        """Confidences [n] from features [n, m], above 0 and below 1, because the logit is cut at ±36. NaN
+        stays NaN.
 
         Raises ValueError if m is not the number of weights.
         """
@@ -56,9 +56,9 @@ class Calibration:
         """Logistic regression of `right` [n] on `features` [n, m], in float64.
 
         The loss is the mean log loss plus RIDGE / 2 · |weights|², with the features scaled to a standard
-        deviation of 1. The penalty is next to nothing, but it keeps the weights of separable answers finite.
-        Platt's smoothed targets serve the same purpose and are therefore left out. Raises ValueError if there
-        is no answer, all are right or all are wrong, or a feature is not finite.
+        deviation of 1. The penalty is tiny, but it keeps the weights of separable answers finite. Platt's
+        smoothed targets serve the same purpose and are therefore left out. Raises ValueError if there is no
+        answer, all are right or all are wrong, or a feature is not finite.
         """
         rows, y = _as_rows(features), np.asarray(right, np.bool_)
         if y.shape != rows.shape[:1]:
@@ -90,7 +90,7 @@ def _as_rows(features: npt.ArrayLike) -> Floats:
 
 
 def _regress(x: Floats, y: Floats) -> Floats:
-    """The coefficients [m + 1] of least loss for rows [n, m + 1], whose last column is all ones."""
+    """Coefficients [m + 1] of least loss for rows [n, m + 1], whose last column is all ones."""
     ridge = np.full(x.shape[1], RIDGE)
     ridge[-1] = 0.0  # the bias is free
 
@@ -106,13 +106,13 @@ def _regress(x: Floats, y: Floats) -> Floats:
         return np.asarray((x.T * (p * (1 - p))) @ x / len(y) + np.diag(ridge))
 
     nearly = minimize(loss, np.zeros(x.shape[1]), jac=gradient, hess=hessian, method="trust-exact").x
-    # Near its minimum the loss is flat to float64's last digit; the gradient still tells where it is.
+    # Near its minimum the loss is flat to float64's last digit; the gradient still shows its place.
     return np.asarray(root(gradient, nearly, jac=hessian, tol=1e-12).x)
 
 
 def answer_logit(passage: Floats, log_p: Floats) -> Floats:
-    """Logits of p(q, p) and log p(s | p) [n] → the logit of p(q, p) · p(s | p), the one feature of a
-    confidence [n, 1]."""
+    """Logit of p(q, p) · p(s | p), the one feature of a confidence [n, 1], from logits of p(q, p) [n] and log
+    p(s | p) [n]."""
     log_product = np.clip(log_p - np.logaddexp(0.0, -passage), -700.0, -1e-15)
     logits: Floats = -np.log(np.expm1(-log_product))[:, None]
     return logits

@@ -1,9 +1,9 @@
 """Extractor of EASI (§2.2): vectors of the windows of a passage, and from these a logit for each sentence in
 them.
 
-There are two: `slots.py` is the paper's, `span.py` is not. Both score windows of sentences, of which `filled`
-[windows, k] says which places have a sentence, and neither knows of passages: the softmax over all windows of
-one is the reader's.
+There are two: `slots.py` is the paper's, `span.py` is not. Both score windows of sentences, in which `filled`
+[windows, k] marks the places that have a sentence. Neither knows of passages: the reader computes the softmax
+over all windows of a passage.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class VectorReading(Protocol):
     """A reading of encoded texts, as vectors of d numbers; an `Extractor` is one."""
 
     def counts(self, filled: npt.NDArray[np.bool_]) -> Numbers:
-        """Vectors of each text [texts]."""
+        """[texts]: number of vectors of each text."""
 
     def vectors(self, hidden: Tensor, tokens: Packed, stretches: Stretches) -> Tensor:
-        """Encodings of all tokens [n, d] → the vectors, text by text [vectors, d]."""
+        """Vectors [vectors, d], text by text, from the encodings of all tokens [n, d]."""
 
 
 class WholeText(NamedTuple):
-    """PR's reading: one vector of a text."""
+    """Reading of PR: one vector per text."""
 
     pooling: Pooling
 
@@ -53,14 +53,14 @@ class Extractor(VectorReading, Protocol):
 
     name: ClassVar[ExtractorName]
     stored: ClassVar[str]
-    """Beginning of its weights' names in checkpoints."""
+    """Prefix of its weights' names in checkpoints."""
 
     @property
     def window(self) -> int | None:
         """Most sentences of a window; None: the whole passage, as far as it fits."""
 
     def rows(self, filled: Tensor) -> Tensor:
-        """Number of the vector that speaks for each sentence [windows, k]."""
+        """[windows, k]: number of the vector that represents each sentence."""
 
     def logits(self, vectors: Tensor, filled: Tensor) -> Tensor:
         """Logits of the sentences [windows, k or more], in its own precision, never under autocast (§2.3)."""
@@ -69,18 +69,18 @@ class Extractor(VectorReading, Protocol):
         """Vectors that PR ⊕ EASI reads beside passages [passages, d]: those of their best sentences, by
         number in `rows`.
 
-        `eligible` [passages]: whether there is one. `first` [passages]: number of the passage's first window.
+        `eligible` [passages]: true if there is one. `first` [passages]: number of the passage's first window.
         """
 
     def take(self, other: Self) -> None:
-        """Go on with the weights of another of its kind."""
+        """Take over the weights of another of its kind."""
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]: ...
 
 
 def side_by_side(logits: Tensor, filled: Tensor, counts: Tensor) -> Tensor:
-    """Logits of windows [windows, k] → those of each passage's windows side by side [passages, most windows ·
-    k]; −∞ where `filled` [windows, k] is False. `counts` [passages]: windows of each.
+    """Logits [passages, most windows · k] of each passage's windows side by side, from those of windows
+    [windows, k]; −∞ where `filled` [windows, k] is False. `counts` [passages]: windows of each.
 
     >>> logits, filled = torch.tensor([[1.0, 2.0], [3.0, 0.0], [4.0, 5.0]]), torch.tensor([[True, True], [True, False]] * 2)[:3]
     >>> side_by_side(logits, filled, torch.tensor([2, 1])).tolist()

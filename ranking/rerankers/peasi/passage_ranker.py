@@ -1,8 +1,8 @@
-"""PR's head (§2.1): from the encoding of a passage, in PR ⊕ EASI (§2.3) with a vector of EASI, to the logit
-of p(q, p).
+"""Head of PR (§2.1): the logit of p(q, p) from the encoding of a passage, in PR ⊕ EASI (§2.3) with a vector
+of EASI.
 
-Two classes' softmax is one number's sigmoid: W has one row. Not the paper's, and only where a checkpoint says
-so: the head is that of a cross-encoder, C, so that PR can begin as one that ranks sentences ends.
+Two classes' softmax is one number's sigmoid: W has one row. Not the paper's, and only if a checkpoint names
+it: the head is that of a cross-encoder, C, so that PR can begin with a trained ranker of sentences.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ class LinearRanker(nn.Linear):
     """W · tanh(E(q, p)) + B; in PR ⊕ EASI W · tanh([E(q, p); E(q, c1 … ck)]) + B."""
 
     stored: ClassVar[str] = "passage."
-    """Beginning of its weights' names in checkpoints."""
+    """Prefix of its weights' names in checkpoints."""
 
     def __init__(self, width: int, joint: bool) -> None:
-        """`joint`: whether it is PR ⊕ EASI's, with W [1, 2 d]; else W [1, d]."""
+        """`joint`: true for PR ⊕ EASI, with W [1, 2 d]; else W [1, d]."""
         super().__init__(2 * width if joint else width, 1)
 
     def logits(self, passages: Tensor, beside: Tensor | None = None) -> Tensor:
-        """[passages, d], of PR ⊕ EASI twice → [passages], in its own precision, never under autocast."""
+        """Logits [passages] from one vector per passage [passages, d], for PR ⊕ EASI two; in its own
+        precision, never under autocast."""
         read = passages if beside is None else torch.cat([passages, beside], 1)
         with torch.autocast(read.device.type, enabled=False):
             logits: Tensor = self(read.to(self.weight.dtype).tanh())
         return logits.squeeze(1)
 
     def take(self, other: PassageRanker) -> None:
-        """Go on with another W; what reads EASI's vector is 0 where that has none. A classifier is not taken
-        over."""
+        """Take over another's W; the part that reads EASI's vector is 0 if the other has none. A classifier
+        is not taken over."""
         if not isinstance(other, LinearRanker):
             return
         with torch.no_grad():
@@ -43,19 +44,19 @@ class LinearRanker(nn.Linear):
 
 
 class ClassifierRanker(nn.Module):
-    """C(E(q, p)), or what else `Reading.pooling` says in place of E; in PR ⊕ EASI C(E(q, p)) + V · tanh(E(q,
-    c1 … ck))."""
+    """C(E(q, p)), or C of another encoding by `Reading.pooling`; in PR ⊕ EASI C(E(q, p)) + V · tanh(E(q, c1 …
+    ck))."""
 
     stored: ClassVar[str] = ""
 
     def __init__(self, classifier: ClassifierHead, width: int, joint: bool) -> None:
-        """`joint`: whether it is PR ⊕ EASI's, with V [1, d]."""
+        """`joint`: true for PR ⊕ EASI, with V [1, d]."""
         super().__init__()
         self.classifier = classifier
         self.beside = nn.Linear(width, 1, bias=False) if joint else None
 
     def logits(self, passages: Tensor, beside: Tensor | None = None) -> Tensor:
-        """As those of a `LinearRanker`."""
+        """Logits [passages]; arguments as in `LinearRanker.logits`."""
         logits = classified_pooled(self.classifier, passages)
         if beside is not None and self.beside is not None:
             with torch.autocast(beside.device.type, enabled=False):
@@ -63,7 +64,7 @@ class ClassifierRanker(nn.Module):
         return logits
 
     def take(self, other: PassageRanker) -> None:
-        """Go on with another's C, and V if it has one. A W is not taken over."""
+        """Take over another's C, and V if it has one. A W is not taken over."""
         if isinstance(other, ClassifierRanker):
             self.take_classifier(other.classifier)
             if self.beside is not None and other.beside is not None:

@@ -1,17 +1,18 @@
-"""Reading passages with a PEASI model: PR's logits, and the sentence that EASI extracts from each passage
+"""Reading of passages with a PEASI model: PR's logits, and the sentence that EASI extracts from each passage
 (§2.1, §2.2).
 
 With k = 2 slots, a passage p of three sentences is read in two windows, (q, p0, p1) and (q, p2). From the
 logits [1, 3] and [2, ·] sentence 1 is extracted, with the first window's embedding and log p = 3 − log(e¹ +
-e³ + e²). If an earlier stage has dropped sentence 1, then sentence 2, with log p = 2 − log(e¹ + e³ + e²).
+e³ + e²). If an earlier stage has dropped sentence 1, sentence 2 is extracted, with log p = 2 − log(e¹ + e³ +
+e²).
 
-Our choices. A passage of more than k sentences is read in windows (`windows.py`); its sentences' softmax goes
+Our choices. A passage of more than k sentences is read in windows (`windows.py`); its sentences' softmax is
 over all windows, so the best window wins, and the windows read are counted. Sentences without text have no
 slot. A text that is too long for the model loses tokens from its end, which is counted; a sentence that has
-lost all of them cannot be extracted. Nor can one that an earlier stage of the plan has dropped: it is read
-with the others, which it explains, and counts in their softmax. Of equal sentences the first is extracted. PR
-⊕ EASI takes the embedding of the window with the best sentence; for a passage without sentences EASI reads
-the question alone.
+lost all of them cannot be extracted. Nor can one that an earlier stage of the plan has dropped: it is read as
+context of the others, and counts in their softmax. Of equal sentences the first is extracted. PR ⊕ EASI takes
+the embedding of the window with the best sentence; for a passage without sentences EASI reads the question
+alone.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser, ranges
 from answermill.schemas.ranked import Candidate, RankedList
 
-# Of the texts whose encodings are in memory together: 0.1 GB of 384 numbers in float32.
+# Tokens of the texts whose encodings are in memory together: 0.1 GB of 384 numbers in float32.
 BATCH_TOKENS = 1 << 16
 
 
 class AskedPassage(NamedTuple):
-    """A passage that is read for a question."""
+    """A passage to be read for a question."""
 
     question: str
     passage: str
@@ -50,8 +51,7 @@ class AskedPassage(NamedTuple):
 
     @classmethod
     def from_candidate(cls, ranked: RankedList, candidate: Candidate) -> Self:
-        """A candidate's passage, of whose sentences those that an earlier stage has dropped are not
-        eligible."""
+        """Passage of a candidate; sentences that an earlier stage has dropped are not eligible."""
         passage, eligible = candidate.hit.passage, None
         if candidate.eligible is not None:
             eligible = frozenset(
@@ -66,7 +66,7 @@ class AskedPassage(NamedTuple):
         )
 
     def may_answer(self, sentence: int) -> bool:
-        """Whether the sentence of that number, from 0, may be extracted."""
+        """True if the sentence of that number, from 0, may be extracted."""
         return self.eligible is None or sentence in self.eligible
 
 
@@ -75,17 +75,17 @@ class _Sentences(NamedTuple):
 
     passage: Numbers
     number: Numbers
-    """In its passage, from 0."""
+    """Number in its passage, from 0."""
     row: Numbers
-    """Number of the vector that speaks for it: `Extractor.rows`."""
+    """Number of the vector that represents it: `Extractor.rows`."""
     logit: Floats
 
     def select(self, rows: npt.NDArray[Any]) -> _Sentences:
-        """Those of a mask [sentences], or of row numbers."""
+        """Sentences of a mask [sentences], or of row numbers."""
         return _Sentences(self.passage[rows], self.number[rows], self.row[rows], self.logit[rows])
 
     def best(self) -> _Sentences:
-        """The sentence of the highest logit of each passage that has one; of equal ones the first."""
+        """Sentence with the highest logit in each passage that has one; of equal ones the first."""
         size = len(self.passage)
         worst_first = np.lexsort((-np.arange(size), self.logit, self.passage))
         last_of_passage = np.flatnonzero(np.diff(self.passage[worst_first], append=-1))
@@ -96,11 +96,11 @@ class Extracted(NamedTuple):
     """The sentence that EASI extracts from each passage."""
 
     sentence: Numbers
-    """[passages]: its number in the passage, from 0; -1 if there is none."""
+    """[passages]: number of the sentence in the passage, from 0; -1 if there is none."""
     log_p: Floats
-    """[passages]: its log p(s | p); 0 if there is none."""
+    """[passages]: log p(s | p) of the sentence; 0 if there is none."""
     embedding: Tensor
-    """[passages, d]: what PR ⊕ EASI reads beside the passage: `Extractor.chosen`."""
+    """[passages, d]: vector that PR ⊕ EASI reads beside the passage: `Extractor.chosen`."""
 
 
 class EverySentence(NamedTuple):
@@ -110,13 +110,13 @@ class EverySentence(NamedTuple):
     passage: Numbers
     """Number of its passage, from 0."""
     number: Numbers
-    """In its passage, from 0."""
+    """Number in its passage, from 0."""
     log_p: Floats
     """log p(s | p)."""
 
 
 class PassageReader:
-    """Reads passages with a model, and counts what that costs."""
+    """Reads passages with a model, and counts the costs."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class PassageReader:
         sentences: bool = True,
         device: str | None = None,
     ) -> None:
-        """`device`: where it runs; the model's if None."""
+        """`device`: device of the computation; the model's if None."""
         self.model = model.for_inference(device or model.encoder.words.weight.device, passages, sentences)
         self._tokeniser = tokeniser
         self._costs: Counter[str] = Counter()
@@ -140,7 +140,7 @@ class PassageReader:
             (vectors,) = self._read(self.model.encoder, windows.pairs, [WholeText(reading.pooling)], began)
             return self._first_windows_logits(windows, vectors, len(asked))
 
-        # PR ⊕ EASI reads the best sentence of all, whatever an earlier stage has dropped.
+        # PR ⊕ EASI reads the best of all sentences, those dropped by an earlier stage included.
         whole = [passage._replace(eligible=None) for passage in asked]
         beside = self.sentences(whole).embedding if self.model.variant == "joint" else None
         began = time.perf_counter()
@@ -156,8 +156,8 @@ class PassageReader:
         return texts
 
     def both(self, asked: Sequence[AskedPassage]) -> tuple[Floats, Extracted]:
-        """`passages` and `sentences` by one pass over each passage. Raises ValueError if the model cannot do
-        so."""
+        """Results of `passages` and `sentences` by one pass over each passage. Raises ValueError if the model
+        cannot do so."""
         if not self.model.at_once:
             raise ValueError("the model does not read passages and sentences at once")
         logits, windows, embedding = self._at_once(asked)
@@ -169,7 +169,7 @@ class PassageReader:
 
     def every_sentence(self, asked: Sequence[AskedPassage]) -> tuple[Floats, EverySentence]:
         """PR's logits of p(q, p) [passages], and log p(s | p) of all their sentences; by one pass if the
-        model can do so."""
+        model allows it."""
         if self.model.at_once:
             logits, windows, embedding = self._at_once(asked)
         else:
@@ -182,11 +182,11 @@ class PassageReader:
         self._texts(asked)
         began, windows = time.perf_counter(), self._windows(asked)
         readings: list[VectorReading] = [WholeText(self.model.reading.pooling), self._extractor]
-        of_windows, vectors = self._read(self.model.encoder, windows.pairs, readings, began)
-        return self._first_windows_logits(windows, of_windows, len(asked)), windows, vectors
+        passage_vectors, vectors = self._read(self.model.encoder, windows.pairs, readings, began)
+        return self._first_windows_logits(windows, passage_vectors, len(asked)), windows, vectors
 
     def _easi(self, asked: Sequence[AskedPassage]) -> tuple[PassageWindows, Tensor]:
-        """The windows that EASI reads, and its vectors of them (`Extractor.vectors`)."""
+        """Windows that EASI reads, and its vectors of them (`Extractor.vectors`)."""
         began, windows = time.perf_counter(), self._windows(asked)
         (vectors,) = self._read(
             self.model.easi_encoder or self.model.encoder, windows.pairs, [self._extractor], began
@@ -215,7 +215,7 @@ class PassageReader:
         return self._passage_logits(vectors[first.to(vectors.device)])
 
     def _scored(self, passages: int, windows: PassageWindows, vectors: Tensor) -> tuple[_Sentences, Floats]:
-        """The sentences that have tokens, with their logits, and log Σ exp(logit) over all of each passage
+        """Sentences that have tokens, with their logits, and log Σ exp(logit) over all of each passage
         [passages]."""
         filled = torch.from_numpy(windows.pairs.filled)
         logits = _array(self._extractor.logits(vectors, filled.to(vectors.device)))  # [windows, k or more]
@@ -227,7 +227,7 @@ class PassageReader:
         scored = _Sentences(windows.passage[window], number, rows[window, slot], logits[window, slot])
 
         log_total = np.full(passages, -np.inf)
-        # A logit that is no number stops the stage, which names the candidate.
+        # For a logit that is no number the stage raises an error that names the candidate.
         with np.errstate(invalid="ignore"):
             np.logaddexp.at(log_total, scored.passage, scored.logit)
         return scored, log_total
@@ -235,7 +235,7 @@ class PassageReader:
     def _extracted(
         self, asked: Sequence[AskedPassage], windows: PassageWindows, vectors: Tensor
     ) -> Extracted:
-        """The best eligible sentence of each passage, from the windows and vectors of `_easi`."""
+        """Best eligible sentence of each passage, from the windows and vectors of `_easi`."""
         scored, log_total = self._scored(len(asked), windows, vectors)
         places = zip(scored.passage, scored.number, strict=True)
         best = scored.select(np.array([asked[n].may_answer(i) for n, i in places], bool)).best()
@@ -250,28 +250,28 @@ class PassageReader:
         return Extracted(sentence, log_p, self._extractor.chosen(vectors, *places_on_device))
 
     def costs(self) -> Counter[str]:
-        """Costs since the last call: texts read (predictions), tokens, tokens cut, layers × each of the first
-        two, milliseconds."""
-        spent, self._costs = self._costs, Counter()
-        return spent
+        """Costs since the last call: texts read (predictions), tokens, tokens cut, layers × predictions,
+        layers × tokens, milliseconds."""
+        costs, self._costs = self._costs, Counter()
+        return costs
 
     @torch.inference_mode()
     def _read(
         self, encoder: LayeredEncoder, pairs: Pairs, readings: Sequence[VectorReading], began: float
     ) -> tuple[Tensor, ...]:
-        """By one pass over the texts the vectors of each reading [vectors, d], in float64. `began`: when
-        tokenising did."""
+        """Vectors of each reading [vectors, d] in float64, by one pass over the texts. `began`: start of the
+        tokenising, for the costs."""
         device = encoder.words.weight.device
         counts = [reading.counts(pairs.filled) for reading in readings]
         firsts = [np.cumsum(count) - count for count in counts]
         sizes = [(int(count.sum()), encoder.shape.width) for count in counts]
-        every = tuple(torch.zeros(size, dtype=torch.float64, device=device) for size in sizes)
+        results = tuple(torch.zeros(size, dtype=torch.float64, device=device) for size in sizes)
 
-        # Batches are of texts of like length, so their vectors are put where their texts stand.
+        # Batches have texts of like length, so their vectors are written to the places of their texts.
         for rows in pairs.batches(BATCH_TOKENS):
             packed = pairs.pack(rows).to(device)
             hidden, stretches = encoded(encoder, packed), pairs.stretches(rows)
-            for reading, first, count, vectors in zip(readings, firsts, counts, every, strict=True):
+            for reading, first, count, vectors in zip(readings, firsts, counts, results, strict=True):
                 places = torch.from_numpy(ranges(first[rows], count[rows])).to(device)
                 vectors[places] = reading.vectors(hidden, packed, stretches).double()
 
@@ -279,11 +279,11 @@ class PassageReader:
         self._costs.update(predictions=texts_read, tokens=tokens, tokens_cut=int(pairs.cut.sum()))
         self._costs.update(layer_predictions=layers * texts_read, layer_tokens=layers * tokens)
         self._costs.update(milliseconds=round(1000 * (time.perf_counter() - began)))
-        return every
+        return results
 
 
 def per_list(lists: Sequence[RankedList], values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-    """A value per candidate of all lists, as one array for each list."""
+    """Values of the candidates of all lists, as one array per list."""
     ends = np.cumsum([len(ranked.candidates) for ranked in lists], dtype=np.int64)
     return np.split(values, ends)[: len(lists)]
 

@@ -1,4 +1,4 @@
-"""The section [peasi] of a training file, which learns from passages (`answermill passages` writes them)."""
+"""Section [peasi] of a training file, which learns from passages (`answermill passages` writes them)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from answermill.schemas.section import Count
 
 
 class PassageSettings(ReadingSettings):
-    """PR, EASI, or both."""
+    """Keys for PR, EASI, or both."""
 
     reranker: Literal["peasi"] = Field("peasi", description="model to train")
     variant: Literal["pr", "easi", "mtl0", "mtl1", "joint"] = Field(

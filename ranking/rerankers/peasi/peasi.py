@@ -1,10 +1,10 @@
 """PEASI (Zhang, Vu & Moschitti 2021) as stages: `peasi.pr` reranks passages, `peasi.easi` extracts a sentence
 of each, and `peasi` scores sentences in place by both, without dropping any.
 
-The model is in `peasi_model.py`, how it reads passages in `passage_reader.py`. EASI can say "none": p(q, p) ·
-p(s | p) is the probability that a sentence answers. Its logit, through a logistic regression fitted on dev
-lists that hold unanswerable questions too, is the answer's confidence (`calibration.py`); below a threshold
-nothing is returned. The paper has nothing of the kind.
+The model is in `peasi_model.py`, its reading of passages in `passage_reader.py`. EASI can return no answer:
+p(q, p) · p(s | p) is the probability that a sentence answers. A logistic regression of its logit, fitted on
+dev lists that hold unanswerable questions too, gives the answer's confidence (`calibration.py`); below a
+threshold no answer is returned. The paper has no such rule.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from answermill.schemas.ranked import Candidate, RankedList, Unit
 
 
 class PassageReranker:
-    """Score = the logit of p(q, p), which holds a correct sentence."""
+    """Reranker of passages by the logit of p(q, p), the probability that one holds a correct sentence."""
 
     name: ClassVar[str] = PASSAGE_RERANKER
     reads: ClassVar[Unit] = "passage"
     writes: ClassVar[Unit] = "passage"
 
     def __init__(self, model: PeasiModel, tokeniser: Tokeniser, device: str | None = None) -> None:
-        """`device`: where it runs; the model's if None. Raises ValueError if the model has no PR."""
+        """`device`: device of the computation; the model's if None. Raises ValueError if the model has no
+        PR."""
         if model.pr is None:
             raise ValueError("the checkpoint is of variant 'easi', which has no passage reranker")
         self._reader = PassageReader(model, tokeniser, sentences=False, device=device)
@@ -53,8 +54,9 @@ class PassageReranker:
 
 
 class SentenceExtractor:
-    """A passage's answer sentence. Score = its confidence where `peasi.pr` has scored the passage, or no such
-    stage came before and the checkpoint reads passage and sentences at once; else p(s | p)."""
+    """Extractor of each passage's answer sentence. Its score is the confidence if `peasi.pr` has scored the
+    passage, or if there was no such stage and the checkpoint reads passage and sentences at once; else p(s |
+    p)."""
 
     name: ClassVar[str] = EXTRACTOR
     reads: ClassVar[Unit] = "passage"
@@ -70,9 +72,9 @@ class SentenceExtractor:
         device: str | None = None,
         score: Score = "confidence",
     ) -> None:
-        """`threshold`: least confidence of what is returned. `scored_by`: the stage of `peasi.pr` whose
-        scores the passages have; None: there was none. `device`: where it runs; the model's if None. `score`:
-        what is ranked by. Raises ValueError if the model has no EASI."""
+        """`threshold`: least confidence of a returned answer. `scored_by`: stage of `peasi.pr` whose scores
+        the passages have; None if there was none. `device`: device of the computation; the model's if None.
+        `score`: score to rank by. Raises ValueError if the model has no EASI."""
         if model.easi is None:
             raise ValueError("the checkpoint is of variant 'pr', which extracts no sentence")
         self._scores_passages = scored_by is None and model.at_once
@@ -91,10 +93,10 @@ class SentenceExtractor:
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         asked = [AskedPassage.from_candidate(ranked, c) for ranked in lists for c in ranked.candidates]
-        of_passages: Sequence[Floats | None] = [None] * len(lists)
+        passage_logits: Sequence[Floats | None] = [None] * len(lists)
         if self._scores_passages:
             logits, extracted = self._reader.both(asked)
-            of_passages = per_list(lists, logits)
+            passage_logits = per_list(lists, logits)
         else:
             extracted = self._reader.sentences(asked)
 
@@ -102,27 +104,28 @@ class SentenceExtractor:
             lists,
             per_list(lists, extracted.sentence),
             per_list(lists, extracted.log_p),
-            of_passages,
+            passage_logits,
             strict=True,
         )
 
         return [self._answers(*part) for part in parts]
 
     def _answers(
-        self, ranked: RankedList, sentence: Numbers, log_p: Floats, of_passages: Floats | None
+        self, ranked: RankedList, sentence: Numbers, log_p: Floats, passage_logits: Floats | None
     ) -> RankedList:
-        """The extracted sentences, by number in each passage, as candidates. `of_passages`: logits of p(q, p)
-        that were computed with them.
+        """Candidates of the extracted sentences, given by number in each passage. `passage_logits`: logits of
+        p(q, p) that were computed with them.
 
-        A sentence that is the best of two passages is taken from where it scores higher, then from the
-        earlier one.
+        A sentence that is the best of two passages is taken from the one in which it scores higher, or from
+        the earlier one.
         """
-        # Before a threshold and the best of two could let it drop out:
-        check_finite(ranked, log_p if of_passages is None else log_p + of_passages, self.name)
-        answered = np.flatnonzero(sentence >= 0)  # the passages that have an eligible sentence
+        # Checked before a threshold or a better passage could drop such a score.
+        check_finite(ranked, log_p if passage_logits is None else log_p + passage_logits, self.name)
+        answered = np.flatnonzero(sentence >= 0)  # passages that have an eligible sentence
         passages = [ranked.candidates[n] for n in answered]
         scores, confidences = self._scores(
-            self._stage_scores(passages) if of_passages is None else of_passages[answered], log_p[answered]
+            self._stage_scores(passages) if passage_logits is None else passage_logits[answered],
+            log_p[answered],
         )
 
         positions = {c.candidate_id: c.position for c in to_sentences(ranked).candidates}
@@ -141,21 +144,21 @@ class SentenceExtractor:
         return order_by(answers, [score for _, score in best.values()], self.name)
 
     def _stage_scores(self, passages: Sequence[Candidate]) -> Floats | None:
-        """Of `peasi.pr`; None if it has not scored them all."""
+        """Scores by `peasi.pr`; None if it has not scored all passages."""
         scores = [
             next((s.score for s in reversed(c.stages) if s.stage == self._scored_by), None) for c in passages
         ]
         return None if None in scores else np.array(scores, np.float64)
 
-    def _scores(self, of_passages: Floats | None, log_p: Floats) -> tuple[Floats, Floats]:
+    def _scores(self, passage_logits: Floats | None, log_p: Floats) -> tuple[Floats, Floats]:
         """Scores to rank by, and confidences to compare with a threshold, [passages] each. Raises ValueError
-        if there is a threshold, or product or odds are asked for, and the passages have no scores."""
-        if of_passages is not None:
-            confidences = self._calibration(answer_logit(of_passages, log_p))
+        if a threshold, product or odds are set, and the passages have no scores."""
+        if passage_logits is not None:
+            confidences = self._calibration(answer_logit(passage_logits, log_p))
             ranked_by = {
                 "confidence": confidences,
-                "log_product": log_p - np.logaddexp(0.0, -of_passages),
-                "log_odds": log_p + of_passages,
+                "log_product": log_p - np.logaddexp(0.0, -passage_logits),
+                "log_odds": log_p + passage_logits,
             }
             return ranked_by[self._score], confidences
 
@@ -177,17 +180,17 @@ class SentenceExtractor:
 
 
 class InPlace:
-    """PR and EASI together, on sentences where they stand: score = logit p(q, p) + log p(s | p), p the
-    passage that the sentence was retrieved in.
+    """Reranker of sentences by PR and EASI together: score = logit p(q, p) + log p(s | p), with p the passage
+    in which the sentence was retrieved.
 
-    The product p(q, p) · p(s | p) has p(q, p) in place of its odds. Where a passage is unlikely to answer,
-    both are the same; but where several are likely, their p(q, p) are all near 1, and the product hardly
-    tells them apart.
+    The product p(q, p) · p(s | p) has p(q, p) in place of its odds. For a passage that is unlikely to answer,
+    both are almost equal; but if several are likely, their p(q, p) are all near 1, and the product hardly
+    distinguishes them.
 
-    All of a passage's sentences are read, those too that the list does not have any more. Nothing is dropped,
-    so that a `blend` can weigh what the passage says beside what others have said of the sentence alone. A
-    sentence that was cut off, or has no text, has the least p(s | p) of its passage's sentences; one of a
-    passage without any has p(s | p) = 1.
+    All sentences of a passage are read, also those that the list has lost. Nothing is dropped, so that a
+    `blend` can weigh the passage's score beside scores of the sentence alone. A sentence that was cut off, or
+    has no text, has the least p(s | p) of its passage's sentences; one of a passage without any has p(s | p)
+    = 1.
     """
 
     name: ClassVar[str] = IN_PLACE
@@ -195,7 +198,8 @@ class InPlace:
     writes: ClassVar[Unit] = "sentence"
 
     def __init__(self, model: PeasiModel, tokeniser: Tokeniser, device: str | None = None) -> None:
-        """`device`: where it runs; the model's if None. Raises ValueError if the model lacks PR or EASI."""
+        """`device`: device of the computation; the model's if None. Raises ValueError if the model lacks PR
+        or EASI."""
         if model.pr is None or model.easi is None:
             raise ValueError(f"the checkpoint is of variant {model.variant!r}; both PR and EASI are needed")
         self._reader = PassageReader(model, tokeniser, device=device)
@@ -207,21 +211,21 @@ class InPlace:
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         passages = [(ranked, passage) for ranked in lists for passage in to_passages(ranked).candidates]
-        logits, read = self._reader.every_sentence([AskedPassage.from_candidate(*each) for each in passages])
+        logits, read = self._reader.every_sentence([AskedPassage.from_candidate(*pair) for pair in passages])
         log_p: list[dict[int, float]] = [{} for _ in passages]
 
-        for n, number, of_sentence in zip(
+        for n, number, value in zip(
             read.passage.tolist(), read.number.tolist(), read.log_p.tolist(), strict=True
         ):
-            log_p[n][number] = of_sentence
+            log_p[n][number] = value
 
         # A sentence that was not read has the least of its passage.
-        scores: dict[tuple[str, str, str], float] = {}  # of question, passage and sentence
-        for (ranked, candidate), of_passage, known in zip(passages, logits, log_p, strict=True):
+        scores: dict[tuple[str, str, str], float] = {}  # (question, passage, sentence) → score
+        for (ranked, candidate), logit, known in zip(passages, logits, log_p, strict=True):
             passage, least = candidate.hit.passage, min(known.values(), default=0.0)
             for number, sentence in enumerate(passage.sentences):
                 key = ranked.question.question_id, passage.passage_id, sentence.sentence_id
-                scores[key] = float(of_passage) + known.get(number, least)
+                scores[key] = float(logit) + known.get(number, least)
 
         return [
             order_by(
@@ -248,16 +252,17 @@ class TopPassage:
 
 
 def calibrated(reader: PassageReader, questions: Sequence[Sequence[LabelledPassage]]) -> Calibration | None:
-    """The confidence of each question's answer, the sentence of PR's best passage, from p(q, p) and p(s | p).
+    """Calibration of the confidence of each question's answer, the sentence of PR's best passage, by p(q, p)
+    and p(s | p).
 
-    None if all answers are right, all are wrong, or there are none; and if the surer ones are no more often
+    None if all answers are right, all are wrong, or there are none, or if the surer ones are not more often
     right.
     """
     lists = [ranked_passages(passages) for passages in questions]
     scores = per_list(
         lists, reader.passages([AskedPassage.from_candidate(r, c) for r in lists for c in r.candidates])
     )
-    best = [int(np.argmax(of_question)) for of_question in scores]
+    best = [int(np.argmax(question_scores)) for question_scores in scores]
     answers = reader.sentences(
         [
             AskedPassage.from_candidate(ranked, ranked.candidates[n])
@@ -269,6 +274,6 @@ def calibrated(reader: PassageReader, questions: Sequence[Sequence[LabelledPassa
     if len(set(right)) < 2:
         return None
 
-    of_best = np.array([scores[q][best[q]] for q in answered])
-    calibration = Calibration.fit(answer_logit(of_best, answers.log_p[answered]), np.array(right))
+    best_scores = np.array([scores[q][best[q]] for q in answered])
+    calibration = Calibration.fit(answer_logit(best_scores, answers.log_p[answered]), np.array(right))
     return calibration if calibration.weights[0] > 0 else None

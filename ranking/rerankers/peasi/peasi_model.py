@@ -1,5 +1,5 @@
-"""The models of PEASI (Zhang, Vu & Moschitti 2021): passages are reranked, and the answer sentence is
-extracted in place.
+"""Models of PEASI (Zhang, Vu & Moschitti 2021): passages are reranked, and the answer sentence is extracted
+in place.
 
 `PeasiModel` is §2: the passage reranker PR (§2.1), which reads [CLS] q [SEP] p, the extractor EASI (§2.2),
 which reads q [SEP] s1 … [SEP] sk, and their joint variants (§2.3, Table 2):
@@ -10,11 +10,11 @@ which reads q [SEP] s1 … [SEP] sk, and their joint variants (§2.3, Table 2):
     mtl1    both, each on its own, trained together
     joint   mtl1 with EASI's embedding in PR: p(q, p) = softmax(W · tanh([E(q, p); E(q, c1 … ck)]) + B), written PR ⊕ EASI
 
-E is the first token's encoding. What PR reads of a passage, and another E(q, p), are settings
+E is the first token's encoding. Settings choose the parts of a passage that PR reads, and another E(q, p)
 (`ranking/context.py`).
 
 PR's head is a linear one (`passage_ranker.py`) and EASI has k slots (`slots.py`), as in the paper. Not the
-paper's, and only where a checkpoint says so: PR's head is that of a cross-encoder, or EASI scores a vector of
+paper's, and only if a checkpoint names it: PR's head is that of a cross-encoder, or EASI scores a vector of
 each sentence in the whole passage (`span.py`). PR ⊕ EASI then reads the vector of the best sentence; in
 'mtl0' both read the same text, and one pass over a passage gives p(q, p) and each p(s | p).
 """
@@ -48,7 +48,7 @@ from answermill.ranking.transformer.transformer_checkpoint import (
 )
 
 PASSAGE = Reading(("passage",), "first")
-"""Reading of PR unless its checkpoint says otherwise: the passage alone, by the first token."""
+"""Default reading of PR: the passage alone, by the first token."""
 
 Variant = Literal["pr", "easi", "mtl0", "mtl1", "joint"]
 PassageHead: TypeAlias = Literal["linear"] | HeadName
@@ -65,8 +65,8 @@ class PeasiModel(nn.Module):
         head: PassageHead = "linear",
         extractor: ExtractorName = "slots",
     ) -> None:
-        """`encoder`: PR's, and EASI's where they share it or EASI is alone; else EASI's is new, of the same
-        shape. `head`: PR's. `extractor`: EASI's; 'span' has no slots.
+        """`encoder`: transformer of PR, and of EASI if they share it or EASI is alone; else EASI's is new, of
+        the same shape. `head`: head of PR. `extractor`: extractor of EASI; 'span' has no slots.
 
         Raises ValueError on slots < 1, and on a head or extractor of another name.
         """
@@ -99,10 +99,10 @@ class PeasiModel(nn.Module):
         if variant != "pr":
             self.easi = Slots(width, slots) if extractor == "slots" else Span(width, dropout)
 
-    # Checkpoints have the weights of heads by names of their own.
+    # Checkpoints have their own names for the weights of heads.
 
     def _stored_names(self) -> dict[str, str]:
-        """Names of the heads' weights here → in checkpoints."""
+        """Name of a head's weight here → its name in checkpoints."""
         heads = {"pr": self.pr, "easi": self.easi}
         return {
             f"{n}.{key}": head.stored + key
@@ -121,7 +121,7 @@ class PeasiModel(nn.Module):
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
-        """Take the weights that `state_dict` has given."""
+        """Load the weights that `state_dict` gave."""
         names = {stored: name for name, stored in self._stored_names().items()}
         return super().load_state_dict(
             {names.get(n, n): weight for n, weight in state_dict.items()}, strict, assign
@@ -132,39 +132,39 @@ class PeasiModel(nn.Module):
         return self.encoder
 
     def take_passage_head(self, other: PeasiModel) -> None:
-        """Go on with another's PR, if both have one of the same kind."""
+        """Take over another's PR, if both have one of the same kind."""
         if self.pr is not None and other.pr is not None:
             self.pr.take(other.pr)
 
     def take_sentence_head(self, other: PeasiModel) -> None:
-        """Go on with another's EASI, if both have one of the same kind. Raises ValueError where that has
+        """Take over another's EASI, if both have one of the same kind. Raises ValueError if the other has
         fewer slots."""
         if self.easi is not None and other.easi is not None and self.easi.name == other.easi.name:
             self.easi.take(other.easi)
 
     @property
     def reads_whole(self) -> bool:
-        """Whether EASI reads whole passages, as far as they fit, and not in windows of k sentences."""
+        """True if EASI reads whole passages, as far as they fit, and not windows of k sentences."""
         return self.easi is not None and self.easi.window is None
 
     @property
     def reads_title(self) -> bool:
-        """Whether EASI reads the title behind a passage's sentences."""
+        """True if EASI reads the title after a passage's sentences."""
         return self.reads_whole and "title" in self.reading.around
 
     @property
     def at_once(self) -> bool:
-        """Whether PR and EASI have one transformer and one text, so that a single pass serves both."""
-        alike = self.reading.context[0] == "passage" and self.reading.pooling != "candidate"
-        return self.variant == "mtl0" and self.reads_whole and alike
+        """True if PR and EASI have one transformer and one text, so that a single pass serves both."""
+        shares_text = self.reading.context[0] == "passage" and self.reading.pooling != "candidate"
+        return self.variant == "mtl0" and self.reads_whole and shares_text
 
     def passage_vectors(self, tokens: Packed) -> Tensor:
-        """Encodings that PR reads, E(q, p) or what else `reading` says [texts, d]."""
+        """Encodings that PR reads [texts, d]: E(q, p), or another by `reading`."""
         return pool(encoded(self.encoder, tokens), tokens, self.reading.pooling)
 
     def window_vectors(self, tokens: Packed, stretches: Stretches) -> tuple[Tensor | None, Tensor]:
-        """By one pass over windows the encodings that PR reads [windows, d], None unless both are read
-        `at_once`, and the vectors that EASI reads."""
+        """Encodings that PR reads [windows, d], None unless both are read `at_once`, and the vectors that
+        EASI reads, by one pass over windows."""
         assert self.easi is not None
         hidden = encoded(self.easi_encoder or self.encoder, tokens)
         passages = pool(hidden, tokens, self.reading.pooling) if self.at_once else None
@@ -173,9 +173,9 @@ class PeasiModel(nn.Module):
     def for_inference(
         self, device: torch.device | str, passages: bool = True, sentences: bool = True
     ) -> PeasiModel:
-        """A copy for scoring: transformers in the device's fast precision, the heads in float64.
+        """Copy for scoring: transformers in the device's fast precision, the heads in float64.
 
-        Without a transformer that only reads passages, or sentences, where those are not to be read.
+        A transformer that reads only passages, or only sentences, is left out if those are not to be read.
         """
         needed = {
             "encoder": passages or self.easi_encoder is None,
@@ -196,7 +196,7 @@ def _for_inference(module: nn.Module | None, device: torch.device | str) -> nn.M
 
 
 def encoded(encoder: LayeredEncoder, tokens: Packed) -> Tensor:
-    """Every token's encoding after the last layer [n, d]."""
+    """Encodings of all tokens after the last layer [n, d]."""
     return encoder.run(encoder.embed(tokens), tokens, 0, encoder.shape.layers)
 
 
@@ -223,8 +223,8 @@ def save(
 
 
 def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[PeasiModel, Tokeniser]:
-    """The model and tokeniser that `save` wrote. Raises ValueError where the folder is incomplete, broken, or
-    of another format or model."""
+    """Model and tokeniser that `save` wrote. Raises ValueError if the folder is incomplete, broken, or of
+    another format or model."""
     return load_transformer(folder, NAME, _build, source)
 
 

@@ -37,7 +37,7 @@ class Slots(nn.Linear):
         return pool(hidden, tokens, "first")
 
     def rows(self, filled: Tensor) -> Tensor:
-        """The window's number at each of its slots.
+        """Number of the window at each of its slots.
 
         >>> Slots(width=8, slots=2).rows(torch.tensor([[True, True], [True, False]])).tolist()
         [[0, 0], [1, 1]]
@@ -51,11 +51,11 @@ class Slots(nn.Linear):
         return logits
 
     def chosen(self, vectors: Tensor, rows: Tensor, eligible: Tensor, first: Tensor) -> Tensor:
-        """E of the windows with the best sentences; of the first window where a passage has none."""
+        """E of the windows with the best sentences; of the first window if a passage has none."""
         return vectors[rows.where(eligible, first)]
 
     def take(self, other: Slots) -> None:
-        """Go on with another's slots, or its first ones. Raises ValueError where it has fewer."""
+        """Take over another's slots, or its first ones. Raises ValueError if it has fewer."""
         if other.window < self.window:
             raise ValueError(
                 f"its EASI has {other.window} slots, not {self.window}; give slots of at most {other.window}"

@@ -1,7 +1,7 @@
 """EASI with a vector for each sentence (not the paper's): it reads the whole passage, and its title if PR
 does.
 
-A sentence's vector is the mean of its own tokens, and a classifier scores it. The softmax goes over all
+A sentence's vector is the mean of its own tokens, and a classifier scores it. The softmax is over all
 sentences of the passage, so no k is fixed.
 """
 
@@ -21,14 +21,14 @@ from answermill.ranking.transformer.pooling import pool_stretches
 
 
 class Span(Classifier):
-    """A sentence's vector [d] → its logit."""
+    """Classifier that gives a sentence's logit from its vector [d]."""
 
     name: ClassVar[ExtractorName] = "span"
     stored: ClassVar[str] = "span."
 
     @property
     def window(self) -> None:
-        """As many sentences as fit."""
+        """None: a window has as many sentences as fit."""
         return None
 
     def counts(self, filled: npt.NDArray[np.bool_]) -> Numbers:
@@ -36,11 +36,11 @@ class Span(Classifier):
         return np.asarray(filled.sum(1), np.int64)
 
     def vectors(self, hidden: Tensor, tokens: Packed, stretches: Stretches) -> Tensor:
-        """The mean encoding of each sentence's own tokens [sentences, d]."""
+        """Mean encoding of each sentence's own tokens [sentences, d]."""
         return pool_stretches(hidden, *stretches)
 
     def rows(self, filled: Tensor) -> Tensor:
-        """The number of each sentence among all; at a place without one, that of the one before.
+        """Number of each sentence among all; at a place without one, the number before it.
 
         >>> Span(width=8, dropout=0.0).rows(torch.tensor([[True, True], [True, False]])).tolist()
         [[0, 1], [2, 2]]
@@ -53,10 +53,10 @@ class Span(Classifier):
         return logits.new_zeros(filled.shape).masked_scatter(filled, logits)
 
     def chosen(self, vectors: Tensor, rows: Tensor, eligible: Tensor, first: Tensor) -> Tensor:
-        """Vectors of the best sentences; 0 where a passage has none."""
+        """Vectors of the best sentences; 0 if a passage has none."""
         nothing = rows.new_tensor(len(vectors))  # the row of zeros behind all vectors
         return F.pad(vectors, (0, 0, 0, 1))[rows.where(eligible, nothing)]
 
     def take(self, other: Classifier) -> None:
-        """Go on with another's classifier, or a cross-encoder's."""
+        """Take over another's classifier, or a cross-encoder's."""
         self.load_state_dict(other.state_dict())

@@ -1,11 +1,10 @@
-"""The texts that EASI reads of a passage, in training and where it is served: windows of its sentences,
-tokenised.
+"""Texts that EASI reads of a passage, in training and serving: windows of its sentences, tokenised.
 
 With k slots a window has at most k sentences, and all are of much the same size (q [SEP] s1 … [SEP] sk,
-§2.2). Where each sentence has a vector (`span`, not the paper's) a passage is one text, q [SEP] s1 … sn, and
-only one that is too long is read in several: in its order, each with as many whole sentences as fit. A title
-follows each window, in the room that is left. A sentence that is too long by itself is cut. Sentences without
-text are in no window; a passage without any has an empty one.
+§2.2). If each sentence has a vector (`span`, not the paper's), a passage is one text, q [SEP] s1 … sn. Only a
+passage that is too long is read in several windows, in its order, each with as many whole sentences as fit. A
+title follows each window, in the remaining room. A sentence that is too long by itself is cut. Sentences
+without text are in no window; a passage without any has an empty one.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ class PassageWindows(NamedTuple):
     """Windows of passages, passage by passage."""
 
     passage: Numbers
-    """[windows]: whose, from 0."""
+    """[windows]: number of the passage, from 0."""
     numbers: Sequence[Numbers]
-    """Of each window its sentences, by their number in the passage from 0."""
+    """Sentences of each window, by their number in the passage from 0."""
     pairs: Pairs
 
 
 def windows(texts: Sequence[str], slots: int) -> list[Numbers]:
-    """A passage's sentences that have text, by number, in windows of at most `slots`; one empty window if
+    """Numbers of a passage's sentences that have text, in windows of at most `slots`; one empty window if
     there are none."""
     filled = _filled(texts)
     return np.array_split(filled, max(1, math.ceil(len(filled) / slots)))
 
 
 def whole_windows(texts: Sequence[str], sizes: Sequence[int], room: int) -> list[Numbers]:
-    """A passage's sentences that have text, by number, in windows of at most `room` tokens, or of one
-    sentence that has more; one empty window if there are none. `sizes`: each text's tokens."""
+    """Numbers of a passage's sentences that have text, in windows of at most `room` tokens, or of one
+    sentence that has more; one empty window if there are none. `sizes`: tokens of each text."""
     parts: list[list[int]] = [[]]
     left = room
     for n in _filled(texts).tolist():
@@ -52,22 +51,23 @@ def whole_windows(texts: Sequence[str], sizes: Sequence[int], room: int) -> list
 
 def read_windows(
     tokeniser: Tokeniser,
-    asked: Sequence[tuple[str, Sequence[str]]],
+    passages: Sequence[tuple[str, Sequence[str]]],
     slots: int | None,
     titles: Sequence[str] | None = None,
 ) -> PassageWindows:
-    """Questions, each with the sentences of a passage. `slots`: sentences of a window; None: as many as fit,
-    end to end. `titles`: what follows a window [passages], with separators around; None: nothing."""
+    """Windows of questions, each with the sentences of a passage. `slots`: sentences of a window; None: as
+    many as fit, end to end. `titles`: [passages], which follow a window, with separators around; None: no
+    titles."""
     if slots is None:
         between = tokeniser.between if titles is not None else 0
-        split = list(_whole(tokeniser, asked, tokeniser.limit - tokeniser.special - between))
+        split = list(_whole(tokeniser, passages, tokeniser.limit - tokeniser.special - between))
     else:
         split = [
-            (n, numbers) for n, (_, sentences) in enumerate(asked) for numbers in windows(sentences, slots)
+            (n, numbers) for n, (_, sentences) in enumerate(passages) for numbers in windows(sentences, slots)
         ]
 
     texts = [
-        (asked[n][0], *(asked[n][1][i] for i in numbers), *(titles[n : n + 1] if titles else ()))
+        (passages[n][0], *(passages[n][1][i] for i in numbers), *(titles[n : n + 1] if titles else ()))
         for n, numbers in split
     ]
     passage = np.fromiter((n for n, _ in split), np.int64, len(split))
@@ -77,17 +77,17 @@ def read_windows(
 
 
 def _whole(
-    tokeniser: Tokeniser, asked: Sequence[tuple[str, Sequence[str]]], room: int
+    tokeniser: Tokeniser, passages: Sequence[tuple[str, Sequence[str]]], room: int
 ) -> Iterator[tuple[int, Numbers]]:
     sizes = tokeniser.sizes(
-        [text for question, sentences in asked for text in (question, *sentences)]
+        [text for question, sentences in passages for text in (question, *sentences)]
     ).tolist()
     done = 0
-    for n, (_, sentences) in enumerate(asked):
-        of_question, *of_sentences = sizes[done : done + 1 + len(sentences)]
+    for n, (_, sentences) in enumerate(passages):
+        question_size, *sentence_sizes = sizes[done : done + 1 + len(sentences)]
         done += 1 + len(sentences)
-        left = room - min(of_question, (room + 1) // 2)  # a long question loses what is more than half
-        yield from ((n, window) for window in whole_windows(sentences, of_sentences, left))
+        left = room - min(question_size, (room + 1) // 2)  # a long question keeps at most half
+        yield from ((n, window) for window in whole_windows(sentences, sentence_sizes, left))
 
 
 def _filled(texts: Sequence[str]) -> Numbers:

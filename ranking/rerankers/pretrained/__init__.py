@@ -1,5 +1,5 @@
-"""Rerankers whose models others have published, by folder or by name, as they are; and scores that were
-computed elsewhere."""
+"""Rerankers by published models, unchanged, given by folder or name; and scores that were computed
+elsewhere."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`similarity` by an encoder of the stage's own: any sentence-transformers model of a transformer, a pooling
-(mean or first token) and perhaps a normalisation, with the prompts that its folder wants.
+(mean or first token) and perhaps a normalisation, with the prompts that its folder states.
 
-Reads sentences, writes sentences. What is encoded, and what `index` stores, is as in
+Reads sentences, writes sentences. It encodes the same texts, and `index` stores the same vectors, as in
 `baselines/similarity.py`.
 """
 
@@ -19,7 +19,7 @@ _NO_LIMIT = 1 << 20  # tokens: the encoder's own limit is lower
 
 
 class BiEncoder(Similarity):
-    """Score = cos(question, sentence) of the stage's encoder, in [-1, 1]."""
+    """Reranker by cos(question, sentence) of the stage's encoder, in [-1, 1]."""
 
     name: ClassVar[str] = "bi_encoder"
 

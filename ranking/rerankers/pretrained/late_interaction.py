@@ -1,4 +1,4 @@
-"""Late interaction (ColBERT, Khattab & Zaharia 2020, §3.1): question and sentence are encoded apart, to a
+"""Late interaction (ColBERT, Khattab & Zaharia 2020, §3.1): question and sentence are encoded apart, as a
 vector for each token; the score is MaxSim, Σ over the question's vectors of the largest dot product with a
 vector of the sentence.
 
@@ -32,11 +32,11 @@ NATIVE, STANFORD = "MultiVectorEncoder", "HF_ColBERT"
 """Marks of such a model: `model_type` in config_sentence_transformers.json, and an architecture in
 config.json."""
 SENTENCE = Reading()
-"""The sentence alone."""
+"""Default reading: the sentence alone."""
 
 
 class LateInteraction:
-    """Score = MaxSim(question, sentence), or what else the model's `similarity_fn_name` says, in fp32."""
+    """Reranker by MaxSim(question, sentence), or the model's other `similarity_fn_name`, in fp32."""
 
     name: ClassVar[str] = "late_interaction"
     reads: ClassVar[Unit] = "sentence"
@@ -63,12 +63,13 @@ class LateInteraction:
         reranked = []
         for ranked in lists:
             question = self._encode("query", ranked.question.text)
-            of_list = [next(candidates) for _ in ranked.candidates]
-            for text in of_list:
+            texts_of_list = [next(candidates) for _ in ranked.candidates]
+            for text in texts_of_list:
                 if text not in vectors:
                     vectors[text] = self._encode("document", text)
             scores = [
-                float(self._encoder.similarity_pairwise([question], [vectors[text]])) for text in of_list
+                float(self._encoder.similarity_pairwise([question], [vectors[text]]))
+                for text in texts_of_list
             ]
             reranked.append(order_by(ranked, scores, self.name))
 
@@ -77,23 +78,23 @@ class LateInteraction:
         return reranked
 
     def _encode(self, task: Literal["query", "document"], text: str) -> Tensor:
-        """[tokens, d] of one text, by itself, so that no other text's padding chooses the arithmetic. The
-        model cuts what is too long for it."""
+        """Vectors [tokens, d] of one text, by itself, so that no other text's padding decides the arithmetic.
+        The model cuts a text that is too long for it."""
         encode = self._encoder.encode_query if task == "query" else self._encoder.encode_document
         vectors: Tensor = encode(text, show_progress_bar=False)
         self._costs.update(vectors=len(vectors))
         return vectors
 
     def costs(self) -> Counter[str]:
-        """Since the last call: candidates, vectors encoded, milliseconds, and candidates without a part that
-        the context names."""
-        spent, self._costs = self._costs, Counter()
-        return spent
+        """Costs since the last call: candidates, vectors encoded, milliseconds, and candidates without a part
+        that the context names."""
+        costs, self._costs = self._costs, Counter()
+        return costs
 
 
 def load_encoder(folder: Path, device: str) -> MultiVectorEncoder:
-    """The folder's model. Raises ValueError if it is none of late interaction, or has pickled weights, and
-    ExtraMissing."""
+    """Model of a folder. Raises ValueError if it is no model of late interaction, or has pickled weights;
+    ExtraMissing if sentence-transformers is not installed."""
     need("sentence_transformers", "sentence-transformers", "late_interaction")
     from sentence_transformers import MultiVectorEncoder
 

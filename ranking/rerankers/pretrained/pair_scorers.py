@@ -1,4 +1,4 @@
-"""Pairs of texts to logits by a published sequence classifier: by the packed encoder where it computes the
+"""Logits of pairs of texts by a published sequence classifier: by the packed encoder if it computes the
 model's family, else by transformers' own forward pass over padded texts.
 
 A pair's logit depends on the pair alone, not on the other pairs of the call.
@@ -26,16 +26,16 @@ from answermill.ranking.transformer.text_vectors import why_not_packed
 Precision = Literal["auto", "fp32", "bf16"]
 
 TOKENISED = 8_192
-"""Pairs that are tokenised at once; on a graphics card, while it computes those before."""
+"""Pairs tokenised at once; a graphics card computes those before meanwhile."""
 
 
 class Logits(NamedTuple):
-    """Of each pair."""
+    """Logit of each pair, in the order of the pairs, with its tokens."""
 
     logits: npt.NDArray[np.float64]
     tokens: Numbers
     cut: Numbers
-    """Tokens left out."""
+    """Number of tokens left out."""
 
 
 class PairScorer(Protocol):
@@ -47,7 +47,7 @@ class PairScorer(Protocol):
 def load_scorer(
     classifier: PublishedClassifier, limit: int, device: str, precision: Precision = "auto"
 ) -> PairScorer:
-    """The folder's scorer. Raises ValueError if the model cannot be used, ModelDamaged if a weight is no
+    """Scorer of a folder. Raises ValueError if the model cannot be used, ModelDamaged if a weight is no
     number."""
     dtype = fast(device) if precision == "auto" else torch.bfloat16 if precision == "bf16" else torch.float32
     if why_not_packed(classifier.folder) is None:
@@ -86,15 +86,15 @@ class PackedScorer:
             some = slice(start, start + TOKENISED)
             tokenised = self._tokeniser.pairs(pairs[some])
             lengths[some], cut[some] = tokenised.lengths, tokenised.cut
-            arriving += [(start + rows, each) for rows, each in self._batches(tokenised)]
+            arriving += [(start + rows, values) for rows, values in self._batches(tokenised)]
 
-        for rows, each in arriving:
-            logits[rows] = each.numpy()
+        for rows, values in arriving:
+            logits[rows] = values.numpy()
         return Logits(logits, lengths, cut)
 
     @torch.inference_mode()
     def _batches(self, pairs: Pairs) -> Iterator[tuple[Numbers, Arriving]]:
-        """(numbers of some pairs, their logits)."""
+        """(numbers of some pairs, their logits) of each batch."""
         for rows in pairs.batches(BATCH_TOKENS[self._device]):
             tokens = pairs.pack(rows).to(self._device)
             first = self._encoder.run_through(
@@ -158,9 +158,10 @@ class PaddedScorer:
 
 
 def _in_fp32(_part: torch.nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Input of a part of the head."""
+    """Inputs of a part of the head, in fp32."""
     return tuple(
-        each.float() if isinstance(each, Tensor) and each.is_floating_point() else each for each in inputs
+        value.float() if isinstance(value, Tensor) and value.is_floating_point() else value
+        for value in inputs
     )
 
 
@@ -169,12 +170,13 @@ def _texts(pairs: Pairs) -> tuple[list[list[int]], list[list[int]]]:
     packed = pairs.pack()
     ends = np.cumsum(packed.lengths)
     ids, types = (
-        [part.tolist() for part in np.split(each.numpy(), ends)[:-1]] for each in (packed.ids, packed.types)
+        [part.tolist() for part in np.split(column.numpy(), ends)[:-1]]
+        for column in (packed.ids, packed.types)
     )
     return ids, types
 
 
 def _logit(out: Any, mask: Tensor) -> Tensor:
-    """[rows]: the only class's, or the second's minus the first's."""
+    """[rows]: logit of the only class, or of the second minus the first."""
     logits: Tensor = out.logits.float()
     return logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]

@@ -1,9 +1,9 @@
-"""Cross-encoders as others have published them: any `CrossEncoder` of sentence-transformers, or sequence
-classifier of transformers, with its own head (BERT, RoBERTa, XLM-R, ELECTRA, DeBERTa, ModernBERT, MPNet,
-DistilBERT, ALBERT and more).
+"""Published cross-encoders: any `CrossEncoder` of sentence-transformers, or sequence classifier of
+transformers, with its own head (BERT, RoBERTa, XLM-R, ELECTRA, DeBERTa, ModernBERT, MPNet, DistilBERT, ALBERT
+and more).
 
 Reads sentences, writes sentences. A pair is (question, candidate); a title or neighbours become part of the
-candidate's text, since such a model reads two texts. Which arithmetic computes it: `pair_scorers.py`.
+candidate's text, since such a model reads two texts. `pair_scorers.py` computes the logits.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from answermill.ranking.transformer.published import Output, PublishedClassifier
 from answermill.schemas.ranked import RankedList, Unit
 
 SENTENCE = Reading()
-"""The sentence alone."""
+"""Default reading: the sentence alone."""
 
 
 class CrossEncoder:
-    """Score = what the model's `CrossEncoder.predict` gives, or its logit or probability."""
+    """Reranker by the model's `CrossEncoder.predict`, or by its logit or probability."""
 
     name: ClassVar[str] = "cross_encoder"
     reads: ClassVar[Unit] = "sentence"
@@ -84,7 +84,7 @@ class CrossEncoder:
         return np.asarray(expit(logits), np.float64)
 
     def costs(self) -> Counter[str]:
-        """Since the last call: candidates, tokens of the different pairs, tokens cut, milliseconds, and
+        """Costs since the last call: candidates, tokens of the different pairs, tokens cut, milliseconds, and
         candidates without a part that the context names."""
-        spent, self._costs = self._costs, Counter()
-        return spent
+        costs, self._costs = self._costs, Counter()
+        return costs

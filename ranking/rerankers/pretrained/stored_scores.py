@@ -1,9 +1,9 @@
-"""Scores that were computed elsewhere, such as a language model's: a Parquet, with a row for each question
-and candidate.
+"""Scores that were computed elsewhere, such as a language model's: a Parquet file with a row for each
+question and candidate.
 
 Reads sentences, writes sentences. A row belongs to the candidate with its question_id and candidate_id (or
-sentence_id); in a table without ids of candidates to those of its question with its text, white space at its
-ends aside. Two rows of one candidate must have one score.
+sentence_id). In a table without ids of candidates it belongs to those of its question with its text, apart
+from white space at the ends. Two rows of one candidate must have one score.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _BATCH = 1 << 16  # rows
 
 
 class ScoresWrong(RuntimeError):
-    """A table holds no usable score where one is needed; the message names the table, and the row or the
+    """A table holds no usable score where one is needed. The message names the table, and the row or the
     candidate."""
 
     exit_code = 65
 
 
 class StoredScores:
-    """Score = the table's. One that it does not have is the lowest of the list, or 0 where it has none, and
-    is counted."""
+    """Reranker by the table's score. A missing score is the lowest of the list, or 0 if the list has none,
+    and is counted."""
 
     name: ClassVar[str] = "scores"
     reads: ClassVar[Unit] = "sentence"
     writes: ClassVar[Unit] = "sentence"
 
     def __init__(self, table: ScoreTable, refuse: bool = False) -> None:
-        """`refuse`: raise ScoresWrong where a score is missing."""
+        """`refuse`: raise ScoresWrong if a score is missing."""
         self._table, self._refuse = table, refuse
         self._costs: Counter[str] = Counter()
 
@@ -70,13 +70,13 @@ class StoredScores:
         return [lowest if score is None else score for score in known]
 
     def costs(self) -> Counter[str]:
-        """Since the last call: candidates, and those of them that the table does not have."""
-        spent, self._costs = self._costs, Counter()
-        return spent
+        """Costs since the last call: candidates, and candidates that the table lacks."""
+        costs, self._costs = self._costs, Counter()
+        return costs
 
 
 class ScoreTable:
-    """The scores of a file, in memory."""
+    """Scores of a file, in memory."""
 
     def __init__(self, path: Path, column: str) -> None:
         """Raises ValueError if the file is no Parquet or lacks a column; ScoresWrong if it is damaged, if a
@@ -113,9 +113,9 @@ class ScoreTable:
                     )
 
     def score(self, question_id: str, candidate: Candidate) -> float | None:
-        """None if the table has none."""
-        of_question: Mapping[str, float] = self._scores.get(question_id, {})
-        return of_question.get(self._key(candidate))
+        """Score of a candidate; None if the table has none."""
+        candidate_scores: Mapping[str, float] = self._scores.get(question_id, {})
+        return candidate_scores.get(self._key(candidate))
 
 
 def _opened(path: Path) -> pq.ParquetFile:
@@ -128,7 +128,7 @@ def _opened(path: Path) -> pq.ParquetFile:
 def _rows(
     path: Path, file: pq.ParquetFile, columns: list[str]
 ) -> Iterator[tuple[int, object, object, object]]:
-    """(row from 0, question, candidate, score)."""
+    """(row from 0, question, candidate, score) of each row."""
     row = 0
     try:
         for batch in file.iter_batches(_BATCH, columns=columns):
