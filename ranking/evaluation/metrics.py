@@ -104,7 +104,7 @@ class Values:
 
 
 def measure(judged: Judged, metrics: Sequence[str] = METRICS) -> dict[str, Values]:
-    """Each metric for every question; 0 for a question without a correct candidate, or without any ranked
+    """Metric → values per question; 0 for a question without a correct candidate, or without any ranked
     one.
 
     P@k divides by k, as trec_eval does. MAP and recall divide by all correct candidates, ranked or not.

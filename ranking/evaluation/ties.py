@@ -2,7 +2,7 @@
 Najork, ECIR 2008).
 
 P@k, MAP, MRR, nDCG@k and recall@k are sums over the places of a list, so a question's value is the sum over
-its ties of what `Ties` expects there. A candidate that ties with no other is a tie of one, and its
+its ties of the expectation that `Ties` gives. A candidate that ties with no other is a tie of one, and its
 contribution is the textbook's.
 """
 

@@ -1,8 +1,8 @@
 """Training of cross-encoders on labelled pairs (Cascade Transformer §4.3.1): a task of `loop.py`.
 
-A step is a batch of pairs, up to some tokens, of one exit drawn at random; its loss goes back through all
-layers below, down to the embeddings. With a single exit this is the fine-tuning of the monolithic model;
-TANDA's transfer and adapt are two such trainings, the second of which begins with the first one's checkpoint.
+A step is a batch of pairs, up to some tokens, of one exit drawn at random; its loss trains all layers below,
+down to the embeddings. With a single exit this is the fine-tuning of the monolithic model; TANDA's transfer
+and adapt are two such trainings, the second of which begins with the first one's checkpoint.
 The heads of a multiple-heads student are its last exit and learn in one step. With teachers' logits beside
 the labels it is distillation (`distillation.py`).
 

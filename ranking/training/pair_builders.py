@@ -41,7 +41,8 @@ Model = TypeVar("Model", bound=CascadeModel)
 
 
 def build_pointwise(inputs: TrainingInputs[PointwiseSettings]) -> Built:
-    """Raises ValueError if the settings do not fit each other or what the training begins with."""
+    """Build a training of `pointwise`. Raises ValueError if the settings do not fit each other or the
+    starting point."""
     start = _begin(inputs)
     model = start.model_of(CascadeModel, ["pointwise"], "pointwise")
     model = model or CascadeModel(start.encoder, [start.encoder.shape.layers])
@@ -49,7 +50,8 @@ def build_pointwise(inputs: TrainingInputs[PointwiseSettings]) -> Built:
 
 
 def build_cascade(inputs: TrainingInputs[CascadeSettings]) -> Built:
-    """Raises ValueError if the settings do not fit each other or what the training begins with."""
+    """Build a training of `cascade`. Raises ValueError if the settings do not fit each other or the starting
+    point."""
     start, exits = _begin(inputs), inputs.settings.exits
     if start.format != "cascade" and not exits:
         raise ValueError(
@@ -72,7 +74,8 @@ def build_cascade(inputs: TrainingInputs[CascadeSettings]) -> Built:
 
 
 def build_multihead(inputs: TrainingInputs[StudentSettings]) -> Built:
-    """Raises ValueError if the settings do not fit each other or what the training begins with."""
+    """Build a training of `multihead`. Raises ValueError if the settings do not fit each other or the
+    starting point."""
     start, settings = _begin(inputs), inputs.settings
     heads = settings.heads or (inputs.distillation.teachers if inputs.distillation.strategy == "mhs" else 3)
     form = heads, settings.head_layers or 1, settings.exits, settings.average or "logits"

@@ -116,7 +116,7 @@ def resume(
     *,
     scaler: torch.amp.GradScaler | None = None,
 ) -> History:
-    """Load what `keep` wrote into model, optimizer and scaler; a new history if there is nothing.
+    """Load a state of `keep` into model, optimizer and scaler; a new history if there is none.
 
     Raises ValueError if the state belongs to a training with another fingerprint.
     """

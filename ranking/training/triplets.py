@@ -8,8 +8,8 @@ The optimisation alternates: B̄ = sgn(B) is recomputed at each step, and is a c
 `pooling` and `attention` have no B and are trained by the hinge alone.
 
 Our choices. The paper sums over triplets; their mean leaves the proportion of its terms, and so the meaning
-of δ, as it is. J is a sum over an answer's columns and dimensions: at 384 dimensions a δ weighs half of what
-it does at 768. An epoch has each right answer of each question once. n is drawn from the wrong answers of the
+of δ, unchanged. J is a sum over an answer's columns and dimensions: at 384 dimensions a δ weighs half as much
+as at 768. An epoch has each right answer of each question once. n is drawn from the wrong answers of the
 question's own list or, by `among`, from all answers of the training data; from these too where the list has
 no wrong one, as in insuranceQA's. `hard` draws several and takes the one that the model, as it would serve at
 that step, scores highest.

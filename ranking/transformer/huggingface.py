@@ -143,10 +143,11 @@ def translated(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
             yield name, values.float()
 
     translation = {
-        f"{ours}.weight": weights[f"{prefix}{theirs}.weight"].float() for ours, theirs in _TABLES.items()
+        f"{own_name}.weight": weights[f"{prefix}{hf_name}.weight"].float()
+        for own_name, hf_name in _TABLES.items()
     }
-    for ours, theirs in _modules(shape).items():
-        translation |= {f"{ours}.{name}": values for name, values in both(theirs)}
+    for own_name, hf_name in _modules(shape).items():
+        translation |= {f"{own_name}.{name}": values for name, values in both(hf_name)}
     for n in range(shape.layers):
         parts = [dict(both(f"encoder.layer.{n}.attention.self.{part}")) for part in _ATTENTION]
         for name in ("weight", "bias"):
@@ -177,11 +178,15 @@ def head_names(family: Family) -> dict[str, str]:
 
 
 def translated_back(weights: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
-    """Weights under Hugging Face's names, in fp32, from ours, without layers beyond those of the shape."""
-    translation = {f"{theirs}.weight": weights[f"{ours}.weight"] for ours, theirs in _TABLES.items()}
+    """Weights under Hugging Face's names, in fp32, from ours, without layers beyond those of the
+    shape."""
+    translation = {
+        f"{hf_name}.weight": weights[f"{own_name}.weight"] for own_name, hf_name in _TABLES.items()
+    }
     for name in ("weight", "bias"):
         translation |= {
-            f"{theirs}.{name}": weights[f"{ours}.{name}"] for ours, theirs in _modules(shape).items()
+            f"{hf_name}.{name}": weights[f"{own_name}.{name}"]
+            for own_name, hf_name in _modules(shape).items()
         }
         for n in range(shape.layers):
             parts = zip(_ATTENTION, weights[f"layers.{n}.attention.{name}"].chunk(3), strict=True)
@@ -200,12 +205,12 @@ def _modules(shape: Shape) -> dict[str, str]:
     """Our names → Hugging Face's for modules with a weight and a bias, without attention's (`_ATTENTION`)."""
     modules = {"norm": "embeddings.LayerNorm"} | ({"project": "embeddings_project"} if shape.embedded else {})
     for n in range(shape.layers):
-        theirs = f"encoder.layer.{n}"
+        hf_name = f"encoder.layer.{n}"
         modules |= {
-            f"layers.{n}.output": f"{theirs}.attention.output.dense",
-            f"layers.{n}.norm": f"{theirs}.attention.output.LayerNorm",
-            f"layers.{n}.widen": f"{theirs}.intermediate.dense",
-            f"layers.{n}.narrow": f"{theirs}.output.dense",
-            f"layers.{n}.final_norm": f"{theirs}.output.LayerNorm",
+            f"layers.{n}.output": f"{hf_name}.attention.output.dense",
+            f"layers.{n}.norm": f"{hf_name}.attention.output.LayerNorm",
+            f"layers.{n}.widen": f"{hf_name}.intermediate.dense",
+            f"layers.{n}.narrow": f"{hf_name}.output.dense",
+            f"layers.{n}.final_norm": f"{hf_name}.output.LayerNorm",
         }
     return modules

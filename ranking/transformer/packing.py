@@ -95,7 +95,7 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Separators between the texts of a tuple: after each, unless it says otherwise."""
+    """Separators between the texts of a tuple; by default one after each."""
 
     end_to_end: bool = False  # none between the texts after the first, which are one running text
     titled: bool = False  # the last text is a title, which stands apart from a running text

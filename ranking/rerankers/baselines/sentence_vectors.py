@@ -69,7 +69,7 @@ class StoredVectors(NamedTuple):
     lengths: npt.NDArray[np.int64]
     """[sentences]: one row each."""
     cut: npt.NDArray[np.int64]
-    """[sentences]: 0, since the encoder does not say what it leaves out."""
+    """[sentences]: 0, since the encoder does not report tokens left out."""
 
 
 class VectorCoder:

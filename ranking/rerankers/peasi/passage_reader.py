@@ -131,17 +131,17 @@ class PassageReader:
         self._tokeniser = tokeniser
         self._costs: Counter[str] = Counter()
 
-    def passages(self, asked: Sequence[AskedPassage]) -> Floats:
+    def passages(self, inputs: Sequence[AskedPassage]) -> Floats:
         """PR: logits of p(q, p) [passages]."""
         began, reading = time.perf_counter(), self.model.reading
-        texts = self._texts(asked)
+        texts = self._texts(inputs)
         if self.model.at_once:
-            windows = self._windows(asked)
+            windows = self._windows(inputs)
             (vectors,) = self._read(self.model.encoder, windows.pairs, [WholeText(reading.pooling)], began)
-            return self._first_windows_logits(windows, vectors, len(asked))
+            return self._first_windows_logits(windows, vectors, len(inputs))
 
         # PR ⊕ EASI reads the best of all sentences, those dropped by an earlier stage included.
-        whole = [passage._replace(eligible=None) for passage in asked]
+        whole = [passage._replace(eligible=None) for passage in inputs]
         beside = self.sentences(whole).embedding if self.model.variant == "joint" else None
         began = time.perf_counter()
         pairs = self._tokeniser.pairs(texts, reading.turns)
@@ -149,45 +149,45 @@ class PassageReader:
 
         return self._passage_logits(vectors, beside)
 
-    def _texts(self, asked: Sequence[AskedPassage]) -> list[tuple[str, ...]]:
+    def _texts(self, inputs: Sequence[AskedPassage]) -> list[tuple[str, ...]]:
         """Texts that PR reads of each passage; a part that a passage lacks is counted."""
-        texts = [(p.question, *self.model.reading.arrange(p.passage, p.title)) for p in asked]
+        texts = [(p.question, *self.model.reading.arrange(p.passage, p.title)) for p in inputs]
         self._costs.update(self.model.reading.missing(texts))
         return texts
 
-    def both(self, asked: Sequence[AskedPassage]) -> tuple[Floats, Extracted]:
+    def both(self, inputs: Sequence[AskedPassage]) -> tuple[Floats, Extracted]:
         """Results of `passages` and `sentences` by one pass over each passage. Raises ValueError if the model
         cannot do so."""
         if not self.model.at_once:
             raise ValueError("the model does not read passages and sentences at once")
-        logits, windows, embedding = self._at_once(asked)
-        return logits, self._extracted(asked, windows, embedding)
+        logits, windows, embedding = self._at_once(inputs)
+        return logits, self._extracted(inputs, windows, embedding)
 
-    def sentences(self, asked: Sequence[AskedPassage]) -> Extracted:
+    def sentences(self, inputs: Sequence[AskedPassage]) -> Extracted:
         """EASI: the best sentence of each passage."""
-        return self._extracted(asked, *self._easi(asked))
+        return self._extracted(inputs, *self._easi(inputs))
 
-    def every_sentence(self, asked: Sequence[AskedPassage]) -> tuple[Floats, EverySentence]:
+    def every_sentence(self, inputs: Sequence[AskedPassage]) -> tuple[Floats, EverySentence]:
         """PR's logits of p(q, p) [passages], and log p(s | p) of all their sentences; by one pass if the
         model allows it."""
         if self.model.at_once:
-            logits, windows, embedding = self._at_once(asked)
+            logits, windows, embedding = self._at_once(inputs)
         else:
-            logits, (windows, embedding) = self.passages(asked), self._easi(asked)
-        scored, log_total = self._scored(len(asked), windows, embedding)
+            logits, (windows, embedding) = self.passages(inputs), self._easi(inputs)
+        scored, log_total = self._scored(len(inputs), windows, embedding)
         return logits, EverySentence(scored.passage, scored.number, scored.logit - log_total[scored.passage])
 
-    def _at_once(self, asked: Sequence[AskedPassage]) -> tuple[Floats, PassageWindows, Tensor]:
+    def _at_once(self, inputs: Sequence[AskedPassage]) -> tuple[Floats, PassageWindows, Tensor]:
         """PR's logits [passages], and the windows and vectors of `_easi`, by one pass."""
-        self._texts(asked)
-        began, windows = time.perf_counter(), self._windows(asked)
+        self._texts(inputs)
+        began, windows = time.perf_counter(), self._windows(inputs)
         readings: list[VectorReading] = [WholeText(self.model.reading.pooling), self._extractor]
         passage_vectors, vectors = self._read(self.model.encoder, windows.pairs, readings, began)
-        return self._first_windows_logits(windows, passage_vectors, len(asked)), windows, vectors
+        return self._first_windows_logits(windows, passage_vectors, len(inputs)), windows, vectors
 
-    def _easi(self, asked: Sequence[AskedPassage]) -> tuple[PassageWindows, Tensor]:
+    def _easi(self, inputs: Sequence[AskedPassage]) -> tuple[PassageWindows, Tensor]:
         """Windows that EASI reads, and its vectors of them (`Extractor.vectors`)."""
-        began, windows = time.perf_counter(), self._windows(asked)
+        began, windows = time.perf_counter(), self._windows(inputs)
         (vectors,) = self._read(
             self.model.easi_encoder or self.model.encoder, windows.pairs, [self._extractor], began
         )
@@ -198,10 +198,10 @@ class PassageReader:
         assert self.model.easi is not None
         return self.model.easi
 
-    def _windows(self, asked: Sequence[AskedPassage]) -> PassageWindows:
-        titles = [passage.title for passage in asked] if self.model.reads_title else None
+    def _windows(self, inputs: Sequence[AskedPassage]) -> PassageWindows:
+        titles = [passage.title for passage in inputs] if self.model.reads_title else None
         return read_windows(
-            self._tokeniser, [(p.question, p.sentences) for p in asked], self._extractor.window, titles
+            self._tokeniser, [(p.question, p.sentences) for p in inputs], self._extractor.window, titles
         )
 
     def _passage_logits(self, passages: Tensor, beside: Tensor | None = None) -> Floats:
@@ -233,18 +233,18 @@ class PassageReader:
         return scored, log_total
 
     def _extracted(
-        self, asked: Sequence[AskedPassage], windows: PassageWindows, vectors: Tensor
+        self, inputs: Sequence[AskedPassage], windows: PassageWindows, vectors: Tensor
     ) -> Extracted:
         """Best eligible sentence of each passage, from the windows and vectors of `_easi`."""
-        scored, log_total = self._scored(len(asked), windows, vectors)
+        scored, log_total = self._scored(len(inputs), windows, vectors)
         places = zip(scored.passage, scored.number, strict=True)
-        best = scored.select(np.array([asked[n].may_answer(i) for n, i in places], bool)).best()
+        best = scored.select(np.array([inputs[n].may_answer(i) for n, i in places], bool)).best()
 
-        sentence, log_p = np.full(len(asked), -1), np.zeros(len(asked))
+        sentence, log_p = np.full(len(inputs), -1), np.zeros(len(inputs))
         sentence[best.passage] = best.number
         log_p[best.passage] = best.logit - log_total[best.passage]
 
-        row, first = np.zeros(len(asked), np.int64), np.searchsorted(windows.passage, np.arange(len(asked)))
+        row, first = np.zeros(len(inputs), np.int64), np.searchsorted(windows.passage, np.arange(len(inputs)))
         row[best.passage] = best.row
         places_on_device = (torch.from_numpy(x).to(vectors.device) for x in (row, sentence >= 0, first))
         return Extracted(sentence, log_p, self._extractor.chosen(vectors, *places_on_device))

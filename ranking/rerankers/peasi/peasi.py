@@ -48,8 +48,8 @@ class PassageReranker:
         return cls(*load(resources.folder(), resources.model), resources.device)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
-        asked = [AskedPassage.from_candidate(ranked, c) for ranked in lists for c in ranked.candidates]
-        scores = per_list(lists, self._reader.passages(asked))
+        inputs = [AskedPassage.from_candidate(ranked, c) for ranked in lists for c in ranked.candidates]
+        scores = per_list(lists, self._reader.passages(inputs))
         return [order_by(ranked, part, self.name) for ranked, part in zip(lists, scores, strict=True)]
 
 
@@ -92,13 +92,13 @@ class SentenceExtractor:
         )
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
-        asked = [AskedPassage.from_candidate(ranked, c) for ranked in lists for c in ranked.candidates]
+        inputs = [AskedPassage.from_candidate(ranked, c) for ranked in lists for c in ranked.candidates]
         passage_logits: Sequence[Floats | None] = [None] * len(lists)
         if self._scores_passages:
-            logits, extracted = self._reader.both(asked)
+            logits, extracted = self._reader.both(inputs)
             passage_logits = per_list(lists, logits)
         else:
-            extracted = self._reader.sentences(asked)
+            extracted = self._reader.sentences(inputs)
 
         parts = zip(
             lists,

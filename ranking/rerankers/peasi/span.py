@@ -28,7 +28,7 @@ class Span(Classifier):
 
     @property
     def window(self) -> None:
-        """None: a window has as many sentences as fit."""
+        """No limit: a window has as many sentences as fit."""
         return None
 
     def counts(self, filled: npt.NDArray[np.bool_]) -> Numbers:

@@ -3,7 +3,7 @@ vector for each token; the score is MaxSim, Σ over the question's vectors of th
 vector of the sentence.
 
 Reads sentences, writes sentences. The model is a `MultiVectorEncoder` of sentence-transformers, which also
-reads what PyLate and Stanford's ColBERT write; prompts, lengths, query expansion and the tokens left out of
+reads models of PyLate and Stanford's ColBERT; prompts, lengths, query expansion and the tokens left out of
 the sum are the model folder's.
 """
 

@@ -39,7 +39,7 @@ class Logits(NamedTuple):
 
 
 class PairScorer(Protocol):
-    """Scores pairs of texts."""
+    """Scorer of pairs of texts."""
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Logits: ...
 
@@ -75,7 +75,7 @@ class PackedScorer:
         self._head = head.to(device, torch.float64).requires_grad_(False).eval()
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Logits:
-        """In the order of the pairs."""
+        """Logits in the order of the pairs."""
         logits, lengths, cut = (
             np.zeros(len(pairs)),
             np.zeros(len(pairs), np.int64),
@@ -150,7 +150,7 @@ class PaddedScorer:
         self._model = PaddedModel(model, tokenizer.pad_token_id, device, limit)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Logits:
-        """In the order of the pairs."""
+        """Logits in the order of the pairs."""
         tokenised = self._tokeniser.pairs(pairs)
         ids, types = _texts(tokenised)
         logits = self._model.run(ids, types, _logit).astype(np.float64)
