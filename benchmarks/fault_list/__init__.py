@@ -1,1 +1,1 @@
-"""The faults that `benchmarks.faults` tries, by what they are done to, and what does them."""
+"""Faults that `benchmarks.faults` tries, by what they damage, and the functions that do the damage."""

@@ -1,4 +1,4 @@
-"""Faults of commands beside a run, whose advice is another command: it is typed, and must end well."""
+"""Faults of commands beside a run whose message advises another command: it is typed, and must end well."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.fault_list.damage import (
     changed,
     cut,
     emptied,
-    of_json,
+    json_changed,
     overwritten,
     removed,
     replaced,
@@ -32,22 +32,22 @@ STEPS = ("documents", "questions", "retrieved")
 
 
 def passages(place: Place) -> None:
-    """data/: the run's labelled passages."""
+    """Write the run's labelled passages into data/."""
     place.call("passages RUN --out DIR/data")
 
 
 def copied_steps(place: Place) -> None:
-    """What rerank needs of the run is in work/other, as the documentation says."""
+    """Copy the folders that rerank reads into work/other, as the documentation says."""
     for folder in STEPS:
         shutil.copytree(place.run / folder, place.work / "other" / folder)
 
 
 def job_of_rerank(place: Place) -> None:
-    """The job has the section [rerank] alone."""
+    """Leave only the section [rerank] in the job."""
     changed("job.toml", lambda whole: whole[whole.index(b"[[rerank.stages]]") :])(place)
 
 
-def of_folder(folder: Path, change: Any) -> None:
+def change_rows(folder: Path, change: Any) -> None:
     """Change the rows of a committed folder's first part, whose digest is that of the new rows, as a program
     would write it."""
     import pyarrow as pa
@@ -72,16 +72,16 @@ def of_folder(folder: Path, change: Any) -> None:
 
 
 def nan_in_the_last_stage(place: Place) -> None:
-    """A kept candidate's score of its last stage is NaN."""
+    """Make a kept candidate's score of its last stage NaN."""
 
     def change(rows: list[dict[str, Any]]) -> None:
         next(row for row in rows if row["rank"] is not None)["stages"][-1]["score"] = math.nan
 
-    of_folder(place.run / "scored", change)
+    change_rows(place.run / "scored", change)
 
 
 def heads(place: Place) -> None:
-    """A checkpoint of several heads, and a folder work/heads that is in use."""
+    """Write a checkpoint of several heads, and a folder work/heads that is in use."""
     from testing.tiny import checkpoint
 
     checkpoint("multihead", place.folder / "checkpoints/multihead")
@@ -89,7 +89,7 @@ def heads(place: Place) -> None:
 
 
 def trained(place: Place) -> None:
-    """work/model: a complete training; then the training file has another seed."""
+    """Train into work/model, then give the training file another seed."""
     training()(place)
     place.call(TRAIN)
     changed("train.toml", lambda whole: whole.replace(b"epochs = 1", b"epochs = 1\nseed = 5"))(place)
@@ -102,10 +102,10 @@ def _of_publish() -> list[Fault]:
         "a lost Parquet": removed("data/train.parquet"),
         "passages.json emptied": emptied("data/passages.json"),
         "passages.json a list": overwritten("data/passages.json", "[]"),
-        "a count of another type": of_json(
+        "a count of another type": json_changed(
             "data/passages.json", lambda values: values.update(train_questions="2")
         ),
-        "a count of other rows": of_json(
+        "a count of other rows": json_changed(
             "data/passages.json", lambda values: values.update(train_questions=999)
         ),
     }

@@ -1,5 +1,4 @@
-"""Faults of what people type: files that are missing or of another kind, names with a mistake, another job's
-folder."""
+"""Faults of typed commands: missing files or files of another kind, misspelt names, another job's folder."""
 
 from __future__ import annotations
 
@@ -25,11 +24,11 @@ MISSING = {
     "evaluate, labels": "evaluate RUN/scored --labels DIR/none.tsv",
     "compare": f"compare DIR/none.parquet RUN/scored --labels {LABELS}",
 }
-"""Command → the command with a file that is not there."""
+"""Command → the command with a missing file."""
 
 
 def annotated(place: Place) -> None:
-    """The run has packs to annotate."""
+    """Write packs to annotate into the run."""
     place.call("annotate JOB --out RUN")
 
 

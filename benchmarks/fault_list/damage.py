@@ -1,4 +1,4 @@
-"""What can happen to a file: each function returns what does it to the first file of a name's pattern in a
+"""Damage to files: each function returns a `Harm`, which damages the first file of a name's pattern in a
 `Place`."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from benchmarks.fault_list.fault import Harm, Place
 
 
 def changed(pattern: str, change: Callable[[bytes], bytes]) -> Harm:
-    """The file's bytes are replaced."""
+    """Change a file's bytes."""
 
     def harm(place: Place) -> None:
         path = place.file(pattern)
@@ -25,7 +25,7 @@ def changed(pattern: str, change: Callable[[bytes], bytes]) -> Harm:
 
 
 def flipped(pattern: str) -> Harm:
-    """One bit in the middle is another; the size stays."""
+    """Flip one bit in the middle; the size stays."""
 
     def flip(whole: bytes) -> bytes:
         middle = len(whole) // 2
@@ -35,7 +35,7 @@ def flipped(pattern: str) -> Harm:
 
 
 def cut(pattern: str) -> Harm:
-    """The second half is lost."""
+    """Cut off the second half."""
     return changed(pattern, lambda whole: whole[: len(whole) // 2])
 
 
@@ -44,7 +44,7 @@ def emptied(pattern: str) -> Harm:
 
 
 def zeroed(pattern: str) -> Harm:
-    """100 KB in the middle are zeros."""
+    """Fill 100 KB in the middle with zeros."""
 
     def zero(whole: bytes) -> bytes:
         first = max(0, len(whole) // 2 - 50_000)
@@ -54,7 +54,7 @@ def zeroed(pattern: str) -> Harm:
 
 
 def written(name: str, content: str | bytes) -> Harm:
-    """A file of this name below the place's folder has this content."""
+    """Write a file with this content below the place's folder."""
 
     def harm(place: Place) -> None:
         path = place.folder / name
@@ -69,7 +69,7 @@ def overwritten(pattern: str, content: str | bytes) -> Harm:
 
 
 def replaced(pattern: str, old: str, new: str) -> Harm:
-    """A text is replaced by another; it must be there."""
+    """Replace a text by another; it must be in the file."""
 
     def replace(whole: bytes) -> bytes:
         if old.encode() not in whole:
@@ -80,7 +80,7 @@ def replaced(pattern: str, old: str, new: str) -> Harm:
 
 
 def removed(*patterns: str) -> Harm:
-    """The first file or folder of each pattern is not there any more."""
+    """Remove the first file or folder of each pattern."""
 
     def harm(place: Place) -> None:
         for pattern in patterns:
@@ -91,7 +91,7 @@ def removed(*patterns: str) -> Harm:
 
 
 def interrupted(step: str, folder: str, report: str) -> Harm:
-    """The step was stopped: its folder has no manifest, and its first unit has a report of this content."""
+    """Make a step look stopped: its folder has no manifest, and its first unit a report with this content."""
 
     def harm(place: Place) -> None:
         manifest = place.run / folder / MANIFEST
@@ -104,17 +104,17 @@ def interrupted(step: str, folder: str, report: str) -> Harm:
 
 
 def all_of(*harms: Harm) -> Harm:
-    """One after the other."""
+    """Do several damages in order."""
 
     def harm(place: Place) -> None:
-        for each in harms:
-            each(place)
+        for one_harm in harms:
+            one_harm(place)
 
     return harm
 
 
 def weight(pattern: str, value: float, keep_sums: bool = False) -> Harm:
-    """One number of a model's last tensor is another. The digests beside it go, unless they are kept."""
+    """Change one number of a model's last tensor. The digests beside it are removed, unless `keep_sums`."""
 
     def harm(place: Place) -> None:
         from safetensors.torch import load_file, save_file
@@ -129,8 +129,8 @@ def weight(pattern: str, value: float, keep_sums: bool = False) -> Harm:
     return harm
 
 
-def of_json(pattern: str, change: Callable[[Any], object]) -> Harm:
-    """A JSON file's value is changed in place."""
+def json_changed(pattern: str, change: Callable[[Any], object]) -> Harm:
+    """Change a JSON file's value in place."""
 
     def rewrite(whole: bytes) -> bytes:
         value = json.loads(whole)
@@ -141,7 +141,7 @@ def of_json(pattern: str, change: Callable[[Any], object]) -> Harm:
 
 
 def copied(pattern: str, name: str) -> Harm:
-    """The file is there a second time."""
+    """Copy a file to another name."""
 
     def harm(place: Place) -> None:
         target: Path = place.folder / name

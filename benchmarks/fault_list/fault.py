@@ -1,5 +1,4 @@
-"""What a fault is, the small complete run that it is done to, and how it is tried: a command, what it says,
-its advice."""
+"""Faults, the small complete run that they are done to, and a trial of one by its command and its advice."""
 
 from __future__ import annotations
 
@@ -20,12 +19,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 CODES = frozenset({0, 2, 3, 65, 66, 69, 73, 74, 78, 130, 143})
-"""The documented exit codes but 70, which says that the error is a defect of ours."""
+"""Documented exit codes except 70, which stands for a defect of ours."""
 ADVICE = re.compile(r"`answermill ((?:[a-z]+ JOB|run )[^`]*)`")
 
 
 class Ended(NamedTuple):
-    """What a command ended with."""
+    """End of a command: its exit code and output."""
 
     code: int
     out: str
@@ -33,7 +32,7 @@ class Ended(NamedTuple):
 
     @property
     def message(self) -> str:
-        """The last error on stderr, or else the last line of stdout; one line."""
+        """Last error on stderr, or else the last line of stdout; one line."""
         errors = [line for line in self.err.splitlines() if line.startswith("answermill: ")]
         return (errors or self.out.splitlines() or self.err.splitlines() or [""])[-1].removeprefix(
             "answermill: "
@@ -60,7 +59,7 @@ class Place:
         return self.folder / "work"
 
     def file(self, pattern: str) -> Path:
-        """The first file or folder with such a name. Raises IndexError if there is none: the fault must be
+        """The first file or folder with such a name. Raises IndexError if there is none, so that the fault is
         mended."""
         return sorted(self.folder.glob(pattern))[0]
 
@@ -77,8 +76,8 @@ class Place:
         return in_process(self, self.words(command))
 
     def rows(self, run: str = "run") -> dict[str, str]:
-        """File of the run in this folder → digest, which two runs share if their rows are the same. Lucene's
-        files are left out, whose bytes Lucene chooses, and what holds times or digests of those."""
+        """File of the run in this folder → digest, equal in two runs if their rows are the same. Lucene's
+        files are left out, whose bytes Lucene chooses, and files that hold times or digests of those."""
         folder = self.folder / run
         files = [path for path in folder.rglob("*") if path.suffix in (".parquet", ".jsonl", ".faiss")]
         return {
@@ -106,13 +105,13 @@ Right = Callable[[Place, Place], bool]
 
 
 def in_process(place: Place, words: Sequence[str]) -> Ended:
-    """Run a command in this process, which holds no model of a command before."""
+    """Run a command in this process, without models of former commands."""
     from answermill.__main__ import main
     from answermill.pipelines.engine import unit_work
 
     vars(unit_work)["_loaded"].clear()
     if "answermill.pipelines.steps.models" in sys.modules:
-        # A cycle may keep a model that nobody needs.
+        # A cycle of references may keep a model.
         vars(sys.modules["answermill.pipelines.steps.models"])["_loaded"].clear()
 
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace") for _ in range(2))
@@ -123,7 +122,7 @@ def in_process(place: Place, words: Sequence[str]) -> Ended:
             main(list(words))
         except SystemExit as e:
             code = e.code
-        except BaseException as e:  # of what runs in one process too many, the others go on
+        except BaseException as e:  # such as MemoryError: the other faults are still tried
             err.write(f"Traceback (most recent call last): {e!r}\n")
             code = 1
 
@@ -147,12 +146,12 @@ def _current_folder(folder: Path) -> Iterator[None]:
 
 
 def same_rows(place: Place, sound: Place) -> bool:
-    """Whether the run has the rows of the undisturbed one."""
+    """True if the run has the rows of the undisturbed one."""
     return place.rows() == sound.rows()
 
 
 def same_rows_in(run: str, *without: str) -> Right:
-    """Whether the run of that name has the rows of the undisturbed one, in all folders but these."""
+    """Test that the run of that name has the rows of the undisturbed one, in all folders but these."""
 
     def right(place: Place, sound: Place) -> bool:
         expected = {
@@ -166,8 +165,7 @@ def same_rows_in(run: str, *without: str) -> Right:
 
 
 def complete(run: str) -> Right:
-    """Whether `status` says that the run of that name is complete, and has answers; its rows may be
-    others."""
+    """Test that the run of that name is complete by `status`, and has answers; its rows may be others."""
 
     def right(place: Place, sound: Place) -> bool:
         state = place.call(f"status DIR/{run}")
@@ -181,7 +179,7 @@ def complete(run: str) -> Right:
 
 
 def written_out(*files: str) -> Right:
-    """Whether these files are below the place's folder, and hold something."""
+    """Test that these files are below the place's folder, and are not empty."""
     return lambda place, sound: all(
         (place.folder / name).is_file() and (place.folder / name).stat().st_size for name in files
     )
@@ -197,18 +195,17 @@ def documents(place: Place, run: str) -> Counter[tuple[str, str]]:
 
 
 def same_documents(place: Place, sound: Place) -> bool:
-    """Whether the new run has the undisturbed run's documents, wherever they were read from, and no
-    others."""
+    """True if the new run has the undisturbed run's documents, read from any place, and no others."""
     return documents(place, "work/new") == documents(sound, "run")
 
 
 def fewer_documents(place: Place, sound: Place) -> bool:
-    """Whether the new run has some of the undisturbed run's documents, and no others."""
+    """True if the new run has some of the undisturbed run's documents, and no others."""
     return bool(new := documents(place, "work/new")) and new <= documents(sound, "run")
 
 
 def all_documents(place: Place, sound: Place) -> bool:
-    """Whether the new run has the undisturbed run's documents and passages, whatever it has beside them."""
+    """True if the new run has the undisturbed run's documents and passages, with or without others."""
     before, after = (
         {(name.partition("/")[0], value) for name, value in rows.items()}
         for rows in (sound.rows(), place.rows("work/new"))
@@ -217,14 +214,13 @@ def all_documents(place: Place, sound: Place) -> bool:
 
 
 class Fault(NamedTuple):
-    """One fault: what is done to a copy of the small run, the command that is then typed, and what must come
-    of it.
+    """A fault: the damage to a copy of the small run, the command that is then typed, and its required end.
 
-    An exit code of 0 is right only if the message `says` it and the rows are `right`. `then`: what the user
-    does next, after which the run must be complete with the rows of the undisturbed run: `advice` types the
-    command that the message names, `again` the same command, `restore` first puts inputs and models back. A
-    tuple holds whole commands, as the message and the documentation advise them: each must end with 0, and
-    the last one `right`, whatever became of the run itself.
+    An exit code of 0 is right only if the message `says` it and the rows are `right`. `then`: the user's next
+    act, after which the run must be complete with the rows of the undisturbed run: `advice` types the command
+    that the message names, `again` the same command, `restore` first puts inputs and models back. A tuple
+    holds whole commands, as the message and the documentation advise them: each must end with 0, and the last
+    one `right`, in any state of the run itself.
     """
 
     name: str
@@ -238,7 +234,7 @@ class Fault(NamedTuple):
 
 
 def nothing(place: Place) -> None:
-    """For commands that are wrong by themselves."""
+    """Do no damage, for commands that are wrong by themselves."""
 
 
 def sound_place(folder: Path) -> Place:
@@ -256,7 +252,7 @@ def sound_place(folder: Path) -> Place:
 
 
 def try_fault(fault: Fault, sound: Place) -> tuple[Ended, set[str]]:
-    """The command's end, and what is wrong with it: of silent, tracebacks, wrong_code, unclear and loops."""
+    """End of the fault's command, and its mistakes: silent, tracebacks, wrong_code, unclear or loops."""
     with tempfile.TemporaryDirectory(prefix="answermill-fault-") as folder:
         place = Place(shutil.copytree(sound.folder, Path(folder) / "job"))
         place.work.mkdir(exist_ok=True)
@@ -277,7 +273,7 @@ def try_fault(fault: Fault, sound: Place) -> tuple[Ended, set[str]]:
 
 
 def faults_of(ended: Ended, code: int | None = None) -> set[str]:
-    """Of tracebacks and wrong_code, what the end of a command shows; any documented code will do if none is
+    """Mistakes in the end of a command: tracebacks, wrong_code. Any documented code is right if none is
     given."""
     wrong = set()
     if ended.code not in CODES or "Traceback (most recent" in ended.err:
@@ -288,7 +284,7 @@ def faults_of(ended: Ended, code: int | None = None) -> set[str]:
 
 
 def _ends_well(fault: Fault, place: Place, sound: Place, ended: Ended, words: Sequence[str]) -> bool:
-    """Whether what the user does next leads to a complete run with the right rows."""
+    """True if the user's next act leads to a complete run with the right rows."""
     if isinstance(fault.then, tuple):
         return all(place.call(command).code == 0 for command in fault.then) and fault.right(place, sound)
 

@@ -61,7 +61,7 @@ OWN_FILES: dict[str, Harm] = {
     "train.toml": written("train.toml", TRAINING),
     "run/_work/rerank-*/unit-00000.json": interrupted("rerank", "scored", REPORT),
 }
-"""Files that the small job's folder does not have → what writes them."""
+"""File that the small job's folder does not have → harm that writes it."""
 
 STATUS, RUN = "status RUN", "run JOB --out RUN"
 TARGETS = (
@@ -86,10 +86,10 @@ TARGETS = (
 
 
 def throw_one(sound: Place, folder: Path, target: Target, seed: int) -> tuple[Ended, set[str]]:
-    """Damage a copy of the target's file below the empty folder, and type the command; its end, and what is
-    wrong with it.
+    """Damage a copy of the target's file below the empty folder, and type the command; returns its end and
+    its mistakes.
 
-    What is wrong is tracebacks, or silent: exit code 0 with other rows in the run.
+    A mistake is tracebacks, or silent: exit code 0 with other rows in the run.
     """
     place = Place(folder)
     for path in sound.folder.iterdir():
@@ -117,8 +117,8 @@ def throw_one(sound: Place, folder: Path, target: Target, seed: int) -> tuple[En
 
 
 def throw(sound: Place, seconds: float, say: Callable[[str], object], first_seed: int = 0) -> dict[str, int]:
-    """Throw files for so long; how many, how many were refused, and how many ended wrongly: each of those is
-    a line."""
+    """Throw files for so long; returns the numbers of all, of refused, and of wrong ends, with a line for
+    each of the last."""
     until, counts = time.monotonic() + seconds, {"thrown": 0, "refused": 0, "tracebacks": 0, "silent": 0}
     seed = first_seed
     while time.monotonic() < until:
@@ -136,8 +136,8 @@ def throw(sound: Place, seconds: float, say: Callable[[str], object], first_seed
 
 
 def mutated(whole: bytes, random: random.Random) -> bytes:
-    """The bytes with one to three changes: bits flipped, a piece cut, repeated or replaced, a value by one of
-    another type."""
+    """Bytes with one to three changes: flipped bits, a piece cut, repeated or replaced, a value of another
+    type."""
     for _ in range(random.randint(1, 3)):
         whole = random.choice((_flip, _cut, _repeat, _noise, _value, _value))(whole, random)
     return whole

@@ -1,5 +1,5 @@
-"""Faults of what people give: pages, questions and labels of other types, encodings and lengths, damaged,
-empty or changed."""
+"""Faults of inputs: pages, questions and labels of other types, encodings and lengths, damaged, empty or
+changed."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def _asked(place: Place) -> list[dict[str, str]]:
 
 
 def questions_tsv(place: Place) -> None:
-    """The job's questions as a spreadsheet saves them: with a byte order mark, and lines that end in CR
+    """Write the job's questions as a spreadsheet saves them: with a byte order mark, and lines that end in CR
     LF."""
     lines = ["question_id\ttext", *(f"{row['question_id']}\t{row['text']}" for row in _asked(place))]
     (place.folder / "q.tsv").write_bytes(b"\xef\xbb\xbf" + "".join(f"{line}\r\n" for line in lines).encode())
 
 
 def questions_parquet(place: Place) -> None:
-    """The job's questions, with one text that is not UTF-8."""
+    """Write the job's questions as Parquet, with one text that is not UTF-8."""
     texts = [*(row["text"].encode() for row in _asked(place)[:-1]), b"What is \xff?"]
     text = pa.array(texts, pa.binary()).view(pa.string())
     pq.write_table(
@@ -53,7 +53,7 @@ def questions_parquet(place: Place) -> None:
 
 
 def pages_parquet(place: Place) -> None:
-    """Two pages, one with a text that is not UTF-8, and one with a date beyond the year 9999."""
+    """Write two pages, one with a text that is not UTF-8, and one with a date beyond the year 9999."""
     good = "Tea is a drink that people make of the leaves of a plant and of hot water. " * 8
     text = pa.array([good.encode(), b"\xff" + good.encode(), good.upper().encode()], pa.binary()).view(
         pa.string()
@@ -75,7 +75,7 @@ def labels_parquet(place: Place) -> None:
 
 
 def packed(pattern: str, name: str, damage: bool) -> Harm:
-    """The file as gzip, if asked with wrong bytes in its middle."""
+    """Pack a file with gzip, on demand with wrong bytes in its middle."""
 
     def harm(place: Place) -> None:
         whole = gzip.compress(place.file(pattern).read_bytes())
@@ -88,13 +88,12 @@ def packed(pattern: str, name: str, damage: bool) -> Harm:
 
 
 def new_row(text: str, name: str = "questions.jsonl") -> Harm:
-    """One more line in a file."""
+    """Add a line to a file."""
     return changed(name, lambda whole: whole + text.encode())
 
 
 def mixed_folder(place: Place) -> None:
-    """An input folder: the sample web, files that cannot be read, empty ones, and one whose name is not
-    UTF-8."""
+    """Write an input folder: the sample web, unreadable and empty files, and one whose name is not UTF-8."""
     pages = place.folder / "pages"
     pages.mkdir()
     shutil.copy2(place.folder / "web.warc.gz", pages)
@@ -107,7 +106,7 @@ def mixed_folder(place: Place) -> None:
 
 
 def moved_copy(place: Place) -> None:
-    """All files have other dates, as after `cp -r`."""
+    """Give all files other dates, as after `cp -r`."""
     for path in place.folder.rglob("*"):
         os.utime(path, (1, 1))
 
@@ -128,7 +127,7 @@ TYPES = {
     "an id twice": '{"question_id": "q01", "text": "What is tea?"}\n',
     "an id of half a pair": '{"question_id": "\\udfff", "text": "What is tea?"}\n',
 }
-"""The name of a line of questions that must be refused with its number → that line."""
+"""Name of a line of questions that must be refused with its number → the line."""
 
 
 FAULTS = (

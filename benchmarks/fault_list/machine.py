@@ -1,4 +1,4 @@
-"""Faults of the machine around a command: a full disk, a closed or narrow stdout, a folder that is held."""
+"""Faults of the machine around a command: a full disk, a closed or narrow stdout, a locked folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.fault_list.processes import LONGEST_S, ROOT, ended, started
 
 
 def closed_stdout(place: Place, words: Sequence[str]) -> Ended:
-    """The reader of stdout leaves after one line, as `head -1` does."""
+    """Run a command whose reader of stdout leaves after one line, as `head -1` does."""
     process = started(place, words)
     assert process.stdout is not None and process.stderr is not None
     line = process.stdout.readline()
@@ -24,12 +24,12 @@ def closed_stdout(place: Place, words: Sequence[str]) -> Ended:
 
 
 def narrow_stdout(place: Place, words: Sequence[str]) -> Ended:
-    """stdout can show ASCII alone."""
+    """Run a command whose stdout can show only ASCII."""
     return ended(started(place, words, PYTHONIOENCODING="ascii"))
 
 
 def full_stdout(place: Place, words: Sequence[str]) -> Ended:
-    """stdout is a file on a full disk."""
+    """Run a command whose stdout is a file on a full disk."""
     with open("/dev/full", "w", encoding="utf-8") as full:  # noqa: PTH123
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-m", "answermill", *words]
@@ -47,23 +47,23 @@ def full_stdout(place: Place, words: Sequence[str]) -> Ended:
 
 
 def in_a_process(place: Place, words: Sequence[str]) -> Ended:
-    """Its end in a new process, whose stdout is a descriptor."""
+    """Run a command in a new process, whose stdout is a descriptor."""
     return ended(started(place, words))
 
 
 def descriptor(place: Place) -> None:
-    """A name for stdout in the place's folder, as /dev/stdout is one."""
+    """Make a name for stdout in the place's folder, like /dev/stdout."""
     (place.folder / "stdout.json").symlink_to("/proc/self/fd/1")
 
 
 def link_stays(place: Place, sound: Place) -> bool:
-    """Whether the name still stands for stdout."""
+    """True if the name still stands for stdout."""
     return (place.folder / "stdout.json").is_symlink()
 
 
 def small_disk(kilobytes: int) -> How:
-    """The folder work/new is a file system of this size; then there is more room. A machine that mounts none
-    says so."""
+    """Run a command while the folder work/new is a file system of this size; afterwards there is more room.
+    Raises CalledProcessError if this machine cannot mount one."""
 
     def run(place: Place, words: Sequence[str]) -> Ended:
         disk = place.work / "new"
@@ -82,7 +82,7 @@ def small_disk(kilobytes: int) -> How:
 
 
 def read_only_disk(place: Place, words: Sequence[str]) -> Ended:
-    """The folder work/new cannot be written to."""
+    """Run a command while the folder work/new cannot be written to."""
     disk = place.work / "new"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", disk], check=True, capture_output=True)
@@ -93,7 +93,7 @@ def read_only_disk(place: Place, words: Sequence[str]) -> Ended:
 
 
 def locked(place: Place, words: Sequence[str]) -> Ended:
-    """Another process writes into the run folder."""
+    """Run a command while another process writes into the run folder."""
     code = "import sys\nfrom pathlib import Path\nfrom answermill.pipelines.runs.lock import claimed\n"
     code += "with claimed(Path(sys.argv[1])):\n    print('held', flush=True)\n    sys.stdin.read()\n"
     pipe, environment = subprocess.PIPE, {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -111,7 +111,7 @@ def locked(place: Place, words: Sequence[str]) -> Ended:
 
 
 def may_mount() -> bool:
-    """Whether this process may mount a file system, as root may; a dozen faults more are tried then."""
+    """True if this process may mount a file system, as root may; further faults are tried then."""
     return os.geteuid() == 0 and sys.platform == "linux"
 
 

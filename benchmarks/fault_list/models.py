@@ -1,4 +1,4 @@
-"""Faults of models: a checkpoint or encoder that is damaged, is none, or brings code. No row may come of
+"""Faults of models: a checkpoint or encoder that is damaged, is none, or brings code. No row may be made with
 it."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from benchmarks.fault_list.damage import (
     cut,
     emptied,
     flipped,
-    of_json,
+    json_changed,
     overwritten,
     removed,
     replaced,
@@ -34,7 +34,7 @@ def config(name: str) -> str:
 
 
 def sums(name: str) -> str:
-    """The digests beside the model, without which nothing but the files themselves can be checked."""
+    """Name of the file of digests beside the model; without it only the files themselves can be checked."""
     return f"checkpoints/{name}/sha256.json"
 
 
@@ -122,7 +122,9 @@ FAULTS = (
     Fault(
         "encoder: brings code",
         all_of(
-            of_json("encoder/config.json", lambda config: config.update(model_type="own", auto_map=OWN_CODE)),
+            json_changed(
+                "encoder/config.json", lambda config: config.update(model_type="own", auto_map=OWN_CODE)
+            ),
             written("encoder/own.py", "raise SystemExit(0)\n"),
         ),
         NEW,

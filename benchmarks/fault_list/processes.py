@@ -1,5 +1,4 @@
-"""Commands in processes of their own: stopped or killed in the midst of their work, and looked at while they
-work."""
+"""Commands in processes of their own: stopped or killed during their work, or watched."""
 
 from __future__ import annotations
 
@@ -21,11 +20,11 @@ TRIES = 5
 LOOK_S = 0.02
 LISTENING, LOOPBACK = "0A", "0100007F"
 When = Callable[[Place, int], bool]
-"""Whether the moment has come, from the place and the id of the command's process."""
+"""Test for a moment in a command's work, by the place and the id of its process."""
 
 
 def started(place: Place, words: Sequence[str], **variables: str) -> subprocess.Popen[str]:
-    """The command in a process group of its own, which no signal to us reaches."""
+    """Start the command in a process group of its own, which no signal to us reaches."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **variables}
     pipe = subprocess.PIPE
 
@@ -43,7 +42,7 @@ def started(place: Place, words: Sequence[str], **variables: str) -> subprocess.
 
 
 def ended(process: subprocess.Popen[str]) -> Ended:
-    """Its end; one that takes too long is killed, and ends with -9."""
+    """End of a process; one that takes too long is killed, and ends with -9."""
     try:
         out, err = process.communicate(timeout=LONGEST_S)
     except subprocess.TimeoutExpired:
@@ -53,25 +52,25 @@ def ended(process: subprocess.Popen[str]) -> Ended:
 
 
 def there_is(pattern: str) -> When:
-    """Once there is a file or folder of that name below the place's folder."""
+    """Moment from which a file or folder of that name is below the place's folder."""
     return lambda place, process: next(place.folder.glob(pattern), None) is not None
 
 
 def begun(step: str, run: str = "run") -> When:
-    """Once the step has begun."""
+    """Moment from which the step has begun."""
     return there_is(f"{run}/_work/{step}-*/fingerprint")
 
 
 def torch_is_loaded(place: Place, process: int) -> bool:
-    """Once the command has loaded what takes it long to load."""
+    """True once the command has loaded torch, which takes long."""
     return "libtorch_cpu" in Path(f"/proc/{process}/maps").read_text(encoding="utf-8")
 
 
 def signalled(number: signal.Signals, when: When) -> How:
-    """The signal comes to the command alone, once the moment has come.
+    """Send a signal to the command alone, at the moment.
 
-    On a busy machine the command may be done before that moment is seen. Then the place is put back, and it
-    is tried again.
+    On a busy machine the command may end before the moment is seen. Then the place is put back, and the
+    command runs again.
     """
 
     def attempt(place: Place, words: Sequence[str]) -> Ended:
@@ -97,8 +96,7 @@ def signalled(number: signal.Signals, when: When) -> How:
 
 
 def killed(when: When) -> How:
-    """kill -9 to the command and what is in its process group, once the moment has come, and then the same
-    command again."""
+    """Kill the command at the moment with `kill -9`, then run the same command again."""
     stop = signalled(signal.SIGKILL, when)
 
     def run(place: Place, words: Sequence[str]) -> Ended:
@@ -113,21 +111,20 @@ def killed(when: When) -> How:
 
 
 def watched(place: Place, words: Sequence[str]) -> Ended:
-    """Its end, with a line on stdout of the addresses on which it and its workers listened."""
+    """Run a command; its end has a line on stdout of the addresses on which it and its workers listened."""
     process = started(place, words)
     addresses: set[str] = set()
     for _ in _waiting(process, lambda place, process: False, place):
-        for each in descendants(process.pid):
+        for descendant in descendants(process.pid):
             with suppress(OSError):  # it has ended
-                addresses |= listening(each)
+                addresses |= listening(descendant)
     end = ended(process)
     shown = ["loopback alone"] if addresses == {LOOPBACK} else sorted(addresses)
     return end._replace(out=f"{end.out}listened on {', '.join(shown) or 'nothing'}\n")
 
 
 def listening(process: int) -> set[str]:
-    """The addresses, in hexadecimal, on which a process listens; an IPv4 address may be the end of an IPv6
-    one."""
+    """Addresses, in hexadecimal, on which a process listens; an IPv4 one may be the end of an IPv6 one."""
     sockets = {str(descriptor.readlink()) for descriptor in Path(f"/proc/{process}/fd").iterdir()}
     addresses = set()
     for table in ("tcp", "tcp6"):
@@ -139,20 +136,20 @@ def listening(process: int) -> set[str]:
 
 
 def descendants(process: int) -> Iterator[int]:
-    """The process, and all that it and these have started."""
+    """Ids of the process and of all its descendants."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has ended
             parent = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]
             children.setdefault(int(parent), []).append(int(stat.parent.name))
-    waiting = [process]
-    while waiting:
-        yield (each := waiting.pop())
-        waiting += children.get(each, ())
+    unvisited = [process]
+    while unvisited:
+        yield (visited := unvisited.pop())
+        unvisited += children.get(visited, ())
 
 
 def _waiting(process: subprocess.Popen[str], when: When, place: Place) -> Iterator[None]:
-    """Yields until the moment has come, or the process has ended, or it has taken too long."""
+    """Yield again and again until the moment, or until the process has ended or taken too long."""
     until = time.monotonic() + LONGEST_S
     while process.poll() is None and time.monotonic() < until:
         with suppress(OSError):  # it has just ended

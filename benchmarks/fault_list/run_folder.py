@@ -1,5 +1,5 @@
 """Faults of a run folder: parts, indexes, manifests and reports, lost, cut or changed. A run mends them, or
-says how."""
+says how to."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ READERS = {
     "scored": ("", "evaluate RUN/scored --labels RUN/labels/sentences"),
     "labels/sentences": ("", "evaluate RUN/scored --labels RUN/labels/sentences"),
 }
-"""Folder → what of the run is removed so that the folder is read again, and the command that reads it."""
+"""Folder → folder that is removed so that this one is read again, and the command that reads it."""
 STRAY = "scored/part-00009-00000000.parquet"
 SHARD_FILES = ("shard.json", "passages.parquet", "dense.faiss", "bm25/*.fdt", "bm25/segments_1")
 DAMAGES: dict[str, Callable[[str], Harm]] = {"lost": removed, "cut": cut, "emptied": emptied}
 
 
 def moved(place: Place) -> None:
-    """documents/ is somewhere else, and a link in its place."""
+    """Move documents/ to another place, and leave a link."""
     (place.run / "documents").rename(place.work / "documents")
     (place.run / "documents").symlink_to(place.work / "documents")
 
 
 def rows_and_link(place: Place, sound: Place) -> bool:
-    """Whether the run has its rows, and documents/ is a link to where they are."""
+    """True if the run has its rows, and documents/ is a link to them."""
     is_link = (place.run / "documents").is_symlink()
     return (
         is_link
@@ -52,8 +52,8 @@ def rows_and_link(place: Place, sound: Place) -> bool:
 
 
 def _parts() -> list[Fault]:
-    """A part whose size is another is noticed by every run, which makes it again; a changed byte by who reads
-    it."""
+    """Faults of parts. Every run notices a part of another size and makes it again; a changed byte is noticed
+    by its readers."""
     faults = []
     for folder in FOLDERS:
         part = f"run/{folder}/part-*"

@@ -37,14 +37,14 @@ learning_rate = 0.01
 
 
 def data_set(place: Place, questions: int = 60) -> None:
-    """set.tsv: questions with twenty candidates each, of which one is right; vectors.txt: vectors of the
+    """Write set.tsv: questions with twenty candidates each, of which one is right; vectors.txt: vectors of the
     words."""
     words = [f"w{n}" for n in range(40)]
     lines = ["question_id\tquestion\tsentence\tlabel"]
     for n in range(questions):
-        asked = " ".join(words[(n * 7 + i) % 40] for i in range(5))
+        text = " ".join(words[(n * 7 + i) % 40] for i in range(5))
         lines += [
-            f"q{n}\t{asked} ?\t{asked if i == 3 else words[i]} {words[(n + i) % 40]} {i} .\t{int(i == 3)}"
+            f"q{n}\t{text} ?\t{text if i == 3 else words[i]} {words[(n + i) % 40]} {i} .\t{int(i == 3)}"
             for i in range(20)
         ]
 
@@ -57,7 +57,7 @@ def data_set(place: Place, questions: int = 60) -> None:
 
 
 def training(epochs: int = 1, questions: int = 6) -> Harm:
-    """A training file with its data."""
+    """Write a training file with its data."""
 
     def harm(place: Place) -> None:
         data_set(place, questions)
@@ -67,7 +67,7 @@ def training(epochs: int = 1, questions: int = 6) -> Harm:
 
 
 def same_model(place: Place, sound: Place) -> bool:
-    """Whether the training that was stopped ended with the weights of one that was not."""
+    """True if the stopped training ended with the weights of one that was not stopped."""
     undisturbed = place.call(TRAIN.replace("model", "undisturbed"))
     models = [(place.work / name / "model.safetensors").read_bytes() for name in ("model", "undisturbed")]
     return undisturbed.code == 0 and models[0] == models[1]
