@@ -129,7 +129,14 @@ def _renamed(new: Path, folder: Path) -> bool:
 
 
 class WrongShape(ValueError):
-    """A JSON file is not one that this program wrote; the message names the file and what is wrong in it."""
+    """A JSON file is not one that this program wrote. `fault`: what is wrong with `file`, a clause."""
+
+    def __init__(self, file: Path, fault: str, joint: str = ": ") -> None:
+        super().__init__(file, fault, joint)
+        self.file, self.fault, self._joint = file, fault, joint
+
+    def __str__(self) -> str:
+        return f"{self.file}{self._joint}{self.fault}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +164,7 @@ def parse_json(file: Path, content: bytes, shape: type[T]) -> T:
     except ValidationError as e:
         first = e.errors(include_url=False)[0]
         place = ".".join(str(key) for key in first["loc"])
-        raise WrongShape(f"{file}: {place + ': ' if place else ''}{first['msg']}") from None
+        raise WrongShape(file, f"{place + ': ' if place else ''}{first['msg']}") from None
 
 
 @lru_cache(maxsize=64)

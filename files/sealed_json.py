@@ -40,7 +40,7 @@ def parse_sealed(file: Path, content: bytes, shape: type[T]) -> T:
     value = parse_json(file, content, shape)
     text, last, _ = content.rpartition(_LAST)
     if not last or content != text + _last(text):
-        raise WrongShape(f"{file} was changed since it was written (SHA-256)")
+        raise WrongShape(file, "was changed since it was written (SHA-256)", " ")
     return value
 
 

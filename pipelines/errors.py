@@ -53,12 +53,13 @@ class JobError(Exception):
     status.
 
     Both are in `args`, from which unpickling and Beam make it again. The code is also a note and so part of the
-    traceback, which is all that Beam hands over of a worker's error (engine/beam_errors.py).
+    traceback, which is all that Beam hands over of a worker's error (engine/beam_errors.py). `fault` is what
+    went wrong alone, without place and advice, if the caller may list it.
     """
 
-    def __init__(self, message: str, code: int) -> None:
+    def __init__(self, message: str, code: int, fault: str = "") -> None:
         super().__init__(message, code)
-        self.code = code
+        self.code, self.fault = code, fault
         self.add_note(f"exit code {code}")
 
     def __str__(self) -> str:

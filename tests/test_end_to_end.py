@@ -18,12 +18,13 @@ import pytest
 
 from answermill.indexing.passages.text import fold
 from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.look.status import status
 from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES, REJECTS
 from answermill.pipelines.specs.propagate import DOCUMENT_LABELS, PASSAGE_LABELS, SENTENCE_LABELS
 from answermill.pipelines.specs.rerank import RERANK, SCORED
 from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED
 from answermill.pipelines.steps import job_plan
-from answermill.pipelines.steps.chain import run_steps, status, steps_of
+from answermill.pipelines.steps.chain import run_steps, steps_of
 from answermill.pipelines.steps.rerank import rerank
 from answermill.ranking.plan import run_stages
 from answermill.ranking.rerankers.cascade.schedule import cost

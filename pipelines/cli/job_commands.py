@@ -156,8 +156,8 @@ def status(run: Run) -> None:
     machine too if it sees the folder.
     """
     from answermill.pipelines.errors import JobError
+    from answermill.pipelines.look.status import status as states
     from answermill.pipelines.runs.watch.live import line_of
-    from answermill.pipelines.steps.chain import status as states
 
     rows, damage = [("step", "folder", "rows", "state")], None
     try:

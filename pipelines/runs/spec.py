@@ -178,7 +178,7 @@ class SealedFile:
         file = run / self.sealed_by
         digest = read_json(file, dict[str, Any]).get(self.digest_key)
         if not isinstance(digest, str):
-            raise WrongShape(f"{file}: has no {self.digest_key}")
+            raise WrongShape(file, f"has no {self.digest_key}")
         return digest
 
 

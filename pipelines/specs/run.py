@@ -42,15 +42,18 @@ class Run:
                     unreadable[folder.name] = e
         return cls(path, manifests, unreadable)
 
-    def refuse_none(self) -> None:
-        """Raises JobError (66) if nothing of a run is in the folder, (65) if one of its manifests cannot be
-        read."""
+    def refuse_none(self, reason: str = "") -> None:
+        """Raise JobError (66) if no step has begun in the folder. `reason`: end of the message, in place of
+        the command that makes a run."""
+        begun = self.manifests or self.unreadable or any(work_folders(self.path, step) for step in SPECS)
+        if not begun:
+            way_out = reason or f"; `answermill run JOB.toml --out {self.path}` makes one"
+            raise JobError(f"no run in {self.path}{way_out}", INPUT_MISSING)
+
+    def refuse_unreadable(self) -> None:
+        """Raise JobError (65) if a manifest cannot be read."""
         for error in self.unreadable.values():
             raise error
-        if not self.manifests and not any(work_folders(self.path, step) for step in SPECS):
-            raise JobError(
-                f"no run in {self.path}; `answermill run JOB.toml --out {self.path}` makes one", INPUT_MISSING
-            )
 
     def __getitem__(self, spec: FolderSpec[R]) -> Folder[R]:
         """A committed folder. Raises JobError as `FolderSpec.open`."""

@@ -1,4 +1,4 @@
-"""The whole job: every step that it has settings for, in order; and what a run folder holds.
+"""The whole job: every step that it has settings for, in order.
 
 All that can be refused is refused first, on this machine, before any worker starts.
 """
@@ -12,24 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from answermill.files.remote import as_path, listed
+from answermill.files.remote import as_path
 from answermill.files.store import CACHE, remove_tree, store_of
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import StepCode, code_of
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError, counted
+from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.lock import claimed
-from answermill.pipelines.runs.manifests.failures import Failures
-from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest
-from answermill.pipelines.runs.manifests.reports import units_done
+from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.runs.manifests.run_folder import committed, following
 from answermill.pipelines.runs.step import work_folders
-from answermill.pipelines.runs.watch.live import Live, Running
+from answermill.pipelines.runs.watch.live import Live
 from answermill.pipelines.runs.watch.progress import print_line
 from answermill.pipelines.specs.registry import SPECS, job_steps, makers
 from answermill.pipelines.specs.run import Run
-
-ABSENT = "not there"
 
 
 def steps_of(job: Job, run: Path | None = None) -> list[str]:
@@ -257,55 +253,3 @@ def _remove(folder: Path) -> None:
         return
     for path in folder.iterdir():
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-
-
-def status(run: Path) -> Iterator[tuple[str, str, str, str]]:
-    """The content of a run folder: (step, folder, rows, state) per folder; the sizes of all files are
-    compared.
-
-    Raises JobError: 66 if there is no such folder, or no run in it; after the last row 65 if a file is
-    damaged or missing.
-    """
-    opened = Run.open(run)
-    run = opened.path
-    rows: list[tuple[str, str, str, str]] = []
-    remedies: dict[str, None] = {}
-
-    for name, spec in SPECS.items():
-        begun = work_folders(run, name)
-        absent = (
-            f"begun, {len(units_done(begun[0]))} units done{_failed(len(Failures(begun[0]).read()))}"
-            if begun
-            else ABSENT
-        )
-        for folder in spec:
-            manifest = opened.get(folder)
-            if folder.name in opened.unreadable:
-                remedies[str(opened.unreadable[folder.name])] = None
-                rows.append((name, folder.name, "", f"damaged: {run / folder.name / MANIFEST}"))
-            elif manifest is None:
-                rows.append((name, folder.name, "", absent))
-            elif damage := _damage(manifest, run / folder.name):
-                remedies[manifest.maker.again(run, option="")] = None
-                more = f" (and {len(damage) - 1:,} more)" if len(damage) > 1 else ""
-                rows.append((name, folder.name, f"{manifest.rows:,}", f"damaged: {damage[0]}{more}"))
-            else:
-                parts = f"{len(manifest.parts)} part{'s'[: len(manifest.parts) != 1]}"
-                failed = _failed(manifest.counts.get("failed_units", 0))
-                rows.append((name, folder.name, f"{manifest.rows:,}", f"complete, {parts}{failed}"))
-
-    if all(state == ABSENT for _, _, _, state in rows) and Running.read(run) is None:
-        raise JobError(f"no run in {run}; `answermill run JOB.toml --out {run}` makes one", INPUT_MISSING)
-
-    yield from rows
-    if remedies:
-        raise JobError(f"{run} is damaged; {'; '.join(remedies)}", BAD_DATA)
-
-
-def _damage(manifest: Manifest, folder: Path) -> list[str]:
-    with listed(folder):
-        return list(manifest.damage(folder))
-
-
-def _failed(units: int) -> str:
-    return f", {counted(units, 'unit')} failed" if units else ""

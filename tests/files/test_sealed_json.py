@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,20 @@ def test_every_flipped_bit_and_every_cut_is_noticed(tmp_path: Path, indent: int 
         file.write_bytes(other)
         with pytest.raises(WrongShape, match=r"sizes\.json"):
             read_sealed(file, Sizes)
+
+
+def test_an_error_has_the_file_and_its_fault_as_fields(tmp_path: Path) -> None:
+    file = tmp_path / "sizes.json"
+    file.write_text('{"name": "a", "rows": {}}', encoding="utf-8")
+    with pytest.raises(WrongShape) as e:
+        read_sealed(file, Sizes)
+    assert (e.value.file, e.value.fault) == (file, "was changed since it was written (SHA-256)")
+    assert str(e.value) == f"{file} {e.value.fault}"
+
+    file.write_text('{"name": 1, "rows": {}}', encoding="utf-8")
+    with pytest.raises(WrongShape, match=f"^{file}: name: ") as e:
+        read_sealed(file, Sizes)
+    assert str(pickle.loads(pickle.dumps(e.value))) == str(e.value)
 
 
 def test_it_is_json_whose_last_member_is_the_digest(tmp_path: Path) -> None:

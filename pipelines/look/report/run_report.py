@@ -99,6 +99,7 @@ def _read(
             f"--price-per-hour {price_per_hour}: give what an hour of one worker costs, 0 or more", USAGE
         )
 
+    run.refuse_unreadable()
     run.refuse_none()
     scored = run.get(SCORED) if run.is_complete(RERANK) else None
     stages = stage_names(scored)

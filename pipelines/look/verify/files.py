@@ -23,6 +23,7 @@ from answermill.pipelines.specs.registry import REPORT_FILE, SPECS, folder_specs
 
 PLACES = {file.place for spec in SPECS.values() for file in spec.files} - {""}
 """Folders without a manifest, in which people may work and a sealed file names every file."""
+GIVE_A_RUN = "give the folder of a run, what `run` has as --out"
 OnRead = Callable[[int], object]
 """Called with the number of bytes that were read."""
 
@@ -61,10 +62,7 @@ class RunFiles:
             try:
                 manifest = folder.manifest(run)
             except JobError as e:
-                problem = str(e).partition(str(run / name))[2].partition("; `")[0].lstrip(": ")
-                files.unreadable.append(
-                    Finding(name, problem or str(e).partition("; `")[0], spec.name, Remedy.AGAIN)
-                )
+                files.unreadable.append(Finding(name, e.fault, spec.name, Remedy.AGAIN))
                 continue
 
             if manifest is not None:
@@ -168,9 +166,7 @@ class RunFiles:
         try:
             digests = read_sealed(self.run / file.path, _Sealed).digests
         except WrongShape as e:
-            yield Finding(
-                file.path, str(e).removeprefix(str(self.run / file.path)).lstrip(": "), step, Remedy.REWRITE
-            )
+            yield Finding(file.path, e.fault, step, Remedy.REWRITE)
             self.named |= beside
             return
 

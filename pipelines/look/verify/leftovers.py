@@ -16,15 +16,17 @@ from pathlib import Path
 from typing import Any, Self
 
 from answermill.files.store import is_temporary, remove_tree, store_of
-from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, JobError
-from answermill.pipelines.look.verify.files import PLACES
+from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
+from answermill.pipelines.look.verify.files import GIVE_A_RUN, PLACES
 from answermill.pipelines.runs.lock import claimed
-from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest
+from answermill.pipelines.runs.manifests.manifest import Manifest
 from answermill.pipelines.runs.manifests.reports import Reports
+from answermill.pipelines.runs.manifests.run_folder import check_run
 from answermill.pipelines.runs.parquet_folder import is_written_by_a_unit
 from answermill.pipelines.runs.step import WORK, work_folders
 from answermill.pipelines.runs.watch.live import RUNNING, Running
 from answermill.pipelines.specs.registry import SPECS, folders
+from answermill.pipelines.specs.run import Run
 
 _FORMER = re.compile(r"\.(.+)\.[0-9a-f]{32}\.former")
 
@@ -52,7 +54,7 @@ def leftovers(run: Path) -> list[Leftover]:
     Raises JobError: 66 if there is no such folder, or no run in it, 73 if a command works on it, 65 if a
     manifest is damaged, so that the files it named are unknown.
     """
-    check_run(run)
+    refuse_none(run)
     running = Running.read(run)
     if running is not None and not running.is_gone(time.time()):
         raise JobError(
@@ -79,26 +81,20 @@ def leftovers(run: Path) -> list[Leftover]:
 def clean(run: Path) -> Iterator[Leftover]:
     """Remove the leftovers, and yield each when it is removed. Raises as `leftovers`, and JobError (73) if
     another process has the run."""
-    check_run(run)
+    refuse_none(run)
     with claimed(run):
         for leftover in leftovers(run):
             leftover.remove()
             yield leftover
 
 
-def check_run(run: Path) -> None:
+def refuse_none(run: Path) -> None:
     """Raise JobError (66) unless a step has begun in the folder: other programs' parts have the same
     names."""
-    if not run.is_dir():
-        raise JobError(f"no folder {run}; give the folder of a run, what `run` has as --out", INPUT_MISSING)
-    for step, spec in SPECS.items():
-        if work_folders(run, step) or any((run / folder.name / MANIFEST).is_file() for folder in spec):
-            return
+    check_run(run, GIVE_A_RUN)
     if Running.read(run) is None:
-        raise JobError(
-            f"no run in {run}: no step of one has begun there, so nothing in it is known to be left over",
-            INPUT_MISSING,
-        )
+        reason = ": no step of one has begun there, so nothing in it is known to be left over"
+        Run.open(run).refuse_none(reason)
 
 
 def _of_command(run: Path, running: Running | None) -> Iterator[Leftover]:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from answermill.pipelines.errors import INPUT_MISSING, JobError, counted
 from answermill.pipelines.look.verify import sums
-from answermill.pipelines.look.verify.files import RunFiles
+from answermill.pipelines.look.verify.files import GIVE_A_RUN, RunFiles
 from answermill.pipelines.look.verify.finding import Finding
 from answermill.pipelines.look.verify.rows import RunRows
+from answermill.pipelines.runs.manifests.run_folder import check_run
 from answermill.pipelines.runs.step import WORK
 from answermill.pipelines.runs.watch.progress import progress
 
@@ -32,11 +33,7 @@ class Verification:
     def findings(self) -> Iterator[Finding]:
         """All faults of the run. Raises JobError (66) if there is no such folder, or no run in it; OSError if
         a file cannot be read."""
-        if not self.run.is_dir():
-            raise JobError(
-                f"no folder {self.run}; give the folder of a run, what `run` has as --out", INPUT_MISSING
-            )
-
+        check_run(self.run, GIVE_A_RUN)
         files = RunFiles.of(self.run)
         if not files.manifests and not files.unreadable:
             advice = (

@@ -158,8 +158,8 @@ class _Listing:
 def read_manifest(folder: Path, maker: Maker = UNKNOWN, run: Path | None = None) -> Manifest | None:
     """The manifest of a folder; None if it has none, so that the folder counts as not written.
 
-    Raises JobError (65) if it is not one that this version wrote; its advice names the command of `maker`,
-    for the run folder `run`, which is the folder's own if not given.
+    Raises JobError (65), with its `fault`, if it is not one that this version wrote; its advice names the
+    command of `maker`, for the run folder `run`, which is the folder's own if not given.
     """
     path = folder / MANIFEST
     advice = maker.again(run or folder.parent)
@@ -167,16 +167,17 @@ def read_manifest(folder: Path, maker: Maker = UNKNOWN, run: Path | None = None)
         content = path.read_bytes()
         written = parse_json(path, content, _Format).format
         if written != FORMAT:
-            raise JobError(f"{path}: format {written!r}, this version reads {FORMAT}; {advice}", BAD_DATA)
+            fault = f"format {written!r}, this version reads {FORMAT}"
+            raise JobError(f"{path}: {fault}; {advice}", BAD_DATA, fault)
         manifest = parse_sealed(path, content, Manifest)
     except FileNotFoundError:
         return None
     except WrongShape as e:
-        raise JobError(f"not a manifest: {e}; {advice}", BAD_DATA) from None
+        raise JobError(f"not a manifest: {e}; {advice}", BAD_DATA, e.fault) from None
 
     for table in manifest.tables.values():
         if (damage := damage_of(folder, table)) is not None:
-            raise JobError(f"{damage}; {advice}", BAD_DATA)
+            raise JobError(f"{damage}; {advice}", BAD_DATA, damage)
 
     stored: dict[str, Any] = {"parts": Parts.of(manifest.parts)}
     for field_name, table in manifest.tables.items():

@@ -15,10 +15,11 @@ SHOWN = 3
 """Clauses, or damaged files, that a message lists; further ones it counts."""
 
 
-def check_run(run: Path) -> None:
-    """Raises JobError (66) if there is no such folder."""
+def check_run(run: Path, advice: str = "") -> None:
+    """Raise JobError (66) if there is no such folder. `advice`: in place of the command that makes it."""
     if not run.is_dir():
-        raise JobError(f"no folder {run}; `answermill run JOB.toml --out {run}` makes it", INPUT_MISSING)
+        way_out = advice or f"`answermill run JOB.toml --out {run}` makes it"
+        raise JobError(f"no folder {run}; {way_out}", INPUT_MISSING)
 
 
 def committed(run: Path) -> dict[str, Manifest]:

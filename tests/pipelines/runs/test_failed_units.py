@@ -18,6 +18,7 @@ from answermill.pipelines.engine import beam_engine
 from answermill.pipelines.engine.protocol import Engine
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import BAD_DATA, IO, JobError
+from answermill.pipelines.look.status import status
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.failures import Failures, Limits
 from answermill.pipelines.runs.manifests.manifest import Manifest, read_manifest
@@ -26,7 +27,7 @@ from answermill.pipelines.runs.step import MARK
 from answermill.pipelines.specs.ingest import DOCUMENTS, REJECTS
 from answermill.pipelines.specs.rerank import RERANK, SCORED_REJECTS
 from answermill.pipelines.specs.retrieve import RETRIEVED
-from answermill.pipelines.steps.chain import run_steps, status
+from answermill.pipelines.steps.chain import run_steps
 from answermill.pipelines.steps.ingest import ingest
 from answermill.pipelines.steps.rerank import rerank
 from testing.engines import digests, job_service

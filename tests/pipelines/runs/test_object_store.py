@@ -22,6 +22,7 @@ from answermill.files.remote import Remote, _filesystem
 from answermill.files.store import put, remove_tree
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import IO, OUTPUT_EXISTS, JobError
+from answermill.pipelines.look.status import status
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests import manifest as manifests
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, read_manifest
@@ -29,7 +30,7 @@ from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.specs.retrieve import QUESTIONS
-from answermill.pipelines.steps.chain import run_steps, status
+from answermill.pipelines.steps.chain import run_steps
 from answermill.schemas.corpus import Question
 from testing.object_store import Fault, ObjectStore
 from tests.made_steps import made_step, report

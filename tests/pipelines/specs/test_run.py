@@ -89,7 +89,7 @@ def test_a_manifest_that_cannot_be_read_is_kept_as_an_error_with_what_to_type(pa
     run = Run.open(path)
     assert run.unreadable.keys() == {"passages"} and run.get(PASSAGES) is None and not run.is_complete(INGEST)
     assert run[REJECTS].rows == 1, "other folders are read"
-    for ask in (run.refuse_none, lambda: run[PASSAGES]):
+    for ask in (run.refuse_unreadable, lambda: run[PASSAGES]):
         with pytest.raises(JobError, match=r"not a manifest: .*--redo ingest") as e:
             ask()
         assert e.value.code == BAD_DATA

@@ -16,6 +16,7 @@ from answermill.__main__ import main
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.data.inputs.labels import LabelSource
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
+from answermill.pipelines.look.status import status
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.manifests.outcome import Outcome
@@ -30,7 +31,6 @@ from answermill.pipelines.specs.collect import (
     LABELS,
     CollectCounts,
 )
-from answermill.pipelines.steps.chain import status
 from answermill.pipelines.steps.collect.collect import collect
 from answermill.pipelines.steps.collect.resolution import ResolutionRules
 from answermill.schemas.annotation import Task

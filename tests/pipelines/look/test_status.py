@@ -1,0 +1,63 @@
+"""`status`: a row for each folder of a run, with its state."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from answermill.pipelines.look.status import status
+from answermill.pipelines.runs.commit import Commit
+from answermill.pipelines.runs.manifests.manifest import MANIFEST
+from answermill.pipelines.runs.step import Step
+from answermill.pipelines.runs.watch.live import RUNNING, Running
+from answermill.pipelines.specs.index import INDEX
+from answermill.pipelines.specs.ingest import INGEST, IngestCounts
+from answermill.schemas.corpus import Rejected
+from tests.pipelines.look.report.written_run import commit
+
+REJECT = Rejected("web.warc.gz", 7, "", "https://a.example/", "too_short", "3 words")
+
+
+def states(run: Path) -> dict[str, tuple[str, str]]:
+    """Folder → its rows and state."""
+    return {folder: (rows, state) for _, folder, rows, state in status(run)}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    commit(tmp_path, INGEST, {"rejects": [REJECT]}, IngestCounts(pages=1, rejected={"too_short": 1}))
+    return tmp_path
+
+
+def test_folders_are_complete_begun_or_not_there(run: Path) -> None:
+    Commit(Step(run, INDEX, {}, {})).begin()
+    found = states(run)
+    assert found["rejects"] == ("1", "complete, 1 part") and found["documents"][0] == "0"
+    assert found["shards"] == ("", "begun, 0 units done")
+    assert found["scored"] == ("", "not there")
+
+
+def test_a_damaged_file_and_manifest_are_rows_and_then_an_error(run: Path) -> None:
+    next((run / "rejects").glob("part-*")).unlink()
+    (run / "documents" / MANIFEST).write_text("{", encoding="utf-8")
+    rows = []
+    with pytest.raises(JobError, match=r"is damaged; .*ingest") as e:
+        for row in status(run):
+            rows.append(row)
+    assert e.value.code == BAD_DATA
+    found = {folder: state for _, folder, _, state in rows}
+    assert found["rejects"].startswith("damaged: ") and "is missing" in found["rejects"]
+    assert found["documents"] == f"damaged: {run / 'documents' / MANIFEST}"
+
+
+def test_a_folder_is_a_run_once_a_command_works_there(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="no run in") as e:
+        list(status(tmp_path))
+    assert e.value.code == INPUT_MISSING
+    working = Running("node3", "anna", 17, began=0.0, seen=0.0, every_s=3.0)
+    (tmp_path / RUNNING).write_text(json.dumps(asdict(working)), encoding="utf-8")
+    assert {state for _, state in states(tmp_path).values()} == {"not there"}
