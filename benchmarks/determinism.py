@@ -1,4 +1,4 @@
-"""The same rows whatever the order: a tiny job of all steps, with its pages, questions and labels in other
+"""Equal rows in any order of the input: a tiny job of all steps, with pages, questions and labels in other
 orders and files, and other numbers of shards, blocks and worker processes.
 
 `mismatches` counts folders of a permuted run whose rows, sorted, are not those of the first run. The columns

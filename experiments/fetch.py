@@ -20,7 +20,15 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, IO, UNAVAILABLE, USAGE, JobError, of_the_disk
+from answermill.pipelines.errors import (
+    BAD_DATA,
+    INPUT_MISSING,
+    IO,
+    UNAVAILABLE,
+    USAGE,
+    JobError,
+    disk_message,
+)
 from experiments.published_content import write
 from experiments.published_download import Unreachable, checked, downloaded
 from experiments.published_readers import readers
@@ -173,7 +181,7 @@ def run(words: Sequence[str] | None = None) -> int:
         say(str(e))
         return e.code
     except OSError as e:
-        say(of_the_disk(e, options.data))
+        say(disk_message(e, options.data))
         return IO
 
     return 0

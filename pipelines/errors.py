@@ -34,7 +34,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s'[: number != 1]}"
 
 
-def of_the_disk(error: OSError, folder: Path | None) -> str:
+def disk_message(error: OSError, folder: Path | None) -> str:
     """Message for a disk error: the user's file, or else the folder that was written, and the fault. Temporary
     files are never named."""
     number = error.errno or next((DISK[words] for words in DISK if words in str(error)), None)

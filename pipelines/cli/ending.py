@@ -24,7 +24,7 @@ from typing import NoReturn
 
 from answermill.files.store import store_of
 from answermill.pipelines.cli.streams import lenient_streams
-from answermill.pipelines.errors import DISK, IO, UNEXPECTED, JobError, Stopped, causes, of_the_disk
+from answermill.pipelines.errors import DISK, IO, UNEXPECTED, JobError, Stopped, causes, disk_message
 from answermill.pipelines.runs.watch import log_lines, stopping
 
 STOPPED = "answermill: stopped; the same command goes on where it was\n"
@@ -72,7 +72,7 @@ def run_to_the_end(work: Callable[[Command], int], is_process: bool) -> NoReturn
                 end(code)
             except OSError as e:
                 code = code or IO
-                _write_reason(of_the_disk(e, None), code)
+                _write_reason(disk_message(e, None), code)
 
     if is_process and command.signal is not None:
         os._exit(code)
@@ -121,10 +121,10 @@ def message_of(error: BaseException, folder: Path | None) -> tuple[str, int] | N
             return str(cause), code
     for cause in causes(error):
         if isinstance(cause, OSError):
-            return of_the_disk(cause, folder), IO
+            return disk_message(cause, folder), IO
     text = str(error)
     codes = [DISK[words] for words in DISK if words in text]
-    return (of_the_disk(OSError(codes[0], os.strerror(codes[0])), folder), IO) if codes else None
+    return (disk_message(OSError(codes[0], os.strerror(codes[0])), folder), IO) if codes else None
 
 
 def _last_line(error: BaseException) -> str:

@@ -25,8 +25,8 @@ from answermill.pipelines.errors import (
     UNAVAILABLE,
     JobError,
     causes,
+    disk_message,
     is_unexpected,
-    of_the_disk,
 )
 from answermill.pipelines.revision import revision
 from answermill.pipelines.runs.counts import Counts
@@ -250,6 +250,6 @@ def _errors_of(place: str, work: Path) -> Iterator[None]:
                 raise JobError(f"{place}: {cause}", code) from None
         for cause in causes(e):
             if isinstance(cause, OSError):
-                raise JobError(f"{place}: {of_the_disk(cause, work.parent.parent)}", IO) from None
+                raise JobError(f"{place}: {disk_message(cause, work.parent.parent)}", IO) from None
         e.add_note(place)
         raise

@@ -43,10 +43,10 @@ def answer_questions(
         for text in questions:
             if not one_line(text):
                 continue
-            asked = session.ask(text)
+            reply = session.ask(text)
             if as_json:
-                yield json.dumps(asked.json(answers), ensure_ascii=False)
+                yield json.dumps(reply.json(answers), ensure_ascii=False)
             else:
-                yield from asked.lines(answers)
-            counts = f"{counted(len(asked.passages), 'passage')}, {counted(len(asked.rows), 'candidate')}"
-            print_line(f"  {counts} in {asked.seconds}")
+                yield from reply.lines(answers)
+            counts = f"{counted(len(reply.passages), 'passage')}, {counted(len(reply.rows), 'candidate')}"
+            print_line(f"  {counts} in {reply.seconds}")

@@ -46,15 +46,15 @@ class Seconds:
         return sum(self.parts.values())
 
     def __str__(self) -> str:
-        """'3.2 s (encoder 0.5, Lucene 0.7)'."""
+        """Sum and parts as text: '3.2 s (encoder 0.5, Lucene 0.7)'."""
         return (
             f"{self.total:.2f} s ({', '.join(f'{part} {taken:.2f}' for part, taken in self.parts.items())})"
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A question, and what the plan made of its candidates."""
+class Reply:
+    """A question with its candidates, ranked by the plan, and their passages."""
 
     question: str
     rows: Sequence[ScoredCandidate]
@@ -64,7 +64,7 @@ class Asked:
     seconds: Seconds
 
     def lines(self, answers: int) -> Iterator[str]:
-        """For people: the best answers, each with its page."""
+        """Lines for people: the best answers, each with its page."""
         yield self.question
         if not self.rows or self.rows[0].rank is None:
             yield (
@@ -105,7 +105,7 @@ class Session:
     ) -> None:
         self._settings, self._shards, self._encoder, self._plan = settings_of(job), shards, encoder, plan
 
-    def ask(self, text: str) -> Asked:
+    def ask(self, text: str) -> Reply:
         """Search for a question and rerank its candidates, as `answermill run` would."""
         seconds, question = Seconds(), Question(QUESTION_ID, one_line(text))
         with seconds("search"):
@@ -113,7 +113,7 @@ class Session:
         with seconds("rerank"):
             lists = list(ranked_lists(iter(hits)))
             rows, _ = rerank_lists(lists, self._plan) if lists else ([], {})
-        return Asked(question.text, rows, {hit.passage.passage_id: hit.passage for hit in hits}, seconds)
+        return Reply(question.text, rows, {hit.passage.passage_id: hit.passage for hit in hits}, seconds)
 
 
 @contextmanager

@@ -1,1 +1,1 @@
-"""Estimate of what a job will take, before it is started."""
+"""Estimate of a job's time, size and cost, before it is started."""

@@ -39,7 +39,7 @@ class RunEstimate:
     dollars: float | None = None
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Lines for people."""
         for name, count in self.counts.items():
             yield f"{name.replace('_', ' × ') if name == 'layer_tokens' else name:<16}{count:>18,}"
         yield ""
@@ -83,7 +83,7 @@ class RunEstimate:
 
 
 def _time(seconds: float) -> str:
-    """'24.0 s', '3.5 min' or '12.4 h'."""
+    """Time as text: '24.0 s', '3.5 min' or '12.4 h'."""
     if seconds < 120:
         return f"{seconds:,.1f} s"
     return f"{seconds / 60:,.1f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"

@@ -19,7 +19,7 @@ from answermill.pipelines.specs.run import Run
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Processor seconds of one core."""
+    """Rates of a machine, in processor seconds of one core."""
 
     machine: str
     item: dict[str, float]
@@ -54,7 +54,7 @@ class Rates:
         }
 
     def save(self, file: Path) -> None:
-        """Write them as JSON."""
+        """Write the rates as JSON."""
         write_text(file, json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod

@@ -162,7 +162,7 @@ class ShownQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ShownLoss:
-    """A question whose first answer is wrong, with the correct candidate that went furthest."""
+    """A question whose first answer is wrong, with its furthest correct candidate."""
 
     question_id: str
     question: str

@@ -65,5 +65,5 @@ class Verification:
     def summary(self) -> str:
         """Line for people about a run without faults."""
         what = f"{counted(self.files, 'file')}, {self.bytes / 1e6:,.1f} MB, {counted(self.rows, 'row')}"
-        begun = f"; not complete, and not looked at: {', '.join(self.unfinished)}" if self.unfinished else ""
-        return f"verified   {what}: all as they were written{begun}"
+        rest = f"; not complete, and not looked at: {', '.join(self.unfinished)}" if self.unfinished else ""
+        return f"verified   {what}: all as they were written{rest}"
