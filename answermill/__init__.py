@@ -6,8 +6,8 @@
     run = am.run(am.load_job("job.toml", ["index.shards=4"]), "out/run")
     scored = run["scored"].to_arrow()
 
-Importing the package loads neither torch, Beam nor Java: each name loads what it needs when it is first used.
-What a user can cause is raised as `JobError`, whose text says what to do and whose `code` is the exit status
+Importing the package loads neither torch, Beam nor Java: each name loads its modules when it is first used.
+Mistakes of a user are raised as `JobError`, whose text gives the remedy and whose `code` is the exit status
 of the command line.
 """
 

@@ -1,4 +1,4 @@
-"""Figures, data sets and trainings: what the commands of the same names do, with values in place of printed
+"""Figures, data sets and trainings, like the commands of the same names, with values in place of printed
 lines."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def train(job: str | Path, out: str | Path, settings: Sequence[str] = ()) -> Pat
 
 
 def read_dataset(path: str | Path, form: str | None = None, **options: Any) -> Iterator[LabelledCandidate]:
-    """The labelled candidates of a data set file, one at a time; a question's are consecutive, in their
+    """Labelled candidates of a data set file, one at a time; a question's are consecutive, in their
     original order.
 
     `form` names its format if it is not recognised; `answermill dataset --help` lists the formats and their
@@ -54,8 +54,8 @@ def evaluate(
 
     `checkpoint`, `settings` (as `--set`, e.g. ["drop=[0.2]"]) and `words` are for a reranker or rule by name;
     the other options are those of `answermill evaluate`: protocol, metrics, by, form. `.summary()` of the
-    result is a flat dict, metrics from 0 to 1; `.lines()` are the table for people. Raises JobError as the
-    command does.
+    result is a flat dict, metrics from 0 to 1; `.lines()` are the printed table. Raises JobError like the
+    command.
     """
     from answermill.pipelines.learn.evaluate.evaluate import evaluate as measure
     from answermill.pipelines.learn.evaluate.rank import RankOptions
@@ -65,10 +65,10 @@ def evaluate(
 
 
 def compare(a: str | Path, b: str | Path, labels: str | Path | None = None, **options: Any) -> Compared:
-    """B against A over the same questions: differences with bootstrap intervals and p-values, and the flipped
-    questions.
+    """Compare B with A over the same questions: differences with bootstrap intervals and p-values, and the
+    flipped questions.
 
-    `a` and `b` are what `evaluate` takes, with `labels`; or files of `answermill evaluate --questions`.
+    `a` and `b` are scores as for `evaluate`, with `labels`; or files of `answermill evaluate --questions`.
     `options`: protocol, metrics, rounds, seed. Raises JobError: 65 if A and B are not of the same questions.
     """
     from answermill.pipelines.learn.evaluate.compare import compare_files

@@ -18,10 +18,10 @@ class PyTerrierReranker(pt.Transformer):
     """R × Q → R: reranks the documents of each query, e.g. `bm25 >> pt.text.get_text(dataset) >>
     PyTerrierReranker(stages)`.
 
-    In come the columns qid, query, docno and `text`, one row per candidate, in the order that list-wise
-    models shall see; out go the rows that the plan keeps, best first, with its `score` and a `rank` that
-    counts from 0. A document is ranked by its best sentence if the plan ends with sentences and `split` cuts
-    the texts into them; `answer` then holds that sentence.
+    It reads the columns qid, query, docno and `text`, one row per candidate, in the order for list-wise
+    models. It returns the rows that the plan keeps, best first, with its `score` and a `rank` that counts
+    from 0. A document is ranked by its best sentence if the plan ends with sentences and `split` cuts the
+    texts into them; `answer` then holds that sentence.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class PyTerrierReranker(pt.Transformer):
         self._text, self._split = text, split
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Raises ValueError if a column is missing."""
+        """Rerank the documents of each query. Raises ValueError if a column is missing."""
         missing = [name for name in ("qid", "query", "docno", self._text) if name not in inp.columns]
         if missing:
             raise ValueError(

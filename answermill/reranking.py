@@ -37,9 +37,9 @@ class Answer:
 
     text: str
     rank: int
-    """From 1."""
+    """Rank of the sentence, from 1."""
     score: float
-    """The last stage's: higher is better, comparable within one question only."""
+    """Score of the last stage: higher is better, comparable within one question only."""
     index: int
     """Number, from 0, of the given text that holds it."""
     start: int
@@ -47,18 +47,21 @@ class Answer:
 
 
 class Plan:
-    """Stages with their models loaded; use one for many questions.
+    """Stages with their models loaded.
 
-    plan = Plan([stage("cosinet", keep=25), stage("cascade", drop=[0.2])], device="cpu") best =
-    plan.rerank("When was the dam completed?", ["The dam is 126 m high.", "It was completed in 1970."])[0]
+    Use one plan for many questions:
+
+        plan = Plan([stage("cosinet", keep=25), stage("cascade", drop=[0.2])], device="cpu")
+        texts = ["The dam is 126 m high.", "It was completed in 1970."]
+        best = plan.rerank("When was the dam completed?", texts)[0]
     """
 
     def __init__(
         self, stages: Sequence[StageSettings | str], *, device: Device = "auto", encoder: str | None = None
     ) -> None:
-        """`stages`: settings of `stage`, or names of rerankers; `encoder`: for stages that compare vectors, a
-        model's folder or name, the embedded one if None. Raises JobError if a stage or checkpoint is wrong,
-        or if stages do not fit together."""
+        """`stages`: settings of `stage`, or names of rerankers; `encoder`: folder or name of the model for
+        stages that compare vectors, the embedded one if None. Raises JobError if a stage or checkpoint is
+        wrong, or if stages do not fit together."""
         from answermill.pipelines.steps.job_plan import load_plan  # imports torch
 
         settings: dict[str, Any] = {
@@ -77,24 +80,24 @@ class Plan:
         self._settings, self._stages = job.rerank.stages if job.rerank else [], load_plan(job)
 
     def rerank(self, question: str, texts: Sequence[str], *, split: bool = False) -> list[Answer]:
-        """The answers that the plan keeps, best first; texts of equal score in the order in which they came.
+        """Answers that the plan keeps, best first; texts of equal score in their given order.
 
-        `split` says that the texts are passages: they are cut into sentences first. Stages that read passages
-        take each text as one.
+        `split` is for texts that are passages: they are cut into sentences first. Stages that read passages
+        read each text as one.
         """
         return self.rerank_all([(question, texts)], split=split)[0]
 
     def rerank_all(
         self, questions: Sequence[tuple[str, Sequence[str]]], *, split: bool = False
     ) -> list[list[Answer]]:
-        """As `rerank`, for several questions at once, which fills the batches of a GPU."""
+        """Answers to several questions at once, which fills the batches of a GPU; see `rerank`."""
         lists = [
             _ranked_list(str(n), question, texts, split) for n, (question, texts) in enumerate(questions)
         ]
         return [list(_answers(outcome)) for outcome in self.run(lists)]
 
     def run(self, lists: Sequence[RankedList]) -> list[Reranked]:
-        """The stages over whole ranked lists of passages: what each stage scored, kept and dropped.
+        """Run the stages over whole ranked lists of passages; returns the kept and the departed candidates.
 
         Raises JobError (65) if a stage with `missing_context = "refuse"` reads titles, or neighbours, and no
         passage has any.
@@ -126,7 +129,7 @@ def rerank(
 
 
 def _job(settings: dict[str, Any]) -> Job:
-    """A job of these sections, as a job file gives them. Raises JobError (78) if a key or value is wrong."""
+    """Job with these sections of a job file. Raises JobError (78) if a key or value is wrong."""
     try:
         return Job.model_validate(settings)
     except ValidationError as e:
@@ -136,7 +139,7 @@ def _job(settings: dict[str, Any]) -> Job:
 
 
 def _ranked_list(question_id: str, question: str, texts: Sequence[str], split: bool) -> RankedList:
-    """Each text as one passage, in one sentence or cut into its sentences; positions count from 0."""
+    """Ranked list with each text as one passage, in one sentence or split; positions count from 0."""
     passages = (_passage(n, text, split) for n, text in enumerate(texts))
     candidates = (
         Candidate(Hit(question_id, question, rank, 1 / rank, None, None, None, None, passage), None, rank - 1)

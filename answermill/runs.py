@@ -19,7 +19,7 @@ R = TypeVar("R", bound=Record)
 
 
 def load_job(path: str | Path, settings: Sequence[str] = ()) -> Job:
-    """The job of a TOML file, with `settings` such as 'index.shards=4' laid over it.
+    """Job of a TOML file, with `settings` such as 'index.shards=4' in place of its own.
 
     Raises JobError: 66 if the file is missing, 78 if a key or value is wrong, naming it and the nearest known
     key.
@@ -40,10 +40,10 @@ def run(
     """Run the steps that the job has sections for, or only `steps`, into the folder `out`; complete steps are
     skipped.
 
-    A run that was stopped continues where it stopped. `redo`: a step that is done again, with what was made
-    of its output by the steps that run. `verify`: a step of whose output every byte is compared first;
-    changed files are made again. `on_step` is called with each step's summary line, e.g. `print`. Raises
-    JobError as the command line does.
+    A run that was stopped continues where it stopped. `redo`: a step to run again, with those of the given
+    steps that read its output. `verify`: a step whose output is compared byte by byte first; changed files
+    are made again. `on_step` is called with each step's summary line, e.g. `print`. Raises JobError like the
+    command line.
     """
     from answermill.pipelines.steps.chain import run_steps, steps_of
 
@@ -56,7 +56,7 @@ def run(
 
 
 def open_run(path: str | Path) -> Run:
-    """The run in a folder, complete or not. Raises JobError (66) if the folder is missing."""
+    """Run in a folder, complete or not. Raises JobError (66) if the folder is missing."""
     if not as_path(path).is_dir():
         raise JobError(f"no folder {path}; `answermill run JOB.toml --out {path}` writes it", INPUT_MISSING)
     return Run(as_path(path))
@@ -70,7 +70,8 @@ class Run:
     path: Path
 
     def __getitem__(self, folder: str) -> Records[Record]:
-        """Raises KeyError for a folder that no step writes, JobError (66) for one that is not complete."""
+        """Records of a folder. Raises KeyError for a folder that no step writes, JobError (66) for one that
+        is not complete."""
         from answermill.pipelines.specs.registry import folder_specs
 
         specs = folder_specs()
@@ -79,14 +80,14 @@ class Run:
         return Records(specs[folder].open(self.path))
 
     def __iter__(self) -> Iterator[str]:
-        """The complete folders, in the order of the steps that write them."""
+        """Names of the complete folders, in the order of the steps that write them."""
         from answermill.pipelines.specs.registry import folder_specs
 
         return (name for name, folder in folder_specs().items() if folder.manifest(self.path) is not None)
 
     def answers(self) -> Iterator[dict[str, Any]]:
-        """The best answer of each question, with its page and its place in the crawl; `answer` is None if it
-        has none.
+        """Best answer of each question, with its page and its place in the crawl; `answer` is None if it has
+        none.
 
         Raises JobError (66) if the run has no answers yet.
         """
@@ -113,14 +114,14 @@ class Records(Generic[R]):
         return iter(self.folder.read())
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Arrow batches, of all columns or of `columns`: memory does not grow with the folder."""
+        """Arrow batches, with all columns or with `columns`; memory does not grow with the folder."""
         from answermill.pipelines.runs.parquet_folder import read_batches
 
         for part in self.folder.parts:
             yield from read_batches(self.folder.path, part, columns)
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The whole folder as one Arrow table; `.to_pandas()` and DuckDB take it from there."""
+        """The whole folder as one Arrow table, for `.to_pandas()` or DuckDB."""
         schema = self.folder.record.schema()
         schema = schema if columns is None else pa.schema([schema.field(name) for name in columns])
         return pa.Table.from_batches(self.batches(columns), schema)

@@ -1,9 +1,9 @@
-"""Files and folders that are there complete or not at all, and stay after a power loss.
+"""Files and folders that exist complete or not at all, and survive a power loss.
 
-A file is written under a temporary name beside its own, `.NAME.<random>.tmp`, brought to the disk (fsync),
-renamed, and then its folder, which holds the name, is brought to the disk as well. What a killed process
-leaves has such a temporary name. A file of an object store is put there whole (`store.py`). What was written
-is read again with suspicion: JSON of a known shape, and files by their size and SHA-256.
+A file is written under a temporary name beside its own, `.NAME.<random>.tmp`, written through to the disk
+(fsync) and renamed; then its folder, which holds the name, is written through as well. Leftovers of a killed
+process have such a temporary name. A file of an object store is put there whole (`store.py`). Written files
+are checked when they are read: JSON by its shape, other files by their size and SHA-256.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _FORMER = ".former"
 
 @contextlib.contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """A temporary path to write to. The file there becomes `file` when the block ends well, and is deleted
-    when it fails.
+    """Temporary path to write to. The file there becomes `file` when the block succeeds, and is deleted when
+    it fails.
 
     Raises FileExistsError if `file` is a device, a pipe or a descriptor: those are never replaced.
     """
@@ -43,7 +43,7 @@ def replacing(file: Path) -> Iterator[Path]:
 
 
 def write_text(file: Path, text: str, replace: bool = True) -> bool:
-    """Write a whole file. With `replace` False an existing file stays, and the result is False."""
+    """Write a whole file. If not `replace`, an existing file stays, and the result is False."""
     if replace:
         with whole_text(file) as write:
             write(text)
@@ -55,8 +55,8 @@ def write_text(file: Path, text: str, replace: bool = True) -> bool:
 
 @contextlib.contextmanager
 def whole_text(file: Path) -> Iterator[Callable[[str], object]]:
-    """A function that appends text; the file gets its name when the block ends well. A device, a pipe or a
-    descriptor, such as /dev/stdout, is written to as it is."""
+    """Function that appends text; the file gets its name when the block succeeds. A device, a pipe or a
+    descriptor, such as /dev/stdout, is written to directly."""
     if _is_stream(file):
         with file.open("a", encoding="utf-8", newline="\n") as stream:
             yield stream.write
@@ -66,8 +66,8 @@ def whole_text(file: Path) -> Iterator[Callable[[str], object]]:
 
 
 def _is_stream(file: Path) -> bool:
-    """Whether the name stands for a device, a pipe or a descriptor: a file in its place would take it from
-    all."""
+    """True if the path names a device, a pipe or a descriptor, which a file in its place would take from all
+    processes."""
     if not store_of(file).is_local:
         return False
     descriptors = Path("/proc")
@@ -79,11 +79,11 @@ def _is_stream(file: Path) -> bool:
 
 
 def replace_folder(new: Path, folder: Path) -> None:
-    """Give the complete folder `new` the name `folder`, on the same file system; what had the name before is
+    """Give the complete folder `new` the name `folder`, on the same file system; the former folder is
     deleted.
 
-    Of several that do so at once the last one stays. After a kill between the two renamings `recover_folder`
-    brings the former folder back, which all who read the folder or replace it call first.
+    Of several processes that do so at once the last one wins. After a kill between the two renamings
+    `recover_folder` restores the former folder; all readers and writers of the folder call it first.
     """
     recover_folder(folder)
     for path in (*new.rglob("*"), new):
@@ -97,8 +97,8 @@ def replace_folder(new: Path, folder: Path) -> None:
 
 
 def recover_folder(folder: Path) -> None:
-    """Bring back what `replace_folder` had moved away when it was killed, unless the new folder got its name;
-    and delete what it had left. Safe at any time: another process that is replacing the folder at this moment
+    """Restore the folder that a killed `replace_folder` had moved away, unless the new one got its name, and
+    delete its leftovers. Safe at any time: another process that is replacing the folder at this moment
     succeeds all the same."""
     left = list(folder.parent.glob(f".{folder.name}.*{_FORMER}"))
     for former in left:
@@ -110,7 +110,7 @@ def recover_folder(folder: Path) -> None:
 
 
 def _moved_away(folder: Path) -> Path:
-    """The name that the folder has now, if there was one."""
+    """Move a folder away, if there is one; returns its name from now on."""
     former = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}{_FORMER}")
     with contextlib.suppress(FileNotFoundError):
         folder.rename(former)
@@ -118,7 +118,7 @@ def _moved_away(folder: Path) -> Path:
 
 
 def _renamed(new: Path, folder: Path) -> bool:
-    """Whether `new` has got the name; it has not if another folder got it meanwhile."""
+    """Rename `new` to `folder`; False if another folder got the name meanwhile."""
     try:
         new.rename(folder)
     except OSError as e:
@@ -129,7 +129,7 @@ def _renamed(new: Path, folder: Path) -> bool:
 
 
 class WrongShape(ValueError):
-    """A JSON file is not one that this program wrote. `fault`: what is wrong with `file`, a clause."""
+    """A JSON file is not one that this program wrote. `fault`: the fault of `file`, as a clause."""
 
     def __init__(self, file: Path, fault: str, joint: str = ": ") -> None:
         super().__init__(file, fault, joint)
@@ -148,7 +148,7 @@ class ListedFile:
 
 
 def read_json(file: Path, shape: type[T]) -> T:
-    """The content of a JSON file that holds a `shape`: a dataclass, `dict[str, int]`, ….
+    """Content of a JSON file that holds a `shape`: a dataclass, `dict[str, int]`, ….
 
     Raises FileNotFoundError; WrongShape if it is not UTF-8, not JSON, or of another shape.
     """
@@ -156,7 +156,7 @@ def read_json(file: Path, shape: type[T]) -> T:
 
 
 def parse_json(file: Path, content: bytes, shape: type[T]) -> T:
-    """The value of a content that the file was read to have, as `read_json` gives it."""
+    """Value of the file's `content`, like `read_json`."""
     form: Any = shape
     try:
         value: T = _adapter(form).validate_json(content, strict=True)
@@ -169,12 +169,12 @@ def parse_json(file: Path, content: bytes, shape: type[T]) -> T:
 
 @lru_cache(maxsize=64)
 def _adapter(shape: Any) -> TypeAdapter[Any]:
-    """Building one takes longer than reading a small file."""
+    """Adapter of a shape, cached since building one takes longer than reading a small file."""
     return TypeAdapter(shape)
 
 
 def changes(folder: Path, files: Mapping[str, ListedFile], checksums: bool) -> Iterator[str]:
-    """Changes to the files since they were listed: a clause for each that is missing or other, beginning with
+    """Changes to the files since they were listed: a clause for each missing or changed file, beginning with
     its path.
 
     Sizes are compared and, with `checksums`, every byte.

@@ -1,5 +1,5 @@
-"""Copies of objects on this machine, which all its processes share, and room for what is created here and put
-there later."""
+"""Copies of objects on this machine, which all its processes share, and folders for files that are created
+here and put into a store later."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 IN_USE_S = 600
-"""Seconds for which a copy stays at least after a caller asked for it, who opens it within this time."""
+"""Seconds that a copy stays at least after a call; the caller opens it within this time."""
 
 
 @dataclass
 class Cache:
-    """The copies of objects on this machine, which all its processes share: those that were used last, as
-    many as `limit` bytes hold, and what is in use."""
+    """Copies of objects on this machine, which all its processes share: the last used ones up to `limit`
+    bytes, and those in use."""
 
     limit: int = 20_000_000_000
 
     @property
     def folder(self) -> Path:
-        """The folder of all copies, within the one that TMPDIR names. Raises PermissionError if another user
-        has it."""
+        """Folder of all copies, within the one that TMPDIR names. Raises PermissionError if it belongs to
+        another user."""
         folder = Path(tempfile.gettempdir()) / f"answermill-{os.getuid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.stat().st_uid != os.getuid():
@@ -36,7 +36,7 @@ class Cache:
         return folder
 
     def entry(self, path: Path | str, version: str) -> Path:
-        """The folder for copies of this version of an object or folder, which is used now."""
+        """Folder for copies of this version of an object or folder; it counts as used now."""
         entry = self.folder / hashlib.sha256(f"{path}\n{version}".encode()).hexdigest()[:32]
         entry.mkdir(exist_ok=True)
         os.utime(entry)
@@ -44,7 +44,7 @@ class Cache:
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A new folder, which is gone when the block ends."""
+        """New folder, which is removed when the block ends."""
         folder = self.folder / f"new-{os.getpid()}-{uuid.uuid4().hex}"
         folder.mkdir()
         try:
@@ -53,8 +53,8 @@ class Cache:
             shutil.rmtree(folder, ignore_errors=True)
 
     def shrink(self) -> None:
-        """Delete copies that were not used for longest until `limit` holds the others; and what killed
-        processes left."""
+        """Delete the copies unused for longest until the rest fit into `limit`, and the leftovers of killed
+        processes."""
         entries = []
         for entry in self.folder.iterdir():
             if entry.name.startswith("new-"):
@@ -87,7 +87,7 @@ def digest_of(*files: Path) -> str:
 
 
 def is_alive(process: int) -> bool:
-    """Whether there is a process of this id on this machine."""
+    """True if there is a process of this id on this machine."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""Files of this machine's disks, and of those that are mounted: they are opened where they are."""
+"""Files of this machine's disks and of mounted ones, which are opened in place."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DiskStore:
     at_once: ClassVar[int] = 1
 
     def check(self) -> None:
-        """Nothing: whether a disk can be written to is seen when it is."""
+        """Does nothing: a disk that cannot be written to raises its error on writing."""
 
     @contextlib.contextmanager
     def creating(self) -> Iterator[Path]:
@@ -71,8 +71,8 @@ class DiskStore:
     def stated(self) -> Information | None:
         return None
 
-    def remember(self, said: Information) -> None:
-        """Nothing: a disk is asked again."""
+    def remember(self, information: Information) -> None:
+        """Does nothing: a disk is read again."""
 
     def version(self) -> str:
         return digest_of(self.path)
@@ -109,7 +109,7 @@ class DiskStore:
 
 
 def sync(path: Path) -> None:
-    """Bring a file, or the names in a folder, to the disk."""
+    """Write a file, or the names in a folder, through to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,9 +1,9 @@
-"""Checks of a model folder when it is loaded: that its files are those that were written, its weights
-numbers, and that it needs no code of its own. transformers loads a folder by `load_pretrained` only.
+"""Checks of a model folder when it is loaded: its files are those that were written, its weights are numbers,
+and it needs no code of its own. transformers loads a folder by `load_pretrained` only.
 
 A checkpoint of ours has `sha256.json` beside its files, written last, with the SHA-256 of each. A folder
-without it, such as one in Hugging Face's format, has nothing to compare; its weights are looked through all
-the same.
+without it, such as one in Hugging Face's format, has nothing to compare; its weights are checked all the
+same.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from answermill.files.atomic_files import sha256, write_text
 
 SUMS = "sha256.json"
 MODEL_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
-"""Patterns of the files that say what a model computes."""
+"""Patterns of the files that define a model's computation."""
 PYLATE_DENSE = "pylate.models.Dense.Dense"
-"""A module of PyLate's models, in whose place sentence-transformers loads its own."""
+"""Module of PyLate's models, which sentence-transformers replaces by its own."""
 
 
 class ModelDamaged(RuntimeError):
-    """A model's files are not those that were written, or it gives no numbers; the message names the file or
+    """A model's files are not those that were written, or it gives no numbers. The message names the file or
     the folder."""
 
     exit_code = 65
@@ -36,8 +36,8 @@ def write_sums(folder: Path, names: Sequence[str]) -> None:
 
 
 def check_sums(folder: Path) -> None:
-    """Compare a folder's files with the digests beside them, where there are some. Raises ModelDamaged, with
-    the file."""
+    """Compare a folder's files with the digests beside them, if there are some. Raises ModelDamaged, with the
+    file."""
     sums = folder / SUMS
     try:
         digests = json.loads(sums.read_text(encoding="utf-8"))["sha256"].items()
@@ -63,7 +63,7 @@ def check_sums(folder: Path) -> None:
 
 
 def check_weights(weights: Mapping[str, Any], file: Path) -> None:
-    """Look through all tensors of a file. Raises ModelDamaged, with file and tensor, where one holds NaN or
+    """Check all tensors of a file. Raises ModelDamaged, with file and tensor, if one holds NaN or
     infinity."""
     for name, tensor in weights.items():
         if (
@@ -79,11 +79,10 @@ def check_weights(weights: Mapping[str, Any], file: Path) -> None:
 
 
 def code_in(folder: Path) -> str | None:
-    """The Python code that a folder in Hugging Face's format needs, and that is never run here; None if it
-    needs none.
+    """Python code that a folder in Hugging Face's format needs, and that is never run here; None if it needs
+    none.
 
-    A folder may name code (auto_map) for a model that transformers knows as well: then transformers' own is
-    used.
+    If a folder names code (auto_map) for a model that transformers knows too, transformers' own is used.
     """
     config, tokenizer = (json_table(folder / name) for name in ("config.json", "tokenizer_config.json"))
     if "auto_map" in config and not _is_known(config.get("architectures") or [], config.get("model_type")):
@@ -102,13 +101,13 @@ def code_in(folder: Path) -> str | None:
 
 
 def module_types(folder: Path) -> list[str]:
-    """The classes that a folder of sentence-transformers names as its modules; none without modules.json."""
+    """Classes that a folder of sentence-transformers names as its modules; none without modules.json."""
     modules = _json(folder / "modules.json")
     return [str(module.get("type", "")) for module in modules] if isinstance(modules, list) else []
 
 
 def _is_known(classes: Sequence[str], model_type: str | None = None) -> bool:
-    """Whether transformers has all these classes and, if one is given, the type of model."""
+    """True if transformers has all these classes and, if one is given, the type of model."""
     import transformers
 
     known = model_type is None or model_type in transformers.CONFIG_MAPPING
@@ -120,7 +119,7 @@ def _is_known(classes: Sequence[str], model_type: str | None = None) -> bool:
 
 
 def _json(file: Path) -> Any:
-    """A file of JSON; None if it is not there, or is no JSON, from which nothing is loaded."""
+    """Content of a JSON file; None if it is missing, or is no JSON, from which nothing is loaded."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
@@ -128,7 +127,7 @@ def _json(file: Path) -> Any:
 
 
 def json_table(file: Path) -> Mapping[str, Any]:
-    """A file of JSON that holds a table; an empty one if it is not there, or holds something else."""
+    """Table in a JSON file; an empty one if it is missing, or holds something else."""
     values = _json(file)
     return values if isinstance(values, Mapping) else {}
 
@@ -136,8 +135,8 @@ def json_table(file: Path) -> Mapping[str, Any]:
 def load_pretrained(kind: str, folder: Path, **options: Any) -> Any:
     """Load a folder by transformers' class `kind`: without the network, and without code of the folder.
 
-    Raises ValueError if it needs such code, ModelDamaged if a weight is no number, and what transformers
-    raises.
+    Raises ValueError if it needs such code, ModelDamaged if a weight is no number, and the errors of
+    transformers.
     """
     import transformers
 

@@ -1,5 +1,5 @@
-"""Files of object stores, and of web servers, which are only read: copies of them come to this machine, and
-finished files go there whole."""
+"""Files of object stores, and of web servers, which are only read: they are copied to this machine, and
+finished files are put into a store whole."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 P = TypeVar("P")
 T = TypeVar("T")
 REQUESTS = 16
-"""Requests to a store at the same time."""
+"""Most requests to a store at the same time."""
 PATIENCE_S, SLOWEST = 120, 1_000_000
 """Seconds, and bytes a second, in which a file must be put: Amazon's client would wait for ever for a store
-that takes the request and never says that it may go on."""
+that accepts a request and never answers 100 Continue."""
 
 
 class Changed(OSError):
@@ -66,7 +66,7 @@ class ObjectStore:
         """Put the files of a finished folder of this machine here, at the end the one named `last`, which
         lists them."""
         files = [file for file in sorted(new.rglob("*")) if file.is_file() and file != new / last]
-        for _ in each(
+        for _ in in_parallel(
             lambda file: self.below(file.relative_to(new).as_posix()).put(file, True), files, self.at_once
         ):
             pass
@@ -84,30 +84,30 @@ class ObjectStore:
         # A copy belongs to the versions of all its files, or to those of files that never change.
         versions = "".join(f"{file} {file.version()}\n" for file in present)
         entry = CACHE.entry(self.path, versions) / self.path.name
-        wanted: list[tuple[str, str | None]] = [
+        digests: list[tuple[str, str | None]] = [
             (file.relative_to(self.path).as_posix(), None) for file in present
         ]
-        wanted += (files or {}).items()
+        digests += (files or {}).items()
 
-        for _ in each(
-            lambda file: _copy(self.path / file[0], entry / file[0], file[1]), wanted, self.at_once
+        for _ in in_parallel(
+            lambda file: _copy(self.path / file[0], entry / file[0], file[1]), digests, self.at_once
         ):
             pass
 
         return entry
 
     def below(self, name: str) -> ObjectStore:
-        """The store of a file in this folder."""
+        """Store of a file in this folder."""
         return ObjectStore(self.path / name)
 
     def known(self) -> Path:
-        return self.path if self.path.said is not None else self.path.known()
+        return self.path if self.path.described is not None else self.path.known()
 
     def stated(self) -> Information | None:
         return None
 
-    def remember(self, said: Information) -> None:
-        self.path.said = said
+    def remember(self, information: Information) -> None:
+        self.path.described = information
 
     def version(self) -> str:
         return self.path.version()
@@ -144,7 +144,7 @@ class ObjectStore:
             self.path.filesystem.rm(self.path.key, recursive=True)
 
     def remove_if_empty(self) -> None:
-        """Nothing: a folder is there as long as it has files."""
+        """Does nothing: a folder exists as long as it has files."""
 
 
 class WebServer(ObjectStore):
@@ -154,11 +154,11 @@ class WebServer(ObjectStore):
     at_once = WEB_REQUESTS
 
     def stated(self) -> Information | None:
-        return self.path.said
+        return self.path.described
 
 
 def _copy(path: Remote, copy: Path, digest: str | None) -> Path:
-    """The copy, brought here unless it was before."""
+    """Copy the file to this machine, unless it was copied before; returns `copy`."""
     if copy.is_file():
         return copy
 
@@ -167,7 +167,7 @@ def _copy(path: Remote, copy: Path, digest: str | None) -> Path:
         with errors_of(path):
             path.filesystem.get_file(path.key, str(new))
 
-        # What is named by its digest is compared with it; else the size tells a file that was cut off or
+        # A file with a known digest is compared with it; else the size shows a file that was cut off or
         # replaced meanwhile.
         if digest is not None and digest_of(new) != digest:
             raise Changed(f"{path} was changed since it was written (SHA-256)")
@@ -181,8 +181,8 @@ def _copy(path: Remote, copy: Path, digest: str | None) -> Path:
     return copy
 
 
-def each(work: Callable[[P], T], items: Iterable[P], at_once: int) -> Iterator[T]:
-    """The results of `work` on each item, in their order, several at a time."""
+def in_parallel(work: Callable[[P], T], items: Iterable[P], at_once: int) -> Iterator[T]:
+    """Results of `work` on each item, in their order, `at_once` at a time."""
     if at_once == 1:
         yield from map(work, items)
         return

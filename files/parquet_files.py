@@ -1,8 +1,8 @@
-"""Parquet files of a user, opened: a schema that is nested too deeply is an error.
+"""Opening of a user's Parquet files, with an error for a schema that is nested too deeply.
 
-Arrow follows nested columns by calls within calls, as deep as the file says, and the process ends where its
-stack does. So the list of columns is read here first. It is a part of the footer, in Thrift's compact
-protocol, and each entry of it says how many of the next ones are within it.
+Arrow follows nested columns by recursion, as deep as the file states, and the process ends when its stack is
+full. So the list of columns is read here first. It is a part of the footer, in Thrift's compact protocol, and
+each entry of it states how many of the next ones are within it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import pyarrow.parquet as pq
 from answermill.files.store import read_range
 
 DEEPEST = 100
-"""Groups within groups that a schema may have. A list or a map is two of them."""
+"""Largest depth of nested groups in a schema. A list or a map counts two."""
 
 _MAGIC = b"PAR1"
 _SCHEMA, _CHILDREN = 2, 5
-"""The fields of the footer, and of an entry of its schema, that are read; others are passed over."""
+"""Numbers of the fields that are read of the footer, and of an entry of its schema; others are skipped."""
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _STRUCT = (*range(1, 10), 12)
-"""Kinds of Thrift's values. Sets and maps, the kinds 10 and 11, are in no footer."""
+"""Kinds of Thrift's values. No footer has sets and maps, the kinds 10 and 11."""
 
 
 def open_parquet(path: Path) -> pq.ParquetFile:
-    """The file; what is read from it is compared with the checksums of its pages.
+    """Open the file; its pages are compared with their checksums when they are read.
 
     Raises pa.ArrowException or OSError, as Arrow does, if it is no Parquet or damaged, or if its schema is
     nested too deeply.
@@ -36,7 +36,7 @@ def open_parquet(path: Path) -> pq.ParquetFile:
 
 
 def check_depth(path: Path) -> None:
-    """Look at the footer of a file, here or in a store; whether the file is Parquet at all, Arrow says.
+    """Check the footer of a file, here or in a store. Arrow finds out whether the file is Parquet at all.
 
     Raises pa.ArrowInvalid if the footer is damaged, or the schema nested too deeply.
     """
@@ -55,26 +55,27 @@ def check_depth(path: Path) -> None:
 
 
 def _depths(footer: _Footer) -> Iterator[int]:
-    """The number of groups that each entry of the schema is within, a group itself included."""
-    still_due: list[int] = []  # entries, of each open group
+    """Number of groups around each entry of the schema, a group itself included."""
+    remaining: list[int] = []  # entries left in each open group
     for children in footer.children():
-        while still_due and not still_due[-1]:
-            still_due.pop()
-        if still_due:
-            still_due[-1] -= 1
+        while remaining and not remaining[-1]:
+            remaining.pop()
+        if remaining:
+            remaining[-1] -= 1
         if children > 0:
-            still_due.append(children)
-        yield len(still_due)
+            remaining.append(children)
+        yield len(remaining)
 
 
 class _Footer:
-    """A footer, read from its start. Raises IndexError where it ends too soon or has what no footer has."""
+    """A footer, read from its start. Raises IndexError if it ends too soon or has a kind that no footer
+    has."""
 
     def __init__(self, content: bytes) -> None:
         self._content, self._at = content, 0
 
     def children(self) -> Iterator[int]:
-        """How many entries are directly within each entry of the schema: 0 in a column."""
+        """Number of entries directly within each entry of the schema: 0 in a column."""
         for field, kind in self._fields():
             if (field, kind) == (_SCHEMA, _LIST):
                 length, inner = self._list()
@@ -94,7 +95,7 @@ class _Footer:
         return children
 
     def _fields(self) -> Iterator[tuple[int, int]]:
-        """(number, kind) of each field of a struct; its value is read before the next field is asked for."""
+        """(number, kind) of each field of a struct. The caller reads the value before the next field."""
         field = 0
         while head := self._byte():
             step, kind = divmod(head, 16)
@@ -102,12 +103,12 @@ class _Footer:
             yield field, kind
 
     def _list(self) -> tuple[int, int]:
-        """(length, kind of the elements)."""
+        """(length, kind of the elements) of a list."""
         length, kind = divmod(self._byte(), 16)
         return (self._number() if length == 15 else length), kind
 
     def _skip(self, kind: int, within: int = 0) -> None:
-        """Pass a value over; Thrift too refuses values within more than 64 others."""
+        """Skip a value. Like Thrift, it refuses values within more than 64 others."""
         if kind in (_I16, _I32, _I64):
             self._number()
         elif kind == _BINARY:
@@ -133,7 +134,7 @@ class _Footer:
         return self._content[self._at - 1]
 
     def _number(self) -> int:
-        """Seven bits a byte, the lowest first; the eighth says that there are more."""
+        """Read a number of seven bits a byte, the lowest first; the eighth bit marks that more follow."""
         number = shift = 0
         while (byte := self._byte()) >= 128:
             number |= (byte - 128) << shift
@@ -141,6 +142,6 @@ class _Footer:
         return number | byte << shift
 
     def _signed(self) -> int:
-        """0, -1, 1, -2, … are written as 0, 1, 2, 3, …"""
+        """Read a signed number: 0, -1, 1, -2, … are written as 0, 1, 2, 3, …"""
         number = self._number()
         return number >> 1 ^ -(number & 1)

@@ -1,8 +1,8 @@
-"""Paths of object stores, such as s3://bucket/run, in Amazon S3 and what speaks like it, Google Cloud Storage
-and Azure; and of web servers, which are only read (web.py).
+"""Paths of object stores, such as s3://bucket/run, in Amazon S3 and stores with its protocol, Google Cloud
+Storage and Azure; and of web servers, which are only read (web.py).
 
-A `Remote` is a `Path`: it is joined, named and listed as one of a disk. What it does not have is a file that
-can be opened: `store.fetch` brings a copy of it to this machine, and `store.put` takes a finished file there.
+A `Remote` is a `Path`: it is joined, named and listed like a path of a disk. But its file cannot be opened:
+`store.fetch` copies it to this machine, and `store.put` copies a finished file to the store.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ from answermill.files.extras import ExtraMissing
 from answermill.files.store_errors import errors_of
 
 EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
-"""Schemes of URLs that are read and written → the extra of this package that they need."""
+"""Scheme of URLs that are read and written → extra of this package that it needs."""
 WEB = ("https", "http")
 """Schemes of URLs that are only read."""
 WEB_REQUESTS = 4
-"""Requests of one process to a web server at the same time."""
+"""Most requests of one process to a web server at the same time."""
 _OPTIONS = {"s3": {"config_kwargs": {"retries": {"mode": "standard"}}}}
-"""Amazon's client asks three times, or AWS_MAX_ATTEMPTS, with growing pauses, and waits 15 seconds for each
-answer."""
+"""Options of fsspec, by scheme. Amazon's client tries three times, or AWS_MAX_ATTEMPTS, with growing pauses,
+and waits 15 seconds for each answer."""
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")  # `Path` makes one slash of two
 Information = dict[str, Any]
 """A store's description of an object or a folder: fsspec's "type" and "size", and what the store adds."""
 _listings: list[tuple[Path, dict[Path, Information]]] = []
-"""Listings of the `listed` blocks that the process is in, for all of its threads."""
+"""Listings of the open `listed` blocks of this process, for all of its threads."""
 
 
 class NotHere(TypeError):
-    """A path that is none of this machine's, where one is needed."""
+    """A path of another place was given where one of this machine is needed."""
 
     exit_code = 78
 
 
 def scheme_of(written: str | Path) -> str:
-    """The scheme of a URL, 's3'; '' of a path."""
+    """Scheme of a URL, such as 's3'; '' for a path."""
     url = _URL.match(str(written))
     return url[1].lower() if url else ""
 
 
 def as_path(written: str | Path) -> Path:
-    """The path, or `Remote`, that is written; `~` is replaced. Raises NotHere for a URL of a scheme that is
-    not read, ExtraMissing for one that needs something installed."""
+    """Path, or `Remote`, of a written path or URL; `~` is replaced. Raises NotHere for a URL of a scheme that
+    is not read, ExtraMissing for one whose library is not installed."""
     scheme = scheme_of(written)
     if not scheme:
         return Path(written).expanduser()
     if scheme not in (*EXTRAS, *WEB):
-        known = ", ".join(f"{each}://" for each in (*EXTRAS, *WEB))
+        known = ", ".join(f"{name}://" for name in (*EXTRAS, *WEB))
         raise NotHere(
             f"{_with_slashes(str(written))}: of URLs only {known} are read; mount or copy it, and give that "
             "path"
@@ -71,18 +71,19 @@ class Status(NamedTuple):
 
     st_size: int
     st_mtime_ns: int
-    """No time but a number that is another for another content."""
+    """Not a time, but a number that changes with the content."""
 
 
 class Remote(PosixPath):
     """A file or folder of an object store.
 
-    It has the methods of Path that are used here; folders need not be created, and are there while a file is
-    in them. All else that asks for the name of a file of this machine, such as `open`, raises NotHere. Errors
-    of the store are OSErrors. A path that comes from a listing knows what the store said of it then.
+    It has the methods of Path that are used here; folders need not be created, and exist while a file is in
+    them. All other methods that need a file of this machine, such as `open`, raise NotHere. Errors of the
+    store are OSErrors. A path from a listing has the store's description of it at that time.
     """
 
-    said: Information | None = None
+    described: Information | None = None
+    """The store's description at the time of a listing or of `known`; None if the store must be asked."""
 
     def __str__(self) -> str:
         return _with_slashes(super().__str__())
@@ -102,17 +103,17 @@ class Remote(PosixPath):
 
     @property
     def is_web(self) -> bool:
-        """Whether it is a web server's, of which files are only read."""
+        """True for a path of a web server, whose files are only read."""
         return self.scheme in WEB
 
     @property
     def filesystem(self) -> Any:
-        """fsspec's file system, which holds the connections."""
+        """File system of fsspec, which holds the connections."""
         return _filesystem(self.scheme, self.bucket, os.getpid())
 
     @property
     def key(self) -> str:
-        """Its name in `filesystem`."""
+        """Name of the path in `filesystem`."""
         return str(self.filesystem._strip_protocol(str(self)))
 
     def is_absolute(self) -> bool:
@@ -122,13 +123,13 @@ class Remote(PosixPath):
         return self
 
     def resolve(self, strict: bool = False) -> Remote:
-        """Without '..'."""
+        """The path without '..'."""
         return (
             self if ".." not in self.parts else self.with_parts(posixpath.normpath("/".join(self.parts[1:])))
         )
 
     def with_parts(self, parts: str) -> Remote:
-        """Another path of the same store: bucket and names, with slashes."""
+        """Another path of the same store. `parts`: bucket and names, with slashes."""
         return type(self)(f"{self.parts[0]}/{parts}")
 
     def exists(self, **_: Any) -> bool:
@@ -154,8 +155,8 @@ class Remote(PosixPath):
         for folder, entries in _listings:
             if folder == self or folder in self.parents:
                 return entries.get(self)
-        if self.said is not None:
-            return self.said
+        if self.described is not None:
+            return self.described
         with errors_of(self):
             try:
                 return dict(self.filesystem.info(self.key))
@@ -163,16 +164,15 @@ class Remote(PosixPath):
                 return None
 
     def known(self) -> Remote:
-        """The same path, which knows what the store says of it now. Raises FileNotFoundError if it is no
-        file."""
-        path, said = type(self)(str(self)), self.information()
-        if said is None or said.get("type") != "file":
+        """The same path, with the store's present description. Raises FileNotFoundError if it is no file."""
+        path, information = type(self)(str(self)), self.information()
+        if information is None or information.get("type") != "file":
             raise FileNotFoundError(f"{self}: no such file")
-        path.said = said
+        path.described = information
         return path
 
     def version(self) -> str:
-        """15 hex digits that are others for another content."""
+        """15 hex digits that change with the content."""
         information = self.information() or {}
         tag = (
             information.get("ETag")
@@ -191,21 +191,21 @@ class Remote(PosixPath):
     def glob(self, pattern: str, **_: Any) -> Generator[Remote]:
         with errors_of(self):
             names = self.filesystem.glob(f"{glob.escape(self.key)}/{pattern}", detail=True)
-        yield from (self._below(name, said) for name, said in sorted(names.items()))
+        yield from (self._below(name, information) for name, information in sorted(names.items()))
 
     def rglob(self, pattern: str, **_: Any) -> Generator[Remote]:
-        """The files below, without folders; `pattern` is of their names alone."""
+        """Files below, without folders; `pattern` matches their names alone."""
         yield from (path for path in self.files() if path.match(pattern))
 
     def files(self) -> list[Remote]:
-        """Every file below, by one listing."""
+        """All files below, by one listing."""
         with errors_of(self):
             names = self.filesystem.find(self.key, detail=True)
-        return [self._below(name, said) for name, said in sorted(names.items())]
+        return [self._below(name, information) for name, information in sorted(names.items())]
 
-    def _below(self, name: str, said: Information) -> Remote:
+    def _below(self, name: str, information: Information) -> Remote:
         path = self / name[len(self.key) + 1 :]
-        path.said = said
+        path.described = information
         return path
 
     def read_bytes(self) -> bytes:
@@ -217,10 +217,10 @@ class Remote(PosixPath):
         return self.read_bytes().decode(encoding or "utf-8", errors or "strict")
 
     def mkdir(self, *_: Any, **__: Any) -> None:
-        """Nothing: a folder is there when a file in it is."""
+        """Does nothing: a folder exists when it has a file."""
 
     def rmdir(self) -> None:
-        """Nothing: a folder is gone when no file is in it."""
+        """Does nothing: a folder is gone when it has no file."""
 
     def check_bucket(self) -> None:
         """Raises an OSError if the store cannot be reached, refuses the credentials, or has no such bucket;
@@ -235,7 +235,7 @@ class Remote(PosixPath):
                     raise FileNotFoundError("it is not among those that these credentials may see")
 
     def unlink(self, missing_ok: bool = False) -> None:
-        self.said = None
+        self.described = None
         with errors_of(self):
             try:
                 self.filesystem.rm_file(self.key)
@@ -245,7 +245,7 @@ class Remote(PosixPath):
 
 
 def name_from(path: Path, folder: Path) -> str:
-    """The path as it is written in a file of the folder; a URL if it is elsewhere."""
+    """Name of the path in a file of the folder: relative, or a URL if it is elsewhere."""
     if not isinstance(path, Remote) and not isinstance(folder, Remote):
         return os.path.relpath(path, folder)
     if path.parts[:2] != folder.parts[:2]:
@@ -255,13 +255,13 @@ def name_from(path: Path, folder: Path) -> str:
 
 @contextmanager
 def listed(folder: Path) -> Iterator[None]:
-    """Answer in the block from one listing what is asked of files and folders below `folder`: whether they
-    are there, and how big. On a disk nothing is listed."""
+    """Take existence and size of files and folders below `folder` from one listing in the block. On a disk
+    nothing is listed."""
     if not isinstance(folder, Remote):
         yield
         return
 
-    entries: dict[Path, Information] = {path: path.said or {} for path in folder.files()}
+    entries: dict[Path, Information] = {path: path.described or {} for path in folder.files()}
     for path in list(entries):
         for parent in path.parents:
             if parent in entries:
@@ -282,7 +282,7 @@ def _with_slashes(text: str) -> str:
 
 @cache
 def _filesystem(scheme: str, bucket: str, process: int) -> Any:
-    """One for all threads of a process."""
+    """File system of a bucket, one for all threads of a process."""
     from fsspec.core import url_to_fs
 
     if scheme in WEB:
@@ -301,5 +301,5 @@ def _filesystem(scheme: str, bucket: str, process: int) -> Any:
         ) from None
 
     if scheme == "s3":
-        filesystem.retries = 2  # on top of the client's own, for a body that breaks off
+        filesystem.retries = 2  # beside the client's own, for a body that breaks off
     return filesystem

@@ -1,7 +1,7 @@
-"""JSON files that carry their own SHA-256: what says how other files were written says so of itself.
+"""JSON files that carry their own SHA-256, such as manifests, which hold the digests of other files.
 
-The last member, "sha256", is the digest of every byte before it, and what follows is always the same; so each
-byte of the file, be it a blank, is compared when the file is read.
+The last member, "sha256", is the digest of every byte before it, and the bytes after it are always the same;
+so each byte of the file, even a blank, is compared when the file is read.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ _LAST = b',\n "sha256": "'
 
 
 def sealed(values: Mapping[str, Any], indent: int | None = None) -> str:
-    """The text of the file; `values` has at least one member, and none with this name."""
+    """Text of the file; `values` has at least one member, and none named "sha256"."""
     text = json.dumps(values, indent=indent, ensure_ascii=False).removesuffix("}").rstrip("\n")
     return text + _last(text.encode()).decode()
 
 
 def write_sealed(file: Path, values: Mapping[str, Any], replace: bool = True, indent: int | None = 1) -> bool:
-    """Write the file, as `atomic_files.write_text` does."""
+    """Write the file like `atomic_files.write_text`."""
     return write_text(file, sealed(values, indent), replace)
 
 
 def read_sealed(file: Path, shape: type[T]) -> T:
-    """The content, as `atomic_files.read_json` gives it; raises WrongShape too if a byte is not as it was
-    written."""
+    """Content of the file, like `atomic_files.read_json`; raises WrongShape also if a byte was changed since
+    it was written."""
     return parse_sealed(file, file.read_bytes(), shape)
 
 
 def parse_sealed(file: Path, content: bytes, shape: type[T]) -> T:
-    """The value of a content that the file was read to have, as `read_sealed` gives it."""
+    """Value of the file's `content`, like `read_sealed`."""
     value = parse_json(file, content, shape)
     text, last, _ = content.rpartition(_LAST)
     if not last or content != text + _last(text):

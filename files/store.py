@@ -1,13 +1,12 @@
-"""Whole files to and from their places, on a disk or in an object store; the only way in which this program
-writes.
+"""Copies of whole files to and from their places, on a disk or in an object store: the only way in which this
+program writes.
 
 A file is created under another name, on a disk beside its place, for a store in a folder of this machine, and
-gets its name whole: nothing is ever streamed to a name that others read. What must not be overwritten is put
-with `replace=False`, and of several that do so at once one wins. What is read from a store is read from a
-copy on this machine, whose SHA-256 is compared once, when it comes.
+gets its name when it is whole: nothing is ever streamed to a name that others read. A file that must not be
+overwritten is put with `replace=False`, and of several processes that do so at once one wins. A store's file
+is read from a copy on this machine, whose SHA-256 is compared once, when it is copied.
 
-Where the rest of the program must know which kind of place a path is of, it asks `store_of(path)` a question
-by its name, and never for the class of the path.
+Code that depends on the kind of place reads an attribute of `store_of(path)` and never the class of the path.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from answermill.files.disk_store import sync as sync
 from answermill.files.object_store import REQUESTS as REQUESTS
 from answermill.files.object_store import Changed as Changed
 from answermill.files.object_store import ObjectStore, WebServer
-from answermill.files.object_store import each as each
+from answermill.files.object_store import in_parallel as in_parallel
 from answermill.files.remote import Remote
 
 if TYPE_CHECKING:
@@ -35,21 +34,21 @@ if TYPE_CHECKING:
 
 
 class Store(Protocol):
-    """A path, and the answers of its place: a disk, an object store, or a web server."""
+    """A path and the properties of its place: a disk, an object store, or a web server."""
 
     is_local: ClassVar[bool]
-    """Whether files are opened where they are; those of other places are fetched first."""
+    """True if files are opened in place; those of other places are fetched first."""
     has_locks: ClassVar[bool]
-    """Whether a lock keeps a run folder for one command. Without locks another command may be at work in it,
-    and what no manifest names may be that command's: nobody sweeps before the manifests are there."""
+    """True if a lock keeps a run folder for one command. Without locks another command may be at work in it,
+    and files that no manifest names may be that command's: no command sweeps before the manifests exist."""
     has_half_written: ClassVar[bool]
-    """Whether a killed process leaves files and folders under temporary names."""
+    """True if a killed process leaves files and folders under temporary names."""
     is_quick: ClassVar[bool]
-    """Whether small files may be written and listed every second; elsewhere each is a request, and costs."""
+    """True if small files may be written and listed every second; elsewhere each is a request, and costs."""
     is_listed: ClassVar[bool]
-    """Whether the place says which files are in a folder."""
+    """True if the place lists the files of a folder."""
     at_once: ClassVar[int]
-    """Files that are best asked for at the same time."""
+    """Best number of requests at the same time."""
 
     def check(self) -> None:
         """Raises an OSError if the place cannot be reached or refuses us; NotHere if it is only read."""
@@ -65,29 +64,29 @@ class Store(Protocol):
     def remove_if_empty(self) -> None: ...
 
     def known(self) -> Path:
-        """The path of a file; a store's knows what the store says of it now. Raises FileNotFoundError if
-        there is no file."""
+        """Path of a file; a store's has the store's present description. Raises FileNotFoundError if there is
+        no file."""
         ...
 
     def stated(self) -> Information | None:
-        """A web server's description of the file, which need not be asked again; None for a file of a store
-        or a disk."""
+        """A web server's description of the file, which need not be requested again; None for a file of a
+        store or a disk."""
         ...
 
-    def remember(self, said: Information) -> None:
-        """Take what was `stated` on another machine for what the server says."""
+    def remember(self, information: Information) -> None:
+        """Use a description that was `stated` on another machine in place of a request to the server."""
         ...
 
     def version(self) -> str:
-        """Hex digits that are others for another content of the file."""
+        """Hex digits that change with the content of the file."""
         ...
 
     def files(self) -> Iterator[Path]:
-        """Every file below the folder, of folders that are links too."""
+        """All files below the folder; links to folders are followed."""
         ...
 
     def matches(self) -> Iterator[Path]:
-        """The files and folders that the path is a pattern of; it is absolute."""
+        """Files and folders that match the path, an absolute pattern."""
         ...
 
     def parquet(self) -> ds.Dataset:
@@ -96,27 +95,26 @@ class Store(Protocol):
 
 
 def store_of(path: Path) -> Store:
-    """The one place where a path is asked for its class."""
+    """Store of a path. Only this function depends on the class of the path."""
     if not isinstance(path, Remote):
         return DiskStore(path)
     return WebServer(path) if path.is_web else ObjectStore(path)
 
 
 def creating(path: Path) -> AbstractContextManager[Path]:
-    """A path on this machine at which a file or folder can be created, to be `put` to `path` in the block;
-    what is still there when it ends is deleted. On a disk it is beside `path`, so that it only has to be
-    renamed."""
+    """Path on this machine at which a file or folder can be created, to be `put` to `path` in the block;
+    leftovers are deleted at its end. On a disk it is beside `path`, so that it only has to be renamed."""
     return store_of(path).creating()
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file or folder has such a name: what a killed process left half-written."""
+    """True for a temporary name: a file or folder that a killed process left half-written."""
     return name.startswith(".") and name.endswith(".tmp")
 
 
 def put(new: Path, path: Path, replace: bool = True) -> bool:
-    """Give a finished file of this machine, from `creating`, its place: whole, or not at all. With `replace`
-    False a file that is there stays, and the result is False."""
+    """Give a finished file of this machine, from `creating`, its place: whole, or not at all. If not
+    `replace`, an existing file stays, and the result is False."""
     try:
         store_of(path).put(new, replace)
     except FileExistsError:
@@ -125,29 +123,29 @@ def put(new: Path, path: Path, replace: bool = True) -> bool:
 
 
 def publishing(folder: Path, last: str) -> AbstractContextManager[Path]:
-    """A path at which to create a folder that belongs at `folder`: there, or for a store on this machine, and
-    it is put there when the block ends well, the file `last` at the end."""
+    """Path at which to create a folder that belongs at `folder`: `folder` itself, or for a store a path of
+    this machine, which is put into the store when the block succeeds, the file `last` at the end."""
     return store_of(folder).publishing(last)
 
 
 def fetch(path: Path, digest: str | None = None) -> Path:
-    """The file itself, or, of a store, this machine's copy of it; with a digest that whose SHA-256 this is,
-    without one the present one. Raises FileNotFoundError, Changed, and OSError if the store cannot be
+    """The file itself or, for a store, this machine's copy: of the version with this SHA-256, or of the
+    present one without a digest. Raises FileNotFoundError, Changed, and OSError if the store cannot be
     read."""
     return store_of(path).fetch(digest)
 
 
 def fetch_tree(path: Path, files: Mapping[str, str] | None = None) -> Path:
-    """The folder itself, or, of a store, this machine's copy of these files of it, or of all: name in the
+    """The folder itself or, for a store, this machine's copy of all its files, or of `files`: name in the
     folder → SHA-256.
 
-    Files that are named must be those of a folder whose files never change. Raises as `fetch`.
+    Named files must be in a folder whose files never change. Raises the errors of `fetch`.
     """
     return store_of(path).fetch_tree(files)
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder, if it is there."""
+    """Remove a folder, if it exists."""
     store_of(folder).remove_tree()
 
 
@@ -157,21 +155,21 @@ def remove_if_empty(folder: Path) -> None:
 
 
 def requests_to(path: Path) -> int:
-    """The number of files below `path` that are best asked for at the same time."""
+    """Best number of requests for files below `path` at the same time."""
     return store_of(path).at_once
 
 
 def read_range(path: Path, start: int, end: int) -> bytes:
-    """The bytes of a file from `start` up to, and without, `end`; fewer where it ends before. Raises
-    FileNotFoundError, Refused where asking again is vain, and OSError."""
+    """Bytes of a file from `start` up to, and without, `end`; fewer if it ends before. Raises
+    FileNotFoundError, Refused if another request would be in vain, and OSError."""
     return store_of(path).read_range(start, end)
 
 
 def sha256(file: Path) -> str:
-    """The digest of a file's content, 64 hex digits."""
+    """SHA-256 of a file's content, 64 hex digits."""
     return digest_of(fetch(file))
 
 
 def blocks_of(file: Path, size: int = 1 << 20) -> Iterator[bytes]:
-    """The content of a file as it is now; of a store it is read there, whatever copy is here."""
+    """Blocks of a file's present content; a store's file is read there, not from a copy."""
     return store_of(file).blocks(size)

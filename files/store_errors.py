@@ -1,4 +1,4 @@
-"""Errors of stores and servers, as OSErrors that say which file it was about."""
+"""Errors of stores and servers, as OSErrors that name the file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 
 class Refused(OSError):
-    """An answer that a store or server will repeat: there is nothing to wait for."""
+    """An error that a store or server will repeat, so that waiting is in vain."""
 
 
 @contextmanager
 def errors_of(path: Path) -> Iterator[None]:
-    """Whatever a store's library raises in the block is an OSError that names the object, and what the store
-    said; Refused stays that."""
+    """Turn the errors of a store's library in the block into OSErrors that name the object and the store's
+    answer; Refused stays Refused."""
     store, bucket = ("server", "") if str(path).startswith("http") else ("store", ", or no such bucket")
 
     try:
@@ -29,7 +29,7 @@ def errors_of(path: Path) -> Iterator[None]:
             f"{path}: the {store} refuses the credentials, or what they ask for ({_said(e)})"
         ) from e
     except Exception as e:
-        # S3: a range beyond the file's end.
+        # S3 gives EINVAL for a range beyond the file's end.
         is_refused = isinstance(e, Refused) or getattr(e, "errno", None) == errno.EINVAL
         kind = Refused if is_refused else OSError
         raise kind(f"{path}: the {store} did not do it ({_said(e)})") from e

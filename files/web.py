@@ -1,8 +1,8 @@
 """Files of web servers, which are only read: whole, or some bytes of them, politely and with patience.
 
-Every request says who asks (User-Agent), and a process has few open to a server at a time. One that is
-answered by 429, 500, 502, 503 or 504, or not at all, is sent again after growing pauses, or when Retry-After
-says; a body that breaks off is asked for from where it broke off. What asking again would not change is
+Every request names its sender (User-Agent), and a process has few requests open to a server at a time. A
+request that is answered by 429, 500, 502, 503 or 504, or not at all, is sent again after growing pauses, or
+after Retry-After; a body that breaks off is requested again from that byte on. An error that would repeat is
 raised at once.
 """
 
@@ -24,19 +24,19 @@ from answermill.files.remote import WEB_REQUESTS
 from answermill.files.store_errors import Refused
 
 TRIES = 7
-"""Requests for the same thing, in all; a body that breaks off after at least PROGRESS bytes begins the count
-anew."""
+"""Most requests for the same bytes; the count restarts when a body breaks off after at least PROGRESS
+bytes."""
 PROGRESS = 1 << 20
 PAUSE_S, LONGEST_PAUSE_S, LONGEST_RETRY_AFTER_S = 1.0, 60.0, 600
 TIMEOUT_S = 60.0
-"""Without a byte."""
+"""Seconds without a byte after which a request fails."""
 BLOCK = 1 << 18
 
 
 class WebFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """One server's files, as fsspec's file systems give them; their names are URLs. Folders cannot be listed.
+    """File system of fsspec for one server's files, whose names are URLs. Folders cannot be listed.
 
-    Raises FileNotFoundError (404, 410), PermissionError (401, 403), Refused, and OSError for what may pass.
+    Raises FileNotFoundError (404, 410), PermissionError (401, 403), Refused, and OSError for passing errors.
     """
 
     protocol = ("https", "http")
@@ -66,12 +66,12 @@ class WebFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
-        """The URL itself is the name."""
+        """Name of a file: the URL itself."""
         return path
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        with self._asked("HEAD", path) as response:
-            response.drain_conn()  # of nothing: the connection can be used again
+        with self._requested("HEAD", path) as response:
+            response.drain_conn()  # there is no body; the connection can be used again
             size = response.headers.get("Content-Length", "")
             if not size.isdecimal():
                 raise Refused("the server does not say how large the file is")
@@ -81,7 +81,7 @@ class WebFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
         raise Refused("a web server lists no folder; name each file, or give a list of paths")
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
-        """The bytes from `start` up to, and without, `end`; fewer where the file ends before."""
+        """Bytes from `start` up to, and without, `end`; fewer if the file ends before."""
         body = io.BytesIO()
         self._read(path, body, start or 0, end)
         return body.getvalue()
@@ -105,7 +105,7 @@ class WebFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
                 else {}
             )
 
-            with self._asked("GET", path, ranged) as response:
+            with self._requested("GET", path, ranged) as response:
                 if tag not in (None, _tag(response)):
                     raise OSError("the file was changed while it was read")
 
@@ -129,10 +129,10 @@ class WebFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
             retry.sleep()
 
     @contextmanager
-    def _asked(
+    def _requested(
         self, method: str, path: str, headers: Mapping[str, str] | None = None
     ) -> Iterator[BaseHTTPResponse]:
-        """The answer, whose body is not read yet; what the block leaves of it is never read."""
+        """Response, whose body is not read yet; the part that the block does not read is dropped."""
         headers = {**self._pool.headers, **(headers or {})}
         response = self._pool.request(
             method, path, headers=headers, retries=self._retry, preload_content=False
@@ -146,7 +146,7 @@ class WebFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
 
 
 class _WebFile(AbstractBufferedFile):  # type: ignore[misc]
-    """A file of which parts are read."""
+    """A file that is read in parts."""
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         content: bytes = self.fs.cat_file(self.path, start, end)
@@ -154,7 +154,7 @@ class _WebFile(AbstractBufferedFile):  # type: ignore[misc]
 
 
 def user_agent() -> str:
-    """'AnswerMill/0.1.0'."""
+    """Name and version in requests, such as 'AnswerMill/0.1.0'."""
     try:
         return f"AnswerMill/{version('answermill')}"
     except PackageNotFoundError:  # run from a checkout that was never installed
@@ -162,19 +162,19 @@ def user_agent() -> str:
 
 
 def _check(response: BaseHTTPResponse) -> None:
-    """Raises what a status other than success stands for."""
+    """Raises the error of a status other than success."""
     if response.status < 300:
         return
-    said = f"HTTP {response.status} {response.reason or ''}".strip()
+    answer = f"HTTP {response.status} {response.reason or ''}".strip()
     if response.status in (404, 410):
-        raise FileNotFoundError(said)
+        raise FileNotFoundError(answer)
     if response.status in (401, 403):
-        raise PermissionError(said)
+        raise PermissionError(answer)
     raise (Refused if 400 <= response.status < 500 and response.status not in (408, 425, 429) else OSError)(
-        said
+        answer
     )
 
 
 def _tag(response: BaseHTTPResponse) -> str:
-    """A text that is another for another content."""
+    """Tag that changes with the content; '' if the server gives none."""
     return response.headers.get("ETag") or response.headers.get("Last-Modified") or ""

@@ -1,1 +1,1 @@
-"""The records that AnswerMill reads and writes, each declared once."""
+"""Records that AnswerMill reads and writes, each declared once."""

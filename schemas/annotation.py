@@ -1,4 +1,4 @@
-"""Annotation: what people are asked, what they say, and what is made of it (WQA §3.2)."""
+"""Annotation: tasks for people, their judgements, and the labels resolved from these (WQA §3.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts that a crawl is cut into: documents, sentences, passages; the questions; and what was refused.
+"""Parts of a crawl: documents, sentences, passages; the questions; and the refused records.
 
 Ids are geometry: a sentence's id is its document and the code point at which it starts, so the same sentence
 in two overlapping passages has one id, and label propagation is a join.

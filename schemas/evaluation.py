@@ -1,4 +1,4 @@
-"""The records of an evaluation, one for each question."""
+"""Records of an evaluation, one for each question."""
 
 from __future__ import annotations
 

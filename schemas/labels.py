@@ -1,6 +1,5 @@
-"""Labels: of a data set's candidates; of the corpus' sentences, as people give them; what these say of the
-passages and documents that hold them; and the passages that are made of them for training (WQA §3.1,
-§3.3)."""
+"""Labels: of a data set's candidates; of the corpus' sentences, as people give them; of the passages and
+documents that hold these sentences; and of the passages made from them for training (WQA §3.1, §3.3)."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 from answermill.schemas.record import Record, column, many, record
 
 WRONG = "label 0: "
-"""The start of the detail of a refused label that calls its sentence wrong."""
+"""Start of the detail of a refused label that calls its sentence wrong."""
 
 
 @record
@@ -57,7 +56,7 @@ OPTIONAL = tuple(field.name for field in fields(LabelledCandidate) if field.defa
 """Columns of `LabelledCandidate` that a data set may lack."""
 NEIGHBOURS = ("previous", "next")
 RETRIEVAL = tuple(name for name in OPTIONAL if name not in NEIGHBOURS)
-"""Columns that say how the candidate was retrieved, all of them numbers."""
+"""Columns of the candidate's retrieval, all of them numbers."""
 
 
 @record

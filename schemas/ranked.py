@@ -1,9 +1,9 @@
-"""Ranked lists: what retrieval found for a question, what rerankers make of it, and the row that is
-published.
+"""Ranked lists: the hits of retrieval for a question, the candidates of the rerankers, and the published
+rows.
 
-`RankedList` is the one noun of the pipeline. A candidate is a passage or a sentence; either way it carries
-the passage that retrieval found, so the passage around a sentence, its page and its ranks in the indexes are
-never looked up again.
+`RankedList` is the main type of the pipeline. A candidate is a passage or a sentence; either way it carries
+the retrieved passage, so the passage around a sentence, its page and its ranks in the indexes are never
+looked up again.
 """
 
 from __future__ import annotations
@@ -71,15 +71,16 @@ class Candidate:
     position: int
     stages: tuple[StageScore, ...] = ()
     eligible: Mapping[str, int] | None = None
-    """Of a passage whose sentences were candidates before: sentence id → position of those that may still be
-    returned, which are all but the dropped ones. None: all of its sentences may."""
+    """Sentence id → position, for sentences that may still be returned of a passage whose sentences were
+    candidates before: all but the dropped ones. None: all of its sentences may."""
     retrieval: Mapping[str, float | None] | None = None
-    """Columns `labels.RETRIEVAL` of a data set's candidate, if the set says how it was retrieved; a null
-    column is unknown. None: its hit says so, in the list as it is."""
+    """Columns `labels.RETRIEVAL` of a data set's candidate, if the set states its retrieval; a null column is
+    unknown. None: its hit in the list states it."""
 
     @property
     def sentences(self) -> tuple[Sentence, ...]:
-        """Of a passage: its sentences that may answer, in reading order; what a stage has dropped may not."""
+        """Sentences of the passage that may answer, in reading order, without those that a stage has
+        dropped."""
         inside = self.hit.passage.sentences
         return inside if self.eligible is None else tuple(s for s in inside if s.sentence_id in self.eligible)
 
@@ -97,7 +98,7 @@ class Candidate:
 
     @property
     def score(self) -> float:
-        """The last stage's score, or retrieval's if there was no stage."""
+        """Score of the last stage, or retrieval's if there was no stage."""
         return self.stages[-1].score if self.stages else self.hit.fused_score
 
 
@@ -108,9 +109,9 @@ class RankedList:
     question: Question
     candidates: tuple[Candidate, ...]
     left: tuple[Candidate, ...] = ()
-    """Of a list that a stage returned: those that left within it with a score of it, whose rank is None; the
-    first to leave is the first. What a stage does not return and does not name here left without a score of
-    it."""
+    """Candidates that left within the stage that returned the list, with a score of it, whose rank is None,
+    in the order of leaving. Candidates that are neither returned nor here left without a score of the
+    stage."""
 
 
 @record
@@ -146,8 +147,8 @@ class ScoredCandidate(Record):
 
 
 def answer_unit(rows: Iterable[tuple[str, int | None]]) -> str:
-    """The unit in which a plan ends, from the unit and rank of its candidates: that of a kept one. Only a
-    plan that extracts sentences can keep none of a question."""
+    """Unit in which a plan ends, from (unit, rank) of its candidates: that of a kept one. Only a plan that
+    extracts sentences can keep none for a question."""
     return next((unit for unit, rank in rows if rank is not None), "sentence")
 
 

@@ -1,12 +1,12 @@
-"""One declaration per column gives a frozen dataclass, its Arrow schema and the data dictionary.
+"""Records: one declaration per column gives a frozen dataclass, its Arrow schema and the data dictionary.
 
     @record
     class Sentence(Record):
         "A sentence of one document."
         sentence_id: str = column(pa.string(), "'<doc_id>@<start>'")
 
-A field whose annotation admits None is nullable in Arrow, every other one is not. What a column means travels
-inside the Parquet file, as the field's metadata `description`; `describe()` prints the same as a table.
+A field whose annotation admits None is nullable in Arrow, every other one is not. The meaning of a column is
+stored in the Parquet file, as the field's metadata `description`; `describe()` gives the same as a table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REQUIRED: Any = dataclasses.MISSING
 
 
 def column(arrow_type: pa.DataType, description: str, default: Any = _REQUIRED) -> Any:
-    """A plain column: its Arrow type and what it means."""
+    """A plain column: its Arrow type and its meaning."""
     return dataclasses.field(default=default, metadata={"arrow": arrow_type, "description": description})
 
 
@@ -51,7 +51,7 @@ def record(cls: type[R]) -> type[R]:
 
 
 class Record:
-    """The common ground of all records. Rows are instances; batches are Arrow."""
+    """Base of all records. Rows are instances; batches are Arrow."""
 
     __slots__ = ()
     _fields: ClassVar[tuple[tuple[str, type[Record] | None, bool], ...]]
@@ -59,7 +59,7 @@ class Record:
 
     @classmethod
     def schema(cls) -> pa.Schema:
-        """The Arrow schema; field metadata hold the column descriptions, schema metadata the record's name
+        """Arrow schema; field metadata hold the column descriptions, schema metadata the record's name
         and fingerprint."""
         return cls._arrow
 
@@ -68,14 +68,14 @@ class Record:
         """16 hex digits that change if a column's name, type, nullability or place does (not with its
         description).
 
-        Types have names of our own in it, so that it is the same under every release of pyarrow.
+        It uses our own names of types, so that it is the same under every release of pyarrow.
         """
         columns = json.dumps([_column_name(field) for field in cls._arrow])
         return hashlib.sha256(columns.encode()).hexdigest()[:16]
 
     @classmethod
     def table(cls, rows: Sequence[Self]) -> pa.Table:
-        """The rows as an Arrow table with this record's schema."""
+        """Rows as an Arrow table with this record's schema."""
         columns = []
         for (name, nested, is_many), field in zip(cls._fields, cls._arrow, strict=True):
             values: Iterable[Any] = (getattr(row, name) for row in rows)
@@ -86,12 +86,12 @@ class Record:
 
     @classmethod
     def rows(cls, data: pa.Table | pa.RecordBatch) -> list[Self]:
-        """The rows of an Arrow table or batch that has at least this record's columns."""
+        """Rows of an Arrow table or batch that has at least this record's columns."""
         return [cls.from_dict(row) for row in data.select([name for name, _, _ in cls._fields]).to_pylist()]
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The record that `to_dict` was called on."""
+        """Record from the result of its `to_dict`."""
         arguments = {}
         for name, nested, is_many in cls._fields:
             value = values[name]
@@ -103,7 +103,7 @@ class Record:
         return cls(**arguments)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, nested records as dicts; what Arrow and JSON take."""
+        """Plain values for Arrow and JSON, with nested records as dicts."""
         plain: dict[str, Any] = {}
         for name, nested, is_many in self._fields:
             value = getattr(self, name)
@@ -114,7 +114,7 @@ class Record:
 
     @classmethod
     def describe(cls) -> list[tuple[str, str, str]]:
-        """The data dictionary: (column, Arrow type, meaning), nested columns as 'outer.inner'."""
+        """Data dictionary: (column, Arrow type, meaning), with nested columns as 'outer.inner'."""
         rows = []
         for (name, nested, _), field in zip(cls._fields, cls._arrow, strict=True):
             kind = (

@@ -1,5 +1,5 @@
-"""Findings of `answermill tune`: a dev set's scores at every exit of a cascade, and what drop schedules make
-of them."""
+"""Records of `answermill tune`: a dev set's scores at every exit of a cascade, and costs and quality of drop
+schedules."""
 
 from __future__ import annotations
 

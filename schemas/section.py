@@ -1,4 +1,4 @@
-"""The section of a job or training file: a strict, frozen pydantic model whose fields say what they mean."""
+"""Section of a job or training file: a strict, frozen pydantic model with a description of each field."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 Count = Annotated[int, Field(ge=1)]
-"""A number of things, at least one."""
+"""A count of at least one."""
 
 
 class Section(BaseModel):
-    """Unknown keys, values of another type, NaN and infinity are refused."""
+    """A section that refuses unknown keys, values of another type, NaN and infinity."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)

@@ -12,7 +12,7 @@ import pytest
 
 from answermill.files import web
 from answermill.files.remote import NotHere, Remote, as_path
-from answermill.files.store import Changed, each, fetch, read_range, requests_to
+from answermill.files.store import Changed, fetch, in_parallel, read_range, requests_to
 from answermill.files.store_errors import Refused
 from testing.web_server import Fault, WebServer, serving
 
@@ -144,7 +144,8 @@ def test_what_would_be_refused_again_is_asked_for_once(
 def test_few_requests_are_open_at_a_time(server: WebServer) -> None:
     server.fault = lambda request, n: Fault(wait_s=0.05)
     path = file(server)
-    assert len(list(each(lambda n: read_range(path, n, n + 1), range(20), requests_to(path)))) == 20
+    content = in_parallel(lambda n: read_range(path, n, n + 1), range(20), requests_to(path))
+    assert len(list(content)) == 20
     assert server.open_most == 4
 
 

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from answermill.files.atomic_files import WrongShape
 from answermill.files.sealed_json import read_sealed, write_sealed
-from answermill.files.store import each, remove_tree, requests_to, store_of
+from answermill.files.store import in_parallel, remove_tree, requests_to, store_of
 from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.runs.counts import C
 from answermill.pipelines.runs.manifests.manifest import Part, damage_of
@@ -100,7 +100,9 @@ class Reports(Generic[C]):
         time."""
         units = sorted(self.numbers())
         for first in range(0, len(units), _HELD):
-            yield from each(read, map(self._path, units[first : first + _HELD]), requests_to(self.folder))
+            yield from in_parallel(
+                read, map(self._path, units[first : first + _HELD]), requests_to(self.folder)
+            )
 
     def read_one(self, unit: int) -> Report[C] | None:
         """A unit's report; None if it is not done."""

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from answermill.files.atomic_files import WrongShape
 from answermill.files.remote import as_path
 from answermill.files.sealed_json import read_sealed, write_sealed
-from answermill.files.store import CACHE, each, fetch, read_range, requests_to, sha256
+from answermill.files.store import CACHE, fetch, in_parallel, read_range, requests_to, sha256
 from answermill.files.store_errors import Refused
 from answermill.indexing.crawl.raw_page import RawPage
 from answermill.indexing.crawl.records import ByteRange, WantedRecord, ranges, record_pages, too_large
@@ -114,7 +114,7 @@ def _fetch(records: list[WantedRecord], file: Path) -> _Fetched:
     at_once = requests_to(as_path(records[0].path))
 
     with file.open("wb") as out:
-        for each_range, came in zip(asked, each(_bytes_of, asked, at_once), strict=True):
+        for each_range, came in zip(asked, in_parallel(_bytes_of, asked, at_once), strict=True):
             for n in each_range.records:
                 record = records[n]
                 content = (

@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 
 from answermill.files.remote import as_path, scheme_of
-from answermill.files.store import each, fetch, requests_to, store_of
+from answermill.files.store import fetch, in_parallel, requests_to, store_of
 from answermill.pipelines.config.job_file import Ingest, Job
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 
@@ -58,6 +58,8 @@ def looked_up(paths: list[Path], key: str) -> list[Path]:
     """The same files; those of stores and servers know their sizes. Raises JobError (66) if one is not
     there."""
     try:
-        return list(each(lambda path: store_of(path).known(), paths, max(map(requests_to, paths), default=1)))
+        return list(
+            in_parallel(lambda path: store_of(path).known(), paths, max(map(requests_to, paths), default=1))
+        )
     except FileNotFoundError as e:
         raise JobError(f"{key}: {e}", INPUT_MISSING) from e
