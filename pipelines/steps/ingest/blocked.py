@@ -12,7 +12,7 @@ from answermill.pipelines.data.inputs.text_lines import lines
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 
 _BLOCKED = "blocked.txt"
-"""In the step's work folder: the list's lines."""
+"""File of the step's work folder that holds the list's lines."""
 
 
 def list_file(job: Job, settings: Ingest) -> Path | None:
@@ -39,6 +39,6 @@ def write(job: Job, settings: Ingest, work: Path) -> None:
 
 
 def read(work: Path) -> BlockList:
-    """What `write` has written, for a worker; an empty list if the job has none."""
+    """The list that `write` has written, for a worker; empty if the job has none."""
     path = work / _BLOCKED
     return BlockList((text for _, text in lines(path)) if path.is_file() else ())

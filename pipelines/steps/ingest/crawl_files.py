@@ -28,7 +28,7 @@ from answermill.pipelines.steps.ingest.path_lists import is_list, listed, looked
 from answermill.schemas.corpus import Rejected
 
 KINDS = (".warc", ".wet", ".jsonl", ".ndjson", ".parquet", ".tsv")
-"""Suffixes of the files that are read of a folder, each plain or with .gz; a .tsv only if it is a table of
+"""Suffixes of the files that are read in a folder, each plain or with .gz; a .tsv only if it is a table of
 pages."""
 
 _FILES = "files.parquet"
@@ -60,14 +60,14 @@ class Input(Protocol):
         """The file with its pages on this machine."""
 
     def pages(self, file: Path, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
-        """The pages in what `fetch` has given. Looks at its first bytes, then reads as it is asked. Raises
-        JobError (65) if its format is unknown."""
+        """The pages in the file that `fetch` has given. Looks at its first bytes, then reads as pages are
+        consumed. Raises JobError (65) if its format is unknown."""
 
     def position(self, page: RawPage | Rejected) -> int | None:
-        """How many of its bytes come before the page; None if that is not known."""
+        """Number of its bytes before the page; None if it is not known."""
 
     def rejects(self, reason: str, detail: str) -> Iterator[Rejected]:
-        """What it becomes if it fails before its pages are read."""
+        """Rejects in its place if it fails before its pages are read."""
 
     def counts(self) -> IngestCounts:
         """Numbers that are known before it is read."""
@@ -111,7 +111,7 @@ class InputFiles(NamedTuple):
     """The input of a job, from one listing of its folders."""
 
     files: Sequence[InputFile]
-    """In the order of their names."""
+    """Files in the order of their names."""
     unread: Mapping[str, int]
     """Suffix, or 'no suffix' → number of files in the input folders that are not read."""
     tables: Set[Path]
@@ -150,8 +150,8 @@ class ListedFiles(NamedTuple):
 def files_of(
     job: Job, settings: Ingest, patterns: Sequence[str], key: str, is_read: Callable[[Path], bool]
 ) -> ListedFiles:
-    """The files that the job's key names, each once: paths, globs, lists of paths, and of folders what
-    `is_read`.
+    """The files that the job's key names, each once: paths, globs, lists of paths, and those of folders that
+    `is_read` accepts.
 
     Raises JobError (66) if a pattern finds nothing."""
     paths: dict[Path, None] = {}
@@ -176,7 +176,7 @@ def _named(job: Job, pattern: str, key: str, is_read: Callable[[Path], bool]) ->
     """The files that a pattern names, lists of paths as they are."""
     path = job.path(pattern)
     if not store_of(path).is_listed:
-        return ListedFiles([path], [])  # which is looked up with all others
+        return ListedFiles([path], [])  # looked up later, with all others
 
     if path.is_dir():
         listed_files = ListedFiles([], [])
@@ -199,7 +199,7 @@ def _named(job: Job, pattern: str, key: str, is_read: Callable[[Path], bool]) ->
 
 
 def _matching(job: Job, pattern: str, path: Path) -> list[Path]:
-    """The files that a pattern matches; `path` is the pattern from where this process is."""
+    """The files that a pattern matches; `path`: the pattern as this process reaches it."""
     store = store_of(path)
     if not store.is_local or Path(pattern).is_absolute():
         return [p for p in store.matches() if p.is_file()]
@@ -208,23 +208,23 @@ def _matching(job: Job, pattern: str, path: Path) -> list[Path]:
 
 
 class FileList(Sequence[Input]):
-    """The input by number, as a worker knows it: from a file in the step's work folder."""
+    """The input by number, as a worker reads it from a file in the step's work folder."""
 
     def __init__(self, work: Path) -> None:
         self._table = pq.read_table(fetch(work / _FILES)).combine_chunks()
 
     @staticmethod
     def write(inputs: Sequence[InputFile | RecordUnit], work: Path) -> None:
-        """Write the file for the workers: of a file what its store says of it, of a unit of records its row
-        group and size."""
+        """Write the file for the workers: for an input file its web server's answer, for a unit of records
+        its row group and size."""
         columns = {
             "path": [
-                os.fsencode(str(each.path if isinstance(each, InputFile) else each.table)) for each in inputs
+                os.fsencode(str(unit.path if isinstance(unit, InputFile) else unit.table)) for unit in inputs
             ],
-            "name": [each.name for each in inputs],
-            "said": [_said(each.path) if isinstance(each, InputFile) else None for each in inputs],
-            "group": [each.group if isinstance(each, RecordUnit) else None for each in inputs],
-            "size": [each.size if isinstance(each, RecordUnit) else None for each in inputs],
+            "name": [unit.name for unit in inputs],
+            "said": [_stated(unit.path) if isinstance(unit, InputFile) else None for unit in inputs],
+            "group": [unit.group if isinstance(unit, RecordUnit) else None for unit in inputs],
+            "size": [unit.size if isinstance(unit, RecordUnit) else None for unit in inputs],
         }
         with replacing(work / _FILES) as temporary:
             pq.write_table(pa.table(columns, schema=_COLUMNS), temporary, compression="zstd")
@@ -241,26 +241,27 @@ class FileList(Sequence[Input]):
     def __getitem__(self, number: int | slice) -> Input | list[Input]:
         if isinstance(number, slice):
             return [self[n] for n in range(*number.indices(len(self)))]
-        written, name, said, group, size = (self._table[column][number].as_py() for column in _COLUMNS.names)
-        path = as_path(os.fsdecode(written))
+        row = (self._table[column][number].as_py() for column in _COLUMNS.names)
+        path_bytes, name, stated, group, size = row
+        path = as_path(os.fsdecode(path_bytes))
         if group is not None:
             return RecordUnit(number, name, path, group, size)
-        if said is not None:
-            store_of(path).remember(json.loads(said))
+        if stated is not None:
+            store_of(path).remember(json.loads(stated))
         return InputFile(number, path, name)
 
 
-def _said(path: Path) -> str | None:
-    """What a web server says of a file; a worker asks a store again."""
-    said = store_of(path).stated()
-    return None if said is None else json.dumps(said)
+def _stated(path: Path) -> str | None:
+    """A web server's answer about a file, as JSON; None for a store, which a worker asks again."""
+    stated = store_of(path).stated()
+    return None if stated is None else json.dumps(stated)
 
 
 def written_name(path: Path, folder: Path) -> str:
     r"""The path from the job file's folder, as records and manifests write it: UTF-8 and printable.
 
-    A byte that is not UTF-8 is written as \xff, a character that nobody sees as \u200b, a backslash twice, so
-    that every file has one name and every name is one file's.
+    A byte that is not UTF-8 is written as \xff, an invisible character as \u200b, a backslash twice, so that
+    every file has one name and every name is one file's.
     """
     return _escaped(os.fsencode(name_from(path, folder)))
 
@@ -271,12 +272,12 @@ def _escaped(name: bytes) -> str:
 
 def _escapes(name: str) -> Iterator[str]:
     for character in name:
-        unseen = unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp")
-        yield f"\\u{ord(character):04x}" if unseen else character
+        is_invisible = unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp")
+        yield f"\\u{ord(character):04x}" if is_invisible else character
 
 
 def _is_table(path: Path) -> bool:
-    """Whether a file is a table of pages, by its first bytes."""
+    """True if a file is a table of pages, by its first bytes."""
     try:
         read_pages(fetch(path), path.name, Counter())  # looks at the first bytes only
     except ValueError:

@@ -2,8 +2,8 @@
 pages.
 
 If the job asks for the most popular domains, a pass over the files counts the pages of each: it reads records
-and URLs and extracts nothing. A unit is a file and has a report, so that a pass that was killed goes on. What
-parsing does with the domains is in indexing/documents/parse.py.
+and URLs and extracts nothing. A unit is a file and has a report, so that a pass that was killed goes on. The
+domains are applied in indexing/documents/parse.py.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from answermill.pipelines.specs.ingest import DOMAINS
 from answermill.pipelines.steps.ingest.crawl_files import FileList
 
 CHOSEN = "domains-chosen.tsv"
-"""In the step's work folder: the same, from the choice of the domains until the step is done."""
+"""File like DOMAINS in the step's work folder, from the choice of the domains until the step is done."""
 KEPT = "domains-kept.txt"
-"""In the step's work folder: the domains, a line each, for the workers that parse."""
+"""File of the step's work folder that lists the domains, a line each, for the workers that parse."""
 _BUCKETS = 64
 
 DomainPages: TypeAlias = Mapping[str, int]
@@ -104,7 +104,7 @@ def _keep(domains: Iterable[str], work: Path) -> frozenset[str]:
 
 
 def kept(work: Path) -> frozenset[str] | None:
-    """What `choose` has chosen, for a worker."""
+    """The domains that `choose` has chosen, for a worker; None = all."""
     path = work / KEPT
     return frozenset(path.read_text(encoding="utf-8").splitlines()) if path.is_file() else None
 
@@ -157,7 +157,7 @@ def most_popular(
 def write_chosen(
     _all: int, members: Iterable[DomainPages], most: int, path: Path
 ) -> Iterator[tuple[int, DomainPages]]:
-    """Write the most popular of those of all buckets."""
+    """Write the most popular domains of all buckets."""
     for _, domains in most_popular(0, members, most):
         write_text(path, table(domains))
     return iter(())
@@ -169,8 +169,8 @@ def reports(work: Path) -> Reports[Tally]:
 
 
 def publish(run: Path, work: Path) -> Part:
-    """Write the kept domains with their pages into the run folder, while the work folder is there; returns
-    the file."""
+    """Write the kept domains with their pages into the run folder, while the work folder exists; return the
+    file."""
     chosen = work / CHOSEN
     if chosen.is_file():
         write_text(run / DOMAINS, chosen.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What ingest will read, and what it will ask of stores and servers for that, before it does."""
+"""Forecast of what ingest will read, and of its requests to stores and servers."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from answermill.pipelines.steps.ingest.wanted_records import RECORDS, choose
 
 
 def foresee(job: Job) -> str:
-    """One line for people. Reads lists of paths, the crawl's index and the sizes of files; of pages nothing.
+    """One line for people. Reads lists of paths, the crawl's index and the sizes of files, but no pages.
 
-    A run asks for just these requests and bytes, but for requests that it repeats since a server did not
-    answer them well, and for copies that this machine still has. Raises as ingest does.
+    A run makes just these requests for these bytes, except that it repeats requests after a bad answer, and
+    makes none for copies that this machine still has. Raises as ingest does.
     """
     assert job.ingest is not None  # or ingest is not among the steps
     files = find_files(job, job.ingest).files
     remote = [file for file in files if not store_of(file.path).is_local]
     clauses = [f"{counted(len(files), 'file')}, {sum(file.size for file in files):,} bytes"]
-    asked = IngestCounts(requests=len(remote), request_bytes=sum(file.size for file in remote))
+    total = IngestCounts(requests=len(remote), request_bytes=sum(file.size for file in remote))
 
     if job.ingest.crawl_index is not None:
         with tempfile.TemporaryDirectory(prefix="answermill-dry-run-") as folder:
@@ -32,9 +32,9 @@ def foresee(job: Job) -> str:
             places = {record.path for unit in units for record in unit.records}
         where = f"of {counted(len(places), 'file')} of the crawl"
         clauses.append(f"{counted(crawl.records, 'record')} {where}, {crawl.record_bytes:,} bytes")
-        asked = asked + crawl
+        total = total + crawl
 
     return (
-        f"dry run    ingest reads {'; '.join(clauses)}; it fetches {asked.request_bytes:,} bytes in "
-        f"{counted(asked.requests, 'request')}"
+        f"dry run    ingest reads {'; '.join(clauses)}; it fetches {total.request_bytes:,} bytes in "
+        f"{counted(total.requests, 'request')}"
     )

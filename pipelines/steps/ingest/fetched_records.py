@@ -1,8 +1,8 @@
 """A unit of work that is some hundred wanted records of a crawl: fetched by ranges into one small file, and
 read from there.
 
-What was fetched is kept in this machine's cache: first the file, then a listing of where each record is in
-it, with the file's SHA-256. So a unit that was stopped is not fetched twice, and one that was fetched in part
+The records are kept in this machine's cache: first the file, then a listing of each record's place in it,
+with the file's SHA-256. So a unit that was stopped is not fetched twice, and one that was fetched in part
 counts as not fetched.
 """
 
@@ -32,8 +32,8 @@ FILE, LISTING = "records.warc.gz", "fetched.json"
 
 @dataclass(frozen=True)
 class RecordUnit:
-    """Some wanted records: a row group of `table`, which wanted_records.py writes. `size`: bytes of them
-    all."""
+    """Some wanted records: a row group of `table`, which wanted_records.py writes. `size`: bytes of all of
+    them."""
 
     number: int
     name: str
@@ -49,8 +49,8 @@ class RecordUnit:
     def fetch(self) -> Path:
         """This machine's file of the records. Raises OSError if a server does not answer well even when it is
         asked again."""
-        asked = "".join(f"{record.path} {record.offset} {record.length}\n" for record in self.records)
-        entry = CACHE.entry("records", hashlib.sha256(asked.encode()).hexdigest())
+        places = "".join(f"{record.path} {record.offset} {record.length}\n" for record in self.records)
+        entry = CACHE.entry("records", hashlib.sha256(places.encode()).hexdigest())
         try:
             if sha256(entry / FILE) == _Fetched.read(entry).digest:
                 return entry / FILE
@@ -66,36 +66,36 @@ class RecordUnit:
         return entry / FILE
 
     def pages(self, file: Path, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
-        """A page or reject for each record; `file` is what `fetch` has given."""
+        """A page or reject for each record; `file`: the file that `fetch` has given."""
         fetched = _Fetched.read(file.parent)
         starts, failures = (
-            {int(n): value for n, value in each.items()} for each in (fetched.starts, fetched.failures)
+            {int(n): value for n, value in values.items()} for values in (fetched.starts, fetched.failures)
         )
         return record_pages(file, self.records, starts, failures)  # type: ignore[arg-type]
 
     def position(self, page: RawPage | Rejected) -> int | None:
-        """None: progress counts whole units."""
+        """Return None: progress counts whole units."""
         return None
 
     def rejects(self, reason: str, detail: str) -> Iterator[Rejected]:
-        """What its records become if it fails."""
+        """Rejects in the place of its records if it fails."""
         return (record.rejected(reason, detail) for record in self.records)
 
     def counts(self) -> IngestCounts:
-        """Records, and the requests and bytes that are asked for to have them, of which `record_bytes` are
-        wanted."""
-        asked = ranges(self.records)
+        """Records, their requests, and the requested bytes, of which `record_bytes` are wanted."""
+        byte_ranges = ranges(self.records)
         return IngestCounts(
             records=len(self.records),
             record_bytes=sum(record.length for record in self.records if not too_large(record)),
-            requests=len(asked),
-            request_bytes=sum(each.end - each.start for each in asked),
+            requests=len(byte_ranges),
+            request_bytes=sum(byte_range.end - byte_range.start for byte_range in byte_ranges),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """What LISTING holds: record → where it begins in FILE, or why it is not there; and FILE's digest."""
+    """Content of LISTING: record → its start in FILE, or the reason why it is not there; and FILE's
+    digest."""
 
     starts: dict[str, int]
     failures: dict[str, str]
@@ -110,17 +110,18 @@ def _fetch(records: list[WantedRecord], file: Path) -> _Fetched:
     """Fetch the records into a file."""
     starts: dict[str, int] = {}
     failures = {str(n): f"{record.length} bytes" for n, record in enumerate(records) if too_large(record)}
-    asked = ranges(records)
+    byte_ranges = ranges(records)
     at_once = requests_to(as_path(records[0].path))
 
     with file.open("wb") as out:
-        for each_range, came in zip(asked, in_parallel(_bytes_of, asked, at_once), strict=True):
-            for n in each_range.records:
+        answers = in_parallel(_bytes_of, byte_ranges, at_once)
+        for byte_range, answer in zip(byte_ranges, answers, strict=True):
+            for n in byte_range.records:
                 record = records[n]
                 content = (
-                    came
-                    if isinstance(came, str)
-                    else came[record.offset - each_range.start :][: record.length]
+                    answer
+                    if isinstance(answer, str)
+                    else answer[record.offset - byte_range.start :][: record.length]
                 )
                 if isinstance(content, str):
                     failures[str(n)] = content
@@ -134,7 +135,7 @@ def _fetch(records: list[WantedRecord], file: Path) -> _Fetched:
 
 
 def _bytes_of(wanted: ByteRange) -> bytes | str:
-    """The bytes of a range, or why they cannot be had, ever."""
+    """The bytes of a range, or the reason why they can never be had."""
     try:
         return read_range(as_path(wanted.path), wanted.start, wanted.end)
     except (FileNotFoundError, Refused) as e:

@@ -1,11 +1,11 @@
 """Ingest: crawled files in; documents, passages and rejects out.
 
 Each input file is one unit of work. Its pages are parsed into a part in the work folder; the keys of all
-documents (16 bytes each) meet to find exact duplicates; then each unit drops its duplicates and cuts the
-other documents into passages. If the job says so, near duplicates and boilerplate are found in the same way,
-one after the other (repeated/). Page text moves through local files, never through a shuffle. If the job
-keeps only some domains (`domains`), they are chosen first (domain_filter.py), and parsing refuses the pages
-of others.
+documents (16 bytes each) are grouped to find exact duplicates; then each unit drops its duplicates and cuts
+the other documents into passages. If the job asks for it, near duplicates and boilerplate are found in the
+same way, one after the other (repeated/). Page text moves through local files, never through a shuffle. If
+the job keeps only some domains (`domains`), they are chosen first (domain_filter.py), and parsing refuses the
+pages of others.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def check(job: Job, run: Path) -> tuple[IngestStep, InputFiles]:
     inputs, input_files = {}, find_files(job, job.ingest)
     for file in input_files.files:
         if store_of(file.path).is_local and file.path not in input_files.tables:
-            file.pages(file.path, Counter())  # of a store, the worker that reads the file does so
-        inputs[file.name] = f"{file.size} bytes"  # and the SHA-256 is in the manifest (input_digests.py)
+            file.pages(file.path, Counter())  # in a store, the worker that reads the file does so
+        inputs[file.name] = f"{file.size} bytes"  # the SHA-256 is in the manifest (input_digests.py)
 
     inputs.update(
         {f"crawl_index: {name}": version(path) for name, path in index_files(job, job.ingest).items()}
@@ -95,6 +95,7 @@ def check(job: Job, run: Path) -> tuple[IngestStep, InputFiles]:
         inputs["block_list"] = sha256(block_list)
     if (earlier := near_duplicates.earlier_run(job, job.ingest, run)) is not None:
         inputs["since"] = earlier.digest()
+    # The names and digests of the inputs stand for these settings.
     elsewhere = {
         "input",
         "paths_root",
@@ -105,7 +106,7 @@ def check(job: Job, run: Path) -> tuple[IngestStep, InputFiles]:
         "max_reject_share",
         "since",
     }
-    settings = job.ingest.model_dump(exclude=elsewhere)  # which the names and digests of the inputs stand for
+    settings = job.ingest.model_dump(exclude=elsewhere)
     if job.ingest.crawl_index is not None:
         settings["crawl_index"] = job.ingest.crawl_index.model_dump(exclude={"files"})
         settings["paths_root"] = job.ingest.paths_root
@@ -114,14 +115,14 @@ def check(job: Job, run: Path) -> tuple[IngestStep, InputFiles]:
 
 
 def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
-    """Run the step, unless it is complete; returns its summary line."""
+    """Run the step, unless it is complete; return its summary line."""
     return ingest_checked(job, run, beam_options, check(job, run))
 
 
 def ingest_checked(
     job: Job, run: Path, beam_options: Sequence[str], checked: tuple[IngestStep, InputFiles]
 ) -> str:
-    """As `ingest`, with what `check` has returned just now."""
+    """Run the step, unless it is complete, from the result of `check`; return its summary line."""
     step, (files, unread, _) = checked
     commit = Commit(step)
     settings = job.ingest
@@ -139,10 +140,9 @@ def ingest_checked(
 
     commit.begin(job.workers)
     inputs: list[InputFile | RecordUnit] = [*files, *choose(job, settings, step.work / RECORDS, len(files))]
+    # Units may have been cut without a file that failed, and its pages may be the first of duplicates.
     if parsed_files(step.work).count() < len(inputs):
-        step.reports.forget(
-            step.reports.numbers()
-        )  # units that were cut without a file that failed: its pages may be the first of others
+        step.reports.forget(step.reports.numbers())
 
     if not (step.work / INPUTS.path).is_file():
         write_dates(step.work, files)
@@ -150,7 +150,7 @@ def ingest_checked(
     blocked.write(job, settings, step.work)
     domains = domain_filter.choose(job, settings, len(inputs), step.work, beam_options)
     earlier = near_duplicates.earlier_run(job, settings, run)
-    sizes = [each.size for each in inputs]
+    sizes = [file.size for file in inputs]
 
     # Parse, then cut.
     passes = [Meters(folder, sizes) for folder in (parsed_files(step.work).folder, step.work)]
@@ -184,11 +184,11 @@ def ingest_checked(
 
 
 def _digests(step: IngestStep, files: Sequence[InputFile]) -> dict[str, str]:
-    """The digests of the files that a stopped run has read; '' of a file of which only the domains are
+    """The digests of the files that a stopped run has read; '' for a file of which only the domains are
     counted."""
     digests = {name: d for report in parsed_files(step.work).each() for name, d in report.digests.items()}
-    counted = domain_filter.reports(step.work).numbers()
-    return {file.name: "" for file in files if file.number in counted} | digests
+    counted_files = domain_filter.reports(step.work).numbers()
+    return {file.name: "" for file in files if file.number in counted_files} | digests
 
 
 def define(
@@ -250,7 +250,8 @@ class CutPassages(UnitWork):
     def work(self, unit: int, members: Iterable[FileVerdict]) -> None:
         failed = unparsed(self._step)
         if failed and (unit in failed or len(failed) > Limits.read(self._step.work).max_failed_units):
-            # Without them the duplicates are others: nothing is cut until they are parsed, or may be missing.
+            # Without these files, other documents are duplicates: nothing is cut until they are parsed, or
+            # may be missing.
             return
         cut_file(self._files[unit], list(members), self._splitter, self._settings.min_words, self._step)
 

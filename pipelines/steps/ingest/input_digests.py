@@ -1,8 +1,8 @@
-"""What ingest's input files hold, known by size and SHA-256, so that a run that was copied with its input is
+"""Content of ingest's input files, known by size and SHA-256, so that a run that was copied with its input is
 the same run.
 
-The worker that parses a file digests it; the manifests have the digests. `inputs.json` in the run folder says
-which size and date each file had, so that only a file with another date is read again, to be compared.
+The worker that parses a file digests it; the manifests have the digests. `inputs.json` in the run folder has
+the size and date of each file, so that only a file with another date is read again, to be compared.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from answermill.pipelines.steps.ingest.crawl_files import InputFile
 
 @dataclass(frozen=True, slots=True)
 class _Dates:
-    """What INPUTS holds: how each file was when it was known to have its digest, [bytes, time of the last
-    change in ns]."""
+    """Content of INPUTS: file → [bytes, time of the last change in ns], as it was when it was known to have
+    its digest."""
 
     files: dict[str, list[int]]
 
@@ -36,8 +36,8 @@ def write_dates(folder: Path, files: Sequence[InputFile]) -> None:
 
 
 def changed(files: Sequence[InputFile], digests: Mapping[str, str], folder: Path) -> list[str]:
-    """The names of the files whose content is no longer that of their `digests`; files without one are not
-    looked at.
+    """The names of the files whose content is no longer that of their `digests`; files without one are
+    skipped.
 
     A file with the size and date that INPUTS in `folder` has for it is not read.
     """
@@ -45,7 +45,7 @@ def changed(files: Sequence[InputFile], digests: Mapping[str, str], folder: Path
 
 
 def confirm(files: Sequence[InputFile], digests: Mapping[str, str], run: Path) -> None:
-    """Raises JobError (73) if a file holds something else than what the run's documents were read from."""
+    """Raises JobError (73) if a file has other content than the run's documents were read from."""
     doubtful = _doubtful(files, digests, run)
     if other := _differing(doubtful, digests):
         more = f" and {len(other) - 1} more" if len(other) > 1 else ""

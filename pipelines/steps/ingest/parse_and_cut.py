@@ -112,12 +112,12 @@ def parse_file(file: Input, rules: DocumentRules, extractor: TextExtractor, work
 
 
 def _milliseconds(began: float) -> int:
-    """Since `began`, by `time.perf_counter`."""
+    """Milliseconds since `began`, by `time.perf_counter`."""
     return round(1000 * (time.perf_counter() - began))
 
 
 def _is_failure(page: RawPage | Rejected) -> bool:
-    """Whether a wanted record could not be had."""
+    """True if a wanted record could not be had."""
     return isinstance(page, Rejected) and page.reason in FAILURES
 
 
@@ -177,7 +177,7 @@ def fate_of(row: int, document: Document, verdicts: Verdicts, cutter: Splitter, 
 
 
 def _fates(parsed: IngestReport, work: Path, fate: Callable[[int, Document], Fate]) -> Iterator[Fate]:
-    """The fates of all pages of a parsed file: its rejects, and of each row's document what `fate` says."""
+    """The fates of all pages of a parsed file: its rejects, and the `fate` of each row's document."""
     (documents,), (rejects,) = parsed.parts[DOCUMENTS.name], parsed.parts[REJECTS.name]
     yield from map(Fate, REJECTS.read_part(work, rejects))
     for row, document in enumerate(DOCUMENTS.read_part(work, documents)):
@@ -208,7 +208,7 @@ def unparsed(step: IngestStep) -> set[int]:
 
 
 def _write(fates: Iterable[Fate], writers: Writers) -> IngestCounts:
-    """Write what becomes of a unit's pages; returns its counts. A part of passages has all passages of the
+    """Write the fates of a unit's pages; return its counts. A part of passages has all passages of the
     documents in the part of documents beside it."""
     rejected = Counter[str]()
     sentences = paragraphs = characters = 0

@@ -1,4 +1,4 @@
-"""Lists of paths, as CommonCrawl publishes one for each crawl and kind of file: warc.paths.gz, wet.paths.gz,
+"""Lists of paths; CommonCrawl publishes one for each crawl and kind of file: warc.paths.gz, wet.paths.gz,
 …"""
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from answermill.pipelines.config.job_file import Ingest, Job
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 
 ROOTS = {"s3": "s3://commoncrawl/"}
-"""Scheme of a list → where its paths are meant from, if the job does not say."""
+"""Scheme of a list → the root of its paths, if the job names none."""
 ROOT = "https://data.commoncrawl.org/"
 
 
 def is_list(path: Path) -> bool:
-    """Whether a file is a list of paths, by its name."""
+    """True if a file is a list of paths, by its name."""
     return path.name.endswith((".paths", ".paths.gz"))
 
 
@@ -40,7 +40,7 @@ def listed(job: Job, settings: Ingest, path: Path, key: str) -> list[Path]:
 
 
 def root_of(job: Job, settings: Ingest, source: Path) -> Path:
-    """From where the paths in a list or index are meant."""
+    """The root of the paths in a list or index."""
     return job.path(settings.paths_root or ROOTS.get(scheme_of(source), ROOT))
 
 
@@ -55,8 +55,8 @@ def below(root: Path, entry: str, place: str) -> Path:
 
 
 def looked_up(paths: list[Path], key: str) -> list[Path]:
-    """The same files; those of stores and servers know their sizes. Raises JobError (66) if one is not
-    there."""
+    """The same files, those of stores and servers with their sizes. Raises JobError (66) if one does not
+    exist."""
     try:
         return list(
             in_parallel(lambda path: store_of(path).known(), paths, max(map(requests_to, paths), default=1))

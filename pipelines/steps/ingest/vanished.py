@@ -1,10 +1,10 @@
-"""Documents of the earlier run `ingest.since` whose page this crawl does not have any more: vanished.tsv in
-the run folder.
+"""Documents of the earlier run `ingest.since` whose page this crawl no longer has: vanished.tsv in the run
+folder.
 
-A page is known by its URL, and one without a URL by the id that the input gives it. A page that is there and
-was refused when it was parsed counts as vanished too, for that reason (`http_status`, say); a duplicate does
-not. Pages meet in buckets of 8 bytes each, and each part of the earlier documents becomes a part of the
-table.
+A page is known by its URL, and one without a URL by the id that the input gives it. A page that the crawl
+has, but that was refused when it was parsed, counts as vanished too, for that reason (`http_status`, say); a
+duplicate does not. Pages are compared in buckets, 8 bytes each, and each part of the earlier documents
+becomes a part of the table.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ _CRAWL = -1  # in place of the number of an earlier part
 
 Reasons: TypeAlias = Sequence[str]
 Gone: TypeAlias = tuple[Sequence[int], Reasons]
-"""(rows of a part of the earlier documents, why each has vanished)."""
+"""(rows of a part of the earlier documents, reason why each has vanished)."""
 
 
 class Pages(NamedTuple):
     """Pages of one file, or of a part of the earlier documents, that are in one bucket."""
 
     part: int
-    """Of the earlier documents; _CRAWL for pages of this crawl."""
+    """Number of a part of the earlier documents; _CRAWL for pages of this crawl."""
     keys: Keys
     rows: Sequence[int]
-    """Of the earlier part."""
+    """Rows of the earlier part."""
     reasons: Reasons
-    """Of pages of this crawl: why each was refused, '' for one that became a document."""
+    """Reason why each page of this crawl was refused, '' for one that became a document."""
 
 
 def publish(
     job: Job, step: IngestStep, earlier: Folder[Document], files: int, beam_options: Sequence[str] = ()
 ) -> Part | None:
-    """Write the table into the run folder; returns it with its number of rows. Called when all files are
+    """Write the table into the run folder; return it with its number of rows. Called when all files are
     parsed.
 
-    None, and a line for people, if files have failed: nobody knows whose pages they held.
+    None, and a line for people, if files have failed: the pages in them are unknown.
     """
     if failed := unparsed(step):
         print_line(f"{VANISHED} is not written: {counted(len(failed), 'input file')} could not be read")
@@ -69,8 +69,8 @@ def publish(
 
     parts = len(earlier.parts)
     with open_engine(beam_options, job.workers.processes, files + parts, step.work) as engine:
+        # (bucket, Pages), both
         crawled = engine.each("Pages of the crawl", Units.first(files), PagesOfCrawl(step))
-        # (bucket, Pages), as those
         known = engine.each("Earlier pages", Units.first(parts), EarlierPages(step, earlier.path))
         gone = engine.group("Not there", [crawled, known], not_there)  # (earlier part, Gone)
         engine.group("Write", [gone], WritePart(step, earlier.path))
@@ -119,8 +119,7 @@ class EarlierPages(EarlierPartWork):
 
 
 class WritePart(EarlierPartWork):
-    """A part of the earlier documents, and which of them have vanished → a file of their lines in the work
-    folder."""
+    """A part of the earlier documents, and its vanished rows → a file of their lines in the work folder."""
 
     def __init__(self, step: IngestStep, documents: Path) -> None:
         super().__init__(step, documents)
@@ -154,8 +153,8 @@ def in_buckets(
 
 
 def not_there(_bucket: int, members: Iterable[Pages]) -> Iterator[tuple[int, Gone]]:
-    """Of each earlier part the rows whose page is no document of this crawl, and why; the order of members
-    does not matter."""
+    """Rows of each earlier part whose page is no document of this crawl, with the reasons; the order of
+    members does not matter."""
     reason_of: dict[int, str] = {}
     earlier = []
     for member in members:
@@ -163,7 +162,7 @@ def not_there(_bucket: int, members: Iterable[Pages]) -> Iterator[tuple[int, Gon
             earlier.append(member)
             continue
         for key, reason in zip(member.keys.tolist(), member.reasons, strict=True):
-            reason_of[key] = min(reason, reason_of.get(key, reason))  # '' of a document comes first
+            reason_of[key] = min(reason, reason_of.get(key, reason))  # '' of a document is the least
 
     for member in earlier:
         reasons = [reason_of.get(key, _ABSENT) for key in member.keys.tolist()]

@@ -1,6 +1,6 @@
 """The records that a job wants by a query on a crawl's columnar index, as units of work.
 
-The index is read once, its columns and row groups as far as the query needs them. The records are sorted by
+The index is read once, and only the columns and row groups that the query needs. The records are sorted by
 file and offset, and cut into units, so that neighbours are fetched together.
 """
 
@@ -31,7 +31,7 @@ from answermill.pipelines.steps.ingest.fetched_records import RecordUnit
 from answermill.pipelines.steps.ingest.path_lists import below, root_of
 
 RECORDS = "records.parquet"
-"""In the step's work folder: the wanted records, a row group for each unit."""
+"""File of the step's work folder that holds the wanted records, a row group for each unit."""
 UNIT_RECORDS, UNIT_BYTES = 500, 67_108_864
 KEY = "ingest.crawl_index"
 _OFFSET, _LENGTH = "warc_record_offset", "warc_record_length"
@@ -40,8 +40,8 @@ _SIZES = b"answermill.sizes"
 
 
 def index_files(job: Job, settings: Ingest) -> dict[str, Path]:
-    """Name → file of the index, of all its files; of a list of paths those of the subset 'warc', which holds
-    pages."""
+    """Name → file, of all files of the index; from a list of paths only those of the subset 'warc', which
+    holds pages."""
     if settings.crawl_index is None:
         return {}
     patterns = settings.crawl_index.files
@@ -55,7 +55,7 @@ def index_files(job: Job, settings: Ingest) -> dict[str, Path]:
 
 
 def version(file: Path) -> str:
-    """What is another for another content of a file of the index."""
+    """Version of a file of the index, which is another for other content."""
     return f"{file.stat().st_size} bytes {store_of(file).version()}"
 
 
@@ -73,7 +73,7 @@ def choose(job: Job, settings: Ingest, table: Path, first: int) -> list[RecordUn
 
 
 def wanted(table: Path) -> int:
-    """How many records are wanted; 0 if there is no such table."""
+    """Number of wanted records; 0 if there is no such table."""
     return int(pq.ParquetFile(fetch(table)).metadata.num_rows) if table.is_file() else 0
 
 
@@ -84,7 +84,7 @@ def _wanted(job: Job, settings: Ingest, query: CrawlIndex) -> pa.Table:
         rows = _selected(name, file, query)
         root = root_of(job, settings, file)
         names = rows["warc_filename"].combine_chunks().dictionary_encode()
-        paths = [below(root, each, f"{KEY}.files: {name}") for each in names.dictionary.to_pylist()]
+        paths = [below(root, entry, f"{KEY}.files: {name}") for entry in names.dictionary.to_pylist()]
         columns = {
             "file": pa.array([written_name(path, job.folder) for path in paths], pa.string()).take(
                 names.indices
@@ -126,14 +126,14 @@ def _hashes(wanted: pa.Table) -> list[bytes]:
 
 
 def _selected(name: str, file: Path, query: CrawlIndex) -> pa.Table:
-    """The rows of a file of the index that fulfil the query. Raises JobError (65) if the file has not the
-    columns for it."""
+    """The rows of a file of the index that fulfil the query. Raises JobError (65) if the file lacks a column
+    for it."""
     try:
         check_depth(file)
         index = _opened(file)
         condition = None
-        for each in _conditions(index.schema, query):
-            condition = each if condition is None else condition & each
+        for clause in _conditions(index.schema, query):
+            condition = clause if condition is None else condition & clause
         rows = index.to_table(columns=list(_COLUMNS), filter=condition)
         rows = rows.cast(pa.schema(list(_COLUMNS.items())))
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, KeyError) as e:
@@ -151,7 +151,7 @@ def _opened(file: Path) -> ds.Dataset:
 
 
 def _conditions(schema: pa.Schema, query: CrawlIndex) -> Iterator[ds.Expression]:
-    """Raises KeyError if the index has no such column."""
+    """Conditions of the query, a column each. Raises KeyError if the index has no such column."""
     one_of = {
         "url_host_registered_domain": query.domains,
         "content_mime_detected": query.mime,
@@ -177,7 +177,7 @@ def _escaped(text: str) -> str:
 
 
 def _moment(day: str, kind: pa.DataType) -> pa.Scalar:
-    """The beginning of a day, UTC, as the index has times."""
+    """The beginning of a day, UTC, in the index's type of time."""
     moment = datetime.fromisoformat(day)
     return pa.scalar(moment.replace(tzinfo=UTC) if getattr(kind, "tz", None) else moment, kind)
 

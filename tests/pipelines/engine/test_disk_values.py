@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from answermill.pipelines.engine import disk_values
 from answermill.pipelines.engine.disk_values import KeyValues, ValueWriter, no_places, packed, unpacked
-from answermill.pipelines.steps.ingest.repeated.boilerplate import OfFile, Paragraphs
+from answermill.pipelines.steps.ingest.repeated.boilerplate import FileParagraphs, Paragraphs
 from answermill.pipelines.steps.ingest.repeated.verdicts import NearDuplicates
 
 ATOMS = st.one_of(
@@ -49,9 +49,9 @@ def test_an_array_keeps_its_type_and_shape(numbers: Any) -> None:
 
 def test_named_tuples_keep_their_class_inside_each_other() -> None:
     keys = np.arange(3, dtype=np.uint64)
-    back = unpacked(packed(OfFile(4, "ab", Paragraphs(keys, keys, keys.astype(np.int64)))))
+    back = unpacked(packed(FileParagraphs(4, "ab", Paragraphs(keys, keys, keys.astype(np.int64)))))
     assert (
-        type(back) is OfFile
+        type(back) is FileParagraphs
         and type(back.paragraphs) is Paragraphs
         and back.paragraphs.keys.tolist() == [0, 1, 2]
     )

@@ -1,9 +1,9 @@
 """Paragraphs of many pages of a domain, from their keys (indexing/documents/boilerplate.py).
 
-They are counted on the documents that stay: a page that came twice is one page. The counts of a paragraph
-meet in one bucket, 24 bytes for each file that has it; paragraphs of enough pages go on to the buckets of
-domains, where the number of the domain's pages decides. Each file receives those of its own paragraphs that
-go.
+They are counted on the documents that stay: a repeated page is one page. The counts of a paragraph are added
+up in one bucket, 24 bytes for each file that has it; paragraphs of enough pages are passed on to the buckets
+of domains, where the number of the domain's pages decides. Each file receives those of its own paragraphs
+that are left out.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _BUCKETS = 64
 _PARAGRAPHS, _DOMAINS = "paragraphs", "domains"
 
 ParagraphBucket: TypeAlias = tuple[str, int]
-"""(what its keys are of, number below _BUCKETS)."""
+"""(_PARAGRAPHS or _DOMAINS, number below _BUCKETS)."""
 
 
-class OfFile(NamedTuple):
+class FileParagraphs(NamedTuple):
     """Paragraphs of a file that are in one bucket."""
 
     unit: int
@@ -53,7 +53,7 @@ class OfFile(NamedTuple):
 
 
 class Domains(NamedTuple):
-    """Domains of a file that are in one bucket, and how many pages each has in it."""
+    """Domains of a file that are in one bucket, and the pages of each in the file."""
 
     keys: Hashes
     pages: Counts
@@ -62,14 +62,15 @@ class Domains(NamedTuple):
 def boilerplate(
     engine: Engine, gone: Sequence[Pairs], files: int, settings: Ingest, step: IngestStep
 ) -> Pairs:
-    """(unit, its boilerplate), from the documents that are none of those `gone`."""
-    # (bucket of paragraphs, OfFile) or (bucket of domains, Domains)
+    """(unit, its boilerplate), from the documents that are not among those `gone`."""
+    # (bucket of paragraphs, FileParagraphs) or (bucket of domains, Domains)
     counted = engine.group("Count paragraphs", gone, CountParagraphs(step), every=Units.first(files))
-    # (bucket of domains, OfFile or Domains)
-    often = engine.group(
+    # (bucket of domains, FileParagraphs or Domains)
+    frequent = engine.group(
         "On enough pages", [counted], partial(on_enough_pages, least=settings.boilerplate_pages)
     )
-    return engine.group("On enough of them", [often], partial(on_enough_of_them, share=settings.boilerplate))
+    on_enough = partial(on_enough_of_them, share=settings.boilerplate)
+    return engine.group("On enough of them", [frequent], on_enough)
 
 
 class CountParagraphs(UnitWork):
@@ -84,7 +85,7 @@ class CountParagraphs(UnitWork):
 
     def work(
         self, unit: int, members: Iterable[Duplicates | NearDuplicates]
-    ) -> Iterator[tuple[ParagraphBucket, OfFile | Domains]]:
+    ) -> Iterator[tuple[ParagraphBucket, FileParagraphs | Domains]]:
         parsed = parsed_files(self._work).read_one(unit)
         if parsed is None:
             return  # its file has failed for good: the step ends, or goes on without it
@@ -92,7 +93,7 @@ class CountParagraphs(UnitWork):
         (documents,) = parsed.parts[DOCUMENTS.name]
         paragraphs, domains, pages = paragraphs_of(self._pages(documents, lost))
         for number, inside in _buckets(paragraphs.keys):
-            yield (_PARAGRAPHS, number), OfFile(unit, documents.sha256, _rows(paragraphs, inside))
+            yield (_PARAGRAPHS, number), FileParagraphs(unit, documents.sha256, _rows(paragraphs, inside))
         for number, inside in _buckets(domains):
             yield (_DOMAINS, number), Domains(domains[inside], pages[inside])
 
@@ -107,46 +108,46 @@ class CountParagraphs(UnitWork):
 
 
 def on_enough_pages(
-    bucket: ParagraphBucket, members: Iterable[OfFile | Domains], least: int = 10
-) -> Iterator[tuple[ParagraphBucket, OfFile | Domains]]:
-    """The paragraphs of each file that stand on at least `least` pages of all files, and on how many, by
-    their domains. Domains stay in their bucket."""
+    bucket: ParagraphBucket, members: Iterable[FileParagraphs | Domains], least: int = 10
+) -> Iterator[tuple[ParagraphBucket, FileParagraphs | Domains]]:
+    """The paragraphs of each file that are on at least `least` pages of all files, with the number of pages,
+    by their domains. Domains stay in their bucket."""
     if bucket[0] == _DOMAINS:
         yield from ((bucket, member) for member in members)
         return
 
-    files = [member for member in members if isinstance(member, OfFile)]
+    files = [member for member in members if isinstance(member, FileParagraphs)]
     keys, counts = (
         np.concatenate([getattr(file.paragraphs, name) for file in files]) for name in ("keys", "pages")
     )
-    each, pages = totals(keys, counts)
+    distinct, pages = totals(keys, counts)
 
     for unit, part, paragraphs in files:
-        of_all = paragraphs._replace(pages=looked_up(paragraphs.keys, each, pages))
-        often = _rows(of_all, np.flatnonzero(of_all.pages >= least))
-        for number, inside in _buckets(often.domains):
-            yield (_DOMAINS, number), OfFile(unit, part, _rows(often, inside))
+        summed = paragraphs._replace(pages=looked_up(paragraphs.keys, distinct, pages))
+        frequent = _rows(summed, np.flatnonzero(summed.pages >= least))
+        for number, inside in _buckets(frequent.domains):
+            yield (_DOMAINS, number), FileParagraphs(unit, part, _rows(frequent, inside))
 
 
 def on_enough_of_them(
-    _bucket: ParagraphBucket, members: Iterable[OfFile | Domains], share: float = 0.3
+    _bucket: ParagraphBucket, members: Iterable[FileParagraphs | Domains], share: float = 0.3
 ) -> Iterator[tuple[int, Boilerplate]]:
-    """The paragraphs of each file that stand on at least this share of the pages of their domain."""
+    """The paragraphs of each file that are on at least this share of the pages of their domain."""
     members = list(members)
     domains = [member for member in members if isinstance(member, Domains)]
     keys, counts = (np.concatenate(arrays) for arrays in zip(*domains, strict=True))
-    each, pages = totals(keys, counts)
+    distinct, pages = totals(keys, counts)
     for member in members:
-        if isinstance(member, OfFile):
-            of_domain = looked_up(member.paragraphs.domains, each, pages)
+        if isinstance(member, FileParagraphs):
+            domain_pages = looked_up(member.paragraphs.domains, distinct, pages)
             # 3 of 30 are 0.1, but 30 × 0.1 is more than 3.
-            goes = member.paragraphs.pages / of_domain >= share
-            if goes.any():
-                yield member.unit, Boilerplate(member.part, member.paragraphs.keys[goes])
+            is_boilerplate = member.paragraphs.pages / domain_pages >= share
+            if is_boilerplate.any():
+                yield member.unit, Boilerplate(member.part, member.paragraphs.keys[is_boilerplate])
 
 
 def _buckets(keys: Hashes) -> Iterator[tuple[int, Counts]]:
-    """Each bucket that has some of the keys, and which."""
+    """(bucket, positions of its keys) of each bucket that has some."""
     buckets = keys % _BUCKETS
     for number in np.unique(buckets):
         yield int(number), np.flatnonzero(buckets == number)

@@ -1,9 +1,9 @@
 """Near duplicates in a run and of an earlier one, from their signatures
 (indexing/documents/near_duplicates.py).
 
-A document's signature meets those with an equal band in buckets: 16 times 144 bytes and its id. What goes,
-and what stays for it, then comes together in one place: some hundred bytes for each document that goes. No
-text is moved.
+A document's signature is compared with those of an equal band in buckets: 16 times 144 bytes and its id. The
+documents to remove, and those that are kept for them, are then collected in one place: some hundred bytes for
+each document that is removed. No text is moved.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Signed: TypeAlias = tuple[int, str, Rows, list[str], near_duplicates.Bands, near
 """A bucket's documents of one file: (unit, SHA-256 of its part of documents, rows in it, their ids, hashes,
 signatures)."""
 Pair: TypeAlias = tuple[int, str, int, Rank, Rank]
-"""(unit, SHA-256 of its part, row, its rank, the rank that stays) of a document that goes."""
+"""(unit, SHA-256 of its part, row, its rank, the rank that is kept) of a document to remove."""
 
 
 def earlier_run(job: Job, settings: Ingest, run: Path) -> Folder[Document] | None:
@@ -69,7 +69,7 @@ def near(
     *,
     similarity: float,
 ) -> Pairs:
-    """(unit, its near duplicates, each with the id that is kept), of the documents that are none of the
+    """(unit, its near duplicates, each with the id that is kept), of the documents that are not among the
     `exact` ones.
 
     `similarity`: least share of runs of words that two near duplicates have in common."""
@@ -149,21 +149,23 @@ def compare(
         hashes.append(bands)
         signatures.append(signed)
     pairs = near_duplicates.near_pairs(ranks, np.concatenate(hashes), np.concatenate(signatures), similarity)
-    if listed := [(*places[goes], ranks[goes], ranks[stays]) for goes, stays in pairs]:
+    if listed := [(*places[removed], ranks[removed], ranks[kept]) for removed, kept in pairs]:
         yield "", listed
 
 
 def resolve(_all: str, members: Iterable[list[Pair]]) -> Iterator[tuple[int, NearDuplicates]]:
-    """Each file's documents that go, with the id that is kept for each."""
+    """Documents to remove from each file, with the id that is kept for each."""
     places: dict[Rank, tuple[int, str, int]] = {}
     pairs: list[tuple[Rank, Rank]] = []
-    for unit, part, row, goes, stays in (pair for member in members for pair in member):
-        places[goes] = (unit, part, row)
-        pairs.append((goes, stays))
-    of_file: dict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
-    for goes, (own, doc_id) in near_duplicates.kept(pairs).items():
-        unit, part, row = places[goes]
-        of_file[unit, part].append((row, doc_id if own else f"{doc_id} of the earlier run"))
-    for (unit, part), gone in sorted(of_file.items()):
-        rows, kept = zip(*sorted(gone), strict=True)
-        yield unit, NearDuplicates(part, np.array(rows, np.int64), kept)
+    for unit, part, row, removed, kept in (pair for member in members for pair in member):
+        places[removed] = (unit, part, row)
+        pairs.append((removed, kept))
+
+    file_rows: dict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
+    for removed, (own, doc_id) in near_duplicates.kept(pairs).items():
+        unit, part, row = places[removed]
+        file_rows[unit, part].append((row, doc_id if own else f"{doc_id} of the earlier run"))
+
+    for (unit, part), rows_and_ids in sorted(file_rows.items()):
+        rows, kept_ids = zip(*sorted(rows_and_ids), strict=True)
+        yield unit, NearDuplicates(part, np.array(rows, np.int64), kept_ids)

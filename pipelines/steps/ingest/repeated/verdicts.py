@@ -1,4 +1,4 @@
-"""Documents that are the same as others: the keys by which they meet, and the verdicts on each file's
+"""Documents that are the same as others: the keys by which they are found, and the verdicts on each file's
 documents."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Keys: TypeAlias = npt.NDArray[np.uint64]
 KeyBucket: TypeAlias = tuple[str, int]
 """(reason, number below BUCKETS)."""
 PRECEDENCE = ("duplicate", "duplicate_id")
-"""Reasons to refuse a document whose text or id came before; of both the first is the reject's."""
+"""Reasons to refuse a document whose text or id occurred before; if both did, the first one is given."""
 
 
 class FileKeys(NamedTuple):
@@ -38,7 +38,7 @@ class FileKeys(NamedTuple):
 
 
 class Duplicates(NamedTuple):
-    """Documents of one file whose text, or whose id, came before in the input."""
+    """Documents of one file whose text, or whose id, occurred before in the input."""
 
     part: str
     """SHA-256 of the part of documents."""
@@ -74,12 +74,12 @@ FileVerdict: TypeAlias = Duplicates | NearDuplicates | Boilerplate
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """All that the searches over the whole input say of one file's documents."""
+    """Outcome of all searches over the whole input for one file's documents."""
 
     parts: frozenset[str]
     """SHA-256 of the parts of documents that were searched: one, but for a file without documents."""
     duplicates: Mapping[int, str]
-    """Row of a document whose text or id came before → one of PRECEDENCE."""
+    """Row of a document whose text or id occurred before → one of PRECEDENCE."""
     near_duplicates: Mapping[int, str]
     """Row of a document whose text is nearly that of another one → the id of that one, which is kept."""
     boilerplate: Set[int]
@@ -103,8 +103,8 @@ class Verdicts:
 def document_keys(report: Report[IngestCounts], work: Path) -> Iterator[tuple[KeyBucket, FileKeys]]:
     """The keys of a parsed file's documents, by bucket.
 
-    A document has two keys of 16 bytes, of its text and of its id; `reason` is that of a reject if the key
-    came before.
+    A document has two keys of 16 bytes, of its text and of its id; the bucket's reason is that of a reject if
+    the key occurred before.
     """
     keys_of: dict[str, list[Keys]] = {"duplicate": [], "duplicate_id": []}
     (documents,) = report.parts[DOCUMENTS.name]
@@ -121,7 +121,8 @@ def document_keys(report: Report[IngestCounts], work: Path) -> Iterator[tuple[Ke
 
 
 def find_duplicates(bucket: KeyBucket, members: Iterable[FileKeys]) -> Iterator[tuple[int, Duplicates]]:
-    """The rows of each unit whose key came before, in an earlier unit or row; none is a result as well."""
+    """The rows of each unit whose key occurred before, in an earlier unit or row; a unit without such rows is
+    emitted too."""
     files = sorted((FileKeys(*member) for member in members), key=lambda file: file.unit)
     lost = exact_duplicates.losers([(file.unit, file.keys) for file in files])
     for file in files:
@@ -130,4 +131,4 @@ def find_duplicates(bucket: KeyBucket, members: Iterable[FileKeys]) -> Iterator[
 
 def duplicate_rows(members: Iterable[Duplicates | NearDuplicates]) -> set[int]:
     """The rows of a file's documents that are among the duplicates found in it."""
-    return {int(row) for each in members for row in each.rows}
+    return {int(row) for member in members for row in member.rows}

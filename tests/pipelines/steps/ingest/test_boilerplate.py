@@ -16,7 +16,7 @@ from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST, PASSAGES, REJECTS
 from answermill.pipelines.steps.ingest import ingest
 from answermill.pipelines.steps.ingest.crawl_files import Input
-from answermill.pipelines.steps.ingest.repeated.boilerplate import Domains, OfFile, on_enough_of_them
+from answermill.pipelines.steps.ingest.repeated.boilerplate import Domains, FileParagraphs, on_enough_of_them
 
 MENU = "Read the other reports of our harbour, too."
 TEASER = "Ten reasons to see the sea."
@@ -134,11 +134,11 @@ def test_a_killed_run_ends_with_the_same_rows(tmp_path: Path, monkeypatch: pytes
 
 def test_a_share_that_is_reached_exactly_is_enough() -> None:
     keys, domains = np.array([7, 8], np.uint64), np.array([1], np.uint64)
-    of_file = OfFile(0, "digest", Paragraphs(keys, domains.repeat(2), np.array([3, 2])))
-    (unit, of_part), *others = on_enough_of_them(
-        ("domains", 1), [of_file, Domains(domains, np.array([30]))], 0.1
+    paragraphs = FileParagraphs(0, "digest", Paragraphs(keys, domains.repeat(2), np.array([3, 2])))
+    (unit, boilerplate), *others = on_enough_of_them(
+        ("domains", 1), [paragraphs, Domains(domains, np.array([30]))], 0.1
     )
-    assert (unit, of_part.part, of_part.keys.tolist(), others) == (0, "digest", [7], [])
+    assert (unit, boilerplate.part, boilerplate.keys.tolist(), others) == (0, "digest", [7], [])
 
 
 @pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.nightly)])
