@@ -1,6 +1,6 @@
 """Index: passages in; shards out, each with a Lucene index, a FAISS index and the passages themselves, in one
-order; and, where the plan has a stage `hashing`, or a `similarity` that says `stored`, the bits or vectors of
-its sentences.
+order; and, where the plan has a stage `hashing`, or a `similarity` with `stored`, the bits or vectors of its
+sentences.
 
 A shard is a run of rows of passages/, so building shuffles nothing; shards are built side by side.
 """
@@ -44,7 +44,7 @@ from answermill.pipelines.steps.since.former_run import former_run
 from answermill.schemas.corpus import Passage
 
 CUT = ("shards", "passages_per_shard")
-"""The keys that decide nothing but where the rows are cut into shards."""
+"""Keys that decide nothing but the places where the rows are cut into shards."""
 
 
 def units_of(job: Job, passages: Folder[Passage]) -> list[ShardRange]:
@@ -76,7 +76,7 @@ def _same_cut(job: Job, rows: int, run: Path) -> dict[str, Any]:
 
 
 def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
-    """Run the step, unless it is complete; returns its summary line."""
+    """Run the step, unless it is complete; return its summary line."""
     step = step_of(job, run)
     commit = Commit(step)
     if commit.is_complete():
@@ -111,10 +111,11 @@ def _former(job: Job, run: Path) -> Folder[Passage] | None:
     shards = _former_shards(job, run)
     if shards is None:
         return None
-    theirs, settings = shards.manifest, encoder_settings(job)
-    digests = {digest for name, digest in theirs.inputs.items() if name.startswith("encoder ")}
-    same = digests == set(encoder_inputs(job, questions=False).values())
-    if not same or any(theirs.settings.get(key) != settings[key] for key in ("encoder_tokens", "precision")):
+    former, settings = shards.manifest, encoder_settings(job)
+    digests = {digest for name, digest in former.inputs.items() if name.startswith("encoder ")}
+    is_same = digests == set(encoder_inputs(job, questions=False).values())
+    keys = ("encoder_tokens", "precision")
+    if not is_same or any(former.settings.get(key) != settings[key] for key in keys):
         print_line(f"index.since: {shards.path} is by another encoder, so no vector is taken over")
         return None
     return shards
@@ -146,7 +147,7 @@ class BuildShard(ModelWork):
 
 
 def shard_settings(job: Job, encoder: Encoder | KnownVectors, coders: Sequence[CodeMaker]) -> ShardSettings:
-    """What all shards of a job have in common. Raises JavaMissing."""
+    """Settings that all shards of a job share. Raises JavaMissing."""
     java = find_java(job.workers.java)
     return ShardSettings(job.index.k1, job.index.b, encoder, coders, java, job.workers.java_heap)
 
@@ -179,7 +180,7 @@ def build(
 
 
 def _counted(rows: Iterator[Passage], encoder: KnownVectors, taken: Counter[str]) -> Iterator[Passage]:
-    """The same passages; counts those whose vectors are known, also where a build that was killed had encoded
+    """The same passages; counts those whose vectors are known, even if a build that was killed had encoded
     them."""
     while block := list(islice(rows, 256)):
         taken["vectors"] += int(encoder.knows([(passage.title, passage.text) for passage in block]).sum())
@@ -187,11 +188,11 @@ def _counted(rows: Iterator[Passage], encoder: KnownVectors, taken: Counter[str]
 
 
 def counts_of(built: ShardReport) -> IndexCounts:
-    """The counts of one shard. Of codes that are bits the answers, those that were cut, and their tokens; of
-    vectors their number."""
-    spent = list(zip(built.codes, built.seconds_codes, strict=True))
-    bits = [(codes, seconds) for codes, seconds in spent if codes.form == TOKEN_BITS]
-    vectors = [(codes, seconds) for codes, seconds in spent if codes.form != TOKEN_BITS]
+    """The counts of one shard: for codes that are bits the answers, those that were cut, and their tokens;
+    for vectors their number."""
+    timed_codes = list(zip(built.codes, built.seconds_codes, strict=True))
+    bits = [(codes, seconds) for codes, seconds in timed_codes if codes.form == TOKEN_BITS]
+    vectors = [(codes, seconds) for codes, seconds in timed_codes if codes.form != TOKEN_BITS]
 
     return IndexCounts(
         passages=built.passages,
@@ -250,7 +251,7 @@ def per_second(items: int, milliseconds: int) -> str:
 
 
 def grow(step: WholeStep) -> None:
-    """A unit and a part for each shard."""
+    """Set a unit and a part for each shard."""
     settings, rows = step.job.index, round(step.before[PASSAGES.name])
     step.units = step.parts = len(ranges(rows, settings.shards, settings.passages_per_shard))
     step.counts[SHARDS.name] = step.parts

@@ -1,5 +1,5 @@
-"""Codes of sentences: what `index` stores of all sentences for the rerankers that ask for it
-(`Entry.sentence_codes`), and `rerank` reads again.
+"""Codes of all sentences, which `index` stores for the rerankers that use them (`Entry.sentence_codes`), and
+`rerank` reads again.
 
 A set of codes is known by the digest of all that decides it, which is in the fingerprint of `index`; that of
 `rerank` has the same settings and files.
@@ -79,13 +79,13 @@ def planned(job: Job) -> dict[str, StageSettings]:
 
 
 def inputs(job: Job) -> dict[str, str]:
-    """What the fingerprint of index holds of the codes: the digests of each reranker's checkpoints, or of its
+    """Digests of the codes, for the fingerprint of index: those of each reranker's checkpoints, or of its
     vectors."""
     digests: dict[str, list[str]] = {}
     for digest, stage in sorted(planned(job).items()):
         what = "sentence vectors" if find(stage.reranker).stores_vectors else "checkpoints"
         digests.setdefault(f"{what} of {stage.reranker}", []).append(digest)
-    return {what: ", ".join(of_reranker) for what, of_reranker in sorted(digests.items())}
+    return {what: ", ".join(reranker_digests) for what, reranker_digests in sorted(digests.items())}
 
 
 class Coder:
@@ -102,7 +102,7 @@ class Coder:
         self.form, self.precision = self._coder.form, self._coder.precision
 
     def texts(self, passage: Passage) -> Iterator[tuple[str, ...]]:
-        """What is encoded of each of the passage's sentences."""
+        """Texts that are encoded for each of the passage's sentences."""
         return self._coder.reading.sentence_texts(passage)
 
     def encode(self, texts: Sequence[tuple[str, ...]]) -> EncodedTexts:
@@ -113,7 +113,7 @@ class Coder:
 
 
 def coders(job: Job) -> list[Coder]:
-    """One for each set of codes that is planned, loaded once in this process."""
+    """A coder for each set of codes that is planned, loaded once in this process."""
     device = device_of(job.workers.device)
     return [
         shared(("coder", stage.reranker, digest, device), partial(Coder, job, digest, stage))
@@ -139,8 +139,8 @@ def stored(stage: StageSettings, digest: str | None, run: Path, verify: bool = T
 
 
 def check_stored(job: Job, run: Path | None = None) -> None:
-    """Refuse a stage that says `stored` in a job in which no shard can hold it: one that does not retrieve,
-    unless the run has shards. Raises JobError (78)."""
+    """Refuse a stage with `stored` in a job without shards for it: one that does not retrieve, unless the run
+    has shards. Raises JobError (78)."""
     if job.retrieve is not None or (run is not None and SHARDS.manifest(run) is not None):
         return
     for n, stage in enumerate(job.rerank.stages if job.rerank else []):

@@ -1,4 +1,4 @@
-"""Where the rows of passages/ are cut into shards."""
+"""Ranges of the rows of passages/, a shard each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ShardRange:
 
 
 def ranges(rows: int, shard_count: int, per_shard: int) -> list[ShardRange]:
-    """Rows cut into `shard_count` runs (0: as many as `per_shard` asks for) whose sizes differ by one at the
+    """Rows cut into `shard_count` runs (0: as many as `per_shard` requires) whose sizes differ by one at
     most."""
     count = min(shard_count or -(-rows // per_shard), rows) or 1
     edges = [rows * n // count for n in range(count + 1)]

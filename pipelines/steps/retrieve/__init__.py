@@ -1,1 +1,1 @@
-"""Retrieve: the questions meet the shards."""
+"""Retrieve: questions and shards in; for each question its best passages out."""

@@ -1,9 +1,9 @@
 """The questions that are searched, as a file in the step's work folder: workers read from it the blocks that
 they need.
 
-A block is a unit of the step; blocks come together in batches of up to 50,000 questions, for each of which a
-shard is opened once. The file holds the blocks that were not done when it was written. A run that was stopped
-goes on with the same file, since all that was searched belongs to its batches.
+A block is a unit of the step; blocks form batches of up to 50,000 questions, and a shard is opened once for
+each batch. The file holds the blocks that were not done when it was written. A run that was stopped goes on
+with the same file, since all that was searched belongs to its batches.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class AskedQuestions:
-    """The file, and how its questions are cut. What workers are sent of the questions is this."""
+    """The file, and the division of its questions into blocks and batches. It is sent to workers in place of
+    the questions."""
 
     folder: Path
     part: Part
@@ -74,12 +75,12 @@ class AskedQuestions:
 
     @property
     def blocks(self) -> int:
-        """How many there are."""
+        """Number of blocks."""
         return -(-self.part.rows // self.block_size)
 
     @property
     def encodings(self) -> int:
-        """In how many runs of blocks they are encoded."""
+        """Number of runs of blocks that are encoded together."""
         return -(-self.blocks // self.blocks_per_encoding)
 
     @property
@@ -96,11 +97,11 @@ class AskedQuestions:
 
     def encodings_of(self, batch: int) -> range:
         """The numbers of the encodings of a batch."""
-        each = self.blocks_per_batch // self.blocks_per_encoding
-        return range(self.encodings)[batch * each : (batch + 1) * each]
+        per_batch = self.blocks_per_batch // self.blocks_per_encoding
+        return range(self.encodings)[batch * per_batch : (batch + 1) * per_batch]
 
     def questions_in(self, places: range) -> int:
-        """How many questions the blocks at these places have."""
+        """Number of questions in the blocks at these places."""
         return min(places.stop * self.block_size, self.part.rows) - min(
             places.start * self.block_size, self.part.rows
         )
@@ -118,7 +119,7 @@ class AskedQuestions:
         return numbers
 
     def place(self, number: int) -> int:
-        """Where the block of this number is in the file."""
+        """The place of the block of this number in the file."""
         return int(np.searchsorted(_numbers(self.folder, self.part), number))
 
 
@@ -133,8 +134,7 @@ def _numbers(folder: Path, part: Part) -> npt.NDArray[np.int32]:
 def write_asked(
     asking: Step[PassCounts], questions: Sequence[Question], pending: Sequence[int], block_size: int
 ) -> AskedQuestions:
-    """The file with the questions of the pending blocks: the one that is there, if it has them, else a new
-    one.
+    """The file with the questions of the pending blocks: the existing one, if it has them, else a new one.
 
     `asking` is the step within the step whose only unit is the file.
     """

@@ -24,7 +24,7 @@ from answermill.pipelines.runs.parquet_folder import Part, PartWriter, read_batc
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.retrieve import PassCounts
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
-from answermill.pipelines.steps.retrieve.passes import Pass, PlacedPart, Spent, add_times
+from answermill.pipelines.steps.retrieve.passes import Pass, PlacedPart, Timer, add_times
 from answermill.schemas.record import Record
 
 PARTS_PER_MERGE = 32
@@ -32,7 +32,7 @@ Tables = Callable[[list[pa.Table]], pa.Table]
 
 
 def bins(parts: int) -> int:
-    """How many are left of a number of parts after one level of merging."""
+    """Number of parts that are left of `parts` after one level of merging."""
     return -(-parts // PARTS_PER_MERGE)
 
 
@@ -60,7 +60,7 @@ def by_block(
 
 
 def of_block(folder: Path, part: Part, number: int) -> pa.Table:
-    """The rows of one block. Row groups that have none of them, as their statistics say, are not read."""
+    """The rows of one block. Row groups that have none of them, by their statistics, are not read."""
     with pq.ParquetFile(checked_once(folder, part), page_checksum_verification=True) as file:
         bounds = [file.metadata.row_group(group).column(0).statistics for group in range(file.num_row_groups)]
         groups = [group for group, bound in enumerate(bounds) if bound.min <= number <= bound.max]
@@ -94,7 +94,7 @@ class MergeParts(UnitWork):
         self._record, self._rows_per_group = record, rows_per_group
 
     def work(self, unit: int) -> None:
-        spent, target = Spent(), self._target
+        timer, target = Timer(), self._target
         batch, number = divmod(unit, target.in_batch)
         merging = bin_of(number, self._source.in_batch)
         parts = self._source.parts(batch, merging)
@@ -107,5 +107,5 @@ class MergeParts(UnitWork):
                     writer.write_table(self._combine(tables))
                     place = self._asked.place(block) - self._asked.batch(batch).start
                     meter.reach((place + 1) * self._asked.block_size)
-            counts = PassCounts(rows=writer.part.rows) + add_times([before, spent.counts()])
+            counts = PassCounts(rows=writer.part.rows) + add_times([before, timer.counts()])
             target.write(unit, {target.folder: writer.parts}, counts)

@@ -1,5 +1,5 @@
-"""Passages are fetched shard by shard: each shard is opened once, and what blocks want of it is written in
-their order."""
+"""Fetching of passages, shard by shard: each shard is opened once, and the passages that blocks need of it
+are written in the order of the blocks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from answermill.pipelines.specs.retrieve import PassCounts
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
 from answermill.pipelines.steps.retrieve.block_order import by_block
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
-from answermill.pipelines.steps.retrieve.passes import Pass, PlacedPart, Spent
+from answermill.pipelines.steps.retrieve.passes import Pass, PlacedPart, Timer
 from answermill.schemas.corpus import Passage
 from answermill.schemas.record import Record, column, one, record
 
@@ -48,7 +48,7 @@ class FetchPassages(UnitWork):
         self._hits, self._target, self._asked, self._shards = hits, target, asked, shards
 
     def work(self, unit: int) -> None:
-        spent, target, parts = Spent(), self._target, {}
+        timer, target, parts = Timer(), self._target, {}
 
         with Meter(target.step.work, unit) as meter:
             with ExitStack() as opened:
@@ -70,12 +70,12 @@ class FetchPassages(UnitWork):
                     meter.add(self._asked.questions_in(self._asked.batch(batch)))
 
             target.write(
-                unit, parts, PassCounts(rows=sum(part.rows for (part,) in parts.values())) + spent.counts()
+                unit, parts, PassCounts(rows=sum(part.rows for (part,) in parts.values())) + timer.counts()
             )
 
 
 def wanted(hits: PlacedPart, shard: int) -> Iterator[Wanted]:
-    """What each block of a batch needs of a shard."""
+    """The rows of a shard that each block of a batch needs."""
     for block, table in by_block(*hits, ["block", "shard", "row"]):
         rows = np.unique(table["row"].to_numpy()[table["shard"].to_numpy() == shard])
         if len(rows):
@@ -83,10 +83,10 @@ def wanted(hits: PlacedPart, shard: int) -> Iterator[Wanted]:
 
 
 def groups(blocks: Iterable[Wanted]) -> Iterator[list[Wanted]]:
-    """Blocks that follow each other, as many as need AT_ONCE rows."""
+    """Runs of blocks that follow each other, each of as many as need AT_ONCE rows."""
     group: list[Wanted] = []
-    for each in blocks:
-        group.append(each)
+    for block_rows in blocks:
+        group.append(block_rows)
         if sum(len(rows) for _, rows in group) >= AT_ONCE:
             yield group
             group = []

@@ -21,7 +21,7 @@ _sound: dict[Path, str] = {}  # a shard whose checksums this process has compare
 
 @dataclass(frozen=True)
 class RunShards:
-    """The shards of a run, by number. A worker is sent where they are, and reads their manifest itself."""
+    """The shards of a run, by number. A worker is sent their place, and reads their manifest itself."""
 
     job: Job
     folder: Folder[Passage]
@@ -29,7 +29,7 @@ class RunShards:
 
     @classmethod
     def of(cls, job: Job, run: Path) -> RunShards:
-        """Raises JobError (66) if shards/ is not complete."""
+        """The shards in a run folder. Raises JobError (66) if shards/ is not complete."""
         shards = SHARDS.open(run)
         return cls(job, shards, len(shards.parts))
 
@@ -38,7 +38,7 @@ class RunShards:
         """A shard, open until the block ends. Raises as `Shard.open`, and JobError (74) if the worker sees
         other shards.
 
-        `files`: which of its files are needed; from a store no others are copied.
+        `files`: selects the files that are needed, by name; from a store no others are copied.
         """
         part = self.folder.parts[number]
         place, workers = self.folder.path / part.file, self.job.workers

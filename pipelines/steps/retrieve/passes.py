@@ -4,9 +4,9 @@ Each pass is a step within the step, in its work folder: its units report, one w
 what a killed run left is swept. A pass begins when the one before it has ended; to Beam they are one
 pipeline, whose graph has the same size for any number of units.
 
-Units report what they took, in milliseconds. A unit's report stands after a kill, so what it took is counted
-once, however often the run is stopped; the last pass gives each block of questions its share, and the
-manifest has the sum.
+Units report their time in milliseconds. A unit's report stands after a kill, so its time is counted once,
+however often the run is stopped; the last pass gives each block of questions its share, and the manifest has
+the sum.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
 PlacedPart = tuple[Path, Part]
 """A part, and the folder in which it is."""
 TIMES = ("bm25_ms", "dense_ms", "lists_ms")
-"""Counts of milliseconds: of BM25; of dense vectors, the questions' encoding among it; and of all else, such
-as merging lists and fetching passages."""
+"""Counts of milliseconds: for BM25; for dense vectors, the encoding of questions included; and for all else,
+such as merging lists and fetching passages."""
 
 
-class Spent:
-    """What a unit takes from now on, by the clock."""
+class Timer:
+    """Seconds of a unit from now on, by the clock."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
@@ -43,41 +43,40 @@ class Spent:
 
     @contextmanager
     def on(self, source: str) -> Iterator[None]:
-        """The block is work of 'bm25' or 'dense'."""
+        """Count the block as work of 'bm25' or 'dense'."""
         began = time.perf_counter()
         yield
         self._seconds[source] = self._seconds.get(source, 0.0) + time.perf_counter() - began
 
     def counts(self) -> PassCounts:
-        """The milliseconds by now, by the names in TIMES; work of no source counts as 'lists_ms'."""
+        """Milliseconds so far, by the names in TIMES; work of no source counts as 'lists_ms'."""
         rest = time.perf_counter() - self._began - sum(self._seconds.values())
         return _times({f"{name}_ms": round(1000 * s) for name, s in {**self._seconds, "lists": rest}.items()})
 
 
-def _times(spent: Mapping[str, int]) -> PassCounts:
+def _times(milliseconds: Mapping[str, int]) -> PassCounts:
     """Milliseconds by the names in TIMES, as counts."""
-    return PassCounts(
-        bm25_ms=spent.get("bm25_ms", 0), dense_ms=spent.get("dense_ms", 0), lists_ms=spent.get("lists_ms", 0)
-    )
+    bm25, dense, lists = (milliseconds.get(name, 0) for name in TIMES)
+    return PassCounts(bm25_ms=bm25, dense_ms=dense, lists_ms=lists)
 
 
 def add_times(counts: Iterable[PassCounts]) -> PassCounts:
     """The sums of the milliseconds of some counts."""
-    each = list(counts)
-    return _times({name: sum(getattr(one, name) for one in each) for name in TIMES})
+    addends = list(counts)
+    return _times({name: sum(getattr(addend, name) for addend in addends) for name in TIMES})
 
 
 def share(times: PassCounts, blocks: range, whole: range, asked: AskedQuestions) -> PassCounts:
-    """The part that `blocks` have, by their questions, of milliseconds that were spent on all of `whole`;
-    both are places in the file.
+    """The share of `blocks`, by their questions, in the milliseconds of all of `whole`; both are places in
+    the file.
 
     The shares of ranges that follow each other add up to the whole.
     """
     before, after, total = (
         asked.questions_in(range(whole.start, end)) for end in (blocks.start, blocks.stop, whole.stop)
     )
-    spent = {name: getattr(times, name) for name in TIMES}
-    return _times({name: ms * after // total - ms * before // total for name, ms in spent.items()})
+    milliseconds = {name: getattr(times, name) for name in TIMES}
+    return _times({name: ms * after // total - ms * before // total for name, ms in milliseconds.items()})
 
 
 def folder_of(folder: str, batch: int, spans_batches: bool) -> str:
@@ -87,15 +86,15 @@ def folder_of(folder: str, batch: int, spans_batches: bool) -> str:
 
 @dataclass(frozen=True)
 class Pass:
-    """Some units of work, and what they write: parts for each batch of questions."""
+    """Some units of work, and the parts that they write for each batch of questions."""
 
     step: Step[PassCounts]
     folder: str
     units: int
     in_batch: int
-    """How many parts a batch has."""
+    """Number of parts of a batch."""
     spans_batches: bool = False
-    """Whether a unit writes a part for each batch, into a folder for each; else one for its own batch."""
+    """True if a unit writes a part for each batch, into a folder for each; else one for its own batch."""
 
     def folder_of(self, batch: int) -> str:
         return folder_of(self.folder, batch, self.spans_batches)
@@ -105,12 +104,12 @@ class Pass:
         self.step.reports.write(Report(unit, parts, counts))
 
     def report(self, unit: int) -> Report[PassCounts]:
-        """A unit's report. Raises JobError (74), which says why, if it has failed."""
+        """A unit's report. Raises JobError (74), with the reason, if it has failed."""
         report = self.step.reports.read_one(unit)
         if report is None:
             Commit(self.step).reported(self.units)
             report = self.step.reports.read_one(unit)
-            assert report is not None  # it came meanwhile, or there had been an error
+            assert report is not None  # it was written meanwhile, or `reported` had raised
         return report
 
     def parts(self, batch: int, numbers: Iterable[int]) -> list[PlacedPart]:
@@ -137,8 +136,8 @@ class Pass:
 
 @dataclass(frozen=True)
 class Turn:
-    """A pass in its turn: what it is called, what does its units, and how many questions each unit is about,
-    for progress."""
+    """A pass in its turn: its label, the work of its units, and the number of questions of each unit, for
+    progress."""
 
     label: str
     step: Step[Any]
@@ -148,7 +147,7 @@ class Turn:
 
 
 def define(engine: Engine, turns: Iterable[Turn]) -> None:
-    """One pass after the other, each from the units that have no report by then."""
+    """Define one pass after the other, each with the units that have no report by then."""
     done = None
     for turn in turns:
         done = engine.each(turn.label, Units(turn.numbers, but=turn.step.reports), turn.work, after=done)

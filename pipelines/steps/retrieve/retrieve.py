@@ -1,9 +1,9 @@
 """Retrieve: questions in; for each the best passages of all shards out, by BM25, by dense vectors, and fused.
 
-Questions that the job's rules refuse, or its sample leaves out, are kept in questions_rejects/. The others go
-through passes (search_plan.py), each of which leaves parts for the next in the step's work folder: a run that
-was stopped goes on there. No process holds more than a batch of questions, or opens more than a shard at a
-time.
+Questions that the job's rules refuse, or its sample leaves out, are kept in questions_rejects/. The others
+are searched in passes (search_plan.py), each of which leaves parts for the next in the step's work folder: a
+run that was stopped goes on there. No process holds more than a batch of questions, or opens more than a
+shard at a time.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def step_of(job: Job, run: Path) -> Step[RetrieveCounts]:
 
 
 def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
-    """Run the step, unless it is complete; returns its summary line."""
+    """Run the step, unless it is complete; return its summary line."""
     step, settings = step_of(job, run), settings_of(job)
     commit = Commit(step)
     if commit.is_complete():
@@ -117,21 +117,19 @@ def summary(run: Path) -> str:
         questions = f"{counts.questions_given:,} given = {questions} + {counts.rejects:,} rejects ({reasons})"
     hits = f"{counts.hits:,} passages ({counts.bm25:,} by BM25, {counts.dense:,} by dense)"
     times = (("BM25", counts.bm25_ms), ("dense", counts.dense_ms))
-    speed = ", ".join(
-        f"{name} {1000 * counts.questions / spent:,.0f} questions/s" for name, spent in times if spent
-    )
+    speed = ", ".join(f"{name} {1000 * counts.questions / ms:,.0f} questions/s" for name, ms in times if ms)
     nothing = f"{counts.without_hits:,} questions found none"
     return f"retrieve   {questions}, {hits}; {nothing}{f'; {speed}' if speed else ''}"
 
 
 def sample_depth(depth: int, passages: int) -> int:
-    """Passages for which a run of a sample of the corpus asks each index: a fifth of them, or the job's
+    """Passages that a run of a sample of the corpus takes from each index: a fifth of them, or the job's
     depth."""
     return min(depth, max(5, passages // 5))
 
 
 def grow(step: WholeStep) -> None:
-    """Lists are longer than the sample's, and BM25 searches each shard for each question."""
+    """Scale the hits by the length of lists, and the time of BM25 by the shards that each question needs."""
     settings, counts, questions = (
         settings_of(step.job),
         step.sample.counts(RETRIEVE),

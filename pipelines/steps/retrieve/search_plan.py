@@ -58,7 +58,7 @@ def ask(
 def plan(
     asked: AskedQuestions, questions: int, shards: RunShards, settings: Retrieve, step: Step[RetrieveCounts]
 ) -> list[Turn]:
-    """The passes that search the asked ones of all `questions`; the last one is the step itself."""
+    """The passes that search the asked questions, of `questions` in all; the last one is the step itself."""
     return _Plan(asked, shards, settings, step).turns(questions)
 
 
@@ -82,8 +82,9 @@ class _Plan:
         return [*self._turns, Turn("Write blocks", self._step, work, sizes, asked.numbers)]
 
     def _vectors(self) -> Pass:
-        asked, each = self._asked, self._asked.blocks_per_batch // self._asked.blocks_per_encoding
-        vectors = self._pass(VECTORS, QuestionVector, asked.encodings, each)
+        asked = self._asked
+        in_batch = asked.blocks_per_batch // asked.blocks_per_encoding
+        vectors = self._pass(VECTORS, QuestionVector, asked.encodings, in_batch)
         sizes = [asked.questions_in(asked.encoding(number)) for number in range(asked.encodings)]
         return self._add(
             "Encode questions", vectors, EncodeQuestions(vectors, asked, self._shards.job), sizes
@@ -132,8 +133,8 @@ class _Plan:
     def _pass(
         self, folder: str, record: type[Record], units: int, in_batch: int, spans_batches: bool = False
     ) -> Pass:
-        """A pass within the step. What decides its parts, beside the step's own settings, is how the
-        questions are cut."""
+        """A pass within the step. Its parts depend on the step's own settings and on the division of the
+        questions."""
         asked = self._asked
         inputs = {
             "asked": asked.part.sha256,

@@ -1,5 +1,5 @@
-"""What the indexes of a shard return for a block of questions: searched, as rows of a part, merged over
-shards, and fused.
+"""Hits of a shard's indexes for a block of questions: searched, as rows of a part, merged over shards, and
+fused.
 
 Merging is associative, and ties go by id. These are functions without Beam: passes carry them to workers, and
 `answermill ask` calls them one after the other.
@@ -57,7 +57,7 @@ class QuestionVectors:
     encoder: str
 
     def table(self, block: int) -> pa.Table:
-        """As rows of the block."""
+        """The vectors as rows of the block."""
         questions, dimension = self.vectors.shape
         ends = pa.array(np.arange(0, questions * dimension + 1, dimension, dtype=np.int32))
         vectors = pa.ListArray.from_arrays(
@@ -72,7 +72,7 @@ class QuestionVectors:
 
     @classmethod
     def of_table(cls, table: pa.Table) -> QuestionVectors:
-        """What the rows of a block say."""
+        """The vectors in the rows of a block."""
         values = table["vector"].combine_chunks().flatten().to_numpy()
         return cls(values.reshape(len(table), -1), table["encoder"][0].as_py())
 
@@ -100,18 +100,18 @@ def search(
     statistics: GlobalStatistics,
     *,
     settings: Retrieve,
-    spent: Callable[[str], AbstractContextManager[object]] = nullcontext,
+    timed: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> BlockHits:
-    """One shard's best `depth` for each question of a block, by each source, whose time `spent` hears. Raises
-    ShardMismatch if another encoder built it, ShardDamaged if a score is not finite."""
+    """One shard's best `depth` for each question of a block, by each source, whose search runs in the block
+    of `timed`. Raises ShardMismatch if another encoder built it, ShardDamaged if a score is not finite."""
     hits = {}
     if "bm25" in settings.sources:
-        with spent("bm25"):
+        with timed("bm25"):
             hits["bm25"] = shard.bm25.search(block.texts, settings.depth, statistics)
 
     if vectors is not None:
         shard.check_encoder(vectors.encoder)
-        with spent("dense"):
+        with timed("dense"):
             hits["dense"] = shard.dense.search(vectors.vectors, settings.depth)
 
     for source, best in hits.items():

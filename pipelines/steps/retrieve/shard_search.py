@@ -1,5 +1,5 @@
-"""A batch of questions meets a shard: the questions are encoded, then each index of the shard returns its
-best for each."""
+"""Search of a shard for a batch of questions: the questions are encoded, then each index of the shard returns
+its best for each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from answermill.pipelines.steps.models import passage_encoder
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
 from answermill.pipelines.steps.retrieve.block_order import by_block
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
-from answermill.pipelines.steps.retrieve.passes import Pass, PlacedPart, Spent
+from answermill.pipelines.steps.retrieve.passes import Pass, PlacedPart, Timer
 from answermill.pipelines.steps.retrieve.shard_hits import (
     ROWS_PER_GROUP,
     QuestionVector,
@@ -43,15 +43,15 @@ class EncodeQuestions(ModelWork):
         self._encoder = passage_encoder(self._job)
 
     def work(self, unit: int) -> None:
-        spent, target = Spent(), self._target
+        timer, target = Timer(), self._target
         writer = PartWriter(target.step.run / target.folder, QuestionVector, unit)
         with Meter(target.step.work, unit) as meter:
-            with writer, spent.on("dense"):
+            with writer, timer.on("dense"):
                 for block in self._asked.read(self._asked.encoding(unit)):
                     writer.write_table(encode(block, self._encoder).table(block.number))
                     meter.add(len(block.questions))
             target.write(
-                unit, {target.folder: writer.parts}, PassCounts(rows=writer.part.rows) + spent.counts()
+                unit, {target.folder: writer.parts}, PassCounts(rows=writer.part.rows) + timer.counts()
             )
 
 
@@ -86,7 +86,7 @@ class SearchShard(ModelWork):
         self._statistics: GlobalStatistics | None = None
 
     def work(self, unit: int) -> None:
-        spent, target, (batch, number) = Spent(), self._target, divmod(unit, self._target.in_batch)
+        timer, target, (batch, number) = Timer(), self._target, divmod(unit, self._target.in_batch)
         if self._statistics is None:  # not in `load`, which an engine may call before the words are counted
             self._statistics = read_statistics(self._words) if self._words is not None else GlobalStatistics()
         places = self._asked.batch(batch)
@@ -104,17 +104,17 @@ class SearchShard(ModelWork):
                         vectors,
                         self._statistics,
                         settings=self._settings,
-                        spent=spent.on,
+                        timed=timer.on,
                     )
                     writer.write_table(to_table(block.number, by_question(best)))
                     meter.add(len(block.questions))
 
             target.write(
-                unit, {target.folder: writer.parts}, PassCounts(rows=writer.part.rows) + spent.counts()
+                unit, {target.folder: writer.parts}, PassCounts(rows=writer.part.rows) + timer.counts()
             )
 
     def _vectors(self, batch: int, blocks: int) -> Iterable[QuestionVectors | None]:
-        """Of each block of a batch."""
+        """Vectors of each block of a batch; None if the dense index is not searched."""
         if self._vector_parts is None:
             return repeat(None, blocks)
         return read_vectors(self._vector_parts.parts(batch, range(len(self._asked.encodings_of(batch)))))

@@ -1,7 +1,7 @@
 """The last pass: a block's lists are fused, and written with their passages to questions/ and retrieved/.
 
-The unit's report has the block's share of what the passes before took, by its questions: those of a batch all
-meet the same shards.
+The unit's report has the block's share of the time of the earlier passes, by its questions: all questions of
+a batch are searched in the same shards.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED, PassCounts
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions, Block
 from answermill.pipelines.steps.retrieve.block_order import of_block
 from answermill.pipelines.steps.retrieve.fetch_passages import FetchedPassage
-from answermill.pipelines.steps.retrieve.passes import TIMES, Pass, Spent, add_times, share
+from answermill.pipelines.steps.retrieve.passes import TIMES, Pass, Timer, add_times, share
 from answermill.pipelines.steps.retrieve.shard_hits import SOURCES, from_table, fuse_block, to_hit
 from answermill.schemas.corpus import Passage
 
 
 @dataclass(frozen=True)
 class Passes:
-    """The last of each sort before this one: `words` has one part, `hits` one for each batch.
+    """The last pass of each kind before this one: `words` has one part, `hits` one for each batch.
 
     `words` and `vectors` are None where the index that needs them is not searched.
     """
@@ -38,7 +38,7 @@ class Passes:
     passages: Pass
 
     def times(self, place: int, asked: AskedQuestions) -> PassCounts:
-        """The share that the block at a place of the file has of their milliseconds."""
+        """The share of the block at a place of the file in their milliseconds."""
         block, batch = range(place, place + 1), place // asked.blocks_per_batch
         shares = [
             self.hits.times(batch, (0,), block, asked),
@@ -63,7 +63,7 @@ class WriteBlock(UnitWork):
         self._settings, self._step = settings, step
 
     def work(self, unit: int) -> None:
-        spent, place = Spent(), self._asked.place(unit)
+        timer, place = Timer(), self._asked.place(unit)
         batch = place // self._asked.blocks_per_batch
 
         with Meter(self._step.work, unit) as meter:
@@ -79,7 +79,7 @@ class WriteBlock(UnitWork):
             }
             report = write_block(block, fused, passages, self._step.run)
 
-            times = add_times([self._passes.times(place, self._asked), spent.counts()])
+            times = add_times([self._passes.times(place, self._asked), timer.counts()])
             spans = {name: getattr(times, name) for name in TIMES}
             self._step.reports.write(replace(report, counts=replace(report.counts, **spans)))
             meter.add(len(block.questions))
@@ -88,7 +88,7 @@ class WriteBlock(UnitWork):
 def write_block(
     block: Block, fused: Sequence[Sequence[Fused]], passages: Mapping[str, Passage], run: Path
 ) -> Report[RetrieveCounts]:
-    """Write a block's questions and hits; returns the unit's report."""
+    """Write a block's questions and hits; return the unit's report."""
     with QUESTIONS.writer(run, block.number) as questions, RETRIEVED.writer(run, block.number) as retrieved:
         questions.write(block.questions)
         for question, ranked in zip(block.questions, fused, strict=True):
