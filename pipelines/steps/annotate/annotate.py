@@ -89,9 +89,9 @@ def annotate_step(job: Job, run: Path) -> Step[AnnotateCounts]:
 
 
 def annotate(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
-    """Make the tasks and their packs, unless they exist; returns the summary line.
+    """Make the tasks and their packs, unless they exist; return the summary line.
 
-    Raises JobError (73) if packs/ holds those of other tasks or settings: people may have filled them in.
+    Raises JobError (73) if packs/ holds packs of other tasks or settings: people may have filled them in.
     """
     check(job)
     step = annotate_step(job, run)
@@ -102,7 +102,7 @@ def annotate(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
 
 
 def make_tasks(job: Job, step: Step[AnnotateCounts], beam_options: Sequence[str]) -> None:
-    """tasks/, from all parts of scored/."""
+    """Write tasks/ from all parts of scored/."""
     commit = Commit(step)
     commit.begin(job.workers)
     scored = SCORED.open(step.run)
@@ -169,16 +169,16 @@ def write_part(
         counts["controls_found"] += len({label.number for label in labels.values()})
         expected = {sentence_id: label.label for sentence_id, label in labels.items()}
         selection = choose(question_id, [row["candidate_id"] for row in sentences], expected, rules)
-        chosen += [(sentences[each.number], each) for each in selection]
+        chosen += [(sentences[sampled.number], sampled) for sampled in selection]
 
     wanted = {(row["question_id"], row["passage_id"]) for row, _ in chosen}
     shown = _passages(RETRIEVED.path(step.run), hits, wanted)
 
     with TASKS.writer(step.run, unit) as writer:
-        for row, each in chosen:
-            counts[each.stratum] += 1
-            counts["known"] += each.expected is not None
-            task = make_task(row, each, *shown[row["question_id"], row["passage_id"]], settings)
+        for row, sampled in chosen:
+            counts[sampled.stratum] += 1
+            counts["known"] += sampled.expected is not None
+            task = make_task(row, sampled, *shown[row["question_id"], row["passage_id"]], settings)
             counts["scores_beyond_0_1"] += not 0 <= task.score <= 1
             writer.write([task])
 
@@ -225,8 +225,8 @@ def make_task(
 
 
 def _scored_rows(folder: Path, part: Part) -> Iterator[dict[str, Any]]:
-    """The rows of a part of scored/ with what tasks need, in its order: best first, then the last to leave
-    first."""
+    """The rows of a part of scored/ with the columns of tasks, in its order: best first, then those that left
+    the plan, the last to leave first."""
     columns = ["question_id", "question", "unit", "candidate_id", "passage_id", "doc_id", "url", "title"]
     columns += ["start", "end", "text", "rank", "fused_score", "stages"]
     for batch in read_batches(folder, part, columns, rows=8_192):

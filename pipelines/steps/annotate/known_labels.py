@@ -19,7 +19,7 @@ class KnownLabel:
     number: int
     label: int
     text: str | None = None
-    """Of a label by id, folded; None if the file has none."""
+    """Folded text of a label by id; None if the file has none."""
 
 
 class KnownLabels:
@@ -50,8 +50,8 @@ class KnownLabels:
         return len(self._by_id) + len(self._by_text)
 
     def find(self, question_id: str, sentences: Mapping[str, str]) -> dict[str, KnownLabel]:
-        """Sentence id → its known label, of these sentences (id → text); a label by id takes precedence over
-        one by text, and is of another sentence if its text is another."""
+        """Sentence id → its known label, for these sentences (id → text); a label by id takes precedence over
+        one by text, and does not hold for a sentence of another text."""
         labels = {}
         for sentence_id, text in sentences.items():
             known = self._by_id.get((question_id, sentence_id))

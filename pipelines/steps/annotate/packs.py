@@ -24,16 +24,16 @@ from answermill.schemas.annotation import Task
 
 GUIDELINES = "guidelines.md"
 MAX_BYTES = 100_000_000
-"""Of a file: 100 MB, the most that Label Studio takes."""
+"""Most bytes of a file: 100 MB, the limit of Label Studio."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackOptions:
-    """What all packs of a run have in common."""
+    """Options that all packs of a run share."""
 
     guidelines: str
     model: Model | None
-    """None if its scores are not to be shown."""
+    """The model of the scores; None if they are not to be shown."""
     tasks_per_file: int = 10_000
     bytes_per_file: int = MAX_BYTES
 
@@ -47,7 +47,7 @@ def default_guidelines() -> str:
 
 
 def are_written(folder: Path, settings: Mapping[str, Any]) -> bool:
-    """Whether the packs exist. Raises JobError (73) if others do: people may have filled them in."""
+    """True if the packs exist. Raises JobError (73) if others do: people may have filled them in."""
     if not folder.exists():
         return False
     written = read_summary(folder).settings
@@ -64,7 +64,7 @@ def are_written(folder: Path, settings: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PackSummary:
-    """What packs.json says: how many tasks, file → its tasks, the settings, and file → its SHA-256 when it
+    """Content of packs.json: number of tasks, file → its tasks, the settings, and file → its SHA-256 when it
     was written."""
 
     tasks: int
@@ -74,7 +74,7 @@ class PackSummary:
 
 
 def read_summary(folder: Path) -> PackSummary:
-    """What packs.json says. Raises JobError (73) if it is not what `write` wrote."""
+    """Content of packs.json. Raises JobError (73) if it is not what `write` wrote."""
     try:
         return read_json(folder / PACK_SUMMARY, PackSummary)
     except (OSError, WrongShape) as e:
@@ -90,9 +90,9 @@ def write(
     options: PackOptions,
     settings: Mapping[str, Any],
 ) -> int:
-    """Write all packs, or nothing; returns how many tasks each has. Memory does not grow with the tasks.
+    """Write all packs, or nothing; return the number of tasks in each. Memory does not grow with the tasks.
 
-    `settings` are all that decides the content of the packs: `are_written` compares them.
+    `settings`: all that decides the content of the packs; `are_written` compares them.
     """
     temporary = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -107,15 +107,15 @@ def write(
                 packs[name, task.annotators] = Pack(pack_folder, TOOLS[name].pack, options)
             packs[name, task.annotators].write(task)
 
-    divided = len({annotators for _, annotators in packs}) > 1
+    is_divided = len({annotators for _, annotators in packs}) > 1
     files: dict[str, int] = {}
     for (name, annotators), pack in packs.items():
         tasks_of_file = pack.finish(annotators)
-        if not divided:
+        if not is_divided:
             for path in list(pack.folder.iterdir()):
                 path.rename(temporary / name / path.name)
             pack.folder.rmdir()
-        prefix = f"{name}/{_subfolder(annotators)}" if divided else name
+        prefix = f"{name}/{_subfolder(annotators)}" if is_divided else name
         files |= {f"{prefix}/{file}": count for file, count in tasks_of_file.items()}
 
     for name in names:
@@ -144,7 +144,7 @@ def _subfolder(annotators: int) -> str:
 
 
 class Pack:
-    """The files of one tool, of bounded size, written as tasks come."""
+    """The files of one tool, of bounded size, written task by task."""
 
     def __init__(self, folder: Path, form: PackFormat, options: PackOptions) -> None:
         self.folder, self._form, self._options = folder, form, options
@@ -154,11 +154,11 @@ class Pack:
         folder.mkdir(parents=True)
 
     def write(self, task: Task) -> None:
-        """A task larger than `bytes_per_file` gets a file for itself."""
+        """Append a task; one larger than `bytes_per_file` gets a file for itself."""
         item = self._form.item(task, self._options.model)
         size = len(item.encode()) + len(self._form.between.encode())
-        full = self._bytes + size + len(self._form.after.encode()) > self._options.bytes_per_file
-        if self._file is not None and (full or self._rows == self._options.tasks_per_file):
+        is_full = self._bytes + size + len(self._form.after.encode()) > self._options.bytes_per_file
+        if self._file is not None and (is_full or self._rows == self._options.tasks_per_file):
             self._close()
 
         if self._file is None:
@@ -174,7 +174,7 @@ class Pack:
         self._bytes += size
 
     def finish(self, annotators: int) -> dict[str, int]:
-        """Close the last file and write the tool's other files; returns file → tasks in it."""
+        """Close the last file and write the tool's other files; return file → tasks in it."""
         self._close()
         for path, text in self._form.other_files(self._options.guidelines, annotators).items():
             write_text(self.folder / path, text)

@@ -1,4 +1,4 @@
-"""RUN/packs: which tasks of a run go into its packs, with which guidelines and scores."""
+"""RUN/packs: choice of the tasks, guidelines and scores that the packs of a run hold."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def read_guidelines(job: Job, settings: Annotate) -> str:
 
 
 def write_packs(job: Job, settings: Annotate, run: Path) -> bool:
-    """Write packs/ with all tasks, or with `since` those that the earlier run did not ask; False if they
-    exist.
+    """Write packs/ with all tasks, or with `since` those that the earlier run did not have; False if the
+    packs exist.
 
-    Raises JobError (73) if packs/ holds those of other tasks or settings: people may have filled them in.
+    Raises JobError (73) if packs/ holds packs of other tasks or settings: people may have filled them in.
     """
     guidelines, tools = read_guidelines(job, settings), settings.tools or list(TOOLS)
     tasks = TASKS.open(run)
@@ -56,8 +56,8 @@ def write_packs(job: Job, settings: Annotate, run: Path) -> bool:
     model = Model(
         f"{plan} {scored.fingerprint[:8]}", unbounded=ANNOTATE.counts_of(tasks.manifest).scores_beyond_0_1 > 0
     )
-    asked = _asked(earlier) if earlier is not None else frozenset()
-    new = (task for task in tasks.read() if (task.task_id, task.text_hash) not in asked)
+    known = _known_tasks(earlier) if earlier is not None else frozenset()
+    new = (task for task in tasks.read() if (task.task_id, task.text_hash) not in known)
     options = packs.PackOptions(guidelines, model if settings.predictions else None, settings.tasks_per_file)
     with publishing(run / PACKS, PACK_SUMMARY) as folder:
         packs.write(folder, new, tools, options, decisive)
@@ -65,7 +65,7 @@ def write_packs(job: Job, settings: Annotate, run: Path) -> bool:
     return True
 
 
-def _asked(earlier: Folder[Task]) -> frozenset[tuple[str, str]]:
+def _known_tasks(earlier: Folder[Task]) -> frozenset[tuple[str, str]]:
     """(task_id, text_hash) of all tasks of an earlier run."""
     batches = (
         b
@@ -80,5 +80,5 @@ def _asked(earlier: Folder[Task]) -> frozenset[tuple[str, str]]:
 
 
 def text_digest(*texts: str) -> str:
-    """16 hex digits that stand for the texts: the ids of tasks, and of the guidelines that packs carry."""
+    """16 hex digits that stand for the texts: ids of tasks, and of the guidelines in packs."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]

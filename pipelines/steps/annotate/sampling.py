@@ -1,10 +1,10 @@
-"""Which sentences of a question people judge, and what the judged say of all the others (WQA §3.2). Pure
-functions.
+"""Sample of a question's sentences for people to judge, and estimates for all sentences from the judged ones
+(WQA §3.2). Pure functions.
 
-The paper has the top 15 judged. They alone cannot say how many correct sentences stand below them: so a
-simple random sample of those is judged too, with its probability, and known sentences as blind controls.
-Horvitz and Thompson (1952) weight each judged sentence by 1 / probability; a question's top and its rest are
-strata (Cochran 1977, §5).
+In the paper the top 15 are judged. They do not show how many correct sentences are below them, so a simple
+random sample of those is judged too, with its probability, and known sentences as blind controls. Horvitz and
+Thompson (1952) weight each judged sentence by 1 / probability; a question's top and its rest are strata
+(Cochran 1977, §5).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Stratum = Literal["top", "random", "control"]
 
 @dataclass(frozen=True, slots=True)
 class SamplingRules:
-    """How many sentences of a question people judge."""
+    """Numbers of sentences of a question that people judge."""
 
     top: int = 15
     random: int = 2
-    """Below the top, per question."""
+    """Sentences drawn below the top, per question."""
     control_share: float = 0.05
-    """Of a question's tasks, where it has known sentences."""
+    """Share of controls in a question's tasks, where it has known sentences."""
     seed: int = 0
 
 
@@ -45,7 +45,7 @@ class SampledSentence:
 def choose(
     question_id: str, sentences: Sequence[str], known: Mapping[str, int], rules: SamplingRules
 ) -> list[SampledSentence]:
-    """Of a question's sentences (ids, best first, each once) those to be judged, in an order that tells
+    """The sentences to be judged, out of a question's (ids, best first, each once), in an order that reveals
     nothing.
 
     The first `top`, each with probability 1; of the M others a simple random sample of m, each with m / M;
@@ -97,7 +97,7 @@ class JudgedSentence(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What the judged say of all sentences, judged or not; `_se` is a standard error over draws.
+    """Estimates for all sentences, judged or not, from the judged ones; `_se` is a standard error over draws.
 
     It is NaN where a question has one random sentence of several: two are the fewest that show a spread.
     Where no correct one was drawn it is 0, which is no proof that there is none.
@@ -105,7 +105,7 @@ class Estimate:
 
     questions: int
     sentences: float
-    """As the probabilities say; exact where all that was chosen was judged."""
+    """Number by the probabilities; exact where all chosen sentences were judged."""
     correct: float
     correct_se: float
     prevalence: float
@@ -117,25 +117,25 @@ class Estimate:
 
 
 def estimate(judged: Iterable[JudgedSentence]) -> tuple[Estimate, dict[str, Estimate]]:
-    """Of all questions together, and of each. Controls do not count: they were not drawn from all.
+    """Estimates for all questions together, and for each. Controls do not count: they were not drawn from
+    all.
 
-    Correct sentences and prevalence are without bias over draws. Recall is a ratio with a random part below
-    the line; its bias of the first order is taken off. All that was drawn must have been judged: what is left
-    out makes the rest of a question smaller than it is.
+    Correct sentences and prevalence are without bias over draws. Recall is a ratio with a random denominator;
+    its first-order bias is subtracted. All drawn sentences must have been judged: one that is left out makes
+    the rest of a question smaller than it is.
     """
     rows: dict[str, list[JudgedSentence]] = {}
     for row in judged:
         if row.stratum != "control":
             rows.setdefault(row.question_id, []).append(row)
-    sums = {question: _sums(of_question) for question, of_question in sorted(rows.items())}
-    each = {question: _estimate(1, *values) for question, values in sums.items()}
-    return _estimate(
-        len(sums), *np.sum(list(sums.values()), axis=0, initial=0.0) if sums else np.zeros(4)
-    ), each
+    sums = {question: _sums(question_rows) for question, question_rows in sorted(rows.items())}
+    estimates = {question: _estimate(1, *values) for question, values in sums.items()}
+    totals = np.sum(list(sums.values()), axis=0, initial=0.0) if sums else np.zeros(4)
+    return _estimate(len(sums), *totals), estimates
 
 
 def _sums(rows: Sequence[JudgedSentence]) -> tuple[float, float, float, float]:
-    """Sentences, correct in the top, correct below it, and the variance of that."""
+    """Sentences, correct in the top, correct below it, and the variance of the last."""
     below = [row for row in rows if row.stratum != "top"]
     top = [row.label for row in rows if row.stratum == "top"]
     if not below:

@@ -1,1 +1,1 @@
-"""What annotators judge, how well they agree, and how their data set is split."""
+"""Collect: exports of annotation tools in; annotations, labels, conflicts and agreement out."""

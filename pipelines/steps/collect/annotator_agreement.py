@@ -31,7 +31,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """`right` of `total`, and the Wilson interval of that share; None of nothing."""
+    """`right` of `total`, and the Wilson interval of that share; None if `total` is 0."""
 
     right: int
     total: int
@@ -55,7 +55,7 @@ class Votes:
 
     @classmethod
     def of(cls, votes: Iterable[tuple[int, int, int]]) -> Votes:
-        """Of (item, annotator, label). Raises ValueError where an annotator votes twice on an item."""
+        """Votes from (item, annotator, label). Raises ValueError if an annotator votes twice on an item."""
         rows = np.array(sorted(votes), np.int64).reshape(-1, 3)
         again = np.flatnonzero((rows[1:, :2] == rows[:-1, :2]).all(1))
         if again.size:
@@ -63,7 +63,7 @@ class Votes:
         return cls(rows[:, 0], rows[:, 1], rows[:, 2])
 
     def table(self) -> Ints:
-        """[items, classes]: how many votes each item has in each class; both in ascending order."""
+        """[items, classes]: number of votes of each item in each class; both in ascending order."""
         _, item = np.unique(self.items, return_inverse=True)
         classes, label = np.unique(self.labels, return_inverse=True)
         shape = (int(item.max(initial=-1)) + 1, len(classes))
@@ -75,8 +75,8 @@ class Votes:
 
 
 def cohen(confusion: npt.ArrayLike) -> Figure:
-    """Cohen's (1960) kappa of two annotators, from how often one said i and the other j: [classes,
-    classes]."""
+    """Cohen's (1960) kappa of two annotators, from the number of items that one labels i and the other j:
+    [classes, classes]."""
     counts = np.asarray(confusion, np.float64)
     n = int(counts.sum())
     if n == 0:
@@ -93,27 +93,27 @@ def fleiss(table: npt.ArrayLike) -> Figure:
     if items == 0:
         return Figure(None, 0, 0, "no item with two votes")
 
-    each = counts.sum(1)
-    if each[0] < 2 or (each != each[0]).any():
+    item_votes = counts.sum(1)
+    if item_votes[0] < 2 or (item_votes != item_votes[0]).any():
         raise ValueError(
-            f"items have {int(each.min())} to {int(each.max())} votes; all must have the same number, at "
-            "least 2"
+            f"items have {int(item_votes.min())} to {int(item_votes.max())} votes; all must have the same "
+            "number, at least 2"
         )
 
-    observed = float(((counts**2).sum(1) - each).sum() / (each * (each - 1)).sum())
+    observed = float(((counts**2).sum(1) - item_votes).sum() / (item_votes * (item_votes - 1)).sum())
     expected = float(((counts.sum(0) / votes) ** 2).sum())
     return _kappa(observed, expected, items, votes)
 
 
 def same_votes(table: Ints) -> tuple[int, Ints]:
-    """The number of votes, 2 or more, that most items have (of several the greatest), and these items' rows
+    """The number of votes, 2 or more, that most items have (the greatest of several), and these items' rows
     of the table."""
-    each = table.sum(1)
-    items_with = np.bincount(each[each >= 2])  # [votes]
+    item_votes = table.sum(1)
+    items_with = np.bincount(item_votes[item_votes >= 2])  # [votes]
     if not items_with.size:
         return 0, table[:0]
     votes = len(items_with) - 1 - int(np.argmax(items_with[::-1]))
-    return votes, table[each == votes]
+    return votes, table[item_votes == votes]
 
 
 def krippendorff(table: npt.ArrayLike) -> Figure:
@@ -124,13 +124,13 @@ def krippendorff(table: npt.ArrayLike) -> Figure:
     items, votes = len(counts), int(counts.sum())
     if items == 0:
         return Figure(None, 0, 0, "no item with two votes")
-    each, of_class = counts.sum(1), counts.sum(0)
-    # Off the coincidence matrix' diagonal.
-    disagreed = float(((each**2 - (counts**2).sum(1)) / (each - 1)).sum())
-    by_chance = float(votes**2 - (of_class**2).sum()) / (votes - 1)
-    if by_chance == 0:
+    item_votes, class_votes = counts.sum(1), counts.sum(0)
+    # The sum off the diagonal of the coincidence matrix.
+    observed = float(((item_votes**2 - (counts**2).sum(1)) / (item_votes - 1)).sum())
+    expected = float(votes**2 - (class_votes**2).sum()) / (votes - 1)
+    if expected == 0:
         return Figure(None, items, votes, "all votes are of one class")
-    return Figure(1 - disagreed / by_chance, items, votes)
+    return Figure(1 - observed / expected, items, votes)
 
 
 def _kappa(observed: float, expected: float, items: int, votes: int) -> Figure:
@@ -140,37 +140,37 @@ def _kappa(observed: float, expected: float, items: int, votes: int) -> Figure:
 
 
 def pairs(votes: Votes) -> dict[tuple[int, int], Figure]:
-    """Cohen's kappa of each two annotators that have items in common, the lesser first."""
+    """Cohen's kappa of every two annotators with items in common, the lesser first."""
     classes, label = np.unique(votes.labels, return_inverse=True)
     order = np.lexsort((votes.annotators, votes.items))
     items, annotators, label = votes.items[order], votes.annotators[order], label[order]
-    met: dict[tuple[int, int], npt.NDArray[np.float64]] = {}
+    confusions: dict[tuple[int, int], npt.NDArray[np.float64]] = {}
     for lag in range(1, len(items)):  # until no item has more than `lag` votes
         same = np.flatnonzero(items[:-lag] == items[lag:])
         if not same.size:
             break
-        meetings = np.column_stack([annotators[same], annotators[same + lag], label[same], label[same + lag]])
-        for (a, b, i, j), count in zip(*np.unique(meetings, axis=0, return_counts=True), strict=True):
-            met.setdefault((int(a), int(b)), np.zeros((len(classes), len(classes))))[i, j] += count
-    return {pair: cohen(met[pair]) for pair in sorted(met)}
+        common = np.column_stack([annotators[same], annotators[same + lag], label[same], label[same + lag]])
+        for (a, b, i, j), count in zip(*np.unique(common, axis=0, return_counts=True), strict=True):
+            confusions.setdefault((int(a), int(b)), np.zeros((len(classes), len(classes))))[i, j] += count
+    return {pair: cohen(confusions[pair]) for pair in sorted(confusions)}
 
 
 @dataclass(frozen=True, slots=True)
 class Annotator:
-    """What one annotator's votes are like."""
+    """Figures of one annotator's votes."""
 
     items: int
     positive: int
     """Votes of label 1."""
     with_others: Share
-    """As the majority of the others, of the items where the others have one."""
+    """Votes like the majority of the others, on items where the others have one."""
     controls: Share
-    """As is known, of the items whose label is known."""
+    """Votes like the known label, on items that have one."""
 
 
 def annotators(votes: Votes, expected: Ints) -> dict[int, Annotator]:
-    """Figures of each annotator; labels are 0 and 1. `expected` [n]: the item's known label, of each vote;
-    else -1."""
+    """Figures of each annotator; labels are 0 and 1. `expected` [n]: known label of each vote's item; -1 if
+    there is none."""
     _, item = np.unique(votes.items, return_inverse=True)
     others = np.bincount(item)[item] - 1
     positive = np.bincount(item, votes.labels)[item].astype(np.int64) - votes.labels
@@ -179,16 +179,17 @@ def annotators(votes: Votes, expected: Ints) -> dict[int, Annotator]:
     known = expected >= 0
     right = known & (expected == votes.labels)
     names, name = np.unique(votes.annotators, return_inverse=True)
-    items, ones, agreed_of, decided_of, right_of, known_of = (
-        np.bincount(name, each, len(names)).astype(int).tolist()
-        for each in (np.ones_like(name), votes.labels, agreed, decided, right, known)
+    # [annotators]
+    items, ones, agreements, decisions, right_controls, controls = (
+        np.bincount(name, counted, len(names)).astype(int).tolist()
+        for counted in (np.ones_like(name), votes.labels, agreed, decided, right, known)
     )
 
     return {
-        int(who): Annotator(
-            items[n], ones[n], Share(agreed_of[n], decided_of[n]), Share(right_of[n], known_of[n])
+        int(annotator): Annotator(
+            items[n], ones[n], Share(agreements[n], decisions[n]), Share(right_controls[n], controls[n])
         )
-        for n, who in enumerate(names)
+        for n, annotator in enumerate(names)
     }
 
 
@@ -209,16 +210,16 @@ def weight(controls: Share) -> float:
 
 
 def weights(controls: Sequence[Share]) -> list[float]:
-    """The weight of each annotator; who has judged no control gets the mean of the others, and 1 where nobody
-    has."""
+    """The weight of each annotator; one without judged controls gets the mean of the others, or 1 if nobody
+    has judged any."""
     known = [weight(share) for share in controls if share.total]
     mean = sum(known) / len(known) if known else 1.0
     return [weight(share) if share.total else mean for share in controls]
 
 
 def resolve(votes: Sequence[tuple[int, float]]) -> tuple[int | None, float]:
-    """The label of (label, weight)s, and the weighted share of label 1; None and 0.5 of no weight, None of a
-    tie."""
+    """The label of (label, weight)s, and the weighted share of label 1; None and 0.5 without any weight, None
+    for a tie."""
     total = math.fsum(w for _, w in votes)
     if total <= 0:
         return None, 0.5

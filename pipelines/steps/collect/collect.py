@@ -1,6 +1,6 @@
 """Collect: exports of annotation tools in; annotations, labels, conflicts and agreement out (WQA §3.2).
 
-The exports that are named are all that counts: collect reads every one and replaces RUN/collected.
+Nothing but the named exports counts: collect reads every one and replaces RUN/collected.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from answermill.pipelines.steps.collect.votes import AnnotatorAgreement, Collect
 def collect(
     run: Path, files: Sequence[Path], rules: ResolutionRules | None = None, form: str | None = None
 ) -> Iterator[str]:
-    """Read the exports and replace RUN/collected; yields lines of figures for people.
+    """Read the exports and replace RUN/collected; yield lines of figures for people.
 
     Raises JobError: 66 if tasks/ or an export is missing, 65 if an export is cut off, none of its annotations
     can be used, or two without annotators have one name, 73 if RUN/collected is not collect's own, if its
@@ -38,13 +38,13 @@ def collect(
     check_replaceable(run, files)
     exports = [Export(file, form) for file in files]
     votes = CollectedVotes(tasks, files)
-    size = sum(each.file.size for each in exports)
-    with progress("collect", size, lambda: sum(each.file.position for each in exports), what="bytes"):
-        used = [_read(export, n, votes) for n, export in enumerate(exports)]
+    size = sum(export.file.size for export in exports)
+    with progress("collect", size, lambda: sum(export.file.position for export in exports), what="bytes"):
+        annotations = [_read(export, n, votes) for n, export in enumerate(exports)]
     _check_names([export for export in exports if export.unnamed])
 
     if not votes.votes:
-        if not sum(used):
+        if not sum(annotations):
             records = counted(sum(export.records for export in exports), "record")
             names = ", ".join(map(str, files))
             raise JobError(
@@ -52,7 +52,8 @@ def collect(
             )
         reasons = json.dumps(dict(Counter(reject.reason for _, reject in votes.rejects)))
         raise JobError(
-            f"none of {sum(used)} annotations is a label of a task in {tasks.path}: {reasons}", BAD_DATA
+            f"none of {sum(annotations)} annotations is a label of a task in {tasks.path}: {reasons}",
+            BAD_DATA,
         )
 
     if rules.adjudicator is not None and rules.adjudicator not in votes.annotators():
@@ -70,7 +71,7 @@ def collect(
             "unanswered": e.unanswered,
         }
         | {"annotations": count}
-        for e, count in zip(exports, used, strict=True)
+        for e, count in zip(exports, annotations, strict=True)
     ]
 
     settings = {
@@ -88,7 +89,7 @@ def collect(
 
 
 def _check_names(unnamed: Sequence[Export]) -> None:
-    """Raises JobError (65) if two of these exports, whose labels name no annotator, are of one name in
+    """Raises JobError (65) if two of these exports, whose labels name no annotator, have one name in
     different folders."""
     first: dict[str, Export] = {}
     for export in unnamed:
@@ -102,7 +103,7 @@ def _check_names(unnamed: Sequence[Export]) -> None:
 
 
 def _read(export: Export, number: int, votes: CollectedVotes) -> int:
-    """Add the annotations of export `number`; returns how many there are."""
+    """Add the annotations of export `number`; return their number."""
     before = votes.counts.annotations
     for label in export.read():
         votes.add(number, label)

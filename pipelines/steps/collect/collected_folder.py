@@ -1,9 +1,8 @@
-"""RUN/collected: what `collect` writes there, and how it takes the place of an earlier one without a moment
-of loss.
+"""RUN/collected: the output of `collect`, which replaces an earlier one without a moment of loss.
 
 The new folder is built in RUN/_work/collect and then takes the name of the earlier one. A reader finds one of
-the two whole or, for an instant, none; after a kill in that instant the earlier one is brought back by who
-asks for it next (`recover_folder`).
+the two whole or, for an instant, none; after a kill in that instant the next reader restores the earlier one
+(`recover_folder`).
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ from answermill.schemas.record import Record
 
 
 def check_replaceable(run: Path, exports: Sequence[Path]) -> None:
-    """Refuse to replace what collect has not written, or what somebody has worked on since.
+    """Refuse to replace a folder that collect has not written, or that somebody has worked on since.
 
-    Raises JobError: 2 if an export lies in RUN/collected, 73 if the folder is another's or its
+    Raises JobError: 2 if an export is in RUN/collected, 73 if collect did not write the folder, or if its
     adjudication.csv was edited.
     """
     target = run / COLLECTED
@@ -85,8 +84,8 @@ def replace(
     settings: Mapping[str, Any],
     sources: Sequence[Mapping[str, Any]],
 ) -> CollectCounts:
-    """Build the new folder and put it in the place of the earlier one; returns its counts. Needs the run
-    locked."""
+    """Build the new folder and put it in the place of the earlier one; return its counts. Needs the run's
+    lock."""
     stage, target = run / WORK / COLLECT.name, run / COLLECTED
     shutil.rmtree(stage, ignore_errors=True)
     inputs = {f"export {n}": f"{source['file']} {source['sha256']}" for n, source in enumerate(sources, 1)}
@@ -101,13 +100,13 @@ def replace(
     with ExitStack() as stack:
         writers = {folder.name: stack.enter_context(folder.writer(stage, 0)) for folder in COLLECT}
         for _, reject in sorted(
-            votes.rejects, key=lambda each: (each[0], each[1].source_offset, each[1].detail)
+            votes.rejects, key=lambda item: (item[0], item[1].source_offset, item[1].detail)
         ):
             writers[COLLECT_REJECTS.name].write([reject])
 
-        votes_of = votes.by_task()
+        votes_by_task = votes.by_task()
         for number, task in enumerate(tasks.read()):
-            task_votes = votes_of.get(number, {})
+            task_votes = votes_by_task.get(number, {})
             outcome = resolve_task(task, task_votes, rules, agreement.weights)
             fates[outcome.fate] += 1
             conflicts += outcome.disputed

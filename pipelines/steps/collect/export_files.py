@@ -25,8 +25,8 @@ from answermill.pipelines.data.inputs.text_lines import bad, refuse_half_pairs
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 
 NumberedRow: TypeAlias = tuple[int, Mapping[str, Any]]
-"""Where it stands, and its values: the line of JSON lines and CSV, the number of the record in a JSON list;
-from 1."""
+"""(place, values) of a row; the place is the line in JSON lines and CSV, the number of the record in a JSON
+list; from 1."""
 AGAIN = "export it again, whole"
 CHUNK = 1 << 16
 DEEPEST = 100
@@ -34,11 +34,10 @@ DEEPEST = 100
 
 
 class ExportFile:
-    """A file of rows. `position` is how many of its `size` bytes have been read."""
+    """A file of rows. `position`: number of its `size` bytes that have been read."""
 
     def __init__(self, path: Path) -> None:
-        """Looks what kind of file it is. Raises JobError: 66 where it is missing, 65 where it is not to be
-        read."""
+        """Finds out the kind of the file. Raises JobError: 66 if it is missing, 65 if it cannot be read."""
         if path.is_dir():
             raise JobError(f"{path} is a folder; name the files in it", INPUT_MISSING)
         if not path.is_file():
@@ -74,7 +73,7 @@ class ExportFile:
                 raise self._bad(f"the gzip breaks off here or is damaged; {AGAIN} ({e})") from e
 
     def bad(self, where: int, what: str) -> JobError:
-        """An error about the row that stands there."""
+        """An error about the row at this place."""
         return (
             bad(self.path, where, what)
             if self._unit == "line"
@@ -82,22 +81,22 @@ class ExportFile:
         )
 
     def _bad(self, what: str) -> JobError:
-        """An error about what comes after the last row that was whole."""
+        """An error about the text after the last whole row."""
         return self.bad(self._where + 1, what)
 
     def _at(self, where: int) -> None:
         self._where, self.position = where, self._raw.tell()
 
     def _lines(self, text: IO[str]) -> Iterator[NumberedRow]:
-        for line, each in enumerate(text, 1):
-            if each.strip():
+        for line, line_text in enumerate(text, 1):
+            if line_text.strip():
                 try:
-                    row = json.loads(each)
+                    row = json.loads(line_text)
                 except (ValueError, RecursionError) as e:
                     raise bad(
                         self.path, line, f"no whole JSON object; is the file cut off here? {AGAIN} ({e})"
                     ) from e
-                refuse_half_pairs(self.path, line, each, row)
+                refuse_half_pairs(self.path, line, line_text, row)
                 yield line, self._object(row)
             self._at(line)
 
@@ -115,8 +114,8 @@ class ExportFile:
             raise self._bad(f"{place}: {problem}{near}; is the file cut off here? {AGAIN}") from e
 
     def _shallow(self, events: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-        """The same events. Raises JobError (65) where they go deeper than DEEPEST: memory grows with the
-        square of that."""
+        """The same events. Raises JobError (65) if they are nested deeper than DEEPEST: memory grows with the
+        square of the depth."""
         depth = 0
         for event in events:
             if event[0] in ("start_array", "start_map"):
@@ -147,8 +146,8 @@ class ExportFile:
             raise bad(self.path, began, f"this row has no end, or its quotes are wrong ({e}); {AGAIN}") from e
 
     def _header(self, line: str) -> tuple[list[str], str]:
-        """The columns' names, in small letters, and what separates cells: a comma, a spreadsheet's semicolon
-        or a tab."""
+        """The columns' names, in small letters, and the separator of cells: a comma, a spreadsheet's
+        semicolon or a tab."""
         for delimiter in ",;\t":
             names = [
                 unquote(name).strip().casefold() for name in next(csv.reader([line], delimiter=delimiter), [])
@@ -187,7 +186,7 @@ class _Utf8:
 
 
 class _Lines:
-    """A text's lines; `ended` says whether the last one had its line end."""
+    """A text's lines; `ended`: True if the last one had its line end."""
 
     def __init__(self, text: IO[str]) -> None:
         self._text, self.ended = text, True

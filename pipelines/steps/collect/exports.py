@@ -1,5 +1,5 @@
-"""Exports of annotation tools → labels of people. `annotation_tools` knows what each tool writes,
-`export_files` the files."""
+"""Exports of annotation tools → labels of people. `annotation_tools` has the forms of the tools,
+`export_files` the reading of files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENDING = re.compile(r"(\.\d+)?(\.(csv|json|jsonl|ndjson|tsv|txt))?(\.gz)?$", re
 
 class Export:
     """One export. `records` and `unanswered` count as it is read: tasks, lines or rows, and those that nobody
-    has judged; `unnamed` says whether a label had no annotator."""
+    has judged; `unnamed`: True if a label had no annotator."""
 
     def __init__(self, path: Path, form: str | None = None) -> None:
         """Recognises the form by the first record. Raises JobError: 66 if the file is missing, 65 if it is no
@@ -38,7 +38,7 @@ class Export:
 
         where, row = first
         name = form or next(
-            (each.name for each in forms.values() if each.recognise(row, self.file.kind)), None
+            (known.name for known in forms.values() if known.recognise(row, self.file.kind)), None
         )
         if name is None:
             keys = ", ".join(map(str, list(row)[:8]))

@@ -1,4 +1,4 @@
-"""How one label is made from several people's votes on a task (WQA §3.2)."""
+"""Resolution of several people's votes on a task into one label (WQA §3.2)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ResolutionRules:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """What became of one task: its label, or by its fate why it has none."""
+    """Outcome of one task: its label, or the fate for which it has none."""
 
     fate: Fate
     label: int | None = None

@@ -1,4 +1,4 @@
-"""Annotations of all exports → votes and rejects, and how far the annotators agree."""
+"""Annotations of all exports → votes and rejects, and the agreement of the annotators."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHOWN_PAIRS = 20
 
 
 class Vote(NamedTuple):
-    """An annotator's latest label of a task so far, and where it was read."""
+    """An annotator's latest label of a task so far, and its place in the exports."""
 
     file: int
     record: int
@@ -33,7 +33,7 @@ class Vote(NamedTuple):
 
 
 class NoVote(NamedTuple):
-    """Why an annotation is no vote, and the values that decided."""
+    """Reason why an annotation is no vote, and the values that decided."""
 
     reason: str
     detail: str
@@ -138,7 +138,7 @@ class CollectedVotes:
 
 @dataclass(frozen=True, slots=True)
 class AnnotatorAgreement:
-    """How far annotators agree, the adjudicator left out."""
+    """Agreement of the annotators, the adjudicator left out."""
 
     krippendorff: Figure
     fleiss: Figure
@@ -168,7 +168,7 @@ class AnnotatorAgreement:
             krippendorff=annotator_agreement.krippendorff(table),
             fleiss=annotator_agreement.fleiss(same),
             fleiss_votes=votes_per_task,
-            annotators={names[n]: each for n, each in figures.items()},
+            annotators={names[n]: annotator for n, annotator in figures.items()},
             weights=dict(zip(names, weights, strict=True)),
             pairs={(names[a], names[b]): kappa for (a, b), kappa in annotator_agreement.pairs(votes).items()},
         )
@@ -179,13 +179,13 @@ class AnnotatorAgreement:
             "fleiss_kappa": {**_figure_json(self.fleiss), "votes_per_task": self.fleiss_votes or None},
             "annotators": {
                 name: {
-                    "tasks": each.items,
-                    "positive": each.positive / each.items,
-                    "with_majority_of_others": _share_json(each.with_others),
-                    "controls": _share_json(each.controls),
+                    "tasks": annotator.items,
+                    "positive": annotator.positive / annotator.items,
+                    "with_majority_of_others": _share_json(annotator.with_others),
+                    "controls": _share_json(annotator.controls),
                     "weight": self.weights[name],
                 }
-                for name, each in self.annotators.items()
+                for name, annotator in self.annotators.items()
             },
             "cohen_kappa": [
                 {"annotators": pair, **_figure_json(kappa)} for pair, kappa in self.pairs.items()
@@ -204,13 +204,15 @@ class AnnotatorAgreement:
             "weight"
         )
 
-        for name, each in self.annotators.items():
-            others = "-" if each.with_others.value is None else f"{each.with_others.value:.1%}"
-            controls = f"{each.controls.right}/{each.controls.total}" if each.controls.total else "-"
-            interval = each.controls.interval
-            right = f"{each.controls.value:.1%} ({interval[0]:.1%} to {interval[1]:.1%})" if interval else "-"
-            shares = f"{each.items:>5,}  {each.positive / each.items:>7.1%}  {others:>13}"
-            yield f"{name:<{width}}  {shares}  {controls:>8}  {right:<23}  {self.weights[name]:>6.2f}"
+        for name, annotator in self.annotators.items():
+            others, controls = annotator.with_others.value, annotator.controls
+            as_others = "-" if others is None else f"{others:.1%}"
+            judged = f"{controls.right}/{controls.total}" if controls.total else "-"
+            interval = controls.interval
+            right = f"{controls.value:.1%} ({interval[0]:.1%} to {interval[1]:.1%})" if interval else "-"
+            positive = annotator.positive / annotator.items
+            shares = f"{annotator.items:>5,}  {positive:>7.1%}  {as_others:>13}"
+            yield f"{name:<{width}}  {shares}  {judged:>8}  {right:<23}  {self.weights[name]:>6.2f}"
 
         if self.pairs:
             yield ""
