@@ -1,4 +1,4 @@
-"""What becomes of each given label: it is used, or it is kept in labels/rejects with the reason."""
+"""Fates of the given labels: each is used, or kept in labels/rejects with the reason."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def fates_of(numbers: Ints, fate: int) -> Ints:
 
 
 def fates_file(step: Step[Any], unit: int) -> Path:
-    """Where a unit keeps the fates of the labels that met one of its sentences."""
+    """File in which a unit keeps the fates of the labels of its sentences."""
     return step.work / f"fates-{unit:05d}.npy"
 
 
@@ -73,7 +73,7 @@ def reject(
 
 
 def _refusal(row: Mapping[str, Any], fate: int) -> tuple[str, str]:
-    """Why a label was not used: (reason, detail) as in Rejected; the detail says first if it is a 0."""
+    """(reason, detail), as in Rejected, of a label that was not used; the detail of a 0 begins with WRONG."""
     wrong = "" if row["label"] else WRONG
     if fate == CHANGED:
         return (

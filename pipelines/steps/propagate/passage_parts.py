@@ -24,8 +24,7 @@ AT_ONCE = 8_192
 
 @dataclass(frozen=True)
 class PassageParts:
-    """The parts of a run's passages, by number; with the texts of their documents if there shall be
-    windows."""
+    """The parts of a run's passages, by number; with the texts of their documents if windows are made."""
 
     passages: Folder[Passage]
     documents: Folder[Document] | None = None
@@ -78,7 +77,7 @@ class PassagePart:
 
 
 class DocumentTexts:
-    """The texts of a part of documents/, to be asked for in the order of the part."""
+    """The texts of a part of documents/, to be read in the order of the part."""
 
     def __init__(self, folder: Path, part: Part) -> None:
         self._folder, self._part = folder, part

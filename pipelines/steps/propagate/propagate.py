@@ -2,8 +2,8 @@
 
 The given labels become sorted files in the work folder (indexing/labels/given_labels.py). A part of passages/
 is one unit of work: it looks its own sentences up in those files, some thousand passages at a time. All
-passages of a document are in one part. If labels shall hold for other sentences of the same text, a first
-pass over the parts finds the texts of the sentences that are labelled by id.
+passages of a document are in one part. If labels also hold for other sentences of the same text, a first pass
+over the parts finds the texts of the sentences that are labelled by id.
 
 In a part, documents follow one another as in passages/, and within a document the rows are sorted by question
 id, then by sentence or passage id. Labels whose sentence is missing or has another text now, and labels given
@@ -58,11 +58,11 @@ from answermill.pipelines.steps.propagate.label_fates import CHANGED, USED, fate
 from answermill.pipelines.steps.propagate.passage_parts import DocumentTexts, PassagePart, PassageParts
 
 _WRITTEN_OTHERWISE = (WINDOW_LABELS, LABEL_REJECTS)
-"""Not written by every unit: windows only if the job has them, rejects once at the end."""
+"""Folders that not every unit writes: windows only if the job has them, rejects once at the end."""
 
 
 def is_ready(job: Job, run: Path | None) -> bool:
-    """Whether the job has labels to propagate by now: a file of labels, or collected ones in the run
+    """True if the job has labels to propagate by now: a file of labels, or collected ones in the run
     folder."""
     settings = job.propagate
     if settings is None:
@@ -96,7 +96,7 @@ def _section(job: Job) -> Propagate:
 
 
 def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
-    """Run the step, unless it is complete; returns its summary line."""
+    """Run the step, unless it is complete; return its summary line."""
     step = step_of(job, run)
     commit = Commit(step)
     if commit.is_complete():
@@ -109,17 +109,17 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     given_labels = GivenLabels(fetch_tree(folder))
     parts = PassageParts.of(run, settings.windows != "none")
 
-    def do(pass_: Step[AnyCounts], work: UnitWork) -> Outcome[AnyCounts]:
+    def carry_out(pass_: Step[AnyCounts], work: UnitWork) -> Outcome[AnyCounts]:
         return carry(pass_, len(parts), work, beam_options, job.workers.processes)
 
     if settings.same_text:
         spreading = step.within("found", {}, StepCounts, {})
         Commit(spreading).begin(job.workers)
-        do(spreading, FindLabelsToSpread(parts, GivenLabels(folder), spreading))
+        carry_out(spreading, FindLabelsToSpread(parts, GivenLabels(folder), spreading))
         to_spread = _labels_to_spread(spreading, len(parts))
         _once(step.work / "spread-labels.json", lambda: (_spread(given_labels, folder, to_spread),))
 
-    outcome = do(step, LabelPart(parts, GivenLabels(folder), settings, step))
+    outcome = carry_out(step, LabelPart(parts, GivenLabels(folder), settings, step))
     outcome.include(reject(given_labels, step, len(parts), largest, source.name))
     outcome.counts = replace(outcome.counts, labels=labels)
     outcome.counts.check_sums()
@@ -137,7 +137,7 @@ def _write_labels(source: LabelSource, folder: Path) -> tuple[int, int]:
 
 
 def _spread(given_labels: GivenLabels, folder: Path, to_spread: Iterator[pa.RecordBatch]) -> int:
-    """As `GivenLabels.spread`, for labels that are at `folder`, of which `given_labels` may be a copy."""
+    """Spread the labels at `folder`, of which `given_labels` may be a copy; return the number of rows."""
     rows = given_labels.spread(to_spread)
     if given_labels.folder != folder:
         for file in given_labels.folder.glob("spread*"):
@@ -146,7 +146,7 @@ def _spread(given_labels: GivenLabels, folder: Path, to_spread: Iterator[pa.Reco
 
 
 def _once(mark: Path, write: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
-    """The numbers that `write` returns; kept in the file `mark`, so that a run that was stopped does not call
+    """The numbers that `write` returns, kept in the file `mark`, so that a run that was stopped does not call
     it again."""
     try:
         return tuple(read_json(mark, list[int]))
@@ -182,7 +182,7 @@ def _spread_file(step: Step[Any], unit: int) -> Path:
 
 
 def _labels_to_spread(step: Step[Any], units: int) -> Iterator[pa.RecordBatch]:
-    """What FindLabelsToSpread wrote, unit by unit."""
+    """Batches that FindLabelsToSpread wrote, unit by unit."""
     for unit in range(units):
         with pa.memory_map(str(fetch(_spread_file(step, unit)))) as source:
             file = pa.ipc.open_file(source)
@@ -215,7 +215,7 @@ def label_part(
 ) -> None:
     """Label the sentences of a part of passages/, and what holds them.
 
-    Writes the part of each output folder, what became of the given labels that met a sentence, and the unit's
+    Writes the part of each output folder, the fates of the given labels of its sentences, and the unit's
     report.
     """
     unit = passages.number

@@ -20,9 +20,9 @@ from answermill.schemas.ranked import Answer, Hit, RankedList, ScoredCandidate
 
 
 def questions_of(run: Path, retrieved: Folder[Hit]) -> Folder[Question]:
-    """questions/, whose parts have the questions of the parts of retrieved/, and those that found nothing.
+    """questions/, whose parts have the questions of the parts of retrieved/, and those without hits.
 
-    Raises JobError (66) if the folder is not there.
+    Raises JobError (66) if the folder does not exist.
     """
     questions = QUESTIONS.open(run)
     if len(questions.parts) != len(retrieved.parts):
@@ -33,12 +33,12 @@ def questions_of(run: Path, retrieved: Folder[Hit]) -> Folder[Question]:
 
 
 def best_of(lists: Sequence[RankedList], rows: Sequence[ScoredCandidate]) -> dict[str, Answer]:
-    """Question id → its answer, for the lists of which something was kept. `rows`: what a plan made of the
+    """Question id → its answer, for the lists with a kept candidate. `rows`: the result of a plan on the
     lists."""
     passages = {
-        (ranked.question.question_id, each.hit.passage.passage_id): each.hit.passage
+        (ranked.question.question_id, candidate.hit.passage.passage_id): candidate.hit.passage
         for ranked in lists
-        for each in ranked.candidates
+        for candidate in ranked.candidates
     }
     return {
         row.question_id: answer_of(row, passages[row.question_id, row.passage_id])
@@ -48,7 +48,7 @@ def best_of(lists: Sequence[RankedList], rows: Sequence[ScoredCandidate]) -> dic
 
 
 def answer_of(row: ScoredCandidate, passage: Passage) -> Answer:
-    """A candidate as an answer; `passage`: that it is in, which knows its place in the crawl."""
+    """A candidate as an answer; `passage`: the passage that it is in, with its place in the crawl."""
     place = (passage.source_file, passage.source_offset, passage.source_record) if passage.source_file else ()
     score = row.stages[-1].score if row.stages else None
     page = (row.title, row.url, row.candidate_id, row.passage_id, row.doc_id, row.start, row.end)
@@ -56,7 +56,7 @@ def answer_of(row: ScoredCandidate, passage: Passage) -> Answer:
 
 
 def write_jsonl(run: Path, parts: Sequence[Part]) -> Part:
-    """Write answers.jsonl from the parts of answers/, row by row; returns its lines, bytes and SHA-256.
+    """Write answers.jsonl from the parts of answers/, row by row; return its lines, bytes and SHA-256.
 
     One line per question, in the questions' order; `answer` is null if nothing was retrieved, or all of it
     was dropped.
@@ -69,7 +69,7 @@ def write_jsonl(run: Path, parts: Sequence[Part]) -> Part:
 
 
 def line_of(answer: Answer) -> dict[str, Any]:
-    """An answer as answers.jsonl has it: without what is null for want of an answer, or of a place in the
+    """An answer as in answers.jsonl: without values that are null for want of an answer, or of a place in the
     crawl."""
     values = answer.to_dict()
     names = list(values)

@@ -1,5 +1,5 @@
-"""Data without titles, or without neighbours, for a stage whose checkpoint reads them: refused before any
-work, where `missing_context` of the stage says so."""
+"""Refusal, before any work, of data without titles or neighbours that a stage's checkpoint reads, where its
+`missing_context` is 'refuse'."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def check_context(
     stages: Callable[[], Sequence[Stage]],
     passages: Callable[[], Iterable[Passage]],
 ) -> None:
-    """Look through the passages, which are read until one has what each stage reads; a plan that refuses none
-    reads nothing.
+    """Look through the passages, which are read until one has what each stage reads; without a stage that
+    refuses, none is read.
 
     `stages`: the plan, loaded. Raises JobError (65) with the stage.
     """
-    refusing = [isinstance(each, ContextStage) and each.missing_context == "refuse" for each in settings]
+    refusing = [isinstance(stage, ContextStage) and stage.missing_context == "refuse" for stage in settings]
     if not any(refusing):
         return
     for n, stage in enumerate(stages()):

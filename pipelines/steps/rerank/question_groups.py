@@ -1,7 +1,7 @@
 """Groups of questions, in which rerank does a part of retrieved/. A group that took long is kept in the
 step's work folder until the part is done, so that a run that was stopped goes on within it.
 
-What a stage makes of a question's list does not depend on the other lists, so the rows are the same whatever
+A stage's result for a question's list does not depend on the other lists, so the rows are the same whatever
 the groups are.
 """
 
@@ -23,12 +23,13 @@ from answermill.schemas.corpus import Question
 from answermill.schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate
 
 PASSAGES = 256
-"""Of a group, or more where one question has more: a rerank of 64 questions with 100 passages each is 22
-groups."""
+"""Passages of a group, or more if one question has more: a rerank of 64 questions with 100 passages each is
+22 groups."""
 PASSAGES_ON_CARD = 4_096
-"""The same where models run on a graphics card, which a few hundred sentences at a time leave idle."""
+"""Passages of a group where models run on a graphics card, which a few hundred sentences at a time leave
+idle."""
 KEEP_S = 1.0
-"""A group that took less is done again rather than kept."""
+"""Least seconds of a group that is kept; a shorter one is done again."""
 
 Rows = list[ScoredCandidate]
 
@@ -42,8 +43,8 @@ def ranked_lists(hits: Iterator[Hit]) -> Iterator[RankedList]:
 
 
 def groups(lists: Iterator[RankedList], on_card: bool = False) -> Iterator[list[RankedList]]:
-    """Whole lists that follow each other, as many as have PASSAGES passages, or PASSAGES_ON_CARD, but at
-    least one."""
+    """Groups of whole lists that follow each other, each of at most PASSAGES passages, or PASSAGES_ON_CARD,
+    but of at least one list."""
     most = PASSAGES_ON_CARD if on_card else PASSAGES
     group: list[RankedList] = []
     size = 0
@@ -59,11 +60,11 @@ def groups(lists: Iterator[RankedList], on_card: bool = False) -> Iterator[list[
 
 def rerank_lists(lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Rows, RerankCounts]:
     """The rows that the plan makes of a group, and their counts."""
-    costs(plan)  # those of a unit that failed, which has no report to book them on
+    costs(plan)  # drops the costs of a unit that failed, which has no report for them
     works = list[StageWork]()
     outcomes = run_stages(lists, plan, report=works.append)
     rows = [row for outcome in outcomes for row in outcome.rows()]
-    spent = costs(plan)
+    stage_costs = costs(plan)
     departures = [departure for outcome in outcomes for departure in outcome.departed]
     counts = RerankCounts(
         questions=len(lists),
@@ -72,7 +73,7 @@ def rerank_lists(lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Ro
         kept=sum(len(outcome.kept.candidates) for outcome in outcomes),
         grouped=sum(departure.dropped_by is None for departure in departures),
         dropped=sum(departure.dropped_by is not None for departure in departures),
-        stages={work.stage: stage_counts(work, spent.get(work.stage, {})) for work in works},
+        stages={work.stage: stage_counts(work, stage_costs.get(work.stage, {})) for work in works},
     )
 
     return rows, counts
@@ -102,24 +103,22 @@ class KeptGroups:
         self._folder, self._reports = folder, Reports(folder, RerankCounts, folder.parent)
 
     def read(self, number: int, lists: Sequence[RankedList]) -> tuple[Rows, RerankCounts] | None:
-        """A group's rows and counts; None if it is not there, is damaged, or is of other lists."""
+        """A group's rows and counts; None if it is missing, damaged, or of other lists."""
         try:
             report = self._reports.read_one(number)
             if report is not None and report.counts.questions == len(lists):
                 rows = list(read_part(self._folder, report.parts[self._folder.name][0], ScoredCandidate))
                 if {row.question_id for row in rows} == {ranked.question.question_id for ranked in lists}:
                     return rows, report.counts
-        except (
-            JobError,
-            OSError,
-        ) as e:  # the rows can be computed again, but the reader should know why the time is spent
+        except (JobError, OSError) as e:
+            # The rows can be computed again, but the user should know why that takes time.
             print_line(f"rerank: a group that was kept cannot be read, and is scored again: {e}")
         return None
 
     def rerank(
         self, number: int, lists: Sequence[RankedList], plan: Sequence[Stage]
     ) -> tuple[Rows, RerankCounts]:
-        """As `rerank_lists`; keeps the group if it took long."""
+        """Rerank a group as `rerank_lists` does, and keep it if it took long."""
         began = time.monotonic()
         rows, counts = rerank_lists(lists, plan)
         if time.monotonic() - began >= KEEP_S:
@@ -130,7 +129,7 @@ class KeptGroups:
         return rows, counts
 
     def delete(self) -> None:
-        """Delete the groups; another attempt at the part may still use the folder, which goes with the work
-        folder."""
+        """Delete the groups; another attempt at the part may still use the folder, which is removed with the
+        work folder."""
         for path in self._folder.glob("[!.]*"):
             path.unlink(missing_ok=True)

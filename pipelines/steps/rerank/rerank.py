@@ -63,7 +63,7 @@ def step_of(job: Job, run: Path) -> Step[RerankCounts]:
 
 def _step(job: Job, run: Path, plan: CheckedPlan) -> Step[RerankCounts]:
     retrieved = RETRIEVED.open(run)
-    settings = plan.settings.model_dump(exclude={"allow_empty", "since"})  # which decide no row
+    settings = plan.settings.model_dump(exclude={"allow_empty", "since"})  # these decide no row
     inputs = {"retrieved": retrieved.digest(), **plan.inputs}
     if plan.uses_encoder:
         settings["encoder"] = encoder_settings(job)
@@ -71,13 +71,13 @@ def _step(job: Job, run: Path, plan: CheckedPlan) -> Step[RerankCounts]:
 
 
 def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
-    """Run the step, unless it is complete; returns its summary line. Raises JobError (65) if nothing at all
-    is kept."""
+    """Run the step, unless it is complete; return its summary line. Raises JobError (65) if nothing at all is
+    kept."""
     return rerank_plan(job, run, beam_options, CheckedPlan.of(job))
 
 
 def rerank_plan(job: Job, run: Path, beam_options: Sequence[str], plan: CheckedPlan) -> str:
-    """As `rerank`, of the job's plan that was checked just now."""
+    """Run the step, unless it is complete, by the job's checked plan. Returns and raises as `rerank`."""
     step = _step(job, run, plan)
     commit = Commit(step)
     if commit.is_complete():
@@ -122,7 +122,7 @@ def rerank_plan(job: Job, run: Path, beam_options: Sequence[str], plan: CheckedP
 
 
 def check(job: Job, run: Path) -> CheckedPlan:
-    """Refuse what the step would refuse; returns its plan. Raises as `check_stages`, and JobError if the
+    """Refuse what the step would refuse; return its plan. Raises as `check_stages`, and JobError if the
     earlier run has no scores."""
     plan = check_stages(job, run)
     _former_scores(job, run)
@@ -135,8 +135,8 @@ def _former_scores(job: Job, run: Path) -> Folder[ScoredCandidate] | None:
 
 
 def _former(job: Job, run: Path, plan: CheckedPlan) -> Former | None:
-    """The earlier run whose scores are taken over; None if there is none, or no stage of it is one of the
-    plan's."""
+    """The earlier run whose scores are taken over; None if there is none, or if none of its stages is one of
+    the plan's."""
     scored = _former_scores(job, run)
     if scored is None:
         return None
@@ -198,11 +198,10 @@ def rerank_part(
     on_group: Callable[[int, int], object] = lambda passages, resumed: None,
     on_card: bool = False,
 ) -> None:
-    """Run the plan over one part's lists, group by group, write all candidates and the best, report.
-    `on_card`: in groups that suit a graphics card.
+    """Run the plan over one part's lists, group by group; write all candidates and the best; report the unit.
 
     `on_group` is called after each group with the number of its passages, and of those that a former run had
-    done.
+    done. `on_card`: in groups that suit a graphics card.
     """
     kept = KeptGroups(step.work / f"groups-{unit:05d}")
     counts = RerankCounts()
@@ -291,7 +290,8 @@ def stage_clauses(key: str, stage: StageCounts, questions: int) -> Iterator[str]
 
 
 def grow(step: WholeStep) -> None:
-    """Each stage has its own candidates: after a `keep` no more than that, however many come before it."""
+    """Scale each stage by its own candidates: after a `keep` no more than that, however many are before
+    it."""
     counts, questions, scale = step.sample.counts(RERANK), step.before["questions"], step.scale
     step.counts["layer_tokens"], step.costs = 0, {}
     for stage in plan_settings(step.job).stages:

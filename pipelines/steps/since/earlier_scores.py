@@ -1,8 +1,8 @@
 """The scores of an earlier run, for the stages of a plan that score each pair by itself: `rerank.since`.
 
 A score is taken over if the question's text is the same, what the stage reads of the candidate is the same
-(its text, and title and neighbours where they are read; of PEASI the whole passage), and model and settings
-are those of the earlier run's stage. So the rows are those of a run without it.
+(its text, and title and neighbours where they are read; for PEASI the whole passage), and model and settings
+are those of the earlier run's stage. So the rows equal those of a run without `since`.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from answermill.schemas.ranked import Hit, ScoredCandidate, Unit
 _NO_MATTER = {"name", "keep", "checkpoint", "missing_context"}
 """Settings of a stage that decide no score; a checkpoint is known by its digest."""
 _PARTS = 2
-"""Of the earlier run, whose scores are in memory at once."""
+"""Parts of the earlier run whose scores are in memory at once."""
 
 Scores = Mapping[tuple[str, ...], float]
 
 
 class StepPlan(NamedTuple):
-    """What decides the scores of a plan."""
+    """All that decides the scores of a plan."""
 
     stages: Sequence[StageSettings]
     models: Mapping[str, str | None]
     """Stage → digest of its model."""
     models_of: Callable[[Mapping[str, str], Mapping[str, str]], Mapping[str, str | None]]
-    """(stage → reranker, inputs of a manifest of scored/) → the same of an earlier run."""
+    """(stage → reranker, inputs of a manifest of scored/) → `models` of an earlier run."""
     encoder: Mapping[str, Any]
     """Settings of the dense encoder."""
     revision: int
-    """Of the step."""
+    """Revision of the step."""
 
 
 class Former(NamedTuple):
-    """An earlier run, and which stage of it has the scores of which stage of the plan."""
+    """An earlier run, and its stages that have the scores of stages of the plan."""
 
     run: Path
     same: Mapping[str, str]
@@ -64,8 +64,9 @@ def same_stages(plan: StepPlan, scored: Folder[ScoredCandidate]) -> dict[str, st
         return {}
 
     former = {stage_name(stage): stage for stage in manifest.settings["stages"]}
-    former_models = plan.models_of({key: each["reranker"] for key, each in former.items()}, manifest.inputs)
-    mixed = _before_passages([find(str(each["reranker"])).reranker.reads for each in former.values()])
+    rerankers = {key: str(settings["reranker"]) for key, settings in former.items()}
+    former_models = plan.models_of(rerankers, manifest.inputs)
+    mixed = _before_passages([find(reranker).reranker.reads for reranker in rerankers.values()])
     same = {}
 
     for stage in plan.stages:
@@ -74,17 +75,17 @@ def same_stages(plan: StepPlan, scored: Folder[ScoredCandidate]) -> dict[str, st
             continue
         if entry.uses_encoder and manifest.settings.get("encoder") != plan.encoder:
             continue
-        for (key, each), is_mixed in zip(former.items(), mixed, strict=True):
+        for (key, settings), is_mixed in zip(former.items(), mixed, strict=True):
             if is_mixed or former_models[key] != model:
                 continue
-            if _decisive(each) == _decisive(stage.model_dump(mode="json")):
+            if _decisive(settings) == _decisive(stage.model_dump(mode="json")):
                 same[stage.key] = key
 
     return same
 
 
 def _before_passages(reads: Sequence[Unit]) -> list[bool]:
-    """Of each stage of a plan, whether it scores sentences and a later one reads passages: a sentence that is
+    """[stages]: True if the stage scores sentences and a later one reads passages, since a sentence that is
     extracted then may have the scores of another one of its passage."""
     return [own == "sentence" and "passage" in reads[n + 1 :] for n, own in enumerate(reads)]
 
@@ -94,10 +95,10 @@ def _decisive(stage: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def taking_over(plan: Sequence[Stage], former_run: Former) -> list[Stage]:
-    """The plan, in which stages take over the scores of the earlier run's."""
+    """The plan, in which stages take over scores of the earlier run."""
     run = EarlierRun(former_run.run)
 
-    def known(stage: Stage) -> Stage:
+    def with_known_scores(stage: Stage) -> Stage:
         if stage.name not in former_run.same or not isinstance(stage.reranker, ReadsContext):
             return stage
         (reading,) = stage.reranker.readings
@@ -106,14 +107,14 @@ def taking_over(plan: Sequence[Stage], former_run: Former) -> list[Stage]:
             stage, reranker=KnownScores(stage.reranker, lambda question: run.scores(question, former))
         )
 
-    return [known(stage) for stage in plan]
+    return [with_known_scores(stage) for stage in plan]
 
 
 class WantedScores(NamedTuple):
-    """Whose scores of an earlier run are wanted."""
+    """A stage of an earlier run whose scores are wanted."""
 
     stage: str
-    """Of that run."""
+    """Its name in that run."""
     reading: Reading
     reads: Unit
 
@@ -123,11 +124,11 @@ class WantedScores(NamedTuple):
 
     @property
     def needs_passage(self) -> bool:
-        """Whether a row of scored/ does not hold all that the stage has read."""
+        """True if a row of scored/ does not hold all that the stage has read."""
         return self.whole_passages or not {"previous", "next"}.isdisjoint(self.reading.context)
 
     def deciding_texts(self, row: ScoredCandidate, passage: Passage) -> tuple[str, ...]:
-        """Those of a row of that run, which was a candidate of the stage."""
+        """The deciding texts of a row of that run, which was a candidate of the stage."""
         if self.whole_passages:
             own = passage.text if self.reads == "passage" else row.text
             return deciding_texts(self.reading, self.reading.arrange(own, passage.title), passage)
@@ -144,7 +145,7 @@ class EarlierRun:
         self._read = lru_cache(_PARTS * 4)(self._scores_of_part)
 
     def scores(self, question: str, wanted: WantedScores) -> Scores:
-        """What the stage gave to candidates of that question, by their deciding texts."""
+        """Scores of the stage for candidates of that question, by their deciding texts."""
         scores: dict[tuple[str, ...], float] = {}
         for number in self._parts.get(question, ()):
             scores |= self._read(number, wanted).get(question, {})
@@ -165,14 +166,14 @@ class EarlierRun:
         scores: dict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
 
         for row in read_part(self._scored.path, part, ScoredCandidate):
-            score = next((each for each in row.stages if each.stage == wanted.stage), None)
-            if score is None or (row.unit != wanted.reads and not wanted.whole_passages):
+            stage_score = next((score for score in row.stages if score.stage == wanted.stage), None)
+            if stage_score is None or (row.unit != wanted.reads and not wanted.whole_passages):
                 continue
             if wanted.needs_passage:
                 texts = wanted.deciding_texts(row, passages[row.passage_id])
             else:
                 texts = wanted.reading.arrange(row.text, row.title)
-            scores[row.question][texts] = score.score
+            scores[row.question][texts] = stage_score.score
 
         return scores
 

@@ -1,9 +1,9 @@
 """The vectors of passages that an earlier run's shards hold, in place of encoding the same texts again:
 `index.since`.
 
-A vector is taken over if title and text are the same, whatever page they are of now, and the encoder is: its
+A vector is taken over if title and text are the same, on whatever page, and the encoder is the same: its
 fingerprint, which stands for weights, tokenizer, pooling and limit, and its precision. A text's vector
-depends on the text alone, so the shards are those of a run without it.
+depends on the text alone, so the shards equal those of a run without `since`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class KnownVectors:
     """An encoder of passages that encodes only what no shard of the earlier run holds."""
 
     def __init__(self, encoder: PassageEncoder, shards: Folder[Passage]) -> None:
-        """Reads the texts of all shards by this encoder: 24 bytes a passage stay in memory. Raises
+        """Reads the texts of all shards by this encoder: 32 bytes a passage stay in memory. Raises
         ShardDamaged if a file is not the one that was written."""
         self._encoder = encoder
         self.name, self.dimension, self.precision = encoder.name, encoder.dimension, encoder.precision
@@ -48,8 +48,8 @@ class KnownVectors:
         for part in shards.parts:
             folder = fetch_shard(shards.path / part.file, part.sha256, _FILES.__contains__)
             contents = read_shard_file(folder, part.sha256)
-            theirs = contents.encoder
-            if theirs is None or (theirs.fingerprint, theirs.precision) != (
+            former = contents.encoder
+            if former is None or (former.fingerprint, former.precision) != (
                 encoder.fingerprint,
                 encoder.precision,
             ):
@@ -61,9 +61,9 @@ class KnownVectors:
             places.append(np.stack([np.full_like(rows, len(self._folders)), rows], 1))
             self._folders.append(folder)
 
-        every = np.concatenate(keys)
-        order = np.lexsort((every[:, 1], every[:, 0]))
-        self._keys, self._places = every[order], np.concatenate(places)[order]
+        all_keys = np.concatenate(keys)
+        order = np.lexsort((all_keys[:, 1], all_keys[:, 0]))
+        self._keys, self._places = all_keys[order], np.concatenate(places)[order]
         self._index = lru_cache(_OPEN)(lambda shard: DenseIndex.open(self._folders[shard] / DENSE))
 
     @property
@@ -71,31 +71,31 @@ class KnownVectors:
         return self._encoder.fingerprint
 
     def knows(self, texts: Texts) -> npt.NDArray[np.bool_]:
-        """[texts]: whether a shard has the vector."""
-        known: npt.NDArray[np.bool_] = self._find(texts)[:, 0] >= 0
-        return known
+        """[texts]: True where a shard has the vector."""
+        is_known: npt.NDArray[np.bool_] = self._find(texts)[:, 0] >= 0
+        return is_known
 
     def encode_passages(self, titles_and_texts: Texts) -> Vectors:
-        """[texts, dimension], in their order."""
+        """Vectors of the texts, [texts, dimension], in their order."""
         places = self._find(titles_and_texts)
         vectors = np.empty((len(places), self.dimension), np.float32)
         new = np.flatnonzero(places[:, 0] < 0)
         if len(new):
             vectors[new] = self._encoder.encode_passages([titles_and_texts[n] for n in new.tolist()])
         for shard in np.unique(places[places[:, 0] >= 0, 0]).tolist():
-            here = np.flatnonzero(places[:, 0] == shard)
-            index = self._index(shard)  # of whose memory its vectors are a view
-            vectors[here] = index.vectors[places[here, 1]]
+            rows = np.flatnonzero(places[:, 0] == shard)
+            index = self._index(shard)  # held, since its vectors are a view of its memory
+            vectors[rows] = index.vectors[places[rows, 1]]
         return vectors
 
     def _find(self, texts: Texts) -> npt.NDArray[np.int64]:
         """[texts, 2]: shard and row of each text's vector, or -1."""
-        wanted = _keys(texts)
-        places = np.full((len(wanted), 2), -1, np.int64)
+        keys = _keys(texts)
+        places = np.full((len(keys), 2), -1, np.int64)
         if len(self._keys):
-            first = np.minimum(np.searchsorted(self._keys[:, 0], wanted[:, 0]), len(self._keys) - 1)
-            known = (self._keys[first] == wanted).all(axis=1)
-            places[known] = self._places[first[known]]
+            first = np.minimum(np.searchsorted(self._keys[:, 0], keys[:, 0]), len(self._keys) - 1)
+            is_known = (self._keys[first] == keys).all(axis=1)
+            places[is_known] = self._places[first[is_known]]
         return places
 
 

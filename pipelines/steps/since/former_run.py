@@ -9,7 +9,8 @@ from answermill.pipelines.errors import SETTINGS, JobError
 
 
 def former_run(job: Job, section: str, run: Path) -> Path | None:
-    """None if the section names none. Raises JobError (78) if it names this run itself."""
+    """The earlier run of a section; None if it names none. Raises JobError (78) if it names this run
+    itself."""
     since = getattr(job.section(section), "since", None)
     if since is None:
         return None

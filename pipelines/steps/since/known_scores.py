@@ -1,8 +1,7 @@
-"""Scores that an earlier run gave to the same pairs, taken over in place of being computed again.
+"""Scores that an earlier run gave to the same pairs, taken over instead of computed again.
 
-Only for rerankers whose score of a candidate depends on the question's text, and on what `deciding_texts`
-names of the candidate, and on nothing else (`Entry.pairwise`): then the list is the same whether a score was
-taken over or computed.
+Only for rerankers whose score of a candidate depends on nothing but the question's text and the candidate's
+`deciding_texts` (`Entry.pairwise`): then the list is the same whether a score was taken over or computed.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Known = Callable[[str], Mapping[tuple[str, ...], float]]
 
 
 def deciding_texts(reading: Reading, parts: tuple[str, ...], passage: Passage) -> tuple[str, ...]:
-    """All texts of a candidate that decide its score: the parts that are read of it; of a reader of whole
+    """All texts of a candidate that decide its score: the parts that are read of it; for a reader of whole
     passages (PEASI) also the passage and its sentences, each of which explains the others."""
     if "passage" not in reading.context:
         return parts
@@ -30,14 +29,14 @@ def deciding_texts(reading: Reading, parts: tuple[str, ...], passage: Passage) -
 
 
 class KnownScores:
-    """A reranker that scores only what is not known."""
+    """A reranker that computes only scores that are not known."""
 
     name: ClassVar[str]
     reads: ClassVar[Unit]
     writes: ClassVar[Unit]
 
     def __init__(self, reranker: Reranker, known: Known) -> None:
-        """Raises ValueError if the reranker does not say what it reads."""
+        """Raises ValueError if the reranker does not declare what it reads."""
         if not isinstance(reranker, ReadsContext) or len(reranker.readings) != 1:
             raise ValueError(
                 f"{reranker.name} does not say what it reads of a candidate, so no score of it can be taken "
@@ -50,13 +49,12 @@ class KnownScores:
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        """Raises TypeError: it is put around a reranker that is loaded."""
+        """Raises TypeError: it wraps a reranker that is already loaded."""
         raise TypeError(f"{cls.__name__} has no entry in the registry")
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         (reading,) = self.readings
-        scores: list[dict[str, float]] = []
-        """Of each list: candidate → score."""
+        scores: list[dict[str, float]] = []  # [lists]: candidate → score
         unknown = []
 
         for ranked in lists:
@@ -72,21 +70,21 @@ class KnownScores:
 
             rest = tuple(c for c in ranked.candidates if c.candidate_id not in scores[-1])
             unknown.append(replace(ranked, candidates=rest))
-            taken = [(ranked.question.text, *texts[candidate]) for candidate in scores[-1]]
-            self._costs.update(taken_over=len(taken), **reading.missing(taken))
+            pairs = [(ranked.question.text, *texts[candidate]) for candidate in scores[-1]]
+            self._costs.update(taken_over=len(pairs), **reading.missing(pairs))
 
-        asked = [n for n, ranked in enumerate(unknown) if ranked.candidates]
-        for n, ranked in zip(asked, self._reranker.rerank([unknown[n] for n in asked]), strict=True):
+        pending = [n for n, ranked in enumerate(unknown) if ranked.candidates]
+        for n, ranked in zip(pending, self._reranker.rerank([unknown[n] for n in pending]), strict=True):
             scores[n].update({c.candidate_id: c.stages[-1].score for c in ranked.candidates})
         return [
-            order_by(ranked, [of_list[c.candidate_id] for c in ranked.candidates], self.name)
-            for ranked, of_list in zip(lists, scores, strict=True)
+            order_by(ranked, [list_scores[c.candidate_id] for c in ranked.candidates], self.name)
+            for ranked, list_scores in zip(lists, scores, strict=True)
         ]
 
     def costs(self) -> Counter[str]:
-        """Since the last call: the reranker's, of what it has scored; candidates whose score was taken over;
-        and, of these, those without a part that is read."""
-        spent, self._costs = self._costs, Counter()
+        """Costs since the last call: the reranker's, for what it has scored; candidates whose score was taken
+        over; and, of these, those without a part that is read."""
+        costs, self._costs = self._costs, Counter()
         if isinstance(self._reranker, Costed):
-            spent.update(self._reranker.costs())
-        return spent
+            costs.update(self._reranker.costs())
+        return costs
