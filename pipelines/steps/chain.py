@@ -50,10 +50,10 @@ def check(job: Job, run: Path, steps: Sequence[str], run_now: bool = False) -> A
     """Refuse what would fail later: input missing, tables unreadable, a reranker unknown, no Java, no model,
     output in the way.
 
-    Returns what the check of the first step has returned, for its `StepCode.run_checked`.
+    Returns the result of the first step's check, for its `StepCode.run_checked`.
 
     `run_now`: the steps run next, and nothing is removed before, so that a first one which begins with its
-    own check is not asked twice.
+    own check is not checked twice.
 
     Raises JobError, JavaMissing or ModelMissing, with what to type.
     """
@@ -70,8 +70,8 @@ def check(job: Job, run: Path, steps: Sequence[str], run_now: bool = False) -> A
 
 
 def _run_step(job: Job, run: Path, name: str, beam_options: Sequence[str], checked: Any) -> str:
-    """Run a step; returns its summary line. `checked`: what its check has just returned, None if other steps
-    ran since."""
+    """Run a step; return its summary line. `checked`: the result of its check, None if other steps ran
+    since."""
     code = _code(name)
     if checked is None or code.run_checked is None:
         return code.run(job, run, beam_options)
@@ -79,7 +79,7 @@ def _run_step(job: Job, run: Path, name: str, beam_options: Sequence[str], check
 
 
 def foreseen(job: Job, run: Path, steps: Sequence[str]) -> Iterator[str]:
-    """What the steps will read, a line each, of those that can say so; nothing is run or written. Raises as
+    """Lines on what the steps will read, from those that foresee it; nothing is run or written. Raises as
     `check`."""
     check(job, as_path(run).absolute(), steps)
     for name in steps:
@@ -89,12 +89,13 @@ def foreseen(job: Job, run: Path, steps: Sequence[str]) -> Iterator[str]:
 
 def _check_steps_before(job: Job, run: Path, name: str, planned: Sequence[str]) -> None:
     """Refuse a step that cannot begin before two or more others have run, besides those that are planned to
-    run before it. Of one the step itself says so. Raises JobError (66) with all of them."""
-    missing = [each for each in _missing_before(name, run) if each not in planned]
+    run before it. A single missing one is refused by the step itself. Raises JobError (66) with all of
+    them."""
+    missing = [step for step in _missing_before(name, run) if step not in planned]
     if len(missing) < 2:
         return
 
-    without = [f"[{each}]" for each in missing if job.section(each) is None]
+    without = [f"[{step}]" for step in missing if job.section(step) is None]
     way_out = (
         f"the job has no {', '.join(without)}: add it, or copy {' and '.join(SPECS[name].reads)} from a run "
         "that has it"
@@ -108,11 +109,11 @@ def _check_steps_before(job: Job, run: Path, name: str, planned: Sequence[str]) 
 
 
 def _missing_before(name: str, run: Path) -> list[str]:
-    """The steps that must run before this one can, in order: they write what it reads, or what they read, and
-    the run lacks."""
+    """The steps that must run before this one can, in order: they write folders that the run lacks, and that
+    it or another of them reads."""
     missing = makers([folder for folder in SPECS[name].reads if not (run / folder / MANIFEST).exists()])
-    every = {*missing, *(each for maker in missing for each in _missing_before(maker, run))}
-    return [step for step in job_steps() if step in every]
+    needed = {*missing, *(step for maker in missing for step in _missing_before(maker, run))}
+    return [step for step in job_steps() if step in needed]
 
 
 def run_steps(
@@ -125,14 +126,14 @@ def run_steps(
     verify: str | None = None,
     ended: Callable[[str, float], object] | None = None,
 ) -> Iterator[str]:
-    """Check, then run the steps in order; yields each one's summary line as it ends. `ended` hears its name
-    and its seconds.
+    """Check, then run the steps in order; yield each one's summary line as it ends. `ended` is called with
+    its name and its seconds.
 
     `redo`: a step whose output is removed first, with what was made of it by the steps that now run; the
-    first line yielded says what is removed, before it is. `verify`: a step of whose output every byte is
-    compared before it runs; changed files, a line for each on stderr, are removed and made again. Raises
-    JobError (2) if there is no such step, 73 if another process is writing into the folder; else as `check`
-    and the steps do.
+    first line yielded lists what is removed, before it is. `verify`: a step whose output is compared byte by
+    byte before it runs; changed files, a line for each on stderr, are removed and made again. Raises JobError
+    (2) if there is no such step, 73 if another process is writing into the folder; else as `check` and the
+    steps do.
     """
     run = as_path(run).absolute()  # workers may have another working directory
     CACHE.limit = round(job.workers.cache_gb * 1e9)
@@ -178,8 +179,8 @@ def _remove_changed(job: Job, run: Path, step: str) -> None:
 
 
 def _remove_leftovers(run: Path, step: str) -> None:
-    """Remove what a command has left that was killed after the last unit of a step, which is complete now:
-    its work folder, and half-written files beside its folders, such as answers.jsonl."""
+    """Remove what a command left that was killed after the last unit of a step, which is complete now: the
+    work folder, and half-written files beside the step's folders, such as answers.jsonl."""
     for work in work_folders(run, step):
         remove_tree(work)
     for folder in SPECS[step]:
@@ -191,29 +192,27 @@ def _remove_leftovers(run: Path, step: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What is removed so that a step and what follows from it are made again. What people have written,
-    packs/ and collected/, stays."""
+    """Removal of the output of a step and of what follows from it, so that both are made again. People's
+    work, packs/ and collected/, stays."""
 
     run: Path
     steps: Sequence[str]
-    """The step, and those after it that have made something of its output, in the order in which they run."""
+    """The step, and later ones that have made something of its output, in the order in which they run."""
     folders: Sequence[str]
-    """Below the run folder, in the order in which they were written."""
+    """Paths below the run folder, in the order in which they were written."""
     files: Sequence[str]
     """Files of the run folder that were written with them."""
 
     @classmethod
     def of(cls, run: Path, first: str, steps: Sequence[str]) -> Removal:
-        """For step `first`, and of the others those in `steps`.
+        """The removal for step `first`, and for later ones in `steps`.
 
-        A folder of a later step whose manifest cannot be read goes, too: nobody knows what it was made of.
+        A folder of a later step whose manifest cannot be read is removed too: its sources are unknown.
         """
         outputs = {name: [folder.name for folder in SPECS[name]] for name in steps[steps.index(first) :]}
         followers = following(run, outputs[first]).keys() | Run.open(run).unreadable.keys()
         removed = [
-            name
-            for name, written in outputs.items()
-            if name == first or any(each in followers for each in written)
+            name for name, written in outputs.items() if name == first or not followers.isdisjoint(written)
         ]
         present = [folder for name in removed for folder in outputs[name] if (run / folder).is_dir()]
         manifests = committed(run)
@@ -243,8 +242,8 @@ class Removal:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder; of one that is a link, as where it was moved to a larger disk, the content, so that
-    the link stays."""
+    """Remove a folder, or the content of one that is a link, such as to a larger disk, so that the link
+    stays."""
     if not store_of(folder).is_local:
         remove_tree(folder)
         return

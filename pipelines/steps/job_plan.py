@@ -1,4 +1,4 @@
-"""The plan of a job: its settings checked, its models loaded, and what of them decides the step's output."""
+"""The plan of a job: its settings checked, its models loaded, and their part of the step's fingerprint."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ def plan_settings(job: Job) -> Rerank:
 class CheckedPlan:
     """The plan of a job, its settings checked and its models and files read through, each once.
 
-    Workers are sent it, so it names no folder of this machine.
+    It is sent to workers, so it names no folder of this machine.
     """
 
     job: Job
     settings: Rerank
     models: Mapping[str, str]
-    """As `model_inputs`."""
+    """Digests of the models (`model_inputs`)."""
     files: Mapping[str, str]
-    """'KEY of STAGE' → SHA-256 of each file that a stage names, such as one of weights; not of a missing
-    one."""
+    """'KEY of STAGE' → SHA-256 of each file that a stage names, such as one of weights; missing files are
+    left out."""
     codes: Mapping[str, str]
     """Key of a stage that reads stored codes → their digest (`sentence_codes.codes_digest`)."""
 
     @classmethod
     def of(cls, job: Job) -> CheckedPlan:
-        """Raises as `plan_settings` and `model_inputs`."""
+        """The checked plan of a job. Raises as `plan_settings` and `model_inputs`."""
         settings = plan_settings(job)
         models = model_inputs(job, settings.stages)
 
@@ -79,7 +79,7 @@ class CheckedPlan:
 
     @property
     def inputs(self) -> dict[str, str]:
-        """What the step's fingerprint holds of the models and the files."""
+        """Digests of the models and the files, for the step's fingerprint."""
         return {**self.models, **self.files}
 
     @property
@@ -88,7 +88,7 @@ class CheckedPlan:
 
     @property
     def model_of_stage(self) -> dict[str, str | None]:
-        """As `stage_models`."""
+        """Key of each stage → digest of its model; None if it has none."""
         return stage_models({stage.key: stage.reranker for stage in self.stages}, self.models)
 
 
@@ -98,8 +98,8 @@ def load_stages(
     run: Path | None = None,
     indexes: tuple[str, ...] | None = None,
 ) -> list[Stage]:
-    """The plan with its models loaded; with `run` the codes in its shards, whose checksums were compared
-    before.
+    """The plan with its models loaded; with `run`, also the codes in its shards, whose checksums were
+    compared before.
 
     `indexes`: as `Resources.indexes`; those of the job or the run if None.
 
@@ -129,9 +129,10 @@ def load_stages(
 
 
 def _load(plan: CheckedPlan, resources: Resources, run: Path | None) -> Reranker:
-    """The reranker, one copy of it in this process; `run` is whose codes it reads, None if it reads none.
+    """The reranker, one copy of it in this process; `run`: the run whose codes it reads, None if it reads
+    none.
 
-    One that uses the encoder is cheap, and the encoder itself is shared.
+    A reranker that uses the encoder is cheap to load again, and the encoder itself is shared.
     """
     stage = resources.settings
     entry = find(stage.reranker)
@@ -156,23 +157,23 @@ def check_stages(job: Job, run: Path | None = None) -> CheckedPlan:
 
 
 def load_without_encoder(plan: CheckedPlan, run: Path | None) -> list[Stage]:
-    """The plan with its models loaded, to be looked at and not run: the encoder is only looked for, and no
-    codes are read.
+    """The plan with its models loaded, for a check and not for ranking: the encoder is only looked for, and
+    no codes are read.
 
     Raises as `load_stages`, ModelMissing if the encoder is needed and cannot be had.
     """
 
-    def look() -> Any:
+    def find_encoders() -> Any:
         for name in (plan.job.index.encoder, plan.job.index.question_encoder):
             if name is not None:
                 find_model(name, plan.job.folder)
 
-    return load_stages(plan, look, indexes=searched(plan.job, run))
+    return load_stages(plan, find_encoders, indexes=searched(plan.job, run))
 
 
 def stage_models(rerankers: Mapping[str, str], inputs: Mapping[str, str]) -> dict[str, str | None]:
     """Key of each stage → digest of its model; None if it has none. `rerankers`: key → reranker; `inputs`:
-    `model_inputs`, which a manifest of scored/ has too."""
+    `model_inputs`, or the inputs in a manifest of scored/."""
     encoder = (
         ", ".join(digest for name, digest in sorted(inputs.items()) if name.startswith("encoder ")) or None
     )
@@ -183,8 +184,8 @@ def stage_models(rerankers: Mapping[str, str], inputs: Mapping[str, str]) -> dic
 
 
 def searched(job: Job, run: Path | None) -> tuple[str, ...] | None:
-    """The indexes in which the job searches, or in which the run's passages were found; None if neither says
-    it."""
+    """The indexes that the job searches, or in which the run's passages were found; None if neither is
+    known."""
     if job.retrieve is not None:
         return tuple(job.retrieve.sources)
     manifest = RETRIEVED.manifest(run) if run is not None else None
@@ -193,14 +194,14 @@ def searched(job: Job, run: Path | None) -> tuple[str, ...] | None:
 
 
 def load_plan(job: Job, run: Path | None = None) -> list[Stage]:
-    """The plan with its models loaded, each once in this process, and the encoder if a stage calls for it.
+    """The plan with its models loaded, each once in this process, and the encoder if a stage uses it.
 
-    `run`: whose shards may hold codes. Raises as `load_stages`, and as `sentence_codes.check_stored`.
+    `run`: the run whose shards may hold codes. Raises as `load_stages`, and as `sentence_codes.check_stored`.
     """
     sentence_codes.check_stored(job, run)
     return load_checked(CheckedPlan.of(job), run)
 
 
 def load_checked(plan: CheckedPlan, run: Path | None) -> list[Stage]:
-    """As `load_plan`, of a plan that was checked, by this process or by the command that it works for."""
+    """The plan with its models loaded; this process, or the command that it works for, has checked it."""
     return load_stages(plan, partial(passage_encoder, plan.job), run)

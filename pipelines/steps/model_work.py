@@ -1,4 +1,4 @@
-"""Units that are done by models, and the threads that these have."""
+"""Units that are done by models, and the threads of the models."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ class ModelWork(UnitWork):
 
     def __init__(self, step: str, work: Path, counts: type[Counts] = Counts) -> None:
         super().__init__(step, work, counts)
-        self._command = _this_process()  # what workers are sent is created by the command
+        self._command = _this_process()  # the command creates the work and sends it to workers
 
     def prepare(self) -> None:
         use_threads(command_threads() if _this_process() == self._command else WORKER_THREADS)
 
 
 def _this_process() -> tuple[str, int]:
-    """Machine and number of this process: in containers the number alone is that of processes elsewhere,
-    too."""
+    """Machine and number of this process: in containers, processes elsewhere may have the same number."""
     return platform.node(), os.getpid()

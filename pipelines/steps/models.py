@@ -1,5 +1,5 @@
-"""Models of a job: where they run, on how many threads, one copy of each in a worker process, and what they
-add to a step's fingerprint: the settings that decide their numbers, and the content of their files."""
+"""Models of a job: their device and threads, one copy of each in a worker process, and their part of a step's
+fingerprint: the settings that decide their numbers, and the content of their files."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ Precision = Literal["fp32", "bf16"]
 Model = TypeVar("Model")
 
 WORKER_THREADS = 1
-"""Torch's and FAISS's threads in a worker process: `workers.processes` is what puts cores to work there."""
+"""Torch's and FAISS's threads in a worker process; more cores are used by more `workers.processes`."""
 
 _SUFFIXES = (".json", ".model", ".safetensors", ".txt")
 Stamp = tuple[tuple[str, int, int], ...]
 
 _loaded: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
-_loading = RLock()  # to load one model may mean to load another
+_loading = RLock()  # loading one model may load another
 
 
 def device_of(setting: Device) -> Literal["cpu", "cuda"]:
-    """Where models run: the setting, with 'auto' = CUDA if this machine has it."""
+    """Device of the models: the setting, with 'auto' = CUDA if this machine has it."""
     import torch
 
     if setting != "auto":
@@ -68,17 +68,18 @@ def precision_of(setting: PrecisionSetting, device: str) -> Precision:
 
 
 def emulates(precision: Literal["bf16", "fp16"], device: str) -> bool:
-    """Whether it is computed without hardware for it, which takes several times as long as fp32."""
+    """True if the device has no hardware for the precision, so that it takes several times as long as
+    fp32."""
     import torch
 
     return device == "cpu" and not any(
-        there for name, there in torch.cpu.get_capabilities().items() if precision in name
+        is_present for name, is_present in torch.cpu.get_capabilities().items() if precision in name
     )
 
 
 def use_threads(threads: int = WORKER_THREADS) -> None:
     """Set torch's threads for this process, and FAISS's for this thread. A worker calls it before it loads or
-    uses a model; loading a model never does. No number of threads changes a row: see
+    uses a model; loading a model never does. The number of threads changes no row: see
     `ranking.transformer.encoder.exact_windows`, and `DenseIndex.search`, which computes the scores of what
     FAISS finds anew."""
     import faiss
@@ -95,8 +96,8 @@ def command_threads() -> int:
 
 
 def shared(key: Hashable, load: Callable[[], Model]) -> Model:
-    """The object that this process has loaded under the key, or `load()`; it goes when nobody holds it any
-    longer.
+    """The object that this process has loaded under the key, or `load()`; it is freed when nothing holds it
+    any longer.
 
     The key names all that decides the object: its kind, its settings, and the `folder_digest` of its files.
     The object must be one that can be referred to weakly (so no list or tuple). Safe to call from several
@@ -110,8 +111,8 @@ def shared(key: Hashable, load: Callable[[], Model]) -> Model:
 
 
 def load_transformer(folder: Path, limit: int, device: str, precision: Precision) -> Transformer:
-    """What computes the dense encoder: the packed encoder that the rerankers run on, if it knows the folder's
-    model (BERT, RoBERTa, ELECTRA, DPR); else, for such as MPNet, Hugging Face's own forward over padded
+    """The transformer of the dense encoder: the packed encoder that the rerankers run on, if it supports the
+    folder's model (BERT, RoBERTa, ELECTRA, DPR); else, as for MPNet, Hugging Face's own forward over padded
     texts."""
     from answermill.ranking.transformer.text_vectors import PackedTransformer, why_not_packed
 
@@ -136,7 +137,7 @@ def dense_encoder(
     place = device_of(device)
     kind = precision_of(precision, place)
     digests = tuple(
-        folder_digest(find_model(each, beside)) for each in (name, question_name) if each is not None
+        folder_digest(find_model(model, beside)) for model in (name, question_name) if model is not None
     )
     return shared(
         ("dense encoder", name, question_name, digests, max_tokens, place, kind),
@@ -147,8 +148,7 @@ def dense_encoder(
 
 
 def encoder_loader(beside: Path | None = None, device: Device = "auto") -> Callable[..., Encoder]:
-    """Loads the encoders that stages have of their own, each once in this process; `beside` as
-    `find_model`'s."""
+    """Loader of the stages' own encoders, each loaded once in this process; `beside` as in `find_model`."""
     return partial(dense_encoder, beside=beside, device=device)
 
 
@@ -254,7 +254,7 @@ def model_inputs(job: Job, stages: Sequence[StageSettings]) -> dict[str, str]:
 
 
 def stage_resources(job: Job, stage: StageSettings, encoder: Callable[[], SentenceEncoder]) -> Resources:
-    """Parts of the job that every model of the stage may use; `encoder` loads the job's.
+    """Parts of the job that every model of the stage may use; `encoder` loads the job's encoder.
 
     Raises as `checkpoint_folder`.
     """
