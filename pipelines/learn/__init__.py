@@ -1,1 +1,1 @@
-"""Training of rerankers, and how good they are: metrics, comparisons, schedules."""
+"""Training of rerankers, and their quality: metrics, comparisons, schedules."""

@@ -1,4 +1,4 @@
-"""Weights: a run's scored/ and labels in; weights of its scores, beside what each score is worth alone, out.
+"""Weights: a run's scored/ and labels -> weights of its scores, beside the worth of each score alone.
 
 For the exits of a cascade there is a table each. A candidate that left at an exit has that exit's score
 alone, so the model scores again, at all its exits, what the stage has read; the texts are those of retrieved/
@@ -41,7 +41,7 @@ from answermill.schemas.ranked import Candidate, Hit, RankedList, ScoredCandidat
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The weights file, and what it was made of."""
+    """The weights file, and the number of candidates that it is not made of."""
 
     file: WeightsFile
     left_out: int
@@ -112,7 +112,7 @@ def fit_exits_of(
     checkpoint: Path | None = None,
 ) -> Fitted:
     """Fit a table for each exit but the last of stage `key` of a run: of the exit's score and the named ones,
-    which the candidates had when they came to it. The lists are those that the stage has read.
+    which the candidates had before it. The lists are those that the stage has read.
 
     `checkpoint`: the stage's, if it is not where the run's job file named it, from the current folder. Raises
     JobError as `fit_run`, and if the stage has no exits (2), its checkpoint is another (65), or it or
@@ -167,10 +167,10 @@ def _stages(folder: Folder[ScoredCandidate]) -> dict[str, Mapping[str, Any]]:
     return {stage_name(stage): stage for stage in folder.manifest.settings["stages"]}
 
 
-def _check_names(names: Sequence[str], stages: Sequence[str], what: str) -> None:
+def _check_names(names: Sequence[str], stages: Sequence[str], problem: str) -> None:
     known = [*stages, *RETRIEVAL]
     if unknown := [name for name in names if name not in known]:
-        raise JobError(f"--names {unknown[0]}: {what}; known: {', '.join(known)}", USAGE)
+        raise JobError(f"--names {unknown[0]}: {problem}; known: {', '.join(known)}", USAGE)
 
 
 def _model_of(
@@ -182,22 +182,22 @@ def _model_of(
         raise JobError(f"--exits-of {key}: a stage of {entry.name}, which takes no weights at exits", USAGE)
 
     settings = entry.settings.model_validate({**stage, "weights": None, "weights_file": None})
-    where = entry.folder(checkpoint or settings.checkpoint)
-    if where is None or not where.is_dir():
+    found = entry.folder(checkpoint or settings.checkpoint)
+    if found is None or not found.is_dir():
         raise JobError(
-            f"--exits-of {key}: no checkpoint {where}; name its folder with --checkpoint", INPUT_MISSING
+            f"--exits-of {key}: no checkpoint {found}; name its folder with --checkpoint", INPUT_MISSING
         )
 
     digest = folder.manifest.inputs.get(f"checkpoint of {key}")
-    if folder_digest(where) != digest:
+    if folder_digest(found) != digest:
         raise JobError(
-            f"{where}: not the checkpoint that {key} had in {folder.path} ({digest}); give that one", BAD_DATA
+            f"{found}: not the checkpoint that {key} had in {folder.path} ({digest}); give that one", BAD_DATA
         )
 
     try:
         resources = Resources(
             settings=settings,
-            checkpoint=where,
+            checkpoint=found,
             encoder=no_encoder,
             model=find_model,
             device=device_of("auto"),
@@ -208,7 +208,7 @@ def _model_of(
         raise JobError(f"--exits-of {key}: {e}", BAD_DATA) from e
 
     if not isinstance(model, Cascade) or len(model.exits) < 2:
-        raise JobError(f"--exits-of {key}: {where} has a single exit, where nobody leaves", USAGE)
+        raise JobError(f"--exits-of {key}: {found} has a single exit, where nobody leaves", USAGE)
 
     return model, settings.drop
 
@@ -216,8 +216,8 @@ def _model_of(
 def _lists_read_by(
     key: str, before: Sequence[str], folder: Folder[ScoredCandidate]
 ) -> tuple[list[RankedList], int]:
-    """The lists of sentences as they came to a stage, with their passages and the scores that they had, and
-    how many sentences did not come to it."""
+    """(the lists of sentences that a stage read, with their passages and earlier scores; the number of
+    sentences that it did not read)."""
     retrieved = RETRIEVED.path(folder.run)
     if not retrieved.is_dir():
         raise JobError(
@@ -231,9 +231,9 @@ def _lists_read_by(
     lists, left_out = [], 0
     passages = groupby(hits.read(), key=lambda hit: hit.question_id)
     for question_id, group in groupby(folder.read(), key=lambda row: row.question_id):
-        of_question = next(of_list for asked, of_list in passages if asked == question_id)
-        hit_of = {hit.passage.passage_id: hit for hit in of_question}
-        came = []
+        question_hits = next(hits_of for other, hits_of in passages if other == question_id)
+        by_passage = {hit.passage.passage_id: hit for hit in question_hits}
+        candidates = []
 
         for row in group:
             if row.unit != "sentence":
@@ -241,21 +241,21 @@ def _lists_read_by(
             if all(score.stage != key for score in row.stages):
                 left_out += 1
                 continue
-            hit = hit_of[row.passage_id]
-            sentence = next(each for each in hit.passage.sentences if each.sentence_id == row.candidate_id)
+            hit = by_passage[row.passage_id]
+            sentence = next(s for s in hit.passage.sentences if s.sentence_id == row.candidate_id)
             known = tuple(score for score in row.stages if score.stage in before)
-            came.append(Candidate(hit, sentence, row.position, known))
+            candidates.append(Candidate(hit, sentence, row.position, known))
 
-        came.sort(key=lambda c: (c.stages[-1].rank if c.stages else 0, c.position))
-        question = next(iter(hit_of.values())).question
-        lists.append(RankedList(Question(question_id, question), tuple(came)))
+        candidates.sort(key=lambda c: (c.stages[-1].rank if c.stages else 0, c.position))
+        question = next(iter(by_passage.values())).question
+        lists.append(RankedList(Question(question_id, question), tuple(candidates)))
 
     return lists, left_out
 
 
 def _lists(folder: Folder[ScoredCandidate], stages: Sequence[str]) -> tuple[list[RankedList], int]:
-    """The lists of a run, of what all these stages have scored, and how many candidates were left out for
-    that."""
+    """(the lists of a run, of the candidates that all these stages have scored; the number of the
+    others)."""
     lists, left_out = [], 0
     for _, group in groupby(folder.read(), key=lambda row: row.question_id):
         rows = list(group)
@@ -278,8 +278,7 @@ def _lists(folder: Folder[ScoredCandidate], stages: Sequence[str]) -> tuple[list
 
 
 def _candidate(row: ScoredCandidate) -> Candidate:
-    """A row as the candidate that it was, as far as weights are concerned: its id, its scores and its
-    ranks."""
+    """The candidate of a row, as far as weights need it: its id, its scores and its ranks."""
     passage = Passage(row.candidate_id, row.doc_id, row.url, row.title, row.start, row.end, row.text, ())
     ranks = (
         row.retrieved_rank,
@@ -306,21 +305,21 @@ def _judged(
     ranked_rows = joined.judged.pick(joined.judged.ranked)
     label = dict(zip(ranked_rows.score.astype(np.int64).tolist(), ranked_rows.label.tolist(), strict=True))
     known = set(joined.question_ids)
-    of_lists: list[list[int]] = []
+    list_labels: list[list[int]] = []
     number = 0
 
     for ranked in lists:
         size = len(ranked.candidates)
-        of_lists.append([label.get(n, 0) for n in range(number, number + size)])
+        list_labels.append([label.get(n, 0) for n in range(number, number + size)])
         number += size
 
     pairs = [
-        (ranked, of_list)
-        for ranked, of_list in zip(lists, of_lists, strict=True)
+        (ranked, own_labels)
+        for ranked, own_labels in zip(lists, list_labels, strict=True)
         if ranked.question.question_id in known
     ]
 
-    return [ranked for ranked, _ in pairs], [of_list for _, of_list in pairs]
+    return [ranked for ranked, _ in pairs], [own_labels for _, own_labels in pairs]
 
 
 def _cells(figures: dict[str, Interval]) -> str:

@@ -28,13 +28,14 @@ class CandidateValues:
     candidate_id: pa.Array
     value: npt.NDArray[np.float64]
     number: npt.NDArray[np.int64]
-    """Where the value was read: the line from 1 in text, the row from 0 in Parquet."""
+    """Place of the value in its file: the line from 1 in text, the row from 0 in Parquet."""
     files: tuple[tuple[Path, int], ...]
     """(file, number of values up to its end), in order."""
     confidence: npt.NDArray[np.float64] | None = None
-    """How sure the ranker is of each, if `value` is only its place in an order; 0 for what is no answer."""
+    """The ranker's confidence in each, if `value` is only its place in an order; 0 for one that is no
+    answer."""
     is_answer: npt.NDArray[np.bool_] | None = None
-    """Whether each may be the answer, so that it was not dropped; None if all may."""
+    """True for each that may be the answer, since it was not dropped; None if all may."""
 
     @classmethod
     def from_rows(cls, path: Path, rows: Iterable[Value | SureValue]) -> CandidateValues:
@@ -59,12 +60,12 @@ class CandidateValues:
         return f"{file}, row {number}" if file.name.endswith(".parquet") else f"{file}:{number}"
 
 
-def number_of(path: Path, line: int, what: str, text: str) -> float:
+def number_of(path: Path, line: int, name: str, text: str) -> float:
     """The number that a cell holds. Raises JobError (65), with file and line, if it holds none."""
     try:
         return float(text)
     except ValueError:
-        raise JobError(f"{path}:{line}: {what} {text!r} is no number", BAD_DATA) from None
+        raise JobError(f"{path}:{line}: {name} {text!r} is no number", BAD_DATA) from None
 
 
 def read_parquet(path: Path, value: str) -> CandidateValues:

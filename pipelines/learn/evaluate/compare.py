@@ -1,5 +1,5 @@
-"""Compare: two evaluations of the same questions in; differences with their uncertainty, and flipped
-questions, out."""
+"""Compare: two evaluations of the same questions -> differences with their uncertainty, and flipped
+questions."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ class Compared:
     questions: int
     metrics: Mapping[str, Comparison]
     flips: tuple[Flip, ...]
-    """By how much P@1 moved, losses first; empty where P@1 was not measured."""
+    """Losses first, then by the change of P@1, the largest first; empty where P@1 was not measured."""
 
     def lines(self, show: int = 10) -> Iterator[str]:
         """The table for people, with at most `show` gained and `show` lost questions; metrics in percent."""
         yield f"A = {self.a}"
         yield f"B = {self.b}"
-        what = (
+        legend = (
             "B - A with its 95 % bootstrap interval; p of a paired randomisation test, and Wilcoxon's; "
             "Spearman's ρ"
         )
-        yield f"protocol {self.protocol}, {self.questions:,} questions; {what}"
+        yield f"protocol {self.protocol}, {self.questions:,} questions; {legend}"
         yield ""
         heads = ("A", "B", "B - A", "from", "to", "p", "wins", "ties", "losses", "Wilcoxon", "ρ", "p of ρ")
         yield f"{'metric':<10}" + "".join(f"{head:>9}" for head in heads)
@@ -67,11 +67,11 @@ class Compared:
             others = f"{c.wilcoxon_p:>9.4f}{_or_none(c.spearman)}{_or_none(c.spearman_p)}"
             yield f"{metric:<10}" + "".join(cells) + f"{c.p:>9.4f}{counts}{others}"
 
-        for gained, what in ((False, "lost"), (True, "gained")):
+        for gained, change in ((False, "lost"), (True, "gained")):
             flips = [flip for flip in self.flips if flip.gained is gained]
             if flips:
                 yield ""
-                yield f"{len(flips):,} questions {what} at {FLIPS_BY}" + (
+                yield f"{len(flips):,} questions {change} at {FLIPS_BY}" + (
                     f", the first {show}:" if len(flips) > show else ":"
                 )
                 for flip in flips[:show]:
@@ -90,8 +90,8 @@ class Compared:
         write_text(file, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
 
     def worse_by(self, metric: str) -> float:
-        """How much B is worse than A, 0 to 1; negative where it is better. Raises JobError (2) where it was
-        not measured."""
+        """Loss from A to B, 0 to 1; negative where B is better. Raises JobError (2) if the metric was not
+        measured."""
         if metric not in self.metrics:
             raise JobError(f"{metric} was not measured; measured: {', '.join(self.metrics)}", USAGE)
         return -self.metrics[metric].difference
@@ -107,19 +107,18 @@ def compare_files(
     rounds: int = 10_000,
     seed: int = 0,
 ) -> Compared:
-    """Compare what `answermill evaluate --questions` wrote, or, with `labels`, whatever it evaluates.
+    """Compare two outputs of `answermill evaluate --questions` or, with `labels`, anything that it evaluates.
 
     Raises JobError: 65 where A and B are not of the same questions, protocol and metrics; else as `evaluate`
     does.
     """
     sides = [_questions(side, labels, protocol, metrics) for side in (a, b)]
     keys_a, keys_b = ({(row.metric, row.question_id) for row in rows} for rows in sides)
-    if odd := sorted(keys_a ^ keys_b):
-        where = a if odd[0] in keys_a else b
+    if unmatched := sorted(keys_a ^ keys_b):
+        metric, question = unmatched[0]
         raise JobError(
-            f"{a} and {b} are not of the same questions and metrics: {len(odd)} differ, e.g. {odd[0][0]} of "
-            "question "
-            f"{odd[0][1]} is in {where} alone",
+            f"{a} and {b} are not of the same questions and metrics: {len(unmatched)} differ, e.g. {metric} "
+            f"of question {question} is in {a if unmatched[0] in keys_a else b} alone",
             BAD_DATA,
         )
 

@@ -1,5 +1,5 @@
-"""Ensemble and agreement: a table of several models' scores and labels in; weights, or the matrix of MHS'
-Fig. 3, out."""
+"""Ensemble and agreement: a table of several models' scores and labels -> weights, or the matrix of MHS'
+Fig. 3."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from answermill.ranking.evaluation.metrics import Protocol, check_metric
 
 
 def side_by_side(scores: Path, stages: Sequence[str], labels: Path) -> tuple[Scored, int]:
-    """The labelled candidates in the order of the scores, and how many of them not every stage has scored:
-    theirs are NaN.
+    """The labelled candidates in the order of the scores, and the number of those that not every stage has
+    scored: missing scores are NaN.
 
     Raises JobError: 2 where a stage is named twice, 65 where no candidate is left; else as `read_scores` and
     `read_labels` do.
@@ -76,7 +76,7 @@ class Ensemble:
 
     @property
     def by(self) -> str:
-        """What `answermill evaluate --by` reads."""
+        """The weights as `answermill evaluate --by` reads them."""
         return " + ".join(
             f"{weight:g} * {stage}" for weight, stage in zip(self.weights, self.stages, strict=True) if weight
         )
@@ -105,19 +105,19 @@ class Ensemble:
 
 @dataclass(frozen=True, slots=True)
 class WeightTuning:
-    """The weights that are tried, and what the best of them has most of."""
+    """The weights that are tried, and the metric by which the best are chosen."""
 
     metric: str
     protocol: Protocol
     parts: int
     """A weight of the grid is a multiple of 1 / parts."""
     trials: int = 0
-    """Weights that Optuna draws in place of the grid."""
+    """Number of weights that Optuna draws in place of the grid."""
     seed: int = 0
 
 
 def tune_ensemble(scores: Path, labels: Path, stages: Sequence[str], tuning: WeightTuning) -> Ensemble:
-    """Weights by the whole grid, or by trials of Optuna. Raises JobError: 69 where that is needed and
+    """Weights by the whole grid, or by trials of Optuna. Raises JobError: 69 if Optuna is needed and
     missing."""
     metric, protocol, parts, trials = tuning.metric, tuning.protocol, tuning.parts, tuning.trials
     try:
@@ -182,7 +182,7 @@ def _sampled(
 
 @dataclass(frozen=True, slots=True)
 class HeadAgreement:
-    """Of each head's correct answers, the share that each teacher gives too."""
+    """The share of each head's correct answers that each teacher gives too."""
 
     heads: tuple[str, ...]
     teachers: tuple[str, ...]
@@ -214,5 +214,7 @@ def agree(scores: Path, labels: Path, heads: Sequence[str], teachers: Sequence[s
     scored, _ = side_by_side(scores, stages, labels)
     places = ([stages.index(name) for name in names] for names in (heads, teachers))
     complete = scored.complete()
-    ours, theirs = (Scored(complete.question, complete.label, complete.scores[:, place]) for place in places)
-    return HeadAgreement(tuple(heads), tuple(teachers), agreement(ours, theirs))
+    head_scores, teacher_scores = (
+        Scored(complete.question, complete.label, complete.scores[:, place]) for place in places
+    )
+    return HeadAgreement(tuple(heads), tuple(teachers), agreement(head_scores, teacher_scores))

@@ -1,4 +1,4 @@
-"""Evaluate: scores and labels in; a table, JSON and one row per question and metric out.
+"""Evaluate: scores and labels -> a table, JSON and one row per question and metric.
 
 The scores are those of a file or folder, or of a ranker by name that is run over an AS2 data set; both go
 through the same join and the same metrics.
@@ -68,7 +68,7 @@ class Evaluation:
     means: Mapping[str, Means]
     questions: tuple[QuestionScore, ...]
     curve: RiskCoverage | None = None
-    """Of all questions that have labels, whatever the protocol; None if it was not asked for."""
+    """Curve over all questions that have labels, whatever the protocol; None if it was not requested."""
 
     def summary(self) -> dict[str, Any]:
         """One flat object; metrics from 0 to 1."""
@@ -147,10 +147,10 @@ class Evaluation:
             )
             for risk in RISKS:
                 least = self.curve.confidence_at(risk / 100)
-                which = "none" if least is None else f"those with a score of at least {least:g}"
+                answered = "none" if least is None else f"those with a score of at least {least:g}"
                 yield (
                     f"at most {risk:>2} % wrong: {100 * self.curve.coverage_at(risk / 100):>6.2f} % "
-                    f"answered, {which}"
+                    f"answered, {answered}"
                 )
 
     def write(
@@ -219,8 +219,8 @@ def evaluate(
 
 
 class Counted:
-    """A ranker's rows as they come, and of how many questions there have been rows: those of one follow each
-    other."""
+    """A ranker's rows as a stream, and the number of questions read so far; the rows of a question follow
+    each other."""
 
     def __init__(self, rows: Iterable[SureValue]) -> None:
         self._rows, self.questions = rows, 0
@@ -232,7 +232,7 @@ class Counted:
 
 
 def _check_no_ranker_options(scores: str, options: RankOptions) -> None:
-    """Raises JobError (2) if options of a ranker are given for a file of scores."""
+    """Raise JobError (2) if options of a ranker are given for a file of scores."""
     written = [f"--set {setting}" for setting in options.settings]
     if options.checkpoint is not None:
         written.append(f"--checkpoint {options.checkpoint}")
@@ -243,8 +243,8 @@ def _check_no_ranker_options(scores: str, options: RankOptions) -> None:
 
 
 def _curve(scores: str, joined: Joined) -> RiskCoverage:
-    """The answer to a question is its first candidate, right if that is correct; without a ranked one there
-    is no answer."""
+    """The curve, where the answer to a question is its first candidate, right if that is correct; without a
+    ranked one there is no answer."""
     try:
         return risk_coverage(*first_answers(joined.judged, joined.confidence, joined.is_answer))
     except ValueError as e:

@@ -25,17 +25,17 @@ class Joined:
     """The questions; '' for each if the labels do not have their texts."""
     judged: Judged
     confidence: Floats
-    """How sure the ranker is of each candidate of `judged`; 0 for what is no answer."""
+    """The ranker's confidence in each candidate of `judged`; 0 for one that is no answer."""
     is_answer: Bools
-    """Whether each may be the answer; False if the ranker has dropped it, or has not ranked it."""
+    """True for each that may be the answer; False if the ranker has dropped it, or has not ranked it."""
     unknown_questions: int
     """Questions of the scores that the labels do not have: left out."""
 
 
 def join(scores: CandidateValues, labels: ReferenceLabels) -> Joined:
-    """Raises JobError (65), with file and line, on a score or confidence that is not finite, a candidate that
-    comes twice, or an id that a closed data set does not have; and if no question of the scores has a label,
-    or there is no score at all."""
+    """Join scores with labels. Raises JobError (65), with file and line, on a score or confidence that is not
+    finite, a candidate that occurs twice, or an id that a closed data set does not have; and if no question
+    of the scores has a label, or there is no score at all."""
     question_ids, label_question, score_question = _number(labels.values.question_id, scores.question_id)
     names, label_candidate, score_candidate = _number(labels.values.candidate_id, scores.candidate_id)
     keys, label = _unique_labels(labels.values, label_question * len(names) + label_candidate)
@@ -64,13 +64,13 @@ def join(scores: CandidateValues, labels: ReferenceLabels) -> Joined:
         np.concatenate([np.where(known, label[place], UNJUDGED)[labelled], label[missing]]),
         np.concatenate([np.ones(labelled.sum(), np.bool_), np.zeros(missing.sum(), np.bool_)]),
     )
-    sure, is_answer = _confidences(scores)
+    confidence, is_answer = _confidences(scores)
 
     return Joined(
         question_ids=tuple(question_ids[:questions]),
         texts=tuple(labels.questions.get(q, "") for q in question_ids[:questions]),
         judged=judged,
-        confidence=np.concatenate([sure[labelled], np.zeros(missing.sum())]),
+        confidence=np.concatenate([confidence[labelled], np.zeros(missing.sum())]),
         is_answer=np.concatenate([is_answer[labelled], np.zeros(missing.sum(), np.bool_)]),
         unknown_questions=len(np.unique(score_question[~labelled])),
     )
@@ -87,22 +87,22 @@ def _unique_labels(values: CandidateValues, key: Ints) -> tuple[Ints, Ints]:
     """(keys ascending, their labels). A candidate may be labelled twice, but not with two labels."""
     order = np.argsort(key, kind="stable")
     keys, label = key[order], values.value[order].astype(np.int64)
-    again = np.concatenate([[False], keys[1:] == keys[:-1]])
-    for n in np.flatnonzero(again & (label != np.roll(label, 1)))[:1]:
+    repeated = np.concatenate([[False], keys[1:] == keys[:-1]])
+    for n in np.flatnonzero(repeated & (label != np.roll(label, 1)))[:1]:
         row, first = int(order[n]), int(label[n - 1])
         candidate = f"{values.candidate_id[row]} of question {values.question_id[row]}"
         raise JobError(f"{values.where(row)}: {candidate} is labelled {first} and {label[n]}", BAD_DATA)
-    return keys[~again], np.maximum(label[~again], 0)  # TREC's negative judgements are kinds of wrong
+    return keys[~repeated], np.maximum(label[~repeated], 0)  # TREC's negative judgements are kinds of wrong
 
 
 def _confidences(scores: CandidateValues) -> tuple[Floats, Bools]:
-    """([n] how sure the ranker is of each score's candidate; [n] whether it may be the answer)."""
-    sure = scores.value if scores.confidence is None else scores.confidence
-    return sure, np.ones(len(scores), np.bool_) if scores.is_answer is None else scores.is_answer
+    """([n] the ranker's confidence in each score's candidate; [n] True if it may be the answer)."""
+    confidence = scores.value if scores.confidence is None else scores.confidence
+    return confidence, np.ones(len(scores), np.bool_) if scores.is_answer is None else scores.is_answer
 
 
 def _check_scores(scores: CandidateValues, key: Ints, known: Bools | None, source: str) -> None:
-    """Raises JobError (65) for the first score that is wrong."""
+    """Raise JobError (65) for the first score that is wrong."""
     first = np.zeros(len(key), np.bool_)
     first[np.unique(key, return_index=True)[1]] = True
     infinite, unsure = ~np.isfinite(scores.value), ~np.isfinite(_confidences(scores)[0])

@@ -1,6 +1,6 @@
 """Plots, as SVG and PNG with the same bytes every time: cost against accuracy of drop schedules (Cascade
-Transformer Fig. 2), coverage against accuracy of rankers that may give no answer, what a setting of a
-training does (HAS Figs. 2 and 3), and agreement of heads with teachers (MHS Fig. 3)."""
+Transformer Fig. 2), coverage against accuracy of rankers that may give no answer, the effect of a setting of
+a training (HAS Figs. 2 and 3), and agreement of heads with teachers (MHS Fig. 3)."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def plot(
 
 
 def plot_coverage(files: Sequence[Path], curves: Mapping[str, RiskCoverage]) -> None:
-    """One line per name: share of all questions that is answered, the most confident first, and how many of
-    them are right.
+    """One line per name: share of all questions that is answered, the most confident first, and share of
+    these that is right.
 
     Inside a tie it is the expectation over the tie's orders; the dot is where every question that has an
     answer is answered.
@@ -152,7 +152,7 @@ def plot_agreement(
 
 @contextmanager
 def _figure(files: Sequence[Path]) -> Iterator[Axes]:
-    """Axes to draw on, that are then written."""
+    """Axes to draw on, which are then written."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # whatever this machine's settings are
         matplotlib.rcParams["svg.hashsalt"] = "answermill"
@@ -168,7 +168,8 @@ def _figure(files: Sequence[Path]) -> Iterator[Axes]:
 def _drawn(
     files: Sequence[Path], x: str, y: str, legend: Literal["lower left", "lower right"]
 ) -> Iterator[Axes]:
-    """Axes to draw on, that are then finished and written; `x` and `y` name them, `legend` is its place."""
+    """Axes to draw on, which are then finished and written; `x` and `y` are their names, `legend` is the
+    legend's place."""
     with _figure(files) as axes:
         yield axes
         axes.set_xlabel(x)

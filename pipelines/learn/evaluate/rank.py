@@ -34,14 +34,14 @@ _LISTS = 64  # handed to a reranker at once
 
 @dataclass(frozen=True, slots=True)
 class RankOptions:
-    """How a data set is ranked by name; the defaults are for all rankers."""
+    """Options for ranking a data set by name; the defaults are for all rankers."""
 
     checkpoint: str | None = None
     """The reranker's model folder; the shipped one if None."""
     settings: Sequence[str] = ()
     """The reranker's stage settings, as 'key=value' with TOML's values, e.g. 'drop=[0.2]'."""
     words: str = "cosinet"
-    """What the rules WO and WO+RR count as words: a key of
+    """Definition of a word for the rules WO and WO+RR: a key of
     `answermill.ranking.rerankers.baselines.overlap.WORDS`."""
 
 
@@ -49,7 +49,7 @@ DEFAULTS = RankOptions()
 
 
 def is_ranker(name: str, options: RankOptions = DEFAULTS) -> bool:
-    """Whether it names a rule or a reranker. A file or folder of a reranker's name is taken for scores,
+    """True for the name of a rule or a reranker. A file or folder of a reranker's name is read as scores,
     unless the options have a checkpoint."""
     return name in RULES or (
         name in RERANKERS and (options.checkpoint is not None or not Path(name).exists())
@@ -155,8 +155,8 @@ def _settings(name: str, written: Sequence[str]) -> dict[str, Any]:
         if not equals:
             raise JobError(f"--set {setting}: write key=value, e.g. --set drop=[0.2]", SETTINGS)
         if key not in known:
-            has = f"its settings: {', '.join(known)}" if known else "it has no settings"
-            raise JobError(f"--set {setting}: {name} has no setting {key!r}; {has}", SETTINGS)
+            choice = f"its settings: {', '.join(known)}" if known else "it has no settings"
+            raise JobError(f"--set {setting}: {name} has no setting {key!r}; {choice}", SETTINGS)
         try:
             settings[key] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:

@@ -48,7 +48,7 @@ def read_scores(path: Path, by: str = FINAL) -> CandidateValues:
 
 
 def _trec_run(path: Path) -> Iterator[Value]:
-    """A TREC run's score decides, as in trec_eval; its rank is not read."""
+    """Values of a TREC run: its score decides, as in trec_eval; its rank is not read."""
     for number, text in lines(path):
         cells = text.split()
         if not cells:
@@ -118,7 +118,7 @@ def _list_scores(
 
 
 def _weights(by: str) -> dict[str, float]:
-    """'0.5 * a + b' as {'a': 0.5, 'b': 1}. Raises JobError (2) if a weight is no number, or a stage comes
+    """'0.5 * a + b' as {'a': 0.5, 'b': 1}. Raises JobError (2) if a weight is no number, or a stage occurs
     twice."""
     weights: dict[str, float] = {}
     for term in by.split("+"):

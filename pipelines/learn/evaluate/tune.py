@@ -1,4 +1,4 @@
-"""Tune: a cascade and a dev set in; drop schedules with their cost and accuracy, and the ones to take, out.
+"""Tune: a cascade and a dev set -> drop schedules with their cost and accuracy, and the ones to take.
 
 The model sees the dev set once, with nothing dropped; every schedule is then replayed from its exits' scores
 (Cascade Transformer §5.5). The folder holds exit_scores.parquet, schedules.parquet, the plot of Fig. 2 as
@@ -43,10 +43,10 @@ _LISTS = 64  # handed to the model at once
 
 @dataclass(frozen=True, slots=True)
 class Aims:
-    """What is looked for."""
+    """The schedules that are tried, and the aims by which they are chosen."""
 
     shares: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
-    """Of the grid."""
+    """Shares of the grid."""
     budget: float = 0.6
     metric: str = "P@1"
     delta: float = 0.05
@@ -88,7 +88,7 @@ class Tuned:
     """Name → schedule: 'none' drops nothing; 'uniform_0.3' ..; 'budget' and 'guarantee' are the answers."""
     guaranteed: Guaranteed
     held: Replayed | None
-    """Of `chosen`, in its order."""
+    """The `chosen` schedules on the held-out set, in their order."""
 
     def number(self, name: str) -> int:
         return self.replayed.schedules.index(self.chosen[name])
@@ -264,7 +264,7 @@ def tune(
 
 
 def shares(written: str) -> tuple[float, ...]:
-    """'0.1,0.2' as numbers. Raises JobError (2) where one is none."""
+    """'0.1,0.2' as numbers. Raises JobError (2) if a part is no number."""
     try:
         return tuple(float(part) for part in written.replace(",", " ").split())
     except ValueError as e:
@@ -292,7 +292,8 @@ def _schedules(model: ExitModel, aims: Aims) -> list[Schedule]:
 
 
 def _check_budget(model: ExitModel, aims: Aims, schedules: Sequence[Schedule], counts: Sequence[int]) -> None:
-    """Before the model runs: costs follow from the lists' lengths alone, and the last schedule drops most."""
+    """Check the budget before the model runs: costs follow from the lists' lengths alone, and the last
+    schedule drops most."""
     least = sum(cost(k, model.exits, schedules[-1]) for k in counts) / (model.depth * sum(counts))
     if least > aims.budget:
         cheapest = f"the cheapest schedule, {_written(schedules[-1])}, costs {least:.3f}"
@@ -302,7 +303,7 @@ def _check_budget(model: ExitModel, aims: Aims, schedules: Sequence[Schedule], c
 
 
 def _table(model: ExitModel, file: Path, lists: Sequence[Sequence[LabelledCandidate]]) -> ExitScores:
-    """One pass of the model over the questions; how far it is stands on stderr."""
+    """One pass of the model over the questions, with progress on stderr."""
     rows: list[ExitRows] = []
     with progress("tune", len(lists), lambda: len(rows), what="questions"):
         for first in range(0, len(lists), _LISTS):

@@ -1,4 +1,4 @@
-"""Export: a checkpoint in, a folder for sentence-transformers out."""
+"""Export: a checkpoint -> a folder for sentence-transformers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def export_files(checkpoint: Path, out: Path, exit: int | None = None) -> list[s
     except FileExistsError as e:
         raise JobError(str(e), OUTPUT_EXISTS) from e
 
-    also = (
+    note = (
         f"; a candidate is one text, {candidate!r}, and a longer pair is cut from its end"
         if candidate != "{sentence}"
         else ""
@@ -33,6 +33,6 @@ def export_files(checkpoint: Path, out: Path, exit: int | None = None) -> list[s
 
     return [
         f"{layers} layers, at most {tokens} tokens: "
-        f"sentence_transformers.CrossEncoder({str(out)!r}).predict(pairs){also}",
+        f"sentence_transformers.CrossEncoder({str(out)!r}).predict(pairs){note}",
         f"written: {out}",
     ]

@@ -1,5 +1,5 @@
-"""Heads: a checkpoint of a multiple-heads student in; a checkpoint of each single head out, for a stage or
-another training."""
+"""Heads: a checkpoint of a multiple-heads student -> a checkpoint of each single head, for a stage or another
+training."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Sweep: a training file and values of its keys in; a checkpoint for each, a table and plots out (HAS Figs. 2
-and 3).
+"""Sweep: a training file and values of its keys -> a checkpoint for each, a table and plots (HAS Figs. 2 and
+3).
 
 Each key is swept on its own, the others as the file has them, as the paper does: β at one δ, δ at one β. The
-trainings are those of `answermill train`: what is complete is not repeated, and what was stopped goes on.
+trainings are those of `answermill train`: a complete one is not repeated, and a stopped one goes on.
 """
 
 from __future__ import annotations
@@ -69,13 +69,14 @@ def sweep(
 
     yield from _table(rows)
     for key in dict.fromkeys(point.key for point in trainings):
-        mine = [row for row in rows if row["key"] == key]
+        own = [row for row in rows if row["key"] == key]
+        values = [str(row["value"]) for row in own]
         curves = {
-            name: [float(row[name]) for row in mine]
-            for name in mine[0]
+            name: [float(row[name]) for row in own]
+            for name in own[0]
             if name not in ("key", "value", "checkpoint")
         }
-        plot_sweep([out / f"{key}{form}" for form in FORMS], key, [str(row["value"]) for row in mine], curves)
+        plot_sweep([out / f"{key}{form}" for form in FORMS], key, values, curves)
 
     write_text(out / "sweep.json", json.dumps(rows, indent=1) + "\n")
     yield f"written: {out}"
@@ -85,9 +86,9 @@ def names_of(labels: Sequence[Path]) -> dict[str, Path]:
     """Name → file. A name is the file's up to the first dot; the whole one, or the path, where two would be
     equal."""
     for name in (lambda file: file.name.partition(".")[0], lambda file: file.name, str):
-        named = {name(file): file for file in labels}
-        if len(named) == len(labels):
-            return named
+        files = {name(file): file for file in labels}
+        if len(files) == len(labels):
+            return files
     raise JobError("a file is given twice as --labels", USAGE)
 
 
@@ -95,16 +96,16 @@ def points(file: Path, over: Sequence[str], out: Path, settings: Sequence[str] =
     """Every point in order; two of the same settings have one folder. Raises JobError as `sweep` does."""
     trainings: list[Point] = []
     folders: dict[str, Path] = {}
-    for one in over:
-        key, _, written = one.partition("=")
+    for item in over:
+        key, _, written = item.partition("=")
         values = [value.strip() for value in written.split(",")]
         if not key or not all(values) or len(set(values)) != len(values):
             raise JobError(
-                f"--over {one}: write key=value,value,..., each value once, e.g. hashing.beta=1,2,5,10,20",
+                f"--over {item}: write key=value,value,..., each value once, e.g. hashing.beta=1,2,5,10,20",
                 USAGE,
             )
         if any(point.key == key for point in trainings):
-            raise JobError(f"--over {one}: {key} is swept already; give all its values at once", USAGE)
+            raise JobError(f"--over {item}: {key} is swept already; give all its values at once", USAGE)
 
         for value in values:
             job = load_job(file, [*settings, f"{key}={value}"])
@@ -134,7 +135,7 @@ def _figures(point: Point, labels: Mapping[str, Path], metrics: Sequence[str]) -
 
 
 def _table(rows: Sequence[Mapping[str, str | float]]) -> Iterator[str]:
-    """For people, in percent."""
+    """Lines of a table for people, in percent."""
     names = [name for name in rows[0] if name not in ("key", "value", "checkpoint")]
     points = [f"{row['key']} = {row['value']}" for row in rows]
     first = max(map(len, points))

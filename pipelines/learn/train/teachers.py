@@ -1,4 +1,4 @@
-"""Teachers: joins their logits, from tables that were written before, with the pairs of a training.
+"""Teachers: a join of their logits, from tables that were written before, with the pairs of a training.
 
 A table is a scored/ folder, whose stages are the teachers, or a Parquet with a column for each teacher;
 several tables may have some teachers each. A row with ids belongs to the pair with its question id and
@@ -41,7 +41,7 @@ class Lessons:
     questions: list[list[LabelledCandidate]]
     logits: list[npt.NDArray[np.float32]]
     report: str
-    """How many pairs were joined, and how many were left out, for people."""
+    """Numbers of pairs that were joined and left out, for people."""
 
 
 class _Row(NamedTuple):
@@ -98,12 +98,13 @@ class _Join:
             self._by_text[fold(pair.question), fold(pair.text)].append(n)
         shape = sum(map(len, questions)), len(teachers)
         self._logits = np.zeros(shape)
-        self._how = np.zeros(shape, np.int8)  # _BY_TEXT or _BY_ID; 0 = not found yet
+        self._match = np.zeros(shape, np.int8)  # _BY_TEXT or _BY_ID; 0 = not found yet
         self._changed = self._unequal = 0
         self.known: dict[str, None] = {}
         """Names of all teachers that the tables have."""
 
     def take(self, row: _Row) -> None:
+        """Put a row's scores into the logits of its pairs."""
         self.known |= dict.fromkeys(row.scores)
         by_id = self._by_id.get(row.ids, []) if row.ids else []
         pairs = self._by_text.get(row.texts, []) if row.texts else by_id
@@ -113,34 +114,34 @@ class _Join:
                 if (score := row.scores.get(teacher)) is not None:
                     self._put(row.where, n, t, float(score), _BY_ID if n in by_id else _BY_TEXT)
 
-    def _put(self, where: str, n: int, t: int, score: float, how: int) -> None:
+    def _put(self, where: str, n: int, t: int, score: float, match: int) -> None:
         if not np.isfinite(score):
             raise JobError(
                 f"{where}: {self._teachers[t]} is {score}; score the pair again, or leave the row out",
                 BAD_DATA,
             )
 
-        if self._how[n, t] == how == _BY_ID and self._logits[n, t] != score:
+        if self._match[n, t] == match == _BY_ID and self._logits[n, t] != score:
             before = f"{self._logits[n, t]:g} in a row before"
             raise JobError(
                 f"{where}: {self._teachers[t]} is {score:g}, but {before}; leave one of them out", BAD_DATA
             )
 
         # Equal texts may be of several candidates.
-        self._unequal += self._how[n, t] == how and self._logits[n, t] != score
-        if self._how[n, t] < how:
-            self._logits[n, t], self._how[n, t] = score, how
+        self._unequal += self._match[n, t] == match and self._logits[n, t] != score
+        if self._match[n, t] < match:
+            self._logits[n, t], self._match[n, t] = score, match
 
     def lessons(self) -> Lessons:
-        complete: npt.NDArray[np.bool_] = np.all(self._how > 0, axis=1)  # [pairs]
+        complete: npt.NDArray[np.bool_] = np.all(self._match > 0, axis=1)  # [pairs]
         kept, logits, first = [], [], 0
         for rows in self._questions:
             scored = np.flatnonzero(complete[first : first + len(rows)]).tolist()
             if scored:
-                of_question = np.full((len(rows), len(self._teachers)), np.nan, np.float32)
-                of_question[scored] = self._logits[first : first + len(rows)][scored]
+                question_logits = np.full((len(rows), len(self._teachers)), np.nan, np.float32)
+                question_logits[scored] = self._logits[first : first + len(rows)][scored]
                 kept.append(list(rows))
-                logits.append(of_question)
+                logits.append(question_logits)
             first += len(rows)
 
         report = f"{', '.join(self._teachers)}: {self._report(complete)}"
@@ -153,9 +154,9 @@ class _Join:
 
     def _report(self, complete: npt.NDArray[np.bool_]) -> str:
         correct = np.array([pair.label > 0 for rows in self._questions for pair in rows], np.bool_)
-        by_text = int((self._how[complete] == _BY_TEXT).any(1).sum())
+        by_text = int((self._match[complete] == _BY_TEXT).any(1).sum())
         lost, lost_correct = int((~complete).sum()), int((~complete & correct).sum())
-        unscored = int(np.all(self._how == 0, axis=1).sum())
+        unscored = int(np.all(self._match == 0, axis=1).sum())
         report = (
             f"{int(complete.sum()):,} of {len(complete):,} pairs, {by_text:,} of them by text; {lost:,} "
             "left out, "
@@ -187,8 +188,8 @@ def _read(file: Path, teachers: Sequence[str]) -> Iterator[_Row]:
         with open_parquet(file) as opened:
             names = opened.schema_arrow.names
             ids, texts = (
-                tuple(next((n for n in columns if n in names), "") for columns in both)
-                for both in (_IDS, _TEXTS)
+                tuple(next((n for n in columns if n in names), "") for columns in choices)
+                for choices in (_IDS, _TEXTS)
             )
             if not all(ids) and not all(texts):
                 raise JobError(

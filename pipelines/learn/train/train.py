@@ -1,5 +1,5 @@
-"""Train: a training file (`pipelines/config/training_file.py`) and data sets in; a checkpoint folder with its
-card out."""
+"""Train: a training file (`pipelines/config/training_file.py`) and data sets -> a checkpoint folder with its
+card."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(job: TrainJob, out: Path) -> Iterator[str]:
 
     Raises JobError: 65 and 66 if the data are wrong or missing, 73 if `out` holds something else or another
     process trains there, 78 if the settings do not fit each other; ModelMissing if a transformer cannot be
-    had.
+    found.
     """
     files = list(_files(job))
     for file in files:
@@ -69,7 +69,7 @@ def run(job: TrainJob, out: Path) -> Iterator[str]:
                 with claimed(out):
                     yield from _run(job, out, digests, new, processes)
             else:
-                deque(_run(job, out, digests, new, processes), maxlen=0)  # the first process says it all
+                deque(_run(job, out, digests, new, processes), maxlen=0)  # the first process reports
     except NoCard as e:
         raise JobError(str(e), SETTINGS) from None
 
@@ -81,9 +81,9 @@ def _files(job: TrainJob) -> Iterator[Path]:
         path = job.path(name)
         if required or path.is_file():
             yield path
-        elif folder := next((each for each in (path, Path(name).expanduser()) if each.is_dir()), None):
+        elif folder := next((place for place in (path, Path(name).expanduser()) if place.is_dir()), None):
             yield from sorted(
-                each for form in MODEL_FILES for each in folder.glob(form) if each.name != HISTORY
+                file for form in MODEL_FILES for file in folder.glob(form) if file.name != HISTORY
             )
     if job.distil is not None:
         yield from (table_file(job.path(table)) for table in job.distil.tables)
@@ -94,21 +94,21 @@ def _run(
 ) -> Iterator[str]:
     try:
         done = finished(out)
-        there = done or begun(out)
+        former = done or begun(out)
     except WrongShape as e:
         raise JobError(
             f"not the history of a training: {e}; give another --out, or delete {out}", BAD_DATA
         ) from None
 
     others = [path for path in out.iterdir() if path.name != LOCK] if processes.rank == 0 else []
-    if others and there is None and not (out / STATE).is_dir():
+    if others and former is None and not (out / STATE).is_dir():
         raise JobError(f"{out} holds something else; give another --out, or delete it", OUTPUT_EXISTS)
 
-    if there is not None and there.fingerprint != new.fingerprint:
-        clauses = list(differences(there.settings, new.settings, "")) if there.settings else []
-        differs = shortened(clauses) or "its settings or files were others"
+    if former is not None and former.fingerprint != new.fingerprint:
+        clauses = list(differences(former.settings, new.settings, "")) if former.settings else []
+        difference = shortened(clauses) or "its settings or files were others"
         raise JobError(
-            f"{out} holds another training: {differs}; give another --out, or delete it", OUTPUT_EXISTS
+            f"{out} holds another training: {difference}; give another --out, or delete it", OUTPUT_EXISTS
         )
 
     if done is not None:
@@ -189,7 +189,7 @@ def _recipe(job: TrainJob) -> Recipe:
 
 
 def _distillation(job: TrainJob) -> Distillation:
-    """How the job learns from its teachers. Raises ValueError if the settings do not fit each other."""
+    """The job's distillation from its teachers. Raises ValueError if the settings do not fit each other."""
     distil = job.distil
     if distil is None:
         return NO_TEACHER
@@ -218,7 +218,7 @@ def _watched(
     *,
     describe: Callable[[History, Speed], object],
 ) -> History:
-    """Train with progress on stderr: steps all the while, and a line per evaluation."""
+    """Train with progress on stderr: steps all the time, and a line per evaluation."""
     task, share, first = built.task, 0.0, processes.rank == 0
     if built.tokens and first and next(task.model.parameters()).device.type == "cuda":
         share = share_of_peak(task, built.tokens, recipe.precision) / processes.count
@@ -249,8 +249,8 @@ def _questions(job: TrainJob, name: str) -> list[list[Any]]:
     file = job.path(name)
     learns_from_passages = job.training.learns_from == "passages"
     rows: Iterator[Any] = passage_rows(file) if learns_from_passages else read_dataset(file, job.data.form)
-    with reading(f"train reads {file.name}", rows, row_count([file])) as taken:
-        return list(by_question(taken))
+    with reading(f"train reads {file.name}", rows, row_count([file])) as counted_rows:
+        return list(by_question(counted_rows))
 
 
 def _texts(file: Path) -> Iterator[str]:
@@ -304,7 +304,7 @@ def revision() -> str:
 
 
 def _decisive(job: TrainJob, digests: Mapping[str, str]) -> dict[str, Any]:
-    """What the fingerprint stands for, as people know it: the file's keys, and the digest of each of its
+    """The settings behind the fingerprint, for people: the file's keys, and the digest of each of its
     files."""
     tables = _without_folders(job)
     data = {key: value for key, value in tables["data"].items() if key not in ("name", "licence")}
