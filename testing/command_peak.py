@@ -1,8 +1,7 @@
-"""A command, and then, in a file, the most memory that it held: `python -m testing.command_peak FILE
-WORDS...`.
+"""A command that writes its peak memory to a file: `python -m testing.command_peak FILE WORDS...`.
 
-The words are those of `answermill`. Only the command itself can say: its `ru_maxrss` begins with what its
-starter held.
+The words are those of `answermill`. Only the command itself can measure its peak: its `ru_maxrss` begins with
+the memory of its starter.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ STATUS = Path("/proc/self/status")
 def own_peak_bytes() -> int:
     """Highest resident memory of this program so far, without its children.
 
-    Not Linux's `ru_maxrss`, which begins with what the process held before it became this program: that of
-    who started it.
+    Not Linux's `ru_maxrss`, which begins with the memory that the process held before it became this program:
+    that of its starter.
     """
     if STATUS.is_file():
         (line,) = (
@@ -34,8 +33,8 @@ def own_peak_bytes() -> int:
 def peak_bytes() -> int:
     """Highest resident memory so far of this process or, if larger, of one of its children that have
     ended."""
-    of_children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return max(own_peak_bytes(), of_children if sys.platform == "darwin" else of_children * 1024)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return max(own_peak_bytes(), children if sys.platform == "darwin" else children * 1024)
 
 
 def main() -> None:

@@ -45,11 +45,11 @@ def write_crawl(folder: Path, files: int = 3, sources: Sequence[Path] = (SAMPLE,
     """Write crawl-data/warc-N.warc.gz of the records of `sources`, warc.paths.gz and index.parquet; returns
     the index's rows.
 
-    The index knows all response records that can be read, whatever their status."""
+    The index has all response records that can be read, whatever their status."""
     parts: list[list[bytes]] = [[] for _ in range(files)]
-    every = [content for source in sources for content in members(source.read_bytes())]
-    for n, content in enumerate(every):
-        parts[n * files // len(every)].append(content)
+    records = [content for source in sources for content in members(source.read_bytes())]
+    for n, content in enumerate(records):
+        parts[n * files // len(records)].append(content)
     (folder / "crawl-data").mkdir(parents=True)
     rows, names = [], []
 
@@ -81,7 +81,7 @@ def write_index(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _row(member: bytes) -> dict[str, Any] | None:
-    """What an index says of a response; None of other records, and of one that does not inflate."""
+    """The index's row of a response; None for other records, and for one that does not inflate."""
     try:
         record = zlib.decompress(member, wbits=31)
     except zlib.error:

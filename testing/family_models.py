@@ -1,5 +1,5 @@
 """Random sequence classifiers of each family, with tokenizers of the family's kind that are trained on a few
-texts: no network, no weights of others. What a published model of the family is in all but its numbers."""
+texts: no network, no weights of others. They differ from a published model of the family in numbers only."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ PACKED = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
 
 @dataclass(frozen=True, slots=True)
 class FamilyModel:
-    """How a family is written in transformers."""
+    """Names and settings of a family in transformers."""
 
     kind: str
-    """What comes before Config and ForSequenceClassification."""
+    """Name of its classes, before Config and ForSequenceClassification."""
     words: str
     """Kind of its tokenizer: 'pieces', 'bytes' or 'unigram'."""
     first: str = "[CLS]"
     separator: str = "[SEP]"
     between: int = 1
-    """Separators between two texts."""
+    """Number of separators between two texts."""
     types: bool = True
-    """Whether its tokenizer tells the second text from the first."""
+    """True if its tokenizer distinguishes the second text from the first."""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -87,8 +87,8 @@ def write_classifier(
     words: int = 400,
     seed: int = 0,
 ) -> Path:
-    """A model folder as `save_pretrained` writes it; its scores spread, as those of freshly drawn weights do
-    not."""
+    """Write a model folder as `save_pretrained` does; unlike those of freshly drawn weights, its scores
+    spread."""
     model = FAMILIES[family]
     tokenizer = tokenizer_of(model, texts, words)
     offset = 2 if family in ("roberta", "xlm-roberta", "camembert", "mpnet") else 0
@@ -120,9 +120,9 @@ def write_classifier(
         )
         logits = classifier.eval()(**tokens).logits  # [texts, classes]
         head = [
-            each
-            for each in classifier.modules()
-            if isinstance(each, torch.nn.Linear) and each.out_features == classes
+            module
+            for module in classifier.modules()
+            if isinstance(module, torch.nn.Linear) and module.out_features == classes
         ][-1]
         head.weight.div_(logits.std(0)[:, None])
 
@@ -188,7 +188,7 @@ def tokenizer_of(model: FamilyModel, texts: Sequence[str], words: int = 400) -> 
 
 
 def change_json(file: Path, **changes: Any) -> None:
-    """Set keys of a model's file; a key that is None goes."""
+    """Set keys of a model's file; a key whose value is None is removed."""
     content = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     content |= changes
     kept = {key: value for key, value in content.items() if value is not None}

@@ -15,7 +15,7 @@ from testing.machines import HIDDEN, NETWORK, POOL_OPTIONS, Machine, Store, two_
 JOB_PORT, REST_PORT = 8099, 8081
 REGISTERED = "Successful registration at resource manager"
 SLOTS = 2
-"""Of each TaskManager; a job takes as many in all, so that one TaskManager is enough when the other is
+"""Slots of each TaskManager; a job takes as many in all, so that one TaskManager is enough when the other is
 gone."""
 OPENED = (
     *(
@@ -34,7 +34,7 @@ OPENS = (
     *(f"--add-opens=java.base/sun.{package}=ALL-UNNAMED" for package in ("net.util", "nio.ch")),
     "--add-exports=java.base/sun.net.util=ALL-UNNAMED",
 )
-"""What Flink's own scripts open of Java."""
+"""Packages of Java that Flink's own scripts open."""
 CONFIGURATION = f"""
 jobmanager.rpc.address: {NETWORK}.1
 jobmanager.bind-host: 0.0.0.0
@@ -62,13 +62,13 @@ taskmanager.memory.jvm-metaspace.size: 256m
 taskmanager.memory.jvm-overhead.min: 192m
 taskmanager.memory.jvm-overhead.max: 192m
 """
-"""Of Flink on both machines. Its memory is written down since its own scripts, which would work it out, are
-not used."""
+"""Configuration of Flink on both machines. It states the memory, since Flink's own scripts, which would
+compute it, are not used."""
 MEMORY = ("-Xmx384m", "-XX:MaxDirectMemorySize=320m", "-XX:MaxMetaspaceSize=256m")
 
 
 def is_registered(machine: Machine) -> bool:
-    """Whether its TaskManager has found the JobManager."""
+    """True if its TaskManager has found the JobManager."""
     return REGISTERED in machine.log("taskmanager")
 
 
@@ -125,7 +125,7 @@ class Cluster:
         machine.start(name, shell, {})
 
     def options(self) -> tuple[str, ...]:
-        """For a pipeline whose command runs on the network of the first machine."""
+        """Options for a pipeline whose command runs on the network of the first machine."""
         server = f"{self.machines[0].address}:{JOB_PORT}"
         return (
             "--runner=PortableRunner",

@@ -62,8 +62,8 @@ def arguments(
         parser.add_argument(f"--{option}", type=float, help=meaning)
     for option, meaning in (texts or {}).items():
         parser.add_argument(f"--{option}", help=meaning)
-    for name_of_place, meaning in (places or {}).items():
-        parser.add_argument(name_of_place, type=Path, nargs="?", help=meaning)
+    for argument, meaning in (places or {}).items():
+        parser.add_argument(argument, type=Path, nargs="?", help=meaning)
     for option, values in (choices or {}).items():
         parser.add_argument(f"--{option}", choices=values, default=values[0], help=f"default {values[0]}")
 
@@ -96,7 +96,7 @@ def shrink(module: dict[str, Any], **constants: Any) -> None:
 
 @contextmanager
 def work_folder(options: argparse.Namespace, name: str) -> Iterator[Path]:
-    """The folder --work, or out/NAME, which stays with what was trained in it; with --smoke a new one, which
+    """The folder --work, or out/NAME, which stays with the checkpoints in it; with --smoke a new one, which
     is removed."""
     if options.smoke:
         with tempfile.TemporaryDirectory() as folder:
@@ -119,8 +119,7 @@ class Inline(Executor):
 
 @contextmanager
 def processes(number: int = 2, inline: bool = False) -> Iterator[Executor]:
-    """Fresh processes, or none with `inline`. If the block fails, tasks that none of them has begun are
-    cancelled."""
+    """Fresh processes, or none with `inline`. If the block fails, tasks that have not begun are cancelled."""
     if inline:
         yield Inline()
         return
@@ -134,8 +133,8 @@ def processes(number: int = 2, inline: bool = False) -> Iterator[Executor]:
 
 def tell(waiting: Iterable[Future[str]]) -> None:
     """Print each result when it is there; the first failure is raised at once."""
-    for done in as_completed(list(waiting)):
-        say(done.result())
+    for future in as_completed(list(waiting)):
+        say(future.result())
 
 
 def trained_by(work: Path) -> str:
@@ -154,7 +153,7 @@ def seconds(into: list[float]) -> Iterator[None]:
 
 
 def installed(loaders: Mapping[str, Callable[[], T]]) -> tuple[dict[str, T], list[str]]:
-    """What those libraries give that are installed, and the names of the others."""
+    """(name → result of its loader, for the libraries that are installed; the names of the others)."""
     loaded: dict[str, T] = {}
     missing = []
     for name, load in loaders.items():
@@ -226,12 +225,12 @@ def finish(name: str, result: Mapping[str, float | int | str], save: bool) -> No
 
 
 def _short(value: float) -> float:
-    """Four decimals; of what is small two digits."""
+    """The value with four decimals, or with two digits if it is small."""
     return round(value, 4) if abs(value) >= 0.001 else float(f"{value:.2g}")
 
 
 def command(module: str, words: Sequence[str]) -> str:
-    """The command line, but for the folder of the data, which is another one on each machine.
+    """The command line without the folder of the data, which differs between machines.
 
     >>> command("experiments.chain", ["--data", "/data", "--rounds", "5", "--save"])
     'python -m experiments.chain --rounds 5 --save'
@@ -244,13 +243,14 @@ def command(module: str, words: Sequence[str]) -> str:
 
 
 def _module(name: str) -> str:
-    """The module that runs: 'experiments.chain'; of one that a test calls, the first package that has
+    """The module that runs: 'experiments.chain'; if a test calls it, that of the first package that has
     `name`."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     packages = ("benchmarks", "experiments")
     if spec is not None and spec.name.startswith(tuple(f"{package}." for package in packages)):
         return str(spec.name)
-    return next((f"{each}.{name}" for each in packages if (ROOT / each / f"{name}.py").is_file()), name)
+    files = {f"{package}.{name}": ROOT / package / f"{name}.py" for package in packages}
+    return next((module for module, file in files.items() if file.is_file()), name)
 
 
 def machine() -> str:
@@ -273,5 +273,5 @@ def revision() -> str:
 
 
 def say(line: str) -> None:
-    """Progress, on stderr: stdout is for the result."""
+    """Print progress on stderr: stdout is for the result."""
     print(line, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""List of the commands of a package: what each measures, what it reads, how long it took."""
+"""List of the commands of a package, with the subject, the data and the time of each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Listed:
     seconds: int | None
     """Seconds of the command that saved its result; None if they were not recorded."""
     date: str
-    """When its result was saved; '' if none is."""
+    """Date of its saved result; '' if there is none."""
 
 
 def commands(package: Path) -> Iterator[Listed]:
@@ -53,12 +53,12 @@ def _takes(tree: ast.Module) -> str:
 
 
 def show(package: Path) -> None:
-    """Print them, a paragraph each."""
+    """Print the commands of a package, a paragraph each."""
     print(
         f"python -m {package.name}.NAME [--data FOLDER] [--save] [--smoke]; --smoke tries it on token data\n"
     )
     for listed in commands(package):
-        took = f" in {listed.seconds / 60:,.1f} minutes" if listed.seconds is not None else ""
-        saved = f"saved {listed.date}{took}" if listed.date else ""
+        duration = f" in {listed.seconds / 60:,.1f} minutes" if listed.seconds is not None else ""
+        saved = f"saved {listed.date}{duration}" if listed.date else ""
         reads = f"reads {', '.join(listed.data)}" if listed.data else ""
         print(f"{listed.name}: {listed.about}\n    {'; '.join(filter(None, (listed.takes, reads, saved)))}")

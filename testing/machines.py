@@ -1,8 +1,8 @@
-"""Two machines of our own making, and an object store for them: for tests and measurements of what shares no
+"""Two machines of our own making, and an object store for them: for tests and measurements without a shared
 disk.
 
 A machine is a process with namespaces: its network (loopback, and one end of a cable), its mounts and its
-process ids. What runs in it dies with it. It sees this machine's files, but for the folders that are hidden:
+process ids. Programs in it die with it. It sees this machine's files, except for the folders that are hidden:
 those are empty, and its own.
 """
 
@@ -27,14 +27,14 @@ NETWORK = "10.211.55"
 """The first three numbers of the machines' addresses, which only the two of them see."""
 POOL_PORT, STORE_PORT = 50000, 5000
 POOL_OPTIONS = ("--environment_type=EXTERNAL", f"--environment_config=127.0.0.1:{POOL_PORT}")
-"""Beam's, where a pool is on the same machine."""
+"""Beam's options for a pool on the same machine."""
 BUCKET = "bucket"
 PATIENCE = 300.0
 """Seconds until a program must have come up, on a busy machine."""
 HIDDEN = (Path(tempfile.gettempdir()),)
-"""Where jobs and runs of tests and benchmarks are."""
+"""Folders that hold the jobs and runs of tests and benchmarks."""
 WORKERS = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-"""The environment of what starts workers, with this Python as `python`."""
+"""The environment of a program that starts workers, with this Python as `python`."""
 
 
 class Machine:
@@ -65,24 +65,24 @@ class Machine:
     def inside(
         self, command: Sequence[str | Path], namespaces: Sequence[str] = ("-n", "-m", "-p")
     ) -> list[str]:
-        """The command line that runs a command in this machine; of another disk or processes, if not all
-        `namespaces` are."""
+        """The command line that runs a command in this machine; without some of the `namespaces`, with our
+        disk or our processes."""
         return ["nsenter", "-t", str(self.first_process), *namespaces, *map(str, command)]
 
     def start(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str]) -> None:
-        """Start a program that goes on until it is killed or the machine is switched off."""
+        """Start a program that runs until it is killed or the machine is switched off."""
         with (self._logs / f"{name}.log").open("ab") as log:
-            there = {**os.environ, **environment, "TMPDIR": str(self._logs)}
+            variables = {**os.environ, **environment, "TMPDIR": str(self._logs)}
             self._processes[name] = subprocess.Popen(
                 self.inside(["sh", "-c", 'cd "$0" && exec "$@"', self._logs, *command]),
-                env=there,
+                env=variables,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
             )
 
     def start_pool(self, environment: Mapping[str, str], packages: Path = ROOT) -> None:
-        """A pool of workers, which import from the folder `packages`."""
+        """Start a pool of workers, which import from the folder `packages`."""
         command = [
             sys.executable,
             "-m",
@@ -107,8 +107,8 @@ class Machine:
         return (self._logs / f"{name}.log").read_text(encoding="utf-8")
 
     def wait_for(self, port: int, name: str) -> None:
-        """Wait until something listens on this port, which the process of that name should. Raises as
-        `wait_until`."""
+        """Wait until the process of that name listens on this port. Raises EngineMissing as `wait_until`
+        does."""
         pattern = re.compile(rf":{port:04X} \S+ 0A ")
         self.wait_until(lambda: any(pattern.search(self._proc_net(table)) for table in ("tcp", "tcp6")), name)
 
@@ -134,8 +134,8 @@ class Machine:
 
 def children(parent: int) -> list[int]:
     """The ids of a process's children; none if it has ended."""
-    listed = Path(f"/proc/{parent}/task").glob("*/children")
-    return [int(child) for file in listed for child in file.read_text(encoding="utf-8").split()]
+    files = Path(f"/proc/{parent}/task").glob("*/children")
+    return [int(child) for file in files for child in file.read_text(encoding="utf-8").split()]
 
 
 def descendants(parent: int) -> list[int]:
@@ -181,7 +181,7 @@ def _call(*command: str) -> None:
 
 
 class Store:
-    """An S3 on a machine (moto's), with an empty bucket; `environment` is what a process needs to reach it.
+    """An S3 on a machine (moto's), with an empty bucket; a process with its `environment` can reach it.
 
     Raises EngineMissing.
     """
@@ -210,7 +210,7 @@ class Store:
         self._call(f"fsspec.filesystem('s3').put({str(folder)!r}, {f'{BUCKET}/{name}'!r}, recursive=True)")
 
     def get(self, name: str, folder: Path) -> None:
-        """Copy a folder of the bucket to one of this machine that is not there."""
+        """Copy a folder of the bucket to a new one of this machine."""
         self._call(f"fsspec.filesystem('s3').get({f'{BUCKET}/{name}'!r}, {str(folder)!r}, recursive=True)")
 
     def log(self) -> str:

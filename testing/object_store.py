@@ -1,5 +1,5 @@
-"""A server that speaks as Amazon S3 does, on this machine, with faults to order: moto's, and who asked what
-of it."""
+"""A server with Amazon S3's protocol on this machine, which is moto's, with faults to order and a record of
+its requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ it."""
 
 @dataclass
 class ObjectStore:
-    """`requests`: (method, path and query) of each, in order. `fault` says which are refused."""
+    """The server. `requests`: (method, path and query) of each, in order; `fault` decides which are
+    refused."""
 
     url: str = ""
     requests: list[tuple[str, str]] = field(default_factory=list)
@@ -34,7 +35,7 @@ class ObjectStore:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process needs to reach it."""
+        """Variables with which a process reaches it."""
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": "testing",
@@ -48,7 +49,7 @@ class ObjectStore:
 
     def count(self, method: str = "", part: str = "") -> int:
         """Requests with this method, or of any, whose path and query have this part."""
-        return sum((not method or method == each) and part in path for each, path in self.requests)
+        return sum((not method or method == own) and part in path for own, path in self.requests)
 
     @contextmanager
     def failing(self, fault: Fault) -> Iterator[None]:
@@ -88,7 +89,7 @@ class _Silent(WSGIRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log(self, type: str, message: str, *args: Any) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 @contextmanager

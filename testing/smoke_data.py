@@ -1,5 +1,5 @@
-"""A token copy of the measuring data, and a token transformer, on which a benchmark takes seconds: what
-`--smoke` runs on.
+"""A token copy of the measuring data, and a token transformer, for `--smoke`: a benchmark on them takes
+seconds.
 
 The copy has a few questions of each data set, a stretch of each document of corpus-wiki that they are about,
 and the smallest crawl files; everything else is linked. The files have the names and the form of the whole
@@ -75,10 +75,10 @@ def small_data(data: Path) -> Path:
 
     for split in ("train", "dev", "test"):
         file = Path(f"insuranceqa-v1-partial/{split}.jsonl.gz")
-        asked = [json.loads(row) for row in rows(data / file)[:LINES]]
-        # Train has none.
-        pools = [{"pool_ids": small_pool(row)} if "pool_ids" in row else {} for row in asked]
-        write_rows(folder / file, [json.dumps(row | pool) for row, pool in zip(asked, pools, strict=True)])
+        entries = [json.loads(row) for row in rows(data / file)[:LINES]]
+        # Train has no pools.
+        pools = [{"pool_ids": small_pool(row)} if "pool_ids" in row else {} for row in entries]
+        write_rows(folder / file, [json.dumps(row | pool) for row, pool in zip(entries, pools, strict=True)])
 
     for file in sorted((data / "squad").glob("*.json.gz")):
         with gzip.open(file, "rt", encoding="utf-8") as source_file:
@@ -89,8 +89,8 @@ def small_data(data: Path) -> Path:
 
     with gzip.open(data / SQUAD_TRAIN, "rt", encoding="utf-8") as source_file:
         articles = json.load(source_file)
-    asked = [article for article in articles["data"] if article["title"] in titles]
-    write_rows(folder / SQUAD_TRAIN, [json.dumps(articles | {"data": asked})])
+    named = [article for article in articles["data"] if article["title"] in titles]
+    write_rows(folder / SQUAD_TRAIN, [json.dumps(articles | {"data": named})])
     for name in COLLECTIONS:
         for part in ("docs.jsonl.gz", "queries.jsonl.gz"):
             write_rows(folder / name / part, rows(data / name / part)[:COLLECTED])
@@ -105,13 +105,13 @@ def small_data(data: Path) -> Path:
 
 
 def shared_place(data: Path) -> Path | None:
-    """A folder for what is built of a token copy, which stays for the benchmarks after this one; None of the
+    """A folder for files made of a token copy, which stays for the benchmarks after this one; None for the
     whole data."""
     return data / "built" if data.name.startswith(PREFIX) else None
 
 
 def new_folder() -> Path:
-    """Removed when this process ends."""
+    """A folder that is removed when this process ends."""
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -232,8 +232,8 @@ def answers_of(name: str, table: pa.Table) -> dict[str, str]:
 def stretch(text: str, answer: str) -> str:
     """LETTERS of a text: its beginning, or from the line of the answer if that is not there."""
     first = text.find(answer)
-    begin = 0 if first + len(answer) < LETTERS else text.rfind("\n", 0, first) + 1
-    return text[begin : begin + LETTERS]
+    start = 0 if first + len(answer) < LETTERS else text.rfind("\n", 0, first) + 1
+    return text[start : start + LETTERS]
 
 
 def small_pool(row: dict[str, list[str]]) -> list[str]:

@@ -1,5 +1,5 @@
-"""Random models of two narrow layers, and a whole job of them on the sample web: what tests the machinery
-needs no quality."""
+"""Random models of two narrow layers, and a whole job of them on the sample web: tests of the machinery need
+no quality."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Model = TypeVar("Model", bound=torch.nn.Module)
 
 @cache
 def tokeniser(limit: int = 64) -> Tokeniser:
-    """The default encoder's."""
+    """The default encoder's tokeniser."""
     return Tokeniser(find_model(DEFAULT), limit)
 
 
@@ -53,7 +53,7 @@ def enlarged(model: Model, factor: float = 4) -> Model:
 SETTINGS: dict[str, dict[str, Any]] = {
     name: {"weights": {"overlap": 1.0}} for name in ("blend", "blend_passages")
 }
-"""What a stage of the reranker cannot do without, in a plan where one of `overlap` comes before."""
+"""Settings that a stage of the reranker needs, in a plan with a stage of `overlap` before it."""
 
 
 def stage_settings(name: str, folder: Path) -> dict[str, Any]:
@@ -170,15 +170,15 @@ STAGES = ("cosinet", "cascade", "peasi.pr", "peasi.easi")
 
 
 def ask_fewer(folder: Path, every: int) -> list[str]:
-    """Leave every n-th question of a copy of the sample, and its labels; returns the texts of these
+    """Keep only every n-th question of a copy of the sample, and its labels; returns the texts of these
     questions."""
     lines = (folder / "questions.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[::every]
-    asked = {question["question_id"]: question["text"] for question in map(json.loads, lines)}
+    texts = {question["question_id"]: question["text"] for question in map(json.loads, lines)}
     (folder / "questions.jsonl").write_text("".join(lines), encoding="utf-8")
     header, *labels = (folder / "labels.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
-    kept = [line for line in labels if line.partition("\t")[0] in asked]
+    kept = [line for line in labels if line.partition("\t")[0] in texts]
     (folder / "labels.tsv").write_text(header + "".join(kept), encoding="utf-8")
-    return list(asked.values())
+    return list(texts.values())
 
 
 PLAN = """[[rerank.stages]]

@@ -53,7 +53,7 @@ windows = "all"
 processes = {processes}
 """
 PLACE_COLUMNS = ("source_file", "source_offset", "source_record")
-"""Where a row comes from: other ones where pages are in other files."""
+"""Columns with the source of a row, which differ if pages are in other files."""
 FOLDERS = ("documents", "passages", "rejects", "questions", "retrieved", "scored", "answers", "tasks")
 LABELS = ("sentences", "passages", "documents", "windows", "conflicts", "rejects")
 
@@ -83,12 +83,12 @@ def pages() -> list[dict[str, Any]]:
 
 
 def questions() -> list[dict[str, str]]:
-    asked = [f"How long is the {subject} of {PLACES[n % 6]}?" for n, subject in enumerate(SUBJECTS)]
-    return [{"question_id": f"q{n}", "text": text} for n, text in enumerate(asked)]
+    texts = [f"How long is the {subject} of {PLACES[n % 6]}?" for n, subject in enumerate(SUBJECTS)]
+    return [{"question_id": f"q{n}", "text": text} for n, text in enumerate(texts)]
 
 
 def labels() -> list[str]:
-    """Lines of labels.tsv: of sentences by their texts, one of them of nothing."""
+    """Lines of labels.tsv: labels of sentences by their texts, one of which is on no page."""
     lines = [f"q{n}\tThe {SUBJECTS[n]} of {PLACES[n % 6]} is {n + 1} metres long.\t1" for n in range(1, 7)]
     lines += [
         f"q{n}\tIn the year {1900 + n} the {SUBJECTS[n]} was measured again by {n + 2} people.\t0"
@@ -98,8 +98,8 @@ def labels() -> list[str]:
 
 
 def write(folder: Path, encoder: str, dice: random.Random | None = None, processes: int = 1) -> Path:
-    """Write the job into the folder; returns the job file's path. `dice` draws the order of everything, how
-    pages are spread over files, and the sizes of shards and blocks."""
+    """Write the job into the folder; returns the job file's path. `dice` draws the order of everything, the
+    number of files, and the sizes of shards and blocks."""
     folder.mkdir(parents=True, exist_ok=True)
 
     def shuffled(rows: Sequence[T]) -> list[T]:
@@ -131,8 +131,7 @@ def write(folder: Path, encoder: str, dice: random.Random | None = None, process
 
 
 def digests(run: Path) -> dict[str, str]:
-    """Folder → digest of its rows, sorted, without the columns that say from which file and place they
-    come."""
+    """Folder → digest of its rows, sorted, without PLACE_COLUMNS."""
     names = (*FOLDERS, *(f"labels/{name}" for name in LABELS))
     return {name: hashlib.sha256("\n".join(sorted(_rows(run / name))).encode()).hexdigest() for name in names}
 

@@ -1,5 +1,5 @@
-"""A web server on this machine that gives files and ranges of them, with faults to order, and who asked what
-of it."""
+"""A web server on this machine that serves files and ranges of them, with faults to order and a record of its
+requests."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Fault:
-    """What the server does instead: answers with another `status`, waits first, breaks the body off after
-    `cut` bytes, ignores ranges, or says that the file had other bytes than it gives, or another version."""
+    """A fault of the server: it answers with another `status`, waits first, breaks the body off after `cut`
+    bytes, ignores ranges, or claims that the file had other bytes than it sends, or another version."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
@@ -39,18 +39,18 @@ class Fault:
 
 @dataclass
 class WebServer:
-    """Serves the files below `root`. `fault` says what goes wrong with the n-th request (from 0) for a
-    path."""
+    """Serves the files below `root`. `fault` gives the fault of the n-th request (from 0) for a path."""
 
     root: Path
     url: str = ""
     requests: list[Request] = field(default_factory=list)
     sent: int = 0
-    """Bytes of bodies, and of those of WARC files."""
+    """Bytes of bodies."""
     sent_pages: int = 0
+    """Bytes of the bodies of WARC files."""
     open_now: int = 0
     open_most: int = 0
-    """Requests at the same time."""
+    """Most requests at the same time."""
     fault: Callable[[Request, int], Fault | None] = lambda request, n: None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -58,7 +58,7 @@ class WebServer:
         return sum(request.method == method for request in self.requests)
 
     def forget(self) -> None:
-        """As if nothing had been asked yet."""
+        """Reset the requests and counts."""
         self.requests.clear()
         self.sent = self.sent_pages = self.open_most = 0
 
@@ -68,10 +68,10 @@ class _Handler(BaseHTTPRequestHandler):
     web: WebServer
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
     def handle(self) -> None:
-        with suppress(ConnectionError):  # who asked has gone
+        with suppress(ConnectionError):  # the client has closed the connection
             super().handle()
 
     def do_HEAD(self) -> None:
@@ -93,13 +93,14 @@ class _Handler(BaseHTTPRequestHandler):
                 self.web.open_now -= 1
 
     def _serve(self) -> None:
-        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
-        span = (int(asked[1]), int(asked[2]) + 1 if asked[2] else None) if asked else None
+        match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        span = (int(match[1]), int(match[2]) + 1 if match[2] else None) if match else None
         request = Request(self.command, self.path, span, self.headers.get("User-Agent", ""))
 
         with self.web.lock:
             before = sum(
-                each.path == request.path and each.method == request.method for each in self.web.requests
+                former.path == request.path and former.method == request.method
+                for former in self.web.requests
             )
             self.web.requests.append(request)
             fault = self.web.fault(request, before) or Fault()
@@ -125,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
 
         if self.command == "GET":
             body = content if fault.cut is None else content[: fault.cut]
-            with self.web.lock:  # before it is sent, since who reads it may look at once
+            with self.web.lock:  # before it is sent, since a test may read the count at once
                 self.web.sent += len(body)
                 self.web.sent_pages += len(body) * self.path.endswith(".warc.gz")
             self.wfile.write(body)

@@ -82,7 +82,7 @@ def record(kind: str, url: str, block: bytes, fields: Mapping[str, str]) -> byte
 
 
 def page_records(page: Page, body: bytes) -> Iterator[bytes]:
-    """The response of a page, and its request after it if the page asks for that."""
+    """The response of a page, and after it the request if `page.request` is 'yes'."""
     charset = "" if page.declared == "meta" or page.type != "text/html" else f"; charset={page.charset}"
     head = [f"HTTP/1.1 {page.status}", f"Date: {HTTP_DATE}", f"Content-Type: {page.type}{charset}"]
     head += [f"Location: {page.location}"] if page.location else []
@@ -95,14 +95,14 @@ def page_records(page: Page, body: bytes) -> Iterator[bytes]:
 
     if page.request == "yes":
         parts = urlsplit(page.url)
-        asked = f"GET {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAccept: text/html\r\n\r\n".encode()
+        request = f"GET {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAccept: text/html\r\n\r\n".encode()
         fields = common | {"Content-Type": f"{http}request", "WARC-Concurrent-To": _id("response", page.url)}
-        yield record("request", page.url, asked, fields)
+        yield record("request", page.url, request, fields)
 
 
 def member(raw: bytes, damaged: bool = False) -> bytes:
-    """`raw` as one gzip member without time or name. `damaged`: its first half inflates, then comes a block
-    of the type 3 that does not exist (RFC 1951, 3.2.3), so that no reader gets past it."""
+    """`raw` as one gzip member without time or name. `damaged`: its first half inflates, then a block follows
+    of the type 3, which does not exist (RFC 1951, 3.2.3), so that no reader gets past it."""
     buffer = io.BytesIO()
     with gzip.GzipFile(filename="", fileobj=buffer, mode="wb", mtime=0) as out:
         out.write(raw[: len(raw) // 2])
@@ -163,7 +163,7 @@ def labels(questions: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def build(out: Path, sources: Path = SOURCES) -> None:
-    """Writes the three files into `out`, which is made if it is not there."""
+    """Write the three files into `out`, which is created if it does not exist."""
     pages = read_pages(sources / "pages")
     questions = read_questions(pages, sources)
     rows = [{"question_id": q["id"], "text": q["text"], "kind": q["kind"]} for q in questions]

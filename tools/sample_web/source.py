@@ -19,17 +19,17 @@ class Page:
     body_of: str = ""  # slug of the page whose body this one repeats
     lang: str = "en"
     charset: str = "utf-8"  # of the response; the source itself is always UTF-8
-    declared: str = "both"  # where the charset is named: header, meta or both
+    declared: str = "both"  # places that name the charset: header, meta or both
     type: str = "text/html"
     status: str = "200 OK"
     location: str = ""
-    template: str = ""  # none: the body as it is; empty: the template of the site
+    template: str = ""  # none: the body alone; empty: the template of the site
     request: str = ""  # yes: the request is in the archive too
     damaged: str = ""  # yes: the record's gzip member is overwritten in its middle
 
 
 class _Text(html.parser.HTMLParser):
-    """Collects character data; a tag that is not inline parts words."""
+    """Collects character data; a tag that is not inline separates words."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
