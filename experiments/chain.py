@@ -63,7 +63,7 @@ from answermill.ranking.rerankers.cascade.cascade import Cascade
 from answermill.ranking.rerankers.cascade.prior import Prior
 from answermill.ranking.rerankers.hashing.hashing import AnswerCoder, Hashing
 from answermill.ranking.rerankers.hashing.hashing_model import load as load_hashing
-from answermill.schemas.ranked import Candidate, Unit
+from answermill.schemas.ranked import Candidate, CandidateKind
 from experiments.first_stage import cosinet_and_bm25
 from experiments.long_lists import SETS, LongList, read_lists, small_lists
 from experiments.question_sets.gold import drawn
@@ -92,13 +92,13 @@ class Row:
         return Row(self.p1[chosen], self.mrr[chosen], self.lenient[chosen])
 
 
-def measured(plan: Sequence[Stage], lists: Sequence[LongList], unit: Unit = "passage") -> Row:
+def measured(plan: Sequence[Stage], lists: Sequence[LongList], kind: CandidateKind = "passage") -> Row:
     """Run the plan over the lists, some at a time, and say how far it is."""
     outcomes: list[Reranked] = []
     for start in range(0, len(lists), AT_ONCE):
         some = lists[start : start + AT_ONCE]
         outcomes += run_stages(
-            [each.passages if unit == "passage" else each.ranked for each in some], plan, unit
+            [each.passages if kind == "passage" else each.ranked for each in some], plan, kind
         )
     return row_of(outcomes, lists)
 
@@ -241,13 +241,13 @@ def after(outcomes: Sequence[Reranked], lists: Sequence[LongList], stage: str) -
 def stage_by_stage(plan: Sequence[Stage], lists: Sequence[LongList]) -> tuple[Row, Result]:
     """The plan's worth, and what becomes of the answers at each stage."""
     result: Result = {}
-    current, unit, alive = [each.passages for each in lists], "passage", len(lists)
+    current, kind, alive = [each.passages for each in lists], "passage", len(lists)
     outcomes: list[Reranked] = []
 
     for stage in plan:
         outcomes = []
         for start in range(0, len(current), AT_ONCE):
-            outcomes += run_stages(current[start : start + AT_ONCE], [stage], cast(Unit, unit))
+            outcomes += run_stages(current[start : start + AT_ONCE], [stage], cast(CandidateKind, kind))
         p1, mrr = after(outcomes, lists, stage.name)
         still = sum(is_there(outcome, each.gold) for outcome, each in zip(outcomes, lists, strict=True))
         name = stage.name.replace(".", "_")
@@ -258,7 +258,7 @@ def stage_by_stage(plan: Sequence[Stage], lists: Sequence[LongList]) -> tuple[Ro
             "questions"
         )
 
-        alive, current, unit = still, [outcome.kept for outcome in outcomes], stage.reranker.writes
+        alive, current, kind = still, [outcome.kept for outcome in outcomes], stage.reranker.writes
 
     return row_of(outcomes, lists), result
 

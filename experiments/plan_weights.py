@@ -27,7 +27,7 @@ from answermill.ranking.rerankers.blend.score_columns import RETRIEVED
 from answermill.ranking.rerankers.blend.weights import Fit, WeightsFile
 from answermill.ranking.rerankers.cascade import ExitStage
 from answermill.ranking.rerankers.cascade.cascade import Cascade, fit_prior
-from answermill.schemas.ranked import Unit
+from answermill.schemas.ranked import CandidateKind
 from experiments.chain import layer_tokens
 from experiments.long_lists import LongList, read_lists, small_lists
 from experiments.question_sets.memory import RememberedEncoder, remember
@@ -55,7 +55,7 @@ class Fitting:
         self._encoder = RememberedEncoder(passage_encoder(job), work)
         self._gold = {each.asked.question_id: each.gold for each in lists}
         self._lists, self._done = [each.passages for each in lists], 0
-        self._unit: Unit = "passage"
+        self._kind: CandidateKind = "passage"
         self.layer_tokens = 0
         """Layers × tokens that the stages have spent which have run."""
 
@@ -112,8 +112,8 @@ class Fitting:
 
     def _run_until(self, number: int) -> None:
         for stage in self._loaded(self._plan.stages[:number])[self._done :]:
-            self._lists = [outcome.kept for outcome in run_stages(self._lists, [stage], self._unit)]
-            self._unit = stage.reranker.writes
+            self._lists = [outcome.kept for outcome in run_stages(self._lists, [stage], self._kind)]
+            self._kind = stage.reranker.writes
             self.layer_tokens += layer_tokens([stage])
         self._done = number
 

@@ -1,7 +1,7 @@
 """Plans of stages: SR_N = R_N ∘ … ∘ R_1, each stage with its own k_i (Cascade Transformer §3.2).
 
 A plan takes whole ranked lists and returns them. Passages become sentences, and sentences passages, where the
-next stage reads the other unit. No candidate is lost: each ends as one row, with its score in each stage that
+next stage reads the other kind. No candidate is lost: each ends as one row, with its score in each stage that
 it passed and the stage at which it departed.
 """
 
@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 from answermill.ranking.entry import StageBefore, StageSettings
 from answermill.ranking.reranker import Reranker, naming
-from answermill.schemas.ranked import Candidate, RankedList, ScoredCandidate, Unit
+from answermill.schemas.ranked import Candidate, CandidateKind, RankedList, ScoredCandidate
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Reranked:
         return ScoredCandidate(
             question_id=self.kept.question.question_id,
             question=self.kept.question.text,
-            unit=c.unit,
+            unit=c.kind,
             candidate_id=c.candidate_id,
             passage_id=passage.passage_id,
             doc_id=passage.doc_id,
@@ -147,10 +147,10 @@ def to_passages(ranked: RankedList) -> RankedList:
 def run_stages(
     lists: Sequence[RankedList],
     plan: Sequence[Stage],
-    unit: Unit = "passage",
+    kind: CandidateKind = "passage",
     report: Callable[[StageWork], object] = lambda work: None,
 ) -> list[Reranked]:
-    """Run the plan over whole lists whose candidates are of `unit`. `report` is called after each stage.
+    """Run the plan over whole lists whose candidates are of this `kind`. `report` is called after each stage.
 
     A sentence that was grouped may return from its passage, and ends as one row, of its last departure.
     A sentence that a stage has dropped may not, though a stage that reads passages reads all their text.
@@ -160,11 +160,11 @@ def run_stages(
     current = list(lists)
     departed: list[list[Departure]] = [[] for _ in current]
     for stage in plan:
-        if stage.reranker.reads != unit:
-            if unit == "sentence":
+        if stage.reranker.reads != kind:
+            if kind == "sentence":
                 for departures, ranked in zip(departed, current, strict=True):
                     departures += [Departure(c, None) for c in reversed(ranked.candidates)]
-            current = [(to_sentences if unit == "passage" else to_passages)(ranked) for ranked in current]
+            current = [(to_sentences if kind == "passage" else to_passages)(ranked) for ranked in current]
 
         _card_use()  # resets the measures: earlier work on the card is not this stage's
         began = time.perf_counter()
@@ -177,7 +177,7 @@ def run_stages(
 
         microseconds = round(1e6 * (time.perf_counter() - began))
 
-        unit = stage.reranker.writes
+        kind = stage.reranker.writes
         if len(current) != len(before):
             raise RuntimeError(
                 f"stage {stage.name}: {len(before)} lists came in and {len(current)} came back"
@@ -232,11 +232,13 @@ def _last_departures(kept: RankedList, departures: Sequence[Departure]) -> tuple
     return tuple(reversed(last))
 
 
-def check_plan(stages: Sequence[tuple[str, type[Reranker], int | None]], unit: Unit = "passage") -> None:
+def check_plan(
+    stages: Sequence[tuple[str, type[Reranker], int | None]], kind: CandidateKind = "passage"
+) -> None:
     """Refuse a plan whose stages do not fit one another: (name, reranker, keep) per stage.
 
     Raises ValueError with the stage's number if two names are equal, `keep` is below 1, or grows without a
-    change of unit.
+    change of kind.
     """
     names: set[str] = set()
 
@@ -250,9 +252,9 @@ def check_plan(stages: Sequence[tuple[str, type[Reranker], int | None]], unit: U
         if keep is not None and keep < 1:
             raise ValueError(f"{where} ({name}): keep = {keep}; it must be at least 1")
 
-        if reranker.reads != unit or reranker.writes != reranker.reads:
+        if reranker.reads != kind or reranker.writes != reranker.reads:
             bound = None
-        unit = reranker.writes
+        kind = reranker.writes
         if keep is not None and bound is not None and keep > bound:
             raise ValueError(
                 f"{where} ({name}): keep = {keep} grows; the stages before leave {bound} at the most"

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from answermill.ranking.context import Reading
 from answermill.ranking.entry import StageBefore, StageSettings
-from answermill.schemas.ranked import Candidate, RankedList, StageScore, Unit
+from answermill.schemas.ranked import Candidate, CandidateKind, RankedList, StageScore
 
 Settings = TypeVar("Settings", bound=StageSettings)
 
@@ -188,8 +188,8 @@ class Reranker(Protocol):
     """
 
     name: ClassVar[str]
-    reads: ClassVar[Unit]
-    writes: ClassVar[Unit]
+    reads: ClassVar[CandidateKind]
+    writes: ClassVar[CandidateKind]
 
     @classmethod
     def load(cls, resources: Resources) -> Self:

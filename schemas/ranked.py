@@ -17,7 +17,8 @@ import pyarrow as pa
 from answermill.schemas.corpus import Passage, Question, Sentence
 from answermill.schemas.record import Record, column, many, one, record
 
-Unit = Literal["passage", "sentence"]
+CandidateKind = Literal["passage", "sentence"]
+"""Kind of a candidate: a retrieved passage, or a sentence of one."""
 
 
 @record
@@ -85,7 +86,7 @@ class Candidate:
         return inside if self.eligible is None else tuple(s for s in inside if s.sentence_id in self.eligible)
 
     @property
-    def unit(self) -> Unit:
+    def kind(self) -> CandidateKind:
         return "passage" if self.sentence is None else "sentence"
 
     @property
@@ -146,10 +147,10 @@ class ScoredCandidate(Record):
     )
 
 
-def answer_unit(rows: Iterable[tuple[str, int | None]]) -> str:
-    """Unit in which a plan ends, from (unit, rank) of its candidates: that of a kept one. Only a plan that
+def answer_kind(rows: Iterable[tuple[str, int | None]]) -> str:
+    """Kind in which a plan ends, from (kind, rank) of its candidates: that of a kept one. Only a plan that
     extracts sentences can keep none for a question."""
-    return next((unit for unit, rank in rows if rank is not None), "sentence")
+    return next((kind for kind, rank in rows if rank is not None), "sentence")
 
 
 @record

@@ -248,7 +248,9 @@ def test_a_class_or_alias_of_the_pipelines_has_a_name_of_its_own() -> None:
 
     assert {name for name, count in names.items() if count > 1 and not name.startswith("_")} == set()
     assert {
-        name: everywhere[name] for name in ("Outcome", "Block", "Plan", "Unit") if everywhere[name] > 1
+        name: everywhere[name]
+        for name in ("Outcome", "Block", "Plan", "CandidateKind")
+        if everywhere[name] > 1
     } == {}
 
 

@@ -135,8 +135,8 @@ class Dev:
 
     @classmethod
     def of(cls, lists: Sequence[RankedList], labels: Sequence[Mapping[str, int]]) -> Self:
-        """From lists of the unit that the reranker reads, and for each list the labels, by candidate id, of
-        the unit that it writes."""
+        """From lists of the kind that the reranker reads, and for each list the labels, by candidate id, of
+        the kind that it writes."""
         dev = cls([])
         dev._lists, dev._labels = list(lists), labels
         return dev

@@ -18,7 +18,7 @@ from answermill.ranking.reranker import Reranker, Resources, ScoreNotFinite, lef
 from answermill.ranking.rerankers.baselines.overlap import Overlap
 from answermill.ranking.rerankers.registry import RERANKERS, find, load_reranker
 from answermill.schemas.corpus import Passage, Question, Sentence
-from answermill.schemas.ranked import Candidate, Hit, RankedList, StageScore, Unit
+from answermill.schemas.ranked import Candidate, CandidateKind, Hit, RankedList, StageScore
 from testing.tiny import checkpoint, stage_settings
 
 TEXTS = {
@@ -64,7 +64,7 @@ def passages(*doc_ids: str, question: Question = QUESTION) -> RankedList:
 
 
 def list_for(reranker: type[Reranker], *doc_ids: str, question: Question = QUESTION) -> RankedList:
-    """Candidates of the reranker's unit, whose scores are those of a stage `overlap` before it."""
+    """Candidates of the reranker's kind, whose scores are those of a stage `overlap` before it."""
     retrieved = passages(*doc_ids, question=question)
     (scored,) = Overlap().rerank([to_sentences(retrieved) if reranker.reads == "sentence" else retrieved])
     return scored
@@ -197,11 +197,11 @@ def test_a_score_that_is_no_number_is_refused_with_its_candidate() -> None:
 
 
 class ByLength:
-    """Longest text first; as a reranker of either unit."""
+    """Longest text first; as a reranker of either kind."""
 
     name: ClassVar[str] = "length"
-    reads: ClassVar[Unit] = "passage"
-    writes: ClassVar[Unit] = "passage"
+    reads: ClassVar[CandidateKind] = "passage"
+    writes: ClassVar[CandidateKind] = "passage"
 
     @classmethod
     def load(cls, resources: Resources) -> Self:

@@ -36,7 +36,7 @@ from answermill.ranking.rerankers.cascade.cascade import Cascade, fit_prior
 from answermill.ranking.rerankers.cascade.exits import ExitModel
 from answermill.ranking.rerankers.registry import find, no_encoder
 from answermill.schemas.corpus import Passage, Question
-from answermill.schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate, answer_unit
+from answermill.schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate, answer_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Fitted:
 
 def fit_run(scored: Path, labels: Path, names: Sequence[str], options: FitOptions = USUAL_FIT) -> Fitted:
     """Fit weights of the named scores of a run. The lists are the candidates that all named stages have
-    scored, of the unit in which the plan ends; one that nobody has judged counts as wrong.
+    scored, of the kind in which the plan ends; one that nobody has judged counts as wrong.
 
     Raises JobError: 66 if something is missing, 65 if it is unusable, or has too few questions, 2 for a score
     that the run does not have or an option out of bounds.
@@ -259,14 +259,14 @@ def _lists(folder: Folder[ScoredCandidate], stages: Sequence[str]) -> tuple[list
     lists, left_out = [], 0
     for _, group in groupby(folder.read(), key=lambda row: row.question_id):
         rows = list(group)
-        unit = answer_unit((row.unit, row.rank) for row in rows)
-        of_unit = [row for row in rows if row.unit == unit]
+        kind = answer_kind((row.unit, row.rank) for row in rows)
+        answers = [row for row in rows if row.unit == kind]
         scored = [
             row
-            for row in of_unit
+            for row in answers
             if {score.stage for score in row.stages if score.rank is not None}.issuperset(stages)
         ]
-        left_out += len(of_unit) - len(scored)
+        left_out += len(answers) - len(scored)
 
         lists.append(
             RankedList(

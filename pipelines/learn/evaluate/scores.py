@@ -20,7 +20,7 @@ from answermill.pipelines.learn.evaluate.candidate_values import (
 )
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.pipelines.specs.rerank import SCORED
-from answermill.schemas.ranked import answer_unit
+from answermill.schemas.ranked import answer_kind
 
 FINAL = "final"
 
@@ -94,13 +94,13 @@ def _list_scores(
     """(row number, score, confidence) of one question's rows, which are the kept ones best first, then the
     departed ones, the last to leave first. Stages that are met are added to `stages`.
 
-    All are of one unit, that in which the plan ends: passages that left a plan of sentences are not among its
+    All are of one kind, that in which the plan ends: passages that left a plan of sentences are not among its
     answers, even where it has kept no sentence. The confidence of a place in the final order is its last
     stage's score, and None for departed ones; of a position, retrieval's.
     """
-    unit = answer_unit((row["unit"], row["rank"]) for row in rows)
+    kind = answer_kind((row["unit"], row["rank"]) for row in rows)
 
-    for n, row in ((n, row) for n, row in enumerate(rows) if row["unit"] == unit):
+    for n, row in ((n, row) for n, row in enumerate(rows) if row["unit"] == kind):
         if by in (FINAL, "position"):
             yield (
                 (n, float(-n), _last_score(row))

@@ -68,7 +68,7 @@ class Explanation:
                 {
                     "stage": view.name,
                     "reranker": view.reranker,
-                    "unit": view.unit,
+                    "unit": view.kind,
                     "in": view.entered,
                     "kept": view.kept,
                     "last_kept_score": None if view.last_kept is None else view.last_kept.score,
@@ -112,7 +112,7 @@ class Explanation:
         yield f"{'stage':<{width}}{'reads':<10}{'in':>6}{'kept':>6}  last one kept"
         for view in self.views:
             last = "" if view.last_kept is None else f"{view.last_kept.score:.6g}"
-            yield f"{view.name:<{width}}{view.unit + 's':<10}{view.entered:>6}{view.kept:>6}  {last}".rstrip()
+            yield f"{view.name:<{width}}{view.kind + 's':<10}{view.entered:>6}{view.kept:>6}  {last}".rstrip()
 
     def _gold_lines(self) -> Iterator[str]:
         yield ""

@@ -9,7 +9,7 @@ from typing import Any
 
 from answermill.pipelines.runs.manifests.run_folder import stage_name
 from answermill.ranking.rerankers.registry import RERANKERS
-from answermill.schemas.ranked import ScoredCandidate, StageScore, Unit
+from answermill.schemas.ranked import CandidateKind, ScoredCandidate, StageScore
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,8 @@ class StageView:
 
     name: str
     reranker: str
-    unit: Unit
-    """Unit of the candidates that the stage reads."""
+    kind: CandidateKind
+    """Kind of the candidates that the stage reads."""
     places: Mapping[str, int]
     """Incoming candidate → its place, from 1: kept ones first, then dropped ones, the last to leave first."""
     kept: int
@@ -32,7 +32,7 @@ class StageView:
 
     def key(self, row: ScoredCandidate) -> str:
         """The name of a row here."""
-        return row.passage_id if self.unit == "passage" else row.candidate_id
+        return row.passage_id if self.kind == "passage" else row.candidate_id
 
 
 def stage_views(stages: Sequence[Mapping[str, Any]], rows: Sequence[ScoredCandidate]) -> list[StageView]:
@@ -42,7 +42,7 @@ def stage_views(stages: Sequence[Mapping[str, Any]], rows: Sequence[ScoredCandid
 
 
 def _view(name: str, reranker: str, rows: Sequence[ScoredCandidate]) -> StageView:
-    reads: Unit = RERANKERS[reranker].reranker.reads if reranker in RERANKERS else "sentence"
+    reads: CandidateKind = RERANKERS[reranker].reranker.reads if reranker in RERANKERS else "sentence"
     if any(row.unit == "passage" and row.dropped_by == name for row in rows):
         reads = "passage"  # before the plan has a manifest, the stage's name may not be a reranker's
     view = StageView(name, reranker, reads, {}, 0, None)

@@ -41,7 +41,7 @@ class Agreements:
         """Add the questions of a block."""
         questions = len(block.question_ids)
         orders = [block.position + 1, *block.stage_rank.T]
-        ranks = [np.where(block.is_answer_unit, order, 0) for order in orders]
+        ranks = [np.where(block.is_answer_kind, order, 0) for order in orders]
         firsts = [_first(rank, block.question, questions) for rank in ranks]
 
         for n, (a, b) in enumerate(self._pairs):

@@ -107,7 +107,7 @@ class CorrectAnswers:
         ids = pa.array(block.question_ids, pa.string())
         has_label = pc.is_in(ids, value_set=self._questions).to_numpy(zero_copy_only=False)
         key = _key(ids.take(pa.array(block.question)), block.candidate_id)
-        correct = pc.is_in(key, value_set=self._keys).to_numpy(zero_copy_only=False) & block.is_answer_unit
+        correct = pc.is_in(key, value_set=self._keys).to_numpy(zero_copy_only=False) & block.is_answer_kind
         departure = _departure(block)
         furthest = np.full(len(ids), -1, np.int64)
         np.maximum.at(furthest, block.question[correct], departure[correct])
@@ -182,7 +182,7 @@ def _departure(block: ScoredBlock) -> Ints:
 
 def _values(block: ScoredBlock, ranks: Ints, correct: Bools, has_label: Bools) -> tuple[Floats, Floats]:
     """[questions] each: P@1 and MRR of an order; candidates with rank 0 are not in it."""
-    ranked = (ranks > 0) & block.is_answer_unit & has_label[block.question]
+    ranked = (ranks > 0) & block.is_answer_kind & has_label[block.question]
     judged = Judged(
         len(block.question_ids),
         block.question[ranked],

@@ -36,7 +36,7 @@ from answermill.pipelines.specs.registry import REPORT, REPORT_PAGE
 from answermill.pipelines.specs.rerank import RERANK, SCORED, RerankCounts, StageCounts
 from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED
 from answermill.pipelines.specs.run import Run
-from answermill.schemas.ranked import answer_unit
+from answermill.schemas.ranked import answer_kind
 
 _RANKS = (1, 2, 3, 5, 10, 20, 50, 100)
 """Last ranks of the ranges."""
@@ -138,19 +138,19 @@ def stage_names(scored: Manifest | None) -> tuple[str, ...]:
 
 
 def own_labels(run: Run) -> Path | None:
-    """Labels that the run has propagated, for the unit in which its plan ends; None if it has none."""
-    folder = PASSAGE_LABELS if _answer_unit(run) == "passage" else SENTENCE_LABELS
+    """Labels that the run has propagated, for the kind in which its plan ends; None if it has none."""
+    folder = PASSAGE_LABELS if _answer_kind(run) == "passage" else SENTENCE_LABELS
     labels = run.get(folder)
     return folder.path(run.path) if labels is not None and labels.rows else None
 
 
-def _answer_unit(run: Run) -> str:
-    """Unit of the run's first kept candidate: 'sentence' or 'passage'."""
+def _answer_kind(run: Run) -> str:
+    """Kind of the run's first kept candidate: 'sentence' or 'passage'."""
     scored = run.get(SCORED)
     parts = scored.parts if scored is not None else ()
     folder = SCORED.path(run.path)
     batches = (batch for part in parts for batch in read_batches(folder, part, ["unit", "rank"]))
-    return answer_unit((row["unit"], row["rank"]) for batch in batches for row in batch.to_pylist())
+    return answer_kind((row["unit"], row["rank"]) for batch in batches for row in batch.to_pylist())
 
 
 def _name_of(labels: Path, run: Path) -> str:

@@ -49,8 +49,8 @@ class ScoredBlock:
     question: Ints
     """Number of the candidate's question in the block."""
     candidate_id: pa.Array
-    is_answer_unit: Bools
-    """True if its unit is that in which its list ends: passages that left a plan of sentences cannot be its
+    is_answer_kind: Bools
+    """True if its kind is that in which its list ends: passages that left a plan of sentences cannot be its
     answers."""
     rank: Ints
     is_grouped: Bools
@@ -103,7 +103,7 @@ def _block(part: Part, first_row: int, table: pa.Table, stages: Sequence[str]) -
     question = np.repeat(np.arange(len(begins)), np.diff([*begins, len(ids)]))
     is_sentence = pc.equal(columns["unit"], "sentence").to_numpy(zero_copy_only=False)
     is_kept = columns["rank"].is_valid().to_numpy(zero_copy_only=False)  # a list's first row, where any is
-    ends_in_sentences = (is_sentence | ~is_kept)[begins]  # as `answer_unit`
+    ends_in_sentences = (is_sentence | ~is_kept)[begins]  # as `answer_kind`
 
     score, stage_rank = _stage_columns(columns["stages"], stages)
     return ScoredBlock(
@@ -113,7 +113,7 @@ def _block(part: Part, first_row: int, table: pa.Table, stages: Sequence[str]) -
         begins=np.concatenate([begins, [len(ids)]]).astype(np.int64),
         question=question.astype(np.int64),
         candidate_id=columns["candidate_id"],
-        is_answer_unit=np.asarray(is_sentence == ends_in_sentences[question]),
+        is_answer_kind=np.asarray(is_sentence == ends_in_sentences[question]),
         rank=_numbers(columns["rank"]),
         is_grouped=pc.equal(columns["fate"], "grouped").to_numpy(zero_copy_only=False),
         dropped_by=_stage_numbers(columns["dropped_by"], stages),

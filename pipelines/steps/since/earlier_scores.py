@@ -24,7 +24,7 @@ from answermill.ranking.entry import StageSettings
 from answermill.ranking.plan import Stage
 from answermill.ranking.rerankers.registry import find
 from answermill.schemas.corpus import Passage
-from answermill.schemas.ranked import Hit, ScoredCandidate, Unit
+from answermill.schemas.ranked import CandidateKind, Hit, ScoredCandidate
 
 _NO_MATTER = {"name", "keep", "checkpoint", "missing_context"}
 """Settings of a stage that decide no score; a checkpoint is known by its digest."""
@@ -84,7 +84,7 @@ def same_stages(plan: StepPlan, scored: Folder[ScoredCandidate]) -> dict[str, st
     return same
 
 
-def _before_passages(reads: Sequence[Unit]) -> list[bool]:
+def _before_passages(reads: Sequence[CandidateKind]) -> list[bool]:
     """[stages]: True if the stage scores sentences and a later one reads passages, since a sentence that is
     extracted then may have the scores of another one of its passage."""
     return [own == "sentence" and "passage" in reads[n + 1 :] for n, own in enumerate(reads)]
@@ -116,7 +116,7 @@ class WantedScores(NamedTuple):
     stage: str
     """Its name in that run."""
     reading: Reading
-    reads: Unit
+    reads: CandidateKind
 
     @property
     def whole_passages(self) -> bool:

@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 from answermill.ranking.context import Reading, ReadsContext
 from answermill.ranking.reranker import Costed, Reranker, Resources, order_by
 from answermill.schemas.corpus import Passage
-from answermill.schemas.ranked import RankedList, Unit
+from answermill.schemas.ranked import CandidateKind, RankedList
 
 Known = Callable[[str], Mapping[tuple[str, ...], float]]
 """A question's text → a candidate's deciding texts → its score."""
@@ -32,8 +32,8 @@ class KnownScores:
     """A reranker that computes only scores that are not known."""
 
     name: ClassVar[str]
-    reads: ClassVar[Unit]
-    writes: ClassVar[Unit]
+    reads: ClassVar[CandidateKind]
+    writes: ClassVar[CandidateKind]
 
     def __init__(self, reranker: Reranker, known: Known) -> None:
         """Raises ValueError if the reranker does not declare what it reads."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Self
 
 from answermill.ranking.reranker import Resources, order_by
-from answermill.schemas.ranked import RankedList, Unit
+from answermill.schemas.ranked import CandidateKind, RankedList
 
 LEAST_WORDS = 3
 LONG = 12
@@ -27,8 +27,8 @@ class CompleteSentence:
     and drops all others."""
 
     name: ClassVar[str] = "complete_sentence"
-    reads: ClassVar[Unit] = "sentence"
-    writes: ClassVar[Unit] = "sentence"
+    reads: ClassVar[CandidateKind] = "sentence"
+    writes: ClassVar[CandidateKind] = "sentence"
 
     @classmethod
     def load(cls, resources: Resources) -> Self:

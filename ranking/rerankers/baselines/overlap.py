@@ -17,7 +17,7 @@ from spacy.tokenizer import Tokenizer
 from spacy.util import compile_infix_regex, compile_suffix_regex
 
 from answermill.ranking.reranker import Resources, order_by
-from answermill.schemas.ranked import RankedList, Unit
+from answermill.schemas.ranked import CandidateKind, RankedList
 
 Words: TypeAlias = Callable[[str], set[str]]
 Rule = Literal["random", "RR", "WO", "WO+RR"]
@@ -79,8 +79,8 @@ class Overlap:
     no word."""
 
     name: ClassVar[str] = "overlap"
-    reads: ClassVar[Unit] = "sentence"
-    writes: ClassVar[Unit] = "sentence"
+    reads: ClassVar[CandidateKind] = "sentence"
+    writes: ClassVar[CandidateKind] = "sentence"
 
     def __init__(self) -> None:
         self._tokenizer = _english()

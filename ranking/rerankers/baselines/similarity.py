@@ -25,7 +25,7 @@ from answermill.ranking.rerankers.baselines.sentence_vectors import (
     unit,
     unpack,
 )
-from answermill.schemas.ranked import RankedList, Unit
+from answermill.schemas.ranked import CandidateKind, RankedList
 
 SENTENCE = Reading()
 """Default reading: the sentence alone."""
@@ -35,8 +35,8 @@ class Similarity:
     """Reranker by cos(question, sentence), in [-1, 1]; the sentence has the parts that the context names."""
 
     name: ClassVar[str] = "similarity"
-    reads: ClassVar[Unit] = "sentence"
-    writes: ClassVar[Unit] = "sentence"
+    reads: ClassVar[CandidateKind] = "sentence"
+    writes: ClassVar[CandidateKind] = "sentence"
 
     def __init__(
         self,

@@ -12,15 +12,15 @@ from typing import ClassVar, Self
 from answermill.ranking.reranker import Resources, order_by
 from answermill.ranking.rerankers.blend.score_columns import WeightedSum
 from answermill.ranking.rerankers.blend.weights import load_weights
-from answermill.schemas.ranked import RankedList, Unit
+from answermill.schemas.ranked import CandidateKind, RankedList
 
 
 class Blend:
     """Reranker by Σ w · z over the named scores. Reads sentences, writes sentences."""
 
     name: ClassVar[str] = "blend"
-    reads: ClassVar[Unit] = "sentence"
-    writes: ClassVar[Unit] = "sentence"
+    reads: ClassVar[CandidateKind] = "sentence"
+    writes: ClassVar[CandidateKind] = "sentence"
 
     def __init__(self, weights: Mapping[str, float]) -> None:
         """`weights`: name of a score → its weight."""
@@ -39,5 +39,5 @@ class BlendPassages(Blend):
     """Blend over passages."""
 
     name: ClassVar[str] = "blend_passages"
-    reads: ClassVar[Unit] = "passage"
-    writes: ClassVar[Unit] = "passage"
+    reads: ClassVar[CandidateKind] = "passage"
+    writes: ClassVar[CandidateKind] = "passage"

@@ -28,7 +28,7 @@ from answermill.ranking.rerankers.cascade.prior import Prior, fit_exits
 from answermill.ranking.rerankers.cascade.schedule import check, dropped
 from answermill.ranking.transformer.devices import IN_FLIGHT, Arriving, in_turns
 from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser
-from answermill.schemas.ranked import RankedList, Unit
+from answermill.schemas.ranked import CandidateKind, RankedList
 
 TOKENISED = 8_192  # candidates at once
 GROUP_TOKENS = 1 << 18  # of the lists in flight: 0.4 GB of encodings of 384 numbers in float32
@@ -39,8 +39,8 @@ class Cascade:
     exit's score."""
 
     name: ClassVar[str] = "cascade"
-    reads: ClassVar[Unit] = "sentence"
-    writes: ClassVar[Unit] = "sentence"
+    reads: ClassVar[CandidateKind] = "sentence"
+    writes: ClassVar[CandidateKind] = "sentence"
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ from answermill.ranking.rerankers.cascade import CascadeStage
 from answermill.ranking.rerankers.cascade.cascade import Cascade, alpha_per_exit, survivors
 from answermill.ranking.rerankers.cascade.cascade_model import load
 from answermill.ranking.rerankers.cascade.schedule import check
-from answermill.schemas.ranked import Candidate, RankedList, Unit
+from answermill.schemas.ranked import Candidate, CandidateKind, RankedList
 
 
 class Sequential:
@@ -33,8 +33,8 @@ class Sequential:
     """
 
     name: ClassVar[str] = "sequential"
-    reads: ClassVar[Unit] = "sentence"
-    writes: ClassVar[Unit] = "sentence"
+    reads: ClassVar[CandidateKind] = "sentence"
+    writes: ClassVar[CandidateKind] = "sentence"
 
     def __init__(self, rankers: Sequence[Cascade], drops: Sequence[float] = ()) -> None:
         """`drops`: α after each ranker but the last. Raises ValueError if they do not fit the rankers."""

@@ -56,7 +56,7 @@ from answermill.ranking.rerankers.cosinet.list_checkpoint import load_list_model
 from answermill.ranking.rerankers.cosinet.list_settings import Feature
 from answermill.ranking.word_vectors.embeddings import Embeddings
 from answermill.ranking.word_vectors.words import Lexicon
-from answermill.schemas.ranked import RankedList, Unit
+from answermill.schemas.ranked import CandidateKind, RankedList
 
 WINDOWS = (1, 2, 3, 4, 5)
 SHARPNESS = 7.0
@@ -149,8 +149,8 @@ class CompareAggregate:
     its checkpoints."""
 
     name: ClassVar[str] = "compare_aggregate"
-    reads: ClassVar[Unit] = "sentence"
-    writes: ClassVar[Unit] = "sentence"
+    reads: ClassVar[CandidateKind] = "sentence"
+    writes: ClassVar[CandidateKind] = "sentence"
 
     def __init__(self, model: CompareAggregateModel, embeddings: Embeddings) -> None:
         self._lexicon = Lexicon(embeddings)

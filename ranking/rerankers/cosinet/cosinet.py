@@ -33,7 +33,7 @@ from answermill.ranking.rerankers.cosinet.list_settings import Feature
 from answermill.ranking.rerankers.cosinet.table_lookup import LookUp
 from answermill.ranking.word_vectors.embeddings import Embeddings
 from answermill.ranking.word_vectors.words import Lexicon
-from answermill.schemas.ranked import RankedList, Unit
+from answermill.schemas.ranked import CandidateKind, RankedList
 
 KERNEL = 5
 
@@ -147,8 +147,8 @@ class Cosinet:
     """
 
     name: ClassVar[str] = "cosinet"
-    reads: ClassVar[Unit] = "sentence"
-    writes: ClassVar[Unit] = "sentence"
+    reads: ClassVar[CandidateKind] = "sentence"
+    writes: ClassVar[CandidateKind] = "sentence"
 
     def __init__(self, model: CosinetModel, embeddings: Embeddings) -> None:
         self._lexicon = Lexicon(embeddings)
@@ -173,5 +173,5 @@ class CosinetPassages(Cosinet):
     """Cosinet on passages: whole paragraphs are the candidates, as in NQ-LA (§5.1)."""
 
     name: ClassVar[str] = "cosinet_passages"
-    reads: ClassVar[Unit] = "passage"
-    writes: ClassVar[Unit] = "passage"
+    reads: ClassVar[CandidateKind] = "passage"
+    writes: ClassVar[CandidateKind] = "passage"

@@ -25,7 +25,7 @@ from answermill.ranking.rerankers.hashing import HashingStage
 from answermill.ranking.rerankers.hashing.bits import Attention, Bytes, Codes, Floats, pack
 from answermill.ranking.rerankers.hashing.hashing_model import NAME, HashingModel, load, variant_of
 from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser
-from answermill.schemas.ranked import RankedList, Unit
+from answermill.schemas.ranked import CandidateKind, RankedList
 
 # Tokens of the answers whose matrices are in memory together: 0.1 GB of 384 numbers in float32.
 BATCH_TOKENS = 1 << 16
@@ -115,8 +115,8 @@ class Hashing:
     from the store."""
 
     name: ClassVar[str] = NAME
-    reads: ClassVar[Unit] = "sentence"
-    writes: ClassVar[Unit] = "sentence"
+    reads: ClassVar[CandidateKind] = "sentence"
+    writes: ClassVar[CandidateKind] = "sentence"
 
     def __init__(
         self,

@@ -25,15 +25,15 @@ from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Pass
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, load
 from answermill.ranking.transformer.packing import Numbers, Tokeniser
 from answermill.schemas.labels import LabelledPassage
-from answermill.schemas.ranked import Candidate, RankedList, Unit
+from answermill.schemas.ranked import Candidate, CandidateKind, RankedList
 
 
 class PassageReranker:
     """Reranker of passages by the logit of p(q, p), the probability that one holds a correct sentence."""
 
     name: ClassVar[str] = PASSAGE_RERANKER
-    reads: ClassVar[Unit] = "passage"
-    writes: ClassVar[Unit] = "passage"
+    reads: ClassVar[CandidateKind] = "passage"
+    writes: ClassVar[CandidateKind] = "passage"
 
     def __init__(self, model: PeasiModel, tokeniser: Tokeniser, device: str | None = None) -> None:
         """`device`: device of the computation; the model's if None. Raises ValueError if the model has no
@@ -59,8 +59,8 @@ class SentenceExtractor:
     p)."""
 
     name: ClassVar[str] = EXTRACTOR
-    reads: ClassVar[Unit] = "passage"
-    writes: ClassVar[Unit] = "sentence"
+    reads: ClassVar[CandidateKind] = "passage"
+    writes: ClassVar[CandidateKind] = "sentence"
 
     def __init__(
         self,
@@ -194,8 +194,8 @@ class InPlace:
     """
 
     name: ClassVar[str] = IN_PLACE
-    reads: ClassVar[Unit] = "sentence"
-    writes: ClassVar[Unit] = "sentence"
+    reads: ClassVar[CandidateKind] = "sentence"
+    writes: ClassVar[CandidateKind] = "sentence"
 
     def __init__(self, model: PeasiModel, tokeniser: Tokeniser, device: str | None = None) -> None:
         """`device`: device of the computation; the model's if None. Raises ValueError if the model lacks PR

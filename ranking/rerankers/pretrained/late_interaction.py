@@ -23,7 +23,7 @@ from answermill.files.model_files import PYLATE_DENSE, check_weights, json_table
 from answermill.ranking.context import Reading
 from answermill.ranking.reranker import Resources, order_by
 from answermill.ranking.rerankers.pretrained import LateInteractionStage
-from answermill.schemas.ranked import RankedList, Unit
+from answermill.schemas.ranked import CandidateKind, RankedList
 
 if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder
@@ -39,8 +39,8 @@ class LateInteraction:
     """Reranker by MaxSim(question, sentence), or the model's other `similarity_fn_name`, in fp32."""
 
     name: ClassVar[str] = "late_interaction"
-    reads: ClassVar[Unit] = "sentence"
-    writes: ClassVar[Unit] = "sentence"
+    reads: ClassVar[CandidateKind] = "sentence"
+    writes: ClassVar[CandidateKind] = "sentence"
 
     def __init__(self, encoder: MultiVectorEncoder, reading: Reading = SENTENCE) -> None:
         self._encoder = encoder

@@ -22,7 +22,7 @@ from answermill.ranking.reranker import Resources, order_by
 from answermill.ranking.rerankers.pretrained import CrossEncoderStage
 from answermill.ranking.rerankers.pretrained.pair_scorers import PairScorer, load_scorer
 from answermill.ranking.transformer.published import Output, PublishedClassifier
-from answermill.schemas.ranked import RankedList, Unit
+from answermill.schemas.ranked import CandidateKind, RankedList
 
 SENTENCE = Reading()
 """Default reading: the sentence alone."""
@@ -32,8 +32,8 @@ class CrossEncoder:
     """Reranker by the model's `CrossEncoder.predict`, or by its logit or probability."""
 
     name: ClassVar[str] = "cross_encoder"
-    reads: ClassVar[Unit] = "sentence"
-    writes: ClassVar[Unit] = "sentence"
+    reads: ClassVar[CandidateKind] = "sentence"
+    writes: ClassVar[CandidateKind] = "sentence"
 
     def __init__(self, scorer: PairScorer, output: Output, reading: Reading = SENTENCE) -> None:
         self._scorer, self._output = scorer, output

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from answermill.files.parquet_files import open_parquet
 from answermill.ranking.reranker import Resources, order_by
 from answermill.ranking.rerankers.pretrained import ScoresStage
-from answermill.schemas.ranked import Candidate, RankedList, Unit
+from answermill.schemas.ranked import Candidate, CandidateKind, RankedList
 
 _BATCH = 1 << 16  # rows
 
@@ -37,8 +37,8 @@ class StoredScores:
     and is counted."""
 
     name: ClassVar[str] = "scores"
-    reads: ClassVar[Unit] = "sentence"
-    writes: ClassVar[Unit] = "sentence"
+    reads: ClassVar[CandidateKind] = "sentence"
+    writes: ClassVar[CandidateKind] = "sentence"
 
     def __init__(self, table: ScoreTable, refuse: bool = False) -> None:
         """`refuse`: raise ScoresWrong if a score is missing."""

@@ -370,13 +370,13 @@ def test_one_that_is_stopped_ends_with_the_same_weights(variant: Variant, tmp_pa
 class FixedScores:
     """Scores of passages; or, where sentences are asked for, of the one sentence that each passage gives."""
 
-    def __init__(self, scores: dict[str, float], unit: str) -> None:
-        self.scores, self.unit = scores, unit
+    def __init__(self, scores: dict[str, float], kind: str) -> None:
+        self.scores, self.kind = scores, kind
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         reordered = []
         for ranked in lists:
-            came = ranked if self.unit == "passage" else to_sentences(ranked)
+            came = ranked if self.kind == "passage" else to_sentences(ranked)
             there = tuple(c for c in came.candidates if c.candidate_id in self.scores)
             reordered.append(
                 order_by(

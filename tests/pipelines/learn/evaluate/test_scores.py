@@ -58,7 +58,7 @@ def test_passages_are_no_answers_of_a_question_of_which_no_sentence_was_kept(tmp
     commit(tmp_path / "none", RERANK, {"scored": rows}, RerankCounts(), stages=[])
     assert read_scores(tmp_path / "none" / "scored").candidate_id.to_pylist() == [kept.candidate_id]
     (block,) = blocks(SCORED.open(tmp_path / "none"), ("first", "last"))
-    assert block.is_answer_unit.tolist() == [False, True]
+    assert block.is_answer_kind.tolist() == [False, True]
 
 
 def test_an_unknown_stage_is_refused_with_the_known_ones(sample_run):

@@ -64,7 +64,7 @@ def test_every_candidate_of_a_question_is_in_the_table_once(small_run: Path) -> 
 def test_a_stage_lets_in_what_stayed_in_the_stage_before_and_keeps_what_it_does_not_drop(
     small_run: Path,
 ) -> None:
-    units = set()
+    kinds = set()
     for asked in questions_of(small_run)[::6]:
         views = {view.name: view for view in explain(small_run, asked.question_id).views}
         assert list(views) == [
@@ -80,9 +80,9 @@ def test_a_stage_lets_in_what_stayed_in_the_stage_before_and_keeps_what_it_does_
         assert views["complete_sentence"].kept == views["cascade"].entered
         assert views["peasi.pr"].kept == views["peasi.easi"].entered <= 5
         assert views["similarity"].kept == views["similarity"].entered <= views["peasi.easi"].kept
-        units.add((views["cascade"].unit, views["peasi.pr"].unit))
+        kinds.add((views["cascade"].kind, views["peasi.pr"].kind))
 
-    assert units == {("sentence", "passage")}
+    assert kinds == {("sentence", "passage")}
 
 
 def test_what_a_dropped_answer_lacked_is_the_distance_to_the_last_one_kept(sample_run: Path) -> None:

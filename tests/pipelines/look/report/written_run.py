@@ -16,7 +16,7 @@ from answermill.pipelines.specs.ingest import INGEST, IngestCounts
 from answermill.pipelines.specs.rerank import RERANK, RerankCounts, StageCounts
 from answermill.pipelines.specs.retrieve import RETRIEVE, RetrieveCounts
 from answermill.schemas.corpus import Passage, Question, Rejected, Sentence
-from answermill.schemas.ranked import Answer, Hit, ScoredCandidate, StageScore, Unit
+from answermill.schemas.ranked import Answer, CandidateKind, Hit, ScoredCandidate, StageScore
 from answermill.schemas.record import Record
 
 Rows = Mapping[str, Sequence[Record]]
@@ -58,7 +58,7 @@ def write_run(
     stages: Sequence[str] = ("first", "last"),
     reason: str = "too_short",
     question_id: str = "q",
-    unit: Unit = "sentence",
+    unit: CandidateKind = "sentence",
     more: Mapping[str, StageCounts] = {},
     inputs: Mapping[str, str] = {},
 ) -> Path:
