@@ -65,7 +65,7 @@ from experiments.multihead_trainings import (
     train,
 )
 from experiments.question_sets.learnable import answered
-from testing.harness import arguments, finish, processes, shrink, tell, trained_by, work_folder
+from testing.harness import arguments, finish, print_results, processes, shrink, trained_by, work_folder
 from testing.smoke_data import small_encoder
 
 TAKES = "hours of training, kept in --work; [--processes N]"
@@ -160,7 +160,7 @@ def best_lessons(work: Path, pool: Executor, students: Sequence[str]) -> dict[st
     best = {name: Lesson(ALPHA, 1.0) for name in students}
     for key, grid in (("tau", multihead_trainings.TAUS), ("alpha", multihead_trainings.ALPHAS)):
         tried = {name: [lesson._replace(**{key: value}) for value in grid] for name, lesson in best.items()}
-        tell(
+        print_results(
             pool.submit(train, work, student(name, FIRST, each))
             for name, lessons in tried.items()
             for each in lessons
@@ -195,9 +195,11 @@ def trained_and_measured(data: Path, work: Path, pool: Executor) -> dict[str, An
     result |= {"tau": lesson.tau, "single_alpha": of_single.alpha, "single_tau": of_single.tau}
     students = {seed: students_of(seed, lesson, best, of_single) for seed in multihead_trainings.SEEDS}
     others = list(parts(lesson, best))
-    tell(pool.submit(train, work, each) for of_seed in students.values() for each in of_seed.values())
-    tell(pool.submit(train, work, each) for each in others if each.name != AFTER_CT)
-    tell(pool.submit(train, work, each) for each in others if each.name == AFTER_CT)
+    print_results(
+        pool.submit(train, work, each) for of_seed in students.values() for each in of_seed.values()
+    )
+    print_results(pool.submit(train, work, each) for each in others if each.name != AFTER_CT)
+    print_results(pool.submit(train, work, each) for each in others if each.name == AFTER_CT)
     rows: dict[str, list[Row]] = {name: [models.row(models.scores(name))] for name in multihead_trainings.ALL}
     members: dict[str, list[tuple[str, ...]]] = {
         "ensemble_teachers": [TEACHERS],

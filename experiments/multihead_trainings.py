@@ -34,7 +34,7 @@ from answermill.ranking.rerankers.registry import load_reranker
 from experiments import cascade_trainings, hashing_quality
 from experiments.cascade_trainings import DEPTH, EXITS, SETS
 from experiments.question_sets.learnable import Questions, answered
-from testing.harness import tell
+from testing.harness import print_results
 
 FIRST = 0
 SEEDS: tuple[int, ...] = (FIRST, 1, 2)  # of the students
@@ -90,8 +90,8 @@ def train_teachers(data: Path, work: Path, pool: Executor) -> None:
     ]
     adapts = [each for each in adapts if each.section["reranker"] == "pointwise"]
     others = [pool.submit(train_other, data, work, name) for name in TEACHERS if not name.startswith("cross")]
-    tell([pool.submit(cascade_trainings.train, work, transfer), *others])
-    tell(pool.submit(cascade_trainings.train, work, each) for each in adapts)
+    print_results([pool.submit(cascade_trainings.train, work, transfer), *others])
+    print_results(pool.submit(cascade_trainings.train, work, each) for each in adapts)
 
 
 def train_other(data: Path, work: Path, teacher: str) -> str:

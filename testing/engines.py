@@ -292,7 +292,7 @@ def digests(run: Path) -> dict[str, str]:
     """SHA-256 of the files of a run that name neither its folder nor a time: parts, indexes of vectors,
     answers.
 
-    The names are those in the run, but for the digits of the attempt that built a shard.
+    The names are those in the run, without the digits of the attempt that built a shard.
     """
     files = [*run.rglob("*.parquet"), *run.rglob("*.faiss"), run / "answers.jsonl"]
     return {

@@ -33,7 +33,7 @@ RESULTS = "results"
 
 def arguments(
     name: str,
-    what: str,
+    description: str,
     needs_data: bool = True,
     paths: Mapping[str, str] | None = None,
     choices: Mapping[str, Sequence[str]] | None = None,
@@ -46,7 +46,7 @@ def arguments(
     --smoke, `data` is a token copy and `rounds` is 1. `places`, argument → help: folders that are given
     without a name, and that --smoke does without.
     """
-    parser = argparse.ArgumentParser(prog=f"python -m {_module(name)}", description=what)
+    parser = argparse.ArgumentParser(prog=f"python -m {_module(name)}", description=description)
     parser.add_argument(
         "--data", type=Path, default=Path("../shared/data"), help="folder of the measuring data"
     )
@@ -131,7 +131,7 @@ def processes(number: int = 2, inline: bool = False) -> Iterator[Executor]:
             raise
 
 
-def tell(waiting: Iterable[Future[str]]) -> None:
+def print_results(waiting: Iterable[Future[str]]) -> None:
     """Print each result when it is there; the first failure is raised at once."""
     for future in as_completed(list(waiting)):
         say(future.result())

@@ -49,7 +49,7 @@ class Machine:
         namespaces = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
         self._power = subprocess.Popen(
             ["unshare", *namespaces, "sh", "-c", mounts, "sh", *map(str, hidden)],
-            stdin=subprocess.PIPE,  # at whose end `cat` ends, and with it the machine: also if we are killed
+            stdin=subprocess.PIPE,  # when it closes, `cat` ends, and so the machine: also if we are killed
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )

@@ -23,7 +23,7 @@ class Fault(Exception):
 
 
 class ByteStream:
-    """The decompressed bytes of a file as one stream, and where in the file they come from.
+    """The decompressed bytes of a file as one stream, with their place in the file.
 
     `ahead` holds the bytes that were read and not yet dropped; `position` is the decompressed position of its
     first. A gzip member that does not inflate leaves a `fault`: the stream ends there until `resume` is

@@ -149,7 +149,7 @@ def _unchunked(body: bytes) -> bytes:
 
 
 def _inflated(body: bytes, window: int) -> bytes:
-    """At most MAX_BODY + 1 bytes of a compressed body."""
+    """A compressed body inflated, at most MAX_BODY + 1 bytes of it."""
     inflater = isal_zlib.decompressobj(window)
     whole = bytes(inflater.decompress(body, MAX_BODY + 1))
     if not inflater.eof and len(whole) <= MAX_BODY:

@@ -36,7 +36,7 @@ _UNSUPPORTED = {
 
 
 def suffix_of(path: Path) -> str:
-    """The suffix that says what a file holds, in lower case: '.warc' of 'x.WARC.gz', '.md5' of
+    """The suffix that names a file's format, in lower case: '.warc' of 'x.WARC.gz', '.md5' of
     'x.warc.gz.md5'."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
 

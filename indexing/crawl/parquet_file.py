@@ -95,6 +95,6 @@ def _row(row: pa.RecordBatch) -> dict[str, Any] | str:
 
 
 def _raise_unless_damage(error: Exception) -> None:
-    """Raise an error of the disk again; Arrow's errors about what a file holds have no error number."""
+    """Raise a disk error again; Arrow's errors about a file's content have no error number."""
     if isinstance(error, OSError) and error.errno is not None:
         raise error

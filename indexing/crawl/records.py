@@ -27,7 +27,7 @@ LARGEST = 20_000_000
 compression."""
 NOT_FETCHED, NO_RECORD, OTHER_RECORD = "not_fetched", "no_record", "other_record"
 FAILURES = (NOT_FETCHED, NO_RECORD, OTHER_RECORD)
-"""Reasons of rejects for records that are not what the index says, or not there."""
+"""Reasons of rejects for records that differ from the index, or are missing."""
 
 
 @dataclass(frozen=True, slots=True)

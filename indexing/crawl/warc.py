@@ -47,7 +47,8 @@ def warc_pages(
 
 
 def _faulty_member(stream: ByteStream, name: str, skipped: Counter[str]) -> Iterator[Rejected]:
-    """The end of a gzip member that does not inflate; its header can often be read and says what was lost."""
+    """The end of a gzip member that does not inflate; its header can often be read and names the lost
+    record."""
     fields = _warc_fields(_header(stream)) or {}
     place = _place(name, stream.fault_offset, fields)
     fault = stream.fault

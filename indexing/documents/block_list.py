@@ -18,7 +18,8 @@ class BlockList:
     lines and lines that begin with '#' are no entries; a scheme does not count."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        """Raises ValueError with the number of a line that has no host, or characters that no host has."""
+        """Read the lines. Raises ValueError with the number of one without a host, or with other characters
+        in it."""
         self._hosts: set[str] = set()
         self._paths: dict[str, set[str]] = {}
         """Host → the paths of its entries that have one."""

@@ -78,7 +78,7 @@ def totals(keys: Hashes, counts: Counts) -> tuple[Hashes, Counts]:
 
 
 def looked_up(wanted: Hashes, keys: Hashes, numbers: Counts) -> Counts:
-    """The number of each wanted key; 0 where it is none of the `keys`, which are in their order.
+    """The number of each wanted key; 0 if it is not among the `keys`, which are in their order.
 
     >>> looked_up(np.array([3, 5], np.uint64), np.array([3, 7], np.uint64), np.array([2, 4])).tolist()
     [2, 0]

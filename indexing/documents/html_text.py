@@ -26,8 +26,8 @@ _BULLET = re.compile("^- ", re.MULTILINE)
 
 
 def load(by: ExtractorName, comments: bool) -> TitleAndText:
-    """The extractor of that name, loaded; `comments` keeps what readers have written below an article, and in
-    a forum."""
+    """The extractor of that name, loaded; `comments` keeps readers' texts below an article, and in a
+    forum."""
     return {"blocks": _blocks, "resiliparse": _resiliparse, "trafilatura": _trafilatura}[by](comments)
 
 

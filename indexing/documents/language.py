@@ -69,5 +69,5 @@ def _longest_lines(text: str) -> str:
 
 @cache
 def _identifier() -> LanguageIdentifier:
-    """py3langid's model, which comes with it, loaded once in a process."""
+    """py3langid's own model, loaded once in a process."""
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

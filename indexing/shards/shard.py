@@ -90,7 +90,7 @@ class Shard:
         return DenseIndex.open(self.folder / DENSE)
 
     def check_encoder(self, fingerprint: str) -> None:
-        """Raises ShardMismatch unless the shard's vectors are by the encoder of this fingerprint."""
+        """Raise ShardMismatch unless the shard's vectors are by the encoder of this fingerprint."""
         if self.encoder is None or self.encoder.fingerprint != fingerprint:
             stored = f"{self.encoder.name} ({self.encoder.fingerprint})" if self.encoder else "none"
             raise ShardMismatch(

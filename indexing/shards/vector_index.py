@@ -72,8 +72,8 @@ class DenseIndex:
         return len(self.vectors)
 
     def search(self, questions: Vectors, depth: int) -> list[tuple[Rows, Scores]]:
-        """Per question [d] the rows and scores of the best `depth` vectors, and of all that tie with the last
-        of them.
+        """Rows and scores of the best `depth` vectors for each question [d], and of all that tie with the
+        last of them.
 
         FAISS finds the candidates; each one's score is then summed anew in float64, row by row, and rounded
         to 6 decimals, so it does not depend on the size of the shard. Order is score descending, then row.

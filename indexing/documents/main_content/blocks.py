@@ -89,7 +89,7 @@ class Cursor:
     def close(self, name: str) -> None:
         """Leave the innermost element."""
         self.preformatted -= name == "pre"
-        if len(self.path) > 1:  # <xmp> and <plaintext> hold what looks like tags
+        if len(self.path) > 1:  # <xmp> and <plaintext> hold text that looks like tags
             self.path.pop()
 
     def add(self, text: str) -> None:
@@ -99,7 +99,7 @@ class Cursor:
             self.linked += _bytes(text.strip())
 
     def join(self, by: str) -> None:
-        """Separate the block's text from what follows, if it has any."""
+        """Separate the block's text, if it has any, from the text that follows."""
         if self.pieces:
             self.pieces.append(by)
 
@@ -122,7 +122,7 @@ class Cursor:
 
 
 class BlockReader:
-    """Reads pages; it remembers what it has read in attributes, of which the pages of a site share many."""
+    """Reads pages; it remembers the hints of attributes, of which the pages of a site share many."""
 
     def __init__(self) -> None:
         self._hints: dict[str, Hint] = {}

@@ -17,7 +17,7 @@ class Hint(IntEnum):
     NONE = 0
     WIDGET = 1
     """Small things that stand in an article: buttons to share it, its tags, its byline. Such words also name
-    what wraps it."""
+    elements around it."""
     COMMENT = 2
     """Texts that readers have written."""
     SURROUNDING = 3

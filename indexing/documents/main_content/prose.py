@@ -1,14 +1,14 @@
 """The blocks of a page that are its main text, by where its prose stands.
 
 1. Prose is in blocks of some length with few links. A block among others of its element's kind (the
-  paragraphs
-   of an article) counts in full, one that stands alone (a teaser) for little, a list item for half.
+   paragraphs of an article) counts in full, one that stands alone (a teaser) for little, a list item for
+   half.
 2. Elements that look like something else (hints.py) are left out, unless that would cost the page most of its
    prose.
 3. The main text is in the innermost element that holds nearly all of the prose that is left. So it has the
-   headings, lists and tables between its paragraphs, and none of the short blocks around it; but for a lead,
-   the prose from the page's heading on.
-4. In it, blocks that are nothing but links are left out, but for one or two between paragraphs.
+   headings, lists and tables between its paragraphs, and none of the short blocks around it, except for a
+   lead: the prose from the page's heading on.
+4. In it, blocks that are nothing but links are left out, except for one or two between paragraphs.
 
 Boilerpipe (Kohlschütter et al., WSDM 2010) decides for each block by its length, its links and its
 neighbours; Readability scores elements by their paragraphs. This does the first to weigh blocks and the
@@ -31,7 +31,7 @@ _ITEM = 0.5  # weight of prose in a list, which may be one of references or teas
 _COVER = 0.9  # share of the prose that the element of the main text has
 _GUARD = {Hint.WIDGET: 0.1, Hint.SURROUNDING: 0.7, Hint.HIDDEN: 0.9, Hint.COMMENT: 0.95}
 """The share of the page's prose from which a hint is not followed."""
-# Blocks between the page's heading and the main text, at the most, among which a lead is looked for.
+# Most blocks between the page's heading and the main text among which a lead is looked for.
 _LEAD = 20
 _LINKS = 0.7  # share of a block's bytes in links from which it is nothing but links
 _RUN = 3  # as many blocks of links one after the other are a list of links

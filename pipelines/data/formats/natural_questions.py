@@ -210,7 +210,7 @@ NQ_LA = Format(
     recognise=is_natural_questions,
     options=NqLaOptions,
 )
-NQ_ASNQ = Format(  # the same files, so it must be asked for
+NQ_ASNQ = Format(  # the same files, so it must be given by name
     name="nq-asnq",
     about="Natural Questions JSONL with ASNQ's classes: the sentences of the page",
     read=read_nq_asnq,

@@ -137,7 +137,7 @@ def table_format(head: Sequence[str]) -> str | None:
     be two.
 
     Judgements and runs have one word where we need questions and sentences, so half of the rows must have
-    more in both. One row in ten may be broken: reading then says where.
+    more in both. One row in ten may be broken: the reader then reports it.
     """
     if tuple(head[0].split(_TAB)) == WIKIQA_COLUMNS:
         return "wikiqa"

@@ -75,7 +75,7 @@ def raise_unless_damage(error: Exception) -> None:
 
 
 def _check(path: Path, first: int, batch: pa.RecordBatch) -> None:
-    """Raises JobError (65) with the row and column of a text that is not UTF-8."""
+    """Raise JobError (65) with the row and column of a text that is not UTF-8."""
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid as e:

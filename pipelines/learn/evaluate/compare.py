@@ -78,7 +78,7 @@ class Compared:
                     yield f"  {100 * flip.a:6.1f} → {100 * flip.b:5.1f}  {flip.question_id}  {flip.question}"
 
     def write(self, file: Path) -> None:
-        """All of it as JSON; metrics from 0 to 1."""
+        """Write everything as JSON; metrics from 0 to 1."""
         values = {
             "a": self.a,
             "b": self.b,

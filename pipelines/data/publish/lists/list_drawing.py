@@ -23,7 +23,7 @@ from answermill.pipelines.data.publish.question_splits import QuestionSplits
 from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.schemas.labels import SentenceLabel
 
-RANDOM_TRIES = 1_000  # sentences that a question draws at the most: many may be of another split
+RANDOM_TRIES = 1_000  # most sentences that a question draws: many may be of another split
 
 Verdict: TypeAlias = tuple[PlacedSentence, Reason | None]
 """A sentence, and the reason why it may not be a wrong one of the list; None if it may."""
