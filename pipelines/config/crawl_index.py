@@ -1,5 +1,4 @@
-"""The section `ingest.crawl_index`: which records of a crawl are wanted, by what its columnar index says of
-them."""
+"""The section `ingest.crawl_index`: conditions on the wanted records of a crawl, by columns of its index."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def _explain(error: Mapping[str, Any], kind: type[BaseModel], settings: Any) -> 
     location = error["loc"]
     where = ".".join(map(str, location)) or "job"
     if error["type"] == "extra_forbidden":
-        # A section that is chosen by its content says itself which keys it knows.
+        # A section that is chosen by its content lists its own keys.
         context = error.get("ctx", {})
         known = context.get("known") or list(_fields_at(kind, location[:-1], settings))
         near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)

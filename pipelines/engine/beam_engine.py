@@ -61,8 +61,8 @@ class BeamEngine:
         self._root = root
 
     def each(self, label: str, units: Units, work: UnitWork, after: Pairs = None) -> Pairs:
-        begin = None if after is None else after | f"{label}: when all is done" >> Count.Globally()
-        return self._numbers(label, units, begin) | label >> beam.ParDo(_DoWork(work))
+        start = None if after is None else after | f"{label}: when all is done" >> Count.Globally()
+        return self._numbers(label, units, start) | label >> beam.ParDo(_DoWork(work))
 
     def group(
         self, label: str, pairs: Sequence[Pairs], work: UnitWork | GroupFunction, every: Units | None = None

@@ -88,9 +88,9 @@ def error_in(text: str) -> JobError | None:
         return JobError(_STEP.sub("", match[1]), int(match[2]))
 
     if match := _OTHER_PACKAGE.search(raised):
-        what = _STEP.sub("", match[1])
+        problem = _STEP.sub("", match[1])
         return JobError(
-            f"a worker has no answermill, or another than revision {revision()} of the command: {what}",
+            f"a worker has no answermill, or another than revision {revision()} of the command: {problem}",
             UNAVAILABLE,
         )
 

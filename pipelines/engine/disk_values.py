@@ -121,7 +121,7 @@ def _restored(entries: dict[Any, Any]) -> Any:
 
 
 def _named_tuple(module: str, name: str) -> Any:
-    """A class of a module that the work has imported, since it asks for the value."""
+    """A class of a module that the work has imported, since it reads the value."""
     kind = getattr(sys.modules.get(module), name, None)
     if not (isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")):
         raise ValueError(f"{module}.{name} is no named tuple")

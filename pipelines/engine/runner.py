@@ -37,7 +37,7 @@ def open_engine(beam_options: Sequence[str], processes: int, units: int, work: P
     """
     if beam_options:
         level = logging.root.manager.disable
-        logging.disable(logging.WARNING)  # Beam logs what is missing for uses that are none of ours
+        logging.disable(logging.WARNING)  # Beam warns of packages that only other uses of it need
         try:
             from answermill.pipelines.engine.beam_engine import beam_engine
         finally:

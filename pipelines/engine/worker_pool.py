@@ -22,7 +22,7 @@ from answermill.pipelines.errors import INTERRUPTED, UNEXPECTED, JobError
 from answermill.pipelines.runs.watch.stopping import descriptor
 
 CARDS = "CUDA_VISIBLE_DEVICES"
-"""The variable that says which graphics cards a process sees."""
+"""The variable that lists the graphics cards that a process sees."""
 
 
 class WorkerPool:

@@ -13,7 +13,7 @@ nothing names are removed.
 5. all are reported: the command adds the reports up, checks their sums, and sweeps the parts that none of
    them names.
 6. committed: the manifests are written, one a folder, each only if none is there (`finish`); the loser of a
-   race says so.
+   race reports it.
 7. complete: the work folder is gone. Readers trust the manifests alone. Under another fingerprint no folder
    is touched.
 8. damaged: a part, or a file beside, is not as its manifest says. `begin` turns the manifests into reports
@@ -84,8 +84,8 @@ class Commit(Generic[AnyCounts]):
     def _manifests(self) -> dict[str, Manifest]:
         """Folder → manifest, of those committed. Raises JobError (73) if one has another fingerprint."""
         step = self.step
-        read = {folder.name: folder.manifest(step.run) for folder in step.spec}
-        manifests = {name: manifest for name, manifest in read.items() if manifest is not None}
+        found = {folder.name: folder.manifest(step.run) for folder in step.spec}
+        manifests = {name: manifest for name, manifest in found.items() if manifest is not None}
         if others := {name: it for name, it in manifests.items() if it.fingerprint != step.fingerprint()}:
             raise JobError(
                 messages.conflict(step.run, step.spec, others, step.settings, step.inputs), OUTPUT_EXISTS
@@ -106,7 +106,7 @@ class Commit(Generic[AnyCounts]):
 
         # A report for each unit that is left; manifests become reports again.
         damage = self._reopen(manifests)
-        failed, named = list[int](), {folder.name: set[str]() for folder in step.spec}
+        failed, named_files = list[int](), {folder.name: set[str]() for folder in step.spec}
 
         with listed(step.run):
             for report in step.reports.sound(damage):
@@ -114,7 +114,7 @@ class Commit(Generic[AnyCounts]):
                     failed.append(report.unit)
                     continue
                 for name, parts in report.parts.items():
-                    named[name].update(part.file for part in parts)
+                    named_files[name].update(part.file for part in parts)
 
         for wrong in list(dict.fromkeys(damage))[:SHOWN]:
             print_line(f"{wrong}; {step.name} makes it again")
@@ -124,7 +124,7 @@ class Commit(Generic[AnyCounts]):
         Failures(step.work).forget()
         step.reports.forget(failed)
         if self._is_alone:
-            self._sweep(named.__getitem__)
+            self._sweep(named_files.__getitem__)
 
     def _mark(self, limits: HasLimits) -> None:
         """Write the step's fingerprint and the limits into its work folder, which is emptied first if it is
@@ -185,7 +185,7 @@ class Commit(Generic[AnyCounts]):
             done |= {reject(failure).unit for failure in failures}
 
         silent = [unit for unit in range(units) if unit not in done]
-        outcome, lost = Outcome(step.spec.counts()), list[int]()
+        outcome, missing = Outcome(step.spec.counts()), list[int]()
 
         with listed(step.run):
             for report in step.reports.each() if not silent else ():
@@ -193,13 +193,13 @@ class Commit(Generic[AnyCounts]):
                 if any(
                     damage_of(step.run / name, part) for name, parts in report.parts.items() for part in parts
                 ):
-                    lost.append(report.unit)
+                    missing.append(report.unit)
 
-        for numbers, what in ((silent, "did not report"), (lost, "reported what is not there")):
+        for numbers, problem in ((silent, "did not report"), (missing, "reported what is not there")):
             if numbers:
                 self.refuse_other_job()
                 raise JobError(
-                    f"{messages.named(step.name, numbers)} {what}: do all workers see {step.run}?", IO
+                    f"{messages.named(step.name, numbers)} {problem}: do all workers see {step.run}?", IO
                 )
 
         return outcome

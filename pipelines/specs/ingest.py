@@ -16,7 +16,7 @@ MAKER = Maker("ingest")
 INPUTS = SealedFile("inputs.json", needed_by="documents")
 """Facts about each input file, such as its digest and its date."""
 DOMAINS = "domains.tsv"
-"""The domains that were chosen, beside documents/, each with its pages in the crawl; not there if all are
+"""The domains that were chosen, beside documents/, each with its pages in the crawl; absent if all are
 kept."""
 
 

@@ -165,9 +165,9 @@ def read_manifest(folder: Path, maker: Maker = UNKNOWN, run: Path | None = None)
     advice = maker.again(run or folder.parent)
     try:
         content = path.read_bytes()
-        written = parse_json(path, content, _Format).format
-        if written != FORMAT:
-            fault = f"format {written!r}, this version reads {FORMAT}"
+        found_format = parse_json(path, content, _Format).format
+        if found_format != FORMAT:
+            fault = f"format {found_format!r}, this version reads {FORMAT}"
             raise JobError(f"{path}: {fault}; {advice}", BAD_DATA, fault)
         manifest = parse_sealed(path, content, Manifest)
     except FileNotFoundError:
@@ -181,8 +181,8 @@ def read_manifest(folder: Path, maker: Maker = UNKNOWN, run: Path | None = None)
 
     stored: dict[str, Any] = {"parts": Parts.of(manifest.parts)}
     for field_name, table in manifest.tables.items():
-        read = partial(_read_table, folder, table, advice)
-        stored[field_name] = Parts(read) if field_name == "parts" else Named(read)
+        read_rows = partial(_read_table, folder, table, advice)
+        stored[field_name] = Parts(read_rows) if field_name == "parts" else Named(read_rows)
 
     return replace(manifest, **stored)
 

@@ -60,7 +60,7 @@ class Reports(Generic[C]):
     def write(self, report: Report[C]) -> Report[C]:
         """Write a unit's report, unless there is one; return the one that stands. Parts of this attempt that
         it does not name are removed."""
-        parts = {name: [asdict(part) for part in written] for name, written in report.parts.items()}
+        parts = {name: [asdict(part) for part in own_parts] for name, own_parts in report.parts.items()}
         values = {
             "unit": report.unit,
             "parts": parts,
@@ -71,9 +71,11 @@ class Reports(Generic[C]):
             return report
 
         first = self._load(self._path(report.unit))
-        for name, written in report.parts.items():
+        for name, own_parts in report.parts.items():
             standing = {part.file for part in first.parts.get(name, ())}
-            for path in (self._folder_of(name) / part.file for part in written if part.file not in standing):
+            for path in (
+                self._folder_of(name) / part.file for part in own_parts if part.file not in standing
+            ):
                 if path.is_dir():
                     remove_tree(path)
                 else:

@@ -138,14 +138,14 @@ def progress(
     def show() -> None:
         has_bar = _draws()
         every_s = LOOK_S / 2 if has_bar else min(interval_s, LOOK_S)
-        with _bar(watch.first) if has_bar else nullcontext(_lines(interval_s)) as shown:
+        with _bar(watch.first) if has_bar else nullcontext(_lines(interval_s)) as own_sink:
             while not ended.wait(every_s):
                 try:
                     now = watch.look()
                 except OSError:
                     # A store does not list a work folder now; the step itself reports it if it matters.
                     continue
-                for sink in (shown, *sinks):
+                for sink in (own_sink, *sinks):
                     sink(now)
 
     thread = threading.Thread(target=show, daemon=True)
@@ -187,12 +187,12 @@ def _bar(first: Progress) -> Iterator[Sink]:
 
 def _lines(interval_s: float) -> Sink:
     """Sink that writes a line of JSON whenever another interval is over; for collectors it has more keys."""
-    written = 0
+    lines = 0
 
     def write(now: Progress) -> None:
-        nonlocal written
-        if now.elapsed_s >= (written + 1) * interval_s:
-            written += 1
+        nonlocal lines
+        if now.elapsed_s >= (lines + 1) * interval_s:
+            lines += 1
             values = now.rounded()
             log_lines.write("progress", text=json.dumps(values), **values)
 
@@ -205,15 +205,15 @@ def reading(
 ) -> Iterator[Iterator[T]]:
     """The rows, and progress on stderr while the block reads them; `total`: their number, where that is
     known."""
-    taken = 0
+    rows_read = 0
 
     def counted() -> Iterator[T]:
-        nonlocal taken
+        nonlocal rows_read
         for row in rows:
             yield row
-            taken += 1
+            rows_read += 1
 
-    with progress(label, total, lambda: taken, what=what):
+    with progress(label, total, lambda: rows_read, what=what):
         yield counted()
 
 
