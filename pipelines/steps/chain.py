@@ -212,7 +212,7 @@ class Removal:
         outputs = {name: [folder.name for folder in SPECS[name]] for name in steps[steps.index(first) :]}
         followers = following(run, outputs[first]).keys() | Run.open(run).unreadable.keys()
         removed = [
-            name for name, written in outputs.items() if name == first or not followers.isdisjoint(written)
+            name for name, folders in outputs.items() if name == first or not followers.isdisjoint(folders)
         ]
         present = [folder for name in removed for folder in outputs[name] if (run / folder).is_dir()]
         manifests = committed(run)

@@ -61,8 +61,8 @@ class CheckedPlan:
         files = dict[str, str]()
         for stage in settings.stages:
             for key in file_keys(type(stage)):
-                written = getattr(stage, key)
-                if written and (file := job.path(written)).is_file():
+                file_name = getattr(stage, key)
+                if file_name and (file := job.path(file_name)).is_file():
                     files[f"{key} of {stage.key}"] = sha256(file)
 
         codes = {

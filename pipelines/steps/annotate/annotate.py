@@ -127,8 +127,8 @@ def make_tasks(job: Job, step: Step[AnnotateCounts], beam_options: Sequence[str]
         if not counts.controls_found:
             problem = f"none of its {labels_given} labels is of a sentence that was scored for its question"
             raise JobError(f"annotate.controls: {controls}: {problem}", BAD_DATA)
-        lost = labels_given - counts.controls_found
-        outcome.counts = replace(counts, controls_given=labels_given, controls_not_found=lost)
+        not_found = labels_given - counts.controls_found
+        outcome.counts = replace(counts, controls_given=labels_given, controls_not_found=not_found)
 
     commit.finish(outcome)
 
@@ -171,8 +171,8 @@ def write_part(
         selection = choose(question_id, [row["candidate_id"] for row in sentences], expected, rules)
         chosen += [(sentences[sampled.number], sampled) for sampled in selection]
 
-    wanted = {(row["question_id"], row["passage_id"]) for row, _ in chosen}
-    shown = _passages(RETRIEVED.path(step.run), hits, wanted)
+    keys = {(row["question_id"], row["passage_id"]) for row, _ in chosen}
+    shown = _passages(RETRIEVED.path(step.run), hits, keys)
 
     with TASKS.writer(step.run, unit) as writer:
         for row, sampled in chosen:
@@ -256,20 +256,21 @@ def _passages(folder: Path, part: Part, keys: set[tuple[str, str]]) -> dict[tupl
 def summary(run: Path) -> str:
     """One line for people, from the manifests of tasks and packs."""
     counts = ANNOTATE.counts_of(TASKS.open(run).manifest)
-    written = packs.read_summary(run / PACKS)
+    pack_summary = packs.read_summary(run / PACKS)
     strata = " + ".join(f"{getattr(counts, name):,} {name}" for name in STRATA)
-    known = f", {counts.known:,} of them of known labels" if counts.known else ""
-    lost = (
+    known_clause = f", {counts.known:,} of them of known labels" if counts.known else ""
+    lost_clause = (
         f" ({counts.controls_not_found:,} known labels are of no scored sentence)"
         if counts.controls_not_found
         else ""
     )
 
-    new = f"; {written.tasks:,} of them new" if written.settings.get("since") else ""
+    new = f"; {pack_summary.tasks:,} of them new" if pack_summary.settings.get("since") else ""
     return (
         f"annotate   {counts.questions:,} questions, {counts.sentences:,} sentences; {counts.tasks:,} tasks "
         "= "
-        f"{strata}{known}{lost}{new}; {PACKS}/ for {', '.join(written.settings.get('tools', ()))}"
+        f"{strata}{known_clause}{lost_clause}{new}; "
+        f"{PACKS}/ for {', '.join(pack_summary.settings.get('tools', ()))}"
     )
 
 

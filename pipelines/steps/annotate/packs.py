@@ -50,9 +50,9 @@ def are_written(folder: Path, settings: Mapping[str, Any]) -> bool:
     """True if the packs exist. Raises JobError (73) if others do: people may have filled them in."""
     if not folder.exists():
         return False
-    written = read_summary(folder).settings
-    for key in sorted({*settings, *written}):
-        former, new = written.get(key), settings.get(key)
+    existing = read_summary(folder).settings
+    for key in sorted({*settings, *existing}):
+        former, new = existing.get(key), settings.get(key)
         if former != new:
             raise JobError(
                 f"{folder} holds the packs of another job: {key} = {former!r} there, {new!r} here. "
@@ -120,9 +120,9 @@ def write(
 
     for name in names:
         if (
-            written := sum(count for file, count in files.items() if file.startswith(f"{name}/"))
+            packed := sum(count for file, count in files.items() if file.startswith(f"{name}/"))
         ) != task_count:
-            raise RuntimeError(f"{task_count} tasks came in, {written} are in the pack for {name}")
+            raise RuntimeError(f"{task_count} tasks came in, {packed} are in the pack for {name}")
         write_text(temporary / name / GUIDELINES, options.guidelines)
 
     paths = sorted(path for path in temporary.rglob("*") if path.is_file())

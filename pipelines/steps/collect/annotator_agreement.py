@@ -146,10 +146,11 @@ def pairs(votes: Votes) -> dict[tuple[int, int], Figure]:
     items, annotators, label = votes.items[order], votes.annotators[order], label[order]
     confusions: dict[tuple[int, int], npt.NDArray[np.float64]] = {}
     for lag in range(1, len(items)):  # until no item has more than `lag` votes
-        same = np.flatnonzero(items[:-lag] == items[lag:])
-        if not same.size:
+        same_item = np.flatnonzero(items[:-lag] == items[lag:])
+        if not same_item.size:
             break
-        common = np.column_stack([annotators[same], annotators[same + lag], label[same], label[same + lag]])
+        first, second = same_item, same_item + lag
+        common = np.column_stack([annotators[first], annotators[second], label[first], label[second]])
         for (a, b, i, j), count in zip(*np.unique(common, axis=0, return_counts=True), strict=True):
             confusions.setdefault((int(a), int(b)), np.zeros((len(classes), len(classes))))[i, j] += count
     return {pair: cohen(confusions[pair]) for pair in sorted(confusions)}
@@ -174,15 +175,15 @@ def annotators(votes: Votes, expected: Ints) -> dict[int, Annotator]:
     _, item = np.unique(votes.items, return_inverse=True)
     others = np.bincount(item)[item] - 1
     positive = np.bincount(item, votes.labels)[item].astype(np.int64) - votes.labels
-    decided = 2 * positive != others
-    agreed = decided & ((2 * positive > others) == (votes.labels == 1))
-    known = expected >= 0
-    right = known & (expected == votes.labels)
+    is_decided = 2 * positive != others
+    is_agreed = is_decided & ((2 * positive > others) == (votes.labels == 1))
+    is_known = expected >= 0
+    is_right = is_known & (expected == votes.labels)
     names, name = np.unique(votes.annotators, return_inverse=True)
     # [annotators]
     items, ones, agreements, decisions, right_controls, controls = (
         np.bincount(name, counted, len(names)).astype(int).tolist()
-        for counted in (np.ones_like(name), votes.labels, agreed, decided, right, known)
+        for counted in (np.ones_like(name), votes.labels, is_agreed, is_decided, is_right, is_known)
     )
 
     return {
@@ -212,8 +213,8 @@ def weight(controls: Share) -> float:
 def weights(controls: Sequence[Share]) -> list[float]:
     """The weight of each annotator; one without judged controls gets the mean of the others, or 1 if nobody
     has judged any."""
-    known = [weight(share) for share in controls if share.total]
-    mean = sum(known) / len(known) if known else 1.0
+    control_weights = [weight(share) for share in controls if share.total]
+    mean = sum(control_weights) / len(control_weights) if control_weights else 1.0
     return [weight(share) if share.total else mean for share in controls]
 
 

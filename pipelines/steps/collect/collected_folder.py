@@ -60,14 +60,14 @@ def check_replaceable(run: Path, exports: Sequence[Path]) -> None:
         return
 
     try:
-        written = OPEN_TASKS_FILE.written_digest(run)
+        digest = OPEN_TASKS_FILE.written_digest(run)
     except (OSError, WrongShape) as e:
         raise JobError(
             f"{target} was not written by collect: no {AGREEMENT} in it; move it away", OUTPUT_EXISTS
         ) from e
 
     pack = target / OPEN_TASKS
-    if pack.is_file() and sha256(pack) != written:
+    if pack.is_file() and sha256(pack) != digest:
         raise JobError(
             f"{pack} was edited after collect wrote it; move it out of {target} and name it as an export",
             OUTPUT_EXISTS,

@@ -52,7 +52,7 @@ class Export:
         """Its labels, in the order of the file. A label without an annotator gets the name of the file,
         without its ending.
 
-        Raises JobError (65) with the place where the file is cut off or is not what it should be.
+        Raises JobError (65) with the place where the file is cut off or departs from its form.
         """
         self.records = self.unanswered = 0
         for where, row in self.file.rows():

@@ -162,11 +162,11 @@ class AnnotatorAgreement:
 
         expected = np.array(collected.expected, np.int64)[votes.items]
         figures = annotator_agreement.annotators(votes, expected)
-        votes_per_task, same = annotator_agreement.same_votes(table)
+        votes_per_task, same_table = annotator_agreement.same_votes(table)
         weights = annotator_agreement.weights([figures[n].controls for n in range(len(names))])
         return cls(
             krippendorff=annotator_agreement.krippendorff(table),
-            fleiss=annotator_agreement.fleiss(same),
+            fleiss=annotator_agreement.fleiss(same_table),
             fleiss_votes=votes_per_task,
             annotators={names[n]: annotator for n, annotator in figures.items()},
             weights=dict(zip(names, weights, strict=True)),
@@ -216,11 +216,11 @@ class AnnotatorAgreement:
 
         if self.pairs:
             yield ""
-            shown = sorted(self.pairs.items(), key=lambda item: (-item[1].items, item[0]))[:SHOWN_PAIRS]
+            shown_pairs = sorted(self.pairs.items(), key=lambda item: (-item[1].items, item[0]))[:SHOWN_PAIRS]
             yield "Cohen's kappa" + (
                 f", the {SHOWN_PAIRS} pairs of most tasks" if len(self.pairs) > SHOWN_PAIRS else ""
             )
-            yield from (f"{a} and {b}: {_figure_text(kappa)}" for (a, b), kappa in shown)
+            yield from (f"{a} and {b}: {_figure_text(kappa)}" for (a, b), kappa in shown_pairs)
 
 
 def _figure_json(figure: Figure) -> dict[str, Any]:

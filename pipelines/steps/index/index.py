@@ -164,18 +164,18 @@ def build(
     Two builds of a shard differ in Lucene's ids of segments, so each attempt's folder has another name.
     """
     folder = SHARDS.path(step.run) / f"{unit.name}-{uuid.uuid4().hex[:8]}"
-    encoder, taken = settings.encoder, Counter[str]()
+    encoder, taken_over = settings.encoder, Counter[str]()
     rows = rows_between(passages, unit.start, unit.stop)
     if isinstance(encoder, KnownVectors):
-        rows = _counted(rows, encoder, taken)
-    kept = step.work / "blocks" if store_of(folder).is_local else None
+        rows = _counted(rows, encoder, taken_over)
+    kept_blocks = step.work / "blocks" if store_of(folder).is_local else None
     with publishing(folder, SHARD_FILE) as new:
-        built = build_shard(rows, new, settings, kept, on_block)
+        built = build_shard(rows, new, settings, kept_blocks, on_block)
         part = Part(folder.name, built.passages, built.bytes, sha256(new / SHARD_FILE))
 
     counts = counts_of(built)
     if isinstance(encoder, KnownVectors):
-        counts = replace(counts, vectors_taken_over=taken.total())
+        counts = replace(counts, vectors_taken_over=taken_over.total())
     step.reports.write(Report(unit.number, {SHARDS.name: (part,)}, counts))
 
 

@@ -83,9 +83,9 @@ def inputs(job: Job) -> dict[str, str]:
     vectors."""
     digests: dict[str, list[str]] = {}
     for digest, stage in sorted(planned(job).items()):
-        what = "sentence vectors" if find(stage.reranker).stores_vectors else "checkpoints"
-        digests.setdefault(f"{what} of {stage.reranker}", []).append(digest)
-    return {what: ", ".join(reranker_digests) for what, reranker_digests in sorted(digests.items())}
+        name = "sentence vectors" if find(stage.reranker).stores_vectors else "checkpoints"
+        digests.setdefault(f"{name} of {stage.reranker}", []).append(digest)
+    return {name: ", ".join(reranker_digests) for name, reranker_digests in sorted(digests.items())}
 
 
 class Coder:

@@ -131,8 +131,8 @@ def find_files(job: Job, settings: Ingest) -> InputFiles:
         return is_table
 
     paths, passed_over = files_of(job, settings, settings.input, "ingest.input", is_read)
-    named = sorted((written_name(path, job.folder), path) for path in paths)
-    files = [InputFile(number, path, name) for number, (name, path) in enumerate(named)]
+    named_paths = sorted((written_name(path, job.folder), path) for path in paths)
+    files = [InputFile(number, path, name) for number, (name, path) in enumerate(named_paths)]
 
     unread = {path.resolve() for path in passed_over}.difference(paths)
     suffixes = Counter(_escaped(os.fsencode(path.suffix.lower())) or "no suffix" for path in unread)
@@ -157,9 +157,9 @@ def files_of(
     paths: dict[Path, None] = {}
     passed_over: list[Path] = []
     for pattern in dict.fromkeys(patterns):
-        named = _named(job, pattern, key, is_read)
-        passed_over += named.passed_over
-        for path in named.files:
+        matches = _named(job, pattern, key, is_read)
+        passed_over += matches.passed_over
+        for path in matches.files:
             files = listed(job, settings, path, key) if is_list(path) else [path]
             if is_list(path) and settings.paths_range and key == "ingest.input":
                 files = files[slice(*settings.paths_range)]

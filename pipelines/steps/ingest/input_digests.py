@@ -65,10 +65,10 @@ def confirm(files: Sequence[InputFile], digests: Mapping[str, str], run: Path) -
 def _doubtful(files: Sequence[InputFile], digests: Mapping[str, str], folder: Path) -> list[InputFile]:
     """The files with a digest whose size and date are not those in INPUTS."""
     try:
-        known = read_sealed(folder / INPUTS.path, _Dates).files
+        dates = read_sealed(folder / INPUTS.path, _Dates).files
     except (FileNotFoundError, WrongShape):
-        known = {}
-    return [file for file in files if file.name in digests and known.get(file.name) != _date(file)]
+        dates = {}
+    return [file for file in files if file.name in digests and dates.get(file.name) != _date(file)]
 
 
 def _differing(files: Sequence[InputFile], digests: Mapping[str, str]) -> list[str]:

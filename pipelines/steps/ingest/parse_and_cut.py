@@ -99,10 +99,12 @@ def parse_file(file: Input, rules: DocumentRules, extractor: TextExtractor, work
             else:
                 rejects.write([result])
 
-    known = file.counts()
-    if known.records:
-        known = replace(known, records_read=reads["read"], records_failed=reads["failed"])
-    counts = replace(known, pages=pages, bytes=size, skipped=dict(skipped), parse_ms=_milliseconds(began))
+    own_counts = file.counts()
+    if own_counts.records:
+        own_counts = replace(own_counts, records_read=reads["read"], records_failed=reads["failed"])
+    counts = replace(
+        own_counts, pages=pages, bytes=size, skipped=dict(skipped), parse_ms=_milliseconds(began)
+    )
     parts = {DOCUMENTS.name: documents.parts, REJECTS.name: rejects.parts}
     report = Report(file.number, parts, counts, digests)
     if rules.domains is not None and domain_filter.reports(work).read_one(file.number) is None:
@@ -248,8 +250,9 @@ def reject_file(file: Input, why: str, step: IngestStep) -> IngestReport:
         fates = _fates(parsed, step.work, lambda row, document: Fate(_rejected(document, REASON, why)))
         counts, digests = parsed.counts + _write(fates, writers), parsed.digests
     else:
-        written, known = _write(map(Fate, file.rejects(REASON, why)), writers), file.counts()
-        counts, digests = replace(known, pages=written.rejects, records_failed=known.records) + written, {}
+        reject_counts, own_counts = _write(map(Fate, file.rejects(REASON, why)), writers), file.counts()
+        own_counts = replace(own_counts, pages=reject_counts.rejects, records_failed=own_counts.records)
+        counts, digests = own_counts + reject_counts, {}
 
     return _report(file.number, writers, replace(counts, failed_units=1), digests, step)
 

@@ -70,9 +70,9 @@ def publish(
     parts = len(earlier.parts)
     with open_engine(beam_options, job.workers.processes, files + parts, step.work) as engine:
         # (bucket, Pages), both
-        crawled = engine.each("Pages of the crawl", Units.first(files), PagesOfCrawl(step))
-        known = engine.each("Earlier pages", Units.first(parts), EarlierPages(step, earlier.path))
-        gone = engine.group("Not there", [crawled, known], not_there)  # (earlier part, Gone)
+        crawl_pages = engine.each("Pages of the crawl", Units.first(files), PagesOfCrawl(step))
+        earlier_pages = engine.each("Earlier pages", Units.first(parts), EarlierPages(step, earlier.path))
+        gone = engine.group("Not there", [crawl_pages, earlier_pages], not_there)  # (earlier part, Gone)
         engine.group("Write", [gone], WritePart(step, earlier.path))
 
     rows = 0
@@ -166,9 +166,9 @@ def not_there(_bucket: int, members: Iterable[Pages]) -> Iterator[tuple[int, Gon
 
     for member in earlier:
         reasons = [reason_of.get(key, _ABSENT) for key in member.keys.tolist()]
-        gone = [n for n, reason in enumerate(reasons) if reason]
-        if gone:
-            yield member.part, ([member.rows[n] for n in gone], [reasons[n] for n in gone])
+        vanished = [n for n, reason in enumerate(reasons) if reason]
+        if vanished:
+            yield member.part, ([member.rows[n] for n in vanished], [reasons[n] for n in vanished])
 
 
 def _file(step: IngestStep, part: int) -> Path:

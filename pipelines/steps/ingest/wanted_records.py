@@ -95,18 +95,18 @@ def _wanted(job: Job, settings: Ingest, query: CrawlIndex) -> pa.Table:
             pa.table({**columns, "offset": rows[_OFFSET], "length": rows[_LENGTH], "url": rows["url"]})
         )
 
-    wanted = pa.concat_tables(tables).sort_by(
+    records = pa.concat_tables(tables).sort_by(
         [(name, "ascending") for name in ("path", "offset", "length", "url")]
     )
-    wanted = wanted.combine_chunks().take(pa.array(_first_of_each(wanted)))
-    if 0 < query.max_records < len(wanted):
-        smallest = heapq.nsmallest(query.max_records, range(len(wanted)), _hashes(wanted).__getitem__)
-        wanted = wanted.take(pa.array(sorted(smallest)))
+    records = records.combine_chunks().take(pa.array(_first_of_each(records)))
+    if 0 < query.max_records < len(records):
+        smallest = heapq.nsmallest(query.max_records, range(len(records)), _hashes(records).__getitem__)
+        records = records.take(pa.array(sorted(smallest)))
 
-    if not len(wanted):
+    if not len(records):
         raise JobError(f"{KEY}: the index has no record that fulfils it", BAD_DATA)
 
-    return wanted
+    return records
 
 
 def _first_of_each(wanted: pa.Table) -> Any:
@@ -190,17 +190,17 @@ def _write(wanted: pa.Table, table: Path) -> None:
         replacing(table) as temporary,
         pq.ParquetWriter(temporary, wanted.schema, compression="zstd") as writer,
     ):
-        for begin, end in cuts:
-            writer.write_table(wanted.slice(begin, end - begin), row_group_size=end - begin)
-        writer.add_key_value_metadata({_SIZES: json.dumps([sum(lengths[begin:end]) for begin, end in cuts])})
+        for first, end in cuts:
+            writer.write_table(wanted.slice(first, end - first), row_group_size=end - first)
+        writer.add_key_value_metadata({_SIZES: json.dumps([sum(lengths[first:end]) for first, end in cuts])})
 
 
 def _cuts(lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
     """(first, end) of the records of each unit."""
-    begin = size = 0
+    first = size = 0
     for number, length in enumerate(lengths):
-        if number > begin and (number - begin == UNIT_RECORDS or size + length > UNIT_BYTES):
-            yield begin, number
-            begin, size = number, 0
+        if number > first and (number - first == UNIT_RECORDS or size + length > UNIT_BYTES):
+            yield first, number
+            first, size = number, 0
         size += length
-    yield begin, len(lengths)
+    yield first, len(lengths)

@@ -41,8 +41,8 @@ def choose_questions(job: Job) -> QuestionChoice:
 
 
 def check(job: Job, run: Path) -> None:
-    """Look at the questions and for Java, Lucene and the encoder before any work. Raises as
-    `choose_questions` and these do."""
+    """Check the questions, and look for Java, Lucene and the encoder, before any work. Raises as
+    `choose_questions` and `check_engines`."""
     choose_questions(job)
     check_engines(job)
 

@@ -93,11 +93,11 @@ def write_block(
         questions.write(block.questions)
         for question, ranked in zip(block.questions, fused, strict=True):
             retrieved.write(
-                [to_hit(question, rank, one, passages[one.passage_id]) for rank, one in enumerate(ranked, 1)]
+                [to_hit(question, rank, hit, passages[hit.passage_id]) for rank, hit in enumerate(ranked, 1)]
             )
 
     by_source = {
-        source: sum(source in one.sources for ranked in fused for one in ranked) for source in SOURCES
+        source: sum(source in hit.sources for ranked in fused for hit in ranked) for source in SOURCES
     }
     counts = RetrieveCounts(
         questions=len(block.questions),

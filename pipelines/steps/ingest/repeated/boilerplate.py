@@ -89,9 +89,9 @@ class CountParagraphs(UnitWork):
         parsed = parsed_files(self._work).read_one(unit)
         if parsed is None:
             return  # its file has failed for good: the step ends, or goes on without it
-        lost = duplicate_rows(members)
+        duplicates = duplicate_rows(members)
         (documents,) = parsed.parts[DOCUMENTS.name]
-        paragraphs, domains, pages = paragraphs_of(self._pages(documents, lost))
+        paragraphs, domains, pages = paragraphs_of(self._pages(documents, duplicates))
         for number, inside in _buckets(paragraphs.keys):
             yield (_PARAGRAPHS, number), FileParagraphs(unit, documents.sha256, _rows(paragraphs, inside))
         for number, inside in _buckets(domains):

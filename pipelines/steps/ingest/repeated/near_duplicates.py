@@ -96,9 +96,9 @@ class SignDocuments(UnitWork):
         parsed = parsed_files(self._work).read_one(unit)
         if parsed is None:
             return  # its file has failed for good: the step ends, or goes on without it
-        lost = duplicate_rows(members)
+        duplicates = duplicate_rows(members)
         (documents,) = parsed.parts[DOCUMENTS.name]
-        yield from sign(unit, DOCUMENTS.path(self._work), documents, lost)
+        yield from sign(unit, DOCUMENTS.path(self._work), documents, duplicates)
 
 
 class SignEarlier(EarlierPartWork):
