@@ -57,8 +57,10 @@ def show(package: Path) -> None:
     print(
         f"python -m {package.name}.NAME [--data FOLDER] [--save] [--smoke]; --smoke tries it on token data\n"
     )
-    for listed in commands(package):
-        duration = f" in {listed.seconds / 60:,.1f} minutes" if listed.seconds is not None else ""
-        saved = f"saved {listed.date}{duration}" if listed.date else ""
-        reads = f"reads {', '.join(listed.data)}" if listed.data else ""
-        print(f"{listed.name}: {listed.about}\n    {'; '.join(filter(None, (listed.takes, reads, saved)))}")
+    for command in commands(package):
+        duration = f" in {command.seconds / 60:,.1f} minutes" if command.seconds is not None else ""
+        result = f"saved {command.date}{duration}" if command.date else ""
+        data = f"reads {', '.join(command.data)}" if command.data else ""
+        print(
+            f"{command.name}: {command.about}\n    {'; '.join(filter(None, (command.takes, data, result)))}"
+        )

@@ -1,7 +1,7 @@
 """The job's run on the sample web, packed in `sample_run.zip`: `python -m testing.sample_run` makes it anew.
 
-Tests read it where they would else wait a minute for a run. One of them fails as soon as the job, its models
-or a step's revision are others than those that it was made with. The nightly tests compare it with a fresh
+Tests read it where they would otherwise wait a minute for a run. One of them fails as soon as the job, its
+models or a step's revision differ from those that it was made with. The nightly tests compare it with a fresh
 run.
 """
 
@@ -20,7 +20,7 @@ RUN = "run"
 
 
 def unpack(folder: Path) -> Path:
-    """The run's path, in a copy of the sample."""
+    """Unpack the run into a copy of the sample; returns its path."""
     copy_to(folder)
     with zipfile.ZipFile(ARCHIVE) as archive:
         archive.extractall(folder / RUN)
@@ -36,8 +36,8 @@ def make(folder: Path) -> Path:
 
 
 def pack(run: Path, archive: Path) -> None:
-    """Write all files of a run that no command needs only while it works; the same files give the same
-    bytes."""
+    """Write the files of a run, without the hidden ones, which commands need only while they work; the same
+    files give the same bytes."""
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
         for path in sorted(path for path in run.rglob("*") if path.is_file()):
             name = path.relative_to(run).as_posix()

@@ -87,8 +87,8 @@ class ByteStream:
         overlap = b""
         self._file.seek(offset)
 
-        while more := self._file.read(CHUNK):
-            block = overlap + more
+        while chunk := self._file.read(CHUNK):
+            block = overlap + chunk
             start = offset - len(overlap)
             place = block.find(GZIP)
 
@@ -101,7 +101,7 @@ class ByteStream:
 
             # A member's first bytes may lie in two blocks.
             overlap = block[-2:]
-            offset += len(more)
+            offset += len(chunk)
             self._file.seek(offset)
 
         self._input = b""

@@ -78,21 +78,21 @@ def _record(stream: ByteStream, name: str, skipped: Counter[str]) -> Iterator[Ra
     claimed = fields.get("content-length", "")
 
     if not (claimed.isascii() and claimed.isdigit()):
-        wrong = f"Content-Length is {claimed!r}"
+        problem = f"Content-Length is {claimed!r}"
         _to_next_record(stream)
         block = None
     else:
         stream.drop(len(header))
-        block, wrong = _block(stream, int(claimed[:18]))
+        block, problem = _block(stream, int(claimed[:18]))
 
     if stream.fault and stream.position > stream.fault_position:
-        wrong = stream.fault
+        problem = stream.fault
         stream.resume()
 
-    if kind not in _PAGES and (kind or not wrong):
+    if kind not in _PAGES and (kind or not problem):
         skipped[kind if kind in _OTHERS else "unknown"] += 1
-    elif wrong:
-        yield place.rejected("broken_record", wrong)
+    elif problem:
+        yield place.rejected("broken_record", problem)
     elif block is None:
         yield place.rejected("too_large", f"{claimed} bytes; at most {MAX_BODY}")
     elif cut := fields.get("warc-truncated"):
@@ -142,10 +142,10 @@ def _block(stream: ByteStream, length: int) -> tuple[bytes | None, str]:
             return block, ""
         stream.need(length + 32)
         inside = _NEXT.search(stream.ahead, 0, length + 32)
-        wrong = f"Content-Length {length}: no record starts after it"
+        problem = f"Content-Length {length}: no record starts after it"
     else:
         inside = _NEXT.search(stream.ahead)
-        wrong = f"Content-Length {length}: the file ends after {ahead} bytes"
+        problem = f"Content-Length {length}: the file ends after {ahead} bytes"
 
     if inside:
         stream.drop(inside.start() + 1)
@@ -161,7 +161,7 @@ def _block(stream: ByteStream, length: int) -> tuple[bytes | None, str]:
     stream.drop(min(length, ahead))
     if not stream.fault:
         _to_next_record(stream)
-    return None, wrong
+    return None, problem
 
 
 def _ends_well(stream: ByteStream, length: int) -> bool:

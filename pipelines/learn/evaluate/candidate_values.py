@@ -43,8 +43,8 @@ class CandidateValues:
         columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], []]
         number, questions, candidates, values, *rest = columns
         ids = (pa.array(questions, pa.string()), pa.array(candidates, pa.string()))
-        confidence = np.array([sure or 0.0 for sure in rest[0]], np.float64) if rest else None
-        is_answer = np.array([sure is not None for sure in rest[0]], np.bool_) if rest else None
+        confidence = np.array([value or 0.0 for value in rest[0]], np.float64) if rest else None
+        is_answer = np.array([value is not None for value in rest[0]], np.bool_) if rest else None
         files = ((path, len(number)),)
         return cls(
             *ids, np.array(values, np.float64), np.array(number, np.int64), files, confidence, is_answer

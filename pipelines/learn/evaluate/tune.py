@@ -37,7 +37,7 @@ from answermill.schemas.schedule import ExitScore, ScheduleScore
 UNIFORM = {0.3: "^", 0.4: "D", 0.5: "s"}
 """The paper's three runs (Table 3), with their marks in the plot."""
 MOST = 100_000
-"""Schedules in a grid."""
+"""Most schedules in a grid."""
 _LISTS = 64  # handed to the model at once
 
 

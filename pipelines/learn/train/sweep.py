@@ -69,11 +69,11 @@ def sweep(
 
     yield from _table(rows)
     for key in dict.fromkeys(point.key for point in trainings):
-        own = [row for row in rows if row["key"] == key]
-        values = [str(row["value"]) for row in own]
+        key_rows = [row for row in rows if row["key"] == key]
+        values = [str(row["value"]) for row in key_rows]
         curves = {
-            name: [float(row[name]) for row in own]
-            for name in own[0]
+            name: [float(row[name]) for row in key_rows]
+            for name in key_rows[0]
             if name not in ("key", "value", "checkpoint")
         }
         plot_sweep([out / f"{key}{form}" for form in FORMS], key, values, curves)

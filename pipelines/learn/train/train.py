@@ -351,10 +351,10 @@ def _card(
     yield ""
     yield "| step | epoch | loss | dev |"
     yield "|---|---|---|---|"
-    for evaluated in history.evaluations:
+    for evaluation in history.evaluations:
         yield (
-            f"| {evaluated.step:,} | {evaluated.epoch:.2f} | {evaluated.loss:.4f} | "
-            f"{100 * evaluated.dev:.2f} |"
+            f"| {evaluation.step:,} | {evaluation.epoch:.2f} | {evaluation.loss:.4f} | "
+            f"{100 * evaluation.dev:.2f} |"
         )
     yield ""
 

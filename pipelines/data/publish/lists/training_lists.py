@@ -37,7 +37,7 @@ class TrainingLists:
     """The lists of each split, and counts of all that could have been in them."""
 
     lists: Sequence[tuple[Split, Sequence[LabelledCandidate]]]
-    """By split, then by question id."""
+    """The lists, by split, then by question id."""
     counts: Counter[str]
 
 
