@@ -206,10 +206,10 @@ class ShardCodes:
         if not len(self._keys):
             return [None] * len(hashes)
         rows = np.minimum(np.searchsorted(self._keys, _key(hashes)), len(self._keys) - 1)
-        found = (self._hashes[rows] == hashes).all(1)
+        matches = (self._hashes[rows] == hashes).all(1)
         return [
-            self._answer(row) if is_found else None
-            for row, is_found in zip(rows.tolist(), found.tolist(), strict=True)
+            self._answer(row) if is_match else None
+            for row, is_match in zip(rows.tolist(), matches.tolist(), strict=True)
         ]
 
     def _answer(self, row: int) -> StoredCode:

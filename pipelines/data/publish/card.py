@@ -202,10 +202,10 @@ def _provenance(summary: Mapping[str, Any], origin: Origin | None, digest: str) 
 
         if origin.questions:
             questions = origin.questions
-            given = questions.counts.get("questions_given", questions.rows)
+            total = questions.counts.get("questions_given", questions.rows)
             depth = questions.settings.get("depth")
             yield (
-                f"- Questions: {questions.rows:,} of {given:,} asked; up to {depth} passages for each from each "
+                f"- Questions: {questions.rows:,} of {total:,} asked; up to {depth} passages for each from each "
                 "index"
             )
 

@@ -182,22 +182,24 @@ def _model_of(
         raise JobError(f"--exits-of {key}: a stage of {entry.name}, which takes no weights at exits", USAGE)
 
     settings = entry.settings.model_validate({**stage, "weights": None, "weights_file": None})
-    found = entry.folder(checkpoint or settings.checkpoint)
-    if found is None or not found.is_dir():
+    model_folder = entry.folder(checkpoint or settings.checkpoint)
+    if model_folder is None or not model_folder.is_dir():
         raise JobError(
-            f"--exits-of {key}: no checkpoint {found}; name its folder with --checkpoint", INPUT_MISSING
+            f"--exits-of {key}: no checkpoint {model_folder}; name its folder with --checkpoint",
+            INPUT_MISSING,
         )
 
     digest = folder.manifest.inputs.get(f"checkpoint of {key}")
-    if folder_digest(found) != digest:
+    if folder_digest(model_folder) != digest:
         raise JobError(
-            f"{found}: not the checkpoint that {key} had in {folder.path} ({digest}); give that one", BAD_DATA
+            f"{model_folder}: not the checkpoint that {key} had in {folder.path} ({digest}); give that one",
+            BAD_DATA,
         )
 
     try:
         resources = Resources(
             settings=settings,
-            checkpoint=found,
+            checkpoint=model_folder,
             encoder=no_encoder,
             model=find_model,
             device=device_of("auto"),
@@ -208,7 +210,7 @@ def _model_of(
         raise JobError(f"--exits-of {key}: {e}", BAD_DATA) from e
 
     if not isinstance(model, Cascade) or len(model.exits) < 2:
-        raise JobError(f"--exits-of {key}: {found} has a single exit, where nobody leaves", USAGE)
+        raise JobError(f"--exits-of {key}: {model_folder} has a single exit, where nobody leaves", USAGE)
 
     return model, settings.drop
 
