@@ -84,8 +84,8 @@ class Commit(Generic[AnyCounts]):
     def _manifests(self) -> dict[str, Manifest]:
         """Folder → manifest, of those committed. Raises JobError (73) if one has another fingerprint."""
         step = self.step
-        found = {folder.name: folder.manifest(step.run) for folder in step.spec}
-        manifests = {name: manifest for name, manifest in found.items() if manifest is not None}
+        named_manifests = ((folder.name, folder.manifest(step.run)) for folder in step.spec)
+        manifests = {name: manifest for name, manifest in named_manifests if manifest is not None}
         if others := {name: it for name, it in manifests.items() if it.fingerprint != step.fingerprint()}:
             raise JobError(
                 messages.conflict(step.run, step.spec, others, step.settings, step.inputs), OUTPUT_EXISTS
