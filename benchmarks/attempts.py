@@ -45,7 +45,7 @@ from answermill.pipelines.steps.rerank.answers import questions_of
 from answermill.pipelines.steps.retrieve import retrieve
 from answermill.pipelines.steps.retrieve.asked_questions import settings_of
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
-from answermill.pipelines.steps.retrieve.search_plan import ask, plan
+from answermill.pipelines.steps.retrieve.search_plan import plan, write_questions
 from testing.harness import arguments, finish, processes, say, seconds
 from testing.smoke_data import small_encoder
 
@@ -140,7 +140,7 @@ def build(job: Job, step: Step[Any]) -> Callable[[], object]:
 def search(job: Job, step: Step[Any]) -> Callable[[], object]:
     """All passes, in which each attempt does each unit."""
     settings, questions = settings_of(job), retrieve.choose_questions(job).questions
-    asked_questions = ask(questions, [0], len(questions), step, job)
+    asked_questions = write_questions(questions, [0], len(questions), step, job)
     turns = plan(asked_questions, len(questions), RunShards.of(job, step.run), settings, step)
 
     for turn in turns:

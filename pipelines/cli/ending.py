@@ -166,7 +166,7 @@ def _signals(command: Command) -> Iterator[None]:
             os._exit(128 + number)
         command.signal = number
         logging.disable(logging.CRITICAL)  # libraries log errors while everything shuts down
-        if not stopping.ask():
+        if not stopping.request_stop():
             raise Stopped(f"signal {number}")
         if os.isatty(2):
             os.write(2, STOPPING.encode())

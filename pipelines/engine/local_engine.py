@@ -17,14 +17,14 @@ from answermill.pipelines.engine.unit_work import UnitWork, Work
 from answermill.pipelines.engine.worker_pool import WorkerPool
 from answermill.pipelines.engine.worker_process import KeyTask, Worker
 from answermill.pipelines.errors import Stopped
-from answermill.pipelines.runs.watch.stopping import is_asked
+from answermill.pipelines.runs.watch.stopping import is_stopping
 
 
 class LocalEngine:
     """Does each call's work at once, in `processes` processes; `folder` is for values."""
 
     def __init__(self, processes: int, folder: Path) -> None:
-        self._workers = WorkerPool(processes, folder) if processes > 1 else Here(folder)
+        self._workers = WorkerPool(processes, folder) if processes > 1 else OwnProcess(folder)
 
     def each(self, label: str, units: Units, work: UnitWork, after: object = None) -> Places:
         return self._do(work, ((number, None) for number in units.pending()))
@@ -43,10 +43,10 @@ class LocalEngine:
     def _do(self, work: Work, tasks: Iterable[KeyTask]) -> Places:
         """Raises Stopped, when the tasks at work are done, if the command is to stop."""
         emitted = no_places()
-        for number, written in self._workers.do(work, takewhile(lambda _: not is_asked(), tasks)):
+        for number, written in self._workers.do(work, takewhile(lambda _: not is_stopping(), tasks)):
             for key, start, length in written:
                 emitted[key].extend((number, start, length))
-        if is_asked():
+        if is_stopping():
             raise Stopped("between two units")
         return emitted
 
@@ -54,7 +54,7 @@ class LocalEngine:
         self._workers.close()
 
 
-class Here:
+class OwnProcess:
     """The command's own process in the place of a pool."""
 
     def __init__(self, folder: Path) -> None:

@@ -33,7 +33,7 @@ from answermill.pipelines.runs.counts import Counts
 from answermill.pipelines.runs.manifests.failures import FAILED_UNITS, Failures, Limits
 from answermill.pipelines.runs.manifests.reports import Reports
 from answermill.pipelines.runs.step import MARK
-from answermill.pipelines.runs.watch.stopping import is_asked
+from answermill.pipelines.runs.watch.stopping import is_stopping
 
 _one_at_a_time = RLock()
 _loaded: dict[type[UnitWork], UnitWork] = {}
@@ -134,7 +134,7 @@ class UnitWork(Work):
         unit, *rest = element
 
         with _one_at_a_time, _errors_of(self.place(unit), self._work_folder):
-            if is_asked():
+            if is_stopping():
                 if self.skips_reported:
                     return []
                 # Or later stages would do without what it emits.

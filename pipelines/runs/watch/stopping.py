@@ -21,8 +21,8 @@ the descriptor to which the byte is written."""
 
 @contextmanager
 def at_work() -> Iterator[None]:
-    """Let units be done in the block, here or in worker processes. Raises Stopped at its end if `ask` was
-    called meanwhile."""
+    """Let units be done in the block, here or in worker processes. Raises Stopped at its end if
+    `request_stop` was called meanwhile."""
     ends = os.pipe()
     _ends["read"], _ends["write"] = ends
     try:
@@ -31,7 +31,7 @@ def at_work() -> Iterator[None]:
         try:
             # Deleted before the check: a signal after it is raised, since no unit would see the byte.
             del _ends["write"]
-            is_stopped = is_asked()
+            is_stopped = is_stopping()
         finally:
             _ends.clear()
             for end in ends:
@@ -41,7 +41,7 @@ def at_work() -> Iterator[None]:
         raise Stopped("between two units")
 
 
-def ask() -> bool:
+def request_stop() -> bool:
     """Let no further unit begin; False if none are at work, so that there is nothing to wait for."""
     if "write" not in _ends:
         return False
@@ -49,7 +49,7 @@ def ask() -> bool:
     return True
 
 
-def is_asked() -> bool:
+def is_stopping() -> bool:
     """True if the command is to stop."""
     if "read" not in _ends:
         return False

@@ -84,7 +84,7 @@ class DocumentTexts:
         self._batches = read_batches(folder, part, ["doc_id", "text"])
         self._batch: pa.RecordBatch | None = None
 
-    def of_labelled(self, labelled: LabelledSentences) -> list[str]:
+    def read(self, labelled: LabelledSentences) -> list[str]:
         """The text of each document of `labelled.sentences`; '' if none of the document's sentences has a
         label.
 

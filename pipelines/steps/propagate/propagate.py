@@ -237,7 +237,7 @@ def label_part(
             writers[LABEL_CONFLICTS.name].write(conflicts(labelled))
             if splitter is not None and texts is not None and settings.windows != "none":
                 rule = WindowRule(settings.windows, settings.places, settings.seed)
-                table = window_labels(labelled, texts.of_labelled(labelled), splitter, rule)
+                table = window_labels(labelled, texts.read(labelled), splitter, rule)
                 writers[WINDOW_LABELS.name].write_table(table)
             ties += int((labelled.label == NONE).sum())
             fates += [fates_of(labelled.used, USED), fates_of(labelled.changed, CHANGED)]

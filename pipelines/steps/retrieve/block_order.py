@@ -59,7 +59,7 @@ def by_block(
         yield number, pa.Table.from_batches(waiting)
 
 
-def of_block(folder: Path, part: Part, number: int) -> pa.Table:
+def block_rows(folder: Path, part: Part, number: int) -> pa.Table:
     """The rows of one block. Row groups that have none of them, by their statistics, are not read."""
     with pq.ParquetFile(checked_once(folder, part), page_checksum_verification=True) as file:
         bounds = [file.metadata.row_group(group).column(0).statistics for group in range(file.num_row_groups)]

@@ -31,7 +31,7 @@ from answermill.pipelines.steps.models import check_engines, encoder_inputs, enc
 from answermill.pipelines.steps.retrieve.asked_questions import settings_of
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.pipelines.steps.retrieve.passes import define
-from answermill.pipelines.steps.retrieve.search_plan import ask, plan
+from answermill.pipelines.steps.retrieve.search_plan import plan, write_questions
 
 
 def choose_questions(job: Job) -> QuestionChoice:
@@ -74,7 +74,7 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     done = step.reports.numbers()
 
     if pending := [number for number in range(blocks) if number not in done]:
-        asked = ask(questions, pending, settings.block, step, job)
+        asked = write_questions(questions, pending, settings.block, step, job)
         turns = plan(asked, len(questions), RunShards.of(job, run), settings, step)
         for turn in turns[:-1]:
             Commit(turn.step).begin(job.workers)

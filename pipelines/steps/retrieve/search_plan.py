@@ -42,7 +42,7 @@ from answermill.schemas.corpus import Question
 from answermill.schemas.record import Record
 
 
-def ask(
+def write_questions(
     questions: Sequence[Question],
     pending: Sequence[int],
     block_size: int,

@@ -18,7 +18,7 @@ from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED, PassCounts, RetrieveCounts
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions, Block
-from answermill.pipelines.steps.retrieve.block_order import of_block
+from answermill.pipelines.steps.retrieve.block_order import block_rows
 from answermill.pipelines.steps.retrieve.fetch_passages import FetchedPassage
 from answermill.pipelines.steps.retrieve.passes import TIMES, Pass, Timer, add_times, share
 from answermill.pipelines.steps.retrieve.shard_hits import SOURCES, from_table, fuse_block, to_hit
@@ -70,12 +70,12 @@ class WriteBlock(UnitWork):
             (block,) = self._asked.read(range(place, place + 1))
             (hits,) = self._passes.hits.all_parts(batch)
             fused = fuse_block(
-                from_table(of_block(*hits, unit)), len(block.questions), self._settings.fusion_k
+                from_table(block_rows(*hits, unit)), len(block.questions), self._settings.fusion_k
             )
             passages = {
                 fetched.passage.passage_id: fetched.passage
                 for part in self._passes.passages.all_parts(batch)
-                for fetched in FetchedPassage.rows(of_block(*part, unit))
+                for fetched in FetchedPassage.rows(block_rows(*part, unit))
             }
             report = write_block(block, fused, passages, self._step.run)
 

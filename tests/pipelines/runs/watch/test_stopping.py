@@ -45,7 +45,7 @@ class Signals(UnitWork):
                 (self._work_folder / "sent").touch(exist_ok=False)
                 os.kill(self._command, self._number)
             began = time.monotonic()
-            while not stopping.is_asked() and time.monotonic() - began < 60:
+            while not stopping.is_stopping() and time.monotonic() - began < 60:
                 time.sleep(0.01)
         reports_of(self._work_folder).write(report(unit))
         return []
@@ -106,7 +106,7 @@ class BeginsLate(Emits):
             (self._work_folder / "first").touch(exist_ok=False)
         except FileExistsError:
             began = time.monotonic()
-            while not stopping.is_asked() and time.monotonic() - began < 60:
+            while not stopping.is_stopping() and time.monotonic() - began < 60:
                 time.sleep(0.01)
 
     def work(self, unit: int, *rest: Any) -> list[tuple[int, int]]:
@@ -151,7 +151,7 @@ from answermill.pipelines.runs.watch import stopping
 def work(command):
     with stopping.at_work():
         os.kill(os.getpid(), signal.SIGTERM)
-        assert stopping.is_asked()
+        assert stopping.is_stopping()
         os.kill(os.getpid(), signal.SIGTERM)
         signal.pause()
 run_to_the_end(work, True)
@@ -164,14 +164,14 @@ run_to_the_end(work, True)
 
 
 def test_where_no_unit_is_at_work_nothing_is_waited_for() -> None:
-    assert not stopping.ask() and not stopping.is_asked()
+    assert not stopping.request_stop() and not stopping.is_stopping()
     with stopping.at_work():
-        assert not stopping.is_asked() and stopping.descriptor() is not None
+        assert not stopping.is_stopping() and stopping.descriptor() is not None
     assert stopping.descriptor() is None
 
 
 def test_a_signal_in_the_moment_when_the_last_unit_ends_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked = stopping.is_asked
+    looked = stopping.is_stopping
 
     def looks_too_early() -> bool:
         answer = looked()
@@ -180,7 +180,7 @@ def test_a_signal_in_the_moment_when_the_last_unit_ends_is_not_lost(monkeypatch:
 
     def work() -> None:
         with stopping.at_work():
-            monkeypatch.setattr(stopping, "is_asked", looks_too_early)
+            monkeypatch.setattr(stopping, "is_stopping", looks_too_early)
 
     assert ended(work) == 143
     assert stopping.descriptor() is None

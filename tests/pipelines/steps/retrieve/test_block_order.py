@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from answermill.indexing.shards.rank_fusion import Best
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.steps.retrieve import block_order
-from answermill.pipelines.steps.retrieve.block_order import by_block, merged, of_block
+from answermill.pipelines.steps.retrieve.block_order import block_rows, by_block, merged
 from answermill.pipelines.steps.retrieve.passes import PlacedPart
 from answermill.pipelines.steps.retrieve.shard_hits import ShardHit, from_table, merge_tables, to_table
 
@@ -52,14 +52,14 @@ def test_a_part_is_read_block_by_block_and_each_is_found_alone(tmp_path: Path) -
     assert {number: table.to_pylist() for number, table in by_block(*part)} == whole
     assert len(whole) == 10
     for number in range(-1, 42):
-        assert of_block(*part, number).to_pylist() == whole.get(number, [])
+        assert block_rows(*part, number).to_pylist() == whole.get(number, [])
     assert [number for number, _ in by_block(*part, ["block"])] == list(whole)
 
 
 def test_an_empty_part_has_no_block(tmp_path: Path) -> None:
     part = write(tmp_path, 0, [])
     assert list(by_block(*part)) == list(merged([part, part])) == []
-    assert of_block(*part, 0).num_rows == 0
+    assert block_rows(*part, 0).num_rows == 0
 
 
 def test_several_parts_are_merged_block_by_block_in_their_order(tmp_path: Path) -> None:
