@@ -36,7 +36,7 @@ from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
 from answermill.ranking.training.cross_encoders import PairOptions, PairTask
 from answermill.ranking.training.update.processes import ALONE
-from answermill.ranking.training.update.update import Precision, Updates
+from answermill.ranking.training.update.update import TrainingPrecision, Updates
 from answermill.ranking.transformer.devices import fast, peak_flops
 from answermill.ranking.transformer.encoder import Layer, LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
@@ -56,7 +56,7 @@ SHAPES = {
 QUESTIONS, CANDIDATES = 64, 400
 ROWS, PRODUCTS = 8_192, 20  # of the square matrices that are multiplied for the peak
 STEP_TOKENS, STEPS = 16_384, 30
-PRECISIONS: dict[torch.dtype, Precision] = {
+PRECISIONS: dict[torch.dtype, TrainingPrecision] = {
     torch.float32: "fp32",
     torch.bfloat16: "bf16",
     torch.float16: "fp16",
@@ -70,7 +70,7 @@ def layer_weights(model: CascadeModel) -> int:
 
 
 def training_tokens_per_s(
-    model: CascadeModel, tokeniser: Tokeniser, lists: Sequence[RankedList], precision: Precision
+    model: CascadeModel, tokeniser: Tokeniser, lists: Sequence[RankedList], precision: TrainingPrecision
 ) -> float:
     """Tokens a second of a cross-encoder's steps, after a first one that is not counted."""
     questions = [

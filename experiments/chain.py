@@ -52,7 +52,6 @@ from answermill.indexing.shards.sentence_codes import StoredCode
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.steps.job_plan import CheckedPlan, load_plan, load_stages
 from answermill.pipelines.steps.models import passage_encoder
-from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.evaluation.significance import compare
 from answermill.ranking.plan import Reranked, Stage, run_stages
 from answermill.ranking.reranker import Costed
@@ -63,6 +62,7 @@ from answermill.ranking.rerankers.cascade.cascade import Cascade
 from answermill.ranking.rerankers.cascade.prior import Prior
 from answermill.ranking.rerankers.hashing.hashing import AnswerCoder, Hashing
 from answermill.ranking.rerankers.hashing.hashing_model import load as load_hashing
+from answermill.schemas.arrays import Floats
 from answermill.schemas.ranked import Candidate, CandidateKind
 from experiments.first_stage import cosinet_and_bm25
 from experiments.long_lists import SETS, LongList, read_lists, small_lists

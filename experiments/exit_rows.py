@@ -18,7 +18,6 @@ from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.steps.models import dense_encoder, device_of
 from answermill.ranking.checkpoint import kind_of
 from answermill.ranking.context import Reading
-from answermill.ranking.evaluation.arrays import Floats, Ints
 from answermill.ranking.evaluation.metrics import METRICS, Judged, measure
 from answermill.ranking.evaluation.significance import compare
 from answermill.ranking.lists import ranked_list
@@ -29,6 +28,7 @@ from answermill.ranking.rerankers.blend.weights import FitOptions
 from answermill.ranking.rerankers.cascade.cascade import Cascade, survivors
 from answermill.ranking.rerankers.cascade.cascade_model import load
 from answermill.ranking.rerankers.cascade.exits import ExitScores
+from answermill.schemas.arrays import Floats, Ints
 from experiments.question_sets.learnable import Questions
 
 BESIDE = ("similarity", "order")

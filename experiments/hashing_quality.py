@@ -42,11 +42,11 @@ from answermill.pipelines.data.formats import by_question, read_dataset
 from answermill.pipelines.learn.train.train import run
 from answermill.pipelines.steps.models import dense_encoder, device_of
 from answermill.ranking.entry import SHIPPED
-from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.reranker import Reranker
 from answermill.ranking.rerankers.baselines.similarity import Similarity
 from answermill.ranking.rerankers.registry import load_reranker
+from answermill.schemas.arrays import Floats
 from answermill.schemas.labels import LabelledCandidate
 from experiments.cascade_quality import some
 from experiments.exit_rows import Row, compared, figures, values

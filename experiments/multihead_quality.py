@@ -40,7 +40,6 @@ import torch
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.steps.models import device_of
 from answermill.ranking.checkpoint import kind_of
-from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.evaluation.ensemble import Scored, agreement, tuned
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.rerankers.cascade.cascade import Cascade
@@ -48,6 +47,7 @@ from answermill.ranking.rerankers.multihead.multihead import MultiHead
 from answermill.ranking.rerankers.multihead.multihead import load as load_student
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.ranking.training.state import finished
+from answermill.schemas.arrays import Floats
 from experiments import cascade_trainings, hashing_quality, multihead_trainings
 from experiments.exit_rows import Row, compared, figures, values
 from experiments.multihead_trainings import (

@@ -22,8 +22,8 @@ import torch
 
 from answermill.files.atomic_files import write_text
 from answermill.pipelines.config.job_file import load
-from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.evaluation.significance import compare
+from answermill.schemas.arrays import Floats
 from experiments.long_lists import LongList, read_lists, small_lists
 from experiments.plan_weights import Fitting
 from testing.harness import arguments, finish, say, shrink, work_folder

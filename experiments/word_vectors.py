@@ -34,8 +34,9 @@ from answermill.ranking.rerankers.cosinet.table_lookup import Relatedness
 from answermill.ranking.training.list_models import vocabulary
 from answermill.ranking.training.loop import Dev
 from answermill.ranking.word_vectors.embeddings import Embeddings, encode_words
-from answermill.ranking.word_vectors.word_pieces import Vectors, all_but_the_top, read_pieces, word_pieces
+from answermill.ranking.word_vectors.word_pieces import all_but_the_top, read_pieces, word_pieces
 from answermill.ranking.word_vectors.words import Lexicon
+from answermill.schemas.arrays import Vectors
 from answermill.schemas.ranked import RankedList
 from testing.harness import arguments, finish, say, shrink
 from testing.smoke_data import small_encoder

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol, Self, TypeVar, runtime_checkable
+from typing import ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from answermill.ranking.context import Reading
 from answermill.ranking.entry import StageBefore, StageSettings
+from answermill.schemas.arrays import Precision, PrecisionSetting
 from answermill.schemas.ranked import Candidate, CandidateKind, RankedList, StageScore
 
 Settings = TypeVar("Settings", bound=StageSettings)
@@ -29,7 +30,7 @@ class SentenceEncoder(Protocol):
     """Encoder of texts as vectors: the part of the dense encoder that `Similarity` needs."""
 
     dimension: int
-    precision: Literal["fp32", "bf16"]
+    precision: Precision
 
     def encode_questions(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """[n, d], one row a question."""
@@ -47,9 +48,7 @@ class SentenceEncoder(Protocol):
 class LoadEncoder(Protocol):
     """Loads a published encoder of sentences."""
 
-    def __call__(
-        self, name: str, *, max_tokens: int, precision: Literal["auto", "fp32", "bf16"]
-    ) -> SentenceEncoder:
+    def __call__(self, name: str, *, max_tokens: int, precision: PrecisionSetting) -> SentenceEncoder:
         """Load it by folder or hub name. A text is cut after `max_tokens`, at most as many as the model
         takes. Raises RuntimeError if it cannot be loaded."""
         ...

@@ -9,8 +9,8 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
 from answermill.ranking.evaluation.metrics import Judged, Protocol, measure
+from answermill.schemas.arrays import Bools, Floats, Ints
 
 MOST_MODELS = 4
 """Largest number of models for which all combinations of the grid are tried."""

@@ -22,8 +22,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
 from answermill.ranking.evaluation.ties import Ties, ideal_gain
+from answermill.schemas.arrays import Bools, Floats, Ints
 
 Protocol = Literal["raw", "answerable", "clean", "compat"]
 PROTOCOLS: tuple[Protocol, ...] = ("raw", "answerable", "clean", "compat")

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
 from answermill.ranking.evaluation.metrics import Judged, measure
 from answermill.ranking.evaluation.significance import EQUAL
+from answermill.schemas.arrays import Bools, Floats, Ints
 
 BINS = 15
 """Default number of bins in `calibration_error`."""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import stats
 
-from answermill.ranking.evaluation.arrays import Floats
+from answermill.schemas.arrays import Floats
 
 EQUAL = 1e-9
 """Values nearer than this are equal: rounding errors of sums decide no win."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from answermill.ranking.evaluation.arrays import Floats, Ints
+from answermill.schemas.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from answermill.ranking.transformer.packing import Numbers
+from answermill.schemas.arrays import Ints
 
 POOL = 32  # steps whose groups are sorted by length together, so that texts of one length meet
 
@@ -28,18 +28,18 @@ POOL = 32  # steps whose groups are sorted by length together, so that texts of 
 class Group:
     """Pairs that are in one step together, by their numbers."""
 
-    always: Numbers
-    drawn_from: Numbers
+    always: Ints
+    drawn_from: Ints
     """Pairs of which each epoch draws some."""
     draws: int
 
-    def draw(self, random: np.random.Generator) -> Numbers:
+    def draw(self, random: np.random.Generator) -> Ints:
         """The group's pairs of an epoch."""
         if self.draws >= len(self.drawn_from):
             return np.concatenate([self.always, self.drawn_from])
         return np.concatenate([self.always, random.choice(self.drawn_from, self.draws, replace=False)])
 
-    def tokens(self, lengths: Numbers) -> tuple[int, float, int]:
+    def tokens(self, lengths: Ints) -> tuple[int, float, int]:
         """Least, mean and most tokens of a draw. `lengths`: tokens of every pair."""
         always, ascending = int(lengths[self.always].sum()), np.sort(lengths[self.drawn_from])
         draws = min(self.draws, len(ascending))
@@ -55,7 +55,7 @@ class Groups:
     """All groups of a training, and the steps of an epoch, each of whole groups and much the same number of
     tokens."""
 
-    def __init__(self, groups: Sequence[Group] | None, lengths: Numbers, tokens: int) -> None:
+    def __init__(self, groups: Sequence[Group] | None, lengths: Ints, tokens: int) -> None:
         """`lengths`: tokens of every pair. `groups`: None for each pair by itself. Raises ValueError if a
         group may have more than half of a step's `tokens`."""
         self._groups, self._lengths = groups, lengths
@@ -77,7 +77,7 @@ class Groups:
         """Tokens of a mean epoch."""
         self.steps: int = max(1, min(-(-round(mean.sum()) // tokens), int(least.sum()) // self.longest))
 
-    def epoch(self, random: np.random.Generator) -> list[tuple[Numbers, Numbers]]:
+    def epoch(self, random: np.random.Generator) -> list[tuple[Ints, Ints]]:
         """Pairs of each step, the shortest first, and the group of each pair, counted from 0 in the step."""
         if self._groups is None:
             order = random.permutation(len(self._lengths))
@@ -87,13 +87,13 @@ class Groups:
         steps = cut(sizes, random.permutation(len(drawn)), self.steps, random)
         return [self._in_step([drawn[n] for n in numbers]) for numbers in steps]
 
-    def _in_step(self, drawn: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
+    def _in_step(self, drawn: Sequence[Ints]) -> tuple[Ints, Ints]:
         pairs = np.concatenate(drawn)
         by_length = np.argsort(self._lengths[pairs], kind="stable")
         return pairs[by_length], np.repeat(np.arange(len(drawn)), [len(group) for group in drawn])[by_length]
 
 
-def cut(lengths: Numbers, order: Numbers, steps: int, random: np.random.Generator) -> list[Numbers]:
+def cut(lengths: Ints, order: Ints, steps: int, random: np.random.Generator) -> list[Ints]:
     """Texts in `order` as `steps` batches of much the same number of tokens. Within a pool of batches the
     texts are sorted by length.
 

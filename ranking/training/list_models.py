@@ -16,7 +16,7 @@ from answermill.ranking.lists import ranked_list
 from answermill.ranking.reranker import Reranker
 from answermill.ranking.rerankers.cosinet.compare_aggregate import CompareAggregate, CompareAggregateModel
 from answermill.ranking.rerankers.cosinet.cosinet import Cosinet, CosinetModel
-from answermill.ranking.rerankers.cosinet.heads import Batch, Floats, Form, collate
+from answermill.ranking.rerankers.cosinet.heads import Batch, Form, collate
 from answermill.ranking.rerankers.cosinet.list_checkpoint import save_list_model
 from answermill.ranking.rerankers.cosinet.list_features import ListFeatures
 from answermill.ranking.rerankers.cosinet.list_settings import Feature, ListModelSettings
@@ -25,6 +25,7 @@ from answermill.ranking.training.loop import Dev
 from answermill.ranking.word_vectors import vector_files
 from answermill.ranking.word_vectors.embeddings import Embeddings, Store, derive
 from answermill.ranking.word_vectors.words import Lexicon, Words
+from answermill.schemas.arrays import Floats
 from answermill.schemas.labels import LabelledCandidate
 
 WordVectorModel = CosinetModel | CompareAggregateModel

@@ -22,7 +22,7 @@ from answermill.ranking.lists import ranked_list
 from answermill.ranking.reranker import naming
 from answermill.ranking.training.state import STATE, Evaluated, History, keep, publish, resume
 from answermill.ranking.training.update.processes import ALONE, Processes
-from answermill.ranking.training.update.update import Precision, Updates
+from answermill.ranking.training.update.update import TrainingPrecision, Updates
 from answermill.schemas.labels import LabelledCandidate
 from answermill.schemas.ranked import RankedList
 
@@ -78,7 +78,7 @@ class Recipe:
     """Steps between evaluations; 0 = one at the end of each epoch."""
     patience: int | None = None
     """Evaluations without a better dev score after which training stops; None = never."""
-    precision: Precision = "fp32"
+    precision: TrainingPrecision = "fp32"
     """Precision of the matrix products; weights, sums and losses are always fp32."""
     accumulate: int = 1
     """Number of batches whose mean gradient makes a step."""

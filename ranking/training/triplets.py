@@ -40,8 +40,9 @@ from answermill.ranking.training.beginning import begin, prepare, source_words, 
 from answermill.ranking.training.groups import cut
 from answermill.ranking.training.inputs import Built, TrainingInputs, missing
 from answermill.ranking.training.loop import Dev
-from answermill.ranking.transformer.packing import Numbers, Tokeniser
+from answermill.ranking.transformer.packing import Tokeniser
 from answermill.ranking.transformer.transformer_checkpoint import StoredForm
+from answermill.schemas.arrays import Ints
 from answermill.schemas.labels import LabelledCandidate
 
 Negatives = Literal["random", "hard"]
@@ -52,9 +53,9 @@ MARGIN = 0.1
 class Triplets(NamedTuple):
     """A batch of triplets; texts are given by their numbers."""
 
-    question: Numbers  # [triplets]
-    right: Numbers  # [triplets]
-    wrong: list[Numbers]  # answers drawn for each triplet: one, or more to choose from
+    question: Ints  # [triplets]
+    right: Ints  # [triplets]
+    wrong: list[Ints]  # answers drawn for each triplet: one, or more to choose from
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class HashTask:
         self._question: list[int] = []  # of each triplet
         self._right: list[int] = []
         self._rights: list[set[int]] = []  # right answers of its question
-        self._wrong: list[Numbers] = []  # wrong answers of its list; if empty, all answers are drawn from
+        self._wrong: list[Ints] = []  # wrong answers of its list; if empty, all answers are drawn from
         answers: set[int] = set()
         read: list[tuple[str, ...]] = []  # (question, parts of an answer)
 
@@ -181,7 +182,7 @@ class HashTask:
             )
             yield Triplets(question, right, [self._draw(row, random) for row in rows])
 
-    def _draw(self, triplet: int, random: np.random.Generator) -> Numbers:
+    def _draw(self, triplet: int, random: np.random.Generator) -> Ints:
         """Draw different wrong answers, as many as the options ask for and the data have."""
         own = self._wrong[triplet]
         if len(own):
@@ -213,7 +214,7 @@ class HashTask:
         return loss
 
     @torch.no_grad()
-    def _hardest(self, batch: Triplets) -> Numbers:
+    def _hardest(self, batch: Triplets) -> Ints:
         """[triplets]: the drawn answer that scores highest without dropout, as it would be served; of equal
         ones the first."""
         if self._drawn == 1:

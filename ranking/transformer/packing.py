@@ -29,8 +29,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from answermill.ranking.transformer.devices import sent
-
-Numbers = npt.NDArray[np.int64]
+from answermill.schemas.arrays import Ints
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Packed:
     positions: Tensor  # [n], from 0 in each text
     own: Tensor  # [n] bool: the tokens of the candidate itself
     starts: Tensor  # [texts + 1] int32, on the tokens' device: text t has the rows starts[t] to starts[t + 1]
-    lengths: Numbers  # [texts], on the host
+    lengths: Ints  # [texts], on the host
 
     @cached_property
     def groups(self) -> list[tuple[int, int, int]]:
@@ -82,7 +81,7 @@ class Packed:
         ids, types, positions, own = (x[rows] for x in (self.ids, self.types, self.positions, self.own))
         return rows, Packed(ids, types, positions, own, starts, self.lengths[text:stop])
 
-    def select(self, texts: Sequence[int] | Numbers) -> tuple[Packed, Tensor]:
+    def select(self, texts: Sequence[int] | Ints) -> tuple[Packed, Tensor]:
         """These texts alone, in this order, and their rows [n']: `hidden[rows]` are their encodings."""
         chosen = np.asarray(texts, np.int64)
         lengths = self.lengths[chosen]
@@ -151,7 +150,7 @@ class Tokeniser:
         """Number of special tokens between two texts."""
         return len(self._frame[1])
 
-    def sizes(self, texts: Sequence[str]) -> Numbers:
+    def sizes(self, texts: Sequence[str]) -> Ints:
         """[texts]: tokens of each text by itself, without special ones."""
         different = list(dict.fromkeys(texts))
         encoded = self._tokenizer.encode_batch_fast(different, add_special_tokens=False)
@@ -222,21 +221,21 @@ class Tokeniser:
 class Pairs:
     """Tokenised tuples: for each its pieces, as stretches of one table of ids."""
 
-    table: Numbers  # [ids]
-    starts: Numbers  # [tuples, pieces]
-    sizes: Numbers  # [tuples, pieces]
-    types: Numbers  # [pieces]
+    table: Ints  # [ids]
+    starts: Ints  # [tuples, pieces]
+    sizes: Ints  # [tuples, pieces]
+    types: Ints  # [pieces]
     own: npt.NDArray[np.bool_]  # [pieces]: true for the candidate itself
-    cut: Numbers  # [tuples]: tokens left out
-    running: Numbers  # [tuples]: texts after the first, without a title
+    cut: Ints  # [tuples]: tokens left out
+    running: Ints  # [tuples]: texts after the first, without a title
 
     @property
-    def lengths(self) -> Numbers:
+    def lengths(self) -> Ints:
         """[tuples]: tokens, special ones included."""
-        lengths: Numbers = self.sizes.sum(1)
+        lengths: Ints = self.sizes.sum(1)
         return lengths
 
-    def pack(self, rows: Sequence[int] | Numbers | None = None) -> Packed:
+    def pack(self, rows: Sequence[int] | Ints | None = None) -> Packed:
         """Pack these tuples (None: all), in the order given."""
         chosen = np.arange(len(self.sizes)) if rows is None else np.asarray(rows, np.int64)
         sizes = self.sizes[chosen]
@@ -256,7 +255,7 @@ class Pairs:
         after = self.sizes[:, 3::2]
         return np.asarray((after > 0) & (np.arange(after.shape[1]) < self.running[:, None]))
 
-    def stretches(self, rows: Sequence[int] | Numbers) -> tuple[Numbers, Numbers]:
+    def stretches(self, rows: Sequence[int] | Ints) -> tuple[Ints, Ints]:
         """Places in `pack(rows)` of the texts that `filled` marks, in its order: first token of each, and
         number of tokens."""
         chosen = np.asarray(rows, np.int64)
@@ -264,7 +263,7 @@ class Pairs:
         starts = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)
         return starts[:, 3::2][filled], sizes[:, 3::2][filled]
 
-    def batches(self, tokens: int, order: Numbers | None = None) -> Iterator[Numbers]:
+    def batches(self, tokens: int, order: Ints | None = None) -> Iterator[Ints]:
         """Numbers of all tuples, the longest first (or those of `order`, in this order), in batches of at
         most `tokens` tokens, or of one tuple that has more."""
         if order is None:
@@ -278,7 +277,7 @@ class Pairs:
             start = stop
 
 
-def _cut(lengths: Numbers, room: Numbers) -> Numbers:
+def _cut(lengths: Ints, room: Ints) -> Ints:
     """[tuples, texts]: number of tokens that each text keeps, at most `room` [tuples] in all.
 
     >>> _cut(np.array([[9, 4, 3], [2, 9, 3]]), np.array([10, 10])).tolist()
@@ -295,7 +294,7 @@ def _cut(lengths: Numbers, room: Numbers) -> Numbers:
     return np.concatenate((first[:, None], np.clip(remaining, 0, rest)), 1)
 
 
-def _cut_in_turn(lengths: Numbers, room: Numbers, turns: Sequence[int]) -> Numbers:
+def _cut_in_turn(lengths: Ints, room: Ints, turns: Sequence[int]) -> Ints:
     """[tuples, texts]: number of tokens that each text keeps. The first text and the one at turns[0] share
     the room as in `_cut`; the others then get the rest, each in its turn.
 
@@ -309,7 +308,7 @@ def _cut_in_turn(lengths: Numbers, room: Numbers, turns: Sequence[int]) -> Numbe
     return kept
 
 
-def ranges(starts: npt.ArrayLike, lengths: npt.ArrayLike) -> Numbers:
+def ranges(starts: npt.ArrayLike, lengths: npt.ArrayLike) -> Ints:
     """Consecutive numbers from each start, end to end.
 
     >>> ranges([5, 9], [2, 3]).tolist()
@@ -320,5 +319,5 @@ def ranges(starts: npt.ArrayLike, lengths: npt.ArrayLike) -> Numbers:
     return np.repeat(np.asarray(starts) - before, sizes) + np.arange(sizes.sum())
 
 
-def _starts(lengths: Numbers) -> Tensor:
+def _starts(lengths: Ints) -> Tensor:
     return torch.from_numpy(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))

@@ -17,14 +17,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from answermill.files.model_files import load_pretrained
 from answermill.ranking.transformer.devices import BUSY, TokenBudget, texts_at_once
-
-Singles = npt.NDArray[np.float32]
+from answermill.schemas.arrays import Precision, Singles
 
 _CLASS = 16  # tokens
 # Rows of a batch = this over the class: small, since empty rows cost time.
@@ -112,7 +110,7 @@ class PaddedTransformer:
     """Encoder of texts as vectors by any model that transformers' AutoModel loads, or by an encoder of
     DPR."""
 
-    def __init__(self, folder: Path, limit: int, device: str, precision: Literal["fp32", "bf16"]) -> None:
+    def __init__(self, folder: Path, limit: int, device: str, precision: Precision) -> None:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         self._is_dpr = config.get("model_type") == "dpr"
         self.dimension = int(config.get("projection_dim") or config["hidden_size"])

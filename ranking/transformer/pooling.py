@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from answermill.ranking.context import Pooling
-from answermill.ranking.transformer.packing import Numbers, Packed, ranges
+from answermill.ranking.transformer.packing import Packed, ranges
+from answermill.schemas.arrays import Ints
 
 
 def pool(hidden: Tensor, tokens: Packed, pooling: Pooling = "mean") -> Tensor:
@@ -33,7 +34,7 @@ def pool(hidden: Tensor, tokens: Packed, pooling: Pooling = "mean") -> Tensor:
     return sums / counts[:, None]
 
 
-def pool_stretches(hidden: Tensor, starts: Numbers, lengths: Numbers) -> Tensor:
+def pool_stretches(hidden: Tensor, starts: Ints, lengths: Ints) -> Tensor:
     """Mean encoding of each stretch of tokens [stretches, d] in fp32, each summed by itself and in its order,
     so that it does not depend on the rest of the batch. `starts`, `lengths`: first token of each stretch, and
     its number of tokens, at least one."""

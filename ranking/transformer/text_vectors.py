@@ -20,13 +20,14 @@ from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Packed, Tokeniser
 from answermill.ranking.transformer.pooling import pool
+from answermill.schemas.arrays import Precision
 
 
 class PackedTransformer:
     """Transformer and tokenizer of a folder. `limit`: tokens after which a text is cut, special ones
     included."""
 
-    def __init__(self, folder: Path, limit: int, device: str, precision: Literal["fp32", "bf16"]) -> None:
+    def __init__(self, folder: Path, limit: int, device: str, precision: Precision) -> None:
         """Raises ValueError, with the folder, if it holds a model or tokenizer that is not supported here."""
         self._tokeniser = Tokeniser(folder, limit)
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32

@@ -26,7 +26,8 @@ from safetensors.numpy import load_file, save_file
 
 from answermill.files.atomic_files import replacing, sha256, write_text
 from answermill.files.model_files import ModelDamaged
-from answermill.ranking.word_vectors.word_pieces import Encode, Vectors, WordPieces, read_table, word_pieces
+from answermill.ranking.word_vectors.word_pieces import Encode, WordPieces, read_table, word_pieces
+from answermill.schemas.arrays import Vectors
 
 Store = Literal["fp32", "fp16", "source"]
 """Form in which vectors are stored: in full or half precision, or not at all, to be derived again from their

@@ -16,7 +16,7 @@ from typing import IO
 import numpy as np
 
 from answermill.ranking.word_vectors.embeddings import Embeddings, masked
-from answermill.ranking.word_vectors.word_pieces import Vectors
+from answermill.schemas.arrays import Vectors
 
 _LONGEST_LINE = 1 << 20  # bytes of a line that are read at once
 _LONGEST_WORD = 4_096  # bytes of a word in a binary file
@@ -148,12 +148,12 @@ def read(
     return embeddings, report
 
 
-Numbers = Callable[[], Vectors]
+ReadNumbers = Callable[[], Vectors]
 """Reads an entry's numbers [d]; raises ValueError if they are none. Called for words in use only."""
 
 
 def _best(
-    entries: Iterable[tuple[str, Numbers]], keys: Container[str] | None, report: FileReport
+    entries: Iterable[tuple[str, ReadNumbers]], keys: Container[str] | None, report: FileReport
 ) -> dict[str, Vectors]:
     """Lower-case word → vector, for entries whose word is among the keys (None: for all)."""
     best: dict[str, Vectors] = {}
@@ -182,7 +182,7 @@ def _best(
     return best
 
 
-def _usable(numbers: Numbers) -> Vectors | str:
+def _usable(numbers: ReadNumbers) -> Vectors | str:
     """Vector of an entry, or the reason why it cannot be used."""
     try:
         vector = numbers()
@@ -193,7 +193,7 @@ def _usable(numbers: Numbers) -> Vectors | str:
     return vector if vector.any() else "zeros"
 
 
-def _entries(path: Path, report: FileReport) -> Iterator[tuple[str, Numbers]]:
+def _entries(path: Path, report: FileReport) -> Iterator[tuple[str, ReadNumbers]]:
     """Keys as text, without /c/en/, and their numbers. Raises VectorsUnreadable if the file breaks off."""
     try:
         for raw, numbers in _raw(path, report):
@@ -218,7 +218,7 @@ def _entries(path: Path, report: FileReport) -> Iterator[tuple[str, Numbers]]:
         raise VectorsUnreadable(f"{path}: holds no word")
 
 
-def _raw(path: Path, report: FileReport) -> Iterator[tuple[bytes, Numbers]]:
+def _raw(path: Path, report: FileReport) -> Iterator[tuple[bytes, ReadNumbers]]:
     """Entries of a file of any form, keys as they are written."""
     with path.open("rb") as file:
         magic = file.read(4)
@@ -265,7 +265,7 @@ def _opened(path: Path, zipped: bool) -> IO[bytes]:
     return io.BufferedReader(gzip.GzipFile(path)) if zipped else path.open("rb")
 
 
-def _text(file: IO[bytes], report: FileReport, first_line: int) -> Iterator[tuple[bytes, Numbers]]:
+def _text(file: IO[bytes], report: FileReport, first_line: int) -> Iterator[tuple[bytes, ReadNumbers]]:
     """Lines '<word> <number> … <number>'; blank lines are passed over."""
     for report.place, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), first_line):
         cells = line.split()
@@ -276,7 +276,7 @@ def _text(file: IO[bytes], report: FileReport, first_line: int) -> Iterator[tupl
             report.skip(f"not {report.dimension} numbers")
 
 
-def _binary(file: IO[bytes], report: FileReport, count: int) -> Iterator[tuple[bytes, Numbers]]:
+def _binary(file: IO[bytes], report: FileReport, count: int) -> Iterator[tuple[bytes, ReadNumbers]]:
     """'<word> ' and d little-endian float32; some writers put a line end before the next word."""
     report.form, size = "word2vec binary", 4 * report.dimension
     for report.place in range(1, count + 1):

@@ -27,8 +27,8 @@ from tokenizers import Tokenizer
 
 from answermill.files.atomic_files import replacing
 from answermill.files.model_files import check_weights
+from answermill.schemas.arrays import Vectors
 
-Vectors = npt.NDArray[np.float32]
 Encode = Callable[[Sequence[str]], Vectors]
 """Words → vectors [n, d]."""
 

@@ -18,9 +18,9 @@ from answermill.pipelines.errors import BAD_DATA, UNAVAILABLE, USAGE, JobError
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
 from answermill.pipelines.learn.evaluate.scores import read_scores
 from answermill.pipelines.runs.watch.progress import progress
-from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.evaluation.ensemble import Scored, agreement, tuned
 from answermill.ranking.evaluation.metrics import Protocol, check_metric
+from answermill.schemas.arrays import Floats
 
 
 def side_by_side(scores: Path, stages: Sequence[str], labels: Path) -> tuple[Scored, int]:

@@ -26,7 +26,6 @@ from answermill.pipelines.learn.evaluate.rank import DEFAULTS, RankOptions, is_r
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
 from answermill.pipelines.learn.evaluate.scores import FINAL, read_scores
 from answermill.pipelines.runs.watch.progress import progress
-from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.evaluation.metrics import (
     METRICS,
     PROTOCOLS,
@@ -39,6 +38,7 @@ from answermill.ranking.evaluation.metrics import (
     unjudged_share,
 )
 from answermill.ranking.evaluation.risk_coverage import RiskCoverage, first_answers, risk_coverage
+from answermill.schemas.arrays import Floats
 from answermill.schemas.evaluation import QuestionScore
 
 Means = tuple[float, float, float, float]

@@ -11,8 +11,8 @@ import pyarrow as pa
 from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.learn.evaluate.candidate_values import CandidateValues
 from answermill.pipelines.learn.evaluate.reference_labels import ReferenceLabels
-from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
 from answermill.ranking.evaluation.metrics import UNJUDGED, Judged
+from answermill.schemas.arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.evaluation.risk_coverage import RiskCoverage
+from answermill.schemas.arrays import Floats
 
 FORMS = (".svg", ".png")
 _SIZE, _DPI = (8, 5), 120

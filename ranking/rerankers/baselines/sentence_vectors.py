@@ -19,19 +19,18 @@ from answermill.ranking.context import Reading
 from answermill.ranking.entry import StageSettings
 from answermill.ranking.reranker import Resources, SentenceEncoder
 from answermill.ranking.rerankers.baselines import SimilarityStage
+from answermill.schemas.arrays import Bytes, Vectors
 
-StoredForm = Literal["fp16", "int8"]
-Bytes = npt.NDArray[np.uint8]
-Vectors = npt.NDArray[np.float32]
+VectorForm = Literal["fp16", "int8"]
 _STEPS = 127  # from 0 to the largest number of a vector
 
 
-def row_bytes(form: StoredForm, dimension: int) -> int:
+def row_bytes(form: VectorForm, dimension: int) -> int:
     """Bytes that hold a vector of `dimension` numbers."""
     return 2 * dimension if form == "fp16" else 4 + dimension
 
 
-def pack(vectors: Vectors, form: StoredForm) -> Bytes:
+def pack(vectors: Vectors, form: VectorForm) -> Bytes:
     """Unit vectors [n, d] as rows [n, `row_bytes`]."""
     if form == "fp16":
         return np.ascontiguousarray(vectors.astype("<f2")).view(np.uint8)
@@ -40,7 +39,7 @@ def pack(vectors: Vectors, form: StoredForm) -> Bytes:
     return np.concatenate([scale.view(np.uint8), steps.view(np.uint8)], axis=1)
 
 
-def unpack(rows: Bytes, form: StoredForm) -> Vectors:
+def unpack(rows: Bytes, form: VectorForm) -> Vectors:
     """Vectors [n, d] of packed rows; each number is within half a step of the original."""
     if form == "fp16":
         return np.ascontiguousarray(rows).view("<f2").astype(np.float32)
@@ -75,7 +74,7 @@ class StoredVectors(NamedTuple):
 class VectorCoder:
     """Encodes all sentences as vectors when they are indexed."""
 
-    def __init__(self, encoder: SentenceEncoder, reading: Reading, form: StoredForm) -> None:
+    def __init__(self, encoder: SentenceEncoder, reading: Reading, form: VectorForm) -> None:
         self._encoder, self._form = encoder, form
         self.reading = reading
         self.form: str = form

@@ -17,14 +17,8 @@ import numpy as np
 from answermill.ranking.context import Reading
 from answermill.ranking.reranker import Resources, SentenceCodes, SentenceEncoder, order_by
 from answermill.ranking.rerankers.baselines import SimilarityStage
-from answermill.ranking.rerankers.baselines.sentence_vectors import (
-    StoredForm,
-    Vectors,
-    encode,
-    pack,
-    unit,
-    unpack,
-)
+from answermill.ranking.rerankers.baselines.sentence_vectors import VectorForm, encode, pack, unit, unpack
+from answermill.schemas.arrays import Vectors
 from answermill.schemas.ranked import CandidateKind, RankedList
 
 SENTENCE = Reading()
@@ -42,7 +36,7 @@ class Similarity:
         self,
         encoder: SentenceEncoder,
         reading: Reading = SENTENCE,
-        form: StoredForm | None = None,
+        form: VectorForm | None = None,
         store: SentenceCodes | None = None,
     ) -> None:
         """`form`: form of the vectors in `store`, and of those that it lacks; without it nothing is rounded
@@ -82,7 +76,7 @@ class Similarity:
 
         return reranked
 
-    def _vectors(self, texts: Sequence[tuple[str, ...]], form: StoredForm | None) -> Vectors:
+    def _vectors(self, texts: Sequence[tuple[str, ...]], form: VectorForm | None) -> Vectors:
         """[texts, d], of length 1: read, or encoded if not stored."""
         (reading,) = self.readings
         if form is None:

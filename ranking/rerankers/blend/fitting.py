@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
 from answermill.ranking.evaluation.metrics import Judged, measure
 from answermill.ranking.evaluation.significance import interval
 from answermill.ranking.rerankers.blend.score_columns import WeightedSum, standardised
 from answermill.ranking.rerankers.blend.weights import USUAL_FIT, Fit, FitOptions, Interval
+from answermill.schemas.arrays import Bools, Floats, Ints
 from answermill.schemas.ranked import RankedList
 
 METRICS = ("P@1", "MRR")

@@ -15,8 +15,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from answermill.ranking.evaluation.arrays import Floats, Ints
 from answermill.ranking.reranker import rounded
+from answermill.schemas.arrays import Floats, Ints
 from answermill.schemas.ranked import Candidate, Hit, RankedList
 
 EXIT = "exit"

@@ -18,7 +18,6 @@ import numpy.typing as npt
 import torch
 
 from answermill.ranking.context import Reading
-from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.reranker import Resources, check_finite, left_at, order_by, rounded
 from answermill.ranking.rerankers.blend.weights import USUAL_FIT, Fit, FitOptions, load_weights
 from answermill.ranking.rerankers.cascade import ExitStage
@@ -27,7 +26,8 @@ from answermill.ranking.rerankers.cascade.exits import ExitModel, ExitRows
 from answermill.ranking.rerankers.cascade.prior import Prior, fit_exits
 from answermill.ranking.rerankers.cascade.schedule import check, dropped
 from answermill.ranking.transformer.devices import IN_FLIGHT, Arriving, in_turns
-from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser
+from answermill.ranking.transformer.packing import Pairs, Tokeniser
+from answermill.schemas.arrays import Floats, Ints
 from answermill.schemas.ranked import CandidateKind, RankedList
 
 TOKENISED = 8_192  # candidates at once
@@ -232,7 +232,7 @@ def fit_prior(
     return fit_exits(lists, labels, scores, names, drops, options=options)
 
 
-def survivors(question: Numbers, scores: Floats, order: Numbers, alpha: float) -> npt.NDArray[np.bool_]:
+def survivors(question: Ints, scores: Floats, order: Ints, alpha: float) -> npt.NDArray[np.bool_]:
     """Mask [candidates]: True = survives this exit. The ⌊α·k⌋ lowest-scored of each question's k candidates
     are dropped (§4.3.2); among ties those later in `order`."""
     best_first = np.lexsort((order, -np.array(rounded(scores), np.float64), question))
@@ -250,9 +250,9 @@ class _Passed(NamedTuple):
 
     scores: Floats
     """[candidates, exits]; 0 at the exits that a candidate did not reach."""
-    exits: Numbers
+    exits: Ints
     """[candidates]: number of exits that scored it; all of them unless it was dropped."""
-    tokens: Numbers
+    tokens: Ints
     """[candidates]: tokens of question and candidate."""
 
 
@@ -263,7 +263,7 @@ _Work: TypeAlias = Generator[None, None, list[tuple[RankedList, _Passed]]]
 class _Group(NamedTuple):
     lists: slice
     rows: tuple[int, int]  # of all candidates
-    sizes: Numbers  # of its lists
+    sizes: Ints  # of its lists
 
 
 def _whole_lists(lists: Sequence[RankedList]) -> Iterator[Sequence[RankedList]]:
@@ -278,7 +278,7 @@ def _whole_lists(lists: Sequence[RankedList]) -> Iterator[Sequence[RankedList]]:
             first, size, least = n, 0, min(TOKENISED, 2 * least)
 
 
-def _groups(sizes: Numbers, lengths: Numbers) -> Iterator[_Group]:
+def _groups(sizes: Ints, lengths: Ints) -> Iterator[_Group]:
     """Neighbouring lists of at most GROUP_TOKENS tokens together, or one list that has more."""
     ends = np.cumsum(sizes)
     tokens = np.concatenate(([0], np.cumsum(lengths)))[np.concatenate(([0], ends))]  # up to each list

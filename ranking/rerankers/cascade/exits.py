@@ -14,10 +14,10 @@ from typing import Protocol
 
 import numpy as np
 
-from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
 from answermill.ranking.reranker import rounded
 from answermill.ranking.rerankers.cascade.prior import Prior
 from answermill.ranking.rerankers.cascade.schedule import check
+from answermill.schemas.arrays import Bools, Floats, Ints
 from answermill.schemas.ranked import RankedList
 
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
 from answermill.ranking.reranker import rounded
 from answermill.ranking.rerankers.blend.score_columns import EXIT, WeightedSum
 from answermill.ranking.rerankers.blend.weights import USUAL_FIT, Fit, FitOptions
 from answermill.ranking.rerankers.cascade.schedule import dropped
+from answermill.schemas.arrays import Bools, Floats, Ints
 from answermill.schemas.ranked import RankedList
 
 

@@ -24,12 +24,12 @@ from typing import Literal
 
 import numpy as np
 
-from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
 from answermill.ranking.evaluation.metrics import METRICS
 from answermill.ranking.evaluation.ties import Ties, ideal_gain
 from answermill.ranking.reranker import rounded
 from answermill.ranking.rerankers.cascade.exits import ExitScores
 from answermill.ranking.rerankers.cascade.schedule import Schedule, check, dropped
+from answermill.schemas.arrays import Bools, Floats, Ints
 
 _DIGITS = 12
 """Decimals of a mean, so that equal schedules get equal values, in whatever order they are summed."""

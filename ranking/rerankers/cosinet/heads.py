@@ -14,7 +14,6 @@ from itertools import chain, islice
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -22,9 +21,9 @@ from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence, pad_sequence
 
 from answermill.ranking.reranker import order_by
 from answermill.ranking.word_vectors.words import Lexicon
+from answermill.schemas.arrays import Floats
 from answermill.schemas.ranked import RankedList
 
-Floats = npt.NDArray[np.float64]
 Form = Literal["pointwise", "list", "rnn", "birnn", "lstm", "bilstm"]
 FORMS: tuple[Form, ...] = get_args(Form)
 """Rows of Table 4: pointwise (BCE), list-wise (KL), and list-wise with a recurrent layer over the

@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from answermill.ranking.rerankers.blend.score_columns import RETRIEVED, retrieval_columns
-from answermill.ranking.rerankers.cosinet.heads import Floats
 from answermill.ranking.rerankers.cosinet.list_settings import FEATURES, Feature
 from answermill.ranking.rerankers.cosinet.table_lookup import Relatedness
 from answermill.ranking.word_vectors.words import Lexicon
+from answermill.schemas.arrays import Floats
 from answermill.schemas.ranked import Candidate, RankedList
 
 Column: TypeAlias = Sequence[float | None]

@@ -24,9 +24,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from answermill.ranking.rerankers.cosinet.heads import Head, NumberedList, score
+from answermill.schemas.arrays import Singles
 
 Rows = npt.NDArray[np.int32]
-Singles = npt.NDArray[np.float32]
 
 BAG_PLACES = 768  # of a convolution at once: with 300 filters they stay in a core's cache
 TABLE_WORDS = 65_536  # 0.4 GB with 300 filters

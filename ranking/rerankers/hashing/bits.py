@@ -22,14 +22,10 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from answermill.ranking.transformer.packing import Numbers
-
-Bytes = npt.NDArray[np.uint8]
-Floats = npt.NDArray[np.float64]
+from answermill.schemas.arrays import Bytes, Floats, Ints
 
 BLOCK_TOKENS = {"cpu": 1_024, "cuda": 4_096}
 """Tokens unpacked together, unless one answer has more."""
@@ -46,7 +42,7 @@ class Codes:
     """Answers end to end."""
 
     bits: Bytes  # [tokens, D / 8]
-    lengths: Numbers  # [answers]: tokens
+    lengths: Ints  # [answers]: tokens
 
 
 class Sizes(NamedTuple):
@@ -206,7 +202,7 @@ class _QuestionColumns:
         self.step, self.bias = (torch.from_numpy(2 * x).float().to(device) for x in (step, bias))
 
 
-def _composed(logits: Floats, signs: Tensor, lengths: Numbers) -> Floats:
+def _composed(logits: Floats, signs: Tensor, lengths: Ints) -> Floats:
     """Σ α_i b_i of each answer [answers, D], up to a factor, as whole numbers."""
     sums = np.zeros((len(lengths), signs.shape[1]))
     filled = np.flatnonzero(lengths)
@@ -264,7 +260,7 @@ def _signs(bits: Bytes, device: torch.device) -> Tensor:
     return _table(device).index_select(0, numbers).view(torch.int8).view(len(bits), 8 * bits.shape[1])
 
 
-def _blocks(lengths: Numbers, tokens: int) -> Iterator[tuple[slice, slice]]:
+def _blocks(lengths: Ints, tokens: int) -> Iterator[tuple[slice, slice]]:
     """(answers, their tokens) of runs of at most `tokens` tokens, or of one answer that has more.
 
     >>> [(answers.stop, held.stop) for answers, held in _blocks(np.array([2, 3, 9, 1]), 5)]

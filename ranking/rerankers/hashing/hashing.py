@@ -22,9 +22,10 @@ from torch import Tensor
 from answermill.ranking.entry import StageSettings
 from answermill.ranking.reranker import Resources, ScoreNotFinite, SentenceCodes, order_by
 from answermill.ranking.rerankers.hashing import HashingStage
-from answermill.ranking.rerankers.hashing.bits import Attention, Bytes, Codes, Floats, pack
+from answermill.ranking.rerankers.hashing.bits import Attention, Codes, pack
 from answermill.ranking.rerankers.hashing.hashing_model import NAME, HashingModel, load, variant_of
-from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser
+from answermill.ranking.transformer.packing import Pairs, Tokeniser
+from answermill.schemas.arrays import Bytes, Floats, Ints
 from answermill.schemas.ranked import CandidateKind, RankedList
 
 # Tokens of the answers whose matrices are in memory together: 0.1 GB of 384 numbers in float32.
@@ -39,9 +40,9 @@ class Encoded(NamedTuple):
 
     bits: Bytes
     """[tokens, D / 8]."""
-    lengths: Numbers
+    lengths: Ints
     """[answers]: number of tokens."""
-    cut: Numbers
+    cut: Ints
     """[answers]: number of tokens left out."""
     finite: npt.NDArray[np.bool_]
     """[answers]: true if the model gave finite numbers for all its tokens; bits do not show this, since NaN
@@ -173,7 +174,7 @@ class Hashing:
 
     @torch.inference_mode()
     def _scored(
-        self, questions: Sequence[str], answers: Sequence[Parts], question_of: Numbers, answer_of: Numbers
+        self, questions: Sequence[str], answers: Sequence[Parts], question_of: Ints, answer_of: Ints
     ) -> Floats:
         """s [pairs] of questions[question_of[p]] and answers[answer_of[p]], for as many answers at a time as
         BATCH_TOKENS allows."""
@@ -208,8 +209,8 @@ class Hashing:
         attention: Attention,
         vectors: Tensor,
         answers: Sequence[Parts],
-        question_of: Numbers,
-        answer_of: Numbers,
+        question_of: Ints,
+        answer_of: Ints,
     ) -> Floats:
         """s [pairs] as in `_scored`, from the questions' vectors and the answers' bits, stored or encoded.
         NaN for an answer that has no finite numbers."""

@@ -33,13 +33,14 @@ from torch import Tensor, nn
 from answermill.ranking.checkpoint import check_format
 from answermill.ranking.context import Reading
 from answermill.ranking.transformer.encoder import LayeredEncoder
-from answermill.ranking.transformer.packing import Numbers, Packed, Tokeniser
+from answermill.ranking.transformer.packing import Packed, Tokeniser
 from answermill.ranking.transformer.transformer_checkpoint import (
     FULL,
     StoredForm,
     load_transformer,
     save_transformer,
 )
+from answermill.schemas.arrays import Ints
 
 Variant = Literal["pooling", "attention", "has"]
 
@@ -122,7 +123,7 @@ class HashingModel(nn.Module):
             return self._attend(answer, self.w1(answer), starts, self.w2(question))
 
     def scores(
-        self, question: Tensor, answer: Tensor, starts: Tensor, question_of: Numbers, answer_of: Numbers
+        self, question: Tensor, answer: Tensor, starts: Tensor, question_of: Ints, answer_of: Ints
     ) -> Tensor:
         """s [pairs]. Pair p has question[question_of[p]] and answer number a = answer_of[p], whose columns
         are answer[starts[a] : starts[a + 1]]. W1 b is computed once per column and W2 u once per question,
@@ -131,7 +132,7 @@ class HashingModel(nn.Module):
             return self._scores(question, answer, starts, question_of, answer_of)
 
     def _scores(
-        self, question: Tensor, answer: Tensor, starts: Tensor, question_of: Numbers, answer_of: Numbers
+        self, question: Tensor, answer: Tensor, starts: Tensor, question_of: Ints, answer_of: Ints
     ) -> Tensor:
         if self.w1 is None or self.w2 is None:
             return F.cosine_similarity(question[question_of], _segments(answer, "max", starts)[answer_of])
@@ -188,7 +189,7 @@ def _segments(values: Tensor, reduce: Literal["max", "sum"], starts: Tensor) -> 
     return torch.segment_reduce(values, reduce, lengths=starts.diff().long(), axis=0, unsafe=True)
 
 
-def _parts(lengths: Numbers, most: int) -> list[slice]:
+def _parts(lengths: Ints, most: int) -> list[slice]:
     """Runs of neighbouring pairs of at most `most` tokens together, or one that has more."""
     ends = np.cumsum(lengths)
     parts, first = [], 0

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize, root
 from scipy.special import expit
 
-from answermill.ranking.evaluation.arrays import Floats
+from answermill.schemas.arrays import Floats
 
 RIDGE = 1e-6
 """Weight of the penalty in `Calibration.fit`."""

@@ -18,18 +18,19 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from answermill.ranking.context import Pooling
-from answermill.ranking.transformer.packing import Numbers, Packed
+from answermill.ranking.transformer.packing import Packed
 from answermill.ranking.transformer.pooling import pool
+from answermill.schemas.arrays import Ints
 
 ExtractorName = Literal["slots", "span"]
-Stretches: TypeAlias = tuple[Numbers, Numbers]
+Stretches: TypeAlias = tuple[Ints, Ints]
 """First token of each sentence, and its number of tokens: `Pairs.stretches`."""
 
 
 class VectorReading(Protocol):
     """A reading of encoded texts, as vectors of d numbers; an `Extractor` is one."""
 
-    def counts(self, filled: npt.NDArray[np.bool_]) -> Numbers:
+    def counts(self, filled: npt.NDArray[np.bool_]) -> Ints:
         """[texts]: number of vectors of each text."""
 
     def vectors(self, hidden: Tensor, tokens: Packed, stretches: Stretches) -> Tensor:
@@ -41,7 +42,7 @@ class WholeText(NamedTuple):
 
     pooling: Pooling
 
-    def counts(self, filled: npt.NDArray[np.bool_]) -> Numbers:
+    def counts(self, filled: npt.NDArray[np.bool_]) -> Ints:
         return np.ones(len(filled), np.int64)
 
     def vectors(self, hidden: Tensor, tokens: Packed, stretches: Stretches) -> Tensor:

@@ -27,12 +27,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.rerankers.peasi.extractor import Extractor, VectorReading, WholeText
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, encoded
 from answermill.ranking.rerankers.peasi.windows import PassageWindows, read_windows
 from answermill.ranking.transformer.encoder import LayeredEncoder
-from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser, ranges
+from answermill.ranking.transformer.packing import Pairs, Tokeniser, ranges
+from answermill.schemas.arrays import Floats, Ints
 from answermill.schemas.ranked import Candidate, RankedList
 
 # Tokens of the texts whose encodings are in memory together: 0.1 GB of 384 numbers in float32.
@@ -73,10 +73,10 @@ class AskedPassage(NamedTuple):
 class _Sentences(NamedTuple):
     """Sentences that EASI has scored, in the order of passages, then of the text: four arrays [sentences]."""
 
-    passage: Numbers
-    number: Numbers
+    passage: Ints
+    number: Ints
     """Number in its passage, from 0."""
-    row: Numbers
+    row: Ints
     """Number of the vector that represents it: `Extractor.rows`."""
     logit: Floats
 
@@ -95,7 +95,7 @@ class _Sentences(NamedTuple):
 class Extracted(NamedTuple):
     """The sentence that EASI extracts from each passage."""
 
-    sentence: Numbers
+    sentence: Ints
     """[passages]: number of the sentence in the passage, from 0; -1 if there is none."""
     log_p: Floats
     """[passages]: log p(s | p) of the sentence; 0 if there is none."""
@@ -107,9 +107,9 @@ class EverySentence(NamedTuple):
     """Scores of all sentences that EASI has read, in the order of passages, then of the text: arrays
     [sentences]."""
 
-    passage: Numbers
+    passage: Ints
     """Number of its passage, from 0."""
-    number: Numbers
+    number: Ints
     """Number in its passage, from 0."""
     log_p: Floats
     """log p(s | p)."""

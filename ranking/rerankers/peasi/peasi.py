@@ -15,7 +15,6 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.lists import ranked_passages
 from answermill.ranking.plan import to_passages, to_sentences
 from answermill.ranking.reranker import Resources, check_finite, order_by
@@ -23,7 +22,8 @@ from answermill.ranking.rerankers.peasi import EXTRACTOR, IN_PLACE, PASSAGE_RERA
 from answermill.ranking.rerankers.peasi.calibration import UNCALIBRATED, Calibration, answer_logit
 from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, PassageReader, per_list
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, load
-from answermill.ranking.transformer.packing import Numbers, Tokeniser
+from answermill.ranking.transformer.packing import Tokeniser
+from answermill.schemas.arrays import Floats, Ints
 from answermill.schemas.labels import LabelledPassage
 from answermill.schemas.ranked import Candidate, CandidateKind, RankedList
 
@@ -111,7 +111,7 @@ class SentenceExtractor:
         return [self._answers(*part) for part in parts]
 
     def _answers(
-        self, ranked: RankedList, sentence: Numbers, log_p: Floats, passage_logits: Floats | None
+        self, ranked: RankedList, sentence: Ints, log_p: Floats, passage_logits: Floats | None
     ) -> RankedList:
         """Candidates of the extracted sentences, given by number in each passage. `passage_logits`: logits of
         p(q, p) that were computed with them.

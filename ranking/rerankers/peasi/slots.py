@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from answermill.ranking.rerankers.peasi.extractor import ExtractorName, Stretches
-from answermill.ranking.transformer.packing import Numbers, Packed
+from answermill.ranking.transformer.packing import Packed
 from answermill.ranking.transformer.pooling import pool
+from answermill.schemas.arrays import Ints
 
 
 class Slots(nn.Linear):
@@ -28,7 +29,7 @@ class Slots(nn.Linear):
         """k."""
         return self.out_features
 
-    def counts(self, filled: npt.NDArray[np.bool_]) -> Numbers:
+    def counts(self, filled: npt.NDArray[np.bool_]) -> Ints:
         """One vector for each window."""
         return np.ones(len(filled), np.int64)
 

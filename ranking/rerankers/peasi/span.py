@@ -16,8 +16,9 @@ from torch import Tensor
 
 from answermill.ranking.rerankers.peasi.extractor import ExtractorName, Stretches
 from answermill.ranking.transformer.classifier import Classifier, classified_pooled
-from answermill.ranking.transformer.packing import Numbers, Packed
+from answermill.ranking.transformer.packing import Packed
 from answermill.ranking.transformer.pooling import pool_stretches
+from answermill.schemas.arrays import Ints
 
 
 class Span(Classifier):
@@ -31,7 +32,7 @@ class Span(Classifier):
         """No limit: a window has as many sentences as fit."""
         return None
 
-    def counts(self, filled: npt.NDArray[np.bool_]) -> Numbers:
+    def counts(self, filled: npt.NDArray[np.bool_]) -> Ints:
         """One vector for each sentence."""
         return np.asarray(filled.sum(1), np.int64)
 

@@ -15,27 +15,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from answermill.ranking.transformer.packing import Layout, Numbers, Pairs, Tokeniser
+from answermill.ranking.transformer.packing import Layout, Pairs, Tokeniser
+from answermill.schemas.arrays import Ints
 
 
 class PassageWindows(NamedTuple):
     """Windows of passages, passage by passage."""
 
-    passage: Numbers
+    passage: Ints
     """[windows]: number of the passage, from 0."""
-    numbers: Sequence[Numbers]
+    numbers: Sequence[Ints]
     """Sentences of each window, by their number in the passage from 0."""
     pairs: Pairs
 
 
-def windows(texts: Sequence[str], slots: int) -> list[Numbers]:
+def windows(texts: Sequence[str], slots: int) -> list[Ints]:
     """Numbers of a passage's sentences that have text, in windows of at most `slots`; one empty window if
     there are none."""
     filled = _filled(texts)
     return np.array_split(filled, max(1, math.ceil(len(filled) / slots)))
 
 
-def whole_windows(texts: Sequence[str], sizes: Sequence[int], room: int) -> list[Numbers]:
+def whole_windows(texts: Sequence[str], sizes: Sequence[int], room: int) -> list[Ints]:
     """Numbers of a passage's sentences that have text, in windows of at most `room` tokens, or of one
     sentence that has more; one empty window if there are none. `sizes`: tokens of each text."""
     parts: list[list[int]] = [[]]
@@ -78,7 +79,7 @@ def read_windows(
 
 def _whole(
     tokeniser: Tokeniser, passages: Sequence[tuple[str, Sequence[str]]], room: int
-) -> Iterator[tuple[int, Numbers]]:
+) -> Iterator[tuple[int, Ints]]:
     sizes = tokeniser.sizes(
         [text for question, sentences in passages for text in (question, *sentences)]
     ).tolist()
@@ -90,5 +91,5 @@ def _whole(
         yield from ((n, window) for window in whole_windows(sentences, sentence_sizes, left))
 
 
-def _filled(texts: Sequence[str]) -> Numbers:
+def _filled(texts: Sequence[str]) -> Ints:
     return np.flatnonzero([bool(text.strip()) for text in texts])

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from answermill.ranking.entry import Entry, FileName, OneTextStage, StageSettings
 from answermill.ranking.rerankers.baselines import SimilarityStage
+from answermill.schemas.arrays import PrecisionSetting
 
 
 class CrossEncoderStage(OneTextStage):
@@ -26,7 +27,7 @@ class CrossEncoderStage(OneTextStage):
         description="tokens of question and candidate together, after which they are cut; the model's own "
         "if absent",
     )
-    precision: Literal["auto", "fp32", "bf16"] = Field(
+    precision: PrecisionSetting = Field(
         "auto",
         description="arithmetic; 'auto' is bf16 where the machine multiplies it natively, fp16 on older "
         "graphics cards, else "
@@ -42,7 +43,7 @@ class BiEncoderStage(SimilarityStage):
         ge=8,
         description="tokens of a text, after which it is cut; the model's own, and at most that, if absent",
     )
-    precision: Literal["auto", "fp32", "bf16"] = Field(
+    precision: PrecisionSetting = Field(
         "auto",
         description="arithmetic; 'auto' is bf16 on graphics cards that multiply it natively and on "
         "processors with AMX, else "

@@ -7,7 +7,7 @@ A pair's logit depends on the pair alone, not on the other pairs of the call.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,11 @@ from answermill.files.model_files import load_pretrained
 from answermill.ranking.transformer.classifier import FirstToken, classified
 from answermill.ranking.transformer.devices import BATCH_TOKENS, Arriving, fast
 from answermill.ranking.transformer.encoder import LayeredEncoder
-from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser
+from answermill.ranking.transformer.packing import Pairs, Tokeniser
 from answermill.ranking.transformer.padded import PaddedModel
 from answermill.ranking.transformer.published import PublishedClassifier, load_published
 from answermill.ranking.transformer.text_vectors import why_not_packed
-
-Precision = Literal["auto", "fp32", "bf16"]
+from answermill.schemas.arrays import Ints, PrecisionSetting
 
 TOKENISED = 8_192
 """Pairs tokenised at once; a graphics card computes those before meanwhile."""
@@ -33,8 +32,8 @@ class Logits(NamedTuple):
     """Logit of each pair, in the order of the pairs, with its tokens."""
 
     logits: npt.NDArray[np.float64]
-    tokens: Numbers
-    cut: Numbers
+    tokens: Ints
+    cut: Ints
     """Number of tokens left out."""
 
 
@@ -45,7 +44,7 @@ class PairScorer(Protocol):
 
 
 def load_scorer(
-    classifier: PublishedClassifier, limit: int, device: str, precision: Precision = "auto"
+    classifier: PublishedClassifier, limit: int, device: str, precision: PrecisionSetting = "auto"
 ) -> PairScorer:
     """Scorer of a folder. Raises ValueError if the model cannot be used, ModelDamaged if a weight is no
     number."""
@@ -93,7 +92,7 @@ class PackedScorer:
         return Logits(logits, lengths, cut)
 
     @torch.inference_mode()
-    def _batches(self, pairs: Pairs) -> Iterator[tuple[Numbers, Arriving]]:
+    def _batches(self, pairs: Pairs) -> Iterator[tuple[Ints, Arriving]]:
         """(numbers of some pairs, their logits) of each batch."""
         for rows in pairs.batches(BATCH_TOKENS[self._device]):
             tokens = pairs.pack(rows).to(self._device)

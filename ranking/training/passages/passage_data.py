@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel
 from answermill.ranking.rerankers.peasi.windows import PassageWindows, read_windows
-from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser
+from answermill.ranking.transformer.packing import Pairs, Tokeniser
+from answermill.schemas.arrays import Ints
 from answermill.schemas.labels import LabelledPassage
 
 Questions = Sequence[Sequence[LabelledPassage]]
@@ -95,18 +96,18 @@ class PassageData:
         )
 
     @cached_property
-    def counts(self) -> Numbers:
+    def counts(self) -> Ints:
         """[passages]: windows of each."""
         return np.bincount(self.windows.passage, minlength=len(self.labels))
 
     @cached_property
-    def lengths(self) -> Numbers:
+    def lengths(self) -> Ints:
         """[passages]: tokens that PR and EASI together read of each; 0 for passages that are not learnt
         from."""
         windows = np.bincount(self.windows.passage, self.windows.pairs.lengths, len(self.labels)).astype(
             np.int64
         )
-        lengths: Numbers = self.passages.lengths * self.apart + windows * self.read
+        lengths: Ints = self.passages.lengths * self.apart + windows * self.read
         return lengths
 
     @property

@@ -11,7 +11,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from answermill.ranking.training.loop import TrainingProgress, TrainingTask
-from answermill.ranking.training.update.update import TYPES, Precision, mixed
+from answermill.ranking.training.update.update import TYPES, TrainingPrecision, mixed
 from answermill.ranking.transformer.devices import peak_flops
 
 TRIED = 8
@@ -19,7 +19,7 @@ TRIED = 8
 
 
 def share_of_peak(
-    task: TrainingTask, tokens: float, precision: Precision, peak: float | None = None
+    task: TrainingTask, tokens: float, precision: TrainingPrecision, peak: float | None = None
 ) -> float:
     """Share of the task's device that learning from one token a second keeps busy: operations of matrix
     products and attention, forward and backward, as PyTorch counts them, over those that the device does a

@@ -18,11 +18,11 @@ from torch import Tensor, nn
 
 from answermill.ranking.training.update.processes import Processes
 
-Precision = Literal["fp32", "bf16", "fp16"]
+TrainingPrecision = Literal["fp32", "bf16", "fp16"]
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-def mixed(device: str, precision: Precision) -> torch.autocast:
+def mixed(device: str, precision: TrainingPrecision) -> torch.autocast:
     """Context in which a training's matrix products have its precision. `device`: 'cpu' or 'cuda'."""
     return torch.autocast(device, TYPES[precision], enabled=precision != "fp32")
 
@@ -34,7 +34,7 @@ class Updates:
         self,
         optimizer: torch.optim.Optimizer,
         *,
-        precision: Precision,
+        precision: TrainingPrecision,
         clip: float | None,
         batches: int,
         processes: Processes,

@@ -9,7 +9,7 @@ from answermill.indexing.shards.sentence_codes import StoredCode
 from answermill.ranking.context import Reading
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.rerankers.baselines import SimilarityStage
-from answermill.ranking.rerankers.baselines.sentence_vectors import StoredForm, pack, row_bytes, unit, unpack
+from answermill.ranking.rerankers.baselines.sentence_vectors import VectorForm, pack, row_bytes, unit, unpack
 from answermill.ranking.rerankers.baselines.similarity import Similarity
 from answermill.schemas.corpus import Passage, Question, Sentence
 from answermill.schemas.labels import LabelledCandidate
@@ -105,7 +105,7 @@ def test_each_different_sentence_is_encoded_once() -> None:
 
 
 @pytest.mark.parametrize(("form", "largest"), [("fp16", 5e-4), ("int8", 0.5 / 127)])
-def test_a_packed_vector_is_near_and_depends_on_itself_alone(form: StoredForm, largest: float) -> None:
+def test_a_packed_vector_is_near_and_depends_on_itself_alone(form: VectorForm, largest: float) -> None:
     vectors = unit(np.random.default_rng(0).normal(size=(50, 32)).astype(np.float32))
     vectors[7] = 0
     rows = pack(vectors, form)
@@ -119,7 +119,7 @@ def test_a_packed_vector_is_near_and_depends_on_itself_alone(form: StoredForm, l
 class Held:
     """A store of some vectors, packed."""
 
-    def __init__(self, form: StoredForm, *texts: str) -> None:
+    def __init__(self, form: VectorForm, *texts: str) -> None:
         self._form, self._texts = form, texts
 
     def find(self, texts: Sequence[tuple[str, ...]]) -> list[StoredCode | None]:
@@ -131,7 +131,7 @@ class Held:
 
 
 @pytest.mark.parametrize("form", ["fp16", "int8"])
-def test_stored_and_missing_vectors_score_alike_and_are_counted(form: StoredForm) -> None:
+def test_stored_and_missing_vectors_score_alike_and_are_counted(form: VectorForm) -> None:
     lists = [ranked("north", "west", "north-east", "nowhere"), ranked("east", "north-east", "north")]
     none, some = (
         Similarity(Compass(), form=form),

@@ -10,15 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from answermill.ranking.rerankers.hashing import bits
-from answermill.ranking.rerankers.hashing.bits import (
-    Attention,
-    Codes,
-    Floats,
-    exact_product,
-    pack,
-    sizes,
-    unpack,
-)
+from answermill.ranking.rerankers.hashing.bits import Attention, Codes, exact_product, pack, sizes, unpack
+from answermill.schemas.arrays import Floats
 
 WIDTH, HIDDEN = 64, 24
 

@@ -1,0 +1,21 @@
+"""Types of arrays, by name, and precisions of a model's arithmetic."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Singles: TypeAlias = npt.NDArray[np.float32]
+Vectors: TypeAlias = npt.NDArray[np.float32]
+"""Rows of d numbers each, [n, d]."""
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+Precision = Literal["fp32", "bf16"]
+"""Precision of a model that serves."""
+PrecisionSetting = Literal["auto", "fp32", "bf16"]
+"""Precision in settings; 'auto' is chosen by the device."""
