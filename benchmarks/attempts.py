@@ -122,8 +122,8 @@ def cut(job: Job, step: Step[Any]) -> Callable[[], object]:
     for file in files:
         for bucket, keys in do(ingest.ParsePages(settings, step.work), (file.number,)):
             buckets.setdefault(bucket, []).append(keys)
-    found = (pair for bucket in buckets for pair in verdicts.find_duplicates(bucket, buckets[bucket]))
-    members = [duplicates for unit, duplicates in found if unit == 1]
+    pairs = (pair for bucket in buckets for pair in verdicts.find_duplicates(bucket, buckets[bucket]))
+    members = [duplicates for unit, duplicates in pairs if unit == 1]
     return lambda: do(ingest.CutPassages(settings, step), (1, members))
 
 

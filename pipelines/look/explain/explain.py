@@ -32,7 +32,7 @@ WIDTH = 160
 class Explanation:
     """All that a run holds about one question."""
 
-    found: FoundQuestion
+    match: FoundQuestion
     candidates: CandidateRows
     gold: GoldAnswers
     losses: Sequence[Loss]
@@ -56,7 +56,7 @@ class Explanation:
 
     def json(self, first: int, every: bool = False) -> dict[str, Any]:
         """The same as plain values."""
-        question, gold = self.found.question, self._right()
+        question, gold = self.match.question, self._right()
         chosen = self._chosen(first, every)
 
         return {
@@ -88,10 +88,10 @@ class Explanation:
         }
 
     def _heading(self) -> Iterator[str]:
-        question, candidates = self.found.question, self.candidates
+        question, candidates = self.match.question, self.candidates
         yield f"{question.question_id}  {question.text}"
-        if self.found.others:
-            yield f"      the same text: {', '.join(self.found.others)}"
+        if self.match.others:
+            yield f"      the same text: {', '.join(self.match.others)}"
         counts = [counted(len(candidates.hits), "passage")]
         for source, label in (("bm25_rank", "by BM25"), ("dense_rank", "by the dense index")):
             counts.append(f"{sum(getattr(hit, source) is not None for hit in candidates.hits):,} {label}")
@@ -192,13 +192,13 @@ def explain(run: Path, wanted: str, gold: str | None = None) -> Explanation:
     if gold is not None and not folded(gold):
         raise JobError("--gold: give some words of the right answer", USAGE)
 
-    found = find_question(run, wanted)
-    question_id = found.question.question_id
-    hits = WrittenParts.of(run, RETRIEVED).question_rows(question_id, found.unit)
+    match = find_question(run, wanted)
+    question_id = match.question.question_id
+    hits = WrittenParts.of(run, RETRIEVED).question_rows(question_id, match.unit)
     scored = WrittenParts.of(run, SCORED)
     missing = []
-    is_scored = found.unit in scored.by_unit
-    rows = scored.question_rows(question_id, found.unit)
+    is_scored = match.unit in scored.by_unit
+    rows = scored.question_rows(question_id, match.unit)
 
     if not is_scored:
         missing.append(f"no stage has scored this question: {scored.missing}")
@@ -219,7 +219,7 @@ def explain(run: Path, wanted: str, gold: str | None = None) -> Explanation:
         missing.append(answers.missing)
 
     return Explanation(
-        found, candidates, answers, candidates.losses(answers), missing, rows_elsewhere(run, question_id)
+        match, candidates, answers, candidates.losses(answers), missing, rows_elsewhere(run, question_id)
     )
 
 

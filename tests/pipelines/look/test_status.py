@@ -35,10 +35,10 @@ def run(tmp_path: Path) -> Path:
 
 def test_folders_are_complete_begun_or_not_there(run: Path) -> None:
     Commit(Step(run, INDEX, {}, {})).begin()
-    found = states(run)
-    assert found["rejects"] == ("1", "complete, 1 part") and found["documents"][0] == "0"
-    assert found["shards"] == ("", "begun, 0 units done")
-    assert found["scored"] == ("", "not there")
+    state_of = states(run)
+    assert state_of["rejects"] == ("1", "complete, 1 part") and state_of["documents"][0] == "0"
+    assert state_of["shards"] == ("", "begun, 0 units done")
+    assert state_of["scored"] == ("", "not there")
 
 
 def test_a_damaged_file_and_manifest_are_rows_and_then_an_error(run: Path) -> None:
@@ -49,9 +49,9 @@ def test_a_damaged_file_and_manifest_are_rows_and_then_an_error(run: Path) -> No
         for row in status(run):
             rows.append(row)
     assert e.value.code == BAD_DATA
-    found = {folder: state for _, folder, _, state in rows}
-    assert found["rejects"].startswith("damaged: ") and "is missing" in found["rejects"]
-    assert found["documents"] == f"damaged: {run / 'documents' / MANIFEST}"
+    state_of = {folder: state for _, folder, _, state in rows}
+    assert state_of["rejects"].startswith("damaged: ") and "is missing" in state_of["rejects"]
+    assert state_of["documents"] == f"damaged: {run / 'documents' / MANIFEST}"
 
 
 def test_a_folder_is_a_run_once_a_command_works_there(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_what_became_of_a_label_s_sentence_is_what_its_row_says(small_run: Path)
 
 def test_a_question_is_named_by_its_text_whatever_its_letter_case(small_run: Path) -> None:
     asked = questions_of(small_run)[5]
-    assert explain(small_run, f"  {asked.text.upper()} ").found.question == asked
+    assert explain(small_run, f"  {asked.text.upper()} ").match.question == asked
 
 
 def test_of_a_question_that_is_not_there_the_nearest_are_named(small_run: Path) -> None:
