@@ -4,9 +4,11 @@ syntax trees."""
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -78,6 +80,7 @@ def package_of(path: Path) -> str:
     )
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """The modules that a file imports, anywhere in it, ours as `module_of` has them; `from package import
     module` is an import of the module."""
@@ -189,10 +192,8 @@ def test_nothing_is_imported_but_below_the_one_name() -> None:
     places = [*TOP, *EVIDENCE, "docs", "examples", "tests", "tools"]
     wrong = []
     for path in (path for place in places for path in (ROOT / place).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
-            wrong += [f"{path.relative_to(ROOT)}: {name}" for name in names if name.split(".")[0] in tops]
+        names = re.findall(r"^\s*(?:from|import)\s+(\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        wrong += [f"{path.relative_to(ROOT)}: {name}" for name in names if name in tops]
     assert wrong == []
 
 
