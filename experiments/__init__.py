@@ -1,7 +1,7 @@
-"""Studies of quality: `python -m experiments.NAME [--data FOLDER] [--save]`, each ending in one flat JSON
+"""Studies of quality: `python -m experiments.NAME [--data FOLDER] [--save]`; each ends with one flat JSON
 object."""
 
 import logging
 
-# Beam logs, when it is loaded, what is missing for uses that are none of ours.
+# When Beam is loaded, it logs what is missing for uses that are not ours.
 logging.getLogger().addFilter(lambda record: not record.getMessage().startswith("apitools not found"))

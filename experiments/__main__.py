@@ -1,4 +1,4 @@
-"""`python -m experiments` lists what there is."""
+"""List of the studies: `python -m experiments`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A checkpoint that ships, adapted to labels of one's own by `answermill recipe adapt`: WikiQA before and
 after.
 
-The training file is the recipe's, with WikiQA as its data; only questions and candidates that tell nothing of
-a test set are learnt from (`question_sets/learnable.py`). Dev chooses the epoch and the weights of blends;
+The training file is the recipe's, with WikiQA as its data; it learns only from questions and candidates that
+reveal nothing of a test set (`question_sets/learnable.py`). Dev chooses the epoch and the weights of blends;
 the test set decides nothing.
 
 Rows on WikiQA's test set, protocol `answerable`, in percent: `shipped` and `adapted`, without drops; `.._a3`,
@@ -13,9 +13,9 @@ and `order`, the place in the document, alone; `known_blend`, both together; `sh
 each the mean of its seeds, and `_p`. `hours` are of all trainings, if this run began them, `epochs_SEED` of
 one, and `dev_map_SEED` and `steps_SEED` of its best epoch.
 
-The trainings stand in --work; what is complete is not repeated, what was stopped goes on. --epochs takes
-fewer than the recipe, or more, and --save then writes `adaptation_N_epochs.json`; with 0 nothing is trained,
-and the rows are those of the checkpoint that ships.
+The trainings are kept in --work: complete ones are not repeated, stopped ones continue. With --epochs N in
+place of the recipe's, --save writes `adaptation_N_epochs.json`; with 0 nothing is trained, and the rows are
+those of the checkpoint that ships.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ ALPHA, SEEDS = 0.3, (0, 1, 2)
 
 
 def prepared(data: Path, work: Path) -> Iterator[str]:
-    """The files that are learnt from and chosen by: settings of the training file."""
+    """Write the files of train and dev; yields the settings of the training file that name them."""
     for split in ("train", "dev"):
         file = work / f"wikiqa-{split}.parquet"
         if not file.is_file():
@@ -67,24 +67,24 @@ def prepared(data: Path, work: Path) -> Iterator[str]:
 
 
 def trained(data: Path, work: Path, seed: int) -> Path:
-    """The checkpoint that this seed adapts."""
-    said = (f"data.name={json.dumps(NAME)}", f"data.licence={json.dumps(LICENCE)}")
-    begun = f"transformer.encoder={json.dumps(str(SHIPPED_MODEL))}"
-    settings = [*said, *prepared(data, work), begun, f"train.seed={seed}", *OVERRIDES]
+    """Checkpoint adapted with this seed."""
+    names = (f"data.name={json.dumps(NAME)}", f"data.licence={json.dumps(LICENCE)}")
+    start = f"transformer.encoder={json.dumps(str(SHIPPED_MODEL))}"
+    settings = [*names, *prepared(data, work), start, f"train.seed={seed}", *OVERRIDES]
     for line in run(load_job(RECIPE, settings), work / f"adapted-{seed}"):
         say(line)
     return work / f"adapted-{seed}"
 
 
 def table(data: Path, models: Mapping[str, Sequence[Path]]) -> dict[str, list[Row]]:
-    """Name of a row → the row of each seed. `models`: name → the checkpoint of each seed."""
+    """Name of a row → row of each seed. `models`: name → checkpoint of each seed."""
     lists = {split: answered(data / f"wikiqa/wikiqa-{split}.parquet") for split in ("dev", "test")}
-    known = {split: beside(each, ENCODER) for split, each in lists.items()}
+    known = {split: beside(questions, ENCODER) for split, questions in lists.items()}
     rows: dict[str, list[Row]] = defaultdict(list)
 
     for name, checkpoints in models.items():
         for checkpoint in checkpoints:
-            dev, test = (exit_scores(checkpoint, each) for each in lists.values())
+            dev, test = (exit_scores(checkpoint, questions) for questions in lists.values())
             if "order" not in rows:
                 for column, other in enumerate(("similarity", "order")):
                     rows[other] = [Row(values(test.question, test.label, known["test"][:, column]))]
@@ -94,11 +94,10 @@ def table(data: Path, models: Mapping[str, Sequence[Path]]) -> dict[str, list[Ro
             rows[f"{name}_a3"].append(row(test, ALPHA))
             for n, layer in enumerate(test.exits[:-1]):
                 rows[f"{name}_exit{layer}"].append(row(at_exit(test, n)))
-            both = (
-                np.column_stack([each.scores[:, -1], known[split]])
-                for split, each in (("dev", dev), ("test", test))
+            dev_columns, columns = (
+                np.column_stack([exits.scores[:, -1], known[split]])
+                for split, exits in (("dev", dev), ("test", test))
             )
-            dev_columns, columns = both
             rows[f"{name}_blend"].append(blended(dev, dev_columns, test, columns)[0])
 
     return rows

@@ -2,7 +2,7 @@
 
 Percent, protocol `answerable`. Keys without `_worst` are expectations over ties; the paper's WO rows are the
 worst order. Words are the paper's: spaCy tokens for WikiQA, words between blanks for SQuAD-sent. SQuAD-sent's
-sentences are not the paper's own, which a parser cut that cannot be had.
+sentences are not the paper's own, whose parser is not available.
 """
 
 from __future__ import annotations

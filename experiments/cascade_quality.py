@@ -1,13 +1,12 @@
-"""The Cascade Transformer beside what it is compared with, in the form of its Tables 2 and 3, on MiniLM-L6 as
-the body.
+"""The Cascade Transformer and its rivals, in the form of its Tables 2 and 3, on MiniLM-L6 as the body.
 
 Models (`cascade_trainings.py`): the cuts to 2, 4 and 6 layers, each trained on its own (MT), of which the
 sequential ranker (SR) is made; `plain`, the cascade that begins with the plain encoder, as in the paper; and
 cascades that begin with MT's transfer and learn their exits in the adapt, one for each way of sampling
 (§4.3.1). `cascade` is the one of these that is best on WikiQA's dev set at α = .3, mean over the seeds;
-`sampling` says which. All read a sentence with its title. They learn by a softmax over a question's
-candidates, with some of the pointwise cross-entropy, which is the paper's. Rates, epochs and the size of a
-step were chosen in earlier trials, by dev sets.
+`sampling` names it. All read a sentence with its title. They learn by a softmax over a question's candidates,
+with a share of the pointwise cross-entropy, which is the paper's. Rates, epochs and the size of a step were
+chosen in earlier trials, by dev sets.
 
 Keys: `wikiqa_<metric>_<row>`: the adapted models on WikiQA's test set, means over the seeds, with
 `.._deviation`. `transferred_..`: the same before the adapt. `squad_..`, `selqa_..`: QUESTIONS answerable
@@ -18,8 +17,8 @@ so it depends on the lists' lengths). `monolithic_blend` adds to MT the dense en
 and the place in the document, with weights fitted on WikiQA's dev set. `wikiqa_b_over_a_difference` is of
 MAP, of each question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p`.
 
-Trainings are those of `answermill train`, one after the other, and stand in --work, one folder each; what is
-complete there is not repeated, what was stopped goes on.
+Trainings are those of `answermill train`, one after the other, and are kept in --work, one folder each:
+complete ones are not repeated, stopped ones continue.
 """
 
 from __future__ import annotations
@@ -55,19 +54,19 @@ MONOLITHIC = f"mt{DEPTH}"
 
 
 def questions(path: Path, most: int | None = None) -> Questions:
-    """The answerable questions of a data set, or `most` of them."""
+    """Answerable questions of a data set, or `most` of them."""
     return answered(path) if most is None else some(answered(path), most)
 
 
-def some(asked: Questions, number: int) -> Questions:
-    """Questions drawn by hash, so of all of a set's documents."""
-    names = set(drawn((rows[0].question_id for rows in asked), number))
-    return [rows for rows in asked if rows[0].question_id in names]
+def some(lists: Questions, number: int) -> Questions:
+    """Questions drawn by hash, and so from all of a set's documents."""
+    names = set(drawn((rows[0].question_id for rows in lists), number))
+    return [rows for rows in lists if rows[0].question_id in names]
 
 
 def rows_of(tables: dict[str, ExitScores]) -> dict[str, Row]:
-    """The rows of one test set and one seed, from the models' scores: MT, SR, and each cascade at its exits
-    and at each α."""
+    """Rows of one test set and one seed, from the models' scores: MT, SR, and each cascade at its exits and
+    at each α."""
     rows = {("monolithic" if depth == DEPTH else f"mt{depth}"): row(tables[f"mt{depth}"]) for depth in CUTS}
     for name in ("plain", *SAMPLINGS):
         if name in tables:
@@ -79,7 +78,7 @@ def rows_of(tables: dict[str, ExitScores]) -> dict[str, Row]:
     scores = np.concatenate([tables[f"mt{depth}"].scores for depth in CUTS], axis=1)
     in_a_row = replace(tables[MONOLITHIC], exits=CUTS, scores=scores)
     for alpha in ALPHAS:
-        # Each reads its candidates anew.
+        # Each model encodes its candidates again.
         cost = relative_cost(CUTS, (alpha,) * (len(CUTS) - 1), DEPTH, shared=False)
         rows[f"sequential_a{10 * alpha:.0f}"] = row(in_a_row, alpha)._replace(cost=cost)
 
@@ -87,7 +86,7 @@ def rows_of(tables: dict[str, ExitScores]) -> dict[str, Row]:
 
 
 def over_seeds(rows: Sequence[dict[str, Row]]) -> dict[str, list[Row]]:
-    return {name: [of_seed[name] for of_seed in rows] for name in rows[0]}
+    return {name: [seed_rows[name] for seed_rows in rows] for name in rows[0]}
 
 
 def renamed(rows: dict[str, list[Row]], model: str, name: str) -> dict[str, list[Row]]:
@@ -98,7 +97,7 @@ def renamed(rows: dict[str, list[Row]], model: str, name: str) -> dict[str, list
 
 
 def chosen_sampling(work: Path) -> str:
-    """The way of sampling that is best on dev, mean over the seeds."""
+    """Way of sampling that is best on dev, mean over the seeds."""
 
     def dev(name: str) -> float:
         histories = [finished(work / f"{name}-{seed}") for seed in cascade_trainings.SEEDS]
@@ -108,9 +107,9 @@ def chosen_sampling(work: Path) -> str:
 
 
 def adapted(data: Path, work: Path) -> dict[str, list[Row]]:
-    """The rows of the adapted models on WikiQA's test set, by seed."""
+    """Rows of the adapted models on WikiQA's test set, by seed."""
     lists = {split: answered(data / f"wikiqa/wikiqa-{split}.parquet") for split in ("dev", "test")}
-    known = {split: beside(each, cascade_trainings.ENCODER) for split, each in lists.items()}
+    known = {split: beside(questions, cascade_trainings.ENCODER) for split, questions in lists.items()}
     by_seed = []
 
     for seed in cascade_trainings.SEEDS:
@@ -129,7 +128,7 @@ def adapted(data: Path, work: Path) -> dict[str, list[Row]]:
 
 
 def transferred(work: Path, lists: Questions) -> dict[str, list[Row]]:
-    """The rows of the models that were not adapted; they have one seed."""
+    """Rows of the models that were not adapted; they have one seed."""
     names = [training.name for training in cascade_trainings.transfers()]
     rows = over_seeds(
         [rows_of({name.partition("-")[0]: exit_scores(work / name, lists, DEPTH) for name in names})]
@@ -153,9 +152,9 @@ def trained_and_measured(data: Path, work: Path) -> dict[str, float | int | str]
     tests = {"wikiqa": rows, "transferred": transferred(work, answered(data / "wikiqa/wikiqa-test.parquet"))}
     tests |= {name: transferred(work, questions(data / path, QUESTIONS)) for name, path in OTHERS.items()}
 
-    for test, of_test in tests.items():
-        result[f"{test}_questions"] = len(of_test["monolithic"][0].values["map"])
-        for name, seeds in of_test.items():
+    for test, test_rows in tests.items():
+        result[f"{test}_questions"] = len(test_rows["monolithic"][0].values["map"])
+        for name, seeds in test_rows.items():
             result |= figures(test, name, seeds)
 
     pairs = [

@@ -1,7 +1,7 @@
-"""What `experiments.cascade_quality` trains, and on which questions.
+"""Trainings of `experiments.cascade_quality`, and their questions.
 
 `prepare` writes the sets. The transfer learns from real queries (QED train) and from questions of SQuAD v1.1
-train, TRANSFER of each at the most, drawn by hash; a question's candidates are the sentences of its own
+train, at most TRANSFER of each, drawn by hash; a question's candidates are the sentences of its own
 paragraph. The adapt learns from WikiQA. No question has the words of a test question, and no candidate is an
 answer of one; in the transfer no question is about a document of a test question either.
 
@@ -37,7 +37,8 @@ SAMPLINGS: dict[str, dict[str, Any]] = {
     "stop": {"sampling": "uniform", "stop_gradient": True},
     "all": {"sampling": "all"},
 }
-"""How a cascade learns its exits (§4.3.1): the paper's, two of its ablations, and all exits in each step."""
+"""Ways of learning a cascade's exits (§4.3.1): the paper's, two of its ablations, and all exits in each
+step."""
 TRANSFER = {"qed": 5_000, "squad": 2_500}
 FILES = {"qed": sources.QED["train"], "squad": "qa-train/squad-train/squad-sent-train-v1.1.parquet"}
 TRANSFER_RATE, ADAPT_RATE, ADAPT_EPOCHS = 1e-4, 5e-5, 2
@@ -53,7 +54,7 @@ SETS = {
 
 
 class Training(NamedTuple):
-    """`begins`: the training that it begins with; None for the plain encoder."""
+    """A training by its name. `begins`: the training that it begins with; None for the plain encoder."""
 
     name: str
     data: str
@@ -63,8 +64,8 @@ class Training(NamedTuple):
 
 
 def prepare(data: Path, work: Path) -> None:
-    """transfer-train.parquet, wikiqa-train.parquet and wikiqa-dev.parquet, of the questions that have an
-    answer."""
+    """Write transfer-train.parquet, wikiqa-train.parquet and wikiqa-dev.parquet, with the questions that have
+    an answer."""
     if (work / "wikiqa-dev.parquet").is_file():
         return
     sets = {
@@ -79,13 +80,14 @@ def prepare(data: Path, work: Path) -> None:
 
 
 def transfer_lists(data: Path, name: str) -> Questions:
-    """The paragraphs of TRANSFER questions of a set that are apart from all test questions."""
-    asked = sources.qed(data, "train") if name == "qed" else sources.squad_train(data)
+    """Paragraphs of TRANSFER questions of a set that are apart from all test questions."""
+    questions = sources.qed(data, "train") if name == "qed" else sources.squad_train(data)
     is_apart, leaks = draw.apart_from(asked_in_tests(data)), draw.leaked(data)
     drawn = draw.some(
-        [each for each in asked if is_apart(each) and each.question_id not in leaks], TRANSFER[name]
+        [question for question in questions if is_apart(question) and question.question_id not in leaks],
+        TRANSFER[name],
     )
-    ids = {each.question_id.partition(":")[2] for each in drawn}
+    ids = {question.question_id.partition(":")[2] for question in drawn}
     lists = (rows for rows in by_question(read_dataset(data / FILES[name])) if rows[0].question_id in ids)
     return learnable(
         data, [[replace(row, title=row.title.replace("_", " ")) for row in rows] for rows in lists]
@@ -107,8 +109,8 @@ def adapts(seed: int) -> Iterator[Training]:
     cascade: dict[str, Any] = {"reranker": "cascade", "drop": [0.3]}
     yield Training(f"plain-{seed}", "wikiqa", {**cascade, "sampling": "all"}, seed, "plain-transfer")
     for name, sampling in SAMPLINGS.items():
-        begun = {**cascade, "exits": list(EXITS), "classifier_rate": 10.0, **sampling}
-        yield Training(f"{name}-{seed}", "wikiqa", begun, seed, f"mt{DEPTH}-transfer")
+        section = {**cascade, "exits": list(EXITS), "classifier_rate": 10.0, **sampling}
+        yield Training(f"{name}-{seed}", "wikiqa", section, seed, f"mt{DEPTH}-transfer")
 
 
 def training(work: Path, wanted: Training) -> TrainJob:

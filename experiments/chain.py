@@ -1,36 +1,36 @@
-"""Plans over long lists of real retrieval: what the default plan is worth, and what each stage adds to it or
-loses.
+"""Plans over long lists of real retrieval: quality of the default plan, and gain or loss by each stage.
 
 Lists: `long_lists`, L-test, or with --set dev L-dev, where choices are made. Figures are in percent of the
 `questions` whose answer is among the retrieved sentences; `…_of_asked` is of all that were `asked`, where the
 others count as wrong. P@1 and MRR are of the list that a plan leaves, and a lost answer counts 0.
-`p1_lenient_…` takes every sentence of the gold document that holds a short answer for right.
+`p1_lenient_…` counts every sentence of the gold document that holds a short answer as right.
 
 Plans: `default`, the sample job's. `without_<stage>`, the default plan with that stage left out: its score is
-weighed no more, the other weights stay, and what it keeps, the stage before keeps. On `costly_questions`, all
-or --costly of them, drawn by hash: `full`, the sample's second plan; `no_blend`, the chain as the papers have
-it (plan_without_blend.toml); --plan FILE, the plan of another job, as `plan`; `similarity_all` and
+not weighed, the other weights stay, and the stage before keeps as many as it would. On `costly_questions`,
+all or --costly of them, drawn by hash: `full`, the sample's second plan; `no_blend`, the chain of the papers
+(plan_without_blend.toml); --plan FILE, the plan of another job, as `plan`; `similarity_all` and
 `cross_encoder_all`, the dense encoder's cosine and the last exit of the default plan's cascade over all
 sentences of a list (on L-dev over the best 40 of Cosinet and BM25). Every row is compared with the default
 plan on the same questions, `…_default_on_costly` there. `…_low` and `…_high` are bootstrapped 95 % intervals;
 `p_default_over_<plan>` is the p of a paired randomisation test of P@1, `mrr_p_default_over_<plan>` of MRR,
 and `p1_gain_over_<plan>` the difference.
 
-Of the default plan's stages: `answer_p1_after_…` and `answer_mrr_after_…`, the order in which a stage leaves
-its list; after `peasi.pr`, which ranks passages, of passages that hold an answer. `gold_lost_at_…`: questions
-whose last answer left there. `layer_tokens_share`: layers × tokens of the default plan's transformers over
-those of `cross_encoder_all`; vectors of sentences count as none, as an index can hold them.
-`questions_per_s`: the default plan on SPEED_QUESTIONS lists, one thread.
+Figures of the default plan's stages: `answer_p1_after_…` and `answer_mrr_after_…`, of the order in which a
+stage leaves its list; after `peasi.pr`, which ranks passages, of passages that hold an answer.
+`gold_lost_at_…`: questions whose last answer left there. `layer_tokens_share`: layers × tokens of the default
+plan's transformers over those of `cross_encoder_all`; vectors of sentences count as none, as an index can
+hold them. `questions_per_s`: the default plan on SPEED_QUESTIONS lists, one thread.
 
---work keeps the lists and what the cascade and the encoder have said of every text, so that another plan, or
-this one after a stop, computes only what is new; the rows are compared with the plan's own on the lists of
-`questions_per_s`. --rows plans leaves out the rows `without_<stage>`, --rows stages the costly ones.
+--work keeps the lists, and the scores and vectors of every text by the cascade and the encoder, so that
+another plan, or this one after a stop, computes only new ones; the rows are compared with the plan's own on
+the lists of `questions_per_s`. --rows plans leaves out the rows `without_<stage>`, --rows stages the costly
+ones.
 
-With --hashing, beside the default plan's rows there is only this: a checkpoint of HAS stands in the cascade's
-place and leaves as many candidates. `p1_after_hashing` is beside the cascade's; what comes behind weighs the
-cascade's score, and is left out. `…_questions_per_s` of each of the two alone, medians of interleaved rounds,
-answers read from their bits as a store gives them; what making these took is `answers_encoded_per_s`. --save
-writes `chain_hashing.json`.
+With --hashing only the default plan's rows are measured, and a checkpoint of HAS in the cascade's place,
+which leaves as many candidates. `p1_after_hashing` stands beside the cascade's; the later stages weigh the
+cascade's score, and are left out. `…_questions_per_s` of each of the two alone are medians of interleaved
+rounds, with answers read from their bits as from a store; `answers_encoded_per_s` is the speed of encoding
+these. --save writes `chain_hashing.json`.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from itertools import compress
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -82,7 +83,7 @@ Result = dict[str, float | int | str]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a plan is worth, question by question [questions]."""
+    """Figures of a plan, question by question [questions]."""
 
     p1: Floats
     mrr: Floats
@@ -93,12 +94,12 @@ class Row:
 
 
 def measured(plan: Sequence[Stage], lists: Sequence[LongList], kind: CandidateKind = "passage") -> Row:
-    """Run the plan over the lists, some at a time, and say how far it is."""
+    """Run the plan over the lists, some at a time."""
     outcomes: list[Reranked] = []
     for start in range(0, len(lists), AT_ONCE):
         some = lists[start : start + AT_ONCE]
         outcomes += run_stages(
-            [each.passages if kind == "passage" else each.ranked for each in some], plan, kind
+            [question.passages if kind == "passage" else question.ranked for question in some], plan, kind
         )
     return row_of(outcomes, lists)
 
@@ -106,15 +107,15 @@ def measured(plan: Sequence[Stage], lists: Sequence[LongList], kind: CandidateKi
 def row_of(outcomes: Sequence[Reranked], lists: Sequence[LongList]) -> Row:
     kept = [[c.candidate_id for c in outcome.kept.candidates] for outcome in outcomes]
     pairs = list(zip(kept, lists, strict=True))
-    ranks = [next((n for n, key in enumerate(ids, 1) if key in each.gold), 0) for ids, each in pairs]
-    lenient = [bool(ids) and ids[0] in each.lenient for ids, each in pairs]
+    ranks = [next((n for n, key in enumerate(ids, 1) if key in question.gold), 0) for ids, question in pairs]
+    lenient = [bool(ids) and ids[0] in question.lenient for ids, question in pairs]
     reciprocal = [1 / rank if rank else 0.0 for rank in ranks]
     first = [rank == 1 for rank in ranks]
     return Row(*(np.array(values, np.float64) for values in (first, reciprocal, lenient)))
 
 
 def figures(name: str, row: Row, asked: int | None = None) -> Result:
-    """A plan's keys; those of all that were asked only where `asked` says how many that are."""
+    """Keys of a plan; those over all questions only if their number `asked` is given."""
     result: Result = {}
     for metric, values in (("p1", row.p1), ("mrr", row.mrr)):
         interval = compare(np.zeros(len(values)), values)
@@ -148,7 +149,7 @@ def comparison(name: str, default: Row, other: Row) -> Result:
 
 
 def whole_lists(plan: Sequence[Stage], encoder: Any, work: Path, suffix: str) -> dict[str, list[Stage]]:
-    """Rankers of all sentences."""
+    """Name of a row → ranker of all sentences."""
     cascade = next(str(stage.checkpoint) for stage in plan if isinstance(stage.reranker, Cascade))
     alone = {"rerank": {"stages": [{"reranker": "cascade", "checkpoint": cascade}]}}
     return {
@@ -165,51 +166,52 @@ def costly(
     row: Row,
     lists: Sequence[LongList],
 ) -> Result:
-    """Other plans and rankers of all sentences, beside the default plan on the same questions."""
-    names = set(drawn((each.asked.question_id for each in lists), int(options.costly or len(lists))))
-    here = np.array([each.asked.question_id in names for each in lists])
-    some, mine = [each for each, chosen in zip(lists, here, strict=True) if chosen], row.where(here)
+    """Figures of other plans and rankers of all sentences, compared with the default plan's on the same
+    questions."""
+    names = set(drawn((question.asked.question_id for question in lists), int(options.costly or len(lists))))
+    chosen = np.array([question.asked.question_id in names for question in lists])
+    some, own_row = list(compress(lists, chosen)), row.where(chosen)
     layer_tokens(default)
     measured(default, some)
-    spent = layer_tokens(default)
-    result: Result = {"costly_questions": len(some)} | figures("default_on_costly", mine)
+    default_tokens = layer_tokens(default)
+    result: Result = {"costly_questions": len(some)} | figures("default_on_costly", own_row)
 
     for name, file in (("full", FULL), ("no_blend", NO_BLEND), ("plan", options.plan)):
         if file and file.is_file():
             other = measured(remember(load_stages(CheckedPlan.of(load(file)), lambda: encoder), work), some)
-            result |= figures(name, other) | comparison(name, mine, other)
+            result |= figures(name, other) | comparison(name, own_row, other)
 
     whole, suffix = (some, "all") if options.set == "test" else (narrowed(some), f"of_{DEV_DEPTH}")
     for name, plan in whole_lists(default, encoder, work, suffix).items():
         other = measured(plan, whole, "sentence")
-        result |= figures(name, other) | comparison(name, mine, other)
+        result |= figures(name, other) | comparison(name, own_row, other)
         if name.startswith("cross_encoder"):
-            result["layer_tokens_share"] = 100 * spent / layer_tokens(plan)
+            result["layer_tokens_share"] = 100 * default_tokens / layer_tokens(plan)
 
     return result
 
 
 def narrowed(lists: Sequence[LongList]) -> list[LongList]:
-    """The best DEV_DEPTH sentences of each list, by Cosinet and BM25."""
-    outcomes = run_stages([each.ranked for each in lists], cosinet_and_bm25(DEV_DEPTH), "sentence")
-    return [replace(each, ranked=outcome.kept) for each, outcome in zip(lists, outcomes, strict=True)]
+    """Lists of the best DEV_DEPTH sentences of each list, by Cosinet and BM25."""
+    outcomes = run_stages([question.ranked for question in lists], cosinet_and_bm25(DEV_DEPTH), "sentence")
+    return [replace(question, ranked=outcome.kept) for question, outcome in zip(lists, outcomes, strict=True)]
 
 
 def layer_tokens(plan: Sequence[Stage]) -> int:
-    """Layers × tokens that the plan's stages have spent since they were last asked."""
+    """Layers × tokens that the plan's stages have spent since the last call."""
     return sum(stage.reranker.costs()["layer_tokens"] for stage in plan if isinstance(stage.reranker, Costed))
 
 
 def rank_after(stage: str, outcome: Reranked, gold: frozenset[str]) -> int | None:
-    """The best rank that an answer, or a passage that holds one, has in what a stage left; None if none
-    has."""
-    everyone: Sequence[Candidate] = (
+    """Best rank of an answer, or of a passage that holds one, in the list that a stage left; None if there is
+    none."""
+    candidates: Sequence[Candidate] = (
         *outcome.kept.candidates,
         *(departure.candidate for departure in outcome.departed),
     )
     ranks = [
         score.rank
-        for c in everyone
+        for c in candidates
         for score in c.stages
         if score.rank is not None
         and score.stage == stage
@@ -224,24 +226,25 @@ def holds(candidate: Candidate, gold: frozenset[str]) -> bool:
 
 
 def is_there(outcome: Reranked, gold: frozenset[str]) -> bool:
-    """Whether an answer, or a passage that holds one, is among what a plan leaves."""
+    """True if a plan leaves an answer, or a passage that holds one."""
     return any(
         c.candidate_id in gold or (c.sentence is None and holds(c, gold)) for c in outcome.kept.candidates
     )
 
 
 def after(outcomes: Sequence[Reranked], lists: Sequence[LongList], stage: str) -> tuple[float, float]:
-    """P@1 and MRR of what a stage left, in percent."""
-    ranks = [rank_after(stage, outcome, each.gold) for outcome, each in zip(outcomes, lists, strict=True)]
+    """P@1 and MRR of the list that a stage left, in percent."""
+    pairs = zip(outcomes, lists, strict=True)
+    ranks = [rank_after(stage, outcome, question.gold) for outcome, question in pairs]
     first = sum(rank == 1 for rank in ranks) / len(ranks)
     reciprocal = sum(1 / rank for rank in ranks if rank) / len(ranks)
     return 100 * first, 100 * reciprocal
 
 
 def stage_by_stage(plan: Sequence[Stage], lists: Sequence[LongList]) -> tuple[Row, Result]:
-    """The plan's worth, and what becomes of the answers at each stage."""
+    """Row of the plan, and figures of the answers at each stage."""
     result: Result = {}
-    current, kind, alive = [each.passages for each in lists], "passage", len(lists)
+    current, kind, alive = [question.passages for question in lists], "passage", len(lists)
     outcomes: list[Reranked] = []
 
     for stage in plan:
@@ -249,7 +252,8 @@ def stage_by_stage(plan: Sequence[Stage], lists: Sequence[LongList]) -> tuple[Ro
         for start in range(0, len(current), AT_ONCE):
             outcomes += run_stages(current[start : start + AT_ONCE], [stage], cast(CandidateKind, kind))
         p1, mrr = after(outcomes, lists, stage.name)
-        still = sum(is_there(outcome, each.gold) for outcome, each in zip(outcomes, lists, strict=True))
+        pairs = zip(outcomes, lists, strict=True)
+        still = sum(is_there(outcome, question.gold) for outcome, question in pairs)
         name = stage.name.replace(".", "_")
         result |= {f"answer_p1_after_{name}": p1, f"answer_mrr_after_{name}": mrr}
         result[f"gold_lost_at_{name}"] = 100 * (alive - still) / len(lists)
@@ -264,8 +268,8 @@ def stage_by_stage(plan: Sequence[Stage], lists: Sequence[LongList]) -> tuple[Ro
 
 
 def on_its_own(plan: Sequence[Stage], remembered: Sequence[Stage], lists: Sequence[LongList]) -> Result:
-    """The plan without a memory. Raises SystemExit if a row differs from those with it."""
-    passages = [each.passages for each in lists]
+    """Speed of the plan without a memory. Raises SystemExit if a row differs from those with it."""
+    passages = [question.passages for question in lists]
     began = time.perf_counter()
     own = run_stages(passages, plan)
     taken = time.perf_counter() - began
@@ -278,7 +282,7 @@ def on_its_own(plan: Sequence[Stage], remembered: Sequence[Stage], lists: Sequen
 
 @dataclass(frozen=True)
 class Held:
-    """Answers in memory, as a store holds them."""
+    """Codes of answers in memory, in place of a store."""
 
     answers: dict[tuple[str, ...], StoredCode]
 
@@ -291,19 +295,21 @@ class Default:
     """The default plan."""
 
     plan: list[Stage]
-    """As it is."""
+    """Stages that compute all their scores."""
+    """Stages with the scores kept in --work."""
     remembered: list[Stage]
     some: list[LongList]
-    """The lists of SPEED_QUESTIONS questions, drawn by hash."""
+    """Lists of SPEED_QUESTIONS questions, drawn by hash."""
 
 
 def with_hashing(
     default: Default, lists: Sequence[LongList], checkpoint: Path, rounds: int
 ) -> Iterator[tuple[str, float]]:
-    """HAS in the cascade's place."""
+    """Figures of HAS in the cascade's place."""
     plan = default.remembered
     place = next(n for n, stage in enumerate(plan) if stage.name == "cascade")
-    before = [outcome.kept for outcome in run_stages([each.passages for each in lists], plan[:place])]
+    passages = [question.passages for question in lists]
+    before = [outcome.kept for outcome in run_stages(passages, plan[:place])]
     model, tokeniser = load_hashing(checkpoint, find_model)
     texts = list({parts: None for ranked in before for parts in model.reading.texts(ranked)})
     began = time.perf_counter()
@@ -319,7 +325,7 @@ def with_hashing(
     p1, mrr = after(run_stages(before, [hashing], "sentence"), lists, "hashing")
     yield "p1_after_hashing", p1
     yield "mrr_after_hashing", mrr
-    some = {each.asked.question_id for each in default.some}
+    some = {question.asked.question_id for question in default.some}
     timed = [ranked for ranked in before if ranked.question.question_id in some]
     times: dict[str, list[float]] = {"cascade": [], "hashing": []}
 
@@ -333,7 +339,7 @@ def with_hashing(
 
 
 def others(plan: Sequence[Stage]) -> Iterator[tuple[str, list[Stage]]]:
-    """The default plan without one of its stages, or without PEASI's two."""
+    """Plans: the default one without one of its stages, or without PEASI's two."""
     for names in (*((stage.name,) for stage in plan), PEASI):
         if set(names) <= {stage.name for stage in plan}:
             label = "peasi" if names == PEASI else names[0].replace(".", "_")
@@ -341,8 +347,8 @@ def others(plan: Sequence[Stage]) -> Iterator[tuple[str, list[Stage]]]:
 
 
 def left_out(plan: Sequence[Stage], names: Sequence[str]) -> list[Stage]:
-    """The plan without some of its stages: their scores are weighed no more, and how many they keep, the
-    stage before keeps."""
+    """Plan without some of its stages: their scores are not weighed, and the stage before keeps as many as
+    they would."""
     shorter: list[Stage] = []
     for stage in plan:
         if stage.name not in names:
@@ -353,7 +359,7 @@ def left_out(plan: Sequence[Stage], names: Sequence[str]) -> list[Stage]:
 
 
 def not_weighing(stage: Stage, names: Sequence[str]) -> Stage:
-    """A stage that weighs no scores of stages that are left out; its other weights stay as they are."""
+    """A stage that weighs no scores of stages that are left out; its other weights do not change."""
 
     def fewer(weighed: WeightedSum) -> dict[str, float]:
         return {
@@ -399,15 +405,16 @@ def main() -> None:
 
     with work_folder(options, "long_lists") as work:
         asked = read_lists(options.data.resolve(), work, options.set)
-        lists = [each for each in asked if each.gold]
+        lists = [question for question in asked if question.gold]
         result: Result = {"set": options.set, "asked": len(asked), "questions": len(lists)}
-        result["candidates"] = sum(len(each.ranked.candidates) for each in lists) / len(lists)
+        result["candidates"] = sum(len(question.ranked.candidates) for question in lists) / len(lists)
         encoder = RememberedEncoder(passage_encoder(job), work)
         default = remember(load_stages(CheckedPlan.of(job), lambda: encoder), work)
         row, stages = stage_by_stage(default, lists)
         result |= stages | figures("default", row, len(asked))
-        names = drawn((each.asked.question_id for each in lists), SPEED_QUESTIONS)
-        known = Default(load_plan(job), default, [each for each in lists if each.asked.question_id in names])
+        names = drawn((question.asked.question_id for question in lists), SPEED_QUESTIONS)
+        some = [question for question in lists if question.asked.question_id in names]
+        known = Default(load_plan(job), default, some)
         result |= on_its_own(known.plan, default, known.some)
 
         if options.hashing:

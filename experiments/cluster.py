@@ -1,18 +1,17 @@
-"""What a larger cluster would take: the steps' real units, costs that are measured here, and workers that are
-slow or die.
+"""Estimate of a larger cluster: the steps' real units, costs measured here, and workers that are slow or die.
 
 --passages (130,000,000), --questions (100,000) and --workers (100, of one core) at --price dollars (0.05) for
-a core and hour are cut into units by the project's own code, for three sizes of shards. A unit costs what its
-pages, passages and questions cost in a short measurement: of the sample job with its models, and of synthetic
-text in small shards of two sizes, from which the cost of searching a shard is a line in its passages. Then
-simulation.py hands the units to workers, of which 5 % take twice as long; a worker dies once in 200 hours,
-and the job begins again after a minute. Medians of --rounds seeds.
+a core and hour are cut into units by the project's own code, for three sizes of shards. The cost of a unit's
+pages, passages and questions is that of a short measurement: of the sample job with its models, and of
+synthetic text in small shards of two sizes, from which the cost of searching a shard is a line in its
+passages. Then simulation.py hands the units to workers, of which 5 % take twice as long; a worker dies once
+in 200 hours, and the job begins again after a minute. Medians of --rounds seeds.
 
 `hours_STEP_SHARDS`, `dollars_SHARDS`; `units_...`: units of work; `longest_...`: hours of the longest unit;
 `even_...`: hours if all workers had the same share of the work, and none was slow or died; `busy_...`: the
-share of the paid hours in which workers do units; `hours_calm_...`: where no worker is slow or dies;
-`hours_free_...`: where a free worker takes the next unit. Reading and writing an object store costs nothing
-here.
+share of the paid hours in which workers do units; `hours_calm_...`: hours if no worker is slow or dies;
+`hours_free_...`: hours if a free worker takes the next unit. Reading and writing an object store costs
+nothing here.
 """
 
 from __future__ import annotations
@@ -70,15 +69,15 @@ DECIDED = "Nothing ships by it."
 SIZES = {"20k": 20_000, "100k": 100_000, "1m": 1_000_000}
 """Passages of a shard."""
 PAGES_PER_FILE, SUBMIT, RESTART = 35_000, 15.0, 60.0
-"""Of CommonCrawl's WARC files; seconds until an engine has taken a job; until it works again after a
-failure."""
+"""Pages of a WARC file of CommonCrawl; seconds until an engine has accepted a job; seconds until it works
+again after a failure."""
 SHARDS, SMALL, LARGE, ASKED, DEPTH, WIDTH = 2, 500, 2_000, 512, 50, 384
-"""Of the synthetic measurement: shards, passages of a shard in each of two runs, questions, passages a
-question; of vectors."""
+"""Sizes of the synthetic measurement: shards, passages of a shard in each of two runs, questions, passages a
+question, and width of the vectors."""
 SCANNED, SCANS = 50_000, 10
 WORDS = 20_000
 COPIES = 10
-"""Of the sample's pages, which tell what a page costs without what is done once."""
+"""Number of copies of the sample's pages, which show a page's cost without that of the start."""
 LOAD = """
 import sys
 from pathlib import Path
@@ -88,7 +87,7 @@ from answermill.pipelines.steps.models import passage_encoder
 job = load(Path(sys.argv[1]))
 passage_encoder(job), load_plan(job)
 """
-"""What a worker imports and loads at most."""
+"""Program that imports and loads as much as any worker."""
 STEPS = ("ingest", "index", "retrieve", "rerank")
 
 
@@ -97,7 +96,7 @@ class Costs:
     """Seconds of one core: for a page of ingest, a passage of index, a question of rerank; for retrieve see
     `search_costs`.
 
-    `load`: until a worker process has imported and loaded what a step needs."""
+    `load`: until a worker process has imported and loaded the modules and models of a step."""
 
     page: float
     passages_per_page: float
@@ -107,28 +106,28 @@ class Costs:
     encode: float
     passes: dict[str, float]
     search: tuple[float, float]
-    """Of a question in a shard, and what each passage of the shard adds."""
+    """Seconds of a question in a shard, and those that each passage of the shard adds."""
 
     def of_pass(self, label: str, per_shard: float) -> float:
-        """Of a question in a unit of this pass of retrieve."""
+        """Seconds of a question in a unit of this pass of retrieve."""
         if label == "Search":
             return self.search[0] + self.search[1] * per_shard
         if label == "Encode questions":
             return self.encode
         if label.startswith("Merge fetched"):
-            return self.passes["Write blocks"]  # which reads and writes the same passages
+            return self.passes["Write blocks"]  # reads and writes the same passages
         if label.startswith("Merge"):
             (measured,) = (cost for name, cost in self.passes.items() if name.startswith("Merge"))
             return measured * PARTS_PER_MERGE / SHARDS
-        return self.passes.get(label, 0.0)  # `Add words-2` and so on: not by question
+        return self.passes.get(label, 0.0)  # `Add words-2` and so on do not depend on questions
 
 
 def unit_seconds(job: Job, run: Path, steps: Sequence[str]) -> dict[str, float]:
-    """Run the steps in this process: seconds of a core that their units took, by step, and of retrieve by
-    pass.
+    """Run the steps in this process; returns the seconds of a core that their units took, by step, and for
+    retrieve by pass.
 
-    Of ingest, whose pages are parsed in a child process, the seconds of the whole step, and by pass without
-    the child's.
+    For ingest, whose pages are parsed in a child process, these are the seconds of the whole step, and by
+    pass without the child's.
     """
     roots: list[beam.Pipeline] = []
     new_pipeline, clock = beam_engine.new_pipeline, vars(unit_work)["time"]
@@ -145,23 +144,23 @@ def unit_seconds(job: Job, run: Path, steps: Sequence[str]) -> dict[str, float]:
         for step in steps:
             began = processor_seconds()
             list(run_steps(job, run, [step], ("--runner=DirectRunner",)))
-            gc.collect()  # which ends the child
+            gc.collect()  # ends the child
             taken[step] = processor_seconds() - began if step == "ingest" else 0
     finally:
         vars(beam_engine)["new_pipeline"], vars(unit_work)["time"] = new_pipeline, clock
 
     for root in roots:
-        for each in root.result.metrics().query()["distributions"]:
-            step = each.key.metric.namespace.removeprefix("answermill.").partition("/")[0]
-            if each.key.metric.name == "unit_milliseconds":
-                label = each.key.step.partition("/")[0] if step in ("ingest", "retrieve") else step
-                taken[label] += each.result.sum / 1000
+        for metric in root.result.metrics().query()["distributions"]:
+            step = metric.key.metric.namespace.removeprefix("answermill.").partition("/")[0]
+            if metric.key.metric.name == "unit_milliseconds":
+                label = metric.key.step.partition("/")[0] if step in ("ingest", "retrieve") else step
+                taken[label] += metric.result.sum / 1000
 
     return taken
 
 
 def model_costs(smoke: bool) -> dict[str, float]:
-    """What depends on the models, measured on the sample job."""
+    """Costs that depend on the models, measured on the sample job."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if smoke:
@@ -171,13 +170,12 @@ def model_costs(smoke: bool) -> dict[str, float]:
         run = Run.open(folder / "run")
         pages, passages = run.counts(INGEST).pages, run.counts(INGEST).passages
         questions = run.counts(RERANK).questions
-        for n in range(COPIES):  # whose pages are parsed again, and then refused
+        for n in range(COPIES):  # the copies' pages are parsed, and then refused
             shutil.copy(folder / "web.warc.gz", folder / f"copy-{n}.warc.gz")
 
         copies = load(folder / "job.toml", ["ingest.input=['*.warc.gz']", "ingest.max_reject_share=1"])
-        once, copied = (
-            unit_seconds(each, folder / name, STEPS[:1]) for each, name in ((job, "once"), (copies, "copied"))
-        )
+        once = unit_seconds(job, folder / "once", STEPS[:1])
+        copied = unit_seconds(copies, folder / "copied", STEPS[:1])
         began = processor_seconds()
         subprocess.run([sys.executable, "-c", LOAD, str(folder / "job.toml")], check=True)
         loaded = processor_seconds() - began
@@ -222,8 +220,8 @@ def write_synthetic(folder: Path, passages: int) -> Path:
 
 
 def search_costs() -> tuple[dict[str, float], tuple[float, float]]:
-    """Of retrieve's passes on synthetic text: seconds of a question and unit; and the line of searching a
-    shard."""
+    """Costs of retrieve's passes on synthetic text: seconds of a question and unit; and the line of searching
+    a shard."""
     taken = []
     for passages in (SMALL * SHARDS, LARGE * SHARDS):
         with tempfile.TemporaryDirectory() as name:
@@ -232,7 +230,7 @@ def search_costs() -> tuple[dict[str, float], tuple[float, float]]:
     by_pass = {label: seconds / ASKED for label, seconds in taken[-1].items() if label not in STEPS}
     for label in by_pass:
         by_pass[label] /= SHARDS if label in ("Count words", "Search", "Fetch") else 1
-    small, large = (each["Search"] / ASKED / SHARDS for each in taken)
+    small, large = (seconds["Search"] / ASKED / SHARDS for seconds in taken)
     slope = max(0.0, (large - small) / (LARGE - SMALL))
     return by_pass, (max(0.0, small - slope * SMALL), slope + scan_cost())
 
@@ -252,7 +250,8 @@ def scan_cost() -> float:
 
 @dataclass(frozen=True)
 class Stage:
-    """Units between which nothing waits: seconds of each; what an interrupted one keeps, see `simulate`."""
+    """Units that do not wait for each other. `units`: seconds of each; `keeps`: seconds of work that an
+    interrupted one keeps, see `simulate`."""
 
     step: str
     units: Floats
@@ -260,7 +259,7 @@ class Stage:
 
 
 def schedule(passages: int, questions: int, per_shard: int, costs: Costs, job: Job) -> Iterator[Stage]:
-    """The stages of a run, as the steps cut their work."""
+    """Stages of a run, as the steps cut their work."""
     pages = passages / costs.passages_per_page
     files = max(1, round(pages / PAGES_PER_FILE))
     yield Stage("ingest", np.full(files, costs.page * pages / files))  # parsed, then cut: measured together
@@ -283,12 +282,12 @@ def schedule(passages: int, questions: int, per_shard: int, costs: Costs, job: J
         )
 
     blocks = np.array([min(block, questions - first) for first in range(0, questions, block)], float)
-    hits = costs.question * KEPT_PASSAGES / (2 * job.retrieve.depth)  # of the passages that a group holds
+    hits = costs.question * KEPT_PASSAGES / (2 * job.retrieve.depth)  # seconds of a group's passages
     yield Stage("rerank", blocks * costs.question, hits)
 
 
 def simulated(stages: Sequence[Stage], load: float, workers: Workers, seed: int) -> dict[str, Elapsed]:
-    """Each step's time; a step is a job that is submitted, and whose workers start."""
+    """Step → its time; a step is a job that is submitted, and whose workers start."""
     random = np.random.default_rng(seed)
     total: dict[str, Elapsed] = {}
     for stage in stages:
@@ -305,13 +304,13 @@ def simulated(stages: Sequence[Stage], load: float, workers: Workers, seed: int)
 def figures(
     name: str, stages: Sequence[Stage], costs: Costs, workers: Workers, rounds: int, price: float
 ) -> dict[str, Any]:
-    """The result's keys of one size of shards."""
+    """Keys of the result for one size of shards."""
 
     def hours(cluster: Workers) -> tuple[dict[str, float], float, float]:
         runs = [simulated(stages, costs.load, cluster, seed) for seed in range(rounds)]
         steps = {step: statistics.median(run[step].seconds for run in runs) / 3600 for step in STEPS}
-        worked = statistics.median(sum(each.worked for each in run.values()) for run in runs) / 3600
-        return steps, worked, statistics.median(sum(each.restarts for each in run.values()) for run in runs)
+        worked = statistics.median(sum(step.worked for step in run.values()) for run in runs) / 3600
+        return steps, worked, statistics.median(sum(step.restarts for step in run.values()) for run in runs)
 
     steps, worked, restarts = hours(workers)
     whole = sum(steps.values())

@@ -1,8 +1,8 @@
-"""Compare-Aggregate in its six forms on WikiQA (Cosinet Table 4); see `cosinet_quality`, whose protocol and
-rates this takes.
+"""Compare-Aggregate in its six forms on WikiQA (Cosinet Table 4), with protocol and rates of
+`cosinet_quality`.
 
-Five seeds of each form. --vectors minilm, word2vec or glove: a run and a result file of its own, of which
-minilm's has no suffix. Matrix products are in bfloat16, which halves the time: an hour each.
+Five seeds of each form. --vectors minilm, word2vec or glove each have a run and a result file; minilm's has
+no suffix. Matrix products are in bfloat16, which halves the time: an hour each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`corpus-wiki` cut into passages, and BM25 over them: what several benchmarks search."""
+"""`corpus-wiki` cut into passages, and BM25 over them, for several benchmarks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from testing.smoke_data import shared_place
 
 @dataclass(frozen=True)
 class Corpus:
-    """The run's documents and passages; row n of the index is passage n."""
+    """Documents and passages of the run; row n of the index is passage n."""
 
     documents: dict[str, Document]
     passages: list[Passage]
@@ -24,8 +24,8 @@ class Corpus:
 
 
 def wiki(data: Path, folder: Path) -> Corpus:
-    """`run` and `bm25` in `folder`, made where they are not there; of a token copy once for all
-    benchmarks."""
+    """Corpus of `run` and `bm25` in `folder`, which are made if missing; for a token copy of the data once
+    for all benchmarks."""
     folder = shared_place(data) or folder
     job = Job.model_validate(
         {"ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1}}

@@ -5,10 +5,10 @@ settings: 3 epochs, slanted triangle, 2e-4 list-wise, 2e-3 pointwise; 4 question
 1, 4 and 8 the best on dev). The checkpoint is the epoch that was best on dev. Keys `wikiqa_map_<variant>` are
 with the best vectors, the MiniLM-derived ones; `…_word2vec` and `…_glove` with two small files, which lack
 most of the words. Five seeds each; matrix products in bfloat16, as `cosinet_speed` times them. --learn wikiqa
-or squad: a run and a result file of its own, of which wikiqa's has no suffix. SQuAD-sent is trained on the
-shared substitute; SelQA, which has no training set here, is ranked by the models of SQuAD-sent.
+and squad each have a run and a result file; wikiqa's has no suffix. SQuAD-sent is trained on the shared
+substitute; SelQA, which has no training set here, is ranked by the models of SQuAD-sent.
 
-What is trained stands in --work, a file for each training, and is not trained again by the same revision.
+--work keeps a file of figures for each training, which the same revision does not repeat.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ KEEP_MEMORY = {
     "MALLOC_TRIM_THRESHOLD_": "16000000000",
     "MALLOC_TOP_PAD_": "200000000",
 }
-"""glibc gives large arrays back to the system and fetches them anew, which costs Compare-Aggregate a sixth of
-its time."""
+"""Settings of glibc, which else returns large arrays to the system and fetches them again; that costs
+Compare-Aggregate a sixth of its time."""
 VECTORS = {
     "minilm": "all-MiniLM-L6-v2",
     "word2vec": "embeddings/word2vec-googlenews-8000x300.npz",
@@ -76,7 +76,7 @@ class Run(NamedTuple):
 
     @property
     def variant(self) -> str:
-        """The model as keys name it."""
+        """Name of the model in keys."""
         prefix = "ca_" if self.model == "compare_aggregate" else ""
         return f"{prefix}{self.form}" + ("" if self.vectors == "minilm" else f"_{self.vectors}")
 
@@ -93,12 +93,12 @@ def runs(data: str) -> Iterator[Run]:
 
 
 def rate(form: Form) -> float:
-    """The paper's."""
+    """Learning rate of the paper."""
     return 2e-3 if form == "pointwise" else 2e-4
 
 
 def load(folder: Path, data: str) -> tuple[Questions, Dev, dict[str, Dev]]:
-    """(training questions, dev, test sets), those with an answer, read once a process."""
+    """(training questions, dev, test sets), with answerable questions only; read once a process."""
     if data not in _data:
 
         def questions(name: str) -> Questions:
@@ -131,7 +131,7 @@ def load(folder: Path, data: str) -> tuple[Questions, Dev, dict[str, Dev]]:
 
 
 def read_archive(path: Path, words: Mapping[str, int]) -> Embeddings:
-    """The vectors of an .npz of `words` and `vectors`, which is written in word2vec's binary form to be
+    """Vectors of an .npz of `words` and `vectors`, which is rewritten in word2vec's binary form to be
     read."""
     with np.load(path, allow_pickle=False) as archive, tempfile.NamedTemporaryFile() as file:
         names, vectors = archive["words"].tolist(), archive["vectors"].astype("<f4")
@@ -142,7 +142,7 @@ def read_archive(path: Path, words: Mapping[str, int]) -> Embeddings:
 
 
 def one(folder: Path, run: Run) -> tuple[Run, dict[str, float]]:
-    """Train, and measure on the test sets: (the run, metric → percent, and the best dev MAP)."""
+    """Train, and measure on the test sets; returns the run, and metric → percent, with the best dev MAP."""
     torch.set_num_threads(1)
     learn, dev, tests = load(folder, run.data)
     torch.manual_seed(run.seed)
@@ -173,8 +173,8 @@ Results = list[tuple[Run, dict[str, float]]]
 
 
 def train_all(options: argparse.Namespace, todo: Sequence[Run], name: str) -> Results:
-    """The figures of each run, in the order of `todo`. They are kept in --work, and runs that this revision
-    has done are not done again."""
+    """Figures of each run, in the order of `todo`. They are kept in --work, and this revision does not repeat
+    its runs."""
     with work_folder(options, name) as work:
         os.environ |= KEEP_MEMORY
         figures = {run: kept for run in todo if (kept := _kept(work, run)) is not None}
@@ -192,7 +192,7 @@ def train_all(options: argparse.Namespace, todo: Sequence[Run], name: str) -> Re
 
 
 def _kept(work: Path, run: Run) -> dict[str, float] | None:
-    """The figures of a run that this revision has done."""
+    """Figures of a run by this revision; None if it has not run."""
     try:
         figures = json.loads(_file(work, run).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -212,16 +212,16 @@ def summary(results: Results) -> dict[str, float]:
     result: dict[str, float] = {}
     for (data, variant), values in by_variant.items():
         for key in values[0]:
-            each = [figures[key] for figures in values]
-            result[f"{key}_{variant}"] = float(np.mean(each))
-            if len(each) > 1:
-                result[f"{key}_{variant}_deviation"] = float(np.std(each, ddof=1))
+            seeds = [figures[key] for figures in values]
+            result[f"{key}_{variant}"] = float(np.mean(seeds))
+            if len(seeds) > 1:
+                result[f"{key}_{variant}_deviation"] = float(np.std(seeds, ddof=1))
         result[f"{data}_seeds_{variant}"] = len(values)
     return result
 
 
 def parameters(name: str, prefix: str = "") -> dict[str, float]:
-    """Trainable parameters of a model's six forms, at 300 numbers a word."""
+    """Number of trainable parameters of a model's six forms, at 300 numbers a word."""
     vectors = np.zeros((2, 300), np.float32)
     models = {form: MODELS[name].model(vectors, form, 300) for form in FORMS}
     return {

@@ -1,9 +1,9 @@
-"""Data sets as we read them, beside what the papers print of them; and how fast, at what memory, a large
-table streams.
+"""Statistics of data sets as we read them, beside those that the papers print; and speed and memory of
+reading a large table.
 
-SQuAD-sent is built anew from SQuAD v2.0 dev by each splitter and compared with squad-sent-test.parquet, which
-was built by another: `same_positive` is the percentage of answerable questions whose positive sentence is the
-same text in both.
+SQuAD-sent is built from SQuAD v2.0 dev by each splitter and compared with squad-sent-test.parquet, which
+another built: `same_positive` is the percentage of answerable questions whose positive sentence is the same
+text in both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ QUESTIONS, PER_QUESTION = 1_000, 400  # like ASNQ's, where 57,242 questions have
 def report(
     name: str, counted: DatasetStatistics, published: tuple[str, str], result: dict[str, float | int | str]
 ) -> None:
-    """The table for people, and the keys of the result."""
+    """Print the table, and add its figures to the result."""
     say("\n".join([f"\n{name}", *table(counted, PUBLISHED.get(published, ()))]))
     tally = counted.over("all")
     result |= {
@@ -40,7 +40,7 @@ def report(
 
 def squad_sent(data: Path, splitter: str, result: dict[str, float | int | str]) -> None:
     path = data / "squad/squad-dev-v2.0.json.gz"
-    theirs = {c.question_id: c.text for c in read_dataset(data / "squad/squad-sent-test.parquet") if c.label}
+    shared = {c.question_id: c.text for c in read_dataset(data / "squad/squad-sent-test.parquet") if c.label}
     positives = [c for c in read_dataset(path, splitter=splitter) if c.label]
     counted = DatasetStatistics("blanks").add(read_dataset(path, splitter=splitter))
     name = f"squad_sent_{splitter}"
@@ -52,12 +52,12 @@ def squad_sent(data: Path, splitter: str, result: dict[str, float | int | str]) 
     result[f"{name}_p1"] = 100 * statistics.mean(c.position == 0 for c in positives)
     result[f"{name}_map"] = 100 * statistics.mean(1 / (c.position + 1) for c in positives)
     result[f"{name}_same_positive"] = 100 * statistics.mean(
-        theirs.get(c.question_id) == c.text for c in positives
+        shared.get(c.question_id) == c.text for c in positives
     )
 
 
 def write_table(path: Path) -> None:
-    """Like ASNQ: sentences of 22 words, one in 400 positive."""
+    """Write a table like ASNQ: sentences of 22 words, one in 400 positive."""
     draw = random.Random(1)
     words = [f"word{n}" for n in range(5_000)]
     with path.open("w", encoding="utf-8") as file:
@@ -70,8 +70,8 @@ def write_table(path: Path) -> None:
 
 
 def stream(rounds: int, result: dict[str, float | int | str]) -> None:
-    """Rows per second of reading, and of reading with statistics; the peak of Python's own memory, in MB, of
-    both together."""
+    """Measure rows per second of reading, and of reading with statistics, and the peak of Python's own memory
+    for both together, in MB."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "asnq.tsv"
         write_table(path)

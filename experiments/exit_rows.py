@@ -1,7 +1,7 @@
-"""Rows of a results table, from a model's scores at its exits: with drops, at one exit, blended with what
-else is known.
+"""Rows of a results table, from a model's scores at its exits: with drops, at one exit, or blended with other
+known scores.
 
-A row has a metric's value of each question, so that rows can be compared and seeds averaged question by
+A row has a metric's value for each question, so that rows can be compared and seeds averaged question by
 question.
 """
 
@@ -32,11 +32,11 @@ from answermill.schemas.arrays import Floats, Ints
 from experiments.question_sets.learnable import Questions
 
 BESIDE = ("similarity", "order")
-"""What is known of a candidate without a cross-encoder: `beside`."""
+"""Names of a candidate's scores without a cross-encoder: columns of `beside`."""
 
 
 class Row(NamedTuple):
-    """Metric → its value of each question; and the cost, layers × candidates relative to a whole pass of the
+    """Metric → its value for each question; and the cost, layers × candidates relative to a whole pass of the
     full depth."""
 
     values: Mapping[str, Floats]
@@ -44,8 +44,8 @@ class Row(NamedTuple):
 
 
 def exit_scores(checkpoint: Path, lists: Questions, depth: int | None = None) -> ExitScores:
-    """A cross-encoder's or a cascade's scores at each exit; its costs are relative to `depth` layers, its own
-    if absent."""
+    """Scores of a cross-encoder or a cascade at each exit; costs are relative to `depth` layers, its own if
+    absent."""
     cascade = Cascade(*load(checkpoint, kind_of(checkpoint), find_model), device=device_of("auto"))
     scores = cascade.exit_scores([ranked_list(rows) for rows in lists])
     labels = [[row.label for row in rows] for rows in lists]
@@ -55,48 +55,49 @@ def exit_scores(checkpoint: Path, lists: Questions, depth: int | None = None) ->
 
 
 def at_exit(table: ExitScores, column: int) -> ExitScores:
-    """The model cut behind one of its exits."""
+    """Table of the model cut behind one of its exits."""
     return replace(table, exits=table.exits[column : column + 1], scores=table.scores[:, [column]])
 
 
 def row(table: ExitScores, alpha: float = 0.0) -> Row:
-    """The ranking by the last exit after the share α has left at each exit before; who left comes last, all
-    tied."""
-    here, spent, before = np.arange(len(table.question)), 0, 0
+    """Row of the ranking by the last exit after the share α has left at each earlier exit; departed
+    candidates rank last, all tied."""
+    here, cost, before = np.arange(len(table.question)), 0, 0
     for exit, layer in enumerate(table.exits):
-        spent, before = spent + (layer - before) * len(here), layer
+        cost, before = cost + (layer - before) * len(here), layer
         if exit < len(table.exits) - 1 and alpha:
             stay = survivors(table.question[here], table.scores[here, exit], table.position[here], alpha)
             here = here[stay]
     score = np.full(len(table.question), table.scores[:, -1].min() - 1)
     score[here] = table.scores[here, -1]
-    return Row(values(table.question, table.label, score), spent / (table.depth * len(table.question)))
+    return Row(values(table.question, table.label, score), cost / (table.depth * len(table.question)))
 
 
 def values(question: Ints, label: Ints, score: Floats) -> dict[str, Floats]:
-    """Metric as keys name it → its value of each question, exact under ties; `score` orders the candidates,
-    all are [n]."""
+    """Metric, by its name in keys → its value for each question, exact under ties. `score` orders the
+    candidates; all are [n]."""
     judged = Judged(
         int(question.max()) + 1, question, score, np.maximum(label, 0), np.ones(len(score), np.bool_)
     )
     return {
-        name.lower().replace("@", ""): each.expected for name, each in measure(judged, tuple(METRICS)).items()
+        name.lower().replace("@", ""): result.expected
+        for name, result in measure(judged, tuple(METRICS)).items()
     }
 
 
 def beside(lists: Questions, encoder: str) -> Floats:
-    """[n, 2]: the dense encoder's cosine of question and title with sentence; and -log of the place in the
+    """[n, 2]: the dense encoder's cosine of question and title with sentence, and -log of the place in the
     list."""
     reranker = Similarity(dense_encoder(encoder), Reading(("title", "sentence")))
     known: list[tuple[float, float]] = []
     for rows, ranked in zip(lists, reranker.rerank([ranked_list(rows) for rows in lists]), strict=True):
         cosine = {c.candidate_id: c.score for c in ranked.candidates}
-        known += [(cosine[each.candidate_id], -np.log1p(each.position)) for each in rows]
+        known += [(cosine[row.candidate_id], -np.log1p(row.position)) for row in rows]
     return np.array(known)
 
 
 def blended(dev: ExitScores, dev_columns: Floats, test: ExitScores, columns: Floats) -> tuple[Row, Floats]:
-    """A weighted sum of columns [n, names], as `blend` adds them up, with weights that are fitted on dev; and
+    """Row of a weighted sum of columns [n, names], as `blend` computes it, with weights fitted on dev; and
     the weights."""
     names = tuple(str(n) for n in range(columns.shape[1]))
     fitted = fit_columns(
@@ -111,7 +112,7 @@ def blended(dev: ExitScores, dev_columns: Floats, test: ExitScores, columns: Flo
 
 
 def figures(test: str, name: str, seeds: Sequence[Row]) -> Iterator[tuple[str, float]]:
-    """The keys of a row, mean over the seeds, in percent, with the deviation over them."""
+    """Keys and figures of a row: means over the seeds, in percent, with the deviation."""
     for metric in seeds[0].values:
         means = [100 * float(seed.values[metric].mean()) for seed in seeds]
         yield f"{test}_{metric}_{name}", float(np.mean(means))
@@ -124,8 +125,8 @@ def figures(test: str, name: str, seeds: Sequence[Row]) -> Iterator[tuple[str, f
 def compared(
     test: str, name: str, over: str, rows: Mapping[str, Sequence[Row]], metric: str = "map"
 ) -> Iterator[tuple[str, float]]:
-    """Row `name` beside row `over`: the difference of each question's mean over the seeds, its 95 % interval,
-    and p."""
+    """Comparison of row `name` with row `over`: difference of each question's mean over the seeds, its 95 %
+    interval, and p."""
     a, b = (np.mean([seed.values[metric] for seed in rows[which]], axis=0) for which in (over, name))
     result, key = compare(a, b), f"{test}_{name}_over_{over}"
     yield f"{key}_difference", 100 * result.difference

@@ -2,12 +2,12 @@
 gold text.
 
 Three gold sets. `readability` and `newspaper` have a whole text for each page: precision, recall and F1 are
-of its runs of four words, for each page, and then the mean. Their gold is what Mozilla's Readability and
-newspaper put out and people accepted, so each favours its own kind. `strings` (Trafilatura's own evaluation,
-English pages) has texts that must and must not be in the main text: counted over all pages. The keys without
-a set are the mean over the pages of `readability` and `newspaper`.
+of its runs of four words, for each page, and then the mean. Their gold is output of Mozilla's Readability and
+newspaper that people accepted, so each favours its own kind. `strings` (Trafilatura's own evaluation, English
+pages) has texts that must and must not be in the main text: counted over all pages. The keys without a set
+are the mean over the pages of `readability` and `newspaper`.
 
-`ours` is what ingest does if nothing is set, `ours_with_comments` is `comments = true`, `resiliparse` and
+`ours` is the default of ingest, `ours_with_comments` is `comments = true`, `resiliparse` and
 `trafilatura_fast` are `extractor = "resiliparse"` and `"trafilatura"`, bullets included. Times are CPU
 seconds of one process, decoded page to text, without a child. Trafilatura, readability-lxml and newspaper4k
 are left out, and named, if they cannot be imported.
@@ -51,7 +51,7 @@ SETS = {"readability": "readability", "newspaper": "newspaper", "strings": "traf
 PAGES = 0
 """Pages of each set; 0 = all."""
 OTHERS = ("resiliparse", "trafilatura_fast", "trafilatura", "readability_lxml")
-"""What `ours` is compared with on the pages that are held out."""
+"""Extractors with which `ours` is compared on the pages that are held out."""
 DRAWS = 10_000
 Extract = Callable[[str], str]
 Quality = tuple[float, float, float]
@@ -75,7 +75,7 @@ class GoldPage:
 
 
 def gold_pages(folder: Path, files: str) -> list[GoldPage]:
-    """The pages of a set that have a gold, up to PAGES."""
+    """Pages of a set that have a gold, up to PAGES."""
     with gzip.open(folder / f"{files}.gold.jsonl.gz", "rt", encoding="utf-8") as lines:
         gold = {row["url"]: row for row in map(json.loads, lines)}
     pages = []
@@ -124,7 +124,7 @@ def newspaper() -> Extract:
     from newspaper import Article
 
     def extract(html: str) -> str:
-        # It would ask the network for their sizes.
+        # With images it would request their sizes from the network.
         article = Article("http://page.invalid/", fetch_images=False)
         article.download(input_html=html)
         article.parse()
@@ -146,19 +146,20 @@ EXTRACTORS: dict[str, Callable[[], Extract]] = {
 
 
 def timed(extract: Extract, pages: Sequence[GoldPage]) -> tuple[list[str], int, float]:
-    """(the texts, how many pages raised an error, CPU seconds); the text of a page with an error is empty."""
+    """(texts, number of pages that raised an error, CPU seconds); the text of a page with an error is
+    empty."""
     texts, errors, began = [], 0, time.process_time()
     for page in pages:
         try:
             texts.append(extract(page.html))
-        except Exception:  # of a library that is measured, whatever it raises
+        except Exception:  # any error of a library that is measured
             texts.append("")
             errors += 1
     return texts, errors, time.process_time() - began
 
 
 def runs_of_four(text: str) -> Counter[tuple[str, ...]]:
-    """The runs of four words of a text, each with how often it stands there; a shorter text is one run."""
+    """Runs of four words of a text, each with its number; a shorter text is one run."""
     words = re.findall(r"\w+", text.lower())
     return Counter(tuple(words[n : n + 4]) for n in range(max(1, len(words) - 3))) if words else Counter()
 
@@ -168,7 +169,7 @@ def f1(precision: float, recall: float) -> float:
 
 
 def by_text(texts: Sequence[str], pages: Sequence[GoldPage]) -> list[Quality]:
-    """The quality of each page's text."""
+    """Quality of each page's text."""
     qualities = []
     for text, page in zip(texts, pages, strict=True):
         extracted, gold = runs_of_four(text), runs_of_four(page.text)
@@ -179,8 +180,7 @@ def by_text(texts: Sequence[str], pages: Sequence[GoldPage]) -> list[Quality]:
 
 
 def strings_of(texts: Sequence[str], pages: Sequence[GoldPage]) -> list[tuple[int, int, int]]:
-    """Of each page: the strings in its text that should be there, those that should not, and all that should
-    be there."""
+    """(right strings in its text, wrong strings in its text, all right strings) of each page."""
     counts = []
     for text, page in zip(texts, pages, strict=True):
         folded = " ".join(text.split())
@@ -191,8 +191,8 @@ def strings_of(texts: Sequence[str], pages: Sequence[GoldPage]) -> list[tuple[in
 
 
 def by_strings(counts: Sequence[tuple[int, int, int]]) -> Quality:
-    """The quality over all pages: how many strings in a text should be there, and how many that should be
-    are."""
+    """Quality over all pages: share of the strings found that are right, and share of the right ones that are
+    found."""
     right, wrong, wanted = (sum(column) for column in zip(*counts, strict=True))
     precision, recall = right / max(1, right + wrong), right / max(1, wanted)
     return precision, recall, f1(precision, recall)
@@ -206,20 +206,20 @@ def strings_interval(
 
     def f1_of_draws(counts: Sequence[tuple[int, int, int]]) -> npt.NDArray[np.float64]:
         right, wrong, wanted = np.array(counts).T[:, drawn].sum(axis=2)
-        of_draws: npt.NDArray[np.float64] = 2 * right / np.maximum(1, right + wrong + wanted)
-        return of_draws
+        drawn_f1: npt.NDArray[np.float64] = 2 * right / np.maximum(1, right + wrong + wanted)
+        return drawn_f1
 
     low, high = np.percentile(f1_of_draws(b) - f1_of_draws(a), (2.5, 97.5))
     return float(low), float(high)
 
 
 def mean(qualities: Sequence[Quality]) -> Quality:
-    precision, recall, f1_of_pages = (statistics.fmean(values) for values in zip(*qualities, strict=True))
-    return precision, recall, f1_of_pages
+    precision, recall, mean_f1 = (statistics.fmean(values) for values in zip(*qualities, strict=True))
+    return precision, recall, mean_f1
 
 
 def halves(outputs: dict[str, dict[str, list[str]]], sets: dict[str, list[GoldPage]]) -> dict[str, float]:
-    """F1 of each extractor on both halves of each set, and how much better `ours` is on the half that is held
+    """F1 of each extractor on both halves of each set, and the gain of `ours` on the half that is held
     out."""
     result: dict[str, float] = {}
     for set_name, pages in sets.items():
@@ -228,20 +228,20 @@ def halves(outputs: dict[str, dict[str, list[str]]], sets: dict[str, list[GoldPa
             if not numbers:
                 continue
 
-            of_half = [pages[n] for n in numbers]
-            texts = {name: [of_sets[set_name][n] for n in numbers] for name, of_sets in outputs.items()}
+            half_pages = [pages[n] for n in numbers]
+            texts = {name: [set_texts[set_name][n] for n in numbers] for name, set_texts in outputs.items()}
             key = f"{set_name}_f1_{{}}_{half}"
             result[f"{set_name}_pages_{half}"] = len(numbers)
 
             if set_name == "strings":
-                counts = {name: strings_of(of_name, of_half) for name, of_name in texts.items()}
-                result |= {key.format(name): by_strings(of_name)[2] for name, of_name in counts.items()}
+                counts = {name: strings_of(outputs, half_pages) for name, outputs in texts.items()}
+                result |= {key.format(name): by_strings(found)[2] for name, found in counts.items()}
             else:
                 f1s = {
-                    name: np.array([q[2] for q in by_text(of_name, of_half)])
-                    for name, of_name in texts.items()
+                    name: np.array([q[2] for q in by_text(own_texts, half_pages)])
+                    for name, own_texts in texts.items()
                 }
-                result |= {key.format(name): float(of_name.mean()) for name, of_name in f1s.items()}
+                result |= {key.format(name): float(pages_f1.mean()) for name, pages_f1 in f1s.items()}
 
             for other in OTHERS if half == "held_out" else ():
                 if other not in texts:
@@ -283,11 +283,11 @@ def main() -> None:
             if n:
                 continue
 
-            texts[name] = {set_name: of_set for set_name, (of_set, _, _) in outputs.items()}
-            of_pages = {s: by_text(texts[name][s], sets[s]) for s in ("readability", "newspaper")}
-            qualities = {f"{s}_": mean(pages) for s, pages in of_pages.items()}
+            texts[name] = {set_name: own_texts for set_name, (own_texts, _, _) in outputs.items()}
+            page_qualities = {s: by_text(texts[name][s], sets[s]) for s in ("readability", "newspaper")}
+            qualities = {f"{s}_": mean(pages) for s, pages in page_qualities.items()}
             qualities["strings_"] = by_strings(strings_of(texts[name]["strings"], sets["strings"]))
-            qualities[""] = mean([page for pages in of_pages.values() for page in pages])
+            qualities[""] = mean([page for pages in page_qualities.values() for page in pages])
             for prefix, quality in qualities.items():
                 for figure, value in zip(("precision", "recall", "f1"), quality, strict=True):
                     result[f"{prefix}{figure}_{name}"] = value

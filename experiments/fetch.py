@@ -41,7 +41,7 @@ UnicodeDecodeError are ValueErrors."""
 
 
 def listed(data: Path) -> Iterator[str]:
-    """A paragraph for each set."""
+    """Lines of a paragraph for each set."""
     read_by = readers()
     for each in SETS.values():
         yield f"{each.name}: {each.state(data)}. {each.about}; licence: {each.licence}"
@@ -55,7 +55,7 @@ def listed(data: Path) -> Iterator[str]:
 
 
 def origins(each: PublishedSet) -> Iterator[str]:
-    """Where a set comes from, a line for each of its first files."""
+    """Origins of a set, a line for each of its first files."""
     if each.built_from:
         yield f"the sets {', '.join(each.built_from)}"
     for source in each.sources[:3]:
@@ -72,7 +72,7 @@ def more(number: int) -> str:
 
 
 def fetch(name: str, data: Path, downloads: Path, brought: Sequence[Path] = ()) -> str:
-    """Bring a set below the data folder; a line that says what became of it.
+    """Bring a set below the data folder; returns a line about the result.
 
     Raises JobError: 65 if a file is another than is recorded or cannot be converted, 66 if one that was
     brought, or a set that it is built from, is missing, 69 if a source cannot be reached or the set was made
@@ -109,7 +109,7 @@ def fetch(name: str, data: Path, downloads: Path, brought: Sequence[Path] = ()) 
 
 
 def sources(wanted: PublishedSet, data: Path, folder: Path, brought: Sequence[Path]) -> Mapping[str, Path]:
-    """Name → path of the set's published files: those that were brought, and the others downloaded."""
+    """Name → path of the set's published files: the brought ones, and downloads of the others."""
     names = {source.name for source in wanted.sources}
     by_hand = {path.name: path for path in brought}
     if unknown := [path for path in brought if path.name not in names]:
@@ -143,7 +143,7 @@ def command(name: str, *options: str) -> str:
 
 
 def result(wanted: PublishedSet, data: Path) -> str:
-    """What the files are, beside those that the saved results were measured on."""
+    """State of the files, compared with those that the saved results were measured on."""
     other = [file.path for file in wanted.files if file.state(data) != "there"]
     if not other:
         checked_ = any(file.sha256 for file in wanted.files)
@@ -153,7 +153,7 @@ def result(wanted: PublishedSet, data: Path) -> str:
 
 
 def run(words: Sequence[str] | None = None) -> int:
-    """The command; its exit code."""
+    """Run the command; returns its exit code."""
     parser = argparse.ArgumentParser(
         "python -m experiments.fetch",
         description=__doc__,

@@ -1,4 +1,4 @@
-"""What a first stage may drop: how many gold sentences are among the best 5, 10, 20, 50 % of the candidates.
+"""Recall of a first stage: share of the gold sentences among the best 5, 10, 20, 50 % of the candidates.
 
 Rankers: the shipped Cosinet, word overlap, BM25, the dense encoder's similarity, and `fused`: Cosinet's ranks
 and BM25's, by reciprocal rank fusion (1 / (60 + rank)). Lists: SQuAD-sent and WikiQA test, each a paragraph
@@ -10,10 +10,10 @@ lists. Similarity is measured on some questions, drawn by hash, `squad_similarit
 `lost_at_25_of_200_…` and `lost_at_25_of_425_…`: of the questions with an answer among the sentences of the
 first 50, and 100, passages of BM25, the percentage with none among the first 25 of a ranker. `cosinet_bm25`
 adds up Cosinet's scores and BM25's scores of the passages, each standardised in the list (a stage `blend`
-with weights of 1). `plan` is what the sample's default plan has up to the first stage that drops: Cosinet
-with BM25, the dense index and the rank, by weights fitted on L-dev; keys without a ranker are its own. The
-lists have `candidates_of_200` and `candidates_of_425` sentences in the mean; `…_of_all`: the same of whole
-lists, of both indexes, as the job serves them.
+with weights of 1). `plan` is the sample's default plan up to the first stage that drops: Cosinet with BM25,
+the dense index and the rank, by weights fitted on L-dev; keys without a ranker are its own. The lists have
+`candidates_of_200` and `candidates_of_425` sentences in the mean; `…_of_all` are the figures of whole lists,
+of both indexes, as the job serves them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ SHARES = (0.05, 0.1, 0.2, 0.5)
 DEPTH, JOB_QUESTIONS, SLOW_QUESTIONS = 100, 250, 150
 KEPT, ENCODER = 25, DEFAULT
 LENGTHS = {"200": 50, "425": 100, "all": None}
-"""Sentences in a list, roughly → passages of BM25; None: all that was retrieved, in the order of
+"""Rough number of sentences in a list → passages of BM25; None: all retrieved ones, in the order of
 retrieval."""
 SETS = {"squad": "squad/squad-sent-test.parquet", "wikiqa": "wikiqa/wikiqa-test.parquet"}
 COSINET: str | None = None  # the one that ships
@@ -94,7 +94,7 @@ class Bm25Order:
         return total
 
 
-class AsItCame:
+class OriginalOrder:
     """The original order: on the job, BM25's order of the passages."""
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
@@ -104,7 +104,7 @@ class AsItCame:
 class Fused:
     """Two rankers' orders, by reciprocal rank fusion; ties keep the original order."""
 
-    def __init__(self, *rankers: Reranker | Bm25Order | AsItCame) -> None:
+    def __init__(self, *rankers: Reranker | Bm25Order | OriginalOrder) -> None:
         self._rankers = rankers
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
@@ -120,7 +120,7 @@ class Fused:
 
 
 def recalls(rerank: Callable[[list[RankedList]], list[RankedList]], lists: Lists) -> dict[float, float]:
-    """Share → mean over questions of the share of gold sentences that are kept."""
+    """Share of candidates → mean over questions of the share of gold sentences that are kept."""
     kept = dict.fromkeys(SHARES, 0.0)
     for ranked, gold in lists:
         (after,) = rerank([ranked])
@@ -131,7 +131,7 @@ def recalls(rerank: Callable[[list[RankedList]], list[RankedList]], lists: Lists
 
 
 def labelled(path: Path) -> Lists:
-    """The answerable questions of a data set."""
+    """Lists of the answerable questions of a data set."""
     lists = []
     for rows in by_question(read_dataset(path)):
         if gold := {row.candidate_id for row in rows if row.label}:
@@ -139,29 +139,29 @@ def labelled(path: Path) -> Lists:
     return lists
 
 
-def by_bm25(each: LongList, depth: int | None) -> tuple[RankedList, set[str]]:
-    """The sentences of the first `depth` passages that BM25 found, in its order, and the answers among them.
+def by_bm25(question: LongList, depth: int | None) -> tuple[RankedList, set[str]]:
+    """Sentences of the first `depth` passages that BM25 found, in its order, and the answers among them.
 
     The whole list, in the order of retrieval, if `depth` is None.
     """
     if depth is None:
-        return each.ranked, set(each.gold)
+        return question.ranked, set(question.gold)
     hits = sorted(
-        (c.hit for c in each.passages.candidates if c.hit.bm25_rank), key=lambda hit: hit.bm25_rank or 0
+        (c.hit for c in question.passages.candidates if c.hit.bm25_rank), key=lambda hit: hit.bm25_rank or 0
     )[:depth]
     passages = tuple(Candidate(replace(hit, rank=n), None, n - 1) for n, hit in enumerate(hits, 1))
-    ranked = to_sentences(RankedList(each.ranked.question, passages))
-    return ranked, {c.candidate_id for c in ranked.candidates} & each.gold
+    ranked = to_sentences(RankedList(question.ranked.question, passages))
+    return ranked, {c.candidate_id for c in ranked.candidates} & question.gold
 
 
 def cosinet_and_bm25(keep: int | None = None) -> list[Stage]:
-    """A plan of the two rankers' sum, nothing of which was fitted."""
+    """Plan of the two rankers' sum, without fitted weights."""
     cosinet = load_reranker("cosinet", model=find_model)
     return [Stage("cosinet", cosinet), Stage("blend", Blend({"cosinet": 1.0, "bm25": 1.0}), keep)]
 
 
 def first_of_plan(job_file: Path) -> list[Stage]:
-    """A plan's stages up to the first that drops, which drops nothing here."""
+    """Stages of a plan up to the first that drops, which drops nothing here."""
     stages: list[Stage] = []
     for stage in load_plan(load(job_file)):
         stages.append(replace(stage, keep=None))
@@ -171,8 +171,8 @@ def first_of_plan(job_file: Path) -> list[Stage]:
 
 
 def lost(lists: Sequence[LongList], name: str, depth: int | None) -> dict[str, float]:
-    """`lost_at_25_of_<name>` of each ranker, over lists of `depth` passages."""
-    cut = [(ranked, gold) for ranked, gold in (by_bm25(each, depth) for each in lists) if gold]
+    """Figures `lost_at_25_of_<name>` of each ranker, over lists of `depth` passages."""
+    cut = [(ranked, gold) for ranked, gold in (by_bm25(question, depth) for question in lists) if gold]
     result: dict[str, float] = {f"questions_of_{name}": len(cut)}
     result[f"candidates_of_{name}"] = sum(len(ranked.candidates) for ranked, _ in cut) / len(cut)
     both = cosinet_and_bm25()
@@ -196,8 +196,8 @@ def lost(lists: Sequence[LongList], name: str, depth: int | None) -> dict[str, f
 
 
 def job(data: Path, folder: Path, depth: int = DEPTH, most: int = JOB_QUESTIONS, prefix: str = "") -> Lists:
-    """The first `depth` passages of corpus-wiki that BM25 finds, as sentences; about `most` questions, of
-    those whose ids begin with `prefix`, and with a gold sentence among the candidates."""
+    """Lists of the sentences of the first `depth` passages of corpus-wiki that BM25 finds, for about `most`
+    questions whose ids begin with `prefix` and that have a gold sentence among the candidates."""
     texts, gold = questions(data)
     texts = {key: text for key, text in texts.items() if key.startswith(prefix)}
     corpus = wiki(data, folder)
@@ -222,7 +222,7 @@ def job(data: Path, folder: Path, depth: int = DEPTH, most: int = JOB_QUESTIONS,
 
 
 def measured(data: Path, work: Path, name: str) -> dict[str, float | int | str]:
-    """All keys, of the long lists of a set and of SETS."""
+    """All figures, of the long lists of a set and of SETS."""
     long = read_lists(data, work, name)
     result: dict[str, float | int | str] = {"set": name, "kept": KEPT}
     for length, depth in LENGTHS.items():
@@ -230,25 +230,25 @@ def measured(data: Path, work: Path, name: str) -> dict[str, float | int | str]:
     cosinet, overlap = load_reranker("cosinet", COSINET, model=find_model), Overlap()
     similarity = Similarity(RememberedEncoder(dense_encoder(ENCODER), work))
     sets = {name: labelled(data / path) for name, path in SETS.items()}
-    sets["long"] = [(ranked, gold) for ranked, gold in (by_bm25(each, DEPTH) for each in long) if gold]
+    sets["long"] = [(ranked, gold) for ranked, gold in (by_bm25(item, DEPTH) for item in long) if gold]
 
     for name, lists in sets.items():
         prefix = "" if name == "long" else f"{name}_"
         result[f"{prefix}questions"] = len(lists)
         result[f"{prefix}candidates"] = sum(len(ranked.candidates) for ranked, _ in lists) / len(lists)
-        order = AsItCame() if name == "long" else Bm25Order([ranked for ranked, _ in lists])
+        order = OriginalOrder() if name == "long" else Bm25Order([ranked for ranked, _ in lists])
         some = set(drawn((ranked.question.question_id for ranked, _ in lists), SLOW_QUESTIONS))
-        rankers: Mapping[str, tuple[Reranker | Bm25Order | AsItCame | Fused, Lists]] = {
+        rankers: Mapping[str, tuple[Reranker | Bm25Order | OriginalOrder | Fused, Lists]] = {
             "cosinet": (cosinet, lists),
             "overlap": (overlap, lists),
             "bm25": (order, lists),
             "fused": (Fused(cosinet, order), lists),
-            "similarity": (similarity, [each for each in lists if each[0].question.question_id in some]),
+            "similarity": (similarity, [pair for pair in lists if pair[0].question.question_id in some]),
         }
 
         result[f"{prefix}similarity_questions"] = len(some)
-        for ranker, (reranker, mine) in rankers.items():
-            shares = recalls(reranker.rerank, mine)
+        for ranker, (reranker, own_lists) in rankers.items():
+            shares = recalls(reranker.rerank, own_lists)
             say(
                 f"{name:<7}{ranker:<11}"
                 + "".join(f"{share:>5.0%} {value:.4f}" for share, value in shares.items())

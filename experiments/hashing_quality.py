@@ -11,16 +11,16 @@ question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p
 alike. `squad` is HAS alone on SQuAD-sent, QUESTIONS test questions. M is 128, β 5, δ 1e-6, L 200;
 insuranceQA's M is 128 too, and not 768.
 
-On WikiQA and SQuAD-sent, of which they have learnt nothing, there are two more: `shipped`, the checkpoint of
-HAS that comes with the package, and `similarity`, the cosine of the untrained encoder's vectors.
+On WikiQA and SQuAD-sent there are two more, which have learnt nothing of them: `shipped`, the checkpoint of
+HAS in the package, and `similarity`, the cosine of the untrained encoder's vectors.
 `DATA_shipped_over_VARIANT_difference` compares the first with the other and with `has`.
 
 The paper's Figures 2 and 3, other values of β and δ, are `experiments.hashing_sweeps`.
 
 The paper has 18 and 60 epochs at 5e-6; here fewer at a higher rate, chosen on WikiQA's dev set, and the new
-attention learns ATTENTION_RATE times as fast. Nothing that is learnt from tells an answer of a test question
-(`question_sets/learnable.py`). Trainings are those of `answermill train`, one after the other, and stand in
---work, one folder each; what is complete there is not repeated, what was stopped goes on.
+attention learns ATTENTION_RATE times as fast. No training data reveal an answer of a test question
+(`question_sets/learnable.py`). Trainings are those of `answermill train`, one after the other, and are kept
+in --work, one folder each: complete ones are not repeated, stopped ones continue.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Set(NamedTuple):
 
 
 def splits(pattern: str) -> tuple[str, str, str]:
-    """The files that a data set has, by `{}` in their name: what is learnt from, dev and test."""
+    """Files of a data set, by `{}` in their name: train, dev and test."""
     train, dev, test = (pattern.format(split) for split in SPLITS)
     return train, dev, test
 
@@ -113,7 +113,7 @@ SETS = {
     "squad": Set(*splits("squad/squad-sent-{}.parquet"), "list", 1, ("has",), 1, ("P@1", "MRR"), QUESTIONS),
 }
 FILTERED, SHORTENED = ("wikiqa", "squad"), ("insuranceqa", "squad")
-"""Sets of which `prepare` writes what is learnt from, and a small dev set."""
+"""Sets for which `prepare` writes the training data, and those for which it writes a small dev set."""
 
 
 class Run(NamedTuple):
@@ -125,7 +125,7 @@ class Run(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the training's folder."""
+        """Name of the training's folder."""
         settings = "" if (self.beta, self.delta) == (BETA, DELTA) else f"-{self.beta:g}-{self.delta:g}"
         return f"{self.data}-{self.variant}-{self.seed}{settings}"
 
@@ -133,14 +133,14 @@ class Run(NamedTuple):
 def runs() -> Iterator[Run]:
     return (
         Run(name, variant, seed)
-        for name, each in SETS.items()
-        for seed in range(each.seeds)
-        for variant in each.variants
+        for name, settings in SETS.items()
+        for seed in range(settings.seeds)
+        for variant in settings.variants
     )
 
 
 def prepare(data: Path, work: Path) -> None:
-    """What is learnt from, and small dev sets where the whole ones would take longer than the training:
+    """Write the training data, and small dev sets where the whole ones would take longer than the training:
     DEV_QUESTIONS, each with its right answers and the first DEV_POOL others."""
     for name in FILTERED:
         if not (work / f"{name}-train.parquet").is_file():
@@ -199,28 +199,28 @@ def training(data: Path, work: Path, wanted: Run) -> TrainJob:
 
 
 def one(data: Path, work: Path, wanted: Run) -> Row:
-    """Train and measure, or what of it is still to be done."""
+    """Train and measure, unless a result is kept."""
     folder, began = work / wanted.name, time.perf_counter()
     *_, line = run(training(data, work, wanted), folder)
-    file, spent = folder / "measured.json", time.perf_counter() - began
+    file, duration = folder / "measured.json", time.perf_counter() - began
     kept = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if kept.pop("revision", None) != revision():
         reranker = load_reranker("hashing", folder, model=find_model, device=device_of("auto"))
-        kept = {name: each.tolist() for name, each in measured(data, wanted.data, reranker).items()}
+        kept = {name: column.tolist() for name, column in measured(data, wanted.data, reranker).items()}
         file.write_text(json.dumps({"revision": revision(), **kept}), encoding="utf-8")
-    row = Row({name: np.array(each) for name, each in kept.items()})
-    shown = ", ".join(f"{name} {100 * each.mean():.2f}" for name, each in row.values.items())
-    say(f"{wanted.name}: {line} ({spent:,.0f} s); test {shown}")
+    row = Row({name: np.array(column) for name, column in kept.items()})
+    shown = ", ".join(f"{name} {100 * column.mean():.2f}" for name, column in row.values.items())
+    say(f"{wanted.name}: {line} ({duration:,.0f} s); test {shown}")
     return row
 
 
 def measured(data: Path, name: str, reranker: Reranker) -> dict[str, Floats]:
-    """Metric as keys name it → its value of each question of the set's test questions. The lists go in
-    together: an answer that is in many pools is encoded once."""
+    """Metric, by its name in keys → its value for each of the set's test questions. The lists are ranked
+    together, so that an answer in many pools is encoded once."""
     settings = SETS[name]
-    asked = list(by_question(read_dataset(data / settings.test)))
-    asked = asked if settings.questions is None else some(asked, settings.questions)
-    questions = [rows for rows in asked if any(row.label for row in rows)]
+    lists = list(by_question(read_dataset(data / settings.test)))
+    lists = lists if settings.questions is None else some(lists, settings.questions)
+    questions = [rows for rows in lists if any(row.label for row in rows)]
     scores: list[float] = []
 
     for rows, ranked in zip(
@@ -231,18 +231,18 @@ def measured(data: Path, name: str, reranker: Reranker) -> dict[str, Floats]:
 
     question = np.repeat(np.arange(len(questions)), [len(rows) for rows in questions])
     label = np.array([row.label for rows in questions for row in rows], np.int64)
-    of_metric = values(question, label, np.array(scores))
-    return {metric: of_metric[metric] for metric in map(key_of, settings.metrics)}
+    by_metric = values(question, label, np.array(scores))
+    return {metric: by_metric[metric] for metric in map(key_of, settings.metrics)}
 
 
 def trained_elsewhere() -> Mapping[str, Reranker]:
-    """Those that learn from none of the sets."""
+    """Name → reranker, for rerankers that learn from none of the sets."""
     shipped = load_reranker("hashing", SHIPPED / "hashing", model=find_model, device=device_of("auto"))
     return {"shipped": shipped, "similarity": Similarity(dense_encoder(ENCODER))}
 
 
 def key_of(metric: str) -> str:
-    """A metric as keys name it."""
+    """Name of a metric in keys."""
     return metric.lower().replace("@", "")
 
 
@@ -251,7 +251,7 @@ def main() -> None:
         "hashing_quality", __doc__ or "", paths={"work": "folder of the trainings; out/hashing_quality"}
     )
     if options.smoke:
-        few = {name: each._replace(seeds=1, epochs=1) for name, each in SETS.items()}
+        few = {name: settings._replace(seeds=1, epochs=1) for name, settings in SETS.items()}
         shrink(globals(), ENCODER=small_encoder(), SETS=few)
     torch.set_num_threads(1)
     with work_folder(options, "hashing_quality") as work:
@@ -262,19 +262,19 @@ def main() -> None:
 def trained_and_measured(data: Path, work: Path) -> dict[str, float | int | str]:
     prepare(data, work)
     rows: dict[str, dict[str, list[Row]]] = {name: {} for name in SETS}
-    for each in runs():
-        rows[each.data].setdefault(each.variant, []).append(one(data, work, each))
+    for run_ in runs():
+        rows[run_.data].setdefault(run_.variant, []).append(one(data, work, run_))
     for name, reranker in trained_elsewhere().items():
-        for each_set in FILTERED:
-            rows[each_set][name] = [Row(measured(data, each_set, reranker))]
+        for set_name in FILTERED:
+            rows[set_name][name] = [Row(measured(data, set_name, reranker))]
 
     result: dict[str, float | int | str] = {}
-    for name, of_set in rows.items():
-        for variant, seeds in of_set.items():
+    for name, set_rows in rows.items():
+        for variant, seeds in set_rows.items():
             result |= figures(name, variant, seeds)
         for variant, over in PAIRS:
-            if variant in of_set and over in of_set:
-                result |= compared(name, variant, over, of_set, key_of(SETS[name].metrics[0]))
+            if variant in set_rows and over in set_rows:
+                result |= compared(name, variant, over, set_rows, key_of(SETS[name].metrics[0]))
 
     for variant, (map_, mrr) in PAPER.items():
         ours = f"{result[f'wikiqa_map_{variant}']:.2f} / {result[f'wikiqa_mrr_{variant}']:.2f}"
@@ -282,7 +282,7 @@ def trained_and_measured(data: Path, work: Path) -> dict[str, float | int | str]
 
     return (
         result
-        | {f"{name}_seeds": each.seeds for name, each in SETS.items()}
+        | {f"{name}_seeds": settings.seeds for name, settings in SETS.items()}
         | {"trained_by": trained_by(work)}
     )
 

@@ -6,8 +6,7 @@ WikiQA's test set, MAP and MRR in percent, protocol `answerable`, mean and devia
 1e-6: `wikiqa_POINT_over_beta_5_difference` is MAP's, of each question's mean over the seeds, with its 95 %
 interval (`_low`, `_high`) and `_p`.
 
-Trainings are those of `hashing_quality`, and of one --work for both commands what is complete is not
-repeated.
+Trainings are those of `hashing_quality`; with one --work for both commands complete ones are not repeated.
 """
 
 from __future__ import annotations

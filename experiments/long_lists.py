@@ -1,12 +1,11 @@
-"""Long lists of real retrieval: what the project's models choose on (L-dev) and are measured on (L-test).
+"""Long lists of real retrieval, for the project's choices of models (L-dev) and for measuring (L-test).
 
 Our own job searches one corpus for each question: corpus-wiki, SQuAD train's articles and QED's pages, 12,000
 documents. A list is the sentences of the 100 passages that BM25 finds and of the 100 that the dense index
 finds, in the order of their reciprocal rank fusion. Documents of test questions are in the corpus, their
-labels are not. Who is asked: `question_sets/draw.py`. What is an answer: `question_sets/gold.py`.
+labels are not. `question_sets/draw.py` draws the questions, `question_sets/gold.py` defines the answers.
 
-Everything is kept in --work and read from there by the next benchmark; a run that was stopped goes on. In
-Python:
+All files are kept in --work and read from there by the next benchmark; a stopped run continues. In Python:
 
     from experiments.long_lists import read_lists
     lists = read_lists(data, work, "dev")           # builds what is missing
@@ -50,13 +49,13 @@ DECIDED = (
 )
 SETS = ("test", "dev")
 REVISION = 2
-"""Raised when the documents are built in another way."""
+"""Number to raise when the documents are built in another way."""
 ENCODER, DEPTH, SHARDS, PROCESSES = DEFAULT, 100, 4, 2
 
 
 @dataclass(frozen=True, slots=True)
 class LongList:
-    """A question with what was retrieved for it."""
+    """A question with its retrieved passages and sentences."""
 
     asked: Asked
     passages: RankedList
@@ -66,15 +65,15 @@ class LongList:
 
 
 def read_lists(data: Path, work: Path, name: str) -> list[LongList]:
-    """The lists of SETS, by question id; first builds what is not in `work`.
+    """Lists of a set, by question id; first builds those that are not in `work`.
 
     Raises JobError (73) while another process is building them.
     """
-    asked = {each.question_id: each for each in questions(data, name)}
+    asked = {question.question_id: question for question in questions(data, name)}
     run = retrieve(data, work)
     hits = RETRIEVED.open(run).where("question_id", asked)
-    retrieved = {each.question.question_id: each for each in ranked_lists(hits)}
-    return [judged(each, retrieved[key]) for key, each in sorted(asked.items())]
+    retrieved = {ranked.question.question_id: ranked for ranked in ranked_lists(hits)}
+    return [judged(question, retrieved[key]) for key, question in sorted(asked.items())]
 
 
 def judged(asked: Asked, passages: RankedList) -> LongList:
@@ -106,24 +105,22 @@ processes = {processes}
 
 
 def job_in(folder: Path) -> Job:
-    """The job file in the folder, whose paths are relative to it: the run is the same wherever a benchmark is
-    started."""
+    """Job of the file in the folder. Its paths are relative to it, so that the run is the same wherever a
+    benchmark is started."""
     text = JOB.format(shards=SHARDS, encoder=json.dumps(ENCODER), depth=DEPTH, processes=PROCESSES)
     write_text(folder / "job.toml", text)
     return load(folder / "job.toml")
 
 
 def retrieve(data: Path, work: Path) -> Path:
-    """The run folder whose retrieved/ has both sets' questions."""
+    """Run folder whose retrieved/ has the questions of both sets."""
     folder = place(data, work)
     if not (folder / "documents.jsonl").is_file():
         rows = (json.dumps(row, ensure_ascii=False) + "\n" for row in documents(data))
         write_text(folder / "documents.jsonl", "".join(rows))
 
-    asked = [each for name in SETS for each in questions(data, name)]
-    lines = [
-        json.dumps({"question_id": each.question_id, "text": each.text}, ensure_ascii=False) for each in asked
-    ]
+    rows = ({"question_id": q.question_id, "text": q.text} for name in SETS for q in questions(data, name))
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     if not is_same(folder / "questions.jsonl", "\n".join(lines) + "\n"):
         write_text(folder / "questions.jsonl", "\n".join(lines) + "\n")
     run, job = folder / "run", job_in(folder)
@@ -136,7 +133,7 @@ def retrieve(data: Path, work: Path) -> Path:
 
 
 def place(data: Path, work: Path) -> Path:
-    """The folder for these files and settings; of a token copy of the data one for all benchmarks."""
+    """Folder for these files and settings; for a token copy of the data one for all benchmarks."""
     decisive = [REVISION, ENCODER, DEPTH, SHARDS, [sha256(data / file) for file in DOCUMENT_FILES]]
     key = hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:12]
     folder = (shared_place(data) or work) / f"lists-{key}"
@@ -154,41 +151,41 @@ def carry_out(job: Job, run: Path, steps: Sequence[str], redo: str | None = None
 
 
 def small_lists() -> None:
-    """For --smoke: short lists, by a random encoder."""
+    """Set short lists by a random encoder, for --smoke."""
     shrink(globals(), ENCODER=small_encoder(), DEPTH=5, PROCESSES=1)
 
 
 def figures(name: str, lists: Sequence[LongList]) -> dict[str, float | int | str]:
-    """The keys of a set."""
-    answered = [each for each in lists if each.gold]
-    of_passages: dict[str, list[int]] = {source: [] for source in ("bm25", "dense", "fused")}
-    for each in answered:
-        hits = [c.hit for c in each.ranked.candidates if c.candidate_id in each.gold]
+    """Figures of a set."""
+    answered = [question for question in lists if question.gold]
+    best_ranks: dict[str, list[int]] = {source: [] for source in ("bm25", "dense", "fused")}
+    for question in answered:
+        hits = [c.hit for c in question.ranked.candidates if c.candidate_id in question.gold]
         for source, ranks in (
             ("bm25", [hit.bm25_rank for hit in hits]),
             ("dense", [hit.dense_rank for hit in hits]),
             ("fused", [hit.rank for hit in hits]),
         ):
-            of_passages[source] += [min(rank for rank in ranks if rank is not None)] if any(ranks) else []
+            best_ranks[source] += [min(rank for rank in ranks if rank is not None)] if any(ranks) else []
 
     recalls = {
         f"{name}_{source}_r{k}": 100 * sum(rank <= k for rank in ranks) / len(lists)
-        for source, ranks in of_passages.items()
+        for source, ranks in best_ranks.items()
         for k in (1, 10, 100)
     }
     counts = {
         f"{name}_questions_{source}": count
-        for source, count in Counter(each.asked.source for each in answered).items()
+        for source, count in Counter(question.asked.source for question in answered).items()
     }
 
     return {
         f"{name}_asked": len(lists),
         f"{name}_questions": len(answered),
         **counts,
-        f"{name}_passages": sum(len(each.passages.candidates) for each in lists) / len(lists),
-        f"{name}_sentences": sum(len(each.ranked.candidates) for each in lists) / len(lists),
-        f"{name}_answers": sum(len(each.gold) for each in answered) / len(answered),
-        f"{name}_lenient_answers": sum(len(each.lenient) for each in answered) / len(answered),
+        f"{name}_passages": sum(len(question.passages.candidates) for question in lists) / len(lists),
+        f"{name}_sentences": sum(len(question.ranked.candidates) for question in lists) / len(lists),
+        f"{name}_answers": sum(len(question.gold) for question in answered) / len(answered),
+        f"{name}_lenient_answers": sum(len(question.lenient) for question in answered) / len(answered),
         **recalls,
     }
 

@@ -1,5 +1,4 @@
-"""The multiple-heads student beside what it is compared with, in the form of its Tables 2 to 4, on MiniLM-L6
-as the body.
+"""The multiple-heads student and its rivals, in the form of its Tables 2 to 4, on MiniLM-L6 as the body.
 
 Teachers that differ in kind (`multihead_trainings.py`): `cross`, `has` and `birnn`; `cross1` and `cross2` are
 for Hydra. Each student begins with the transferred cross-encoder and learns from WikiQA and the teachers'
@@ -20,10 +19,10 @@ students that have one teacher each (row 12 of Table 2).
 Keys: `wikiqa_map_<model>`, P@1, MRR and nDCG@10 too, WikiQA's test set in percent, protocol `answerable`. The
 figures of students are means over SEEDS, with `.._deviation`. `wikiqa_mhs_over_<model>_difference` is of MAP,
 of each question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p`.
-`agreement_<i>_<teacher>` is Fig. 3, head i of the first seed's `mhs` with each teacher, left out of a head
+`agreement_<i>_<teacher>` is Fig. 3, head i of the first seed's `mhs` with each teacher, left out for a head
 that answers no question rightly.
 
-Trainings stand in --work, one folder each; what is complete is not repeated, what was stopped goes on.
+Trainings are kept in --work, one folder each: complete ones are not repeated, stopped ones continue.
 --processes of them run at a time, each on one thread.
 """
 
@@ -73,12 +72,12 @@ DECIDED = "Nothing ships by it: that several teachers make a better student than
 
 DROP = 0.3
 ALPHA = 0.5
-"""What the labels weigh while τ is searched."""
+"""Weight of the labels while τ is searched."""
 STRATEGIES = ("kd_sum", "kd_rr", "mhs", "hydra")
 
 
 class Models:
-    """The trained models of a folder, measured on WikiQA."""
+    """Trained models of a folder, measured on WikiQA."""
 
     def __init__(self, data: Path, work: Path) -> None:
         self.work = work
@@ -86,12 +85,12 @@ class Models:
         self._known: dict[tuple[str, bool], Floats] = {}
 
     def scores(self, name: str, dev: bool = False) -> Floats:
-        """[n]: of a student, or the logits of a teacher, on the test set or on dev."""
+        """[n]: scores of a student, or logits of a teacher, on the test set or on dev."""
         if (name, dev) not in self._known:
             lists = self.dev if dev else self.test
-            of_teacher = name in multihead_trainings.ALL
+            is_teacher = name in multihead_trainings.ALL
             self._known[name, dev] = (
-                logits(self.work, name, lists) if of_teacher else scores(self.work / name, lists)
+                logits(self.work, name, lists) if is_teacher else scores(self.work / name, lists)
             )
         return self._known[name, dev]
 
@@ -103,12 +102,12 @@ class Models:
         )
 
     def row(self, score: Floats, cost: float = 0.0) -> Row:
-        """What is scored [n] on the test set; NaN, a candidate that was dropped, comes last, tied."""
+        """Row of scores [n] on the test set; dropped candidates, NaN, rank last, tied."""
         table = self.beside([np.where(np.isnan(score), np.nanmin(score) - 1, score)])
         return Row(values(table.question, table.label, table.scores[:, 0]), cost)
 
     def ensemble(self, members: Sequence[str]) -> tuple[Row, str]:
-        """The linear combination that is best on dev; and its weights."""
+        """Row of the linear combination that is best on dev, and its weights."""
         weights, _ = tuned(
             self.beside([self.scores(name, dev=True) for name in members], dev=True), "MAP", "answerable"
         )
@@ -116,7 +115,7 @@ class Models:
         return self.row(total), " ".join(f"{weight:g}" for weight in weights)
 
     def pruned(self, name: str, drop: float) -> Row:
-        """A model with exits, where a share leaves at each; and its cost."""
+        """Row of a model with exits, at each of which a share leaves, with its cost."""
         settings: dict[str, Any] = {"drop": [drop]} if drop else {}
         folder = self.work / name
         ranker = load_reranker(
@@ -124,53 +123,53 @@ class Models:
         )
         assert isinstance(ranker, Cascade)
         ranked = ranker.rerank([ranked_list(rows) for rows in self.test])
-        known = [{c.candidate_id: c.score for c in each.candidates} for each in ranked]
+        known = [{c.candidate_id: c.score for c in result.candidates} for result in ranked]
         score = [
-            of_list.get(r.candidate_id, np.nan)
-            for rows, of_list in zip(self.test, known, strict=True)
+            list_scores.get(r.candidate_id, np.nan)
+            for rows, list_scores in zip(self.test, known, strict=True)
             for r in rows
         ]
 
-        spent = ranker.costs()
+        costs = ranker.costs()
         return self.row(
-            np.array(score), spent["layer_candidates"] / (cascade_trainings.DEPTH * spent["candidates"])
+            np.array(score), costs["layer_candidates"] / (cascade_trainings.DEPTH * costs["candidates"])
         )
 
     def heads(self, name: str) -> Iterator[Floats]:
-        """[n] of each head of a student."""
+        """Scores [n] of each head of a student."""
         model, tokeniser = load_student(self.work / name, find_model)
 
         for number in range(len(model.heads)):
             ranked = MultiHead(model.only(number), tokeniser).rerank(
                 [ranked_list(rows) for rows in self.test]
             )
-            known = [{c.candidate_id: c.score for c in each.candidates} for each in ranked]
+            known = [{c.candidate_id: c.score for c in result.candidates} for result in ranked]
             yield np.array(
                 [
-                    of_list[r.candidate_id]
-                    for rows, of_list in zip(self.test, known, strict=True)
+                    list_scores[r.candidate_id]
+                    for rows, list_scores in zip(self.test, known, strict=True)
                     for r in rows
                 ]
             )
 
 
 def best_lessons(work: Path, pool: Executor, students: Sequence[str]) -> dict[str, Lesson]:
-    """For each student, of the first seed, the τ that is best on dev with α = ALPHA, then the α that is best
-    with this τ; the first of equals."""
+    """Student of the first seed → the τ that is best on dev with α = ALPHA, and the α that is best with this
+    τ; of equal ones the first."""
     best = {name: Lesson(ALPHA, 1.0) for name in students}
     for key, grid in (("tau", multihead_trainings.TAUS), ("alpha", multihead_trainings.ALPHAS)):
         tried = {name: [lesson._replace(**{key: value}) for value in grid] for name, lesson in best.items()}
         print_results(
-            pool.submit(train, work, student(name, FIRST, each))
+            pool.submit(train, work, student(name, FIRST, lesson))
             for name, lessons in tried.items()
-            for each in lessons
+            for lesson in lessons
         )
         best = {name: best_on_dev(work, name, lessons) for name, lessons in tried.items()}
     return best
 
 
 def best_on_dev(work: Path, name: str, lessons: Sequence[Lesson]) -> Lesson:
-    return max(lessons, key=lambda each: dev_score(work / student(name, FIRST, each).name))
+    return max(lessons, key=lambda lesson: dev_score(work / student(name, FIRST, lesson).name))
 
 
 def dev_score(folder: Path) -> float:
@@ -180,26 +179,28 @@ def dev_score(folder: Path) -> float:
 
 
 def trained_and_measured(data: Path, work: Path, pool: Executor) -> dict[str, Any]:
-    """Everything is trained in order of what begins with what."""
+    """Train all models, each after the one that it begins with, and measure them."""
     multihead_trainings.train_teachers(data, work, pool)
     multihead_trainings.write_table(work)
     models = Models(data, work)
     best = max(TEACHERS, key=lambda name: dev_score(multihead_trainings.folder_of(work, name)))
-    lesson, of_single = best_lessons(work, pool, ("mhs", f"kd_{best}")).values()
+    lesson, single_lesson = best_lessons(work, pool, ("mhs", f"kd_{best}")).values()
     result: dict[str, Any] = {
         "seeds": len(multihead_trainings.SEEDS),
         "best_teacher": best,
         "alpha": lesson.alpha,
     }
 
-    result |= {"tau": lesson.tau, "single_alpha": of_single.alpha, "single_tau": of_single.tau}
-    students = {seed: students_of(seed, lesson, best, of_single) for seed in multihead_trainings.SEEDS}
+    result |= {"tau": lesson.tau, "single_alpha": single_lesson.alpha, "single_tau": single_lesson.tau}
+    students = {seed: students_of(seed, lesson, best, single_lesson) for seed in multihead_trainings.SEEDS}
     others = list(parts(lesson, best))
     print_results(
-        pool.submit(train, work, each) for of_seed in students.values() for each in of_seed.values()
+        pool.submit(train, work, training)
+        for seed_students in students.values()
+        for training in seed_students.values()
     )
-    print_results(pool.submit(train, work, each) for each in others if each.name != AFTER_CT)
-    print_results(pool.submit(train, work, each) for each in others if each.name == AFTER_CT)
+    print_results(pool.submit(train, work, training) for training in others if training.name != AFTER_CT)
+    print_results(pool.submit(train, work, training) for training in others if training.name == AFTER_CT)
     rows: dict[str, list[Row]] = {name: [models.row(models.scores(name))] for name in multihead_trainings.ALL}
     members: dict[str, list[tuple[str, ...]]] = {
         "ensemble_teachers": [TEACHERS],
@@ -207,10 +208,10 @@ def trained_and_measured(data: Path, work: Path, pool: Executor) -> dict[str, An
         "ensemble": [],
     }
 
-    for of_seed in students.values():
-        for name, training in of_seed.items():
+    for seed_students in students.values():
+        for name, training in seed_students.items():
             rows.setdefault(name, []).append(models.row(models.scores(training.name)))
-        members["ensemble"].append(tuple(of_seed[f"kd_{name}"].name for name in TEACHERS))
+        members["ensemble"].append(tuple(seed_students[f"kd_{name}"].name for name in TEACHERS))
 
     for training in others:
         name, _, _ = training.name.partition("-")
@@ -218,8 +219,8 @@ def trained_and_measured(data: Path, work: Path, pool: Executor) -> dict[str, An
         if name.startswith("ct"):
             rows[f"{name}_a3"] = [models.pruned(training.name, DROP)]
 
-    for name, each in members.items():
-        combined = [models.ensemble(names) for names in each]
+    for name, ensembles in members.items():
+        combined = [models.ensemble(names) for names in ensembles]
         rows[name], result[f"weights_{name}"] = [row for row, _ in combined], combined[0][1]
 
     rows["kd_single"] = rows[f"kd_{best}"]
@@ -237,11 +238,12 @@ def trained_and_measured(data: Path, work: Path, pool: Executor) -> dict[str, An
     return result
 
 
-def students_of(seed: int, lesson: Lesson, best: str, of_single: Lesson) -> dict[str, Training]:
-    """Key → training: the students that each seed has."""
+def students_of(seed: int, lesson: Lesson, best: str, single_lesson: Lesson) -> dict[str, Training]:
+    """Key → training, for the students of each seed."""
     students = {"alone": alone(seed)} | {name: student(name, seed, lesson) for name in STRATEGIES}
     return students | {
-        f"kd_{name}": student(f"kd_{name}", seed, of_single if name == best else lesson) for name in TEACHERS
+        f"kd_{name}": student(f"kd_{name}", seed, single_lesson if name == best else lesson)
+        for name in TEACHERS
     }
 
 

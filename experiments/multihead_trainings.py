@@ -1,9 +1,9 @@
-"""What `experiments.multihead_quality` trains: teachers, the table of their logits, and students.
+"""Trainings of `experiments.multihead_quality`: teachers, the table of their logits, and students.
 
 Teachers differ in kind: `cross`, the monolithic cross-encoder of `cascade_trainings.py`; `has`, HAS of
 `hashing_quality`, which encodes question and answer apart; `birnn`, Cosinet BiRNN, which reads word vectors
 and all candidates of a question in their order. `cross1` and `cross2` are `cross` with other seeds, for
-Hydra. Their scores are made logits by Platt's regression on WikiQA's dev set. With one --work for both
+Hydra. Their scores become logits by Platt's regression on WikiQA's dev set. With one --work for both
 commands, `cross` is trained once.
 """
 
@@ -47,18 +47,19 @@ TEACHERS, HYDRA = ("cross", "has", "birnn"), ("cross", "cross1", "cross2")
 ALL = tuple(dict.fromkeys((*TEACHERS, *HYDRA)))
 TRANSFER, TABLE = f"mt{DEPTH}-transfer", "teachers.parquet"
 AFTER_CT = f"ct_mhs-{FIRST}"
-"""The one training of `parts` that begins with another one."""
+"""Name of the one training of `parts` that begins with another one."""
 
 
 class Lesson(NamedTuple):
-    """Eq. 1: what the labels weigh, and the temperature."""
+    """Weight of the labels, and temperature, of Eq. 1."""
 
     alpha: float
     tau: float
 
 
 class Training(NamedTuple):
-    """`section`: keys of [transformer]; its `encoder`, if it has one, is the name of a training before it."""
+    """A training by its name. `section`: keys of [transformer]; its `encoder`, if any, names an earlier
+    training."""
 
     name: str
     section: dict[str, Any]
@@ -73,7 +74,7 @@ def data_of(work: Path) -> dict[str, Any]:
 
 
 def folder_of(work: Path, teacher: str) -> Path:
-    """Where a teacher's checkpoint is."""
+    """Folder of a teacher's checkpoint."""
     if teacher.startswith("cross"):
         return work / f"mt{DEPTH}-{teacher.removeprefix('cross') or FIRST}"
     return work / teacher
@@ -81,21 +82,20 @@ def folder_of(work: Path, teacher: str) -> Path:
 
 def train_teachers(data: Path, work: Path, pool: Executor) -> None:
     cascade_trainings.prepare(data, work)
-    transfer = next(each for each in cascade_trainings.transfers() if each.name == TRANSFER)
+    transfer = next(training for training in cascade_trainings.transfers() if training.name == TRANSFER)
     adapts = [
-        each
+        training
         for seed in range(len(HYDRA))
-        for each in cascade_trainings.adapts(seed)
-        if each.begins == TRANSFER
+        for training in cascade_trainings.adapts(seed)
+        if training.begins == TRANSFER and training.section["reranker"] == "pointwise"
     ]
-    adapts = [each for each in adapts if each.section["reranker"] == "pointwise"]
     others = [pool.submit(train_other, data, work, name) for name in TEACHERS if not name.startswith("cross")]
     print_results([pool.submit(cascade_trainings.train, work, transfer), *others])
-    print_results(pool.submit(cascade_trainings.train, work, each) for each in adapts)
+    print_results(pool.submit(cascade_trainings.train, work, training) for training in adapts)
 
 
 def train_other(data: Path, work: Path, teacher: str) -> str:
-    """HAS or Cosinet BiRNN."""
+    """Train HAS or Cosinet BiRNN."""
     torch.set_num_threads(1)
     if teacher == "has":
         *_, last = run(
@@ -111,17 +111,17 @@ def train_other(data: Path, work: Path, teacher: str) -> str:
 
 
 def scores(checkpoint: Path, lists: Questions) -> Floats:
-    """[n]: a model's scores of all candidates, a question's one after the other."""
+    """[n]: scores of all candidates by a model, a question's one after the other."""
     ranker = load_reranker(kind_of(checkpoint), checkpoint, model=find_model, device=device_of("auto"))
     ranked = ranker.rerank([ranked_list(rows) for rows in lists])
-    known = [{c.candidate_id: c.score for c in each.candidates} for each in ranked]
+    known = [{c.candidate_id: c.score for c in result.candidates} for result in ranked]
     return np.array(
-        [of_list[row.candidate_id] for rows, of_list in zip(lists, known, strict=True) for row in rows]
+        [scores[row.candidate_id] for rows, scores in zip(lists, known, strict=True) for row in rows]
     )
 
 
 def logits(work: Path, teacher: str, lists: Questions) -> Floats:
-    """[n]: a teacher's scores as logits, by Platt's regression on WikiQA's dev set."""
+    """[n]: scores of a teacher as logits, by Platt's regression on WikiQA's dev set."""
     file = work / f"{teacher}-platt.json"
     if not file.is_file():
         dev = answered(work / "wikiqa-dev.parquet")
@@ -134,7 +134,7 @@ def logits(work: Path, teacher: str, lists: Questions) -> Floats:
 
 
 def write_table(work: Path) -> None:
-    """The teachers' logits of WikiQA's training set."""
+    """Write the teachers' logits of WikiQA's training set."""
     if (work / TABLE).is_file():
         return
     lists = answered(work / "wikiqa-train.parquet")
@@ -147,10 +147,10 @@ def write_table(work: Path) -> None:
 
 def training(work: Path, wanted: Training) -> TrainJob:
     section = {"tokens": 2_000, "classifier_rate": 5.0, "words": "source", "store": "fp16", "negatives": 5}
-    begun = str(work / wanted.section.get("encoder", TRANSFER))
+    encoder = str(work / wanted.section.get("encoder", TRANSFER))
     recipe = {"epochs": EPOCHS, "learning_rate": RATE, "schedule": "linear", "precision": "bf16", "clip": 1.0}
     job: dict[str, Any] = {
-        "transformer": {**section, **wanted.section, "encoder": begun},
+        "transformer": {**section, **wanted.section, "encoder": encoder},
         "data": data_of(work),
         "train": {**recipe, "seed": wanted.seed},
     }
@@ -166,7 +166,7 @@ def train(work: Path, wanted: Training) -> str:
 
 
 def student(name: str, seed: int, lesson: Lesson) -> Training:
-    """One that learns from teachers: `kd_<teacher>`, `kd_sum`, `kd_rr`, `mhs` or `hydra`."""
+    """A student that learns from teachers: `kd_<teacher>`, `kd_sum`, `kd_rr`, `mhs` or `hydra`."""
     single = name.removeprefix("kd_")
     teachers = HYDRA if name == "hydra" else (single,) if single in TEACHERS else TEACHERS
     strategy = {"kd_sum": "sum", "kd_rr": "round_robin", "mhs": "mhs", "hydra": "mhs"}.get(name, "single")
@@ -181,8 +181,8 @@ def alone(seed: int) -> Training:
 
 
 def parts(lesson: Lesson, best: str) -> Iterator[Training]:
-    """Of the first seed: heads without a teacher, all with the best; longer heads; a cascade, and heads
-    behind its exits."""
+    """Trainings of the first seed alone: heads without a teacher, all with the best; longer heads; a cascade,
+    and heads behind its exits."""
     heads = {"reranker": "multihead"}
     taught = student("mhs", FIRST, lesson).distil
     yield Training("mhs_none-0", heads)

@@ -1,10 +1,10 @@
 """Near duplicates by MinHash against the exact Jaccard similarity of all pairs, on real pages.
 
 Pages: those of `warc/` and `web-html/` as ingest extracts them, and once more with readers' comments where
-that makes another text, so that there are pairs of all similarities; texts that are equal count once. A page
-should go if one with a smaller id has a Jaccard similarity of SIMILARITY or more to it, over runs of five
-words: `wanted`. `precision` and `recall` are of the pages that go. `pages_per_s` counts CPU time of one
-process, from texts to what goes; `exact_pages_per_s` is that of all pairs.
+that makes another text, so that there are pairs of all similarities; equal texts count once. A page should be
+removed if one with a smaller id has a Jaccard similarity of SIMILARITY or more to it, over runs of five
+words: `wanted`. `precision` and `recall` are of the removed pages. `pages_per_s` counts CPU time of one
+process, from texts to removed pages; `exact_pages_per_s` is that of all pairs.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ DECIDED = "Nothing ships by it."
 SIMILARITY = 0.8
 MIN_WORDS = 30
 PAGES = 0
-"""Pages that are read; 0 = all."""
+"""Number of pages to read; 0 = all."""
 
 
 def texts_of(data: Path) -> list[str]:
-    """The different texts, in the order of the files."""
+    """Different texts, in the order of the files."""
     extractors = [html_text.load("blocks", comments) for comments in (False, True)]
     texts: dict[str, str] = {}
     read = 0
@@ -58,24 +58,24 @@ def texts_of(data: Path) -> list[str]:
 
 
 def ids_of(texts: list[str]) -> list[str]:
-    """Ids that say nothing about the order of the pages."""
+    """Ids that do not depend on the order of the pages."""
     return [f"{high:016x}{low:016x}" for high, low in id_keys(texts).tolist()]
 
 
 def by_signatures(texts: list[str], ids: list[str]) -> set[str]:
-    """The ids that go, as ingest finds them."""
+    """Ids of the pages to remove, as ingest finds them."""
     ranks = [(1, doc_id) for doc_id in ids]
     signatures, bands = near_duplicates.signatures(texts)
     pairs = [
-        (ranks[goes], ranks[stays])
+        (ranks[removed], ranks[kept])
         for band in range(near_duplicates.BANDS)
-        for goes, stays in near_duplicates.near_pairs(ranks, bands[:, band], signatures, SIMILARITY)
+        for removed, kept in near_duplicates.near_pairs(ranks, bands[:, band], signatures, SIMILARITY)
     ]
-    return {goes for _, goes in near_duplicates.kept(pairs)}
+    return {removed for _, removed in near_duplicates.kept(pairs)}
 
 
 def by_all_pairs(texts: list[str], ids: list[str]) -> tuple[set[str], int]:
-    """(the ids that should go, the number of near pairs), from the exact similarity of each pair."""
+    """(ids of the pages to remove, number of near pairs), from the exact similarity of each pair."""
     runs = [near_duplicates.runs_of_words(text) for text in texts]
     _, columns = np.unique(np.concatenate(runs), return_inverse=True)
     sizes = np.array([len(run) for run in runs])

@@ -1,9 +1,9 @@
-"""What ingest's options about pages do to real crawl files: language, quality presets, boilerplate.
+"""Effects of ingest's options about pages on real crawl files: language, quality presets, boilerplate.
 
-Language: of the HTML pages that declare one (`<html lang>`) and have main text, how many are judged as they
-declare: by the first look alone (Resiliparse's nearest language), by the second alone (py3langid), and by
-both as ingest has them; with the pages a second of each. What a page declares is its author's word: a site's
-template may be wrong of a page.
+Language: share of the HTML pages with a declared language (`<html lang>`) and main text that are judged as
+they declare: by the first look alone (Resiliparse's nearest language), by the second alone (py3langid), and
+by both as in ingest; with the pages a second of each. A declaration is its author's: a site's template may be
+wrong for a page.
 
 Quality: of the documents that ingest keeps with no preset, the share that each preset refuses. Boilerplate:
 with `boilerplate = 0.3`, the documents that lose a paragraph, how many paragraphs and characters they lose,
@@ -44,7 +44,7 @@ WAYS: dict[str, Callable[[str], str]] = {
 
 
 def declared_pages(files: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    """(declared language, main text) of the HTML pages that have both; of pages with equal text the first."""
+    """(declared language, main text) of HTML pages that have both; of pages with equal text the first."""
     title_and_text = html_text.load("resiliparse", comments=True)
     seen: set[str] = set()
     for file in files:
@@ -60,7 +60,7 @@ def declared_pages(files: Sequence[Path]) -> Iterator[tuple[str, str]]:
 
 
 def declared_language(html: str) -> str:
-    """The two letters of `<html lang>`, or ''."""
+    """Language of `<html lang>` in two letters, or ''."""
     document = HTMLTree.parse(html).document
     root = document.query_selector("html") if document is not None else None
     declared = (root.getattr("lang") or "" if root is not None else "").replace("_", "-")
@@ -101,8 +101,8 @@ def main() -> None:
     settings = {"input": [str(file) for file in files]}
 
     with tempfile.TemporaryDirectory() as folder:
-        for name, more in (("plain", {}), ("boilerplate", {"boilerplate": SHARE})):
-            say(ingest(Job.model_validate({"ingest": settings | more}), Path(folder) / name))
+        for name, extra in (("plain", {}), ("boilerplate", {"boilerplate": SHARE})):
+            say(ingest(Job.model_validate({"ingest": settings | extra}), Path(folder) / name))
         plain, less = (list(DOCUMENTS.open(Path(folder) / name).read()) for name in ("plain", "boilerplate"))
         counts = INGEST.counts_of(DOCUMENTS.manifest(Path(folder) / "boilerplate"))
 
@@ -112,7 +112,7 @@ def main() -> None:
         "boilerplate_documents": sum(left.get(document.doc_id, "") != document.text for document in plain),
         "boilerplate_paragraphs": counts.boilerplate_paragraphs,
         "boilerplate_characters": counts.boilerplate_characters,
-        "boilerplate_share": counts.boilerplate_characters / sum(len(each.text) for each in plain),
+        "boilerplate_share": counts.boilerplate_characters / sum(len(document.text) for document in plain),
     }
     finish("page_filters", result, options.save)
 

@@ -1,5 +1,5 @@
-"""What PEASI costs beside plain AS2 (PEASI Table 4), on one engine in one run: the same body, processor,
-thread and precision.
+"""Costs of PEASI beside plain AS2 (PEASI Table 4), on one engine in one run: the same body, processor, thread
+and precision.
 
 Questions of WikiQA and SQuAD, each with the DEPTH passages of `corpus-wiki` that BM25 finds, as many as the
 paper's 43. AS2 scores every sentence (the shipped cascade with no drops, which is a monolithic model); PEASI
@@ -76,10 +76,12 @@ def main() -> None:
         for name, (work, costs) in stages.items():
             with seconds(times[name]):
                 work()
-            spent = costs()
+            counted = costs()
             if not n:
-                result[f"predictions_{name}"] = spent.get("predictions", spent["candidates"]) / len(sentences)
-                result[f"tokens_{name}"] = spent["tokens"] / len(sentences)
+                result[f"predictions_{name}"] = counted.get("predictions", counted["candidates"]) / len(
+                    sentences
+                )
+                result[f"tokens_{name}"] = counted["tokens"] / len(sentences)
 
     for name, taken in times.items():
         result[f"ms_{name}"] = 1000 * statistics.median(taken) / len(sentences)

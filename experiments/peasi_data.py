@@ -1,15 +1,14 @@
-"""The passages that PEASI learns from and is measured with: of L-train, L-dev and L-test, as `long_lists`
-retrieves them.
+"""Passages for training and measuring PEASI, of L-train, L-dev and L-test, as `long_lists` retrieves them.
 
-Learnt from are QUESTIONS of L-train, drawn by hash. Two thirds of them have whole passages of the index: the
-first retrieved one with a right sentence, and wrong ones. The other third has windows of up to MAX_TOKENS
-(`answermill passages`): a random one around a right sentence, and ones that begin where wrong passages do.
-Wrong passages are drawn among the best POOL, of the same document and of others. One that holds a short
-answer is left out, and so is, right or wrong, what holds an answer to a test question.
+The training data are QUESTIONS of L-train, drawn by hash. Two thirds of them have whole passages of the
+index: the first retrieved one with a right sentence, and wrong ones. The other third has windows of up to
+MAX_TOKENS (`answermill passages`): a random one around a right sentence, and windows that begin where wrong
+passages do. Wrong passages are drawn among the best POOL, of the same document and of others. A wrong passage
+that holds a short answer is left out, as is every passage that holds an answer to a test question.
 
-Measured are two sets of passages for each question. 'retrieved': the first DEPTH that BM25 finds. 'windows',
-the paper's: all windows around each of the best SENTENCES, by the default plan's first blend, as if they had
-been annotated.
+Two sets of passages for each question serve for measuring. 'retrieved': the first DEPTH that BM25 finds.
+'windows', the paper's: all windows around each of the best SENTENCES, by the default plan's first blend, as
+if they had been annotated.
 """
 
 from __future__ import annotations
@@ -44,21 +43,21 @@ from testing.harness import say
 
 QUESTIONS, DEV_QUESTIONS = 4_000, 150
 WINDOWED = 3
-"""A question of as many has windows."""
+"""One question in this many has windows."""
 POOL, DEPTH, SENTENCES = 20, 10, 15
 SAME, OTHERS, SAME_WINDOWS, OTHER_WINDOWS = 1, 2, 1, 1
-"""Wrong passages of a question, of the same document and of others; and wrong windows."""
+"""Numbers of wrong passages of a question, of the same document and of others; and of wrong windows."""
 PLACES, MAX_TOKENS = 5, 200
 
 
 def write_train(run: Path, asked: Sequence[Asked], test_answers: Set[str], file: Path) -> None:
-    """The file of what is learnt from. `run`: retrieved passages and labels of these questions."""
-    chosen = drawn((each.question_id for each in asked), QUESTIONS)
+    """Write the training data. `run` has retrieved passages and labels of these questions."""
+    chosen = drawn((question.question_id for question in asked), QUESTIONS)
     windowed = {
         name.removeprefix("windows ")
         for name in drawn((f"windows {key}" for key in chosen), len(chosen) // WINDOWED)
     }
-    of_id = {each.question_id: each for each in asked}
+    by_id = {question.question_id: question for question in asked}
     right: dict[str, list[SentenceLabel]] = defaultdict(list)
     for label in SENTENCE_LABELS.open(run).where("question_id", chosen):
         right[label.question_id].append(label)
@@ -75,21 +74,22 @@ def write_train(run: Path, asked: Sequence[Asked], test_answers: Set[str], file:
             hit for hit in hits[key] if not correct.isdisjoint(s.sentence_id for s in hit.passage.sentences)
         ]
         others = [
-            hit for hit in hits[key] if hit not in answering and not holds_answer(hit.passage, of_id[key])
+            hit for hit in hits[key] if hit not in answering and not holds_answer(hit.passage, by_id[key])
         ]
 
         if key in windowed:
-            wrong = wrong_ones(of_id[key], others, SAME_WINDOWS, OTHER_WINDOWS)
+            wrong = wrong_passages(by_id[key], others, SAME_WINDOWS, OTHER_WINDOWS)
             wrong_hits += [replace(hit, rank=rank) for rank, hit in enumerate(wrong, 1)]
         elif answering:
-            shown = [min(answering, key=lambda hit: hit.rank), *wrong_ones(of_id[key], others, SAME, OTHERS)]
+            best = min(answering, key=lambda hit: hit.rank)
+            shown = [best, *wrong_passages(by_id[key], others, SAME, OTHERS)]
             rows[key] = [passage_row(hit, correct) for hit in shown]
 
     documents = DOCUMENTS.open(run)
     labels = [label for key in windowed for label in right[key]]
     built = build(
         LabelledQuestions(
-            labels, {key: of_id[key].text for key in windowed}, dict.fromkeys(windowed, "train")
+            labels, {key: by_id[key].text for key in windowed}, dict.fromkeys(windowed, "train")
         ),
         lambda ids: documents.where("doc_id", ids),
         lambda ids: (hit for hit in wrong_hits if hit.question_id in ids),
@@ -98,11 +98,11 @@ def write_train(run: Path, asked: Sequence[Asked], test_answers: Set[str], file:
         ),
         ingest_settings(documents).passage_tokens,
     )
-    rows |= {of_question[0].question_id: of_question for _, of_question in built.rows()}
-    every = [row for key in sorted(rows) for row in rows[key]]
-    kept = without_test_answers(every, test_answers)
+    rows |= {passages[0].question_id: passages for _, passages in built.rows()}
+    all_rows = [row for key in sorted(rows) for row in rows[key]]
+    kept = without_test_answers(all_rows, test_answers)
     say(
-        f"{file.name}: {len(rows):,} questions, {len(kept):,} passages, {len(every) - len(kept)} with a "
+        f"{file.name}: {len(rows):,} questions, {len(kept):,} passages, {len(all_rows) - len(kept)} with a "
         "test answer left out"
     )
 
@@ -110,7 +110,7 @@ def write_train(run: Path, asked: Sequence[Asked], test_answers: Set[str], file:
 
 
 def without_test_answers(rows: Sequence[LabelledPassage], answers: Set[str]) -> list[LabelledPassage]:
-    """The passages of which no sentence is an answer to a test question."""
+    """Passages without a sentence that is an answer to a test question."""
     return [row for row in rows if not any(canonical(s.text) in answers for s in row.sentences)]
 
 
@@ -118,7 +118,7 @@ def holds_answer(passage: Passage, asked: Asked) -> bool:
     return any(holds(canonical(passage.text), canonical(string)) for string in asked.strings)
 
 
-def wrong_ones(asked: Asked, hits: Sequence[Hit], same: int, others: int) -> list[Hit]:
+def wrong_passages(asked: Asked, hits: Sequence[Hit], same: int, others: int) -> list[Hit]:
     """Passages drawn among the best POOL of the right documents, and of all others."""
     chosen: list[Hit] = []
     for number, own in ((same, True), (others, False)):
@@ -145,29 +145,28 @@ def labelled(question_id: str, question: str, p: Passage, correct: Set[str], sou
 
 
 def retrieved(lists: Sequence[LongList]) -> list[list[LabelledPassage]]:
-    """Of each question the first DEPTH passages that BM25 finds, in its order."""
+    """First DEPTH passages that BM25 finds for each question, in its order."""
     passages = []
-    for each in lists:
-        of_bm25 = [
+    for question in lists:
+        hits = [
             c.hit
-            for c in each.passages.candidates
+            for c in question.passages.candidates
             if c.hit.bm25_rank is not None and c.hit.bm25_rank <= DEPTH
         ]
-        passages.append(
-            [passage_row(hit, each.gold) for hit in sorted(of_bm25, key=lambda hit: hit.bm25_rank or 0)]
-        )
+        hits.sort(key=lambda hit: hit.bm25_rank or 0)
+        passages.append([passage_row(hit, question.gold) for hit in hits])
     return passages
 
 
 def write_dev(lists: Sequence[LongList], file: Path) -> None:
-    """The file of what a training's dev score and calibration are measured on: DEV_QUESTIONS of L-dev, with
-    an answer among their passages or without."""
-    chosen = set(drawn((each.asked.question_id for each in lists), DEV_QUESTIONS))
+    """Write the data of a training's dev score and calibration: DEV_QUESTIONS of L-dev, with an answer among
+    their passages or without."""
+    chosen = set(drawn((question.asked.question_id for question in lists), DEV_QUESTIONS))
     write(
         file,
         [
             row
-            for rows in retrieved([each for each in lists if each.asked.question_id in chosen])
+            for rows in retrieved([question for question in lists if question.asked.question_id in chosen])
             for row in rows
         ],
     )
@@ -176,8 +175,8 @@ def write_dev(lists: Sequence[LongList], file: Path) -> None:
 def in_windows(
     best: Sequence[tuple[Asked, Sequence[Candidate]]], documents: Folder[Document]
 ) -> dict[Group, list[list[LabelledPassage]]]:
-    """The windows around each question's best sentences, by group: all, those in whose middle the sentence
-    is, or a random one for each sentence (WQA Table 3)."""
+    """Windows around each question's best sentences, by group: all, those with the sentence in the middle, or
+    a random one for each sentence (WQA Table 3)."""
     wanted = {c.hit.passage.doc_id for _, candidates in best for c in candidates}
     texts = cut(documents.where("doc_id", wanted), ingest_settings(documents).passage_tokens)
     number = {
@@ -192,10 +191,10 @@ def in_windows(
 
     ends = window_ends(texts, inside, PLACES, MAX_TOKENS)
     result: dict[Group, list[list[LabelledPassage]]] = {group: [] for group in get_args(Group)}
-    for (asked, _), of_question in zip(best, places, strict=True):
+    for (asked, _), question_places in zip(best, places, strict=True):
         for group, passages in result.items():
             runs: dict[tuple[str, SentenceRun], None] = {}
-            for doc_id, sentence_id in of_question:
+            for doc_id, sentence_id in question_places:
                 n = number[doc_id, sentence_id]
                 around = choose(
                     windows(n, ends[doc_id].__getitem__, PLACES),
@@ -213,7 +212,7 @@ def in_windows(
 
 
 def write_sentences(lists: Path, passages: Path, file: Path) -> None:
-    """The file of what AS2 learns from: the lists of the questions in `passages`."""
+    """Write the training data of AS2: the lists of the questions in `passages`."""
     learnt = set(pq.read_table(passages, columns=["question_id"])["question_id"].to_pylist())
     rows = pq.read_table(lists)
     pq.write_table(rows.filter(pc.is_in(rows["question_id"], pa.array(sorted(learnt)))), file)

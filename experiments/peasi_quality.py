@@ -2,19 +2,19 @@
 same questions.
 
 The models are those of `experiments.trainings` in WORK/train, which are trained there if they are missing:
-`as2`, which reads the sentence alone, as the paper's does; `pr`, `easi`, and `peasi`, which is both in one
+`as2`, which reads the sentence alone, like the paper's; `pr`, `easi`, and `peasi`, which is both in one
 ("joint"). All begin with the cascade, whose last exit is AS2 with context.
 
-Questions are SQuAD's and WikiQA's of L-test and, to choose by, those of L-dev that trainings stop by.
-Protocols (`peasi_data`): the first passages that BM25 retrieves; and, of a part of the questions, drawn by
+Questions are SQuAD's and WikiQA's of L-test and, for choices, those of L-dev by which trainings stop.
+Protocols (`peasi_data`): the first passages that BM25 retrieves; and, for a part of the questions, drawn by
 hash, all windows around the best sentences, as in the paper. There `_all`, `_center` and `_random` are groups
 of windows on which the same models are measured (Table 3).
 
 Passages are ranked by BM25, by the best of their sentences (`as2max`), and by p(q, p). Answers are ranked by
-`as2`, over all sentences; by `all_as2`, over those that EASI extracts; by `top1`, what EASI extracts from the
-best passage, then from the next; and by `product`, p(q, p) · p(s | p) among the first FIRST passages.
-`listwise` is the same with a softmax over the question's passages for p(q, p). `_context`: by AS2 with
-context. `top1_apart`: by `pr` and `easi`. `_shipped`: by the checkpoint that ships, which learnt from as many
+`as2`, over all sentences; by `all_as2`, over those that EASI extracts; by `top1`, EASI's sentence of the best
+passage, then of the next; and by `product`, p(q, p) · p(s | p) among the first FIRST passages. `listwise` is
+the product with a softmax over the question's passages for p(q, p). `_context`: by AS2 with context.
+`top1_apart`: by `pr` and `easi`. `_shipped`: by the checkpoint that ships, which learnt from as many
 questions and began with an earlier cascade.
 
 Keys: `passage_…` are passage-level and compare with each other alone; `answer_…` are answer-level. P@1, MAP
@@ -83,38 +83,38 @@ SHORT = (
     "answer_p1_product",
     "passage_p1_pr",
 )
-"""Keys that stand without a set too."""
+"""Keys that are given without a set too."""
 Questions = Sequence[Sequence[LabelledPassage]]
 Scores = list[dict[str, float]]
 METRICS = {"P@1": "p1", "MAP": "map", "MRR": "mrr"}
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What PR and EASI say of each question's passages, by passage id."""
+class PeasiScores:
+    """Scores of each question's passages by PR and EASI, by passage id."""
 
     passages: Scores
     """Logits of p(q, p)."""
     sentences: list[dict[str, tuple[str, float]]]
-    """The extracted sentence's id, and its log p(s | p)."""
+    """Id of the extracted sentence, and its log p(s | p)."""
 
 
-def said(folder: Path, lists: Questions) -> Said:
+def peasi_scores(folder: Path, lists: Questions) -> PeasiScores:
     model, tokeniser = load(folder, find_model)
     reader = PassageReader(model, tokeniser)
-    asked = [AskedPassage.from_candidate(r, c) for r in map(ranked_passages, lists) for c in r.candidates]
+    inputs = [AskedPassage.from_candidate(r, c) for r in map(ranked_passages, lists) for c in r.candidates]
     logits: npt.NDArray[np.float64] | None
     extracted: Extracted | None
 
     if model.at_once:
-        logits, extracted = reader.both(asked)
+        logits, extracted = reader.both(inputs)
     else:
-        logits = reader.passages(asked) if model.pr is not None else None
-        extracted = reader.sentences(asked) if model.easi is not None else None
+        logits = reader.passages(inputs) if model.pr is not None else None
+        extracted = reader.sentences(inputs) if model.easi is not None else None
 
     passages: Scores = [{} for _ in lists]
     sentences: list[dict[str, tuple[str, float]]] = [{} for _ in lists]
-    rows = [(n, row) for n, of_question in enumerate(lists) for row in of_question]
+    rows = [(n, row) for n, question_rows in enumerate(lists) for row in question_rows]
 
     for place, (n, row) in enumerate(rows):
         if logits is not None:
@@ -122,22 +122,22 @@ def said(folder: Path, lists: Questions) -> Said:
         if extracted is not None and (number := int(extracted.sentence[place])) >= 0:
             sentences[n][row.passage_id] = row.sentences[number].sentence_id, float(extracted.log_p[place])
 
-    return Said(passages, sentences)
+    return PeasiScores(passages, sentences)
 
 
 def as2_scores(folder: Path, lists: Questions) -> Scores:
-    """The score of each sentence by the last exit."""
+    """Score of each sentence by the last exit."""
     ranker = Cascade(*load_as2(folder, kind_of(folder), find_model))
-    of_sentences = [to_sentences(ranked_passages(rows)) for rows in lists]
-    exits = ranker.exit_scores(of_sentences)
+    ranked_sentences = [to_sentences(ranked_passages(rows)) for rows in lists]
+    exits = ranker.exit_scores(ranked_sentences)
     return [
         {c.candidate_id: float(score) for c, score in zip(ranked.candidates, rows.scores[:, -1], strict=True)}
-        for ranked, rows in zip(of_sentences, exits, strict=True)
+        for ranked, rows in zip(ranked_sentences, exits, strict=True)
     ]
 
 
 def top1(passages: dict[str, float], sentences: dict[str, tuple[str, float]]) -> dict[str, float]:
-    """What is extracted from the best passage, then from the next, and so on."""
+    """Score of the sentence extracted from the best passage, then from the next, and so on."""
     scores: dict[str, float] = {}
     for key in sorted(passages, key=lambda key: -passages[key]):
         if key in sentences:
@@ -148,28 +148,28 @@ def top1(passages: dict[str, float], sentences: dict[str, tuple[str, float]]) ->
 def product(
     passages: dict[str, float], sentences: dict[str, tuple[str, float]], listwise: bool = False
 ) -> dict[str, float]:
-    """log p(q, p) + log p(s | p) of what is extracted from the first FIRST passages.
+    """log p(q, p) + log p(s | p) of the sentences extracted from the first FIRST passages.
 
-    p(q, p): whether the passage answers, by itself; `listwise`: that it does rather than the question's other
-    passages.
+    p(q, p) is the probability that the passage answers, by itself; if `listwise`, that it rather than the
+    question's other passages does.
     """
     scores: dict[str, float] = {}
-    every = np.logaddexp.reduce(list(passages.values()))
+    log_total = np.logaddexp.reduce(list(passages.values()))
     for key in sorted(passages, key=lambda key: -passages[key])[:FIRST]:
         if key in sentences:
             name, log_p = sentences[key]
-            of_passage = passages[key] - every if listwise else -np.logaddexp(0.0, -passages[key])
-            scores[name] = max(scores.get(name, -np.inf), log_p + float(of_passage))
+            passage_log_p = passages[key] - log_total if listwise else -np.logaddexp(0.0, -passages[key])
+            scores[name] = max(scores.get(name, -np.inf), log_p + float(passage_log_p))
     return scores
 
 
 def only(scores: dict[str, float], sentences: dict[str, tuple[str, float]]) -> dict[str, float]:
-    """AS2's scores of what is extracted."""
+    """AS2's scores of the extracted sentences."""
     return {name: scores[name] for name, _ in sentences.values() if name in scores}
 
 
 def judged(lists: Questions, scores: Scores, unit: str) -> Judged:
-    """Of each question all sentences, or passages, with their labels; what has no score stands below the
+    """All sentences, or passages, of each question, with their labels; those without a score rank below the
     others."""
     questions = []
     for rows, known in zip(lists, scores, strict=True):
@@ -184,7 +184,7 @@ def judged(lists: Questions, scores: Scores, unit: str) -> Judged:
 
 
 class Rows:
-    """The rows of one set and protocol: their keys, and what is compared question by question."""
+    """Rows of one set and protocol: their keys, and values for comparison question by question."""
 
     def __init__(self, prefix: str, lists: Questions) -> None:
         self.prefix, self._lists = prefix, lists
@@ -192,7 +192,7 @@ class Rows:
         self._p1: dict[str, npt.NDArray[np.float64]] = {}
 
     def add(self, unit: str, name: str, scores: Scores) -> None:
-        """A ranking of 'passage's, or an 'answer'."""
+        """Add a ranking. `unit`: 'passage' or 'answer'."""
         lists = judged(self._lists, scores, unit)
         kept = lists.kept("answerable")
         for metric, values in measure(lists, tuple(METRICS)).items():
@@ -203,7 +203,7 @@ class Rows:
                 self._p1[f"{unit}_{name}"] = values.expected[kept]
 
     def over(self, unit: str, b: str, a: str) -> None:
-        """Compare the first ones of two."""
+        """Compare P@1 of two rankings."""
         c = compare(self._p1[f"{unit}_{a}"], self._p1[f"{unit}_{b}"])
         name = f"{self.prefix}_{unit}_{b}_over_{a}"
         self.keys |= {
@@ -214,8 +214,8 @@ class Rows:
         }
 
 
-def answers(rows: Rows, joint: Said, as2: Scores, suffix: str = "") -> None:
-    """AS2, and what EASI extracts ranked by it."""
+def answers(rows: Rows, joint: PeasiScores, as2: Scores, suffix: str = "") -> None:
+    """Add the rows of AS2, and of EASI's sentences ranked by it."""
     rows.add("answer", f"as2{suffix}", as2)
     rows.add("answer", f"all_as2{suffix}", list(map(only, as2, joint.sentences)))
     rows.add("answer", "top1", list(map(top1, joint.passages, joint.sentences)))
@@ -227,27 +227,31 @@ def answers(rows: Rows, joint: Said, as2: Scores, suffix: str = "") -> None:
         rows.over("answer", b, f"as2{suffix}")
 
 
-def of_retrieved(name: str, lists: Questions, train: Path) -> dict[str, float | int]:
-    """The rows of what BM25 retrieves."""
+def retrieved_rows(name: str, lists: Questions, train: Path) -> dict[str, float | int]:
+    """Figures on the passages that BM25 retrieves."""
     rows = Rows(name, lists)
     rows.keys[f"{name}_questions"] = len(lists)
-    rows.keys[f"{name}_answerable"] = sum(any(row.label for row in of_question) for of_question in lists)
+    rows.keys[f"{name}_answerable"] = sum(any(row.label for row in question_rows) for question_rows in lists)
     rows.keys[f"{name}_passages"] = sum(map(len, lists))
-    rows.keys[f"{name}_sentences"] = sum(len(row.sentences) for of_question in lists for row in of_question)
+    rows.keys[f"{name}_sentences"] = sum(
+        len(row.sentences) for question_rows in lists for row in question_rows
+    )
     as2, context = as2_scores(train / "as2", lists), as2_scores(peasi_trainings.cascade(train), lists)
-    pr, easi, joint = (said(train / model, lists) for model in ("pr", "easi", "peasi"))
-    shipped = said(SHIPPED_PEASI, lists)
+    pr, easi, joint = (peasi_scores(train / model, lists) for model in ("pr", "easi", "peasi"))
+    shipped = peasi_scores(SHIPPED_PEASI, lists)
     rankings = {
-        "bm25": [{row.passage_id: -float(n) for n, row in enumerate(of_question)} for of_question in lists]
+        "bm25": [
+            {row.passage_id: -float(n) for n, row in enumerate(question_rows)} for question_rows in lists
+        ]
     }
 
     for suffix, scores in (("", as2), ("_context", context)):
         rankings[f"as2max{suffix}"] = [
             {
                 row.passage_id: max((known[s.sentence_id] for s in row.sentences), default=-np.inf)
-                for row in of_question
+                for row in question_rows
             }
-            for of_question, known in zip(lists, scores, strict=True)
+            for question_rows, known in zip(lists, scores, strict=True)
         ]
 
     for label, scores in (
@@ -275,21 +279,21 @@ def of_retrieved(name: str, lists: Questions, train: Path) -> dict[str, float | 
     return rows.keys
 
 
-def accuracy(lists: Questions, model: Said) -> float:
-    """Of the passages that hold an answer, those whose extracted sentence is one, in percent."""
+def accuracy(lists: Questions, model: PeasiScores) -> float:
+    """Percentage of the passages with an answer whose extracted sentence is one."""
     right = [
         any(s.label for s in row.sentences if s.sentence_id == chosen.get(row.passage_id, ("", 0.0))[0])
-        for of_question, chosen in zip(lists, model.sentences, strict=True)
-        for row in of_question
+        for question_rows, chosen in zip(lists, model.sentences, strict=True)
+        for row in question_rows
         if row.label
     ]
     return 100 * float(np.mean(right))
 
 
 def selective(
-    name: str, lists: Questions, as2: Scores, joint: Said, folder: Path
+    name: str, lists: Questions, as2: Scores, joint: PeasiScores, folder: Path
 ) -> Iterator[tuple[str, float]]:
-    """Risk against coverage over all questions, those without an answer too."""
+    """Risk against coverage over all questions, those without an answer included."""
     calibration = load(folder, find_model)[0].calibration or UNCALIBRATED
 
     def confidence(passages: dict[str, float], sentences: dict[str, tuple[str, float]]) -> tuple[str, float]:
@@ -308,31 +312,37 @@ def selective(
         yield f"{name}_right_{label}", 100 * float(right.mean())
 
 
-def of_windows(
+def window_rows(
     name: str, lists: Sequence[LongList], documents: Folder[Document], train: Path
 ) -> dict[str, float | int]:
-    """The rows of the windows around the best sentences, by group."""
+    """Figures on the windows around the best sentences, by group."""
     plan = first_of_plan(train_lists.SAMPLE)
     plan[-1] = replace(plan[-1], keep=peasi_data.SENTENCES)
     best: list[tuple[Any, Sequence[Candidate]]] = [
-        (each.asked, outcome.kept.candidates)
-        for each, outcome in zip(lists, run_stages([each.passages for each in lists], plan), strict=True)
+        (question.asked, outcome.kept.candidates)
+        for question, outcome in zip(
+            lists, run_stages([question.passages for question in lists], plan), strict=True
+        )
     ]
     groups = peasi_data.in_windows(best, documents)
-    as2, joint = as2_scores(train / "as2", groups["all"]), said(train / "peasi", groups["all"])
+    as2, joint = as2_scores(train / "as2", groups["all"]), peasi_scores(train / "peasi", groups["all"])
     keys: dict[str, float | int] = {}
 
-    for group, of_group in groups.items():
-        rows = Rows(f"{name}_{group}", of_group)
-        shown = [{row.passage_id for row in of_question} for of_question in of_group]
-        inside = [{s.sentence_id for row in of_question for s in row.sentences} for of_question in of_group]
-        in_group = Said(list(map(among, joint.passages, shown)), list(map(among, joint.sentences, shown)))
+    for group, group_lists in groups.items():
+        rows = Rows(f"{name}_{group}", group_lists)
+        shown = [{row.passage_id for row in question_rows} for question_rows in group_lists]
+        inside = [
+            {s.sentence_id for row in question_rows for s in row.sentences} for question_rows in group_lists
+        ]
+        in_group = PeasiScores(
+            list(map(among, joint.passages, shown)), list(map(among, joint.sentences, shown))
+        )
         answers(rows, in_group, list(map(among, as2, inside)))
         rows.keys[f"{name}_{group}_answerable"] = sum(
-            any(row.label for row in of_question) for of_question in of_group
+            any(row.label for row in question_rows) for question_rows in group_lists
         )
-        rows.keys[f"{name}_{group}_passages"] = sum(map(len, of_group))
-        rows.keys[f"{name}_{group}_easi_accuracy"] = accuracy(of_group, in_group)
+        rows.keys[f"{name}_{group}_passages"] = sum(map(len, group_lists))
+        rows.keys[f"{name}_{group}_easi_accuracy"] = accuracy(group_lists, in_group)
         keys |= rows.keys
 
     return keys
@@ -348,19 +358,18 @@ def measured(data: Path, work: Path) -> dict[str, float | int | str]:
     result: dict[str, float | int | str] = {}
     documents = DOCUMENTS.open(long_lists.retrieve(data, work))
     lists = read_lists(data, work, "test")
-    sets = {name: [each for each in lists if each.asked.source == name] for name in TESTS}
+    sets = {name: [question for question in lists if question.asked.source == name] for name in TESTS}
     passages = {
-        name: [rows for rows in peasi_data.retrieved(of_set) if rows] for name, of_set in sets.items()
+        name: [rows for rows in peasi_data.retrieved(set_lists) if rows] for name, set_lists in sets.items()
     }
     passages["dev"] = read_passages(train / "passages-dev.parquet")
 
-    for name, of_set in passages.items():
-        result |= of_retrieved(name, of_set, train)
+    for name, set_lists in passages.items():
+        result |= retrieved_rows(name, set_lists, train)
         if name in sets:
-            some = set(drawn((each.asked.question_id for each in sets[name]), WINDOW_QUESTIONS))
-            result |= of_windows(
-                name, [each for each in sets[name] if each.asked.question_id in some], documents, train
-            )
+            some = set(drawn((question.asked.question_id for question in sets[name]), WINDOW_QUESTIONS))
+            chosen = [question for question in sets[name] if question.asked.question_id in some]
+            result |= window_rows(name, chosen, documents, train)
         shown = {key: value for key, value in result.items() if key.startswith(f"{name}_answer_p1")}
         say(", ".join(f"{key} {float(value):.1f}" for key, value in shown.items()))
 
@@ -369,7 +378,7 @@ def measured(data: Path, work: Path) -> dict[str, float | int | str]:
 
 
 def train(data: Path, work: Path) -> None:
-    """Train what is not there."""
+    """Train the models that are missing."""
     waiting = [name for name in MODELS if not (work / "train" / name / HISTORY).is_file()]
     if waiting:
         trainings.prepare(data, work, waiting, trainings.SETS[0], peasi_data.QUESTIONS)
@@ -378,7 +387,7 @@ def train(data: Path, work: Path) -> None:
 
 
 def small(data: Path, work: Path) -> None:
-    """For --smoke: random models, and few windows."""
+    """Set random models and few windows, for --smoke."""
     train_lists.small_lists()
     shrink(globals(), WINDOW_QUESTIONS=2, SHIPPED_PEASI=work / "train/peasi")
     for name in ("cascade", *MODELS):

@@ -1,6 +1,6 @@
-"""How `trainings` trains PEASI, and AS2 to compare it with: all begin with the cascade's last exit.
+"""Settings by which `trainings` trains PEASI, and AS2 for comparison: all begin with the cascade's last exit.
 
-The cascade is the one in WORK/train, or the shipped one where none was trained there.
+The cascade is the one in WORK/train, or the shipped one if none was trained there.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 PASSAGES = "passages-train", "passages-dev"
 FILES = dict.fromkeys(VARIANTS, PASSAGES) | {"as2": ("sentences", "dev")}
-"""What each learns from, and is chosen by."""
+"""Model → names of its files of train and dev."""
 
 
 def cascade(folder: Path) -> Path:
-    """What all begin with. `folder`: of the trainings."""
+    """Checkpoint with which all begin. `folder`: folder of the trainings."""
     own = folder / "cascade"
     return own if own.is_dir() else SHIPPED / "cascade"
 
 
 def section(folder: Path, name: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """The section, its keys, and how it learns."""
-    begun = {"encoder": str(cascade(folder)), "classifier_rate": 2.0, "words": "source"}
+    """(section, its keys, its recipe) of a training."""
+    start = {"encoder": str(cascade(folder)), "classifier_rate": 2.0, "words": "source"}
     recipe = {"schedule": "linear", "precision": "bf16", "clip": 1.0}
     if name in VARIANTS:
         reads = {"context": ["passage", "title"], "context_dropout": 0.1, "limit": LIMIT, "tokens": TOKENS}
-        return "peasi", begun | VARIANTS[name] | reads, recipe
+        return "peasi", start | VARIANTS[name] | reads, recipe
     learns = {"loss": "softmax", "bce_weight": 0.3, "negatives": NEGATIVES, "tokens": TOKENS}
     return (
         "transformer",
-        begun | {"reranker": "cascade", "sampling": "all", "context": ["sentence"]} | learns,
+        start | {"reranker": "cascade", "sampling": "all", "context": ["sentence"]} | learns,
         recipe,
     )
 
 
 def prepare(data: Path, work: Path, asked: Sequence[Asked]) -> None:
-    """Write the files that are not there. `asked`: the questions of the lists in WORK/train."""
+    """Write the files that are missing. `asked`: questions of the lists in WORK/train."""
     folder = work / "train"
     learnt, dev = (folder / f"{name}.parquet" for name in PASSAGES)
     if not learnt.is_file():

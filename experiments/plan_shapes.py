@@ -1,14 +1,13 @@
-"""How many sentences the default plan's cascade should read, and how many may leave at its exits: chosen on
-L-dev.
+"""Numbers of sentences that the default plan's cascade reads, and that leave at its exits: chosen on L-dev.
 
 For each number of KEEPS that the stage `first` keeps, and each α of DROPS that leaves at every exit but the
-last, the plan's weights are fitted anew, stage by stage, as `plan_weights` does, and judged held out in five
+last, the plan's weights are fitted again, stage by stage, as by `plan_weights`, and judged held out in five
 folds. Nothing here reads L-test, and no weights file of the project is written.
 
 Keys: `p1_keep25_drop2` and `mrr_…`, in percent of the `questions` that have an answer in their list, of which
-a lost answer counts 0; `left_…`, the percentage of them whose answer comes to the last blend;
-`layer_tokens_…`, of transformers, a question; `p1_gain_…` and `mrr_gain_…`, the difference to the first
-shape, with its 95 % interval, and its p by paired randomisation.
+a lost answer counts 0; `left_…`, the percentage of them whose answer reaches the last blend;
+`layer_tokens_…`, layers × tokens of transformers for a question; `p1_gain_…` and `mrr_gain_…`, the difference
+to the first shape, with its 95 % interval, and its p by paired randomisation.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ DECIDED = (
 )
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
 KEEP, DROP = "keep = 60", "drop = [0.2]"
-"""As the sample's job has them."""
+"""Lines of the sample's job."""
 KEEPS, DROPS = (25, 60, 100), (0.2, 0.3)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a plan with another KEEP and DROP is worth, question by question [questions]."""
+    """Figures of a plan with another KEEP and DROP, question by question [questions]."""
 
     p1: Floats
     mrr: Floats
@@ -50,15 +49,15 @@ class Shape:
 
 
 def shaped(keep: int, alpha: float) -> str:
-    """The sample's job with another shape."""
+    """Text of the sample's job with another shape."""
     text = SAMPLE.read_text(encoding="utf-8")
     assert text.count(KEEP) == text.count(DROP) == 1, f"{SAMPLE} has another plan"
     return text.replace(KEEP, f"keep = {keep}").replace(DROP, f"drop = [{alpha}]")
 
 
 def judged(plan_text: str, folder: Path, lists: Sequence[LongList], work: Path) -> Shape:
-    """The plan of a job file's text, its weights fitted and held out. `folder`: where the job and its weights
-    are written."""
+    """Figures of the plan in a job file's text, with its weights fitted and held out. `folder`: folder for
+    the job and its weights."""
     (folder / "weights").mkdir(parents=True, exist_ok=True)
     write_text(folder / "job.toml", plan_text)
     job = load(folder / "job.toml")
@@ -67,14 +66,14 @@ def judged(plan_text: str, folder: Path, lists: Sequence[LongList], work: Path) 
     number, stage, _ = list(fitting.files())[-1]
     values = fitting.held_out(number, stage)
     p1, mrr = (
-        np.array([values[metric].get(each.asked.question_id, 0.0) for each in lists])
+        np.array([values[metric].get(question.asked.question_id, 0.0) for question in lists])
         for metric in ("P@1", "MRR")
     )
     return Shape(p1, mrr, len(values["MRR"]) / len(lists), fitting.layer_tokens / len(lists))
 
 
 def figures(name: str, shape: Shape, first: Shape) -> dict[str, float]:
-    """The keys of one shape, and of its difference to the first."""
+    """Figures of one shape, and of its difference to the first."""
     result = {f"p1_{name}": 100 * float(shape.p1.mean()), f"mrr_{name}": 100 * float(shape.mrr.mean())}
     result |= {f"left_{name}": 100 * shape.left, f"layer_tokens_{name}": shape.layer_tokens}
     if shape is not first:
@@ -101,7 +100,7 @@ def main() -> None:
     result: dict[str, float | int | str] = {}
 
     with work_folder(options, "long_lists") as work:
-        lists = [each for each in read_lists(options.data.resolve(), work, "dev") if each.gold]
+        lists = [question for question in read_lists(options.data.resolve(), work, "dev") if question.gold]
         result["questions"] = len(lists)
         first: Shape | None = None
         for keep in KEEPS:

@@ -1,9 +1,10 @@
-"""The weights of the sample's plans, fitted on L-dev: writes the files that their stages name in
+"""Weights of the sample's plans, fitted on L-dev and written to the files that their stages name in
 `weights_file`.
 
-Each such stage in turn: the stages before it run over L-dev's lists that hold an answer, and the weights of
-the scores in NAMES are fitted on what they leave, by `rerankers.blend.fitting` or, where exits decide,
-`rerankers.cascade`. So a second stage is fitted behind the first one's new weights. Keys: P@1 and MRR of each
+For each such stage in turn, the stages before it run over L-dev's lists that hold an answer, and the weights
+of the scores in NAMES are fitted on the candidates that they leave, by `rerankers.blend.fitting` or, if exits
+decide, `rerankers.cascade`. So a second stage is fitted behind the first one's new weights. Keys: P@1 and MRR
+of each
 blend, held out in five folds, in percent, with 95 % intervals, `…_questions` that taught it, and the same of
 the best single score. Nothing here reads L-test.
 """
@@ -42,7 +43,7 @@ NAMES = {
     "last": ("cascade", "hashing", "peasi", "similarity", "cosinet", "bm25", "dense"),
     "last_of_extracted": ("peasi.pr", "peasi.easi", "similarity", "bm25", "dense"),
 }
-"""Key of a stage → the scores that it weighs, of those that its plan gives."""
+"""Key of a stage → names of the scores that it weighs, if its plan gives them."""
 PLANS = ("job.toml", "full.toml")
 
 
@@ -53,21 +54,21 @@ class Fitting:
         assert job.rerank is not None
         self._job, self._work, self._plan = job, work, job.rerank
         self._encoder = RememberedEncoder(passage_encoder(job), work)
-        self._gold = {each.asked.question_id: each.gold for each in lists}
-        self._lists, self._done = [each.passages for each in lists], 0
+        self._gold = {question.asked.question_id: question.gold for question in lists}
+        self._lists, self._done = [question.passages for question in lists], 0
         self._kind: CandidateKind = "passage"
         self.layer_tokens = 0
-        """Layers × tokens that the stages have spent which have run."""
+        """Layers × tokens of the stages that have run."""
 
     def files(self) -> Iterator[tuple[int, WeighedStage, Path]]:
-        """The stages that name a file of weights: number, settings, file."""
+        """(number, settings, file) of the stages that name a file of weights."""
         for n, stage in enumerate(self._plan.stages):
             if isinstance(stage, WeighedStage) and stage.weights_file is not None:
                 yield n, stage, self._job.path(stage.weights_file)
 
     def write(self, done: set[Path]) -> Iterator[tuple[str, list[Fit]]]:
-        """Fit each stage and write its file, if that is not among those `done` already; the stage's key and
-        its tables."""
+        """Fit each stage and write its file, unless the file is in `done`; yields the stage's key and its
+        tables."""
         for number, stage, file in self.files():
             if file in done:
                 continue
@@ -79,7 +80,7 @@ class Fitting:
             yield stage.key, fits
 
     def fit(self, number: int, stage: WeighedStage) -> list[Fit]:
-        """The tables of weights of stage `number`."""
+        """Tables of weights of stage `number`."""
         labels = self._labels(number)
         if not isinstance(stage, ExitStage):
             return [fit(self._lists, labels, self._names(stage))]
@@ -88,16 +89,16 @@ class Fitting:
         return fit_prior(cascade, self._lists, labels, self._names(stage), stage.drop)
 
     def held_out(self, number: int, stage: WeighedStage) -> dict[str, dict[str, float]]:
-        """As `answermill.ranking.rerankers.blend.fitting.held_out`, for a blend that is stage `number`."""
+        """Held-out values of a blend that is stage `number`, see `rerankers.blend.fitting.held_out`."""
         labels = self._labels(number)
         return held_out(self._lists, labels, self._names(stage))
 
     def _names(self, stage: StageSettings) -> list[str]:
-        stages = {each.key for each in self._plan.stages}
-        return [name for name in NAMES[stage.key] if name in RETRIEVED or name in stages]
+        keys = {stage.key for stage in self._plan.stages}
+        return [name for name in NAMES[stage.key] if name in RETRIEVED or name in keys]
 
     def _labels(self, number: int) -> list[list[int]]:
-        """1 for each right candidate of the lists that come to stage `number`, else 0."""
+        """Labels of the lists that stage `number` reads: 1 for each right candidate, else 0."""
         self._run_until(number)
         return [
             [int(c.candidate_id in self._gold[r.question.question_id]) for c in r.candidates]
@@ -105,7 +106,7 @@ class Fitting:
         ]
 
     def file(self, stage: WeighedStage, fits: list[Fit]) -> WeightsFile:
-        rerankers = {each.key: each.reranker for each in self._plan.stages}
+        rerankers = {stage.key: stage.reranker for stage in self._plan.stages}
         models = stage_models(rerankers, model_inputs(self._job, self._plan.stages))
         exit_of = stage.key if isinstance(stage, ExitStage) else None
         return WeightsFile.of(fits, rerankers, models, code_version(), exit_of=exit_of)
@@ -123,7 +124,7 @@ class Fitting:
 
 
 def figures(key: str, fit: Fit) -> dict[str, float | int | str]:
-    """Of a stage's last table."""
+    """Figures of a stage's last table."""
     result: dict[str, float | int | str] = {f"{key}_questions": fit.questions}
     for metric, short in (("P@1", "p1"), ("MRR", "mrr")):
         blend = fit.blend[metric]
@@ -145,7 +146,7 @@ def main() -> None:
     result: dict[str, float | int | str] = {}
 
     with work_folder(options, "long_lists") as work:
-        lists = [each for each in read_lists(options.data.resolve(), work, "dev") if each.gold]
+        lists = [question for question in read_lists(options.data.resolve(), work, "dev") if question.gold]
         done: set[Path] = set()
         for name in PLANS:
             for key, fits in Fitting(load(SAMPLE / name), lists, work).write(done):

@@ -1,5 +1,5 @@
-"""How far a plan is off: predicted before a run, from a part of its input, against what the run then takes
-and writes.
+"""Errors of a plan: its predictions before a run, from a part of its input, against the run's actual time and
+output.
 
 The held-out job is the sample's, whole; the planner sees at most PAGES of its 70 pages and QUESTIONS of its
 90 questions. The others, `real_…`, are of real pages: ingest of all crawl files, HTML pages and Wikipedia
@@ -36,17 +36,17 @@ DECIDED = (
 PAGES, QUESTIONS, STEP_S = 40, 30, sample_runs.STEP_S
 STEPS = ("ingest", "index", "retrieve", "rerank")
 SETTINGS: tuple[str, ...] = ()
-"""Laid over the sample's job."""
+"""Settings in place of the sample job's."""
 REAL = {"ingest": ("warc", "web-html", "corpus-wiki"), "retrieve": ("warc",)}
-"""The last step of a job → folders of the measuring data, of whose pages it is predicted."""
+"""Last step of a job → folders of the measuring data with the pages of its prediction."""
 REAL_PAGES = {"ingest": plan.PAGES, "retrieve": 200}
 REAL_QUESTIONS = 600
 ENCODER: dict[str, str] = {}
-"""Of the real pages; the default's where it is empty."""
+"""Setting of the encoder for the real pages; the default if empty."""
 
 
 def predict(job: Job, pages: int, questions: int, step_s: float) -> RunEstimate:
-    """The plan of a job, from this number of pages and questions at the most."""
+    """Plan of a job, from at most that many pages and questions."""
     former = plan.PAGES, plan.QUESTIONS, sample_runs.STEP_S
     plan.PAGES, plan.QUESTIONS, sample_runs.STEP_S = pages, questions, step_s
     try:
@@ -55,32 +55,32 @@ def predict(job: Job, pages: int, questions: int, step_s: float) -> RunEstimate:
         plan.PAGES, plan.QUESTIONS, sample_runs.STEP_S = former
 
 
-def error(predicted: float, came: float) -> float:
-    """In percent of what came."""
-    return 100 * (predicted - came) / max(came, 1e-9)
+def error(predicted: float, measured: float) -> float:
+    """Error of a prediction, in percent of the measured value."""
+    return 100 * (predicted - measured) / max(measured, 1e-9)
 
 
 def inputs(data: Path, folder: str) -> list[str]:
-    """The files of pages in a folder of the measuring data."""
+    """Files of pages in a folder of the measuring data."""
     kinds = (".warc", ".warc.gz", ".wet.gz", ".jsonl.gz")
     return [str(file) for file in sorted((data / folder).iterdir()) if file.name.endswith(kinds)]
 
 
 def real_job(last: str, data: Path, folder: Path) -> Job:
-    """Ingest of real pages; or an index of them, which REAL_QUESTIONS questions are asked."""
+    """Job of ingest of real pages; or of an index of them, searched for REAL_QUESTIONS questions."""
     values: dict[str, Any] = {
         "ingest": {"input": [file for name in REAL[last] for file in inputs(data, name)]}
     }
     if last == "retrieve":
-        asked = sources.wikiqa(data, "train")[:REAL_QUESTIONS]
-        rows = "".join(f"{each.question_id}\t{each.text}\n" for each in asked)
+        questions = sources.wikiqa(data, "train")[:REAL_QUESTIONS]
+        rows = "".join(f"{question.question_id}\t{question.text}\n" for question in questions)
         (folder / "questions.tsv").write_text(f"question_id\ttext\n{rows}", encoding="utf-8")
         values |= {"index": ENCODER, "retrieve": {"questions": str(folder / "questions.tsv")}}
     return Job.model_validate(values)
 
 
 def real_pages(data: Path, smoke: bool) -> dict[str, float]:
-    """What is predicted of jobs on real pages, and what they take."""
+    """Predicted and actual figures of jobs on real pages."""
     result: dict[str, float] = {}
     for last in REAL:
         with tempfile.TemporaryDirectory() as folder:
@@ -88,20 +88,20 @@ def real_pages(data: Path, smoke: bool) -> dict[str, float]:
             say(f"plan real pages to {last}")
             with processes(1, inline=smoke) as pool:
                 predicted = pool.submit(predict, job, REAL_PAGES[last], QUESTIONS, STEP_S).result()
-            came: dict[str, float] = {}
+            actual_s: dict[str, float] = {}
 
             for step in STEPS[: STEPS.index(last) + 1]:
                 say(f"run {step}")
                 with processes(1, inline=smoke) as pool:
-                    came[step] = pool.submit(take, job, run, step).result()
+                    actual_s[step] = pool.submit(take, job, run, step).result()
 
             passages = error(*compared(predicted, actual(Run.open(run))).get("passages", (0.0, 0.0)))
-            for step in came if last == "ingest" else [*came][1:]:
+            for step in actual_s if last == "ingest" else [*actual_s][1:]:
                 result |= {
                     f"real_predicted_{step}_s": predicted.seconds[step],
-                    f"real_actual_{step}_s": came[step],
+                    f"real_actual_{step}_s": actual_s[step],
                 }
-                result[f"real_error_{step}"] = error(predicted.seconds[step], came[step])
+                result[f"real_error_{step}"] = error(predicted.seconds[step], actual_s[step])
                 result |= {
                     f"real_{step}_pages": predicted.counts["pages"],
                     f"real_{step}_pages_drawn": predicted.drawn,
@@ -146,17 +146,17 @@ def main() -> None:
         say("plan")
         with processes(1, inline=options.smoke) as pool:
             predicted = pool.submit(predict, job, PAGES, QUESTIONS, STEP_S).result()
-        came: dict[str, float] = {}
+        actual_s: dict[str, float] = {}
 
         for step in STEPS:
             say(f"run {step}")
             with processes(1, inline=options.smoke) as pool:
-                came[step] = pool.submit(take, job, run, step).result()
+                actual_s[step] = pool.submit(take, job, run, step).result()
 
         result: dict[str, float] = {"pages_drawn": predicted.drawn, "pages": predicted.counts["pages"]}
         for step in STEPS:
-            result |= {f"predicted_{step}_s": predicted.seconds[step], f"actual_{step}_s": came[step]}
-            result[f"error_{step}"] = error(predicted.seconds[step], came[step])
+            result |= {f"predicted_{step}_s": predicted.seconds[step], f"actual_{step}_s": actual_s[step]}
+            result[f"error_{step}"] = error(predicted.seconds[step], actual_s[step])
 
         for name, (expected, value) in compared(predicted, actual(Run.open(run))).items():
             if not name.startswith("seconds of "):

@@ -1,7 +1,7 @@
-"""The content of a data set's file, apart from how it is packed: its digest, and how it is written.
+"""Contents of a data set's file, apart from its packing: their digest, and their writing.
 
 The same rows have other bytes in a Parquet file or a gzip file of another version of a library, so a digest
-is that of what a reader gets.
+is that of the unpacked contents.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from answermill.files.atomic_files import replacing, sha256
 
 Content: TypeAlias = pa.Table | bytes | IO[bytes]
-"""A table, the bytes that a reader gets, or an open file of them."""
+"""A table, unpacked bytes, or an open file of them."""
 AS2 = (
     ("question_id", pa.string()),
     ("question", pa.string()),
@@ -34,7 +34,7 @@ AS2 = (
 
 
 def as2_table(rows: Iterable[Sequence[Any]], more: Sequence[tuple[str, pa.DataType]] = ()) -> pa.Table:
-    """The rows, whose cells are in the order of AS2's columns and then of `more`."""
+    """Table of rows, whose cells are in the order of AS2's columns and then of `more`."""
     schema = pa.schema([*AS2, *more])
     cells = list(zip(*rows, strict=True)) or [()] * len(schema)
     columns = [pa.array(column, field.type) for column, field in zip(cells, schema, strict=True)]
@@ -42,15 +42,15 @@ def as2_table(rows: Iterable[Sequence[Any]], more: Sequence[tuple[str, pa.DataTy
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """One JSON object a line."""
+    """Rows as one JSON object a line."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
 
 def content_sha256(path: Path) -> str:
-    """SHA-256 of a Parquet file's columns, of the values of JSON lines, of what another gzip file holds, else
-    of the bytes.
+    """SHA-256 of a Parquet file's columns, of the values of JSON lines, of the unpacked bytes of another gzip
+    file, else of the bytes.
 
-    A crawl file is its bytes: where a gzip member begins and ends is part of what is measured.
+    For a crawl file it is that of the bytes: the ends of gzip members are part of what is measured.
     """
     if path.name.endswith(".parquet"):
         table = pq.read_table(path)
@@ -79,7 +79,7 @@ def write(path: Path, content: Content) -> None:
 
 
 def _is_packed(path: Path) -> bool:
-    """Whether the gzip around a file is ours, and none of the published file's."""
+    """True if the gzip around a file is ours, and not the published file's."""
     return path.name.endswith((".jsonl.gz", ".json.gz", ".tsv.gz"))
 
 

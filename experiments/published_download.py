@@ -1,8 +1,8 @@
 """Download of a published file: continued where it broke off, watched on stderr, and compared with its
 SHA-256.
 
-While it is incomplete a file has the name NAME.part, which the next call goes on from. A server that does not
-answer, or has no such file, is Unreachable: then the file has to be brought by hand.
+While it is incomplete a file has the name NAME.part, from which the next call continues. A server that does
+not answer, or has no such file, is Unreachable: then the file has to be brought by hand.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ REPORT_SECONDS = 2.0
 
 
 class Unreachable(Exception):
-    """The source gives no such file; the message says why."""
+    """The source does not give the file. The message gives the reason."""
 
 
 def downloaded(source: Source, folder: Path) -> Path:
-    """The file in `folder`, which is fetched unless it is there.
+    """File in `folder`, which is downloaded unless it exists.
 
     Raises Unreachable, and JobError (65) if it has another SHA-256 than is recorded; then it is deleted.
     """
@@ -54,7 +54,7 @@ def downloaded(source: Source, folder: Path) -> Path:
 
 
 def checked(source: Source, path: Path) -> Path:
-    """A file that was brought by hand. Raises JobError (65) if it has another SHA-256 than is recorded."""
+    """Check a file that was brought by hand. Raises JobError (65) if its SHA-256 is not the recorded one."""
     advice = "download it again, and if it differs again its publisher has changed it"
     _check(source, path, advice, delete=False)
     return path
@@ -70,9 +70,9 @@ def _check(source: Source, path: Path, advice: str, delete: bool = True) -> None
 
 
 def _fetch(source: Source, part: Path) -> None:
-    """Append to `part` what it lacks."""
+    """Append the missing bytes to `part`."""
     try:
-        with _asked(source, part.stat().st_size if part.is_file() else 0) as response:
+        with _requested(source, part.stat().st_size if part.is_file() else 0) as response:
             if response.status == 416:  # nothing is left to send
                 return
             if response.status not in (200, 206):
@@ -86,22 +86,22 @@ def _fetch(source: Source, part: Path) -> None:
 
 
 def _watched(source: Source, response: BaseHTTPResponse, begin: int) -> Iterator[bytes]:
-    """The blocks of the body; now and then a line says how many bytes are there."""
-    there, length = begin, response.headers.get("Content-Length", "")
+    """Blocks of the body; now and then a line shows the number of bytes received."""
+    received, length = begin, response.headers.get("Content-Length", "")
     whole = f" of {(begin + int(length)) / 1e6:,.1f}" if length.isdecimal() else ""
     reported = time.monotonic()
     for block in response.stream(BLOCK, decode_content=False):
-        there += len(block)
+        received += len(block)
         yield block
         if time.monotonic() - reported >= REPORT_SECONDS:
             reported = time.monotonic()
-            say(f"{source.name}: {there / 1e6:,.1f}{whole} MB")
-    say(f"{source.name}: {there / 1e6:,.1f}{whole} MB")
+            say(f"{source.name}: {received / 1e6:,.1f}{whole} MB")
+    say(f"{source.name}: {received / 1e6:,.1f}{whole} MB")
 
 
 @contextmanager
-def _asked(source: Source, begin: int) -> Iterator[BaseHTTPResponse]:
-    """The answer to a request for the bytes from `begin` on, whose body is not read yet."""
+def _requested(source: Source, begin: int) -> Iterator[BaseHTTPResponse]:
+    """Response to a request for the bytes from `begin` on, whose body is not read yet."""
     address = urlsplit(source.url)
     proxy = getproxies().get(address.scheme) if not proxy_bypass(address.hostname or "") else None
     headers = {"User-Agent": user_agent(), "Accept-Encoding": "identity"}

@@ -1,5 +1,5 @@
-"""Published data sets, other than those in SQuAD's layout, to the form that the studies read. Texts stay
-as they are."""
+"""Conversion of published data sets, other than those in SQuAD's layout, to the form that the studies read.
+Texts are not changed."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from experiments.published_squad import END_TRAIN, Convert, Converted, Downloads
 
 SPLITS = ("train", "dev", "test")
 OVERLAP = 0.8
-"""Of an answer's words, how many the sentence must have that is taken for it."""
+"""Share of an answer's words that a sentence must have to count as the answer."""
 
 
 def wikiqa(downloads: Downloads, data: Path) -> Converted:
-    """Microsoft's archive: three tables of labelled sentences, and one of answer phrases."""
+    """Convert Microsoft's archive: three tables of labelled sentences, and one of answer phrases."""
     with zipfile.ZipFile(downloads["WikiQACorpus.zip"]) as archive:
         for split in SPLITS:
             lines = _lines(archive.read(f"WikiQACorpus/WikiQA-{split}.tsv"))
@@ -53,27 +53,27 @@ def _wikiqa_row(line: str) -> tuple[Any, ...]:
 
 
 def selqa(downloads: Downloads, data: Path) -> Converted:
-    """Answer sentence selection, dev and test: a list of questions, each with the sentences of a section
-    of an article."""
+    """Convert answer sentence selection, dev and test: a list of questions, each with the sentences of a
+    section of an article."""
     for split in ("dev", "test"):
-        asked = json.loads(downloads[f"selqa-ass-{split}.json"].read_bytes())
-        yield f"selqa/selqa-{split}.parquet", as2_table(_selqa_rows(split, asked))
+        questions = json.loads(downloads[f"selqa-ass-{split}.json"].read_bytes())
+        yield f"selqa/selqa-{split}.parquet", as2_table(_selqa_rows(split, questions))
 
 
-def _selqa_rows(split: str, asked: Sequence[Mapping[str, Any]]) -> Rows:
-    for number, each in enumerate(asked):
+def _selqa_rows(split: str, questions: Sequence[Mapping[str, Any]]) -> Rows:
+    for number, question in enumerate(questions):
         place = (
             f"selqa-{split}-{number}",
-            each["question"],
-            f"{each['article']}#{each['section']}",
-            each["article"],
+            question["question"],
+            f"{question['article']}#{question['section']}",
+            question["article"],
         )
-        for index, sentence in enumerate(each["candidates"]):
-            yield *place, index, sentence, int(index in each["answers"])
+        for index, sentence in enumerate(question["candidates"]):
+            yield *place, index, sentence, int(index in question["answers"])
 
 
 def qed(downloads: Downloads, data: Path) -> Converted:
-    """QED's release: a paragraph of Wikipedia in Natural Questions' tokens, with the offsets of its
+    """Convert QED's release: paragraphs of Wikipedia in Natural Questions' tokens, with the offsets of their
     sentences and answers."""
     more = [("answer", pa.string()), ("type", pa.string()), ("selected", pa.int8())]
     for split in ("train", "dev"):
@@ -99,7 +99,7 @@ def _qed_rows(example: Mapping[str, Any]) -> Rows:
 
 
 def plain(tokens: str) -> str:
-    """Tokens of Natural Questions as a text.
+    """Text of Natural Questions' tokens.
 
     >>> plain("It 's called `` eyespots '' ( 98 % ) , and role - playing -- once .")
     'It\\'s called "eyespots" (98%), and role-playing – once.'
@@ -111,19 +111,19 @@ def plain(tokens: str) -> str:
 
 
 def fairytaleqa(downloads: Downloads, data: Path) -> Converted:
-    """The repository's archive: for each story a table of questions and one of its sections.
+    """Convert the repository's archive: for each story a table of questions and one of its sections.
 
-    An explicit question is kept if its answer stands in one sentence, or if a sentence has most of the
-    answer's words.
+    An explicit question is kept if its answer is in one sentence, or if a sentence has most of the answer's
+    words.
     """
     more = [("answer", pa.string()), ("certain", pa.bool_()), ("split", pa.string()), ("kind", pa.string())]
     with zipfile.ZipFile(downloads["FairytaleQAData-main.zip"]) as archive:
-        rows = (row for each in _stories(archive) for row in _story_rows(*each))
+        rows = (row for story in _stories(archive) for row in _story_rows(*story))
         yield "qa-train/fairytaleqa/fairytaleqa-sent.parquet", as2_table(rows, more)
 
 
 def _stories(archive: zipfile.ZipFile) -> Iterator[tuple[str, str, list[dict[str, str]], dict[str, str]]]:
-    """(split, story, questions, section number → text)."""
+    """(split, story, questions, section number → text) of each story."""
     names = archive.namelist()
     for name in sorted(names):
         if match := re.fullmatch(r"(.*/data-by-train-split)/questions/(\w+)/(.+)-questions\.csv", name):
@@ -137,15 +137,15 @@ def _table(archive: zipfile.ZipFile, name: str) -> list[dict[str, str]]:
 
 
 def _story_rows(split: str, story: str, questions: list[dict[str, str]], sections: Mapping[str, str]) -> Rows:
-    for asked in questions:
-        numbers = re.findall(r"\d+", asked["cor_section"])
+    for question in questions:
+        numbers = re.findall(r"\d+", question["cor_section"])
         cut = [(number, sentences_of(sections[number])) for number in numbers]
-        sentences = [(number, *each) for number, texts in cut for each in enumerate(texts)]
-        position, certain = answer_sentence(asked["answer1"], [text for _, _, text in sentences])
-        if asked["ex-or-im1"] == "explicit" and position is not None:
-            key = f"ft-{story}-{asked['question_id']}", asked["question"]
+        sentences = [(number, index, text) for number, texts in cut for index, text in enumerate(texts)]
+        position, certain = answer_sentence(question["answer1"], [text for _, _, text in sentences])
+        if question["ex-or-im1"] == "explicit" and position is not None:
+            key = f"ft-{story}-{question['question_id']}", question["question"]
             for n, (number, index, text) in enumerate(sentences):
-                label = int(n == position), asked["answer1"], certain, split, "explicit"
+                label = int(n == position), question["answer1"], certain, split, "explicit"
                 yield *key, f"{story}#{number}", story, index, text, *label
 
 
@@ -154,8 +154,8 @@ def sentences_of(text: str) -> list[str]:
 
 
 def answer_sentence(answer: str, sentences: Sequence[str]) -> tuple[int | None, bool]:
-    """The number of the sentence that an answer stands in, and whether it is the only one; None if no
-    sentence is like it."""
+    """(number of the sentence that holds an answer, whether it is the only one); None if no sentence is like
+    it."""
     holding = [n for n, sentence in enumerate(sentences) if answer.lower() in sentence.lower()]
     if len(holding) == 1:
         return holding[0], True
@@ -169,7 +169,7 @@ def answer_sentence(answer: str, sentences: Sequence[str]) -> tuple[int | None, 
 
 
 def wikiwhy(downloads: Downloads, data: Path) -> Converted:
-    """Three files, each id → text."""
+    """Convert three files, each id → text."""
     names = ("question", "cause", "effect")
     texts = {name: json.loads(downloads[f"{name}.json"].read_bytes())[name] for name in names}
     pairs = ({"id": key, **{name: texts[name][key] for name in texts}} for key in texts["question"])
@@ -178,13 +178,13 @@ def wikiwhy(downloads: Downloads, data: Path) -> Converted:
 
 def nq_open(downloads: Downloads, data: Path) -> Converted:
     lines = downloads["NQ-open.dev.jsonl"].read_text(encoding="utf-8").split("\n")
-    asked = (json.loads(line) for line in lines if line)
-    rows = ({"question": each["question"], "answers": each["answer"]} for each in asked)
+    questions = (json.loads(line) for line in lines if line)
+    rows = ({"question": question["question"], "answers": question["answer"]} for question in questions)
     yield "questions/nq-open-dev.jsonl.gz", json_lines(rows)
 
 
 def cacm(downloads: Downloads, data: Path) -> Converted:
-    """Anserini's copy: a page of HTML for each document, the topics, and the judgements as they are."""
+    """Convert Anserini's copy: a page of HTML for each document, the topics, and the judgements unchanged."""
     with tarfile.open(downloads["cacm.tar.gz"]) as archive:
         members = sorted(archive.getmembers(), key=lambda member: member.name)
         pages = [(Path(member.name).stem, archive.extractfile(member)) for member in members]
@@ -196,34 +196,34 @@ def cacm(downloads: Downloads, data: Path) -> Converted:
 
     topics = downloads["topics.cacm.txt"].read_text(encoding="utf-8")
     queries = re.findall(r"<DOC>\s*<DOCNO>\s*(\S+)\s*</DOCNO>(.*?)</DOC>", topics, re.DOTALL)
-    asked = ({"query_id": key, "text": " ".join(text.split())} for key, text in queries)
-    yield "retrieval/cacm/queries.jsonl.gz", json_lines(asked)
+    questions = ({"query_id": key, "text": " ".join(text.split())} for key, text in queries)
+    yield "retrieval/cacm/queries.jsonl.gz", json_lines(questions)
     yield "retrieval/cacm/qrels.txt", downloads["qrels.cacm.txt"].read_bytes()
 
 
 def cranfield(downloads: Downloads, data: Path) -> Converted:
-    """Documents and queries in XML without a root. A judgement names the number of a query in the file,
-    from 1, and no `<num>`."""
+    """Convert documents and queries in XML without a root. A judgement names the number of a query in the
+    file, from 1, and not its `<num>`."""
     names = ("title", "author", "bib", "text")
     documents = _elements(downloads["cran.all.1400.xml"], "doc", ("docno", *names))
     rows = ({"doc_id": docno, **dict(zip(names, texts, strict=True))} for docno, *texts in documents)
     yield "retrieval/cranfield/docs.jsonl.gz", json_lines(rows)
 
     queries = enumerate(_elements(downloads["cran.qry.xml"], "top", ("num", "title")), 1)
-    asked = ({"query_id": str(n), "source_num": num, "text": text} for n, (num, text) in queries)
-    yield "retrieval/cranfield/queries.jsonl.gz", json_lines(asked)
+    questions = ({"query_id": str(n), "source_num": num, "text": text} for n, (num, text) in queries)
+    yield "retrieval/cranfield/queries.jsonl.gz", json_lines(questions)
     yield "retrieval/cranfield/qrels.txt", downloads["cranqrel.trec.txt"].read_bytes()
 
 
 def _elements(path: Path, tag: str, fields: Sequence[str]) -> Iterator[list[str]]:
-    """The texts of these fields of each element, without markup; '' for one that is missing or empty."""
+    """Texts of these fields of each element, without markup; '' for one that is missing or empty."""
     for element in re.findall(rf"<{tag}>(.*?)</{tag}>", path.read_text(encoding="utf-8"), re.DOTALL):
         texts = (re.search(rf"<{field}>(.*?)</{field}>", element, re.DOTALL) for field in fields)
         yield [" ".join(html.unescape(text[1]).split()) if text else "" for text in texts]
 
 
 def unchanged(folder: str) -> Convert:
-    """A conversion that puts the files into a folder as they are: the package reads them so."""
+    """Conversion that puts the files into a folder unchanged, since the package reads them so."""
 
     def convert(downloads: Downloads, data: Path) -> Converted:
         for name, path in downloads.items():
@@ -234,7 +234,7 @@ def unchanged(folder: str) -> Convert:
 
 
 def asnq(downloads: Downloads, data: Path) -> Converted:
-    """The archive's tables as they are, of 3 GB."""
+    """Convert the archive's tables, of 3 GB, unchanged."""
     with tarfile.open(downloads["asnq.tar"]) as archive:
         for member in archive:
             if member.name.endswith(".tsv") and (file := archive.extractfile(member)) is not None:
