@@ -38,9 +38,9 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from itertools import compress
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from typing import Any, cast
 

@@ -119,8 +119,8 @@ def retrieve(data: Path, work: Path) -> Path:
         rows = (json.dumps(row, ensure_ascii=False) + "\n" for row in documents(data))
         write_text(folder / "documents.jsonl", "".join(rows))
 
-    rows = ({"question_id": q.question_id, "text": q.text} for name in SETS for q in questions(data, name))
-    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    asked = ({"question_id": q.question_id, "text": q.text} for name in SETS for q in questions(data, name))
+    lines = [json.dumps(row, ensure_ascii=False) for row in asked]
     if not is_same(folder / "questions.jsonl", "\n".join(lines) + "\n"):
         write_text(folder / "questions.jsonl", "\n".join(lines) + "\n")
     run, job = folder / "run", job_in(folder)
