@@ -36,7 +36,7 @@ from experiments.published_sets import SETS, PublishedSet
 from testing.harness import say
 
 UNREADABLE = (KeyError, ValueError, EOFError, csv.Error, tarfile.TarError, zipfile.BadZipFile, zlib.error)
-"""What a converter raises of a file that is another, or damaged; json.JSONDecodeError and
+"""Errors of a converter on a damaged or different file; json.JSONDecodeError and
 UnicodeDecodeError are ValueErrors."""
 
 

@@ -1,5 +1,5 @@
-"""Which studies read a data set, as their source has it: what `main` calls, in its module and in those
-that it imports, names the set's files."""
+"""Studies that read a data set, found in their source: what `main` calls, in its module and in those that it
+imports, names the set's files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOLDERS = ("warc", "web-html", "corpus-wiki")
 
 @dataclass(frozen=True)
 class Module:
-    """The names that are defined at the top of a module, and those that it imports from our packages."""
+    """Names that are defined at the top of a module, and those that it imports from our packages."""
 
     defined: dict[str, ast.stmt]
     imported: dict[str, tuple[str, str]]
@@ -29,29 +29,29 @@ class Module:
 
 @cache
 def readers() -> dict[str, list[str]]:
-    """Set → the studies that read it."""
+    """Set → studies that read it."""
     read: dict[str, list[str]] = {name: [] for name in SETS}
     for study in commands(Path(__file__).parent):
         texts = set(_texts(f"experiments.{study.name}"))
-        for name, each in SETS.items():
-            named = any(_names(text, file.path) for file in each.files for text in texts)
+        for name, data_set in SETS.items():
+            named = any(_names(text, file.path) for file in data_set.files for text in texts)
             if named or name in texts & {*FOLDERS}:
                 read[name].append(study.name)
     return read
 
 
 def _names(text: str, path: str) -> bool:
-    """Whether a text of the source is a path, or the beginning of one before a name that is filled in.
+    """True if a text of the source is a path, or the beginning of one before a name that is filled in.
 
     >>> _names("squad/squad-{}.gz", "squad/squad-dev.gz"), _names("squad", "squad/squad-dev.gz")
     (True, False)
     """
-    begin = text.partition("{")[0]
-    return "/" in begin and path.startswith(begin)
+    start = text.partition("{")[0]
+    return "/" in start and path.startswith(start)
 
 
 def _texts(module: str) -> Iterator[str]:
-    """The texts in `main` and in all that it uses, directly or not."""
+    """Texts in `main` and in all that it uses, directly or not."""
     reached, todo = set[tuple[str, str]](), [(module, "main")]
     while todo:
         place = todo.pop()
@@ -87,10 +87,10 @@ def _module(name: str) -> Module:
             module.defined[node.name] = node
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = (each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
+            names = (part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name))
             module.defined.update(dict.fromkeys(names, node))
         elif isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] in PACKAGES:
             place = str(node.module)
-            module.imported.update({each.asname or each.name: (place, each.name) for each in node.names})
+            module.imported.update({alias.asname or alias.name: (place, alias.name) for alias in node.names})
 
     return module

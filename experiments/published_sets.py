@@ -41,7 +41,8 @@ class SetFile:
     path: str
     size: int | None
     sha256: str | None
-    """Of its content, as the saved results were measured on it; None of a set that no saved result is of."""
+    """Digest of the content that the saved results were measured on; None if no saved result is of the
+    set."""
 
     def state(self, data: Path) -> State:
         file = data / self.path
@@ -58,14 +59,14 @@ class PublishedSet:
     about: str
     licence: str
     page: str
-    """Where a person finds it; '' if that is nowhere."""
+    """Address of a page about it; '' if there is none."""
     convert: Convert | None = None
-    """None if it was made by hand."""
+    """Turns its published files into those that are read; None if it was made by hand."""
     built_from: tuple[str, ...] = ()
     """Sets that it is made of."""
     note: str = ""
-    """How what is fetched differs from what the saved results were measured on, or why it cannot be
-    fetched."""
+    """Difference between what is fetched and what the saved results were measured on, or the reason why it
+    cannot be fetched."""
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -81,7 +82,7 @@ class PublishedSet:
         return sum(file.size or 0 for file in self.files)
 
     def state(self, data: Path) -> State:
-        """That of all files; 'in part' if some are missing."""
+        """State of all its files; 'in part' if some are missing."""
         states = {file.state(data) for file in self.files}
         if "not there" in states and len(states) > 1:
             return "in part"
@@ -289,4 +290,4 @@ def _of_the_papers() -> Iterator[PublishedSet]:
     )
 
 
-SETS: Mapping[str, PublishedSet] = {each.name: each for each in (*_fetched(), *_by_hand(), *_of_the_papers())}
+SETS: Mapping[str, PublishedSet] = {one.name: one for one in (*_fetched(), *_by_hand(), *_of_the_papers())}

@@ -22,7 +22,7 @@ from answermill.pipelines.data.formats.squad import positive_sentence
 from experiments.published_content import Content, as2_table, json_lines
 
 Downloads = Mapping[str, Path]
-"""Name of a published file → where it lies."""
+"""Name of a published file → its path."""
 Converted = Iterator[tuple[str, Content]]
 """(path below the data folder, content) of each file that a set becomes."""
 Convert = Callable[[Downloads, Path], Converted]
@@ -30,7 +30,7 @@ Convert = Callable[[Downloads, Path], Converted]
 Rows = Iterator[tuple[Any, ...]]
 END = re.compile(r"""[.!?]["'’)\]]*(\s+)(?=["'“‘(\[]*[A-Z0-9])""")
 END_TRAIN = re.compile(r"""[.!?]["'’”)\]]*(\s+)(?=["'“‘(\[]*[A-Z0-9À-Ž])""")
-"""That of SQuAD v1.1 train, whose sentences were cut later."""
+"""End of a sentence in SQuAD v1.1 train, whose sentences were cut later."""
 DEV, TEST, SHIFTS = "squad-dev-v1.1.json.gz", "squad-dev-v2.0.json.gz", "squadshifts-new-wiki-v1.0.json.gz"
 TRAIN = "qa-train/squad-train"
 
@@ -60,22 +60,22 @@ def squad(downloads: Downloads, data: Path) -> Converted:
 
 
 def squadshifts(downloads: Downloads, data: Path) -> Converted:
-    """SQuADShifts' new Wikipedia articles: what the studies have in place of SQuAD's training set to learn
-    SQuAD-sent from."""
+    """SQuADShifts' new Wikipedia articles, from which the studies learn SQuAD-sent in place of SQuAD's
+    training set."""
     content = downloads["new_wiki_v1.0.json"].read_bytes()
     yield f"squad/{SHIFTS}", content
     yield "squad/squad-sent-train.parquet", as2_table(sentence_rows(json.loads(content)["data"]))
 
 
 def sentence_rows(articles: Iterable[Mapping[str, Any]]) -> Rows:
-    """A row for each question and sentence of its paragraph."""
+    """Rows, one for each question and sentence of its paragraph."""
     for article in articles:
         for number, paragraph in enumerate(article["paragraphs"]):
             context = paragraph["context"]
             spans = sentence_spans(context)
-            for asked in paragraph["qas"]:
-                place = asked["id"], asked["question"], f"{article['title']}#{number}", article["title"]
-                starts = [(answer["answer_start"],) * 2 for answer in asked["answers"]]
+            for question in paragraph["qas"]:
+                place = question["id"], question["question"], f"{article['title']}#{number}", article["title"]
+                starts = [(answer["answer_start"],) * 2 for answer in question["answers"]]
                 positive = positive_sentence(spans, starts)
                 for index, (start, end) in enumerate(spans):
                     yield *place, index, context[start:end].lstrip(), int(index == positive)
@@ -91,17 +91,17 @@ def squad_train(downloads: Downloads, data: Path) -> Converted:
 
 
 def numbered(articles: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The articles by title, with such ids, and whether only one sentence holds a question's answer."""
+    """Articles by title, with such ids. Each question says whether only one sentence holds its answer."""
     renamed = []
     for article in sorted(articles, key=lambda article: article["title"]):
         paragraphs = []
         for p, paragraph in enumerate(article["paragraphs"]):
             spans = sentence_spans(paragraph["context"], END_TRAIN)
             questions = []
-            for q, asked in enumerate(paragraph["qas"]):
-                certain = len(holding(paragraph["context"], spans, asked["answers"][0]["text"])) == 1
+            for q, question in enumerate(paragraph["qas"]):
+                certain = len(holding(paragraph["context"], spans, question["answers"][0]["text"])) == 1
                 key = {"id": f"{article['title']}#{p}#{q}"}
-                questions.append({**asked, **key, "answer_start_certain": certain})
+                questions.append({**question, **key, "answer_start_certain": certain})
             paragraphs.append({"context": paragraph["context"], "qas": questions})
         renamed.append({"title": article["title"], "paragraphs": paragraphs})
 
@@ -109,31 +109,31 @@ def numbered(articles: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def train_rows(articles: Iterable[Mapping[str, Any]]) -> Rows:
-    """As `sentence_rows`, of questions with one answer, whose text, certainty and sentences are columns
-    more."""
+    """Rows of `sentence_rows`, of questions with one answer, with three more columns: its text, its certainty
+    and whether the sentence holds it."""
     for article in articles:
         for number, paragraph in enumerate(article["paragraphs"]):
             context = paragraph["context"]
             spans = sentence_spans(context, END_TRAIN)
-            for asked in paragraph["qas"]:
-                answer = asked["answers"][0]
+            for question in paragraph["qas"]:
+                answer = question["answers"][0]
                 positive = positive_sentence(spans, [(answer["answer_start"],) * 2])
                 held = holding(context, spans, answer["text"]) | {positive}
 
-                place = asked["id"], asked["question"], f"{article['title']}#{number}", article["title"]
+                place = question["id"], question["question"], f"{article['title']}#{number}", article["title"]
                 for index, (start, end) in enumerate(spans):
                     label = (
                         int(index == positive),
                         answer["text"],
-                        asked["answer_start_certain"],
+                        question["answer_start_certain"],
                         int(index in held),
                     )
                     yield *place, index, context[start:end], *label
 
 
 def holding(context: str, spans: list[Span], answer: str) -> set[int | None]:
-    """The sentences in which the answer's text begins: as whole words if it stands so anywhere, else as
-    any letters."""
+    """Numbers of the sentences in which the answer's text begins: as whole words if the context has it so,
+    else as any letters."""
     text = re.escape(answer)
     starts = [match.start() for match in re.finditer(rf"(?<!\w)(?={text}(?!\w))", context)]
     starts = starts or [match.start() for match in re.finditer(f"(?={text})", context)]
@@ -141,8 +141,8 @@ def holding(context: str, spans: list[Span], answer: str) -> set[int | None]:
 
 
 def corpus_wiki(downloads: Downloads, data: Path) -> Converted:
-    """The documents of WikiQA, SelQA, SQuAD dev and SQuADShifts, joined again from the sentences and
-    paragraphs that are there."""
+    """Documents of WikiQA, SelQA, SQuAD dev and SQuADShifts, joined again from the sentences and paragraphs
+    that the sets have."""
     yield "corpus-wiki/documents.jsonl.gz", json_lines(documents(data))
 
 

@@ -41,7 +41,7 @@ DECIDED = (
     "mean keeps what it knew of L-dev's questions, and gains on why, how and what-is questions."
 )
 SOURCES = {"squad": 3_000, "fairytaleqa": 1_500, "wikiwhy": 2_500}
-"""Questions of each at the most."""
+"""Most questions of each source."""
 SQUAD = "qa-train/squad-train/squad-sent-train-v1.1.parquet"
 FAIRYTALES = "qa-train/fairytaleqa/fairytaleqa-sent.parquet"
 WIKIWHY = "qa-train/wikiwhy/wikiwhy-pairs.jsonl.gz"
@@ -55,33 +55,35 @@ LICENCE = "Apache 2.0 (FairytaleQA), MIT (WikiWhy)"
 
 
 def reason_lists(data: Path) -> Questions:
-    """What is learnt from: a list a question, by question id."""
-    of_source = {"squad": squad(data), "fairytaleqa": fairytales(data), "wikiwhy": wikiwhy(data)}
-    lists = [rows for name, members in of_source.items() for rows in parted(data, name, members)[0]]
+    """Lists to learn from, one for each question, by question id."""
+    by_source = {"squad": squad(data), "fairytaleqa": fairytales(data), "wikiwhy": wikiwhy(data)}
+    lists = [rows for name, members in by_source.items() for rows in parted(data, name, members)[0]]
     return sorted(lists, key=lambda rows: rows[0].question_id)
 
 
 def held_out(data: Path) -> Questions:
-    """The lists that nothing learns from, of the sources whose candidates stand in a text."""
-    of_source = {"squad": squad(data), "fairytaleqa": fairytales(data)}
-    return [rows for name, members in of_source.items() for rows in parted(data, name, members)[1]]
+    """Lists that nothing learns from, of the sources whose candidates are sentences of a text."""
+    by_source = {"squad": squad(data), "fairytaleqa": fairytales(data)}
+    return [rows for name, members in by_source.items() for rows in parted(data, name, members)[1]]
 
 
 def parted(data: Path, name: str, members: Questions) -> tuple[Questions, Questions]:
-    """Of a source's lists that may be learnt from: those that are drawn, and the others."""
+    """Lists of a source that may be learnt from: those that are drawn, and the others."""
     apart = {rows[0].question_id: rows for rows in learnable(data, members)}
     chosen = set(drawn(apart, SOURCES[name]))
     return [apart[key] for key in sorted(chosen)], [rows for key, rows in apart.items() if key not in chosen]
 
 
 def squad(data: Path) -> Questions:
-    """Of documents that no question of L-test or L-dev is about."""
-    tests = [each for members in draw.test_pool(data).values() for each in members]
+    """Lists of SQuAD, of documents that no question of L-test or L-dev is about."""
+    tests = [question for members in draw.test_pool(data).values() for question in members]
     is_apart, leaks = draw.apart_from([*tests, *draw.dev_set(data)]), draw.leaked(data)
     members = (
-        each for each in sources.squad_train(data) if is_reasoned(each.text) and each.question_id not in leaks
+        question
+        for question in sources.squad_train(data)
+        if is_reasoned(question.text) and question.question_id not in leaks
     )
-    ids = {each.question_id.partition(":")[2] for each in members if is_apart(each)}
+    ids = {question.question_id.partition(":")[2] for question in members if is_apart(question)}
     lists = (rows for rows in by_question(read_dataset(data / SQUAD)) if rows[0].question_id in ids)
     return [[replace(row, title=row.title.replace("_", " ")) for row in rows] for rows in lists]
 
@@ -91,7 +93,7 @@ def is_reasoned(question: str) -> bool:
 
 
 def fairytales(data: Path) -> Questions:
-    """Some questions are about two sections, whose sentences then follow each other."""
+    """Lists of FairytaleQA. Sentences follow each other where a question is about two sections."""
     of_question: dict[str, list[LabelledCandidate]] = {}
     for row in pq.read_table(data / FAIRYTALES).to_pylist():
         if is_reasoned(row["question"]):

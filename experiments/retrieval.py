@@ -1,10 +1,10 @@
-"""Retrieval and the untrained rerankers on a corpus whose gold is known; and BM25 on CACM against its
-published figure.
+"""Retrieval and the untrained rerankers on a corpus with known gold, and BM25 on CACM against its published
+figure.
 
 Corpus: Wikipedia documents of WikiQA, SelQA and SQuAD (`corpus-wiki`). Questions: WikiQA dev and test with a
 correct sentence, and as many of SQuAD v1.1 dev, chosen by a fixed seed. A passage is gold if it is of the
-gold document and holds the gold sentence, white space and case folded; which sentence is an answer is decided
-as everywhere (`question_sets/gold.py`). recall@k is the share of questions with a gold passage among the
+gold document and holds the gold sentence, white space and case folded. The rule for answer sentences is that
+of all studies (`question_sets/gold.py`). recall@k is the share of questions with a gold passage among the
 first k.
 """
 
@@ -47,7 +47,7 @@ Gold = dict[str, list[tuple[str, str]]]  # question id → (doc id, folded gold 
 
 
 def questions(data: Path) -> tuple[dict[str, str], Gold]:
-    """Question id → text, and the gold of each."""
+    """Question id → text, and question id → gold."""
     texts: dict[str, str] = {}
     gold: Gold = defaultdict(list)
     for split in ("dev", "test"):
@@ -82,14 +82,14 @@ def corpus_run(data: Path, folder: Path, texts: Mapping[str, str]) -> dict[str, 
         }
     )
 
-    taken = {}
+    step_seconds = {}
     for step in chain.steps_of(job):
         began = time.perf_counter()
         for line in chain.run_steps(job, folder / "run", [step], ()):
             say(line)
-        taken[step] = time.perf_counter() - began
+        step_seconds[step] = time.perf_counter() - began
 
-    return taken
+    return step_seconds
 
 
 def recalls(folder: Path, gold: Gold) -> dict[str, float]:
@@ -133,7 +133,7 @@ def answers(folder: Path, gold: Gold) -> dict[str, float]:
 
 
 def is_right(doc_id: str, text: str, gold: Iterable[tuple[str, str]]) -> bool:
-    """Whether a sentence of a document is an answer."""
+    """True if a sentence of a document is an answer."""
     return is_answer(fold(text), (sentence for right, sentence in gold if right == doc_id))
 
 
@@ -142,12 +142,12 @@ def collection(folder: Path, work: Path) -> tuple[float, float]:
     with gzip.open(folder / "docs.jsonl.gz", "rt", encoding="utf-8") as file:
         documents = [json.loads(line) for line in file]
     with gzip.open(folder / "queries.jsonl.gz", "rt", encoding="utf-8") as file:
-        asked = [json.loads(line) for line in file]
+        queries = [json.loads(line) for line in file]
     bm25.build((("", document["text"]) for document in documents), work / folder.name)
-    results = bm25.Bm25Index(work / folder.name).search([query["text"] for query in asked], 1_000, None)
+    results = bm25.Bm25Index(work / folder.name).search([query["text"] for query in queries], 1_000, None)
     scored = [
         ir_measures.ScoredDoc(query["query_id"], documents[row]["doc_id"], score)
-        for query, (rows, scores) in zip(asked, results, strict=True)
+        for query, (rows, scores) in zip(queries, results, strict=True)
         for row, score in zip(rows, scores, strict=True)
     ]
 
@@ -166,7 +166,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        taken = corpus_run(data, folder, texts)
+        step_seconds = corpus_run(data, folder, texts)
         counts = INDEX.counts_of(SHARDS.manifest(folder / "run"))
         result: dict[str, float | int | str] = {
             **recalls(folder, gold),
@@ -174,10 +174,10 @@ def main() -> None:
             "questions": len(gold),
             "passages": counts.passages,
             "keep": KEEP,
-            "questions_per_s": len(gold) / taken["retrieve"],
+            "questions_per_s": len(gold) / step_seconds["retrieve"],
             "bm25_index_passages_per_s": counts.passages / (counts.bm25_ms / 1000),
             "dense_index_passages_per_s": counts.passages / (counts.dense_ms / 1000),
-            **{f"{step}_s": seconds for step, seconds in taken.items()},
+            **{f"{step}_s": seconds for step, seconds in step_seconds.items()},
         }
 
         jvm.start(jvm.find_java())

@@ -1,5 +1,5 @@
-"""Drop schedules of a trained cascade (Cascade Transformer §5.5, Fig. 2): how long 1,296 of them take to
-replay, and whether the guarantee that a schedule was chosen by holds on questions that chose nothing.
+"""Drop schedules of a trained cascade (Cascade Transformer §5.5, Fig. 2): the time that 1,296 of them take to
+replay, and a check on other questions of the guarantee that a schedule was chosen by.
 
 The cascade is the shipped one, or another with five exits that was not trained on the data sets below
 (--checkpoint). Schedules are chosen on QUESTIONS answerable questions of SQuAD-sent's dev set, past those

@@ -1,4 +1,4 @@
-"""Where sentences end: our rules against spaCy's sentencizer, pySBD, syntok and BlingFire, on documents with
+"""Ends of sentences: our rules against spaCy's sentencizer, pySBD, syntok and BlingFire, on documents with
 known sentences.
 
 Reference: the documents of WikiQA, whose sentences the data set lists one by one (cut by its authors' tool,
@@ -33,11 +33,11 @@ TAKES = "beside pip install pysbd syntok blingfire"
 DECIDED = "Nothing ships by it."
 
 SplitText = Callable[[str], list[str]]
-"""A text -> its sentences."""
+"""Text → its sentences."""
 
 
 def documents(data: Path) -> list[list[str]]:
-    """The sentences of each WikiQA document of at least two."""
+    """Sentences of each WikiQA document that has at least two."""
     by_document: dict[str, list[str]] = {}
     for split in ("train", "dev", "test"):
         rows = pq.read_table(data / f"wikiqa/wikiqa-{split}.parquet").to_pylist()
@@ -59,7 +59,7 @@ def golden_rules(file: Path) -> list[tuple[str, list[str]]]:
 
 
 def right_rules(split: SplitText, rules: Sequence[tuple[str, list[str]]]) -> int:
-    """How many texts are split into just their sentences."""
+    """Number of texts that are split into just their sentences."""
     return sum(
         [sentence.strip() for sentence in split(text) if sentence.strip()]
         == [sentence.strip() for sentence in sentences]
@@ -68,7 +68,7 @@ def right_rules(split: SplitText, rules: Sequence[tuple[str, list[str]]]) -> int
 
 
 def ends_of(sentences: list[str]) -> set[int]:
-    """How many characters that are no blank stand before each inner end."""
+    """Number of characters, blanks not counted, before each inner end."""
     ends, characters = set(), 0
     for sentence in sentences[:-1]:
         characters += len("".join(sentence.split()))

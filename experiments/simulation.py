@@ -1,9 +1,9 @@
-"""How long units of work take on many workers, some of which are slow and some of which die: drawn by a seed,
-nothing is run.
+"""Simulated time that units of work take on many workers, some of which are slow and some of which die: drawn
+by a seed, nothing is run.
 
-Units are handed out as engines do it. Flink and Spark give each unit to a worker before any is begun, by a
+Units are handed out as engines do it. Flink and Spark give each unit to a worker before any starts, by a
 random key, as Beam's Reshuffle draws it; Dataflow gives the next unit to a worker that is free. When a worker
-dies, Flink begins the job again: units that have reported are skipped, and all others lose what they have not
+dies, Flink starts the job again: units that have reported are skipped, and all others lose what they have not
 kept.
 """
 
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from answermill.schemas.arrays import Floats
+
 HandingOut = Literal["by key", "when free"]
 
 
@@ -33,14 +33,13 @@ class Workers:
     handing_out: HandingOut = "by key"
 
     def paces(self, random: np.random.Generator) -> Floats:
-        """How many seconds of each worker one second of a unit takes."""
+        """Seconds of each worker that one second of a unit takes."""
         return np.where(random.random(self.number) < self.slow, self.slowness, 1.0)
 
 
 @dataclass(frozen=True)
 class Elapsed:
-    """How long a step took, how long its workers worked in all, and how often the job began again;
-    seconds."""
+    """Seconds that a step took, seconds that its workers worked in all, and number of restarts of the job."""
 
     seconds: float
     worked: float
@@ -48,8 +47,8 @@ class Elapsed:
 
 
 def simulate(units: Floats, keeps: float, workers: Workers, random: np.random.Generator) -> Elapsed:
-    """Do units that take these seconds each. `keeps`: what is interrupted has kept its work up to the last
-    multiple of these seconds; infinite if it begins anew."""
+    """Do units that take these seconds each. `keeps`: an interrupted unit has kept its work up to the last
+    multiple of these seconds; infinite if it starts again."""
     paces = workers.paces(random)
     rate = workers.failures * workers.number / 3600
     left = units[units > 0]
@@ -57,11 +56,11 @@ def simulate(units: Floats, keeps: float, workers: Workers, random: np.random.Ge
     restarts = 0
 
     while len(left):
-        begins, ends, paces_of_units = _hand_out(left, paces, workers.handing_out, random)
+        starts, ends, paces_of_units = _hand_out(left, paces, workers.handing_out, random)
         failure = random.exponential(1 / rate) if rate else np.inf
         if failure >= ends.max():
-            return Elapsed(now + float(ends.max()), worked + float((ends - begins).sum()), restarts)
-        done = np.clip((failure - begins) / paces_of_units, 0, left)
+            return Elapsed(now + float(ends.max()), worked + float((ends - starts).sum()), restarts)
+        done = np.clip((failure - starts) / paces_of_units, 0, left)
         worked += float((done * paces_of_units).sum())
         kept = np.floor(done / keeps) * keeps if np.isfinite(keeps) else np.zeros_like(done)
         finished = ends <= failure
@@ -75,7 +74,7 @@ def simulate(units: Floats, keeps: float, workers: Workers, random: np.random.Ge
 def _hand_out(
     units: Floats, paces: Floats, handing_out: HandingOut, random: np.random.Generator
 ) -> tuple[Floats, Floats, Floats]:
-    """When each unit begins and ends, and its worker's pace."""
+    """Start and end of each unit, and its worker's pace."""
     if handing_out == "by key":
         worker = random.integers(len(paces), size=len(units))
         order = np.argsort(worker, kind="stable")
@@ -88,9 +87,9 @@ def _hand_out(
         return ends - units * paces[worker], ends, paces[worker]
 
     free = [(0.0, number) for number in range(len(paces))]
-    begins, chosen = np.empty_like(units), np.empty(len(units), np.int64)
+    starts, chosen = np.empty_like(units), np.empty(len(units), np.int64)
     for n, seconds in enumerate(units):
-        begins[n], chosen[n] = heapq.heappop(free)
-        heapq.heappush(free, (begins[n] + seconds * paces[chosen[n]], int(chosen[n])))
+        starts[n], chosen[n] = heapq.heappop(free)
+        heapq.heappush(free, (starts[n] + seconds * paces[chosen[n]], int(chosen[n])))
 
-    return begins, begins + units * paces[chosen], paces[chosen]
+    return starts, starts + units * paces[chosen], paces[chosen]

@@ -1,10 +1,10 @@
-"""What one more model adds to the default plan: on L-dev, where plans are chosen.
+"""Gain of one more model in the default plan, on L-dev, where plans are chosen.
 
 `default` is the sample's plan without `hashing`; `hashing` and `peasi`, in place, are the same with that
 stage before its last blend, which then weighs one score more. The weights of all are fitted as `plan_weights`
 fits them and judged held out in five folds. Nothing here reads L-test.
 
-Keys: as those of `plan_shapes`, whose first shape is `default` here. --hashing is a checkpoint in the shipped
+Keys: those of `plan_shapes`, whose first shape is `default` here. --hashing is a checkpoint in the shipped
 one's place.
 """
 
@@ -23,7 +23,7 @@ from testing.smoke_data import small_checkpoint, small_plan
 DECIDED = "The default plan leaves `hashing` and `peasi` out: neither is shown to add anything to it."
 MODELS = ("hashing", "peasi")
 CHECKPOINTS: dict[str, str] = {}
-"""Of a model, where it is not the shipped one."""
+"""Model → its checkpoint, where that is not the shipped one."""
 STAGE = "[[rerank.stages]]\n"
 
 
@@ -41,7 +41,7 @@ def with_stage(text: str, reranker: str) -> str:
 
 
 def cut(text: str) -> list[str]:
-    """The job's text, which begins anew at each stage."""
+    """Parts of the job's text: what precedes the stages, and each stage."""
     first, *stages = text.split(STAGE)
     return [first, *(STAGE + stage for stage in stages)]
 
@@ -63,7 +63,7 @@ def main() -> None:
     text = without(plan_shapes.SAMPLE.read_text(encoding="utf-8"), "hashing")
 
     with work_folder(options, "long_lists") as work:
-        lists = [each for each in read_lists(options.data.resolve(), work, "dev") if each.gold]
+        lists = [ranked for ranked in read_lists(options.data.resolve(), work, "dev") if ranked.gold]
         result: dict[str, float | int | str] = {"questions": len(lists)}
         default = judged(text, work / "stages_in_plan/default", lists, work)
         result |= figures("default", default, default)

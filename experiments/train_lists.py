@@ -5,14 +5,14 @@ The run of `long_lists` is asked the questions of L-train (`question_sets/draw.p
 document is right by the rule of all benchmarks. Lists are those of `answermill sentences`: NEGATIVES wrong
 sentences each, of the passage, of the document, of other documents among the best by the default plan's first
 blend, and random ones. No answer of a test question is in a list, neither as right nor as wrong; and a
-question with more than MOST_RIGHT right sentences, whose answer is a scrap of text that stands all over a
-document, has none. Rows have retrieval's scores and their place in the passage. `dev.parquet` has the
+question with more than MOST_RIGHT right sentences, whose answer is a scrap of text that is all over a
+document, has no list. Rows have retrieval's scores and their place in the passage. `dev.parquet` has the
 DEV_DEPTH best sentences of each list of L-dev, by the same blend.
 
     python -m experiments.train_lists --work FOLDER      # then FOLDER/train/train.parquet, FOLDER/train/dev.parquet
 
 In a training file both are data sets as they are. Keys: questions and sentences of each set, negatives by
-kind, what was left out. A run that was stopped goes on. --questions takes a part of L-train, drawn by hash.
+kind, what was left out. A stopped run is resumed. --questions takes a part of L-train, drawn by hash.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
 SET = "train"
 NEGATIVES, MOST_RIGHT, DEV_DEPTH, AT_ONCE = 20, 4, 40, 32
 GIVEN = ("documents", "passages", "rejects", "shards", "inputs.json")
-"""Of the run of `long_lists`: what does not depend on the questions."""
+"""Parts of the run of `long_lists` that do not depend on the questions."""
 
 
 def job_in(folder: Path) -> Job:
-    """The job of `long_lists` with L-train's questions and labels, and the default plan's stages up to the
-    first that drops."""
+    """Job of `long_lists` with L-train's questions and labels, and the default plan's stages up to the first
+    that drops candidates."""
     shared = long_lists.job_in(folder.parent)
     text = (
         (folder.parent / "job.toml")
@@ -83,13 +83,12 @@ def job_in(folder: Path) -> Job:
 
 def toml(value: object) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {toml(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + "}"
     return json.dumps(value)
 
 
 def asked_run(data: Path, work: Path, asked: Sequence[Asked]) -> Path:
-    """The run folder with what was retrieved for these questions, scored by the first blend, and their
-    labels."""
+    """Run folder with what was retrieved for these questions, scored by the first blend, and their labels."""
     shared = long_lists.retrieve(data, work)
     folder = shared.parent / f"train-{len(asked)}"
     run = folder / "run"
@@ -109,48 +108,46 @@ def asked_run(data: Path, work: Path, asked: Sequence[Asked]) -> Path:
 
 
 def question_rows(asked: Sequence[Asked]) -> Iterator[dict[str, object]]:
-    for each in asked:
-        yield {"question_id": each.question_id, "text": each.text, "answers": each.strings}
+    for question in asked:
+        yield {"question_id": question.question_id, "text": question.text, "answers": question.strings}
 
 
 def label_rows(run: Path, asked: Sequence[Asked]) -> Iterator[dict[str, object]]:
-    """The sentences of the corpus that are answers."""
-    of_document: dict[str, dict[str, str]] = {}
-    wanted = {doc_id for each in asked for doc_id in each.documents}
+    """Labels of the sentences of the corpus that are answers."""
+    sentences: dict[str, dict[str, str]] = {}
+    wanted = {doc_id for question in asked for doc_id in question.documents}
     for passage in PASSAGES.open(run).where("doc_id", wanted):
-        of_document.setdefault(passage.doc_id, {}).update(
+        sentences.setdefault(passage.doc_id, {}).update(
             (place.sentence_id, place.text) for place in places(passage)
         )
-    for each in asked:
-        for doc_id in sorted(each.documents):
-            for sentence_id, text in of_document.get(doc_id, {}).items():
-                if each.strict(doc_id, text):
-                    yield {"question_id": each.question_id, "sentence_id": sentence_id, "label": 1}
+    for question in asked:
+        for doc_id in sorted(question.documents):
+            for sentence_id, text in sentences.get(doc_id, {}).items():
+                if question.strict(doc_id, text):
+                    yield {"question_id": question.question_id, "sentence_id": sentence_id, "label": 1}
 
 
 def without_test_answers(
     rows: Sequence[LabelledCandidate], answers: frozenset[str]
 ) -> list[LabelledCandidate]:
-    """The rows whose sentence is no answer of a test question, in each question's order."""
+    """Rows whose sentence is no answer of a test question, in each question's order."""
     kept = (row for row in rows if canonical(row.text) not in answers)
-    return [
-        replace(row, position=n) for of_question in by_question(kept) for n, row in enumerate(of_question)
-    ]
+    return [replace(row, position=n) for question in by_question(kept) for n, row in enumerate(question)]
 
 
 def without_scraps(rows: Sequence[LabelledCandidate]) -> list[LabelledCandidate]:
-    """The lists of the questions that have no more than MOST_RIGHT right sentences."""
+    """Lists of the questions that have no more than MOST_RIGHT right sentences."""
     return [
         row
-        for of_question in by_question(rows)
-        if sum(row.label for row in of_question) <= MOST_RIGHT
-        for row in of_question
+        for question in by_question(rows)
+        if sum(row.label for row in question) <= MOST_RIGHT
+        for row in question
     ]
 
 
 def dev_rows(data: Path, work: Path) -> list[LabelledCandidate]:
-    """The best DEV_DEPTH sentences of each list of L-dev with an answer among them."""
-    lists = [each for each in long_lists.read_lists(data, work, "dev") if each.gold]
+    """The DEV_DEPTH best sentences of each list of L-dev that has an answer among them."""
+    lists = [ranked for ranked in long_lists.read_lists(data, work, "dev") if ranked.gold]
     plan = first_of_plan(SAMPLE)
     plan[-1] = replace(plan[-1], keep=DEV_DEPTH)
     rows = []
@@ -185,13 +182,12 @@ def dev_rows(data: Path, work: Path) -> list[LabelledCandidate]:
 
 
 def has_all_columns(file: Path) -> bool:
-    """Whether these are the rows of today; lists of rows that know less are drawn again, of the run as it
-    is."""
+    """True if the rows have all columns of today; lists without some are drawn again, of the same run."""
     return set(LabelledCandidate.schema().names) <= set(pq.read_schema(file).names)
 
 
 def written(data: Path, work: Path, asked: Sequence[Asked]) -> dict[str, float | int | str]:
-    """Writes train.parquet and dev.parquet; the benchmark's keys."""
+    """Write train.parquet and dev.parquet; the study's keys."""
     out = work / "train"
     run, lists = asked_run(data, work, asked), out / f"lists-{len(asked)}"
     splits, answers = out / "splits.jsonl", out / "answers.jsonl"
@@ -232,7 +228,7 @@ def written(data: Path, work: Path, asked: Sequence[Asked]) -> dict[str, float |
 
 
 def small_lists() -> None:
-    """For --smoke: few wrong sentences, drawn by a token plan, of the short lists of `long_lists`."""
+    """Shrink the lists for --smoke: few wrong sentences, drawn by a token plan, of short lists."""
     shrink(globals(), SAMPLE=small_plan(fitted=True), NEGATIVES=3, SET="dev")
     long_lists.small_lists()
 

@@ -1,4 +1,4 @@
-"""The checkpoints that ship, trained from L-train: one command, which goes on where it was stopped.
+"""The checkpoints that ship, trained from L-train by one command, which resumes where it was stopped.
 
 `cascade` reads a sentence with its title and its neighbours. It begins with the pretrained encoder and learns
 from L-train, or goes on from the cascade that ships: with `--set more` from L-more, whose questions it has
@@ -61,7 +61,7 @@ DECIDED = "The checkpoints that ship: Cosinet, the cascade, HAS and PEASI."
 ENCODER, EXITS, SETS = DEFAULT, [2, 3, 4, 5, 6], ("train", "more")
 TOKENS, LIMIT, NEGATIVES, EVALUATE, DRAWN = 6_000, 256, 8, 600, 8
 VOCABULARY = ("squad/squad-sent-test.parquet", "selqa/selqa-test.parquet")
-"""Whose words have vectors too, besides those of the lists."""
+"""Files whose words have vectors too, besides those of the lists."""
 EPOCHS = {"cascade": 1, "cosinet": 3, "hashing": 2} | dict.fromkeys(peasi_trainings.FILES, 1)
 RATE = {"cascade": 5e-5, "cosinet": 2e-4, "hashing": 5e-5} | peasi_trainings.RATE
 BEGINNINGS = ("shipped", "encoder")
@@ -74,7 +74,7 @@ NAME = (
 )
 LICENCE = "CC BY-SA 4.0 (SQuAD), CC BY-SA 3.0 (QED, Natural Questions)"
 LISTS = "lists"
-"""What `--model` calls the lists alone."""
+"""Value of `--model` for the lists alone."""
 
 
 def training(folder: Path, name: str, data: Path, begin: str, questions: str, threads: int = 1) -> TrainJob:
@@ -164,23 +164,23 @@ def hashing() -> tuple[str, dict[str, Any], dict[str, Any]]:
 def trained(
     folder: Path, name: str, data: Path, begin: str, questions: str, threads: int = 1
 ) -> dict[str, float | int | str]:
-    """Train one, or go on with it; its keys."""
+    """Train a model, or resume its training; its keys."""
     began = time.perf_counter()
     for line in run(training(folder, name, data, begin, questions, threads), folder / name):
         say(f"{name}: {line}")
     history = json.loads((folder / name / "training.json").read_text(encoding="utf-8"))
     return {
-        f"{name}_dev_mrr": 100 * max(each["dev"] for each in history["evaluations"]),
+        f"{name}_dev_mrr": 100 * max(evaluation["dev"] for evaluation in history["evaluations"]),
         f"{name}_steps": history["step"],
         f"{name}_hours": (time.perf_counter() - began) / 3600,
     }
 
 
 def averaged(former: Path, learnt: Path, out: Path) -> None:
-    """Write the cascade with the mean of two others' weights, and the card of the one that learnt last."""
+    """Write a cascade with the mean of two others' weights, and the card of the one that learnt last."""
     (one, tokeniser), (two, _) = (load_cascade(folder, find_model) for folder in (former, learnt))
-    of_two = two.state_dict()
-    one.load_state_dict({name: (weight + of_two[name]) / 2 for name, weight in one.state_dict().items()})
+    others = two.state_dict()
+    one.load_state_dict({name: (weight + others[name]) / 2 for name, weight in one.state_dict().items()})
     out.mkdir(parents=True, exist_ok=True)
     save(out, "cascade", one, tokeniser, StoredForm("fp16", word_source(learnt)))
     shutil.copy(learnt / HISTORY, out / HISTORY)
@@ -194,7 +194,7 @@ def write_lists(lists: Sequence[Sequence[LabelledCandidate]], file: Path) -> Non
 
 
 def recalled(folder: Path) -> list[list[LabelledCandidate]]:
-    """The lists of RECALLED questions of train.parquet, drawn by hash."""
+    """Lists of RECALLED questions of train.parquet, drawn by hash."""
     lists = list(by_question(read_dataset(folder / "train.parquet")))
     chosen = set(drawn((rows[0].question_id for rows in lists), RECALLED))
     return [rows for rows in lists if rows[0].question_id in chosen]
@@ -203,10 +203,11 @@ def recalled(folder: Path) -> list[list[LabelledCandidate]]:
 def prepare(
     data: Path, work: Path, names: Sequence[str], questions: str, number: int | None = None
 ) -> dict[str, float | int | str]:
-    """Write what these learn from, of `number` questions of a set of `draw`; the keys of the lists."""
+    """Write the lists that these models learn from, of `number` questions of a set of `draw`; the lists'
+    keys."""
     asked = draw.questions(data, questions)
-    chosen = set(drawn((each.question_id for each in asked), number or len(asked)))
-    asked = [each for each in asked if each.question_id in chosen]
+    chosen = set(drawn((question.question_id for question in asked), number or len(asked)))
+    asked = [question for question in asked if question.question_id in chosen]
     result = train_lists.written(data, work, asked)
 
     if "cascade" in names:

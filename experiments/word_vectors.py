@@ -1,5 +1,5 @@
-"""How word vectors are derived from the bundled MiniLM (`ranking/word_vectors/word_pieces.py`), chosen on dev
-sets alone.
+"""Ways to derive word vectors from the bundled MiniLM (`ranking/word_vectors/word_pieces.py`), compared on
+dev sets alone.
 
 Candidates are ranked by relatedness alone: the mean of r_i over the question's words (Cosinet §4.1.1), where
 equal words match with 1. Nothing is trained. MAP in percent, protocol `answerable`, on WikiQA dev and
@@ -74,7 +74,7 @@ class ByRelatedness:
 
 
 def ways(words: Sequence[str]) -> Iterator[tuple[str, Embeddings]]:
-    """Each way's name, and the vectors that it gives the words, the simplest first."""
+    """Names of the ways, each with the vectors that it gives the words, the simplest first."""
     folder = find_model(ENCODER)
     tokenizer, model = (
         load_pretrained("AutoTokenizer", folder),
@@ -117,7 +117,7 @@ def by_word(known: Mapping[str, object], vectors: npt.NDArray[Any]) -> Callable[
 @torch.inference_mode()
 def outputs(model: Any, texts: Sequence[Sequence[int]], ends: tuple[int, int]) -> Vectors:
     """The mean of a text's pieces after each layer [layers, texts, hidden], each text alone between [CLS] and
-    [SEP], which do not count. Texts of one length go together: nothing is padded."""
+    [SEP], which do not count. Texts of one length are run together: nothing is padded."""
     means = np.empty((model.config.num_hidden_layers, len(texts), model.config.hidden_size), np.float32)
     for length in sorted(set(map(len, texts))):
         same = [n for n, text in enumerate(texts) if len(text) == length]
@@ -131,7 +131,7 @@ def outputs(model: Any, texts: Sequence[Sequence[int]], ends: tuple[int, int]) -
 
 
 def equals(means: Mapping[str, float]) -> list[str]:
-    """The ways within EQUAL of the best, in their order: the simplest first."""
+    """Ways within EQUAL of the best, the simplest first."""
     return [way for way, mean in means.items() if mean >= max(means.values()) - EQUAL]
 
 
@@ -143,8 +143,8 @@ def main() -> None:
     questions = {name: list(by_question(read_dataset(options.data / path))) for name, path in SETS.items()}
     devs = {name: Dev(rows) for name, rows in questions.items()}
     result: dict[str, float | str] = {
-        f"{name}_questions": sum(any(row.label for row in each) for each in rows)
-        for name, rows in questions.items()
+        f"{name}_questions": sum(any(row.label for row in rows) for rows in lists)
+        for name, lists in questions.items()
     }
 
     means: dict[str, float] = {}

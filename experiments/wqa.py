@@ -79,8 +79,8 @@ class Truth:
 
 
 def crawl(data: Path, folder: Path, first: set[str]) -> None:
-    """crawl/wiki.jsonl.gz: the documents `first` of corpus-wiki and, in the order of a hash, others; with
-    addresses."""
+    """Write crawl/wiki.jsonl.gz: the documents `first` of corpus-wiki and, in the order of a hash, others;
+    with addresses."""
     with gzip.open(data / "corpus-wiki/documents.jsonl.gz", "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     rows.sort(key=lambda row: (row["doc_id"] not in first, sampling.draw(SEED, row["doc_id"])))
@@ -124,8 +124,7 @@ def write_lines(path: Path, rows: Iterable[dict[str, object]]) -> None:
 def annotated(
     packs: Path, tasks: dict[str, Task], truth: Truth
 ) -> Iterator[tuple[Path, list[dict[str, Any]]]]:
-    """Each pack for Label Studio, as it comes back: the people's judgements, by the truth and their share of
-    errors."""
+    """Packs for Label Studio with the people's judgements, by the truth and their share of errors."""
     for path in sorted(packs.rglob("tasks-*.json")):
         rows = json.loads(path.read_text(encoding="utf-8"))
         for n, row in enumerate(rows, 1):
@@ -133,8 +132,8 @@ def annotated(
             right = truth(task.question_id, task.doc_id, task.sentence)
             row |= {"id": n, "annotations": []}
             for name, error in ERRORS.items():
-                says = right != (sampling.draw(SEED, name, task.task_id) < error)
-                value = {"choices": ["correct" if says else "wrong"]}
+                judgement = right != (sampling.draw(SEED, name, task.task_id) < error)
+                value = {"choices": ["correct" if judgement else "wrong"]}
                 result = [{"from_name": "answer", "to_name": "sentence", "type": "choices", "value": value}]
                 row["annotations"].append({"completed_by": name, "was_cancelled": False, "result": result})
         yield path, rows
@@ -148,7 +147,7 @@ class Simulated(NamedTuple):
 
 
 def simulate(folder: Path, truth: Truth) -> dict[str, float]:
-    """The estimators of the strata, over DRAWS draws of the real choice, against the truth of all scored
+    """Estimators of the strata, over DRAWS draws of the real choice, against the truth of all scored
     sentences."""
     population: dict[str, dict[str, int]] = defaultdict(dict)
     for row in SCORED.open(folder).read():

@@ -24,7 +24,7 @@ class Question(NamedTuple):
 
 
 def questions(data: Path) -> list[Question]:
-    """A sample of each set; of SQuAD v2's as many unanswerable ones as there are in a hundred of it."""
+    """Sample of each set; that of SQuAD v2 has the same share of unanswerable questions as the set."""
     asked = []
     shuffle = random.Random(SEED)
     for split, path, title in (
@@ -35,26 +35,26 @@ def questions(data: Path) -> list[Question]:
         rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for row in pq.read_table(data / f"{path}.parquet").to_pylist():
             rows[row["question_id"]].append(row)
-        of_set = []
+        members = []
 
         for key in sorted(rows):
             first = rows[key][0]
             doc_id = f"{title}:{first['document_id' if split == 'wikiqa' else 'document_title']}"
             gold = frozenset(fold(row["sentence"]) for row in rows[key] if row["label"])
             if gold or split == "squad":
-                of_set.append(Question(f"{split}:{key}", first["question"], split, doc_id, gold))
+                members.append(Question(f"{split}:{key}", first["question"], split, doc_id, gold))
 
-        shuffle.shuffle(of_set)
+        shuffle.shuffle(members)
         if split == "squad":
-            articles = sorted({question.doc_id for question in of_set})[:DEV_ARTICLES]
-            asked += [question._replace(split="dev") for question in of_set if question.doc_id in articles][
+            articles = sorted({question.doc_id for question in members})[:DEV_ARTICLES]
+            asked += [question._replace(split="dev") for question in members if question.doc_id in articles][
                 :DEV
             ]
-            asked += [question for question in of_set if question.doc_id not in articles][:TEST]
+            asked += [question for question in members if question.doc_id not in articles][:TEST]
         else:
             asked += [
                 q._replace(split="wide") if split == "train" and n >= TRAIN else q
-                for n, q in enumerate(of_set)
+                for n, q in enumerate(members)
             ]
 
     return asked

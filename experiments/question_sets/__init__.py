@@ -1,2 +1,1 @@
-"""Questions whose answers are known in a corpus: where they come from, which are drawn, and what counts as an
-answer."""
+"""Questions whose answers are known in a corpus: their sources, the draw, and the rule for answers."""

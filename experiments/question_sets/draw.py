@@ -1,5 +1,5 @@
-"""L-train, L-dev, on which everything is chosen, and L-test, on which nothing ever is: who is asked, drawn by
-hash.
+"""Questions of L-train, of L-dev, on which everything is chosen, and of L-test, on which nothing ever is,
+drawn by hash.
 
 L-test: WikiQA dev and test whole, SQuAD v2.0 dev over its 35 articles, SelQA test, QED dev (real queries).
 L-dev: WikiQA train, whole articles of SQuAD v1.1 train, of SQuADShifts and of the articles that only SQuAD
@@ -25,16 +25,16 @@ from experiments.question_sets.gold import Asked, canonical, drawn
 TEST = {"squad": 300, "selqa": 200, "qed": 150}
 DEV = {"wikiqa": 220, "squad-train": 80, "squadshifts": 50, "squad-v1": 50, "selqa": 120, "qed": 90}
 TRAIN = {"squad": 9_000, "qed": 3_000}
-"""Questions of L-train at the most; of QED there are fewer."""
+"""Most questions of L-train; QED has fewer."""
 MORE = {"squad": 14_000}
-"""Questions of L-more at the most."""
+"""Most questions of L-more."""
 ARTICLES = {"squad-train": 20, "squadshifts": 5, "squad-v1": 4}
 """Articles that L-dev takes its questions from, so that training may have all the others."""
 
 
 @cache
 def questions(data: Path, name: str) -> list[Asked]:
-    """'train', 'more', 'dev' or 'test', by question id."""
+    """Questions of 'train', 'more', 'dev' or 'test', by question id."""
     return {"train": train_set, "more": more_set, "dev": dev_set, "test": test_set}[name](data)
 
 
@@ -51,12 +51,16 @@ def test_pool(data: Path) -> dict[str, list[Asked]]:
 def test_set(data: Path) -> list[Asked]:
     pool = test_pool(data)
     return by_id(
-        [each for name, members in pool.items() for each in some(members, TEST.get(name, len(members)))]
+        [
+            question
+            for name, members in pool.items()
+            for question in some(members, TEST.get(name, len(members)))
+        ]
     )
 
 
 def dev_set(data: Path) -> list[Asked]:
-    is_apart = apart_from([each for members in test_pool(data).values() for each in members])
+    is_apart = apart_from([question for members in test_pool(data).values() for question in members])
     leaks = leaked(data)
     pool = {
         "wikiqa": sources.wikiqa(data, "train"),
@@ -69,70 +73,79 @@ def dev_set(data: Path) -> list[Asked]:
 
     chosen = []
     for name, members in pool.items():
-        apart = [each for each in members if is_apart(each) and each.question_id not in leaks]
+        apart = [question for question in members if is_apart(question) and question.question_id not in leaks]
         if name in ARTICLES:
-            articles = drawn({each.title for each in apart}, ARTICLES[name])
-            apart = [each for each in apart if each.title in articles]
+            articles = drawn({question.title for question in apart}, ARTICLES[name])
+            apart = [question for question in apart if question.title in articles]
         chosen += some(apart, DEV[name])
 
     return by_id(chosen)
 
 
 def train_set(data: Path) -> list[Asked]:
-    return by_id([each for name, members in train_pool(data).items() for each in some(members, TRAIN[name])])
+    return by_id(
+        [question for name, members in train_pool(data).items() for question in some(members, TRAIN[name])]
+    )
 
 
 def more_set(data: Path) -> list[Asked]:
-    pool, former = train_pool(data), {each.question_id for each in train_set(data)}
-    others = {name: [each for each in pool[name] if each.question_id not in former] for name in MORE}
-    return by_id([each for name, members in others.items() for each in some(members, MORE[name])])
+    pool, former = train_pool(data), {question.question_id for question in train_set(data)}
+    others = {
+        name: [question for question in pool[name] if question.question_id not in former] for name in MORE
+    }
+    return by_id([question for name, members in others.items() for question in some(members, MORE[name])])
 
 
 def train_pool(data: Path) -> dict[str, list[Asked]]:
-    """All questions that may be learnt from."""
+    """Questions that may be learnt from."""
     is_apart = apart_from(
-        [*(each for members in test_pool(data).values() for each in members), *dev_set(data)]
+        [*(question for members in test_pool(data).values() for question in members), *dev_set(data)]
     )
     leaks, answers = leaked(data), test_answers(data)
     pool = {"squad": sources.squad_train(data), "qed": sources.qed(data, "train")}
     for name, members in pool.items():
-        apart = [each for each in members if is_apart(each) and each.question_id not in leaks]
+        apart = [question for question in members if is_apart(question) and question.question_id not in leaks]
         pool[name] = [
-            each for each in apart if not any(canonical(right) in answers for _, right in each.gold)
+            question
+            for question in apart
+            if not any(canonical(right) in answers for _, right in question.gold)
         ]
     return pool
 
 
 @cache
 def test_answers(data: Path) -> frozenset[str]:
-    """The answer sentences of all test questions, as texts are compared: what no training may see as a
-    candidate."""
+    """Answer sentences of all test questions, in their `canonical` form: no training may see them as
+    candidates."""
     return frozenset(
-        canonical(right) for members in test_pool(data).values() for each in members for _, right in each.gold
+        canonical(right)
+        for members in test_pool(data).values()
+        for question in members
+        for _, right in question.gold
     )
 
 
 def some(members: Sequence[Asked], number: int) -> list[Asked]:
-    ids = set(drawn((each.question_id for each in members), number))
-    return [each for each in members if each.question_id in ids]
+    ids = set(drawn((question.question_id for question in members), number))
+    return [question for question in members if question.question_id in ids]
 
 
 def by_id(members: Sequence[Asked]) -> list[Asked]:
-    return sorted(members, key=lambda each: each.question_id)
+    return sorted(members, key=lambda question: question.question_id)
 
 
 def apart_from(test: Sequence[Asked]) -> Callable[[Asked], bool]:
-    """Whether a question shares nothing with these: see above."""
-    documents = {doc_id for each in test for doc_id in each.documents}
-    texts = {canonical(each.text) for each in test}
-    titles = {(kind(doc_id), canonical(each.title)) for each in test for doc_id in each.documents}
+    """Test that a question shares nothing with these; see above."""
+    documents = {doc_id for question in test for doc_id in question.documents}
+    texts = {canonical(question.text) for question in test}
+    titles = {(kind(doc_id), canonical(question.title)) for question in test for doc_id in question.documents}
     kinds = {kind(doc_id) for doc_id in documents}
 
-    def is_apart(each: Asked) -> bool:
-        if each.documents & documents or canonical(each.text) in texts:
+    def is_apart(question: Asked) -> bool:
+        if question.documents & documents or canonical(question.text) in texts:
             return False
-        others = kinds - {kind(doc_id) for doc_id in each.documents}
-        return not any((other, canonical(each.title)) in titles for other in others)
+        others = kinds - {kind(doc_id) for doc_id in question.documents}
+        return not any((other, canonical(question.title)) in titles for other in others)
 
     return is_apart
 
@@ -142,11 +155,10 @@ def kind(doc_id: str) -> str:
 
 
 def leaked(data: Path) -> set[str]:
-    """Ids of the questions of SQuAD train and QED that stand in an evaluation set as well, whichever it
-    is."""
+    """Ids of the questions of SQuAD train and QED that are in any evaluation set as well."""
     rows = csv.read_csv(
         data / "qa-train/leakage.tsv", parse_options=csv.ParseOptions(delimiter="\t", quote_char=False)
     ).to_pylist()
     prefix = {"squad-train": "squad", "nq-qed": "qed"}
-    of_file = [(row["file"].partition("/")[0], row["question_id"]) for row in rows]
-    return {f"{prefix[folder]}:{key}" for folder, key in of_file if folder in prefix}
+    places = [(row["file"].partition("/")[0], row["question_id"]) for row in rows]
+    return {f"{prefix[folder]}:{key}" for folder, key in places if folder in prefix}

@@ -1,4 +1,4 @@
-"""What counts as an answer, in every benchmark; and how questions are drawn."""
+"""The rule for answers, and the draw of questions, of every study."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Asked:
     """'<set>:<id in the set>'"""
     text: str
     title: str
-    """Of the gold document."""
+    """Title of the gold document."""
     gold: tuple[tuple[str, str], ...]
     """(doc id in the corpus, answer sentence)"""
     strings: tuple[str, ...] = ()
@@ -32,14 +32,14 @@ class Asked:
         return frozenset(doc_id for doc_id, _ in self.gold)
 
     def strict(self, doc_id: str, text: str) -> bool:
-        """Whether a sentence of a document is one of the labelled answer sentences."""
+        """True if a sentence of a document is one of the labelled answer sentences."""
         return is_answer(
             canonical(text), [canonical(sentence) for doc, sentence in self.gold if doc == doc_id]
         )
 
     def lenient(self, doc_id: str, text: str) -> bool:
-        """Whether it is, or is of a gold document and holds a short answer, as whole words. Where the set has
-        no short answers the same as `strict`."""
+        """True if it is one, or is of a gold document and holds a short answer, as whole words. The same as
+        `strict` where the set has no short answers."""
         if doc_id not in self.documents:
             return False
         return self.strict(doc_id, text) or any(
@@ -48,17 +48,17 @@ class Asked:
 
 
 def canonical(text: str) -> str:
-    """The text as two texts are compared: normalised as a corpus is, in one line, letter case folded."""
+    """Form of the text to compare texts by: normalised as a corpus is, in one line, letter case folded."""
     return fold(one_line(text))
 
 
 def is_answer(text: str, gold: Iterable[str]) -> bool:
-    """Whether a sentence of the right document is an answer: it holds one, or is half of one at least
+    """True if a sentence of the right document is an answer: it holds one, or is at least half of one
     (sentence splitters differ). Texts are folded."""
     return any(right in text or (text in right and 2 * len(text) >= len(right)) for right in gold)
 
 
 def drawn(names: Iterable[str], number: int) -> list[str]:
-    """`number` of the names, or all if there are fewer: those whose SHA-256 is least, so that the draw
-    depends on no order, and a name more or less in the set changes one at the most. Sorted by name."""
+    """`number` of the names, or all if there are fewer: those with the least SHA-256, so that the draw
+    depends on no order, and one name more or less in the set changes one at most. Sorted by name."""
     return sorted(sorted(names, key=lambda name: hashlib.sha256(name.encode()).digest())[:number])

@@ -1,5 +1,5 @@
-"""What may be learnt from by a model that is measured on the test sets: nothing that tells an answer of
-theirs."""
+"""Lists that a model measured on the test sets may learn from: none of them gives away an answer of a test
+question."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ Questions = list[list[LabelledCandidate]]
 
 
 def answered(path: Path) -> Questions:
-    """The questions of a data set that have an answer."""
+    """Questions of a data set that have an answer."""
     return [rows for rows in by_question(read_dataset(path)) if any(row.label for row in rows)]
 
 
 def learnable(data: Path, lists: Questions) -> Questions:
-    """The questions in other words than every test question, without candidates that are an answer of one; of
-    these, the questions that still have an answer."""
-    asked, answers = {canonical(each.text) for each in asked_in_tests(data)}, draw.test_answers(data)
-    others = [row for rows in lists if canonical(rows[0].question) not in asked for row in rows]
+    """Questions that no test set asks in the same words and that still have an answer, without candidates
+    that are an answer of a test question."""
+    tests, answers = {canonical(asked.text) for asked in asked_in_tests(data)}, draw.test_answers(data)
+    others = [row for rows in lists if canonical(rows[0].question) not in tests for row in rows]
     return [
         rows for rows in by_question(without_test_answers(others, answers)) if any(row.label for row in rows)
     ]
 
 
 def asked_in_tests(data: Path) -> list[Asked]:
-    """All that the test sets may ask."""
-    return [each for members in draw.test_pool(data).values() for each in members]
+    """All questions that the test sets may draw."""
+    return [question for members in draw.test_pool(data).values() for question in members]

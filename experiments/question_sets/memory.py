@@ -1,10 +1,10 @@
-"""What a model has said of a text, kept in a folder: a plan that is run again, or another plan, computes only
-what is new.
+"""Scores and vectors that a model has given texts, kept in a folder: a plan that is run again, or another
+plan, computes only what is new.
 
 `remember` puts it into a loaded plan. All other code of a stage runs as it is, so the rows are those of the
-plan itself: of a cascade the pruning, its priors and its costs, whatever they are. A score is found by the
-tokens that the model would read, a vector by the text, both below the digest of the model's files, so a
-checkpoint that is trained again begins anew.
+plan itself, with a cascade's pruning, priors and costs. A score is found by the tokens that the model would
+read, a vector by the text, both below the digest of the model's files, so a checkpoint that is trained again
+has a new folder.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Keys = npt.NDArray[np.uint64]
 
 
 class Memory:
-    """Rows of numbers by 64-bit keys, in a folder of files; several processes may use it at once. Who opens a
-    folder of more than MANY files joins them."""
+    """Rows of numbers by 64-bit keys, in a folder of files; several processes may use it at once. A process
+    that opens a folder of more than MANY files joins them."""
 
     def __init__(self, folder: Path, width: int, dtype: type = np.float64) -> None:
         self._folder = folder
@@ -66,7 +66,7 @@ class Memory:
         return len(self._keys)
 
     def look_up(self, keys: Keys) -> tuple[npt.NDArray[np.bool_], Rows]:
-        """Which of the keys are known, and the rows of these, in the order of the keys."""
+        """True for the keys that are known, and the rows of these, in the order of the keys."""
         place = np.minimum(np.searchsorted(self._keys, keys), max(0, len(self._keys) - 1))
         known = self._keys[place] == keys if len(self._keys) else np.zeros(len(keys), np.bool_)
         return known, self._rows[place[known]]
@@ -88,8 +88,7 @@ class Memory:
 
 
 class RememberedCascade:
-    """A cascade's model, as `Cascade` uses it: after `embed` the scores of all exits stand in place of the
-    encodings."""
+    """Stand-in for a cascade's model: after `embed` the scores of all exits are in place of the encodings."""
 
     def __init__(self, model: Any, folder: Path) -> None:
         self._model = model
@@ -152,7 +151,7 @@ class RememberedEncoder:
         return encoded(texts, self._sentences, self._encoder.encode_sentences)
 
     def encode_passages(self, titles_and_texts: Sequence[tuple[str, str]]) -> Vectors:
-        """By (title, text); what it keeps are vectors of that pair."""
+        """Vectors of passages, which are kept by (title, text)."""
         pairs = {f"{title}\0{text}": (title, text) for title, text in titles_and_texts}
 
         def encode(keys: Sequence[str]) -> Vectors:
@@ -162,7 +161,7 @@ class RememberedEncoder:
 
 
 def encoded(texts: Sequence[str], memory: Memory, encode: Callable[[Sequence[str]], Vectors]) -> Vectors:
-    """[texts, width]"""
+    """[texts, width]: vectors from the memory, after those that it lacks are computed."""
     keys = np.array([key_of(text.encode()) for text in texts], np.uint64)
     known, _ = memory.look_up(keys)
     unknown = {int(keys[n]): texts[n] for n in np.flatnonzero(~known).tolist()}
@@ -198,7 +197,7 @@ def copy_of(cascade: Cascade) -> Cascade:
 
 
 def keys_of(tokens: Packed) -> Keys:
-    """[texts]: of each text's token ids and types."""
+    """[texts]: keys of each text's token ids and types."""
     ids = torch.stack([tokens.ids, tokens.types], dim=1).to(torch.int32).cpu().numpy()
     ends = np.cumsum(tokens.lengths)
     return np.array([key_of(part.tobytes()) for part in np.split(ids, ends[:-1])], np.uint64)

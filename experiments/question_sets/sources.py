@@ -1,5 +1,5 @@
-"""The labelled sets whose gold documents are in the corpus: each as a list of `Asked`, of the questions that
-have an answer."""
+"""Labelled sets whose gold documents are in the corpus: each as a list of `Asked`, of the questions that have
+an answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SQUAD_JSON = {
 """Table of labelled sentences → the file that has its questions' short answers."""
 QED = {split: f"qa-train/nq-qed/nq-qed-{split}.parquet" for split in ("train", "dev")}
 DOCUMENT_FILES = (CORPUS_WIKI, SQUAD_TRAIN, *QED.values())
-"""All that `documents` reads."""
+"""Files that `documents` reads."""
 Row = Mapping[str, Any]
 
 
@@ -61,7 +61,7 @@ def squad(data: Path, name: str) -> list[Asked]:
 
 
 def squad_train(data: Path) -> list[Asked]:
-    """SQuAD v1.1 train, of which the answer's sentence is certain."""
+    """Questions of SQuAD v1.1 train whose answer sentence is certain."""
     rows = (
         row
         for row in answers_in(data / "qa-train/squad-train/squad-sent-train-v1.1.parquet")
@@ -73,7 +73,7 @@ def squad_train(data: Path) -> list[Asked]:
 
 
 def qed(data: Path, split: str) -> list[Asked]:
-    """Real queries (Natural Questions), of which one sentence is the answer."""
+    """Real queries (Natural Questions) that one sentence answers."""
     rows = answers_in(data / QED[split])
     single = (row for row in rows if row["type"] == "single_sentence")
     return asked("qed", single, lambda row: f"qed:{row['document_title']}", lambda _, row: (row["answer"],))
@@ -90,10 +90,10 @@ def asked(
     document: Callable[[Row], str],
     strings: Callable[[str, Row], tuple[str, ...]],
 ) -> list[Asked]:
-    """One `Asked` for each question that has an answer sentence, in the order of the rows."""
-    of_question: dict[str, list[Row]] = defaultdict(list)
+    """Questions that have an answer sentence, in the order of the rows."""
+    by_question: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        of_question[row["question_id"]].append(row)
+        by_question[row["question_id"]].append(row)
 
     return [
         Asked(
@@ -103,15 +103,15 @@ def asked(
             tuple((document(row), row["sentence"]) for row in positives),
             strings(key, first),
         )
-        for key, positives in of_question.items()
+        for key, positives in by_question.items()
         for first in positives[:1]
     ]
 
 
 def documents(data: Path) -> Iterator[dict[str, str]]:
-    """The corpus: doc_id, title and text of corpus-wiki's documents, of SQuAD train's articles, and of QED's
-    pages, of each the paragraphs that have a question. Whole sets, whatever is drawn of them; no label is
-    among it."""
+    """Corpus: doc_id, title and text of corpus-wiki's documents, of SQuAD train's articles, and of QED's
+    pages, with the paragraphs that have a question. Sets are whole, whatever is drawn of them, and without
+    labels."""
     with gzip.open(data / CORPUS_WIKI, "rt", encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
@@ -124,8 +124,8 @@ def documents(data: Path) -> Iterator[dict[str, str]]:
         sentences: dict[tuple[str, str], list[str]] = defaultdict(list)
         for row in pq.read_table(data / file).to_pylist():
             sentences[row["question_id"], row["document_title"]].append(row["sentence"])
-        for (_, title), of_paragraph in sentences.items():
-            articles[f"qed:{title}", title][" ".join(of_paragraph)] = None
+        for (_, title), paragraph_sentences in sentences.items():
+            articles[f"qed:{title}", title][" ".join(paragraph_sentences)] = None
 
     for (doc_id, title), texts in articles.items():
         yield {"doc_id": doc_id, "title": title, "text": "\n".join(texts)}
