@@ -58,8 +58,9 @@ from answermill.pipelines.steps.retrieve.asked_questions import (
 from answermill.pipelines.steps.retrieve.block_order import PARTS_PER_MERGE
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.pipelines.steps.retrieve.search_plan import plan
+from answermill.schemas.arrays import Floats
 from benchmarks.sample import write_small_job
-from experiments.simulation import Elapsed, Floats, Workers, simulate
+from experiments.simulation import Elapsed, Workers, simulate
 from testing.harness import arguments, finish, say, shrink
 from testing.smoke_data import small_encoder
 

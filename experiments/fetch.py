@@ -4,9 +4,9 @@
     python -m experiments.fetch wikiqa selqa        # brings these
     python -m experiments.fetch wikiqa --file PATH  # takes a file that was downloaded by hand
 
-A downloaded file stays in --downloads, and is not asked for again; what broke off goes on. It is compared
-with its SHA-256 where one is recorded, and what it becomes with the content that the saved results were
-measured on.
+A downloaded file stays in --downloads and is not downloaded again; a broken download continues. The file is
+compared with its SHA-256 where one is recorded, and what it becomes with the content that the saved results
+were measured on.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ UnicodeDecodeError are ValueErrors."""
 def listed(data: Path) -> Iterator[str]:
     """Lines of a paragraph for each set."""
     read_by = readers()
-    for each in SETS.values():
-        yield f"{each.name}: {each.state(data)}. {each.about}; licence: {each.licence}"
-        yield from (f"    from {line}" for line in origins(each))
-        size = f", {each.size / 1e6:,.1f} MB" if each.size else ""
-        paths = ", ".join(file.path for file in each.files[:4])
-        yield f"    becomes {paths}{more(len(each.files) - 4)}{size}"
-        yield f"    read by {', '.join(read_by[each.name]) or 'no study'}"
-        if each.note:
-            yield f"    {each.note}"
+    for data_set in SETS.values():
+        yield f"{data_set.name}: {data_set.state(data)}. {data_set.about}; licence: {data_set.licence}"
+        yield from (f"    from {line}" for line in origins(data_set))
+        size = f", {data_set.size / 1e6:,.1f} MB" if data_set.size else ""
+        paths = ", ".join(file.path for file in data_set.files[:4])
+        yield f"    becomes {paths}{more(len(data_set.files) - 4)}{size}"
+        yield f"    read by {', '.join(read_by[data_set.name]) or 'no study'}"
+        if data_set.note:
+            yield f"    {data_set.note}"
 
 
-def origins(each: PublishedSet) -> Iterator[str]:
+def origins(data_set: PublishedSet) -> Iterator[str]:
     """Origins of a set, a line for each of its first files."""
-    if each.built_from:
-        yield f"the sets {', '.join(each.built_from)}"
-    for source in each.sources[:3]:
+    if data_set.built_from:
+        yield f"the sets {', '.join(data_set.built_from)}"
+    for source in data_set.sources[:3]:
         size = f"{source.size / 1e6:,.1f} MB, " if source.size else ""
         yield f"{source.url} ({size}SHA-256 {source.sha256 or 'not recorded'})"
-    if len(each.sources) > 3:
-        yield f"{len(each.sources) - 3} files more: experiments/published_sources.tsv"
-    if each.convert is None:
-        yield each.page or "the other sets"
+    if len(data_set.sources) > 3:
+        yield f"{len(data_set.sources) - 3} files more: experiments/published_sources.tsv"
+    if data_set.convert is None:
+        yield data_set.page or "the other sets"
 
 
 def more(number: int) -> str:

@@ -9,11 +9,11 @@ All files are kept in --work and read from there by the next benchmark; a stoppe
 
     from experiments.long_lists import read_lists
     lists = read_lists(data, work, "dev")           # builds what is missing
-    for each in lists:
-        each.ranked                                 # RankedList of sentences, in the order of retrieval
-        each.gold, each.lenient                     # ids of the candidates that are answers, by either rule
-        each.asked                                  # the question: id, text, title, gold, short answers
-        each.passages                               # RankedList of passages: what a plan's `run_stages` takes
+    for one in lists:
+        one.ranked                                  # RankedList of sentences, in the order of retrieval
+        one.gold, one.lenient                       # ids of the candidates that are answers, by either rule
+        one.asked                                   # the question: id, text, title, gold, short answers
+        one.passages                                # RankedList of passages: what a plan's `run_stages` takes
 
 A question whose answer is no retrieved sentence has an empty `gold`. Keys: `<set>_asked` questions,
 `<set>_questions` of them with an answer in the list, `<set>_sentences` of a list, and the recall of passages

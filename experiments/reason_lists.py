@@ -94,17 +94,17 @@ def is_reasoned(question: str) -> bool:
 
 def fairytales(data: Path) -> Questions:
     """Lists of FairytaleQA. Sentences follow each other where a question is about two sections."""
-    of_question: dict[str, list[LabelledCandidate]] = {}
+    lists: dict[str, list[LabelledCandidate]] = {}
     for row in pq.read_table(data / FAIRYTALES).to_pylist():
         if is_reasoned(row["question"]):
             rows, key, title = (
-                of_question.setdefault(row["question_id"], []),
+                lists.setdefault(row["question_id"], []),
                 row["question_id"],
                 row["document_title"],
             )
             place = f"{key}-{len(rows)}", row["document_id"], title.replace("-", " "), len(rows)
             rows.append(LabelledCandidate(key, row["question"], *place, row["sentence"], row["label"]))
-    return list(of_question.values())
+    return list(lists.values())
 
 
 def wikiwhy(data: Path) -> Questions:

@@ -154,23 +154,23 @@ def dev_rows(data: Path, work: Path) -> list[LabelledCandidate]:
 
     for start in range(0, len(lists), AT_ONCE):
         some = lists[start : start + AT_ONCE]
-        for each, outcome in zip(some, run_stages([one.passages for one in some], plan), strict=True):
-            kept, scores = outcome.kept.candidates, retrieved_scores(each.ranked)
-            if each.gold.isdisjoint(c.candidate_id for c in kept):
+        for dev_list, outcome in zip(some, run_stages([one.passages for one in some], plan), strict=True):
+            kept, scores = outcome.kept.candidates, retrieved_scores(dev_list.ranked)
+            if dev_list.gold.isdisjoint(c.candidate_id for c in kept):
                 continue
 
             for n, c in enumerate(kept):
                 (place,) = (place for place in places(c.hit.passage) if place.sentence_id == c.candidate_id)
                 rows.append(
                     LabelledCandidate(
-                        question_id=each.asked.question_id,
-                        question=each.asked.text,
+                        question_id=dev_list.asked.question_id,
+                        question=dev_list.asked.text,
                         candidate_id=c.candidate_id,
                         doc_id=place.doc_id,
                         title=place.title,
                         position=n,
                         text=c.text,
-                        label=int(c.candidate_id in each.gold),
+                        label=int(c.candidate_id in dev_list.gold),
                         previous=place.previous,
                         next=place.next,
                         place=place.number,
@@ -194,7 +194,9 @@ def written(data: Path, work: Path, asked: Sequence[Asked]) -> dict[str, float |
     out.mkdir(parents=True, exist_ok=True)
     write_text(
         splits,
-        "".join(json.dumps({"question_id": each.question_id, "split": "train"}) + "\n" for each in asked),
+        "".join(
+            json.dumps({"question_id": question.question_id, "split": "train"}) + "\n" for question in asked
+        ),
     )
     write_text(answers, "".join(json.dumps(row) + "\n" for row in question_rows(asked)))
 
@@ -246,8 +248,8 @@ def main() -> None:
 
     with work_folder(options, "long_lists") as work:
         asked = draw.questions(data, SET)
-        names = set(drawn((each.question_id for each in asked), int(options.questions or len(asked))))
-        result = written(data, work, [each for each in asked if each.question_id in names])
+        names = set(drawn((question.question_id for question in asked), int(options.questions or len(asked))))
+        result = written(data, work, [question for question in asked if question.question_id in names])
 
     finish("train_lists", result, options.save)
 

@@ -1,7 +1,7 @@
 """The checkpoints that ship, trained from L-train by one command, which resumes where it was stopped.
 
 `cascade` reads a sentence with its title and its neighbours. It begins with the pretrained encoder and learns
-from L-train, or goes on from the cascade that ships: with `--set more` from L-more, whose questions it has
+from L-train, or starts from the cascade that ships: with `--set more` from L-more, whose questions it has
 not seen, else more slowly from RECALLED questions of L-train. It always learns from the lists of
 `experiments.reason_lists` too: each right sentence against wrong ones of all documents (a softmax over the
 group, and some BCE, which says where a score of 0 lies), all exits in each step, the early ones from the last

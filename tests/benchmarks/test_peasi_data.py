@@ -7,7 +7,7 @@ import pytest
 from answermill.schemas.corpus import Passage, Sentence
 from answermill.schemas.ranked import Hit
 from experiments import peasi_data
-from experiments.peasi_data import holds_answer, labelled, without_test_answers, wrong_ones
+from experiments.peasi_data import holds_answer, labelled, without_test_answers, wrong_passages
 from experiments.peasi_quality import product, top1
 from experiments.question_sets.gold import Asked
 
@@ -26,11 +26,11 @@ def hit(rank: int, doc_id: str) -> Hit:
 
 def test_wrong_passages_are_of_the_same_document_and_of_others_among_the_best() -> None:
     hits = [hit(rank, "own" if rank % 3 else f"other{rank}") for rank in range(1, 200)]
-    chosen = wrong_ones(ASKED, hits, 2, 3)
+    chosen = wrong_passages(ASKED, hits, 2, 3)
     assert [each.passage.doc_id == "own" for each in chosen] == [True, True, False, False, False]
     assert max(each.rank for each in chosen[:2]) <= 1.5 * peasi_data.POOL
     assert max(each.rank for each in chosen[2:]) <= 3 * peasi_data.POOL
-    assert wrong_ones(ASKED, hits[::-1], 2, 3) == chosen
+    assert wrong_passages(ASKED, hits[::-1], 2, 3) == chosen
 
 
 def test_a_passage_that_holds_a_short_answer_is_not_taken_for_wrong() -> None:
