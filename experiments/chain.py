@@ -53,6 +53,7 @@ from answermill.indexing.shards.sentence_codes import StoredCode
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.steps.job_plan import CheckedPlan, load_plan, load_stages
 from answermill.pipelines.steps.models import passage_encoder
+from answermill.ranking.entry import SHIPPED
 from answermill.ranking.evaluation.significance import compare
 from answermill.ranking.plan import Reranked, Stage, run_stages
 from answermill.ranking.reranker import Costed
@@ -72,6 +73,10 @@ from experiments.question_sets.memory import RememberedEncoder, copy_of, remembe
 from testing.harness import arguments, finish, say, seconds, shrink, work_folder
 from testing.smoke_data import small_plan
 
+MEASURED_MODELS = {
+    "chain": ("cascade", "cosinet", "peasi"),
+    "chain_hashing": ("cascade", "cosinet", "hashing"),
+}
 DECIDED = "Nothing ships by it: on L-test nothing is chosen."
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
 FULL = SAMPLE.with_name("full.toml")
@@ -427,7 +432,10 @@ def main() -> None:
             result |= costly(default, encoder, work, options, row, lists)
 
     name = "chain_hashing" if options.hashing else "chain"
-    finish(name if options.set == "test" else f"{name}_dev", result, options.save)
+    shipped = (SHIPPED / "hashing").resolve()
+    is_other = options.hashing is not None and options.hashing.resolve() != shipped
+    models = [model for model in MEASURED_MODELS[name] if not (is_other and model == "hashing")]
+    finish(name if options.set == "test" else f"{name}_dev", result, options.save, models)
 
 
 if __name__ == "__main__":

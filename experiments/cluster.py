@@ -65,6 +65,7 @@ from testing.harness import arguments, finish, say, shrink
 from testing.smoke_data import small_encoder
 
 TAKES = "five minutes; [--workers N]; [--price DOLLARS]"
+MEASURED_MODELS = ("cascade", "cosinet")
 DECIDED = "Nothing ships by it."
 
 SIZES = {"20k": 20_000, "100k": 100_000, "1m": 1_000_000}
@@ -371,7 +372,7 @@ def main() -> None:
         result |= figures(size, stages, costs, workers, max(options.rounds, 1), result["price"])
         say(f"{size}: {result[f'hours_{size}']:.1f} hours, {result[f'dollars_{size}']:,.0f} dollars")
 
-    finish("cluster", result, options.save)
+    finish("cluster", result, options.save, MEASURED_MODELS)
 
 
 if __name__ == "__main__":

@@ -52,6 +52,7 @@ from experiments.retrieval import is_right, questions
 from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import small_checkpoint, small_encoder, small_plan
 
+MEASURED_MODELS = ("cosinet",)
 DECIDED = (
     "Nothing ships by it. Its advice for a plan: limit the depth of retrieval first, and let Cosinet, "
     "blended with what retrieval knows, choose among the sentences that are left."
@@ -273,7 +274,7 @@ def main() -> None:
     torch.set_num_threads(1)
     with work_folder(options, "long_lists") as work:
         result = measured(options.data.resolve(), work, options.set)
-    finish("first_stage", result, options.save)
+    finish("first_stage", result, options.save, MEASURED_MODELS)
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ from testing.harness import arguments, finish, revision, say, shrink, trained_by
 from testing.smoke_data import small_encoder
 
 TAKES = "hours of training, kept in --work"
+MEASURED_MODELS = ("hashing",)
 DECIDED = (
     "Nothing ships by it: the checkpoint that ships is of `experiments.trainings`, and is measured here."
 )
@@ -256,7 +257,7 @@ def main() -> None:
     torch.set_num_threads(1)
     with work_folder(options, "hashing_quality") as work:
         result = trained_and_measured(options.data.resolve(), work)
-    finish("hashing_quality", result, options.save)
+    finish("hashing_quality", result, options.save, MEASURED_MODELS)
 
 
 def trained_and_measured(data: Path, work: Path) -> dict[str, float | int | str]:

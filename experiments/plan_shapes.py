@@ -28,6 +28,7 @@ from experiments.plan_weights import Fitting
 from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import small_plan
 
+MEASURED_MODELS = ("cascade", "cosinet")
 DECIDED = (
     "The default plan's cascade reads 60 sentences: in place of 25 they raise MRR by more than chance "
     "explains, and 100 cost more and gain no more."
@@ -110,7 +111,7 @@ def main() -> None:
                 first = first or shape
                 result |= figures(name, shape, first)
 
-    finish("plan_shapes", result, options.save)
+    finish("plan_shapes", result, options.save, MEASURED_MODELS)
 
 
 if __name__ == "__main__":

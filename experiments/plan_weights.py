@@ -35,6 +35,7 @@ from experiments.question_sets.memory import RememberedEncoder, remember
 from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import small_plan
 
+MEASURED_MODELS = ("cascade", "cosinet", "peasi")
 DECIDED = "The weights of the sample's plans, whose files it writes."
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample"
 NAMES = {
@@ -152,7 +153,7 @@ def main() -> None:
             for key, fits in Fitting(load(SAMPLE / name), lists, work).write(done):
                 result |= figures(key, fits[-1])
 
-    finish("plan_weights", result, options.save)
+    finish("plan_weights", result, options.save, MEASURED_MODELS)
 
 
 if __name__ == "__main__":

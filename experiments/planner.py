@@ -28,6 +28,7 @@ from testing.harness import Inline, arguments, finish, processes, say, shrink
 from testing.smoke_data import small_encoder
 
 TAKES = "ten minutes"
+MEASURED_MODELS = ("cascade", "cosinet")
 DECIDED = (
     "How `answermill plan` draws its sample: up to 1,000 pages, since from fewer 11 to 17 % too few "
     "passages of real pages were planned; and that a step's start is measured in a new process."
@@ -163,7 +164,7 @@ def main() -> None:
                 result[f"error_{name.replace(' of ', '_')}"] = error(expected, value)
 
     result |= real_pages(options.data.resolve(), options.smoke)
-    finish("planner", result, options.save)
+    finish("planner", result, options.save, MEASURED_MODELS)
 
 
 if __name__ == "__main__":

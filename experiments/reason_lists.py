@@ -36,6 +36,7 @@ from experiments.question_sets.learnable import Questions, learnable
 from testing.harness import arguments, finish, shrink
 from testing.smoke_data import small_checkpoint
 
+MEASURED_MODELS = ("cascade",)
 DECIDED = (
     "The cascade that ships is the mean of the weights before and after it learnt from these lists: the "
     "mean keeps what it knew of L-dev's questions, and gains on why, how and what-is questions."
@@ -144,7 +145,7 @@ def main() -> None:
         for metric in ("p1", "mrr"):
             result |= exit_rows.compared(f"reasons_{metric}", "shipped", "against", rows, metric)
 
-    finish("reason_lists", result, options.save)
+    finish("reason_lists", result, options.save, MEASURED_MODELS)
 
 
 if __name__ == "__main__":

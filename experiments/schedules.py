@@ -26,6 +26,7 @@ from answermill.schemas.labels import LabelledCandidate
 from experiments.cascade_quality import DEV_QUESTIONS, questions
 from testing.harness import arguments, finish, say, seconds
 
+MEASURED_MODELS = ("cascade",)
 DECIDED = "Nothing ships by it."
 QUESTIONS = 1_500
 AIMS = Aims(delta=0.05, epsilon=0.1)
@@ -73,7 +74,7 @@ def main() -> None:
         "held_out_p1_none": float(tuned.held.metrics["P@1"][list(tuned.chosen).index("none")]),
         "held_out_p1": float(tuned.held.metrics["P@1"][place]),
     }
-    finish("schedules", result, options.save)
+    finish("schedules", result, options.save, () if options.checkpoint else MEASURED_MODELS)
 
 
 if __name__ == "__main__":

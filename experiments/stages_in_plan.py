@@ -20,6 +20,7 @@ from experiments.plan_shapes import figures, judged
 from testing.harness import arguments, finish, shrink, work_folder
 from testing.smoke_data import small_checkpoint, small_plan
 
+MEASURED_MODELS = ("cascade", "cosinet", "hashing", "peasi")
 DECIDED = "The default plan leaves `hashing` and `peasi` out: neither is shown to add anything to it."
 MODELS = ("hashing", "peasi")
 CHECKPOINTS: dict[str, str] = {}
@@ -72,7 +73,8 @@ def main() -> None:
                 name, judged(with_stage(text, name), work / "stages_in_plan" / name, lists, work), default
             )
 
-    finish("stages_in_plan", result, options.save)
+    models = [name for name in MEASURED_MODELS if name not in CHECKPOINTS]
+    finish("stages_in_plan", result, options.save, models)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ from experiments.question_sets.gold import Asked, canonical, drawn
 from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import small_plan
 
+MEASURED_MODELS = ("cosinet",)
 DECIDED = (
     "What the checkpoints that ship learn from. Questions with more than four right sentences are left "
     "out, since one had 42, a scrap that stands all over its document."
@@ -251,7 +252,7 @@ def main() -> None:
         names = set(drawn((question.question_id for question in asked), int(options.questions or len(asked))))
         result = written(data, work, [question for question in asked if question.question_id in names])
 
-    finish("train_lists", result, options.save)
+    finish("train_lists", result, options.save, MEASURED_MODELS)
 
 
 if __name__ == "__main__":

@@ -56,6 +56,7 @@ from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import small_encoder
 
 TAKES = "hours"
+MEASURED_MODELS = ("cascade", "cosinet")
 DECIDED = "The checkpoints that ship: Cosinet, the cascade, HAS and PEASI."
 
 ENCODER, EXITS, SETS = DEFAULT, [2, 3, 4, 5, 6], ("train", "more")
@@ -256,7 +257,7 @@ def main() -> None:
             if name == "cascade" and options.begin == "shipped":
                 averaged(SHIPPED / "cascade", work / "train/cascade", work / "train/cascade-mean")
 
-    finish("trainings", result, options.save)
+    finish("trainings", result, options.save, MEASURED_MODELS)
 
 
 if __name__ == "__main__":

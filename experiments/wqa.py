@@ -52,6 +52,7 @@ from experiments.wqa_questions import Question, questions
 from testing.harness import arguments, finish, say, shrink
 from testing.smoke_data import small_encoder
 
+MEASURED_MODELS = ("cascade", "cosinet")
 DECIDED = (
     "Nothing ships by it. That the estimated recall of the top is not usable here, since correct "
     "sentences are rare, is its advice: judge more sentences at random."
@@ -246,7 +247,7 @@ def main() -> None:
         work = Path(options.work or temporary).resolve()
         result = recipe(data, work)
 
-    finish("wqa", result, options.save)
+    finish("wqa", result, options.save, MEASURED_MODELS)
 
 
 def recipe(data: Path, work: Path) -> dict[str, float | int | str]:

@@ -21,6 +21,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from answermill.pipelines.runs.manifests.environment import processor
 from testing.command_peak import peak_bytes
+from testing.measured_models import KEY, models_text
 from testing.smoke_data import small_data
 
 _BEGAN = time.monotonic()
@@ -203,21 +204,26 @@ def _exit_status(run: Callable[[], object]) -> object:
     return 0
 
 
-def finish(name: str, result: Mapping[str, float | int | str], save: bool) -> None:
+def finish(
+    name: str, result: Mapping[str, float | int | str], save: bool, models: Iterable[str] = ()
+) -> None:
     """Print the result as one JSON object, the last line of the run.
 
-    With `save` keep it beside the command, with command line, seconds, date, machine and revision.
+    With `save` keep it beside the command, with command line, seconds, date, machine, revision, and the
+    digests of `models`: the shipped checkpoints that were measured, which the module's MEASURED_MODELS names.
     """
     flat = {key: _short(value) if isinstance(value, float) else value for key, value in result.items()}
 
     if save:
-        about = {
+        about: dict[str, int | str] = {
             "command": command(_module(name), sys.argv[1:]),
             "command_s": round(time.monotonic() - _BEGAN),
             "date": time.strftime("%Y-%m-%d"),
             "machine": machine(),
             "revision": revision(),
         }
+        if text := models_text(models):
+            about[KEY] = text
         folder = ROOT / _module(name).partition(".")[0] / RESULTS
         (folder / f"{name}.json").write_text(json.dumps({**flat, **about}, indent=1) + "\n", encoding="utf-8")
 
