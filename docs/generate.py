@@ -3,7 +3,8 @@ current.
 
 - README.md and docs/results/*.md from docs/templates/: `[[cascade_quality.wikiqa_map .2]]` becomes the figure
   of experiments/results/cascade_quality.json with two decimals; `%.1` multiplies by 100. Above a table of
-  docs/results/ stand the commands whose figures it has, with revision and date
+  docs/results/ stand the commands whose figures it has, with revision and date, and whether they measured a
+  model that ships no more; below other figures of such a model stands a line that says so
 - docs/reproduce.md from docs/templates/reproduce.md, which names figures in the same way, times and data sets
 - docs/studies/*.md from experiments/: the studies' first lines, their saved results, and what they decided
 - docs/reference/*.md from the code: keys of job and training files, the data dictionary, the command line
@@ -22,12 +23,17 @@ from pathlib import Path
 from typing import Any
 
 from docs import pictures, references, reproduction, study_pages
+from testing.measured_models import former_models
 
 DOCS = Path(__file__).parent
 RESULTS = [DOCS.parent / package / "results" for package in ("benchmarks", "experiments")]
 NOTE = "<!-- Written by `python -m docs.generate`; edit {source} instead. -->\n\n"
 _SOURCE = re.compile(r"edit (.+) instead")
-_TABLE = re.compile(r"^(?:\|.*\n)+", re.MULTILINE)
+_BLOCK = re.compile(r"^(?:.+\n)+", re.MULTILINE)
+"""A paragraph, a list, a table or a picture."""
+_PLOT = re.compile(r"images/(\w+)\.svg")
+PLOTS = ("cost_accuracy", "first_stage", "chain", "speed", "risk_coverage")
+"""Functions of `pictures` that plot saved figures."""
 _FIGURE = re.compile(r"\[\[(\w+)\.(\w+) (%?)\.(\d+)((?: [\w/%]+)?)\]\]")
 
 
@@ -48,18 +54,53 @@ def figure(match: re.Match[str]) -> str:
     return f"{value:,.{int(decimals)}f}" + (" %" if percent else unit)
 
 
-def sources(table: re.Match[str]) -> str:
-    """A table of a template, below a line that says where its figures come from."""
-    names = dict.fromkeys(match[1] for match in _FIGURE.finditer(table[0]))
-    if not names:
-        return table[0]
-    return f"*From {'; '.join(map(source, names))}.*\n\n{table[0]}"
+@cache
+def plot(name: str) -> tuple[str, tuple[str, ...]]:
+    """SVG of a plot, and the names of the results that it shows."""
+    names: list[str] = []
+
+    def read(result: str) -> dict[str, Any]:
+        names.append(result)
+        return saved(result)
+
+    return getattr(pictures, name)(read), tuple(names)
+
+
+def results_in(block: str) -> list[str]:
+    """Names of the results whose figures a block of a template shows, in its text or in a plot."""
+    names = [match[1] for match in _FIGURE.finditer(block)]
+    for match in _PLOT.finditer(block):
+        names += plot(match[1])[1] if match[1] in PLOTS else ()
+    return list(dict.fromkeys(names))
+
+
+def with_sources(block: re.Match[str]) -> str:
+    """A block of a page of results: a table below a line on the sources of its figures, others as
+    `with_note` has them."""
+    if not block[0].startswith("|"):
+        return with_note(block)
+    names = results_in(block[0])
+    return f"*From {'; '.join(map(source, names))}.*\n\n{block[0]}" if names else block[0]
+
+
+def with_note(block: re.Match[str]) -> str:
+    """A block of a template, above a line on those of its results that former models gave."""
+    notes = [f"{name}.json was {note}" for name in results_in(block[0]) if (note := former_note(name))]
+    return f"{block[0]}\n*{'; '.join(notes)}.*\n" if notes else block[0]
 
 
 def source(name: str) -> str:
-    """The command that saved a result, the file, and what it was measured on."""
-    result = saved(name)
-    return f"`{result['command']}`: {name}.json, revision {result['revision']}, {result['date']}"
+    """The command that saved a result, the file, its revision and date, and the models in it that do not ship
+    now."""
+    result, note = saved(name), former_note(name)
+    line = f"`{result['command']}`: {name}.json, revision {result['revision']}, {result['date']}"
+    return f"{line}, {note}" if note else line
+
+
+def former_note(name: str) -> str:
+    """'measured with a former cascade', or '' for a result of the models that ship now, or of others."""
+    models = former_models(saved(name))
+    return f"measured with {' and '.join(f'a former {model}' for model in models)}" if models else ""
 
 
 def rendered(text: str) -> str:
@@ -78,7 +119,7 @@ def results() -> Iterator[tuple[Path, str]]:
         note = NOTE.format(source=template.relative_to(DOCS.parent).as_posix())
         yield (
             DOCS / "results" / template.name,
-            note + rendered(_TABLE.sub(sources, template.read_text(encoding="utf-8"))),
+            note + rendered(_BLOCK.sub(with_sources, template.read_text(encoding="utf-8"))),
         )
 
 
@@ -86,14 +127,16 @@ def readme() -> tuple[Path, str]:
     """README.md, whose figures are saved ones too."""
     template = DOCS / "templates" / "README.md"
     note = NOTE.format(source=template.relative_to(DOCS.parent).as_posix()).rstrip() + "\n"
-    return DOCS.parent / "README.md", note + rendered(template.read_text(encoding="utf-8"))
+    text = _BLOCK.sub(with_note, template.read_text(encoding="utf-8"))
+    return DOCS.parent / "README.md", note + rendered(text)
 
 
 def reproduce() -> tuple[Path, str]:
     """docs/reproduce.md: the papers' tables, their commands, and our main figures."""
     template = DOCS / "templates" / "reproduce.md"
     note = NOTE.format(source=template.relative_to(DOCS.parent).as_posix())
-    return DOCS / template.name, note + rendered(reproduction.filled(template.read_text(encoding="utf-8")))
+    text = _BLOCK.sub(with_note, reproduction.filled(template.read_text(encoding="utf-8")))
+    return DOCS / template.name, note + rendered(text)
 
 
 def pages_of_studies() -> Iterator[tuple[Path, str]]:
@@ -118,14 +161,8 @@ def reference() -> Iterator[tuple[Path, str]]:
 def images() -> Iterator[tuple[Path, str]]:
     """(file, SVG) of docs/images/."""
     yield DOCS / "images" / "pipeline.svg", pictures.pipeline()
-    for draw in (
-        pictures.cost_accuracy,
-        pictures.first_stage,
-        pictures.chain,
-        pictures.speed,
-        pictures.risk_coverage,
-    ):
-        yield DOCS / "images" / f"{draw.__name__}.svg", draw(saved)
+    for name in PLOTS:
+        yield DOCS / "images" / f"{name}.svg", plot(name)[0]
 
 
 def pages() -> Iterator[tuple[Path, str]]:

@@ -1,21 +1,25 @@
-"""What the page on reproduction takes from the code: times, the data that a study reads, and the table of
-all data sets."""
+"""Parts of the page on reproduction that are written by code: times, the data that a study reads, whether the
+model that it measured ships, and the table of all data sets."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 from docs.study_pages import data_of, duration
 from experiments.published_sets import SETS, PublishedSet
+from testing.harness import RESULTS
 from testing.listing import commands
+from testing.measured_models import former_models
 
 ROOT = Path(__file__).parents[1]
 _PLACE = re.compile(r"\{\{(\w+)(?: (\w+)\.(\w+))?\}\}")
 
 
 def filled(template: str) -> str:
-    """A template with `{{time package.name}}`, `{{data experiments.name}}` and `{{sets}}` filled in."""
+    """A template with `{{time package.name}}`, `{{data experiments.name}}`, `{{ships package.name}}` and
+    `{{sets}}` filled in."""
     return _PLACE.sub(_filled, template)
 
 
@@ -25,12 +29,15 @@ def _filled(match: re.Match[str]) -> str:
         return table()
     if what == "data":
         return ", ".join(f"[{each}](#{each})" for each in data_of(name)) or "none"
+    if what == "ships":
+        result = json.loads((ROOT / package / RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+        return "no: one that shipped before" if former_models(result) else "yes"
     if what == "time":
         times = {each.name: duration(each) for each in commands(ROOT / package)}
         if name not in times:
             raise ValueError(f"no module {package}/{name}.py has a function main")
         return times[name]
-    known = "{{time package.name}}, {{data package.name}} or {{sets}}"
+    known = "{{time package.name}}, {{data package.name}}, {{ships package.name}} or {{sets}}"
     raise ValueError(f"a placeholder is not understood: {match[0]}; write {known}")
 
 
