@@ -33,7 +33,7 @@ class PackedTransformer:
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         self._encoder = LayeredEncoder.load(folder).for_inference(device, dtype)
         self._device = device
-        # The layers have a budget of their own, which a trial measures.
+        # The layers' budget is another, which a trial measures.
         self._budget = TokenBudget(BATCH_TOKENS[device], None)
         self.dimension = self._encoder.shape.width
         self.at_once = texts_at_once(device, limit)

@@ -1,6 +1,6 @@
 """`blend`: a list ordered by a weighted sum of scores that its candidates already have (`score_columns.py`).
 
-It interpolates a model's scores with earlier ones, without a model of its own and at no cost. Weights are
+It interpolates a model's scores with earlier ones, without a model and at no cost. Weights are
 chosen by hand, or fitted (`fitting.py`).
 """
 
