@@ -167,7 +167,7 @@ class TokenBudget:
     """Number of tokens that are computed at once. No result depends on it.
 
     On a card the first batch of at least half of TRIAL_TOKENS is a trial: its memory decides how many tokens
-    fit into FREE_SHARE of the free memory, and that number is computed at once afterwards, but never more than
+    fit into FREE_SHARE of the free memory. Afterwards that number is computed at once, but never more than
     `most`.
     """
 
