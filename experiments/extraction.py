@@ -235,7 +235,7 @@ def halves(outputs: dict[str, dict[str, list[str]]], sets: dict[str, list[GoldPa
 
             if set_name == "strings":
                 counts = {name: strings_of(outputs, half_pages) for name, outputs in texts.items()}
-                result |= {key.format(name): by_strings(found)[2] for name, found in counts.items()}
+                result |= {key.format(name): by_strings(strings)[2] for name, strings in counts.items()}
             else:
                 f1s = {
                     name: np.array([q[2] for q in by_text(own_texts, half_pages)])
