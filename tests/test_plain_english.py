@@ -27,6 +27,8 @@ THIS_FILE = "tests/test_plain_english.py"
 """Which has the phrases as data."""
 NAMES = frozenset({"made", "found", "told", "given", "of", "at"})
 """Participles and prepositions. A noun of the domain says what the value is; `result` will do otherwise."""
+MAY_BE_NAMED = re.compile(rf"\b(?:{'|'.join(sorted(NAMES))})\b\s*(?:[=:,)\]]|in\b)")
+"""Found in each file that has such a name; files without it need not be parsed."""
 PUBLIC_NAMES = {("schemas/labels.py", "given")}
 """Columns of Parquet files, which stay as people know them."""
 
@@ -38,7 +40,7 @@ def phrases(text: str) -> list[str]:
 
 def names(text: str) -> Iterator[str]:
     """The banned names that a file assigns to, or takes as an argument."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(ast.parse(text)) if MAY_BE_NAMED.search(text) else ():
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) if name in NAMES:
                 yield name

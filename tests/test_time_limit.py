@@ -53,10 +53,8 @@ def suite(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(
-    ("code", "name"),
-    [pytest.param(HANGS, "test_that_hangs", marks=pytest.mark.nightly), (DIES, "test_that_dies")],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize(("code", "name"), [(HANGS, "test_that_hangs"), (DIES, "test_that_dies")])
 def test_a_test_that_ends_its_process_fails_and_is_named(code: str, name: str, tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(code)
     done = suite(tmp_path, "-o", "faulthandler_timeout=2")

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import UNAVAILABLE, JobError
 from answermill.pipelines.revision import PACKAGE, code_version, revision
 from testing.engines import other_revision, worker_pool
+from tests.made_steps import NoUnits
 
 
-class Holds(UnitWork):
+class Holds(NoUnits):
     def __init__(self, step: str, work: Path, value: str) -> None:
         super().__init__(step, work)
         self.value = value

@@ -76,7 +76,7 @@ def test_a_vector_that_is_not_finite_names_the_encoder_and_the_text() -> None:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize("loader", ["packed", pytest.param("padded", marks=pytest.mark.nightly)])
 def test_a_vector_depends_on_the_text_alone(loader: str, precision: Precision, tmp_path: Path) -> None:
     # The default model in fp32; in bf16, which is slow on old processors, a small one.
     name = DEFAULT if precision == "fp32" else str(write_dense(tmp_path, "BertModel", size=64))

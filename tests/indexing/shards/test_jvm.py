@@ -119,7 +119,7 @@ assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
 
 
 NESTED = """
-import io, json, tomllib
+import io, json, sys, tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -138,45 +138,42 @@ sequences = '{"normalizer":' + '{"type":"Sequence","normalizers":[' * deep
 nested = []
 for _ in range(deep):
     nested = [nested]
-file = Path(FILE)
-try:
-    PARSE
-except Exception as e:
-    print(type(e).__name__)
-else:
-    print("read")
+file = Path(sys.argv[1])
+for parse in sys.argv[2:]:
+    try:
+        exec(parse)
+    except Exception as e:
+        ending = type(e).__name__
+    else:
+        ending = "read"
+    print(f"{parse} → {ending}", flush=True)
 """
+ENDINGS = {
+    "json.loads('[' * deep)": "RecursionError",
+    "json.loads('{\"a\":' * deep)": "RecursionError",
+    "json.dumps(nested)": "RecursionError",
+    "repr(nested)": "RecursionError",
+    "unpacked(b'\\x81\\xc0\\x92\\x01' * deep)": "StackError",
+    "tomllib.loads('a = ' + '[' * deep)": "RecursionError",
+    "TypeAdapter(Any).validate_json(b'[' * deep)": "ValidationError",
+    "file.write_text(sequences); Tokenizer.from_file(str(file))": "Exception",
+    "open_parquet(deep_parquet(file, deep))": "ArrowInvalid",
+    "list(read_pages(deep_parquet(file, deep), 'in', Counter()))": "read",
+    "for _ in ijson.basic_parse(io.BytesIO(b'[' * deep)): pass": "IncompleteJSONError",
+    "load('blocks', False)('<div>' * 20_000 + 'A page.')": "read",
+    "load('resiliparse', False)('<div>' * 5_000 + 'A page.')": "read",
+    "load('trafilatura', False)('<div>' * 20_000 + 'A page.')": "read",
+}
+"""A call of each parser → the error that it raises, or that it reads the text."""
 
 
-@pytest.mark.parametrize(
-    ("parse", "ends"),
-    [
-        ("json.loads('[' * deep)", "RecursionError"),
-        ("json.loads('{\"a\":' * deep)", "RecursionError"),
-        ("json.dumps(nested)", "RecursionError"),
-        ("repr(nested)", "RecursionError"),
-        ("unpacked(b'\\x81\\xc0\\x92\\x01' * deep)", "StackError"),
-        ("tomllib.loads('a = ' + '[' * deep)", "RecursionError"),
-        ("TypeAdapter(Any).validate_json(b'[' * deep)", "ValidationError"),
-        ("file.write_text(sequences); Tokenizer.from_file(str(file))", "Exception"),
-        ("open_parquet(deep_parquet(file, deep))", "ArrowInvalid"),
-        ("list(read_pages(deep_parquet(file, deep), 'in', Counter()))", "read"),
-        ("for _ in ijson.basic_parse(io.BytesIO(b'[' * deep)): pass", "IncompleteJSONError"),
-        ("load('blocks', False)('<div>' * 20_000 + 'A page.')", "read"),
-        ("load('resiliparse', False)('<div>' * 5_000 + 'A page.')", "read"),
-        ("load('trafilatura', False)('<div>' * 20_000 + 'A page.')", "read"),
-    ],
-)
-def test_what_is_nested_deeply_ends_no_process_in_which_java_runs(
-    parse: str, ends: str, tmp_path: Path
-) -> None:
+def test_what_is_nested_deeply_ends_no_process_in_which_java_runs(tmp_path: Path) -> None:
     """Whatever the parser is written in: it is an error, or it is read. Java leaves the main thread less room
-    for its calls."""
-    script = NESTED.replace("PARSE", parse).replace("FILE", repr(str(tmp_path / "a.parquet")))
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout) == (0, f"{ends}\n"), done.stderr
+    for its calls. Where the process ends, the parser is the one after the last line."""
+    command = [sys.executable, "-c", NESTED, tmp_path / "a.parquet", *ENDINGS]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    lines = [f"{parse} → {ending}" for parse, ending in ENDINGS.items()]
+    assert (done.returncode, done.stdout.splitlines()) == (0, lines), done.stderr
 
 
 def test_importing_starts_nothing_and_is_light() -> None:

@@ -324,6 +324,7 @@ def test_what_comes_after_other_work_begins_when_that_is_done(
     assert Counter(report.counts.rows for report in reports_of(second).each()) == {6: 3}
 
 
+@pytest.mark.nightly
 def test_the_sample_is_ingested_without_beam(tmp_path: Path) -> None:
     code = f"""
 import sys

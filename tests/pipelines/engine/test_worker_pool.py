@@ -144,7 +144,8 @@ def may_mount() -> bool:
 
 
 @pytest.mark.skipif(not may_mount(), reason="needs the right to mount file systems")
-@pytest.mark.parametrize("sees", ["nothing", pytest.param("a copy", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("sees", ["nothing", "a copy"])
 def test_workers_that_see_another_folder_end_the_step_before_anything_is_committed(
     job: Job, in_process: Path, tmp_path: Path, sees: str
 ) -> None:

@@ -141,6 +141,7 @@ def test_what_is_measured_of_scores_in_a_store_is_that_of_scores_on_a_disk(
     assert tables[:4] == tables[4:] and all("MAP" in table for table in tables[:2])
 
 
+@pytest.mark.nightly
 def test_a_job_file_and_a_run_can_be_named_by_url_through_the_commands(
     stored_job: Job, in_process: Path, folder: Remote, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -167,14 +168,8 @@ def test_workers_that_share_no_disk_with_the_command_write_the_same_bytes(
     assert files(folder / "run") == files(in_process)
 
 
-@pytest.mark.parametrize(
-    ("puts", "answer"),
-    [
-        pytest.param(2, 0, marks=pytest.mark.nightly),
-        (9, 403),
-        pytest.param(16, 403, marks=pytest.mark.nightly),
-    ],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize(("puts", "answer"), [(2, 0), (9, 403), (16, 403)])
 def test_after_the_store_has_died_the_same_command_goes_on(
     stored_job: Job, in_process: Path, folder: Remote, s3: ObjectStore, puts: int, answer: int
 ) -> None:

@@ -42,7 +42,7 @@ from answermill.pipelines.steps.retrieve.shard_search import EncodeQuestions
 from answermill.ranking.entry import Entry
 from answermill.ranking.reranker import Reranker, Resources
 from testing.tiny import write_dense
-from tests.made_steps import made_step
+from tests.made_steps import NoUnits, made_step
 
 
 @pytest.fixture
@@ -235,13 +235,17 @@ def test_a_plan_that_does_not_use_the_encoder_does_not_depend_on_it(small_run):
     assert inputs("overlap", "similarity") == {"retrieved", "encoder all-MiniLM-L6-v2"}
 
 
+class NoUnitsOfModels(NoUnits, ModelWork):
+    """Work with models that ends before its first unit."""
+
+
 def test_a_process_of_another_machine_is_not_the_command_s(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     chosen: list[int] = []
     monkeypatch.setattr(model_work, "use_threads", chosen.append)
     monkeypatch.setattr(model_work, "command_threads", lambda: 7)
-    work = ModelWork("rerank", tmp_path)
+    work = NoUnitsOfModels("rerank", tmp_path)
     work.prepare()
     # Whose containers number their processes from 1, too.
     monkeypatch.setattr(platform, "node", lambda: "another")

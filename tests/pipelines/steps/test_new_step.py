@@ -195,7 +195,7 @@ PIPELINES = Path(registry.__file__).parents[1]
     ("place", "descriptions"),
     [
         ("runs", set()),
-        ("look/verify", {"registry"}),
+        ("look/verify", {"registry", "run"}),
         ("look/report/manifest_figures.py", {"registry", "run"}),
         ("look/estimate/plan_file.py", set()),
     ],

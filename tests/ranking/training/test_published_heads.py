@@ -9,7 +9,6 @@ from typing import Literal
 
 import numpy as np
 import pytest
-import sentence_transformers
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -19,7 +18,6 @@ from answermill.ranking.lists import ranked_list, ranked_passages
 from answermill.ranking.reranker import Reranker
 from answermill.ranking.rerankers.cascade.cascade import Cascade
 from answermill.ranking.rerankers.cascade.cascade_model import load_cascade, load_pointwise
-from answermill.ranking.rerankers.cascade.cross_encoder import export
 from answermill.ranking.rerankers.cascade.pair_settings import CascadeSettings, PointwiseSettings
 from answermill.ranking.rerankers.multihead import multihead
 from answermill.ranking.rerankers.multihead.multihead import MultiHead
@@ -112,6 +110,11 @@ def test_a_pointwise_model_has_its_scores_before_the_first_step_once_saved_and_o
     assert scores(load_reranker("pointwise", saved(begun, tmp_path / "p"))) == expected
     model, _ = load_pointwise(tmp_path / "p")
     assert model.reading.pooling == "first" and np.ptp(published(folder)) > 0.1
+
+    import sentence_transformers  # takes seconds, so not at the top
+
+    from answermill.ranking.rerankers.cascade.cross_encoder import export
+
     export(tmp_path / "p", tmp_path / "exported")
     theirs = sentence_transformers.CrossEncoder(
         str(tmp_path / "exported"), device="cpu", activation_fn=nn.Identity()

@@ -421,6 +421,7 @@ def test_deriving_twice_gives_the_same_bytes(derived: Embeddings, folder: Path) 
     assert same(encode_words(VOCABULARY, word_encoder(folder)), derived)
 
 
+@pytest.mark.nightly
 def test_the_number_of_threads_that_blas_has_changes_no_bit(folder: Path) -> None:
     words = sorted(piece for piece in read_pieces(folder)[0].get_vocab() if piece.isalpha())
     vectors = []

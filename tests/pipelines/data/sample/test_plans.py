@@ -29,7 +29,7 @@ def test_the_full_plan_runs_the_whole_chain_of_models(tmp_path, sample_run):
             "similarity",
             "last_of_extracted",
         ]
-        assert [score.stage for score in best.stages] == stages and best.unit == "sentence"
+        assert [score.stage for score in best.stages] == stages and best.kind == "sentence"
 
         assert len(outcome.kept.candidates) <= 5
 

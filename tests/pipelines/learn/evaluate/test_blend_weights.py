@@ -142,6 +142,7 @@ EXIT_NAMES = ("exit", "words", "bm25")
 EXIT_WEIGHTS = 'weights_file = "exits.json"\n'
 
 
+@pytest.mark.nightly
 def test_the_exits_of_a_cascade_get_a_table_that_its_stage_takes(
     ranked, small_run, tmp_path, capsys, monkeypatch
 ) -> None:

@@ -375,6 +375,7 @@ def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sample_runs, "new_process", InThisProcess)
 
 
+@pytest.mark.nightly
 def test_pages_say_what_becomes_of_pages_though_encoding_all_of_them_would_take_too_long(
     tiny: Path,
     small_run: Path,

@@ -281,6 +281,7 @@ def test_two_stages_of_one_reranker_work_in_a_plan(small_run, tmp_path) -> None:
     assert {"rough", "fine", "first"} <= left_out
 
 
+@pytest.mark.nightly
 def test_the_confidence_is_of_the_scores_of_the_last_stage_before(small_run, tmp_path) -> None:
     checkpoint("peasi.pr", tmp_path / "one")
     answers = {}

@@ -116,6 +116,7 @@ def parts(run: Path) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.nightly
 def test_four_threads_in_a_process_write_the_parts_that_one_writes(
     job: Job, in_process: Path, tmp_path: Path
 ) -> None:

@@ -301,6 +301,7 @@ def test_the_manifest_counts_what_each_index_took(
 
 
 @pytest.mark.usefixtures("ticking", "small_cuts")
+@pytest.mark.nightly
 def test_a_run_that_was_stopped_thrice_counts_what_one_that_was_not_does(
     indexed: Callable[[int], Indexed],
     tmp_path: Path,

@@ -6,22 +6,24 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import tokenizers
 import torch
-from sentence_transformers import CrossEncoder
 from tokenizers.processors import RobertaProcessing
 
 from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.ranking.context import Pooling, Reading
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load, save
-from answermill.ranking.rerankers.cascade.cross_encoder import export
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Tokeniser
 from answermill.ranking.transformer.transformer_checkpoint import StoredForm, WordSource
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
 
 EXITS = (1, 2, 4)
 SHAPE = Shape(layers=4, width=16, heads=2, inner=32, vocabulary=30_522, positions=64)
@@ -80,10 +82,21 @@ def ours(
         return cascade_model(tokeniser.pairs(pairs).pack(), exit - 1).numpy()
 
 
+def export(*arguments: Any, **options: Any) -> Any:
+    """`cross_encoder.export`, whose import takes seconds, so that it is not at the top."""
+    from answermill.ranking.rerankers.cascade import cross_encoder
+
+    return cross_encoder.export(*arguments, **options)
+
+
+def loaded_there(folder: Path) -> CrossEncoder:
+    from sentence_transformers import CrossEncoder
+
+    return CrossEncoder(str(folder), device="cpu", local_files_only=True)
+
+
 def theirs(folder: Path, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
-    return CrossEncoder(str(folder), device="cpu", local_files_only=True).predict(
-        pairs, show_progress_bar=False
-    )
+    return loaded_there(folder).predict(pairs, show_progress_bar=False)
 
 
 @pytest.mark.parametrize(("exit", "layers"), [(None, 4), (3, 4), (2, 2), (1, 1)])
@@ -109,7 +122,7 @@ def test_every_family_goes_out_with_its_tokens_cut_or_not(
     assert theirs(tmp_path / "out", pairs) == pytest.approx(
         ours(tmp_path / "checkpoint", "pointwise", 1, pairs), abs=1e-4
     )
-    loaded = CrossEncoder(str(tmp_path / "out"), device="cpu", local_files_only=True)
+    loaded = loaded_there(tmp_path / "out")
     batch = loaded.preprocess(pairs)
     assert loaded.max_seq_length == 48 and int(batch["attention_mask"].sum(1).max()) == 48
 

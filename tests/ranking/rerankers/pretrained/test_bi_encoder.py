@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import sentence_transformers
 
 from answermill.indexing.shards.dense import ModelMissing, find_model
 from answermill.pipelines.steps.models import encoder_loader
@@ -77,6 +76,8 @@ def test_a_score_is_the_cosine_of_sentence_transformers_with_its_pooling_and_pro
     pooling: str, tmp_path: Path
 ) -> None:
     folder = write(tmp_path, pooling)
+    import sentence_transformers  # takes seconds, so not at the top
+
     model = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
     question, texts = (
         model.encode(QUESTION, prompt_name="query"),

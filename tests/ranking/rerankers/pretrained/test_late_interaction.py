@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from sentence_transformers import MultiVectorEncoder
 
 from answermill.files.model_files import PYLATE_DENSE, ModelDamaged, code_in
 from answermill.indexing.shards.dense import find_model
@@ -30,6 +29,8 @@ def maxsim(question: np.ndarray, sentence: np.ndarray) -> float:
 
 def test_a_score_is_the_sum_of_each_question_vector_s_best_match(tmp_path: Path) -> None:
     folder = write_late_interaction(tmp_path)
+    from sentence_transformers import MultiVectorEncoder  # takes seconds, so not at the top
+
     model = MultiVectorEncoder(str(folder), device="cpu")
     question = model.encode_query(QUESTION, convert_to_numpy=True)
     expected = [maxsim(question, model.encode_document(text, convert_to_numpy=True)) for text in TEXTS]

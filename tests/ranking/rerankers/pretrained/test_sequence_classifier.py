@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import sentence_transformers
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -44,6 +43,8 @@ def load(folder: Path, **settings: object) -> Reranker:
 
 def predicted(folder: Path) -> np.ndarray:
     """What sentence-transformers gives, [pairs] or [pairs, 2]."""
+    import sentence_transformers  # takes seconds, so not at the top
+
     return np.asarray(sentence_transformers.CrossEncoder(str(folder), device="cpu").predict(PAIRS))
 
 
