@@ -194,6 +194,7 @@ def test_the_manifest_accounts_for_the_cascade_s_work(sample_run):
     assert milliseconds > 0
 
 
+@pytest.mark.nightly
 def test_a_plan_may_begin_with_cosinet_on_passages(small_run, tmp_path):
     for name in ("documents", "questions", "retrieved"):
         shutil.copytree(small_run / name, tmp_path / "run" / name)

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 from experiments import published_forms, published_squad
 from experiments.published_content import content_sha256, write
@@ -32,6 +33,7 @@ def unpacked(data: Path, path: str) -> bytes:
     return gzip.decompress((data / path).read_bytes())
 
 
+@pytest.mark.nightly
 def test_the_recorded_digests_are_those_of_the_measuring_data(shared_data: Path) -> None:
     measured = {name: each.state(shared_data) for name, each in SETS.items() if each.files[0].sha256}
     assert len(measured) == 17 and set(measured.values()) == {"there"}

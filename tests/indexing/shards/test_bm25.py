@@ -314,6 +314,7 @@ def _same(hits: Hits, wanted: Hits) -> bool:
 @pytest.mark.skipif(
     not (shutil.which("javac") and shutil.which("javap")), reason="needs a JDK (javac and javap) on the path"
 )
+@pytest.mark.nightly
 def test_our_java_class_is_what_its_source_compiles_to(tmp_path: Path) -> None:
     folder = Path(indexing.__file__).parent / "shards" / "lucene"
     options = ["--release", "17", "-g:none", "-cp", str(anserini_jar()), "-d", str(tmp_path)]

@@ -108,7 +108,7 @@ def forward(folder: Path, texts: Sequence[str], pooling: str = "mean", normalise
     return np.stack(vectors)
 
 
-@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize("loader", ["packed", pytest.param("padded", marks=pytest.mark.nightly)])
 def test_vectors_are_those_of_the_models_own_forward(loader: str) -> None:
     encoder = load_encoder(LOADERS[loader])
     assert encoder.encode_sentences(TEXTS) == pytest.approx(forward(find_model(DEFAULT), TEXTS), abs=2e-6)

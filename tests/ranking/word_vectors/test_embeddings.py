@@ -219,6 +219,7 @@ def test_only_the_words_in_use_are_kept_and_their_numbers_alone_are_read(tmp_pat
     assert not report.skipped
 
 
+@pytest.mark.nightly
 def test_a_large_file_takes_no_more_memory_than_the_words_in_use(tmp_path: Path) -> None:
     import tracemalloc
 

@@ -123,6 +123,7 @@ def test_squad_sent_has_cosinets_lengths_in_words_between_blanks(shared_data):
     assert statistics.candidate_length == pytest.approx(published.candidate_length, abs=0.01)
 
 
+@pytest.mark.nightly
 def test_counting_word_by_word_is_what_spacy_counts(shared_data):
     tokenizer = spacy.blank("en").tokenizer
     candidates_read = list(read_dataset(shared_data / "selqa/selqa-dev.parquet"))

@@ -175,6 +175,7 @@ def test_the_exits_of_a_cascade_get_a_table_that_its_stage_takes(
     assert call("rerank", job, "--out", run) == 0
 
 
+@pytest.mark.nightly
 def test_the_lists_are_those_that_came_to_the_stage_and_left_it_at_any_exit(ranked, small_run) -> None:
     labels = small_run / "labels/sentences"
     options = FitOptions(penalty=0.01, folds=3)

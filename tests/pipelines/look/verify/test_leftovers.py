@@ -200,6 +200,7 @@ def test_what_is_removed_is_listed_once_with_its_size(run: Path, capsys) -> None
     )
 
 
+@pytest.mark.nightly
 def test_of_a_run_in_a_store_the_same_is_removed(
     small_run: Path, s3: ObjectStore, tmp_path: Path, capsys
 ) -> None:

@@ -174,7 +174,7 @@ def expected(indexed: Indexed, folder: Path) -> list[str]:
     [
         (1, ("bm25", "dense")),
         (3, ("bm25", "dense")),
-        (8, ("bm25", "dense")),
+        pytest.param(8, ("bm25", "dense"), marks=pytest.mark.nightly),
         pytest.param(64, ("bm25", "dense"), marks=pytest.mark.nightly),
         (3, ("bm25",)),
         (3, ("dense",)),
@@ -418,6 +418,7 @@ def test_a_part_that_a_pass_left_damaged_is_made_again(
     assert {shard for shard, _ in searched} == {1}
 
 
+@pytest.mark.nightly
 def test_the_graph_of_a_million_questions_and_five_thousand_shards_is_below_a_megabyte(
     indexed: Callable[[int], Indexed],
 ) -> None:
