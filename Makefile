@@ -20,7 +20,7 @@ sample: $(VENV)/installed                 ## run the main job on the sample web
 	$(BIN)/answermill sample --out $(OUT)
 
 test: $(VENV)/installed-test              ## lint and types beside the tests; fails where one of them does
-	@echo "running ruff, mypy and the tests, in $(WORKERS) processes: some 10 minutes on two cores"
+	@echo "running ruff, mypy and the tests, in $(WORKERS) processes: some 5 minutes on two cores"
 	@$(MAKE) --no-print-directory --keep-going -j2 lint pytest
 
 lint: $(VENV)/installed-test              ## its output comes in one piece, in the midst of the tests' dots
