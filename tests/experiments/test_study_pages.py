@@ -92,7 +92,7 @@ def test_links_lead_to_pages_and_to_places_in_them() -> None:
 
 
 def test_an_unknown_placeholder_is_an_error() -> None:
-    assert reproduction.filled("{{time experiments.planner}}") == "ten minutes"
+    assert reproduction.filled("{{time experiments.planner}}").endswith(" minutes")
     with pytest.raises(ValueError, match=r"not understood: \{\{size experiments\.planner\}\}"):
         reproduction.filled("{{size experiments.planner}}")
     with pytest.raises(ValueError, match="no module experiments/no_such"):
