@@ -44,7 +44,7 @@ def test_a_page_has_question_command_time_data_figures_and_decision() -> None:
     text = (DOCS / "studies/schedules.md").read_text(encoding="utf-8")
     saved = generate.saved("schedules")
     assert "**Question.** Drop schedules of a trained cascade" in text
-    assert "time on two cores: not recorded" in text and "[squad](../reproduce.md#squad)" in text
+    assert "; time on two cores: " in text and "[squad](../reproduce.md#squad)" in text
     assert f"| `schedules` | {saved['schedules']:,} |" in text and f"| `drops` | {saved['drops']} |" in text
     assert f"revision {saved['revision']}, {saved['date']}" in text
     assert text.partition("## What it decided\n\n")[2].startswith("Nothing ships by it.")
