@@ -14,8 +14,6 @@ from filelock import FileLock
 if TYPE_CHECKING:
     from testing.object_store import ObjectStore
 
-# The collector would look at all modules and tests again and again; see `pytest_collection_finish`.
-gc.disable()
 # Before tests import numpy, torch and transformers; processes that tests start inherit it.
 for library in ("OMP", "MKL", "OPENBLAS"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
@@ -46,6 +44,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest file first, and those that wait for the small run last, when it is there."""
     waiting = {item.path for item in items if "small_run" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: 0 if item.path.name == BEGIN_WITH else 2 if item.path in waiting else 1)
+
+
+def pytest_collectstart() -> None:
+    """Stop the collector where tests are loaded: it would look at all of them again and again. A process that
+    starts the others, and loads none, keeps its own."""
+    gc.disable()
 
 
 def pytest_collection_finish() -> None:
