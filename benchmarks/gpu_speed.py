@@ -38,8 +38,9 @@ from answermill.ranking.training.cross_encoders import PairOptions, PairTask
 from answermill.ranking.training.update.processes import ALONE
 from answermill.ranking.training.update.update import TrainingPrecision, Updates
 from answermill.ranking.transformer.devices import fast, peak_flops
-from answermill.ranking.transformer.encoder import Layer, LayeredEncoder
+from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
+from answermill.ranking.transformer.layers import Layer
 from answermill.ranking.transformer.packing import Tokeniser
 from answermill.schemas.labels import LabelledCandidate
 from answermill.schemas.ranked import RankedList

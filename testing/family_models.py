@@ -13,9 +13,6 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-PACKED = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
-"""Families that the packed encoder computes."""
-
 
 @dataclass(frozen=True, slots=True)
 class FamilyModel:

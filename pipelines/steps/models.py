@@ -112,8 +112,8 @@ def shared(key: Hashable, load: Callable[[], Model]) -> Model:
 
 def load_transformer(folder: Path, limit: int, device: str, precision: Precision) -> Transformer:
     """The transformer of the dense encoder: the packed encoder that the rerankers run on, if it supports the
-    folder's model (BERT, RoBERTa, ELECTRA, DPR); else, as for MPNet, Hugging Face's own forward over padded
-    texts."""
+    folder's model (BERT, MPNet, ModernBERT, DPR and others); else, as for DeBERTa, Hugging Face's own forward
+    over padded texts."""
     from answermill.ranking.transformer.text_vectors import PackedTransformer, why_not_packed
 
     if why_not_packed(folder) is None:

@@ -33,7 +33,7 @@ from answermill.ranking.training.cross_encoders import PairOptions, PairTask
 from answermill.ranking.training.distillation import LabelLoss
 from answermill.ranking.training.inputs import Built, TrainingInputs, missing
 from answermill.ranking.training.loop import Dev
-from answermill.ranking.transformer.classifier import FirstToken
+from answermill.ranking.transformer.classifier import PublishedHead
 from answermill.ranking.transformer.transformer_checkpoint import StoredForm
 
 Settings = TypeVar("Settings", bound=PairSettings)
@@ -140,13 +140,12 @@ def _built(
     settings = inputs.settings
     inputs.distillation.check(heads)
     words, tokeniser = source_words(settings, start), tokeniser_of(settings, start)
-    model.reading = settings.reading(model.reading)
+    pooling, model.reading = model.reading.pooling, settings.reading(model.reading)
     last = None if isinstance(model, MultiHeadModel) else model.classifiers[-1]
-    if isinstance(last, FirstToken) and model.reading.pooling != "first":
+    if isinstance(last, PublishedHead) and model.reading.pooling != pooling:
         raise ValueError(
-            f"transformer.pooling = {model.reading.pooling!r}: the head of a published classifier reads the "
-            "first token; leave "
-            "it out"
+            f"transformer.pooling = {model.reading.pooling!r}: the head of a published classifier reads "
+            f"{'the first token' if pooling == 'first' else 'the mean of all tokens'}; leave it out"
         )
 
     options = PairOptions(

@@ -18,10 +18,9 @@ class BodySettings(TrainingSettings):
     encoder: Annotated[str, FileName()] = Field(
         "all-MiniLM-L6-v2",
         description="transformer to begin with: the embedded default, a folder, or a hub name of a BERT, "
-        "RoBERTa, XLM-R "
-        "or ELECTRA, of a sequence classifier, such as TANDA's, with its head; or a checkpoint (one that "
-        "ships, by its name), "
-        "which learns from other data next: TANDA's adapt after its transfer",
+        "RoBERTa, XLM-R, ELECTRA, DistilBERT, MPNet or ModernBERT, of a sequence classifier, such as "
+        "TANDA's, with its head; or a checkpoint (one that ships, by its name), which learns from other data "
+        "next: TANDA's adapt after its transfer",
     )
     limit: int = Field(
         256,

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from answermill.ranking.context import Pooling
-from answermill.ranking.transformer.huggingface import Activation
+from answermill.ranking.transformer.huggingface.families import Activation
 from answermill.ranking.transformer.packing import Packed
 from answermill.ranking.transformer.pooling import pool
 
@@ -34,33 +34,51 @@ class Classifier(nn.Module):
         return scores.squeeze(1)
 
 
-class FirstToken(nn.Module):
-    """Head with which BERT, RoBERTa and ELECTRA classify texts: a logit [texts] from the first token's
-    encoding [texts, d].
+_FUNCTIONS: Mapping[Activation, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "gelu": F.gelu,
+    "relu": F.relu,
+}
+
+
+class PublishedHead(nn.Module):
+    """Head with which published models classify texts: a logit [texts] from the first token's encoding, or
+    the mean of all tokens' [texts, d].
 
     With two classes it is the second's logit minus the first's, whose sigmoid is the second's probability.
-    ELECTRA's has GELU. Departs from BERT in training alone: its pooler has no dropout before it, and here all
-    have one.
+    ELECTRA's has GELU, DistilBERT's ReLU, ModernBERT's GELU and a normalisation. Departs from BERT in
+    training alone: its pooler has no dropout before it, and here all have one.
     """
 
-    def __init__(self, width: int, dropout: float, activation: Activation = "gelu") -> None:
+    def __init__(
+        self,
+        width: int,
+        dropout: float,
+        activation: Activation = "gelu",
+        normalises: bool = False,
+        pooling: Pooling = "first",
+    ) -> None:
+        """`pooling`: encoding that the published model reads."""
         super().__init__()
         self.first, self.score = nn.Linear(width, width), nn.Linear(width, 1)
-        self.dropout, self.activation = nn.Dropout(dropout), activation
+        self.norm = nn.LayerNorm(width) if normalises else None
+        self.dropout, self.activation, self.pooling = nn.Dropout(dropout), activation, pooling
 
     def forward(self, pooled: Tensor) -> Tensor:
-        h = self.first(self.dropout(pooled))
-        h = h.tanh() if self.activation == "tanh" else F.gelu(h)
+        h = _FUNCTIONS[self.activation](self.first(self.dropout(pooled)))
+        h = h if self.norm is None else self.norm(h)
         scores: Tensor = self.score(self.dropout(h))
         return scores.squeeze(1)
 
 
-ClassifierHead: TypeAlias = Classifier | FirstToken
-HeadName = Literal["classifier", "first_gelu", "first_tanh"]
+ClassifierHead: TypeAlias = Classifier | PublishedHead
+HeadName = Literal["classifier", "first_gelu", "first_tanh", "first_relu", "gelu_norm"]
 HEADS: Mapping[HeadName, Callable[[int, float], ClassifierHead]] = {
     "classifier": Classifier,
-    "first_gelu": FirstToken,
-    "first_tanh": partial(FirstToken, activation="tanh"),
+    "first_gelu": PublishedHead,
+    "first_tanh": partial(PublishedHead, activation="tanh"),
+    "first_relu": partial(PublishedHead, activation="relu"),
+    "gelu_norm": partial(PublishedHead, normalises=True),
 }
 """Name of a head in checkpoints → builder of a new head, from width and dropout."""
 
@@ -69,7 +87,10 @@ def head_name(head: ClassifierHead) -> HeadName:
     """Name of a head in checkpoints."""
     if isinstance(head, Classifier):
         return "classifier"
-    return "first_tanh" if head.activation == "tanh" else "first_gelu"
+    if head.norm is not None:
+        return "gelu_norm"
+    names: Mapping[Activation, HeadName] = {"gelu": "first_gelu", "tanh": "first_tanh", "relu": "first_relu"}
+    return names[head.activation]
 
 
 def classified(classifier: ClassifierHead, hidden: Tensor, tokens: Packed, pooling: Pooling | None) -> Tensor:

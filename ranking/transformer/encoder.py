@@ -1,7 +1,8 @@
-"""BERT, RoBERTa and ELECTRA as a stack of layers that runs in pieces, over packed tokens without padding.
+"""BERT and its relatives as a stack of layers that runs in pieces, over packed tokens without padding.
 
 `embed` makes the encodings h [n, d] of n tokens, `run` brings them from one depth to another: run(h, 0, 4)
-and then run(h, 4, 6) is run(h, 0, 6). huggingface.py knows the families' names for their weights.
+and then run(h, 4, 6) is run(h, 0, 6). Heads read `normalised(h)`. layers/ has the two kinds of layers,
+huggingface/ the families' names for their weights.
 
 In inference the row-wise functions (the linear layers, normalisation, GELU) are computed window by window,
 each of a fixed number of rows, since libraries choose their kernels by shape: so a text's encoding does not
@@ -14,15 +15,11 @@ from __future__ import annotations
 
 import copy
 import json
-import warnings
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
-from typing import TypeAlias
 
 import torch
-import torch.nn.functional as F
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -30,16 +27,12 @@ from torch.utils.checkpoint import checkpoint
 
 from answermill.files.model_files import ModelDamaged
 from answermill.ranking.checkpoint import load_weights
-from answermill.ranking.transformer.attention import attend, dropped
 from answermill.ranking.transformer.devices import BATCH_TOKENS, BUSY, TokenBudget, fast
 from answermill.ranking.transformer.huggingface import Shape, translated, translated_back
+from answermill.ranking.transformer.layers import Places, layer_of
+from answermill.ranking.transformer.layers.attention import dropped
+from answermill.ranking.transformer.layers.row_windows import by_rows, filled_up
 from answermill.ranking.transformer.packing import Packed
-
-_WINDOWS = {
-    "cpu": (2048, 1024, 512, 256, 128, 64, 32),
-    "cuda": (*range(BATCH_TOKENS["cuda"], 0, -4_096), 2_048, 1_024),
-}
-_Product: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class LayeredEncoder(nn.Module):
@@ -50,11 +43,17 @@ class LayeredEncoder(nn.Module):
         self.shape = shape
         embedded = shape.embedded or shape.width
         self.words = _table(shape.vocabulary, embedded)
-        self.positions = _table(shape.offset + shape.positions, embedded)
-        self.types = _table(shape.types, embedded)
-        self.norm = nn.LayerNorm(embedded, shape.epsilon)
+        self.positions = None if shape.rotary else _table(shape.offset + shape.positions, embedded)
+        self.types = _table(shape.types, embedded) if shape.types else None
+        self.norm = nn.LayerNorm(embedded, shape.epsilon, bias=shape.biased)
         self.project = nn.Linear(embedded, shape.width) if shape.embedded else None
-        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+        self.layers = nn.ModuleList(layer_of(shape, n) for n in range(shape.layers))
+        self.final = nn.LayerNorm(shape.width, shape.epsilon, bias=False) if shape.rotary else None
+
+        # A bias that is not trained: [buckets, heads], the same in all layers.
+        relative = None if shape.buckets is None else torch.zeros(shape.buckets, shape.heads)
+        self.register_buffer("relative", relative)
+        self.relative: Tensor | None
 
         self._budget: TokenBudget | None = None  # of the device on which it first serves
         self.recomputes = False
@@ -67,7 +66,7 @@ class LayeredEncoder(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.normal_(module.weight, std=0.02)
-            if isinstance(module, nn.Linear):
+            if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
 
     @classmethod
@@ -117,10 +116,13 @@ class LayeredEncoder(nn.Module):
             raise ValueError(
                 f"a text of {longest} tokens for a model of {self.shape.positions}; cut it before"
             )
-        types = tokens.types.clamp(max=self.shape.types - 1)  # RoBERTa knows one type only
-        hidden = (
-            self.words(tokens.ids) + self.types(types) + self.positions(tokens.positions + self.shape.offset)
-        )
+        hidden = self.words(tokens.ids)
+        if self.types is not None:
+            hidden = hidden + self.types(
+                tokens.types.clamp(max=self.shape.types - 1)
+            )  # RoBERTa knows one only
+        if self.positions is not None:
+            hidden = hidden + self.positions(tokens.positions + self.shape.offset)
         hidden = dropped(self.norm(hidden), self.shape.dropout if self.training else 0.0)
         return hidden if self.project is None else by_rows(self.project, self.shape, hidden)
 
@@ -141,7 +143,7 @@ class LayeredEncoder(nn.Module):
         last layer's work.
         """
         if torch.is_grad_enabled() or not len(layers):
-            return _run(layers, hidden, tokens, first_only, self.recomputes and self.training)
+            return self._run(layers, hidden, tokens, first_only)
 
         after, text = hidden.new_empty(len(tokens.lengths) if first_only else len(hidden), hidden.shape[1]), 0
         budget = self._budget = self._budget or TokenBudget.of(
@@ -153,7 +155,7 @@ class LayeredEncoder(nn.Module):
             next_text = text + len(some.lengths)
             try:
                 with BUSY.span(hidden.device), budget.spending(len(some.ids)):
-                    encoded = _run(layers, filled_up(hidden[rows], self.shape), some, first_only)
+                    encoded = self._run(layers, filled_up(hidden[rows], self.shape), some, first_only)
                     place = slice(text, next_text) if first_only else rows
                     after[place] = encoded[: place.stop - place.start]
                 text = next_text
@@ -164,6 +166,23 @@ class LayeredEncoder(nn.Module):
 
         return after
 
+    def _run(self, layers: nn.ModuleList, hidden: Tensor, tokens: Packed, first_only: bool) -> Tensor:
+        """Run layers over texts that the device has memory for."""
+        places = Places.of(tokens, self.shape, self.relative, hidden)
+        for n, layer in enumerate(layers, 1):
+            run = (
+                partial(checkpoint, layer, use_reentrant=False)
+                if self.recomputes and self.training
+                else layer
+            )
+            hidden = run(hidden, tokens, places, first_only and n == len(layers))
+        return hidden
+
+    def normalised(self, hidden: Tensor) -> Tensor:
+        """Encodings as heads read them, of tokens or of texts [n, d]: h itself, or after ModernBERT's last
+        normalisation, at whatever depth."""
+        return hidden if self.final is None else by_rows(self.final, self.shape, hidden)
+
     def cut(self, layers: int) -> LayeredEncoder:
         """Encoder of the first `layers` layers, which are shared, not copied."""
         encoder = copy.copy(self)
@@ -172,7 +191,7 @@ class LayeredEncoder(nn.Module):
         return encoder
 
     def copy_layers(self, first: int, last: int) -> nn.ModuleList:
-        """Copies of layers first + 1 to last, each called as layer(hidden, tokens)."""
+        """Copies of layers first + 1 to last, for `run_through`."""
         return nn.ModuleList(copy.deepcopy(layer) for layer in self._between(first, last))
 
     def _between(self, first: int, last: int) -> nn.ModuleList:
@@ -189,155 +208,9 @@ class LayeredEncoder(nn.Module):
         return encoder.requires_grad_(False).eval()
 
 
-def _run(
-    layers: nn.ModuleList, hidden: Tensor, tokens: Packed, first_only: bool, recompute: bool = False
-) -> Tensor:
-    for n, layer in enumerate(layers, 1):
-        run = partial(checkpoint, layer, use_reentrant=False) if recompute else layer
-        hidden = run(hidden, tokens, first_only and n == len(layers))
-    return hidden
-
-
 def _table(rows: int, width: int) -> nn.Embedding:
     """Table of embeddings. On the meta device, where a checkpoint's weights take its place, no numbers are
     drawn: torch would import its compiler for that, which takes a second and more."""
     if torch.get_default_device().type == "meta":
         return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
     return nn.Embedding(rows, width)
-
-
-class Layer(nn.Module):
-    """Attention and the two linear layers after it, each with its residual sum and normalisation."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.shape = shape
-        self.attention = nn.Linear(shape.width, 3 * shape.width)  # query, key and value
-        self.output = nn.Linear(shape.width, shape.width)
-        self.norm = nn.LayerNorm(shape.width, shape.epsilon)
-        self.widen = nn.Linear(shape.width, shape.inner)
-        self.narrow = nn.Linear(shape.inner, shape.width)
-        self.final_norm = nn.LayerNorm(shape.width, shape.epsilon)
-
-    def forward(self, hidden: Tensor, tokens: Packed, first_only: bool = False) -> Tensor:
-        """Map [n, d] to [n, d], or to the first token of each text alone [texts, d]. Rows after the tokens'
-        are filling."""
-        projected = by_rows(self.attention, self.shape, hidden)  # [n, 3 d]
-        dropout = self.shape.attention_dropout if self.training else 0.0
-        attended = attend(projected, tokens, self.shape.heads, dropout)
-        if first_only:
-            first = tokens.starts[:-1].long()
-            attended, hidden = attended[first], hidden[first]
-        return by_rows(self._after_attention, self.shape, attended, hidden)
-
-    def _after_attention(self, attended: Tensor, hidden: Tensor) -> Tensor:
-        hidden = self.norm(self._drop(self.output(attended)) + hidden)
-        narrowed = self.narrow(_widened(hidden, self.widen.weight, self.widen.bias))
-        normalised: Tensor = self.final_norm(self._drop(narrowed) + hidden)
-        return normalised
-
-    def _drop(self, x: Tensor) -> Tensor:
-        return dropped(x, self.shape.dropout if self.training else 0.0)
-
-
-def _widened(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """GELU of a linear layer.
-
-    A card that serves in half precision computes it within the product, by its form with tanh (Hendrycks &
-    Gimpel 2016): at most 0.0005 away, less than half precision rounds off.
-    """
-    if hidden.is_cuda and hidden.dtype != torch.float32 and not torch.is_grad_enabled():
-        return torch._addmm_activation(bias, hidden, weight.t(), use_gelu=True)
-    return F.gelu(F.linear(hidden, weight, bias))
-
-
-def by_rows(function: Callable[..., Tensor], shape: Shape, *inputs: Tensor) -> Tensor:
-    """Apply a row-wise function to [n, …] tensors: at once if gradients are needed, else window by window."""
-    if torch.is_grad_enabled() or not len(inputs[0]):
-        return function(*inputs)
-    outputs = []
-    for start, size in _windows_of(inputs[0], shape):
-        rows = [x[start : start + size] for x in inputs]
-        if missing := size - len(rows[0]):
-            rows = [F.pad(x, (0, 0, 0, missing)) for x in rows]
-        outputs.append(function(*rows)[: size - missing])
-    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
-
-
-def filled_up(hidden: Tensor, shape: Shape) -> Tensor:
-    """On a card, h [n, d] with rows added to fill its windows; elsewhere unchanged."""
-    if not hidden.is_cuda or not len(hidden):
-        return hidden
-    return F.pad(hidden, (0, 0, 0, sum(size for _, size in _windows_of(hidden, shape)) - len(hidden)))
-
-
-def _windows_of(rows: Tensor, shape: Shape) -> Iterator[tuple[int, int]]:
-    """(first row, rows) of the windows over rows [n, …]; only the last may reach beyond them."""
-    device = rows.device.type
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else rows.dtype
-    return _windows(len(rows), exact_windows(device, dtype, shape, torch.get_num_threads()), few=rows.is_cuda)
-
-
-def _windows(n: int, sizes: Sequence[int], few: bool = False) -> Iterator[tuple[int, int]]:
-    """Windows over n rows, the largest first. With `few` the smallest window that holds all rows is taken, so
-    that there is one if possible."""
-    start = 0
-    while start < n:
-        fits = [size for size in sizes if (size >= n - start if few else size <= n - start)]
-        size = (fits[-1] if few else fits[0]) if fits else sizes[0 if few else -1]
-        yield start, size
-        start += size
-
-
-def exact_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) -> tuple[int, ...]:
-    """Numbers of rows of the usable windows: the largest, and each smaller one that gives the same bits as
-    the largest.
-
-    Tried once in a process, on random numbers, with each linear layer of this shape: a window counts as the
-    same if its first rows and its last rows are equal, bit for bit, to those of the largest window computed
-    by one thread. So the number of threads changes no bit either: where it would, this call sets torch's
-    threads to one, and the first such call warns.
-    """
-    sizes = _equal_windows(device, dtype, shape, threads)
-    if sizes or threads == 1:
-        return sizes
-    torch.set_num_threads(1)
-    return _equal_windows(device, dtype, shape, 1)
-
-
-@lru_cache
-def _equal_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) -> tuple[int, ...]:
-    """Usable windows with this number of threads; none if it changes bits of the largest."""
-    largest, *smaller = _WINDOWS[device]
-    random = torch.Generator(device).manual_seed(0)
-    width, inner = shape.width, shape.inner
-    linears = [(shape.embedded or width, width), (width, 3 * width), (width, width), (inner, width)]
-    products: list[tuple[_Product, int, int]] = [
-        *((F.linear, *sizes) for sizes in linears),
-        (_widened, width, inner),
-    ]
-    same = [largest, *smaller]
-
-    with torch.no_grad(), torch.autocast(device, enabled=False):
-        for product, n_in, n_out in products:
-            sizes = ((largest, n_in), (n_out, n_in), (n_out,))
-            rows, weight, bias = (
-                torch.randn(size, generator=random, device=device, dtype=dtype) for size in sizes
-            )
-            torch.set_num_threads(1)
-            whole = product(rows, weight, bias)
-            torch.set_num_threads(threads)
-            same = [
-                size
-                for size in same
-                if torch.equal(product(rows[:size], weight, bias), whole[:size])
-                and (size == largest or torch.equal(product(rows[-size:], weight, bias), whole[-size:]))
-            ]
-
-    if largest in same:
-        return tuple(same)
-
-    warnings.warn(
-        f"{threads} threads compute other bits than one on this machine; going on with one", stacklevel=3
-    )
-    return ()

@@ -50,11 +50,16 @@ class Packed:
         rows = np.concatenate(([0], np.cumsum(self.lengths)))
         return [(int(rows[a]), int(b - a), int(self.lengths[a])) for a, b in pairwise(edges)]
 
+    def places(self, length: int) -> Tensor:
+        """[n]: row of each token when all texts are filled up to `length` tokens."""
+        if length not in self._places:
+            first = np.arange(len(self.lengths)) * length
+            self._places[length] = sent(torch.from_numpy(ranges(first, self.lengths)), self.ids.device)
+        return self._places[length]
+
     @cached_property
-    def places(self) -> Tensor:
-        """[n]: row of each token when all texts are filled up to the longest."""
-        first = np.arange(len(self.lengths)) * self.lengths.max(initial=0)
-        return sent(torch.from_numpy(ranges(first, self.lengths)), self.ids.device)
+    def _places(self) -> dict[int, Tensor]:
+        return {}
 
     def by_length(self, rows: Tensor) -> list[Tensor]:
         """Split rows [n, …] into runs of texts of one length, [texts, length, …] each."""
@@ -76,7 +81,12 @@ class Packed:
         ends = np.cumsum(self.lengths)
         done = int(ends[text - 1]) if text else 0
         stop = max(text + 1, int(np.searchsorted(ends, done + tokens, side="right")))
-        rows = slice(done, int(ends[stop - 1]))
+        return self.between(text, stop)
+
+    def between(self, text: int, stop: int) -> tuple[slice, Packed]:
+        """Rows and tokens of the texts from number `text` to before `stop`, of which there is one or more."""
+        ends = np.cumsum(self.lengths)
+        rows = slice(int(ends[text - 1]) if text else 0, int(ends[stop - 1]))
         starts = self.starts[text : stop + 1] - self.starts[text]
         ids, types, positions, own = (x[rows] for x in (self.ids, self.types, self.positions, self.own))
         return rows, Packed(ids, types, positions, own, starts, self.lengths[text:stop])

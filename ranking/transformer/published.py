@@ -15,9 +15,9 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from answermill.files.model_files import check_weights
-from answermill.ranking.transformer.classifier import FirstToken
+from answermill.ranking.transformer.classifier import PublishedHead
 from answermill.ranking.transformer.encoder import LayeredEncoder
-from answermill.ranking.transformer.huggingface import head_activation, head_names
+from answermill.ranking.transformer.huggingface.families import NAMES
 
 Output = Literal["logit", "probability"]
 
@@ -42,6 +42,8 @@ class PublishedClassifier:
     """Most tokens of question and candidate together."""
     positions: int
     """Most tokens that the model can take."""
+    pooling: Literal["first", "mean"] = "first"
+    """Encoding that the head reads."""
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -73,7 +75,8 @@ class PublishedClassifier:
         stated = _table(folder / "sentence_bert_config.json").get("max_seq_length")
         stated = stated or _table(folder / "tokenizer_config.json").get("model_max_length")
         limit = min(positions, int(stated)) if stated and stated < _NO_LIMIT else positions
-        return cls(folder, family, classes, _output(folder, config, classes), limit, positions)
+        pooling: Literal["first", "mean"] = "mean" if config.get("classifier_pooling") == "mean" else "first"
+        return cls(folder, family, classes, _output(folder, config, classes), limit, positions, pooling)
 
     def longest(self, limit: int | None) -> int:
         """Number of tokens after which a pair is cut: `limit`, or the model's own. Raises ValueError if the
@@ -86,7 +89,7 @@ class PublishedClassifier:
         return self.limit if limit is None else limit
 
 
-def load_published(classifier: PublishedClassifier) -> tuple[LayeredEncoder, FirstToken]:
+def load_published(classifier: PublishedClassifier) -> tuple[LayeredEncoder, PublishedHead]:
     """The transformer and its head, which turns encodings of first tokens into logits.
 
     Raises ValueError, with the folder, if the packed encoder does not compute it, or if the head is missing;
@@ -94,13 +97,17 @@ def load_published(classifier: PublishedClassifier) -> tuple[LayeredEncoder, Fir
     """
     folder, encoder = classifier.folder, LayeredEncoder.load(classifier.folder)
     shape, weights = encoder.shape, dict[str, Tensor]()
+    names = NAMES[shape.family].head
+    modules = {"first": names.first, "score": names.score} | ({"norm": names.norm} if names.norm else {})
     try:
         with safe_open(folder / "model.safetensors", "pt") as file:
-            for own_name, name in head_names(shape.family).items():
-                weights |= {
-                    f"{own_name}.{part}": file.get_tensor(f"{name}.{part}").float()
-                    for part in ("weight", "bias")
-                }
+            stored = set(file.keys())
+            for own_name, name in modules.items():
+                weights[f"{own_name}.weight"] = weight = file.get_tensor(f"{name}.weight").float()
+                if own_name == "score" or shape.biased or f"{name}.bias" in stored:
+                    weights[f"{own_name}.bias"] = file.get_tensor(f"{name}.bias").float()
+                else:
+                    weights[f"{own_name}.bias"] = weight.new_zeros(len(weight))
     except SafetensorError as e:
         raise ValueError(
             f"{folder}: its weights lack the head that config.json names ({e}); give another model"
@@ -111,7 +118,9 @@ def load_published(classifier: PublishedClassifier) -> tuple[LayeredEncoder, Fir
         weights |= {f"score.{name}": weights[f"score.{name}"].diff(dim=0) for name in ("weight", "bias")}
 
     with torch.device("meta"):
-        head = FirstToken(shape.width, shape.dropout, head_activation(shape.family))
+        head = PublishedHead(
+            shape.width, shape.dropout, names.activation, names.norm is not None, classifier.pooling
+        )
     try:
         head.load_state_dict(weights, assign=True)
     except RuntimeError as e:
@@ -120,7 +129,7 @@ def load_published(classifier: PublishedClassifier) -> tuple[LayeredEncoder, Fir
     return encoder, head
 
 
-def load_with_head(folder: Path, layers: int | None = None) -> tuple[LayeredEncoder, FirstToken | None]:
+def load_with_head(folder: Path, layers: int | None = None) -> tuple[LayeredEncoder, PublishedHead | None]:
     """Transformer and head of a folder; no head if it has none that gives a score, or if only the first
     `layers` are loaded. Raises the errors of `load_published`."""
     try:

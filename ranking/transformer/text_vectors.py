@@ -72,6 +72,7 @@ class PackedTransformer:
         tokens, first_only = batch.to(self._device), pooling == "cls"
         hidden = self._encoder.embed(tokens)  # [n, d]
         hidden = self._encoder.run_through(self._encoder.layers, hidden, tokens, first_only)
+        hidden = self._encoder.normalised(hidden)
         return Arriving(hidden.float() if first_only else pool(hidden, tokens))
 
 

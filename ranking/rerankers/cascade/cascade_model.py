@@ -29,8 +29,8 @@ from answermill.ranking.transformer.classifier import (
     HEADS,
     Classifier,
     ClassifierHead,
-    FirstToken,
     HeadName,
+    PublishedHead,
     classified,
     head_name,
 )
@@ -110,9 +110,8 @@ class CascadeModel(nn.Module):
 
     def logits(self, hidden: Tensor, tokens: Packed, exit: int) -> list[Tensor]:
         """Logits of each classifier at an exit, one per text [texts], from the encodings of `run` [n, d]."""
-        return [
-            classified(cast(ClassifierHead, self.classifiers[exit]), hidden, tokens, self.reading.pooling)
-        ]
+        classifier, hidden = cast(ClassifierHead, self.classifiers[exit]), self.encoder.normalised(hidden)
+        return [classified(classifier, hidden, tokens, self.reading.pooling)]
 
     def classify(self, hidden: Tensor, tokens: Packed, exit: int) -> Tensor:
         """Scores [texts] at an exit, from the encodings of `run` [n, d]."""
@@ -132,10 +131,10 @@ class CascadeModel(nn.Module):
         return scorer.requires_grad_(False).eval()
 
 
-def published(encoder: LayeredEncoder, head: FirstToken) -> CascadeModel:
-    """Monolithic model of a published sequence classifier, whose head reads the first token."""
+def published(encoder: LayeredEncoder, head: PublishedHead) -> CascadeModel:
+    """Monolithic model of a published sequence classifier."""
     model = CascadeModel(encoder, [encoder.shape.layers])
-    model.classifiers[-1], model.reading = head, Reading(pooling="first")
+    model.classifiers[-1], model.reading = head, Reading(pooling=head.pooling)
     return model
 
 

@@ -16,13 +16,13 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 from sentence_transformers import CrossEncoder
 from sentence_transformers.base.modules import Dense, Transformer
-from sentence_transformers.sentence_transformer.modules import Pooling
+from sentence_transformers.sentence_transformer.modules import LayerNorm, Pooling
 from tokenizers import Tokenizer
 from torch import nn
 from transformers import PreTrainedTokenizerFast
@@ -30,12 +30,14 @@ from transformers import PreTrainedTokenizerFast
 from answermill.files.atomic_files import replace_folder
 from answermill.files.model_files import write_sums
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load
-from answermill.ranking.transformer.classifier import ClassifierHead, FirstToken
+from answermill.ranking.transformer.classifier import ClassifierHead, PublishedHead
+from answermill.ranking.transformer.huggingface.families import Activation
 from answermill.ranking.transformer.packing import Tokeniser
 
 EXPORTED = ("cascade", "pointwise")
 _NO_CODE = {"trust_remote_code": False}
 _PADDING = ("[PAD]", "<pad>")
+_FUNCTIONS: Mapping[Activation, Callable[[], nn.Module]] = {"tanh": nn.Tanh, "gelu": nn.GELU, "relu": nn.ReLU}
 
 
 class Exported(NamedTuple):
@@ -107,23 +109,28 @@ def export(
 def _head(classifier: ClassifierHead, pooling: Literal["cls", "mean"]) -> list[nn.Module]:
     """The pooling, then the classifier; a cross-encoder reads its score under the name 'scores'."""
     width = classifier.first.in_features
-    activation: nn.Module = (
-        nn.GELU() if isinstance(classifier, FirstToken) and classifier.activation == "gelu" else nn.Tanh()
-    )
+    function = _FUNCTIONS[classifier.activation] if isinstance(classifier, PublishedHead) else nn.Tanh
     hidden = (
-        [classifier.first] if isinstance(classifier, FirstToken) else [classifier.first, classifier.second]
+        [classifier.first] if isinstance(classifier, PublishedHead) else [classifier.first, classifier.second]
     )
+
     modules: list[nn.Module] = [Pooling(width, pooling)]
+    modules += [_dense(linear, function()) for linear in hidden]
+    if isinstance(classifier, PublishedHead) and classifier.norm is not None:
+        normalised = LayerNorm(width)
+        normalised.norm.load_state_dict(classifier.norm.state_dict())
+        modules.append(normalised)
 
-    for linear, function, name in [
-        *((linear, activation, None) for linear in hidden),
-        (classifier.score, nn.Identity(), "scores"),
-    ]:
-        dense = Dense(width, linear.out_features, activation_function=function, module_output_name=name)
-        dense.linear.load_state_dict(linear.state_dict())
-        modules.append(dense)
+    return [*modules, _dense(classifier.score, nn.Identity(), "scores")]
 
-    return modules
+
+def _dense(linear: nn.Linear, function: nn.Module, name: str | None = None) -> Dense:
+    """A linear layer and the function after it. `name`: name of its output, if it is no encoding."""
+    dense = Dense(
+        linear.in_features, linear.out_features, activation_function=function, module_output_name=name
+    )
+    dense.linear.load_state_dict(linear.state_dict())
+    return dense
 
 
 def _tokenizer(tokeniser: Tokeniser, model: CascadeModel) -> PreTrainedTokenizerFast:

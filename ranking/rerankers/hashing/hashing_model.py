@@ -163,7 +163,7 @@ class HashingModel(nn.Module):
     def encoded(self, tokens: Packed) -> Tensor:
         """BERT's output V_a, or U_q, [tokens, D], the texts end to end, in `precision`."""
         hidden = self.encoder.run(self.encoder.embed(tokens), tokens, 0, self.encoder.shape.layers)
-        return hidden.to(self.precision)
+        return self.encoder.normalised(hidden).to(self.precision)
 
     def for_inference(
         self, device: torch.device | str, precision: torch.dtype = torch.float64

@@ -41,8 +41,9 @@ from answermill.ranking.transformer.classifier import (
     head_name,
 )
 from answermill.ranking.transformer.devices import fast
-from answermill.ranking.transformer.encoder import Layer, LayeredEncoder
+from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
+from answermill.ranking.transformer.layers import layer_of
 from answermill.ranking.transformer.packing import Packed, Tokeniser
 from answermill.ranking.transformer.transformer_checkpoint import (
     FULL,
@@ -52,20 +53,27 @@ from answermill.ranking.transformer.transformer_checkpoint import (
 )
 
 Average = Literal["logits", "probabilities"]
-Form = Literal["first", "first_tanh", "mean"]
-"""Form of the heads' classifiers: ELECTRA's on the first token, or BERT's and RoBERTa's there; or the
-cascade's on the encoding of `Reading.pooling` (the mean)."""
+Form = Literal["first", "first_tanh", "first_relu", "gelu_norm", "mean"]
+"""Form of the heads' classifiers: ELECTRA's on the first token, or BERT's and RoBERTa's, or DistilBERT's
+there; or ModernBERT's, or the cascade's, on the encoding of `Reading.pooling` (the mean)."""
 
 
-_HEADS: Mapping[Form, HeadName] = {"first": "first_gelu", "first_tanh": "first_tanh", "mean": "classifier"}
+_HEADS: Mapping[Form, HeadName] = {
+    "first": "first_gelu",
+    "first_tanh": "first_tanh",
+    "first_relu": "first_relu",
+    "gelu_norm": "gelu_norm",
+    "mean": "classifier",
+}
 
 
 class StudentHead(nn.Module):
     """H_h: h layers and a classifier."""
 
     def __init__(self, shape: Shape, layers: int, form: Form) -> None:
+        """`shape`: shape of the body, which the layers follow."""
         super().__init__()
-        self.layers = nn.ModuleList(Layer(shape) for _ in range(layers))
+        self.layers = nn.ModuleList(layer_of(shape, shape.layers + n) for n in range(layers))
         self.classifier = HEADS[_HEADS[form]](shape.width, shape.dropout)
 
     def for_inference(self, device: torch.device | str) -> StudentHead:
@@ -134,9 +142,10 @@ class MultiHeadModel(CascadeModel):
         last layer computes no other."""
         if exit < len(self.exits) - 1:
             return super().logits(hidden, tokens, exit)
-        first_only, outputs = self.form != "mean" or self.reading.pooling == "first", []
+        first_only, outputs = self.form.startswith("first") or self.reading.pooling == "first", []
         for head in cast(Sequence[StudentHead], self.heads):
             encoded = self.encoder.run_through(head.layers, hidden, tokens, first_only)
+            encoded = self.encoder.normalised(encoded)
             outputs.append(
                 classified(head.classifier, encoded, tokens, None if first_only else self.reading.pooling)
             )

@@ -197,7 +197,7 @@ def _for_inference(module: nn.Module | None, device: torch.device | str) -> nn.M
 
 def encoded(encoder: LayeredEncoder, tokens: Packed) -> Tensor:
     """Encodings of all tokens after the last layer [n, d]."""
-    return encoder.run(encoder.embed(tokens), tokens, 0, encoder.shape.layers)
+    return encoder.normalised(encoder.run(encoder.embed(tokens), tokens, 0, encoder.shape.layers))
 
 
 NAME = "peasi"

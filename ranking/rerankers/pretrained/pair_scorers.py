@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from answermill.files.model_files import load_pretrained
-from answermill.ranking.transformer.classifier import FirstToken, classified
+from answermill.ranking.transformer.classifier import PublishedHead, classified
 from answermill.ranking.transformer.devices import BATCH_TOKENS, Arriving, fast
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Pairs, Tokeniser
@@ -56,12 +56,12 @@ def load_scorer(
 
 
 class PackedScorer:
-    """A BERT, RoBERTa, XLM-R or ELECTRA: layers in the given precision, the head in float64."""
+    """A BERT or one of its relatives: layers in the given precision, the head in float64."""
 
     def __init__(
         self,
         encoder: LayeredEncoder,
-        head: FirstToken,
+        head: PublishedHead,
         tokeniser: Tokeniser,
         device: str,
         precision: torch.dtype,
@@ -96,10 +96,12 @@ class PackedScorer:
         """(numbers of some pairs, their logits) of each batch."""
         for rows in pairs.batches(BATCH_TOKENS[self._device]):
             tokens = pairs.pack(rows).to(self._device)
-            first = self._encoder.run_through(
-                self._encoder.layers, self._encoder.embed(tokens), tokens, first_only=True
+            first_only = self._head.pooling == "first"
+            hidden = self._encoder.run_through(
+                self._encoder.layers, self._encoder.embed(tokens), tokens, first_only
             )
-            yield rows, Arriving(classified(self._head, first, tokens, None))
+            pooling = None if first_only else self._head.pooling
+            yield rows, Arriving(classified(self._head, self._encoder.normalised(hidden), tokens, pooling))
 
 
 class PaddedScorer:

@@ -67,7 +67,9 @@ LISTS = [ranked_list(rows(n)) for n in range(2)]
 
 
 @pytest.fixture(
-    scope="module", params=[("roberta", 2), ("bert", 1), ("electra", 2)], ids=["tanda", "bert", "electra"]
+    scope="module",
+    params=[("roberta", 2), ("bert", 1), ("electra", 2), ("distilbert", 2), ("mpnet", 1), ("modernbert", 1)],
+    ids=["tanda", "bert", "electra", "distilbert", "mpnet", "modernbert"],
 )
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     family, classes = request.param

@@ -19,12 +19,19 @@ from torch import Tensor, nn
 
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.steps.models import precision_of
-from answermill.ranking.transformer import devices
+from answermill.ranking.transformer import devices, layers
 from answermill.ranking.transformer import encoder as module
-from answermill.ranking.transformer.attention import attend_filled_up, attention_over_all_lengths, dropped
 from answermill.ranking.transformer.devices import TokenBudget, fast
-from answermill.ranking.transformer.encoder import LayeredEncoder, exact_windows
-from answermill.ranking.transformer.huggingface import Shape, translated
+from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.huggingface import Rotary, Shape, translated
+from answermill.ranking.transformer.layers import row_windows
+from answermill.ranking.transformer.layers.attention import (
+    attend_by_class,
+    attend_filled_up,
+    attention_over_all_lengths,
+    dropped,
+)
+from answermill.ranking.transformer.layers.row_windows import exact_windows
 from answermill.ranking.transformer.packing import Packed, Tokeniser
 from answermill.ranking.transformer.pooling import pool
 
@@ -104,6 +111,34 @@ def folders(tmp_path_factory: pytest.TempPathFactory, minilm: Path) -> dict[str,
                 add_pooling_layer=False,
             ),
         ),
+        "mpnet": (
+            transformers.RobertaTokenizerFast(
+                vocab=pieces.get_vocab(), merges=[tuple(line.split(" ")) for line in merges]
+            ),
+            transformers.MPNetModel(
+                transformers.MPNetConfig(vocab_size=300, max_position_embeddings=514, **shape),
+                add_pooling_layer=False,
+            ),
+        ),
+        "modernbert": (
+            transformers.BertTokenizerFast(vocab=words.get_vocab()),
+            transformers.ModernBertModel(
+                transformers.ModernBertConfig(
+                    vocab_size=120,
+                    max_position_embeddings=512,
+                    pad_token_id=0,
+                    local_attention=16,
+                    global_attn_every_n_layers=2,
+                    **shape,
+                )
+            ),
+        ),
+        "distilbert": (
+            transformers.DistilBertTokenizerFast(vocab=words.get_vocab()),
+            transformers.DistilBertModel(
+                transformers.DistilBertConfig(vocab_size=120, dim=32, n_layers=3, n_heads=4, hidden_dim=64)
+            ),
+        ),
     }
 
     for name, (tokenizer, model) in pairs.items():
@@ -117,7 +152,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory, minilm: Path) -> dict[str,
     return {name: root / name for name in pairs} | {"minilm": minilm}
 
 
-FAMILIES = ["bert", "roberta", "electra", "minilm"]
+TINY = ["bert", "roberta", "electra", "distilbert", "mpnet", "modernbert"]
+FAMILIES = [*TINY, "minilm"]
+NEAR = ["mpnet", "modernbert"]
+"""Families whose attention depends on the distance of two tokens."""
 
 
 def theirs(folder: Path) -> tuple[Any, Any]:
@@ -135,14 +173,14 @@ def padded(folder: Path) -> tuple[Tensor, Any]:
 
 
 def run(encoder: LayeredEncoder, tokens: Packed) -> Tensor:
-    return encoder.run(encoder.embed(tokens), tokens, 0, len(encoder.layers))
+    return encoder.normalised(encoder.run(encoder.embed(tokens), tokens, 0, len(encoder.layers)))
 
 
 # Pairs
 
 
 @pytest.mark.parametrize("limit", [512, 40, 17, 8])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["bert", "roberta", "electra", "minilm"])
 def test_the_ids_of_a_pair_are_those_of_the_models_own_tokenizer_truncated_or_not(
     folders: dict[str, Path], family: str, limit: int
 ) -> None:
@@ -294,7 +332,7 @@ def test_packed_equals_padded_in_the_backbones_own_forward(folders: dict[str, Pa
     torch.testing.assert_close(hidden, expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "electra"])
+@pytest.mark.parametrize("family", TINY)
 def test_gradients_equal_those_of_the_backbones_own_forward(folders: dict[str, Path], family: str) -> None:
     expected, model = padded(folders[family])
     encoder = LayeredEncoder.load(folders[family]).eval()
@@ -304,6 +342,7 @@ def test_gradients_equal_those_of_the_backbones_own_forward(folders: dict[str, P
     (hidden * weight).sum().backward()
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
     theirs = translated(gradients, encoder.shape)  # the names of gradients are those of weights
+    theirs.pop("relative", None)  # MPNet's bias stays as it was published
     ours = dict(encoder.named_parameters())
     assert ours.keys() == theirs.keys()
 
@@ -322,10 +361,8 @@ def test_in_pieces_gives_what_at_once_gives_to_the_bit(minilm: Path) -> None:
             hidden = encoder.run(encoder.embed(tokens), tokens, 0, 1)
             assert torch.equal(encoder.run(hidden, tokens, 1, 1), hidden)
             assert torch.equal(encoder.run(hidden, tokens, 1, 3), run(encoder, tokens))
-            copies = encoder.copy_layers(1, 3)
-            for layer in copies:
-                hidden = layer(hidden, tokens)
-            assert torch.equal(hidden, run(encoder, tokens))
+            copied = encoder.run_through(encoder.copy_layers(1, 3), hidden, tokens)
+            assert torch.equal(copied, run(encoder, tokens))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS, ids=str)
@@ -381,7 +418,7 @@ def test_reading_weights_draws_none(folders: dict[str, Path], monkeypatch: pytes
     assert len(drawn) > 3
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "electra"])
+@pytest.mark.parametrize("family", TINY)
 def test_what_is_saved_is_the_backbone_again(folders: dict[str, Path], tmp_path: Path, family: str) -> None:
     encoder = LayeredEncoder.load(folders[family])
     encoder.save(tmp_path / "whole")
@@ -397,10 +434,10 @@ def test_what_is_saved_is_the_backbone_again(folders: dict[str, Path], tmp_path:
     ids = torch.arange(5, 45)[None]
     assert torch.equal(model.eval()(ids).last_hidden_state, before(ids).last_hidden_state)
     encoder.save(tmp_path / "cut", 2)
-    assert torch.equal(
-        transformers.AutoModel.from_pretrained(tmp_path / "cut").eval()(ids).last_hidden_state,
-        before(ids, output_hidden_states=True).hidden_states[2],
-    )
+    after_two = before(ids, output_hidden_states=True).hidden_states[2]
+    expected = before.final_norm(after_two) if family == "modernbert" else after_two
+    cut = transformers.AutoModel.from_pretrained(tmp_path / "cut").eval()
+    assert torch.equal(cut(ids).last_hidden_state, expected)
 
 
 def test_copied_layers_share_nothing_with_the_encoder(folders: dict[str, Path]) -> None:
@@ -418,13 +455,14 @@ def test_copied_layers_share_nothing_with_the_encoder(folders: dict[str, Path]) 
     assert not served.training
 
 
+@pytest.mark.parametrize("family", ["minilm", *NEAR])
 @pytest.mark.parametrize("precision", PRECISIONS, ids=str)
 def test_a_text_has_the_same_bits_alone_among_others_and_in_another_order(
-    minilm: Path, precision: torch.dtype
+    folders: dict[str, Path], family: str, precision: torch.dtype
 ) -> None:
-    encoder = LayeredEncoder.load(minilm, layers=2).for_inference(precision=precision)
+    encoder = LayeredEncoder.load(folders[family], layers=2).for_inference(precision=precision)
     many = [(question, f"{candidate} {n}") for n in range(4) for question, candidate in PAIRS]
-    encodings = Tokeniser(minilm).pairs(many)
+    encodings = Tokeniser(folders[family]).pairs(many)
     assert encodings.lengths.sum() > 2 * 2048
     order = np.random.default_rng(0).permutation(len(many))
 
@@ -471,7 +509,7 @@ def test_windows_change_nothing_but_the_noise_of_rounding(
     tokens = Tokeniser(folders["electra"]).pairs(PAIRS).pack()
     encoder = LayeredEncoder.load(folders["electra"]).eval()
     at_once = run(encoder, tokens).detach()
-    monkeypatch.setattr(module, "exact_windows", lambda *_: sizes)
+    monkeypatch.setattr(row_windows, "exact_windows", lambda *_: sizes)
     assert len(tokens.ids) % sizes[-1]
     with torch.inference_mode():
         torch.testing.assert_close(run(encoder, tokens), at_once, rtol=0, atol=1e-5)
@@ -479,16 +517,16 @@ def test_windows_change_nothing_but_the_noise_of_rounding(
 
 def test_smaller_windows_are_taken_only_where_their_bits_are_the_same() -> None:
     assert exact_windows("cpu", torch.float32, Shape(1, 32, 4, 64, 9, embedded=16), threads=1)[0] == 2048
-    assert list(module._windows(100, (32, 16, 8))) == [(0, 32), (32, 32), (64, 32), (96, 8)]
-    assert list(module._windows(100, (64,))) == [(0, 64), (64, 64)]
+    assert list(row_windows._windows(100, (32, 16, 8))) == [(0, 32), (32, 32), (64, 32), (96, 8)]
+    assert list(row_windows._windows(100, (64,))) == [(0, 64), (64, 64)]
 
 
 def test_few_windows_are_one_wherever_one_holds_all_rows() -> None:
     sizes = (64, 48, 32, 16)
-    assert list(module._windows(33, sizes, few=True)) == [(0, 48)]
-    assert list(module._windows(64, sizes, few=True)) == [(0, 64)]
-    assert list(module._windows(150, sizes, few=True)) == [(0, 64), (64, 64), (128, 32)]
-    assert list(module._windows(0, sizes, few=True)) == []
+    assert list(row_windows._windows(33, sizes, few=True)) == [(0, 48)]
+    assert list(row_windows._windows(64, sizes, few=True)) == [(0, 64)]
+    assert list(row_windows._windows(150, sizes, few=True)) == [(0, 64), (64, 64), (128, 32)]
+    assert list(row_windows._windows(0, sizes, few=True)) == []
 
 
 @pytest.mark.parametrize("first_only", [False, True])
@@ -520,7 +558,7 @@ def restored_threads() -> Iterator[None]:
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
-    module._equal_windows.cache_clear()
+    row_windows._equal_windows.cache_clear()
 
 
 def assert_threads_change_no_bit(encoder: LayeredEncoder, tokens: Packed) -> None:
@@ -560,7 +598,7 @@ def test_where_threads_change_bits_the_process_goes_on_with_one(
     monkeypatch: pytest.MonkeyPatch, restored_threads: None
 ) -> None:
     linear = nn.functional.linear
-    monkeypatch.setattr(module.F, "linear", lambda *x: linear(*x) + (torch.get_num_threads() > 1))
+    monkeypatch.setattr(row_windows.F, "linear", lambda *x: linear(*x) + (torch.get_num_threads() > 1))
     for expectation in (
         pytest.warns(UserWarning, match="2 threads compute other bits than one"),
         nullcontext(),
@@ -616,7 +654,7 @@ def test_attention_over_texts_that_are_filled_up_is_that_over_texts_of_each_leng
     drawn = torch.randn(len(tokens.ids), 3 * 32)
     outputs, gradients = [], []
 
-    for attention in (module.attend, attend_filled_up):
+    for attention in (layers.attend, attend_filled_up):
         projected = drawn.clone().requires_grad_()
         over = attention(projected, tokens, 4, 0.0)
         torch.autograd.backward(over.square().sum())
@@ -723,7 +761,8 @@ def test_a_shape_survives_json_and_makes_a_random_encoder() -> None:
     [
         (
             {"model_type": "deberta-v2"},
-            "model of type 'deberta-v2'; give one of bert, roberta, xlm-roberta, camembert, electra",
+            "model of type 'deberta-v2'; give one of bert, roberta, xlm-roberta, camembert, electra, "
+            "distilbert, mpnet, modernbert",
         ),
         ({"auto_map": {"AutoModel": "theirs.Model"}}, "auto_map"),
         ({"hidden_act": "relu"}, "hidden_act is 'relu'; only 'gelu'"),
@@ -741,6 +780,37 @@ def test_a_folder_of_another_kind_is_refused(
     with pytest.raises(ValueError, match=message) as refused:
         LayeredEncoder.load(tmp_path)
     assert str(tmp_path) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"attention_bias": True}, "attention_bias is True; only False is computed here"),
+        ({"norm_eps": 1e-6}, "norm_eps is 1e-06; only 1e-05"),
+        (
+            {"layer_types": ["full_attention", "full_attention", "sliding_attention"]},
+            r"layers \[0, 1\] attend",
+        ),
+        ({"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}, "scales its positions"),
+    ],
+)
+def test_a_modernbert_of_another_kind_is_refused(
+    folders: dict[str, Path], changed: dict[str, Any], message: str
+) -> None:
+    config = json.loads((folders["modernbert"] / "config.json").read_text()) | changed
+    with pytest.raises(ValueError, match=message):
+        Shape.of(config)
+
+
+def test_settings_of_modernbert_are_read_in_their_older_form_too(folders: dict[str, Path]) -> None:
+    """Before transformers 5 config.json had no `layer_types` and `rope_parameters`."""
+    config = json.loads((folders["modernbert"] / "config.json").read_text())
+    shape = Shape.of(config)
+    assert shape.rotary == Rotary(160_000.0, 10_000.0, window=8, every=2)
+    older = {key: value for key, value in config.items() if key not in ("layer_types", "rope_parameters")}
+    older |= {"global_rope_theta": 1e4, "local_rope_theta": 5e3, "global_attn_every_n_layers": 3}
+    assert Shape.of(older).rotary == Rotary(1e4, 5e3, window=8, every=3)
+    assert Shape(**json.loads(json.dumps(asdict(shape)))) == shape
 
 
 def test_pickled_weights_missing_layers_and_broken_files_are_refused(
@@ -831,12 +901,47 @@ def test_fp16_is_near_fp32_and_independent_of_other_texts(folders: dict[str, Pat
     assert 0 < (together.float() - expected).abs().max() < 2e-2
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_on_cuda_encodings_are_near_those_of_the_processor_and_the_bits_of_other_batches(
-    minilm: Path,
+@pytest.mark.parametrize("family", NEAR)
+def test_attention_by_distance_is_the_same_filled_up_to_16_tokens_as_by_length(
+    folders: dict[str, Path], family: str
 ) -> None:
-    encoder = LayeredEncoder.load(minilm)
-    encodings = Tokeniser(minilm).pairs(PAIRS)
+    """As a card computes it: a text's bits do not depend on the texts beside it, and learning gets the same
+    gradients."""
+    encoder = LayeredEncoder.load(folders[family])
+    encodings = Tokeniser(folders[family]).pairs(PAIRS)
+    tokens = encodings.pack(np.argsort(-encodings.lengths, kind="stable"))
+    drawn = torch.randn(len(tokens.ids), 3 * 32, generator=torch.Generator().manual_seed(0))
+    distances = layers.Places.of(tokens, encoder.shape, encoder.relative, drawn).distances
+    outputs, gradients = [], []
+
+    for attention in (attend_filled_up, layers.attend):
+        projected = drawn.clone().requires_grad_()
+        over = attention(projected, tokens, 4, 0.0, distances)
+        torch.autograd.backward(over.square().sum())
+        assert projected.grad is not None
+        outputs.append(over.detach())
+        gradients.append(projected.grad)
+
+    torch.testing.assert_close(outputs[0], outputs[1], rtol=0, atol=1e-5)
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=1e-5)
+    without = layers.attend(drawn, tokens, 4)
+    assert (without - outputs[1]).abs().max() > 0.1
+
+    with torch.inference_mode():
+        filled = attend_by_class(nn.functional.pad(drawn, (0, 0, 0, 5)), tokens, 4, distances)
+        torch.testing.assert_close(filled[:-5], outputs[1], rtol=0, atol=1e-5)
+        for text in range(0, len(tokens.lengths), 7):
+            rows, alone = tokens.between(text, text + 1)
+            assert torch.equal(attend_by_class(drawn[rows], alone, 4, distances), filled[rows])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("family", ["minilm", *NEAR])
+def test_on_cuda_encodings_are_near_those_of_the_processor_and_the_bits_of_other_batches(
+    folders: dict[str, Path], family: str
+) -> None:
+    encoder = LayeredEncoder.load(folders[family])
+    encodings = Tokeniser(folders[family]).pairs(PAIRS)
     order = np.random.default_rng(0).permutation(len(PAIRS))
     on_cuda, exact = encoder.for_inference("cuda"), encoder.for_inference(precision=torch.float32)
     with torch.inference_mode():
@@ -867,7 +972,7 @@ def test_where_memory_runs_out_fewer_texts_go_on_together_with_the_same_encoding
         hidden = encoder.embed(tokens)
         whole = encoder.run(hidden, tokens, 0, 3)
 
-    ran, attend = [], module.attend
+    ran, attend = [], layers.attend
 
     def small_memory(projected: Tensor, some: Packed, *rest: Any) -> Tensor:
         ran.append(len(some.ids))
@@ -875,11 +980,11 @@ def test_where_memory_runs_out_fewer_texts_go_on_together_with_the_same_encoding
             raise torch.OutOfMemoryError("no")
         return attend(projected, some, *rest)
 
-    monkeypatch.setattr(module, "attend", small_memory)
+    monkeypatch.setattr(layers, "attend", small_memory)
     with torch.inference_mode(), pytest.warns(UserWarning, match="going on with half as many"):
         assert torch.equal(encoder.run(hidden, tokens, 0, 3), whole)
     assert ran[0] == len(tokens.ids) > 300 >= max(ran[-30:])
-    monkeypatch.setattr(module, "attend", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("no")))
+    monkeypatch.setattr(layers, "attend", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("no")))
     with torch.inference_mode(), pytest.warns(UserWarning), pytest.raises(torch.OutOfMemoryError):
         encoder.run(hidden, tokens, 0, 3)
 
@@ -894,13 +999,13 @@ def test_a_trial_on_a_card_changes_how_many_tokens_are_computed_at_once_and_no_b
         hidden = encoder.embed(tokens)
         whole = encoder.run(hidden, tokens, 0, 3)
 
-    ran, attend = list[int](), module.attend
+    ran, attend = list[int](), layers.attend
 
     def look(projected: Tensor, some: Packed, *rest: Any) -> Tensor:
         ran.append(len(some.ids))
         return attend(projected, some, *rest)
 
-    monkeypatch.setattr(module, "attend", look)
+    monkeypatch.setattr(layers, "attend", look)
     encoder._budget = TokenBudget(4_096, FakeMemory(each=1_000, free=2_400_000))
     with torch.inference_mode():
         assert torch.equal(encoder.run(hidden, tokens, 0, 3), whole)

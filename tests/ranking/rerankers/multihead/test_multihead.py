@@ -35,7 +35,7 @@ from answermill.ranking.rerankers.registry import load_reranker
 from answermill.ranking.training.cross_encoders import PairOptions, PairTask
 from answermill.ranking.training.distillation import Distillation
 from answermill.ranking.training.loop import Dev, Output, Recipe, train
-from answermill.ranking.transformer.classifier import FirstToken
+from answermill.ranking.transformer.classifier import PublishedHead
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Tokeniser
@@ -162,7 +162,7 @@ def test_the_last_layer_below_a_first_token_s_classifier_computes_no_other_token
 def test_the_classifier_on_the_first_token_is_electra_s() -> None:
     torch.manual_seed(0)
     shape = {"hidden_size": 16, "num_attention_heads": 2, "num_labels": 2}
-    theirs, ours = ElectraClassificationHead(ElectraConfig(**shape)).eval(), FirstToken(16, 0.0).eval()
+    theirs, ours = ElectraClassificationHead(ElectraConfig(**shape)).eval(), PublishedHead(16, 0.0).eval()
     ours.first.load_state_dict(theirs.dense.state_dict())
     ours.score.weight.data = theirs.out_proj.weight.data[1:] - theirs.out_proj.weight.data[:1]
     ours.score.bias.data = theirs.out_proj.bias.data[1:] - theirs.out_proj.bias.data[:1]

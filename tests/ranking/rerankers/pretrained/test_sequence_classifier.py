@@ -18,8 +18,9 @@ from answermill.ranking.rerankers.pretrained import pair_scorers
 from answermill.ranking.rerankers.pretrained.pair_scorers import PackedScorer, load_scorer
 from answermill.ranking.rerankers.pretrained.sequence_classifier import CrossEncoder
 from answermill.ranking.rerankers.registry import load_reranker
+from answermill.ranking.transformer.huggingface.families import NAMES
 from answermill.ranking.transformer.published import PublishedClassifier
-from testing.family_models import FAMILIES, PACKED, change_json, write_classifier
+from testing.family_models import FAMILIES, change_json, write_classifier
 
 QUESTIONS = ["When was the dam at Aswan finished?", "Who wrote the letters?", "wind"]
 SENTENCES = [
@@ -60,13 +61,13 @@ def test_a_score_is_the_one_of_sentence_transformers(family: str, classes: int, 
     folder = write(tmp_path, family, classes=classes)
     theirs, ours = predicted(folder), scores(folder)
     assert isinstance(load_scorer(PublishedClassifier.read(folder), 64, "cpu"), PackedScorer) == (
-        family in PACKED
+        family in NAMES
     )
     assert ours == pytest.approx(theirs if classes == 1 else theirs[:, 1] - theirs[:, 0], abs=1e-4)
     assert np.ptp(ours) > 0.2 and len(np.unique(ours.round(4))) > 12
 
 
-@pytest.mark.parametrize("family", ["roberta", "deberta-v2", "modernbert"])
+@pytest.mark.parametrize("family", ["roberta", "deberta-v2", "modernbert", "mpnet"])
 def test_a_score_does_not_depend_on_what_else_is_scored(family: str, tmp_path: Path) -> None:
     scorer = load_scorer(PublishedClassifier.read(write(tmp_path, family)), 64, "cpu", "fp32")
     together = scorer.score(PAIRS).logits
@@ -144,7 +145,7 @@ def test_in_bf16_the_head_is_computed_in_fp32(family: str, tmp_path: Path) -> No
 
 
 def test_a_limit_may_be_any_number_of_positions(tmp_path: Path) -> None:
-    folder = write(tmp_path, "distilbert")
+    folder = write(tmp_path, "deberta-v2")
     scorer = load_scorer(PublishedClassifier.read(folder), 63, "cpu", "fp32")
     assert scorer.score(PAIRS).tokens.max() == 63 and scorer._model._longest == 63  # type: ignore[attr-defined]
 
@@ -202,7 +203,7 @@ def test_a_head_that_is_not_in_the_weights_is_refused(family: str, tmp_path: Pat
 
 
 def test_a_tokenizer_that_cannot_pad_is_refused_where_pairs_are_padded(tmp_path: Path) -> None:
-    folder = write(tmp_path, "modernbert")
+    folder = write(tmp_path, "deberta-v2")
     change_json(folder / "tokenizer_config.json", pad_token=None)
     with pytest.raises(
         ValueError, match=r"its tokenizer has no padding token, .*; set tokenizer.pad_token in transformers"

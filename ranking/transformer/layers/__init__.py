@@ -1,0 +1,165 @@
+"""The two kinds of layers of the encoder: BERT's, which end with a normalisation, and ModernBERT's."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from answermill.ranking.transformer.huggingface import Shape
+from answermill.ranking.transformer.layers.attention import ANY_DISTANCE, Distances, attend, dropped, toeplitz
+from answermill.ranking.transformer.layers.row_windows import by_rows, widened
+from answermill.ranking.transformer.packing import Packed
+
+_FARTHEST = 128
+"""Distance from which all distances are of one class of MPNet's bias."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Places of a batch's tokens in their texts, as layers read them; made once for all layers."""
+
+    distances: Distances = ANY_DISTANCE
+    turns: tuple[Tensor, Tensor] | None = None
+    """Cosine and sine [n, 1, 1, d / heads] of each token's angles, where layers attend to the whole text."""
+    local_turns: tuple[Tensor, Tensor] | None = None
+    """The same where they attend to near tokens."""
+
+    @classmethod
+    def of(cls, tokens: Packed, shape: Shape, relative: Tensor | None, hidden: Tensor) -> Places:
+        """`relative`: bias of each class of distances [buckets, heads]; `hidden`: encodings [n, d], which may
+        have rows of filling."""
+        if relative is not None:
+            # Attention fills short texts up to a multiple of 16.
+            longest = int(tokens.lengths.max(initial=1)) + 15
+            bias = toeplitz(relative[buckets(longest, len(relative)).to(relative.device)].t(), longest)
+            return cls(Distances(bias))
+
+        if (rotary := shape.rotary) is None:
+            return cls()
+
+        positions = F.pad(tokens.positions, (0, len(hidden) - len(tokens.positions)))
+        turns, local_turns = (
+            _turns(positions, shape.width // shape.heads, theta, hidden.dtype)
+            for theta in (rotary.theta, rotary.local_theta)
+        )
+        return cls(Distances(window=rotary.window), turns, local_turns)
+
+
+def buckets(length: int, number: int) -> Tensor:
+    """[2 length - 1]: class of each distance j - i from 1 - length on, as MPNet has them (Raffel et al. 2020,
+    §2.1): half of them for tokens behind; of each half the first half one by one, then in growing steps.
+
+    >>> buckets(3, 32).tolist()
+    [2, 1, 0, 17, 18]
+    """
+    distance = torch.arange(1 - length, length)
+    half = number // 2
+    near = half // 2
+    steps = (distance.abs().float() / near).log() / math.log(_FARTHEST / near) * (half - near)
+    far = (near + steps.long()).clamp(max=half - 1)
+    return torch.where(distance > 0, half, 0) + torch.where(distance.abs() < near, distance.abs(), far)
+
+
+def _turns(positions: Tensor, width: int, theta: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Cosine and sine [n, 1, 1, width] of the angles by which positions [n] turn a head's pairs of numbers
+    (RoFormer, Su et al. 2021, Eq. 15)."""
+    frequencies = theta ** -(torch.arange(0, width, 2, device=positions.device).float() / width)
+    angles = (positions[:, None] * frequencies).repeat(1, 2)[:, None, None]
+    return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+def _turned(x: Tensor, turns: tuple[Tensor, Tensor]) -> Tensor:
+    """Queries and keys [n, 2, heads, d / heads], turned by their positions, in their own precision."""
+    cosine, sine = turns
+    first, second = x.float().chunk(2, -1)
+    return (x.float() * cosine + torch.cat((-second, first), -1) * sine).to(x.dtype)
+
+
+def layer_of(shape: Shape, number: int) -> Layer | ModernLayer:
+    """A new layer of this shape. `number`: its place, counted from the transformer's first layer, 0."""
+    return Layer(shape) if shape.rotary is None else ModernLayer(shape, number)
+
+
+class Layer(nn.Module):
+    """Attention and the two linear layers after it, each with its residual sum and normalisation."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.attention = nn.Linear(shape.width, 3 * shape.width)  # query, key and value
+        self.output = nn.Linear(shape.width, shape.width)
+        self.norm = nn.LayerNorm(shape.width, shape.epsilon)
+        self.widen = nn.Linear(shape.width, shape.inner)
+        self.narrow = nn.Linear(shape.inner, shape.width)
+        self.final_norm = nn.LayerNorm(shape.width, shape.epsilon)
+
+    def forward(self, hidden: Tensor, tokens: Packed, places: Places, first_only: bool = False) -> Tensor:
+        """Map [n, d] to [n, d], or to the first token of each text alone [texts, d]. Rows after the tokens'
+        are filling."""
+        projected = by_rows(self.attention, self.shape, hidden)  # [n, 3 d]
+        dropout = self.shape.attention_dropout if self.training else 0.0
+        attended = attend(projected, tokens, self.shape.heads, dropout, places.distances)
+        if first_only:
+            first = tokens.starts[:-1].long()
+            attended, hidden = attended[first], hidden[first]
+        return by_rows(self._after_attention, self.shape, attended, hidden)
+
+    def _after_attention(self, attended: Tensor, hidden: Tensor) -> Tensor:
+        hidden = self.norm(self._drop(self.output(attended)) + hidden)
+        narrowed = self.narrow(widened(hidden, self.widen.weight, self.widen.bias))
+        normalised: Tensor = self.final_norm(self._drop(narrowed) + hidden)
+        return normalised
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return dropped(x, self.shape.dropout if self.training else 0.0)
+
+
+class ModernLayer(nn.Module):
+    """ModernBERT's layer (Warner et al. 2024, §2.1): attention over rotated queries and keys, then a gated
+    linear layer; each reads the normalised sum so far and adds to it. No module has a bias.
+
+    Our choice: where dropout is set, it follows both, as in BERT; published models have none.
+    """
+
+    def __init__(self, shape: Shape, number: int) -> None:
+        """`number`: the layer's place, from 0. The first reads embeddings that are normalised already."""
+        super().__init__()
+        assert shape.rotary is not None
+        self.shape, self.is_local = shape, shape.rotary.is_local(number)
+        self.norm = nn.LayerNorm(shape.width, shape.epsilon, bias=False) if number else None
+        self.attention = nn.Linear(shape.width, 3 * shape.width, bias=False)  # query, key and value
+        self.output = nn.Linear(shape.width, shape.width, bias=False)
+        self.final_norm = nn.LayerNorm(shape.width, shape.epsilon, bias=False)
+        self.widen = nn.Linear(shape.width, 2 * shape.inner, bias=False)  # values and their gates
+        self.narrow = nn.Linear(shape.inner, shape.width, bias=False)
+
+    def forward(self, hidden: Tensor, tokens: Packed, places: Places, first_only: bool = False) -> Tensor:
+        """Map [n, d] to [n, d], as `Layer` does."""
+        turns = places.local_turns if self.is_local else places.turns
+        assert turns is not None
+        projected = by_rows(self._projected, self.shape, hidden).view(len(hidden), 3, self.shape.heads, -1)
+        turned = torch.cat((_turned(projected[:, :2], turns), projected[:, 2:]), 1).flatten(1)  # [n, 3 d]
+
+        distances = places.distances if self.is_local else ANY_DISTANCE
+        dropout = self.shape.attention_dropout if self.training else 0.0
+        attended = attend(turned, tokens, self.shape.heads, dropout, distances)
+        if first_only:
+            first = tokens.starts[:-1].long()
+            attended, hidden = attended[first], hidden[first]
+        return by_rows(self._after_attention, self.shape, attended, hidden)
+
+    def _projected(self, hidden: Tensor) -> Tensor:
+        projected: Tensor = self.attention(hidden if self.norm is None else self.norm(hidden))
+        return projected
+
+    def _after_attention(self, attended: Tensor, hidden: Tensor) -> Tensor:
+        hidden = hidden + self._drop(self.output(attended))
+        values, gates = self.widen(self.final_norm(hidden)).chunk(2, -1)
+        return hidden + self._drop(self.narrow(F.gelu(values) * gates))
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return dropped(x, self.shape.dropout if self.training else 0.0)
