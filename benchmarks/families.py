@@ -20,7 +20,7 @@ import torch
 from answermill.files.model_files import load_pretrained
 from answermill.pipelines.data import sample
 from answermill.ranking.rerankers.pretrained.pair_scorers import load_scorer
-from answermill.ranking.transformer.published import PublishedClassifier
+from answermill.ranking.transformer.published.published_classifier import PublishedClassifier
 from answermill.ranking.transformer.text_vectors import why_not_packed
 from testing.family_models import FAMILIES, write_classifier
 from testing.harness import arguments, finish, say

@@ -21,6 +21,33 @@ MODEL_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
 PYLATE_DENSE = "pylate.models.Dense.Dense"
 """Module of PyLate's models, which sentence-transformers replaces by its own."""
 
+NO_LIMIT = 1_000_000
+"""Tokens: a tokenizer without a limit states more."""
+_TRANSFORMER_SETTINGS = (
+    "sentence_bert_config.json",
+    *(
+        f"sentence_{family}_config.json"
+        for family in ("roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+    ),
+)
+_OFFSET_FAMILIES = (
+    "camembert",
+    "data2vec-text",
+    "ibert",
+    "lilt",
+    "longformer",
+    "luke",
+    "markuplm",
+    "mpnet",
+    "roberta",
+    "roberta-prelayernorm",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "xmod",
+)
+"""Families whose positions count from the row after the padding token's number."""
+_UNNUMBERED = ("t5", "umt5", "xlnet")
+
 
 class ModelDamaged(RuntimeError):
     """A model's files are not those that were written, or it gives no numbers. The message names the file or
@@ -130,6 +157,64 @@ def json_table(file: Path) -> Mapping[str, Any]:
     """Table in a JSON file; an empty one if it is missing, or holds something else."""
     values = _json(file)
     return values if isinstance(values, Mapping) else {}
+
+
+def read_table(file: Path) -> dict[str, Any]:
+    """Table in a JSON file of a model; an empty one if there is no file. Raises ValueError, with the file, if
+    it holds something else."""
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as e:
+        raise ValueError(
+            f"{file}: not JSON ({e}); copy the model's folder again, or give another model"
+        ) from e
+    if not isinstance(values, dict):
+        raise ValueError(f"{file}: no JSON object; copy the model's folder again, or give another model")
+    return values
+
+
+def transformer_settings(folder: Path) -> dict[str, Any]:
+    """Settings of the transformer in a folder of sentence-transformers, which reads them beside modules.json
+    alone; none elsewhere. Raises ValueError, with the file, if one is damaged."""
+    if not (folder / "modules.json").is_file():
+        return {}
+    return next(filter(None, (read_table(folder / name) for name in _TRANSFORMER_SETTINGS)), {})
+
+
+def tokenizer_options(folder: Path) -> dict[str, Any]:
+    """Options with which sentence-transformers loads a folder's tokenizer; never code of the folder."""
+    settings = transformer_settings(folder)
+    options = dict(settings.get("processor_kwargs") or settings.get("tokenizer_args") or {})
+    options.pop("trust_remote_code", None)
+    return options
+
+
+def position_count(config: Mapping[str, Any]) -> int:
+    """Most tokens that a model takes by its config.json; NO_LIMIT if its positions are not numbered.
+
+    >>> position_count({"model_type": "roberta", "max_position_embeddings": 514})
+    512
+    """
+    rows = config.get("max_position_embeddings") or config.get("n_positions")
+    if not rows:
+        return NO_LIMIT if config.get("model_type") in _UNNUMBERED else 512
+    if config.get("model_type") not in _OFFSET_FAMILIES:
+        return int(rows)
+    padding = config.get("pad_token_id", 1)
+    return int(rows) - 1 - (1 if padding is None else int(padding))
+
+
+def token_limit(folder: Path, config: Mapping[str, Any]) -> int:
+    """Most tokens of a text, or of a pair: where transformers and sentence-transformers keep it, and at most
+    the model's positions. Raises ValueError, with the file, if one is damaged."""
+    stated = (
+        tokenizer_options(folder).get("model_max_length")
+        or transformer_settings(folder).get("max_seq_length")
+        or read_table(folder / "tokenizer_config.json").get("model_max_length")
+    )
+    return min(position_count(config), int(stated or NO_LIMIT))
 
 
 def load_pretrained(kind: str, folder: Path, **options: Any) -> Any:

@@ -29,6 +29,10 @@ class FamilyModel:
     types: bool = True
     """True if its tokenizer distinguishes the second text from the first."""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Sequence[str] = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+    """Names of width, layers, heads and inner numbers in its configuration."""
+    padding: str = "right"
+    """Side on which its tokenizer pads."""
 
 
 _ROBERTA: Mapping[str, Any] = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "type_vocab_size": 1}
@@ -67,8 +71,28 @@ FAMILIES = {
         },
     ),
     "mpnet": FamilyModel("MPNet", "pieces", "<s>", "</s>", 2, False, {"pad_token_id": 1}),
-    "distilbert": FamilyModel("DistilBert", "pieces", types=False),
+    "distilbert": FamilyModel(
+        "DistilBert", "pieces", types=False, sizes=("dim", "n_layers", "n_heads", "hidden_dim")
+    ),
     "albert": FamilyModel("Albert", "unigram", settings={"embedding_size": 16, "pad_token_id": 1}),
+    "longformer": FamilyModel(
+        "Longformer", "bytes", "<s>", "</s>", 2, False, {**_ROBERTA, "attention_window": 8}
+    ),
+    "bart": FamilyModel(
+        "Bart",
+        "bytes",
+        "<s>",
+        "</s>",
+        2,
+        False,
+        {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2}
+        | {"decoder_layers": 1, "decoder_attention_heads": 4, "decoder_ffn_dim": 32},
+        sizes=("d_model", "encoder_layers", "encoder_attention_heads", "encoder_ffn_dim"),
+    ),
+    "gpt2": FamilyModel("GPT2", "bytes", types=False, sizes=("n_embd", "n_layer", "n_head", "n_inner")),
+    "xlnet": FamilyModel(
+        "XLNet", "unigram", sizes=("d_model", "n_layer", "n_head", "d_inner"), padding="left"
+    ),
 }
 
 
@@ -88,21 +112,13 @@ def write_classifier(
     spread."""
     model = FAMILIES[family]
     tokenizer = tokenizer_of(model, texts, words)
-    offset = 2 if family in ("roberta", "xlm-roberta", "camembert", "mpnet") else 0
-    sizes = {
-        "hidden_size": width,
-        "num_hidden_layers": layers,
-        "num_attention_heads": 4,
-        "intermediate_size": 2 * width,
-    }
-
-    if family == "distilbert":
-        sizes = {"dim": width, "n_layers": layers, "n_heads": 4, "hidden_dim": 2 * width}
+    offset = 2 if family in ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer") else 0
+    sizes = dict(zip(model.sizes, (width, layers, 4, 2 * width), strict=True))
     config = getattr(transformers, f"{model.kind}Config")(
         vocab_size=len(tokenizer),
-        max_position_embeddings=positions + offset,
         num_labels=classes,
         **sizes,
+        **({} if family == "xlnet" else {"max_position_embeddings": positions + offset}),
         **model.settings,
     )
 
@@ -112,6 +128,7 @@ def write_classifier(
     with torch.no_grad():
         for parameter in classifier.parameters():
             parameter.mul_(4 if parameter.dim() > 1 else 1).add_(0.02 * torch.randn_like(parameter))
+        classifier.config.pad_token_id = tokenizer.pad_token_id
         tokens = tokenizer(
             list(texts), padding=True, truncation=True, max_length=positions, return_tensors="pt"
         )
@@ -123,7 +140,8 @@ def write_classifier(
         ][-1]
         head.weight.div_(logits.std(0)[:, None])
 
-        head.bias.sub_(logits.mean(0)).div_(logits.std(0))
+        if head.bias is not None:
+            head.bias.sub_(logits.mean(0)).div_(logits.std(0))
 
     classifier.save_pretrained(folder)
     tokenizer.backend_tokenizer.no_padding()
@@ -137,8 +155,9 @@ def write_classifier(
 def tokenizer_of(model: FamilyModel, texts: Sequence[str], words: int = 400) -> Any:
     """A tokenizer of the family's kind, with pairs as the family has them."""
     first, separator = model.first, model.separator
-    padding, unknown = ("<pad>", "<unk>") if first == "<s>" else ("[PAD]", "[UNK]")
-    special = [first, padding, separator, unknown, "[MASK]"]
+    names = ("<pad>", "<unk>", "<mask>") if first == "<s>" else ("[PAD]", "[UNK]", "[MASK]")
+    padding, unknown, mask = names
+    special = [first, padding, separator, unknown, mask]
 
     if model.words == "pieces":
         tokenizer = Tokenizer(models.WordPiece(unk_token=unknown))
@@ -180,6 +199,7 @@ def tokenizer_of(model: FamilyModel, texts: Sequence[str], words: int = 400) -> 
         unk_token=unknown,
         cls_token=first,
         sep_token=separator,
+        padding_side=model.padding,
         model_input_names=inputs,
     )
 

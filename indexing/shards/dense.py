@@ -24,7 +24,14 @@ import numpy as np
 import numpy.typing as npt
 
 from answermill.files.copies import digest_of
-from answermill.files.model_files import MODEL_FILES, ModelDamaged, check_sums, code_in
+from answermill.files.model_files import (
+    MODEL_FILES,
+    ModelDamaged,
+    check_sums,
+    code_in,
+    token_limit,
+    transformer_settings,
+)
 from answermill.files.remote import as_path, scheme_of
 from answermill.files.store import fetch_tree
 
@@ -242,8 +249,14 @@ class Tower:
         self._pooling = pooling
         self.prompts = {"query": "", "document": ""} | _prompts(folder)
 
-        limit = min(options.max_tokens, _longest(folder, config))
         try:
+            settings = transformer_settings(folder)
+            if settings.get("query_length") or settings.get("document_length"):
+                raise ValueError(
+                    "it cuts questions and passages at lengths that differ (query_length, document_length), "
+                    "which is not supported; give another encoder"
+                )
+            limit = min(options.max_tokens, token_limit(folder, config))
             self._transformer = load(folder, limit, options.device, options.precision)
         except ValueError as e:
             message = str(e)
@@ -262,6 +275,7 @@ class Tower:
             "pooler" if self.is_dpr else self._pooling,
             self._normalise,
             limit,
+            *(["lower case"] if settings.get("do_lower_case") else []),
         ]
         self.fingerprint = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -323,16 +337,6 @@ def _prompts(folder: Path) -> dict[str, str]:
     prompts = _json(path).get("prompts") or {} if path.is_file() else {}
     by_role = {"query": prompts.get("query"), "document": prompts.get("document") or prompts.get("passage")}
     return {role: prompt for role, prompt in by_role.items() if prompt}
-
-
-def _longest(folder: Path, config: dict[str, Any]) -> int:
-    """The most tokens that the model takes."""
-    path = folder / "sentence_bert_config.json"
-    stated = _json(path).get("max_seq_length") if path.is_file() else None
-    positions = int(config.get("max_position_embeddings") or 512)
-    if config.get("model_type") in ("roberta", "xlm-roberta", "camembert", "mpnet"):
-        positions -= 2  # these models count positions from the padding token's number
-    return min(positions, int(stated or positions))
 
 
 def _json(path: Path, kind: type = dict) -> Any:

@@ -26,7 +26,7 @@ from answermill.ranking.training.state import HISTORY, STATE
 from answermill.ranking.transformer.body_settings import BodySettings
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Tokeniser
-from answermill.ranking.transformer.published import load_with_head
+from answermill.ranking.transformer.published.published_classifier import load_with_head
 from answermill.ranking.transformer.transformer_checkpoint import WordSource, word_source
 
 

@@ -112,9 +112,12 @@ class Layout:
 
 class Tokeniser:
     """A model's tokenizer, from its folder's tokenizer.json, or as transformers has loaded it. `limit`: most
-    tokens of a tuple, special ones included."""
+    tokens of a tuple, special ones included. `typed`: False if the model is given no token types, so that all
+    are 0."""
 
-    def __init__(self, folder: Path, limit: int = 512, loaded: Tokenizer | None = None) -> None:
+    def __init__(
+        self, folder: Path, limit: int = 512, loaded: Tokenizer | None = None, typed: bool = True
+    ) -> None:
         path = folder / "tokenizer.json"
         if loaded is None and not path.is_file():
             raise ValueError(
@@ -143,7 +146,12 @@ class Tokeniser:
         before, second, after = places.index(0), places.index(1), len(places) - places[::-1].index(1)
         first_after = second - places[:second][::-1].index(0)
         self._frame = (frame.ids[:before], frame.ids[first_after:second], frame.ids[after:])
-        self._types = (frame.type_ids[before], frame.type_ids[second])
+        self._types = (frame.type_ids[before], frame.type_ids[second]) if typed else (0, 0)
+
+    @property
+    def rows(self) -> int:
+        """Rows that a table of embeddings needs for all tokens."""
+        return 1 + max(self._tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
 
     @property
     def separator(self) -> str:

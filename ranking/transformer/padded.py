@@ -1,5 +1,5 @@
 """Hugging Face's own forward over padded texts: for transformers that no packed encoder computes, such as
-MPNet or DeBERTa.
+DeBERTa.
 
 Texts of one length class (a multiple of 16 tokens, or the limit) are computed together, in batches that are
 filled up to the class's number of rows, so every matrix product has the same shape whatever the other texts
@@ -14,42 +14,111 @@ import inspect
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from answermill.files.model_files import load_pretrained
 from answermill.ranking.transformer.devices import BUSY, TokenBudget, texts_at_once
-from answermill.schemas.arrays import Precision, Singles
+from answermill.ranking.transformer.published.published_tokenizer import TYPES, load_tokenizer
+from answermill.schemas.arrays import Ints, Precision, Singles
 
 _CLASS = 16  # tokens
 # Rows of a batch = this over the class: small, since empty rows cost time.
 _BATCH_TOKENS = {"cpu": 1_024, "cuda": 32_768}
+_TRIAL = ("when was it finished", "it was finished in the year 1970")
+"""A pair that every model is tried with."""
+
+Read = Callable[[Any, Tensor], Tensor]
+"""(output of a model for a batch, the batch's mask [rows, length]) → values [rows, …]."""
+
+
+class Tokenised(NamedTuple):
+    """Tokens of texts, in their order."""
+
+    ids: list[list[int]]
+    types: list[list[int]] | None
+    """Token types; None if the model is given none."""
+    cut: Ints
+    """[texts]: number of tokens left out."""
+
+    @property
+    def lengths(self) -> Ints:
+        """[texts]: tokens, special ones included."""
+        return np.fromiter(map(len, self.ids), np.int64, len(self.ids))
+
+
+def tokenised(tokenizer: Any, first: Sequence[str], second: Sequence[str] | None, limit: int) -> Tokenised:
+    """Texts, or pairs of texts, as transformers' own tokenizer cuts them."""
+    if not first:
+        return Tokenised([], None, np.zeros(0, np.int64))
+
+    def encoded(rows: Sequence[int], **options: Any) -> Any:
+        others = None if second is None else [second[n] for n in rows]
+        return tokenizer([first[n] for n in rows], others, return_attention_mask=False, **options)
+
+    tokens = encoded(range(len(first)), truncation="longest_first", max_length=limit)
+    cut = np.zeros(len(first), np.int64)
+    # Only a text that fills the limit may have lost tokens, which a second encoding counts.
+    if full := [n for n, ids in enumerate(tokens["input_ids"]) if len(ids) >= limit]:
+        cut[full] = [len(ids) - limit for ids in encoded(full, truncation=False)["input_ids"]]
+    return Tokenised(tokens["input_ids"], tokens.get(TYPES), cut)
 
 
 class PaddedModel:
-    """A model of transformers, run over tokenised texts."""
+    """A model of transformers, run over tokenised texts that are padded on the side where padding changes no
+    value."""
 
-    def __init__(self, model: Any, pad: int, device: str, longest: int) -> None:
-        """`pad`: token that fills a text up. `longest`: tokens of the longest text, at most the model's
-        positions."""
-        self._model, self._pad, self._device, self._longest = model.eval().to(device), pad, device, longest
-        self._budget = TokenBudget(_BATCH_TOKENS[device], None)
-        self._takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
+    def __init__(self, folder: Path, tokenizer: Any, model: Any, read: Read, longest: int) -> None:
+        """`read`: the values of texts. `longest`: tokens of the longest text, at most the model's positions.
 
-    def run(
-        self,
-        ids: Sequence[Sequence[int]],
-        types: Sequence[Sequence[int]] | None,
-        read: Callable[[Any, Tensor], Tensor],
-    ) -> Singles:
-        """Values [texts, …] in the order of the texts. `read` computes them from the model's output for a
-        batch and the batch's mask [rows, length], a row a text."""
+        Raises ValueError, with the folder, if it cannot compute a text, or if padding changes a text's
+        values.
+        """
+        if tokenizer.pad_token_id is None:
+            raise ValueError(
+                f"{folder}: its tokenizer has no padding token, so texts cannot be put into a batch; set "
+                "tokenizer.pad_token in transformers and write it with save_pretrained(folder)"
+            )
+        tokens, rows = 1 + max(tokenizer.get_vocab().values()), _embedded(model)
+        if tokens > rows:
+            raise ValueError(
+                f"{folder}: its tokenizer has {tokens:,} tokens, its weights {rows:,}; copy both from one "
+                "model"
+            )
+
+        self._model = model.eval()
+        self._read, self._longest, self._device = read, longest, "cpu"
+        self._typed = TYPES in inspect.signature(model.forward).parameters
+        self._pad, self._pad_type = tokenizer.pad_token_id, tokenizer.pad_token_type_id
+        self._budget = TokenBudget(_BATCH_TOKENS["cpu"], None)
+
+        # Causal classifiers find a text's end by the padding token of their config.
+        config = model.config.get_text_config()
+        if getattr(config, "pad_token_id", None) is None:
+            config.pad_token_id = self._pad
+        self._side = self._padding_side(folder, tokenizer)
+
+    def serve(self, device: str, precision: torch.dtype, part: nn.Module | None = None) -> None:
+        """Move the model to the device, and compute a part of it, or all, in the given precision."""
+        for module in (part or self._model).modules():
+            for parameter in module.parameters(recurse=False):
+                parameter.data = parameter.data.to(precision)
+            for name, values in module.named_buffers(recurse=False):
+                # The frequencies of rotary positions stay exact: bf16 would move distant tokens.
+                if values.is_floating_point() and "inv_freq" not in name:
+                    setattr(module, name, values.to(precision))
+
+        self._model.to(device)
+        self._device, self._budget = device, TokenBudget(_BATCH_TOKENS[device], None)
+
+    def run(self, texts: Tokenised) -> Singles:
+        """Values [texts, …] in the order of the texts."""
         by_class: dict[int, list[int]] = {}
-        for number, text in enumerate(ids):
-            by_class.setdefault(min(-(-len(text) // _CLASS) * _CLASS, self._longest), []).append(number)
+        for number, ids in enumerate(texts.ids):
+            by_class.setdefault(min(-(-len(ids) // _CLASS) * _CLASS, self._longest), []).append(number)
 
         values: Singles | None = None
         for length, numbers in sorted(by_class.items()):
@@ -57,10 +126,8 @@ class PaddedModel:
             while start < len(numbers):
                 rows = max(1, self._budget.tokens // length)
                 batch = numbers[start : start + rows]
-                batch_types = [types[n] for n in batch] if types and self._takes_types else None
-
                 try:
-                    batch_values = self._batch([ids[n] for n in batch], batch_types, rows, length, read)
+                    batch_values = self._batch(texts, batch, rows, length)
                 except torch.OutOfMemoryError:
                     if rows == 1:
                         raise
@@ -68,42 +135,65 @@ class PaddedModel:
                     continue
 
                 if values is None:
-                    values = np.empty((len(ids), *batch_values.shape[1:]), np.float32)
+                    values = np.empty((len(texts.ids), *batch_values.shape[1:]), np.float32)
                 values[batch] = batch_values[: len(batch)]
                 start += rows
 
         return np.empty((0,), np.float32) if values is None else values
 
-    def _batch(
-        self,
-        ids: Sequence[Sequence[int]],
-        types: Sequence[Sequence[int]] | None,
-        rows: int,
-        length: int,
-        read: Callable[[Any, Tensor], Tensor],
-    ) -> Singles:
-        """Values of at most `rows` texts, padded to `length` tokens; rows after the last text have no
-        meaning."""
-        filled = np.full((rows, length), self._pad, np.int64)
-        mask = np.zeros((rows, length), np.int64)
-        mask[:, 0] = 1
-        kinds = np.zeros((rows, length), np.int64)
+    def _batch(self, texts: Tokenised, batch: Sequence[int], rows: int, length: int) -> Singles:
+        """Values [rows, …] of some texts, padded to `length` tokens; rows after the last text repeat the
+        first one."""
+        inputs = {
+            "input_ids": np.full((rows, length), self._pad, np.int64),
+            "attention_mask": np.zeros((rows, length), np.int64),
+        }
+        if texts.types is not None and self._typed:
+            inputs[TYPES] = np.full((rows, length), self._pad_type, np.int64)
 
-        for row, text in enumerate(ids):
-            filled[row, : len(text)] = text
-            mask[row, : len(text)] = 1
-            if types is not None:
-                kinds[row, : len(text)] = types[row]
+        for row, n in enumerate([*batch, *[batch[0]] * (rows - len(batch))]):
+            ids = texts.ids[n]
+            place = slice(length - len(ids), None) if self._side == "left" else slice(len(ids))
+            inputs["input_ids"][row, place] = ids
+            inputs["attention_mask"][row, place] = 1
+            if texts.types is not None and self._typed:
+                inputs[TYPES][row, place] = texts.types[n]
 
-        inputs = {"input_ids": filled, "attention_mask": mask} | (
-            {"token_type_ids": kinds} if types is not None else {}
-        )
         on_device = {name: torch.from_numpy(values).to(self._device) for name, values in inputs.items()}
         with torch.inference_mode(), BUSY.span(torch.device(self._device)):
-            result = read(self._model(**on_device), on_device["attention_mask"]).float()
+            result = self._read(self._model(**on_device), on_device["attention_mask"]).float()
         values: Singles = result.cpu().numpy()
-
         return values
+
+    def _padding_side(self, folder: Path, tokenizer: Any) -> Literal["left", "right"]:
+        """Side on which padding changes no value: the tokenizer's own, or the other."""
+        own: Literal["left", "right"] = tokenizer.padding_side
+        other: Literal["left", "right"] = "left" if own == "right" else "right"
+        trial = tokenised(tokenizer, [_TRIAL[0]], [_TRIAL[1]], self._longest)
+        size = len(trial.ids[0])
+        padded = min((size // _CLASS + 1) * _CLASS, self._longest)
+
+        for side in (own, other):
+            self._side = side
+            try:
+                alone, among = (self._batch(trial, [0], *shape)[0] for shape in ((1, size), (2, padded)))
+            except Exception as e:
+                raise ValueError(f"{folder}: the model computes no text ({e}); give another model") from e
+            if np.allclose(alone, among, rtol=1e-3, atol=1e-5):
+                return side
+
+        raise ValueError(
+            f"{folder}: padding changes what the model gives for a text, so texts cannot be put into a "
+            "batch; give another model"
+        )
+
+
+def _embedded(model: Any) -> int:
+    """Rows of a model's table of embeddings."""
+    try:
+        return len(model.get_input_embeddings().weight)
+    except (AttributeError, NotImplementedError):
+        return int(model.config.vocab_size)
 
 
 class PaddedTransformer:
@@ -111,32 +201,32 @@ class PaddedTransformer:
     DPR."""
 
     def __init__(self, folder: Path, limit: int, device: str, precision: Precision) -> None:
+        """Raises ValueError, with the folder, if it holds a model that gives no vectors."""
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        self._is_dpr = config.get("model_type") == "dpr"
-        self.dimension = int(config.get("projection_dim") or config["hidden_size"])
+        is_dpr = config.get("model_type") == "dpr"
+        self.dimension = int(config.get("projection_dim") or config.get("hidden_size") or config["d_model"])
         self._limit, self.at_once = limit, texts_at_once(device, limit)
-        self._tokenizer = load_pretrained("AutoTokenizer", folder)
-        kind = config["architectures"][0] if self._is_dpr else "AutoModel"
-        dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-        model = load_pretrained(kind, folder, use_safetensors=True, dtype=dtype)
-        self._model = PaddedModel(model, self._tokenizer.pad_token_id or 0, device, limit)
+        self._pooling: Literal["mean", "cls"] = "mean"
+
+        def read(out: Any, mask: Tensor) -> Tensor:
+            if is_dpr:
+                # [rows, d]: the first token, projected if the model has a projection.
+                pooled: Tensor = out.pooler_output
+                return pooled
+            hidden: Tensor = out.last_hidden_state  # [rows, length, d]
+            if self._pooling == "cls":
+                return hidden[torch.arange(len(hidden), device=hidden.device), mask.argmax(1)]
+            weight = mask[..., None].float()  # [rows, length, 1]
+            return (hidden.float() * weight).sum(1) / weight.sum(1)
+
+        self._tokenizer = load_tokenizer(folder)
+        kind = config["architectures"][0] if is_dpr else "AutoModel"
+        model = load_pretrained(kind, folder, use_safetensors=True, dtype=torch.float32)
+        self._model = PaddedModel(folder, self._tokenizer, model, read, limit)
+        self._model.serve(device, torch.bfloat16 if precision == "bf16" else torch.float32)
 
     def encode(self, texts: Sequence[tuple[str, ...]], pooling: Literal["mean", "cls"]) -> Singles:
         """[texts, d], in the order of the texts; all texts have one part, or all have two."""
         second = [parts[1] for parts in texts] if len(texts[0]) == 2 else None
-        tokens = self._tokenizer(
-            [parts[0] for parts in texts], second, truncation=True, max_length=self._limit
-        )
-
-        def read(out: Any, mask: Tensor) -> Tensor:
-            if self._is_dpr:
-                # [rows, d]: the first token, projected if the model has a projection.
-                pooled: Tensor = out.pooler_output
-                return pooled
-            hidden: Tensor = out.last_hidden_state
-            if pooling == "cls":
-                return hidden[:, 0]
-            weight = mask[..., None].float()  # [rows, length, 1]
-            return (hidden.float() * weight).sum(1) / weight.sum(1)
-
-        return self._model.run(tokens["input_ids"], tokens.get("token_type_ids"), read)
+        self._pooling = pooling
+        return self._model.run(tokenised(self._tokenizer, [parts[0] for parts in texts], second, self._limit))

@@ -18,8 +18,9 @@ import torch
 from answermill.ranking.transformer.devices import BATCH_TOKENS, Arriving, TokenBudget, texts_at_once
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
-from answermill.ranking.transformer.packing import Packed, Tokeniser
+from answermill.ranking.transformer.packing import Packed
 from answermill.ranking.transformer.pooling import pool
+from answermill.ranking.transformer.published.published_tokenizer import published_tokeniser
 from answermill.schemas.arrays import Precision
 
 
@@ -29,7 +30,7 @@ class PackedTransformer:
 
     def __init__(self, folder: Path, limit: int, device: str, precision: Precision) -> None:
         """Raises ValueError, with the folder, if it holds a model or tokenizer that is not supported here."""
-        self._tokeniser = Tokeniser(folder, limit)
+        self._tokeniser = published_tokeniser(folder, limit)
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         self._encoder = LayeredEncoder.load(folder).for_inference(device, dtype)
         self._device = device
@@ -77,14 +78,14 @@ class PackedTransformer:
 
 
 def why_not_packed(folder: Path) -> str | None:
-    """Reason why `PackedTransformer` does not give the vectors of Hugging Face's own forward for this folder;
+    """Reason why the packed encoder does not compute what Hugging Face's own forward gives for this folder;
     None if it does."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     try:
-        Shape.of(config)
+        shape = Shape.of(config)
     except KeyError as e:
         return f"its config.json lacks {e}"
-    except ValueError as e:
+    except (TypeError, ValueError) as e:
         return str(e)
 
     if config.get("projection_dim"):
@@ -94,16 +95,10 @@ def why_not_packed(folder: Path) -> str | None:
         if not (folder / name).is_file():
             return f"it has no {name}"
 
-    return _other_case(folder)
-
-
-def _other_case(folder: Path) -> str | None:
-    """A difference between tokenizer.json, which `Tokeniser` reads, and tokenizer_config.json, which wins in
-    transformers."""
-    path = folder / "tokenizer_config.json"
-    setting = json.loads(path.read_text(encoding="utf-8")).get("do_lower_case") if path.is_file() else None
-    normalizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8")).get("normalizer") or {}
-    lowers = normalizer.get("lowercase")
-    if None in (setting, lowers) or setting == lowers:
-        return None
-    return f"tokenizer_config.json says do_lower_case = {setting}, tokenizer.json says {lowers}"
+    try:
+        rows = published_tokeniser(folder, shape.positions).rows
+    except ValueError as e:
+        return str(e)
+    if rows > shape.vocabulary:
+        return f"its tokenizer has {rows:,} tokens, its weights {shape.vocabulary:,}"
+    return None

@@ -19,13 +19,16 @@ from answermill.ranking.transformer.classifier import PublishedHead, classified
 from answermill.ranking.transformer.devices import BATCH_TOKENS, Arriving, fast
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Pairs, Tokeniser
-from answermill.ranking.transformer.padded import PaddedModel
-from answermill.ranking.transformer.published import PublishedClassifier, load_published
+from answermill.ranking.transformer.padded import PaddedModel, tokenised
+from answermill.ranking.transformer.published.published_classifier import PublishedClassifier, load_published
+from answermill.ranking.transformer.published.published_tokenizer import load_tokenizer, published_tokeniser
 from answermill.ranking.transformer.text_vectors import why_not_packed
 from answermill.schemas.arrays import Ints, PrecisionSetting
 
 TOKENISED = 8_192
 """Pairs tokenised at once; a graphics card computes those before meanwhile."""
+
+_TRIAL = ("who", "it")
 
 
 class Logits(NamedTuple):
@@ -46,13 +49,21 @@ class PairScorer(Protocol):
 def load_scorer(
     classifier: PublishedClassifier, limit: int, device: str, precision: PrecisionSetting = "auto"
 ) -> PairScorer:
-    """Scorer of a folder. Raises ValueError if the model cannot be used, ModelDamaged if a weight is no
-    number."""
+    """Scorer of a folder, which has scored one pair. Raises ValueError if the model cannot be used,
+    ModelDamaged if a weight is no number."""
+    folder = classifier.folder
     dtype = fast(device) if precision == "auto" else torch.bfloat16 if precision == "bf16" else torch.float32
-    if why_not_packed(classifier.folder) is None:
+
+    scorer: PairScorer
+    if why_not_packed(folder) is None:
         encoder, head = load_published(classifier)
-        return PackedScorer(encoder, head, Tokeniser(classifier.folder, limit), device, dtype)
-    return PaddedScorer(classifier, limit, device, dtype)
+        scorer = PackedScorer(encoder, head, published_tokeniser(folder, limit), device, dtype)
+    else:
+        scorer = PaddedScorer(classifier, limit, device, dtype)
+
+    if not np.isfinite(scorer.score([_TRIAL]).logits).all():
+        raise ValueError(f"{folder}: its score of {_TRIAL} is no number; give another model")
+    return scorer
 
 
 class PackedScorer:
@@ -110,22 +121,9 @@ class PaddedScorer:
     def __init__(
         self, classifier: PublishedClassifier, limit: int, device: str, precision: torch.dtype
     ) -> None:
-        """Raises ValueError if the tokenizer cannot pad, or weights are missing."""
+        """Raises ValueError if no pair can be scored, or weights are missing."""
         folder = classifier.folder
-        tokenizer = load_pretrained("AutoTokenizer", folder)
-        if tokenizer.pad_token_id is None:
-            raise ValueError(
-                f"{folder}: its tokenizer has no padding token, so pairs cannot be put into a batch; set "
-                "tokenizer.pad_token "
-                "in transformers and write it with save_pretrained(folder)"
-            )
-        if not tokenizer.is_fast:
-            raise ValueError(
-                f"{folder}: no fast tokenizer (tokenizer.json), which alone is used here; give another model"
-            )
-
-        self._tokeniser = Tokeniser(folder, limit, tokenizer.backend_tokenizer)
-
+        self._tokenizer, self._limit = load_tokenizer(folder), limit
         model, names = load_pretrained(
             "AutoModelForSequenceClassification",
             folder,
@@ -138,24 +136,19 @@ class PaddedScorer:
                 f"{folder}: its weights lack {missing[0]}, which would be random; give another model"
             )
 
-        if len(tokenizer) > model.config.vocab_size:
-            sizes = f"its tokenizer has {len(tokenizer):,} tokens, its weights {model.config.vocab_size:,}"
-            raise ValueError(f"{folder}: {sizes}; copy both from one model")
+        self._model = PaddedModel(folder, self._tokenizer, model, _logit, limit)
 
         # The body computes in the precision asked for, the head in fp32.
-        model.base_model.to(precision)
+        self._model.serve(device, precision, model.base_model)
         for part in model.children():
             if part is not model.base_model:
                 part.register_forward_pre_hook(_in_fp32)
 
-        self._model = PaddedModel(model, tokenizer.pad_token_id, device, limit)
-
     def score(self, pairs: Sequence[tuple[str, str]]) -> Logits:
         """Logits in the order of the pairs."""
-        tokenised = self._tokeniser.pairs(pairs)
-        ids, types = _texts(tokenised)
-        logits = self._model.run(ids, types, _logit).astype(np.float64)
-        return Logits(logits, tokenised.lengths, tokenised.cut)
+        questions, candidates = ([pair[n] for pair in pairs] for n in (0, 1))
+        texts = tokenised(self._tokenizer, questions, candidates, self._limit)
+        return Logits(self._model.run(texts).astype(np.float64), texts.lengths, texts.cut)
 
 
 def _in_fp32(_part: torch.nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -166,18 +159,7 @@ def _in_fp32(_part: torch.nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]
     )
 
 
-def _texts(pairs: Pairs) -> tuple[list[list[int]], list[list[int]]]:
-    """(ids, types) of the tokens of each pair."""
-    packed = pairs.pack()
-    ends = np.cumsum(packed.lengths)
-    ids, types = (
-        [part.tolist() for part in np.split(column.numpy(), ends)[:-1]]
-        for column in (packed.ids, packed.types)
-    )
-    return ids, types
-
-
-def _logit(out: Any, mask: Tensor) -> Tensor:
+def _logit(out: Any, _mask: Tensor) -> Tensor:
     """[rows]: logit of the only class, or of the second minus the first."""
     logits: Tensor = out.logits.float()
     return logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]

@@ -21,7 +21,7 @@ from answermill.ranking.context import Reading
 from answermill.ranking.reranker import Resources, order_by
 from answermill.ranking.rerankers.pretrained import CrossEncoderStage
 from answermill.ranking.rerankers.pretrained.pair_scorers import PairScorer, load_scorer
-from answermill.ranking.transformer.published import Output, PublishedClassifier
+from answermill.ranking.transformer.published.published_classifier import Output, PublishedClassifier
 from answermill.schemas.ranked import CandidateKind, RankedList
 
 SENTENCE = Reading()

@@ -31,6 +31,7 @@ from answermill.pipelines.steps.models import load_transformer
 from answermill.ranking.transformer.packing import Packed
 from answermill.ranking.transformer.padded import PaddedTransformer
 from answermill.ranking.transformer.text_vectors import PackedTransformer, why_not_packed
+from testing.family_models import change_json
 from testing.tiny import write_dense
 
 TEXTS = [
@@ -237,7 +238,7 @@ def test_where_memory_runs_out_batches_are_halved_once_with_a_warning_and_the_ve
 @pytest.mark.parametrize(
     ("file", "change", "reason"),
     [
-        ("tokenizer_config.json", {"do_lower_case": False}, "do_lower_case = False"),
+        ("tokenizer_config.json", {"truncation_side": "left"}, "truncation_side"),
         ("config.json", {"hidden_act": "relu"}, "hidden_act"),
         ("config.json", {"projection_dim": 8}, "projection_dim"),
     ],
@@ -388,3 +389,35 @@ def test_a_name_that_the_hub_does_not_know_says_where_it_was_looked_for(
         ModelMissing, match=f"no folder {tmp_path}/job/enc or {tmp_path}/enc, and the hub gave none"
     ):
         find_model("enc", tmp_path / "job")
+
+
+@pytest.mark.parametrize("lowers", [False, True])
+def test_case_and_length_are_those_of_sentence_transformers(lowers: bool, tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    body = write_dense(tmp_path / "body", initializer_range=0.5)
+    change_json(body / "tokenizer_config.json", do_lower_case=False, model_max_length=16)
+    modules = [Transformer(str(body)), Pooling(32, "mean")]
+    folder = tmp_path / "model"
+    SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder), create_model_card=False)
+    change_json(folder / "sentence_bert_config.json", do_lower_case=lowers)
+
+    theirs = SentenceTransformer(str(folder), device="cpu")
+    encoder = load_encoder(load_transformer, str(folder))
+    expected = np.stack([theirs.encode(text) for text in TEXTS])
+    assert theirs.max_seq_length == 16 and why_not_packed(folder) is None
+    assert encoder.encode_sentences(TEXTS) == pytest.approx(expected, abs=1e-5)
+
+    # Without it, capitals are unknown words.
+    same = np.allclose(*encoder.encode_sentences(["who sang it?", "Who sang it?"]), atol=1e-6)
+    assert same == lowers
+
+
+def test_an_encoder_with_two_lengths_is_refused(tmp_path: Path) -> None:
+    folder = write_dense(tmp_path)
+    (folder / "modules.json").write_text("[]")
+    change_json(folder / "sentence_bert_config.json", query_length=8)
+    with pytest.raises(ModelMissing, match=r"it cuts questions and passages at lengths that differ"):
+        load_encoder(load_transformer, str(folder))

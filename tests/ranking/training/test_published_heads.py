@@ -32,7 +32,7 @@ from answermill.ranking.training.loop import Recipe
 from answermill.ranking.training.pair_builders import build_cascade, build_multihead, build_pointwise
 from answermill.ranking.training.passages.passage_start import build
 from answermill.ranking.transformer.packing import Tokeniser
-from answermill.ranking.transformer.published import PublishedClassifier
+from answermill.ranking.transformer.published.published_classifier import PublishedClassifier
 from answermill.schemas.labels import LabelledCandidate, LabelledPassage, LabelledSentence
 from answermill.schemas.ranked import RankedList
 from testing.family_models import write_classifier

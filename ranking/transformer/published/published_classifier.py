@@ -5,26 +5,22 @@ A score needs one number: a head of one class, or of two, the second of which is
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from answermill.files.model_files import check_weights
+from answermill.files.model_files import check_weights, position_count, read_table, token_limit
 from answermill.ranking.transformer.classifier import PublishedHead
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface.families import NAMES
 
 Output = Literal["logit", "probability"]
 
-_OFFSETS = {"roberta": 2, "xlm-roberta": 2, "camembert": 2, "mpnet": 2}
-"""Rows of the position table that no text uses, by family."""
 _ACTIVATIONS: dict[str, Output] = {"Identity": "logit", "Sigmoid": "probability"}
-_NO_LIMIT = 1_000_000  # a tokenizer without a limit states one above this
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +44,7 @@ class PublishedClassifier:
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Raises ValueError if the folder holds no sequence classifier of one or two classes."""
-        config = _table(folder / "config.json")
+        config = read_table(folder / "config.json")
         family = str(config.get("model_type"))
         kind = str((config.get("architectures") or ["model without `architectures`"])[0])
         if not kind.endswith("ForSequenceClassification"):
@@ -64,17 +60,13 @@ class PublishedClassifier:
                 f"{folder}: its head has {classes} classes; give one of a single class, or of two with the "
                 "answers second"
             )
-        if name := _table(folder / "config_sentence_transformers.json").get("default_prompt_name"):
+        if name := read_table(folder / "config_sentence_transformers.json").get("default_prompt_name"):
             raise ValueError(
                 f"{folder}: it wants a prompt before each pair ({name!r}), which is not supported; give "
                 "another model"
             )
 
-        # The stated limit, unless it is a placeholder for none, or more than there are positions.
-        positions = int(config.get("max_position_embeddings") or 512) - _OFFSETS.get(family, 0)
-        stated = _table(folder / "sentence_bert_config.json").get("max_seq_length")
-        stated = stated or _table(folder / "tokenizer_config.json").get("model_max_length")
-        limit = min(positions, int(stated)) if stated and stated < _NO_LIMIT else positions
+        limit, positions = token_limit(folder, config), position_count(config)
         pooling: Literal["first", "mean"] = "mean" if config.get("classifier_pooling") == "mean" else "first"
         return cls(folder, family, classes, _output(folder, config, classes), limit, positions, pooling)
 
@@ -142,7 +134,7 @@ def load_with_head(folder: Path, layers: int | None = None) -> tuple[LayeredEnco
 def _output(folder: Path, config: dict[str, Any], classes: int) -> Output | None:
     """Form in which the folder gives a logit. A function that is no module of torch is ignored, as
     sentence-transformers ignores it."""
-    name = _table(folder / "config_sentence_transformers.json").get("activation_fn")
+    name = read_table(folder / "config_sentence_transformers.json").get("activation_fn")
     if not isinstance(name, str) or not name.startswith("torch."):
         nested = config.get("sentence_transformers")
         name = (
@@ -153,19 +145,3 @@ def _output(folder: Path, config: dict[str, Any], classes: int) -> Output | None
     if not isinstance(name, str) or not name.startswith("torch."):
         return "probability" if classes == 1 else "logit"
     return _ACTIVATIONS.get(name.rpartition(".")[2])
-
-
-def _table(file: Path) -> dict[str, Any]:
-    """The object in a JSON file; an empty one if there is no file. Raises ValueError if it holds something
-    else."""
-    try:
-        values = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except ValueError as e:
-        raise ValueError(
-            f"{file}: not JSON ({e}); copy the model's folder again, or give another model"
-        ) from e
-    if not isinstance(values, dict):
-        raise ValueError(f"{file}: no JSON object; copy the model's folder again, or give another model")
-    return cast("dict[str, Any]", values)

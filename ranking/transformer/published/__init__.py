@@ -1,0 +1,1 @@
+"""Models that others have published, read from their folders as their own libraries read them."""
