@@ -49,6 +49,12 @@ _OFFSET_FAMILIES = (
 _UNNUMBERED = ("t5", "umt5", "xlnet")
 
 
+class ModelMissing(RuntimeError):
+    """A model cannot be had or used; the message says why and what to type."""
+
+    exit_code = 69
+
+
 class ModelDamaged(RuntimeError):
     """A model's files are not those that were written, or it gives no numbers. The message names the file or
     the folder."""

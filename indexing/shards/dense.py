@@ -32,8 +32,10 @@ from answermill.files.model_files import (
     token_limit,
     transformer_settings,
 )
+from answermill.files.model_files import ModelMissing as ModelMissing
 from answermill.files.remote import as_path, scheme_of
 from answermill.files.store import fetch_tree
+from answermill.indexing.shards.sliced_model import BASE
 
 DEFAULT = "all-MiniLM-L6-v2"
 DEFAULT_SHA256 = "53aa51172d142c89"
@@ -76,15 +78,9 @@ class EncoderOptions:
     precision: Precision = "fp32"
 
 
-class ModelMissing(RuntimeError):
-    """The encoder cannot be found or used; the message says why and what to type."""
-
-    exit_code = 69
-
-
 def find_model(name: str, beside: Path | None = None) -> Path:
     """The folder of a model: the embedded default, a folder, a copy of one that a URL names, or a hub name
-    (from its cache, else downloaded).
+    (from its cache, else from installed packages if it is all-mpnet-base-v2, else downloaded).
 
     A relative folder is looked for in `beside`, the folder of the job or training file that names it, and
     then in the current folder. A name that begins as a path does ('./', '../', '/', '~') is never looked up
@@ -140,18 +136,23 @@ def _from_hub(name: str, places: Sequence[Path]) -> Path:
     )
 
     patterns = list(MODEL_FILES)
+    hub_name = BASE.hub_name if name in BASE.names else name
     try:
-        return Path(snapshot_download(name, allow_patterns=patterns, local_files_only=True))
+        return Path(snapshot_download(hub_name, allow_patterns=patterns, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError):
         pass
 
+    if name in BASE.names and (folder := BASE.folder()) is not None:
+        return folder
+
     try:
-        return Path(snapshot_download(name, allow_patterns=patterns, etag_timeout=10))
+        return Path(snapshot_download(hub_name, allow_patterns=patterns, etag_timeout=10))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as e:
+        remedy = f"Type: {BASE.install}" if name in BASE.names else "Give a folder, or the default"
         raise ModelMissing(
             f"no model {name!r}: not the default {DEFAULT!r}, no folder "
             f"{' or '.join(dict.fromkeys(str(place.absolute()) for place in places))}, and the hub gave none "
-            f"({str(e).splitlines()[0]}). Give a folder, or the default"
+            f"({str(e).splitlines()[0]}). {remedy}"
         ) from e
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from answermill.indexing.shards.jvm import JavaMissing, anserini_jar, find_java, lucene_version
+from answermill.indexing.shards.sliced_model import BASE
 from answermill.pipelines.revision import revision
 
 LEAST_DISK_GB = 5
@@ -32,8 +33,8 @@ class Requirement:
 
 
 def examine(folder: Path) -> Iterator[Requirement]:
-    """Look at the package, Java, Lucene, FAISS, GPU, the default model, spaCy, Beam, cores and the disk of
-    `folder`."""
+    """Look at the package, Java, Lucene, FAISS, GPU, the default model and the base model, spaCy, Beam, cores
+    and the disk of `folder`."""
     yield Requirement("AnswerMill", "ok", revision())
     yield _java()
     yield _lucene()
@@ -41,6 +42,7 @@ def examine(folder: Path) -> Iterator[Requirement]:
     yield _package("torch", ("torch",), f"pip install {TORCH}")
     yield _gpu()
     yield _model()
+    yield _base_model()
     yield _package("spaCy", ("spacy",), "pip install spacy")
     yield _package("Beam", ("apache-beam",), "pip install apache-beam")
     yield Requirement("cores", "ok", str(os.cpu_count()))
@@ -99,6 +101,22 @@ def _model() -> Requirement:
         )
     return Requirement(
         "model", "ok", f"all-MiniLM-L6-v2, {Path(spec.submodule_search_locations[0]) / 'model'}"
+    )
+
+
+def _base_model() -> Requirement:
+    from huggingface_hub import try_to_load_from_cache
+
+    what, packages = "base", f"packages of {BASE.name} are not installed"
+    count, whole = len(BASE.slices()), len(BASE.packages)
+    if count == whole:
+        return Requirement(what, "ok", f"{BASE.name}, {BASE.slices()[0].parents[2]}")
+    if cached := try_to_load_from_cache(BASE.hub_name, "model.safetensors"):
+        return Requirement(what, "ok", f"{BASE.name}, {Path(str(cached)).parent}")
+    if count:
+        return Requirement(what, "missing", f"{whole - count} of the {whole} {packages}", BASE.install)
+    return Requirement(
+        what, "none", f"no {BASE.name}, which only models that began with it need: {BASE.install}"
     )
 
 
