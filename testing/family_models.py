@@ -4,6 +4,7 @@ texts: no network, no weights of others. They differ from a published model of t
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -149,6 +150,43 @@ def write_classifier(
     tokenizer.model_max_length = positions
     tokenizer.save_pretrained(folder)
 
+    return folder
+
+
+def write_modular(
+    folder: Path,
+    family: str,
+    texts: Sequence[str],
+    *,
+    pooling: str = "cls",
+    classes: int = 1,
+    layers: int = 2,
+    width: int = 32,
+    positions: int = 64,
+    words: int = 400,
+) -> Path:
+    """Write a modular cross-encoder as sentence-transformers does: a transformer, a pooling, a linear layer
+    with GELU, a normalisation and the scores."""
+    from sentence_transformers import CrossEncoder
+    from sentence_transformers.base.modules import Dense, Transformer
+    from sentence_transformers.sentence_transformer.modules import LayerNorm, Pooling
+
+    with tempfile.TemporaryDirectory() as name:
+        sizes = {"layers": layers, "width": width, "positions": positions, "words": words}
+        body = Transformer(str(write_classifier(Path(name), family, texts, **sizes)))
+
+    torch.manual_seed(0)
+    modules = [
+        body,
+        Pooling(width, pooling),
+        Dense(width, 2 * width, bias=False, activation_function=torch.nn.GELU()),
+        LayerNorm(2 * width),
+        Dense(2 * width, classes, activation_function=torch.nn.Identity(), module_output_name="scores"),
+    ]
+    modules[3].norm.weight.data.normal_(1, 0.2)
+    modules[3].norm.bias.data.normal_(0, 0.2)
+    model = CrossEncoder(modules=modules, device="cpu", activation_fn=torch.nn.Identity())
+    model.save_pretrained(str(folder), create_model_card=False)
     return folder
 
 

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from answermill.files.model_files import load_pretrained
 from answermill.ranking.transformer.devices import BUSY, TokenBudget, texts_at_once
+from answermill.ranking.transformer.published.modular_head import Pooled
 from answermill.ranking.transformer.published.published_tokenizer import TYPES, load_tokenizer
 from answermill.schemas.arrays import Ints, Precision, Singles
 
@@ -188,6 +189,38 @@ class PaddedModel:
         )
 
 
+def load_body(folder: Path, kind: str = "AutoModel") -> Any:
+    """A transformer without a head, in fp32. Raises ValueError, with the folder, if weights are missing."""
+    model, names = load_pretrained(
+        kind, folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True
+    )
+    # No result reads a pooler; DPR's projections are read.
+    if missing := sorted(name for name in names["missing_keys"] if not name.startswith("pooler.")):
+        raise ValueError(
+            f"{folder}: its weights lack {missing[0]}, which would be random; give another model"
+        )
+    return model
+
+
+def pooled(hidden: Tensor, mask: Tensor, pooling: Pooled) -> Tensor:
+    """One encoding per text [rows, d] in fp32, from those of tokens [rows, length, d] and their mask.
+
+    >>> hidden, mask = torch.tensor([[[1.0], [3.0], [5.0]]]), torch.tensor([[0, 1, 1]])
+    >>> [float(pooled(hidden, mask, name)) for name in ("first", "mean", "last", "max")]
+    [3.0, 4.0, 5.0, 5.0]
+    """
+    hidden, rows = hidden.float(), torch.arange(len(hidden), device=hidden.device)
+    if pooling == "first":
+        return hidden[rows, mask.argmax(1)]
+    if pooling == "last":
+        return hidden[rows, mask.shape[1] - 1 - mask.flip(1).argmax(1)]
+
+    present = mask[..., None].bool()  # [rows, length, 1]
+    if pooling == "max":
+        return hidden.masked_fill(~present, -torch.inf).amax(1)
+    return (hidden * present).sum(1) / present.sum(1)
+
+
 def _embedded(model: Any) -> int:
     """Rows of a model's table of embeddings."""
     try:
@@ -211,17 +244,12 @@ class PaddedTransformer:
         def read(out: Any, mask: Tensor) -> Tensor:
             if is_dpr:
                 # [rows, d]: the first token, projected if the model has a projection.
-                pooled: Tensor = out.pooler_output
-                return pooled
-            hidden: Tensor = out.last_hidden_state  # [rows, length, d]
-            if self._pooling == "cls":
-                return hidden[torch.arange(len(hidden), device=hidden.device), mask.argmax(1)]
-            weight = mask[..., None].float()  # [rows, length, 1]
-            return (hidden.float() * weight).sum(1) / weight.sum(1)
+                projected: Tensor = out.pooler_output
+                return projected
+            return pooled(out.last_hidden_state, mask, "first" if self._pooling == "cls" else "mean")
 
         self._tokenizer = load_tokenizer(folder)
-        kind = config["architectures"][0] if is_dpr else "AutoModel"
-        model = load_pretrained(kind, folder, use_safetensors=True, dtype=torch.float32)
+        model = load_body(folder, config["architectures"][0] if is_dpr else "AutoModel")
         self._model = PaddedModel(folder, self._tokenizer, model, read, limit)
         self._model.serve(device, torch.bfloat16 if precision == "bf16" else torch.float32)
 

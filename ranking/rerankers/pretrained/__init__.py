@@ -83,7 +83,8 @@ ENTRIES = (
         "cross_encoder",
         "answermill.ranking.rerankers.pretrained.sequence_classifier:CrossEncoder",
         settings=CrossEncoderStage,
-        pretrained="a CrossEncoder, or another model whose architecture ends in ForSequenceClassification",
+        pretrained="a CrossEncoder, of modules or not, or another model whose architecture ends in "
+        "ForSequenceClassification",
         pairwise=True,
     ),
     Entry(

@@ -1,4 +1,4 @@
-"""Logits of pairs of texts by a published sequence classifier: by the packed encoder if it computes the
+"""Logits of pairs of texts by a published cross-encoder: by the packed encoder if it computes the
 model's family, else by transformers' own forward pass over padded texts.
 
 A pair's logit depends on the pair alone, not on the other pairs of the call.
@@ -15,11 +15,13 @@ import torch
 from torch import Tensor
 
 from answermill.files.model_files import load_pretrained
-from answermill.ranking.transformer.classifier import PublishedHead, classified
+from answermill.ranking.transformer.classifier import PublishedHead
 from answermill.ranking.transformer.devices import BATCH_TOKENS, Arriving, fast
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Pairs, Tokeniser
-from answermill.ranking.transformer.padded import PaddedModel, tokenised
+from answermill.ranking.transformer.padded import PaddedModel, Read, load_body, pooled, tokenised
+from answermill.ranking.transformer.pooling import pool
+from answermill.ranking.transformer.published.modular_head import ModularHead
 from answermill.ranking.transformer.published.published_classifier import PublishedClassifier, load_published
 from answermill.ranking.transformer.published.published_tokenizer import load_tokenizer, published_tokeniser
 from answermill.ranking.transformer.text_vectors import why_not_packed
@@ -55,8 +57,8 @@ def load_scorer(
     dtype = fast(device) if precision == "auto" else torch.bfloat16 if precision == "bf16" else torch.float32
 
     scorer: PairScorer
-    if why_not_packed(folder) is None:
-        encoder, head = load_published(classifier)
+    if classifier.pooling in ("first", "mean") and why_not_packed(folder) is None:
+        encoder, head = _packed_parts(classifier)
         scorer = PackedScorer(encoder, head, published_tokeniser(folder, limit), device, dtype)
     else:
         scorer = PaddedScorer(classifier, limit, device, dtype)
@@ -66,13 +68,20 @@ def load_scorer(
     return scorer
 
 
+def _packed_parts(classifier: PublishedClassifier) -> tuple[LayeredEncoder, PublishedHead | ModularHead]:
+    if classifier.head is None:
+        return load_published(classifier)
+    encoder = LayeredEncoder.load(classifier.folder)
+    return encoder, ModularHead(classifier.head, encoder.shape.width)
+
+
 class PackedScorer:
     """A BERT or one of its relatives: layers in the given precision, the head in float64."""
 
     def __init__(
         self,
         encoder: LayeredEncoder,
-        head: PublishedHead,
+        head: PublishedHead | ModularHead,
         tokeniser: Tokeniser,
         device: str,
         precision: torch.dtype,
@@ -111,8 +120,9 @@ class PackedScorer:
             hidden = self._encoder.run_through(
                 self._encoder.layers, self._encoder.embed(tokens), tokens, first_only
             )
-            pooling = None if first_only else self._head.pooling
-            yield rows, Arriving(classified(self._head, self._encoder.normalised(hidden), tokens, pooling))
+            hidden = self._encoder.normalised(hidden)
+            encodings = hidden if first_only else pool(hidden, tokens, "mean")
+            yield rows, Arriving(self._head(encodings.double()))
 
 
 class PaddedScorer:
@@ -124,6 +134,15 @@ class PaddedScorer:
         """Raises ValueError if no pair can be scored, or weights are missing."""
         folder = classifier.folder
         self._tokenizer, self._limit = load_tokenizer(folder), limit
+        if classifier.head is not None:
+            body = load_body(folder)
+            head = ModularHead(classifier.head, body.config.get_text_config().hidden_size)
+            head.requires_grad_(False).eval()
+            self._model = PaddedModel(folder, self._tokenizer, body, _of_modules(head), limit)
+            self._model.serve(device, precision)
+            head.to(device)
+            return
+
         model, names = load_pretrained(
             "AutoModelForSequenceClassification",
             folder,
@@ -163,3 +182,13 @@ def _logit(out: Any, _mask: Tensor) -> Tensor:
     """[rows]: logit of the only class, or of the second minus the first."""
     logits: Tensor = out.logits.float()
     return logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
+
+
+def _of_modules(head: ModularHead) -> Read:
+    """Reading of a body's output by a head of modules, in fp32."""
+
+    def logits(out: Any, mask: Tensor) -> Tensor:
+        values: Tensor = head(pooled(out.last_hidden_state, mask, head.pooling))
+        return values
+
+    return logits

@@ -1,5 +1,5 @@
-"""Sequence classifiers published in Hugging Face's format: a folder's statements about its score and, for
-the families that the packed encoder computes, its transformer and its head.
+"""Cross-encoders published in Hugging Face's format, sequence classifiers or modules: a folder's statements
+about its score and, for the families that the packed encoder computes, its transformer and its head.
 
 A score needs one number: a head of one class, or of two, the second of which is "answers the question"."""
 
@@ -17,6 +17,7 @@ from answermill.files.model_files import check_weights, position_count, read_tab
 from answermill.ranking.transformer.classifier import PublishedHead
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface.families import NAMES
+from answermill.ranking.transformer.published.modular_head import HeadPlan, Pooled, modules_of
 
 Output = Literal["logit", "probability"]
 
@@ -38,23 +39,28 @@ class PublishedClassifier:
     """Most tokens of question and candidate together."""
     positions: int
     """Most tokens that the model can take."""
-    pooling: Literal["first", "mean"] = "first"
+    pooling: Pooled = "first"
     """Encoding that the head reads."""
+    head: HeadPlan | None = None
+    """Head of modules; None if it is the family's own."""
 
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Raises ValueError if the folder holds no sequence classifier of one or two classes."""
-        config = read_table(folder / "config.json")
-        family = str(config.get("model_type"))
+        config, modules = read_table(folder / "config.json"), modules_of(folder)
+        head = HeadPlan.of(folder, modules) if len(modules) > 1 else None
         kind = str((config.get("architectures") or ["model without `architectures`"])[0])
-        if not kind.endswith("ForSequenceClassification"):
+        if head is None and not kind.endswith("ForSequenceClassification"):
             raise ValueError(
                 f"{folder}: it holds a {kind}, which has no head that scores a pair; give a CrossEncoder, "
-                "or another model "
-                "whose architecture ends in ForSequenceClassification"
+                "or another model whose architecture ends in ForSequenceClassification"
             )
 
-        classes = len(config["id2label"]) if config.get("id2label") else int(config.get("num_labels") or 2)
+        if head is not None:
+            classes = head.classes
+        else:
+            labels = config.get("id2label")
+            classes = len(labels) if labels else int(config.get("num_labels") or 2)
         if classes not in (1, 2):
             raise ValueError(
                 f"{folder}: its head has {classes} classes; give one of a single class, or of two with the "
@@ -67,8 +73,17 @@ class PublishedClassifier:
             )
 
         limit, positions = token_limit(folder, config), position_count(config)
-        pooling: Literal["first", "mean"] = "mean" if config.get("classifier_pooling") == "mean" else "first"
-        return cls(folder, family, classes, _output(folder, config, classes), limit, positions, pooling)
+        pooling: Pooled = "mean" if config.get("classifier_pooling") == "mean" else "first"
+        return cls(
+            folder,
+            str(config.get("model_type")),
+            classes,
+            _output(folder, config, classes),
+            limit,
+            positions,
+            pooling if head is None else head.pooling,
+            head,
+        )
 
     def longest(self, limit: int | None) -> int:
         """Number of tokens after which a pair is cut: `limit`, or the model's own. Raises ValueError if the
@@ -82,7 +97,7 @@ class PublishedClassifier:
 
 
 def load_published(classifier: PublishedClassifier) -> tuple[LayeredEncoder, PublishedHead]:
-    """The transformer and its head, which turns encodings of first tokens into logits.
+    """The transformer and its family's own head, which turns pooled encodings into logits.
 
     Raises ValueError, with the folder, if the packed encoder does not compute it, or if the head is missing;
     ModelDamaged if a weight is no number.
@@ -111,7 +126,11 @@ def load_published(classifier: PublishedClassifier) -> tuple[LayeredEncoder, Pub
 
     with torch.device("meta"):
         head = PublishedHead(
-            shape.width, shape.dropout, names.activation, names.norm is not None, classifier.pooling
+            shape.width,
+            shape.dropout,
+            names.activation,
+            names.norm is not None,
+            "mean" if classifier.pooling == "mean" else "first",
         )
     try:
         head.load_state_dict(weights, assign=True)
@@ -122,13 +141,15 @@ def load_published(classifier: PublishedClassifier) -> tuple[LayeredEncoder, Pub
 
 
 def load_with_head(folder: Path, layers: int | None = None) -> tuple[LayeredEncoder, PublishedHead | None]:
-    """Transformer and head of a folder; no head if it has none that gives a score, or if only the first
-    `layers` are loaded. Raises the errors of `load_published`."""
+    """Transformer and head of a folder; no head if it has none that gives a score, or one of modules, or if
+    only the first `layers` are loaded. Raises the errors of `load_published`."""
     try:
         classifier = PublishedClassifier.read(folder) if layers is None else None
     except ValueError:
         classifier = None
-    return (LayeredEncoder.load(folder, layers), None) if classifier is None else load_published(classifier)
+    if classifier is None or classifier.head is not None:
+        return LayeredEncoder.load(folder, layers), None
+    return load_published(classifier)
 
 
 def _output(folder: Path, config: dict[str, Any], classes: int) -> Output | None:
