@@ -30,6 +30,7 @@ from answermill.ranking.transformer.classifier import (
     Classifier,
     ClassifierHead,
     HeadName,
+    LinearHead,
     PublishedHead,
     classified,
     head_name,
@@ -111,7 +112,8 @@ class CascadeModel(nn.Module):
     def logits(self, hidden: Tensor, tokens: Packed, exit: int) -> list[Tensor]:
         """Logits of each classifier at an exit, one per text [texts], from the encodings of `run` [n, d]."""
         classifier, hidden = cast(ClassifierHead, self.classifiers[exit]), self.encoder.normalised(hidden)
-        return [classified(classifier, hidden, tokens, self.reading.pooling)]
+        pooling = classifier.pooling if isinstance(classifier, LinearHead) else self.reading.pooling
+        return [classified(classifier, hidden, tokens, pooling)]
 
     def classify(self, hidden: Tensor, tokens: Packed, exit: int) -> Tensor:
         """Scores [texts] at an exit, from the encodings of `run` [n, d]."""

@@ -30,7 +30,7 @@ from transformers import PreTrainedTokenizerFast
 from answermill.files.atomic_files import replace_folder
 from answermill.files.model_files import write_sums
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load
-from answermill.ranking.transformer.classifier import ClassifierHead, PublishedHead
+from answermill.ranking.transformer.classifier import Classifier, ClassifierHead, LinearHead
 from answermill.ranking.transformer.huggingface.families import Activation
 from answermill.ranking.transformer.packing import Tokeniser
 
@@ -108,20 +108,19 @@ def export(
 
 def _head(classifier: ClassifierHead, pooling: Literal["cls", "mean"]) -> list[nn.Module]:
     """The pooling, then the classifier; a cross-encoder reads its score under the name 'scores'."""
-    width = classifier.first.in_features
-    function = _FUNCTIONS[classifier.activation] if isinstance(classifier, PublishedHead) else nn.Tanh
-    hidden = (
-        [classifier.first] if isinstance(classifier, PublishedHead) else [classifier.first, classifier.second]
-    )
+    width = classifier.score.in_features
+    if isinstance(classifier, LinearHead):
+        return [Pooling(width, "cls"), _dense(classifier.score, nn.Identity(), "scores")]
+    if isinstance(classifier, Classifier):
+        hidden = [_dense(linear, nn.Tanh()) for linear in (classifier.first, classifier.second)]
+        return [Pooling(width, pooling), *hidden, _dense(classifier.score, nn.Identity(), "scores")]
 
-    modules: list[nn.Module] = [Pooling(width, pooling)]
-    modules += [_dense(linear, function()) for linear in hidden]
-    if isinstance(classifier, PublishedHead) and classifier.norm is not None:
+    modules: list[nn.Module] = [_dense(classifier.first, _FUNCTIONS[classifier.activation]())]
+    if classifier.norm is not None:
         normalised = LayerNorm(width)
         normalised.norm.load_state_dict(classifier.norm.state_dict())
         modules.append(normalised)
-
-    return [*modules, _dense(classifier.score, nn.Identity(), "scores")]
+    return [Pooling(width, pooling), *modules, _dense(classifier.score, nn.Identity(), "scores")]
 
 
 def _dense(linear: nn.Linear, function: nn.Module, name: str | None = None) -> Dense:

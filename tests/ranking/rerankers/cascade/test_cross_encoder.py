@@ -17,8 +17,9 @@ from tokenizers.processors import RobertaProcessing
 from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.ranking.context import Pooling, Reading
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load, save
+from answermill.ranking.transformer.classifier import Classifier
 from answermill.ranking.transformer.encoder import LayeredEncoder
-from answermill.ranking.transformer.huggingface import Shape
+from answermill.ranking.transformer.huggingface import Rotary, Shape
 from answermill.ranking.transformer.packing import Tokeniser
 from answermill.ranking.transformer.transformer_checkpoint import StoredForm, WordSource
 
@@ -31,7 +32,14 @@ FAMILIES = {
     "bert": SHAPE,
     "electra": replace(SHAPE, family="electra", embedded=8),
     "roberta": replace(SHAPE, family="roberta", vocabulary=400, offset=2, types=1, epsilon=1e-5),
+    "distilbert": replace(SHAPE, family="distilbert", types=0),
+    "mpnet": replace(SHAPE, family="mpnet", vocabulary=400, offset=2, types=0, buckets=32),
+    "modernbert": replace(
+        SHAPE, family="modernbert", types=0, epsilon=1e-5, rotary=Rotary(160_000.0, 10_000.0, 8, 2)
+    ),
 }
+BYTE_PAIRS = ("roberta", "mpnet")
+"""Families with a tokenizer of RoBERTa's kind."""
 TEXTS = [
     "Rossini wrote it in less than three weeks.",
     "",
@@ -111,11 +119,27 @@ def test_predict_gives_the_scores_of_the_exit(tmp_path: Path, exit: int | None, 
     assert json.loads((tmp_path / "out/config.json").read_text())["num_hidden_layers"] == layers
 
 
+def test_a_linear_head_reads_the_first_token_and_goes_out_so(tmp_path: Path) -> None:
+    """Whatever the classifiers before it read."""
+    cascade = CascadeModel(model().encoder, EXITS, head="linear")
+    save(tmp_path / "checkpoint", "cascade", cascade, Tokeniser(find_model(DEFAULT), 64))
+    again, tokeniser = load(tmp_path / "checkpoint", "cascade")
+    tokens = tokeniser.pairs(PAIRS).pack()
+    with torch.no_grad():
+        hidden = again.encoder.run(again.encoder.embed(tokens), tokens, 0, 4)[tokens.starts[:-1].long()]
+        expected = hidden @ cascade.classifiers[-1].score.weight[0] + cascade.classifiers[-1].score.bias
+
+    assert ours(tmp_path / "checkpoint", "cascade", 3, PAIRS) == pytest.approx(expected.numpy(), abs=1e-5)
+    export(tmp_path / "checkpoint", tmp_path / "out")
+    assert theirs(tmp_path / "out", PAIRS) == pytest.approx(expected.numpy(), abs=1e-4)
+    assert isinstance(again.classifiers[0], Classifier) and again.reading.pooling == "mean"
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_goes_out_with_its_tokens_cut_or_not(
     tmp_path: Path, family: str, byte_pairs: Path
 ) -> None:
-    source = byte_pairs if family == "roberta" else find_model(DEFAULT)
+    source = byte_pairs if family in BYTE_PAIRS else find_model(DEFAULT)
     save(tmp_path / "checkpoint", "pointwise", model(FAMILIES[family], (2,)), Tokeniser(source, 48))
     export(tmp_path / "checkpoint", tmp_path / "out")
     pairs = PAIRS + TOO_LONG
@@ -131,7 +155,7 @@ def test_every_family_goes_out_with_its_tokens_cut_or_not(
     there = batch["attention_mask"].bool()
     assert torch.equal(batch["input_ids"][there], packed.ids)
     assert {True, False} == {*(here.cut > 0).tolist()}
-    assert ("token_type_ids" in batch) == (family != "roberta")
+    assert ("token_type_ids" in batch) == (FAMILIES[family].types > 1)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -141,10 +165,10 @@ def test_titles_and_neighbours_go_out_as_one_text_with_separators(
 ) -> None:
     pointwise = model(FAMILIES[family], (2,))
     pointwise.reading = Reading(("sentence", "title", "previous", "next"), pooling)
-    source = byte_pairs if family == "roberta" else find_model(DEFAULT)
+    source = byte_pairs if family in BYTE_PAIRS else find_model(DEFAULT)
     save(tmp_path / "checkpoint", "pointwise", pointwise, Tokeniser(source, 62))
     exported = export(tmp_path / "checkpoint", tmp_path / "out")
-    separator = "</s></s>" if family == "roberta" else "[SEP]"
+    separator = "</s></s>" if family in BYTE_PAIRS else "[SEP]"
     assert exported.candidate == separator.join(["{sentence}", "{title}", "{previous}", "{next}"])
     parts = [("It is.", "Rome", "He wrote.", ""), ("So.", "", "", "A night"), ("", "Rome", "", "")]
     pairs = [
