@@ -46,9 +46,8 @@ class StageSettings(Section):
     keep: int | None = Field(None, ge=1, description="candidates kept per question; all if absent")
     checkpoint: str | None = Field(
         None,
-        description="model folder, for rerankers that have one; the shipped one if absent. For models that "
-        "others have "
-        "published also a hub name",
+        description="model folder, or name of a shipped checkpoint, for rerankers that have one; the "
+        "reranker's shipped one if absent. For models that others have published also a hub name",
     )
 
     @property
@@ -227,7 +226,7 @@ class Entry:
             return None
 
         if checkpoint is not None:
-            return Path(checkpoint)
+            return checkpoint_at(Path(checkpoint), str(checkpoint))
         if (SHIPPED / self.checkpoint / "config.json").is_file():
             return SHIPPED / self.checkpoint
 
@@ -236,6 +235,17 @@ class Entry:
     def load(self, resources: Resources) -> Reranker:
         """The reranker, ready to score. Raises ValueError if its checkpoint is missing or unusable."""
         return self.reranker.load(resources)
+
+
+def shipped_checkpoints() -> list[str]:
+    """Names of the checkpoints that come with the package."""
+    return sorted(folder.name for folder in SHIPPED.iterdir() if (folder / "config.json").is_file())
+
+
+def checkpoint_at(path: Path, name: str) -> Path:
+    """The folder at the path; where there is none, that of the shipped checkpoint of this name, if one is
+    shipped."""
+    return SHIPPED / name if name in shipped_checkpoints() and not path.exists() else path
 
 
 def resolve(location: str) -> Any:

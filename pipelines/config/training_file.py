@@ -32,7 +32,7 @@ from answermill.pipelines.config import toml_file
 from answermill.pipelines.config.local_paths import local_path
 from answermill.pipelines.config.toml_file import SettingsFile
 from answermill.pipelines.config.toml_file import keys as section_keys
-from answermill.ranking.entry import SHIPPED, FileName, Training, TrainingSettings
+from answermill.ranking.entry import FileName, Training, TrainingSettings, checkpoint_at
 from answermill.ranking.rerankers.registry import trainings
 from answermill.schemas.section import Count, Section
 
@@ -162,8 +162,7 @@ class TrainJob(SettingsFile):
     def path(self, written: str) -> Path:
         """A path that is written in the file; the name of a shipped checkpoint, where no file has that name,
         is its folder."""
-        path, shipped = super().path(str(local_path(written))), SHIPPED / written
-        return shipped if written in shipped_checkpoints() and not path.exists() else path
+        return checkpoint_at(super().path(str(local_path(written))), written)
 
     def tables(self) -> dict[str, Any]:
         """The file's tables, what is trained first, without keys that are None."""
@@ -195,11 +194,6 @@ class TrainJob(SettingsFile):
                 f"[distil] is for {', '.join(students)}, not for {self.trained.reranker}; leave it out"
             )
         return self
-
-
-def shipped_checkpoints() -> list[str]:
-    """Names of the checkpoints that come with the package."""
-    return sorted(folder.name for folder in SHIPPED.iterdir() if (folder / "config.json").is_file())
 
 
 def load_job(path: Path, overrides: Sequence[str] = ()) -> TrainJob:

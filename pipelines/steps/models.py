@@ -25,7 +25,7 @@ from answermill.indexing.shards.dense import (
 from answermill.indexing.shards.jvm import anserini_jar, find_java
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import SETTINGS, JobError
-from answermill.ranking.entry import StageSettings
+from answermill.ranking.entry import StageSettings, checkpoint_at
 from answermill.ranking.reranker import Resources, SentenceEncoder
 from answermill.ranking.rerankers.registry import find
 
@@ -215,15 +215,19 @@ def encoder_inputs(job: Job, questions: bool = True) -> dict[str, str]:
 
 
 def checkpoint_folder(job: Job, stage: StageSettings) -> Path | None:
-    """The stage's checkpoint, relative to the job file, or the shipped one; None if the reranker has no
-    model.
+    """The stage's checkpoint, relative to the job file or by the name of a shipped one, or the shipped one of
+    its reranker; None if the reranker has no model.
 
     Raises ValueError as `Entry.folder`, ModelMissing if a model that others have published cannot be had.
     """
     entry = find(stage.reranker)
     if entry.pretrained is not None:
         return entry.folder(stage.checkpoint, partial(find_model, beside=job.folder))
-    return entry.folder(None if stage.checkpoint is None else job.tree(stage.checkpoint))
+    if stage.checkpoint is None:
+        return entry.folder()
+    path = job.path(stage.checkpoint)
+    shipped = checkpoint_at(path, stage.checkpoint)
+    return entry.folder(shipped if shipped != path else job.tree(stage.checkpoint))
 
 
 def checkpoint_inputs(job: Job, number: int, stage: StageSettings) -> dict[str, str]:

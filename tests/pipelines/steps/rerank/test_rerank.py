@@ -21,8 +21,9 @@ from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.specs.rerank import ANSWERS, SCORED
 from answermill.pipelines.specs.retrieve import QUESTIONS
 from answermill.pipelines.steps import job_plan
+from answermill.pipelines.steps.models import checkpoint_folder
 from answermill.pipelines.steps.rerank import rerank
-from answermill.ranking.entry import Entry
+from answermill.ranking.entry import SHIPPED, Entry
 from answermill.ranking.reranker import Reranker, Resources
 from answermill.ranking.rerankers import registry
 from answermill.ranking.rerankers.baselines import complete_sentence
@@ -258,6 +259,14 @@ def test_the_step_names_no_reranker() -> None:
             and "from answermill.ranking.rerankers.peasi" not in text
             and "from answermill.ranking.rerankers.hashing" not in text
         )
+
+
+def test_a_checkpoint_that_ships_is_taken_by_its_name_unless_a_folder_has_it(tmp_path) -> None:
+    job = load(job_of(tmp_path, 'reranker = "cascade"\ncheckpoint = "cascade"'))
+    (stage,) = job.rerank.stages
+    assert checkpoint_folder(job, stage) == SHIPPED / "cascade"
+    (tmp_path / "cascade").mkdir()
+    assert checkpoint_folder(job, stage) == tmp_path / "cascade"
 
 
 def test_two_stages_of_one_reranker_work_in_a_plan(small_run, tmp_path) -> None:
