@@ -27,7 +27,7 @@ from answermill.ranking.transformer.body_settings import BodySettings
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Tokeniser
 from answermill.ranking.transformer.published.published_classifier import load_with_head
-from answermill.ranking.transformer.transformer_checkpoint import WordSource, word_source
+from answermill.ranking.transformer.transformer_checkpoint import BodySource, word_source
 
 
 class Trained(Protocol):
@@ -58,7 +58,7 @@ class Start:
     encoder: LayeredEncoder
     folder: Path
     """Folder of the tokenizer."""
-    words: WordSource | None
+    words: BodySource | None
     """Source of the word embeddings; None if they were trained."""
 
     def model_of(self, kind: type[Kind], formats: Collection[str], reranker: str) -> Kind | None:
@@ -95,7 +95,7 @@ def begin(inputs: TrainingInputs[BodySettings], name: str, layers: int | None = 
         encoder, head = load_with_head(source, layers)
         description = f"body {name}, {encoder.shape.layers} layers of {encoder.shape.width}"
         if head is None:
-            return Start(name, description, None, None, encoder, source, WordSource.read(name, source))
+            return Start(name, description, None, None, encoder, source, BodySource.read(name, source))
 
         model = published(encoder, head)
         return Start(
@@ -105,7 +105,7 @@ def begin(inputs: TrainingInputs[BodySettings], name: str, layers: int | None = 
             model,
             encoder,
             source,
-            WordSource.read(name, source),
+            BodySource.read(name, source),
         )
 
     kind = kind_of(folder)
@@ -143,7 +143,7 @@ def is_checkpoint(folder: Path) -> bool:
     return (folder / HISTORY).is_file() or (isinstance(config, dict) and {"format", "model"} <= config.keys())
 
 
-def source_words(settings: BodySettings, start: Start) -> WordSource | None:
+def source_words(settings: BodySettings, start: Start) -> BodySource | None:
     """Source of the word embeddings that the training leaves unchanged; None if it trains them. Raises
     ValueError if the start has none."""
     if settings.words != "source":

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from answermill.ranking.context import Pooling
 from answermill.ranking.transformer.huggingface.families import Activation
+from answermill.ranking.transformer.layers.pooling import pool
 from answermill.ranking.transformer.packing import Packed
-from answermill.ranking.transformer.pooling import pool
 
 
 class Classifier(nn.Module):

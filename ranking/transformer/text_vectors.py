@@ -18,8 +18,8 @@ import torch
 from answermill.ranking.transformer.devices import BATCH_TOKENS, Arriving, TokenBudget, texts_at_once
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
+from answermill.ranking.transformer.layers.pooling import pool
 from answermill.ranking.transformer.packing import Packed
-from answermill.ranking.transformer.pooling import pool
 from answermill.ranking.transformer.published.published_tokenizer import published_tokeniser
 from answermill.schemas.arrays import Precision
 

@@ -1,7 +1,7 @@
 """Model folders of transformers: a body, the layers that a method puts on it, and the tokenizer.
 
 A model whose word embeddings are still those of the transformer that it began with names their source in
-place of a copy.
+place of a copy. One that is stored as differences (`differences.py`) names the body that it began as.
 """
 
 from __future__ import annotations
@@ -11,24 +11,25 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar, cast
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from answermill.files.atomic_files import replacing, sha256, write_text
 from answermill.files.model_files import check_sums, write_sums
 from answermill.ranking.checkpoint import CONFIG, FORMAT, WEIGHTS, check_format, load_weights
+from answermill.ranking.transformer.differences import merged, public_names
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Tokeniser
 
 
 @dataclass(frozen=True, slots=True)
-class WordSource:
-    """A transformer whose word embeddings a model has kept unchanged."""
+class BodySource:
+    """A public transformer of which a model has kept the word embeddings, or began as the whole body."""
 
     model: str
     sha256: str  # of its model.safetensors
@@ -43,7 +44,7 @@ class StoredForm:
     """Form in which a model folder stores the weights."""
 
     store: Literal["fp32", "fp16"] = "fp32"
-    words: WordSource | None = None
+    words: BodySource | None = None
     """Source of the word embeddings, which are then left out, with the tokenizer."""
 
 
@@ -117,30 +118,28 @@ def load_transformer(
     folder.
 
     Raises ValueError if the folder is incomplete, broken, or of another format or model; ModelMissing if the
-    transformer that has its words is not available; ModelDamaged if a file is not the one that was written,
-    or a weight is no number.
+    transformer that has its words, or that it began as, is not available; ModelDamaged if a file is not the
+    one that was written, or a weight is no number.
     """
     check_sums(folder)
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         check_format(config, name)
-        weights = {key: weight.float() for key, weight in load_weights(folder / WEIGHTS).items()}
-        origin = folder
+        stored = load_weights(folder / WEIGHTS)
+        body = _origin(config.get("body"), source)
+        words = _origin(config["words"], source) if body is None else body
 
-        if config["words"] is not None:
-            words = WordSource(**config["words"])
-            origin = source(words.model)
-            if sha256(origin / "model.safetensors") != words.sha256:
-                raise ValueError(
-                    f"its word embeddings are of another {words.model} (SHA-256 {words.sha256[:16]}…)"
-                )
-
-        tokeniser = Tokeniser(origin, int(config["limit"]))
+        tokeniser = Tokeniser(words if words and config["words"] else folder, int(config["limit"]))
         with torch.device("meta"):
             model = build(config, LayeredEncoder(Shape(**config["shape"])))
-        if config["words"] is not None:
-            shared = LayeredEncoder.load(origin, 1).words.weight
-            weights |= {key: shared.clone() for key in model.state_dict() if key.endswith(_WORDS)}
+        if body is not None:
+            shapes = {key: weight.shape for key, weight in model.state_dict().items()}
+            weights = merged(stored, public_weights(model, body), shapes)
+        else:
+            weights = {key: weight.float() for key, weight in stored.items()}
+            if words is not None:
+                shared = LayeredEncoder.load(words, 1).words.weight
+                weights |= {key: shared.clone() for key in model.state_dict() if key.endswith(_WORDS)}
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as e:
         raise ValueError(f"{folder} is no checkpoint of {name}: {e}") from e
 
@@ -152,8 +151,47 @@ def load_transformer(
     return model.eval(), tokeniser
 
 
-def word_source(folder: Path) -> WordSource | None:
+def _origin(named: Mapping[str, str] | None, source: Callable[[str], Path]) -> Path | None:
+    """Folder of the transformer that config.json names, if it names one. Raises ValueError if it is another
+    revision of it."""
+    if named is None:
+        return None
+    transformer = BodySource(**named)
+    folder = source(transformer.model)
+    if sha256(folder / "model.safetensors") != transformer.sha256:
+        raise ValueError(
+            f"it needs the {transformer.model} of SHA-256 {transformer.sha256[:16]}…, and {folder} is another"
+        )
+    return folder
+
+
+def public_weights(model: TransformerModel, body: Path) -> dict[str, Tensor]:
+    """Name of a model's weight → the weight of the public body in this folder that it began as.
+
+    Raises ValueError if the folder holds no transformer that can be loaded.
+    """
+    public = LayeredEncoder.load(body).state_dict()
+    names = public_names(cast(nn.Module, model))
+    return {name: public[began] for name, began in names.items() if began in public}
+
+
+def write_differences(checkpoint: Path, out: Path, body: BodySource, stored: Mapping[str, Tensor]) -> None:
+    """Write a folder of `save_transformer` anew, its weights as these differences to the `body`."""
+    config = json.loads((checkpoint / CONFIG).read_text(encoding="utf-8"))
+    names = [WEIGHTS, CONFIG]
+    if config["words"] is None:
+        names.append("tokenizer.json")
+        with replacing(out / "tokenizer.json") as path:
+            shutil.copyfile(checkpoint / "tokenizer.json", path)
+
+    with replacing(out / WEIGHTS) as path:
+        save_file({name: tensor.contiguous() for name, tensor in stored.items()}, path)
+    write_text(out / CONFIG, json.dumps(config | {"body": asdict(body)}, indent=2) + "\n")
+    write_sums(out, names)
+
+
+def word_source(folder: Path) -> BodySource | None:
     """Transformer from which a folder of `save_transformer` takes its word embeddings; None if it has its
     own."""
     config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["words"]
-    return None if config is None else WordSource(**config)
+    return None if config is None else BodySource(**config)

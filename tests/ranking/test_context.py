@@ -25,8 +25,8 @@ from answermill.ranking.training.cross_encoders import PairOptions, PairTask
 from answermill.ranking.training.passages.passage_data import PassageData
 from answermill.ranking.training.passages.passage_task import PassageTask
 from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.layers.pooling import pool
 from answermill.ranking.transformer.packing import Packed
-from answermill.ranking.transformer.pooling import pool
 from answermill.schemas.labels import LabelledCandidate, LabelledPassage, LabelledSentence
 from testing.tiny import SHAPE, enlarged, tokeniser
 

@@ -73,6 +73,8 @@ class StudentHead(nn.Module):
     def __init__(self, shape: Shape, layers: int, form: Form) -> None:
         """`shape`: shape of the body, which the layers follow."""
         super().__init__()
+        self.follows = shape.layers
+        """Layer of the whole transformer behind which its own came."""
         self.layers = nn.ModuleList(layer_of(shape, shape.layers + n) for n in range(layers))
         self.classifier = HEADS[_HEADS[form]](shape.width, shape.dropout)
 

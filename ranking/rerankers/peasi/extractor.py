@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from answermill.ranking.context import Pooling
+from answermill.ranking.transformer.layers.pooling import pool
 from answermill.ranking.transformer.packing import Packed
-from answermill.ranking.transformer.pooling import pool
 from answermill.schemas.arrays import Ints
 
 ExtractorName = Literal["slots", "span"]

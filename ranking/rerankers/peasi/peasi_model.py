@@ -38,8 +38,8 @@ from answermill.ranking.rerankers.peasi.slots import Slots
 from answermill.ranking.rerankers.peasi.span import Span
 from answermill.ranking.transformer.classifier import HEADS, HeadName
 from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.layers.pooling import pool
 from answermill.ranking.transformer.packing import Packed, Tokeniser
-from answermill.ranking.transformer.pooling import pool
 from answermill.ranking.transformer.transformer_checkpoint import (
     FULL,
     StoredForm,

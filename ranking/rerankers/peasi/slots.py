@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from answermill.ranking.rerankers.peasi.extractor import ExtractorName, Stretches
+from answermill.ranking.transformer.layers.pooling import pool
 from answermill.ranking.transformer.packing import Packed
-from answermill.ranking.transformer.pooling import pool
 from answermill.schemas.arrays import Ints
 
 

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from answermill.ranking.rerankers.peasi.extractor import ExtractorName, Stretches
 from answermill.ranking.transformer.classifier import Classifier, classified_pooled
+from answermill.ranking.transformer.layers.pooling import pool_stretches
 from answermill.ranking.transformer.packing import Packed
-from answermill.ranking.transformer.pooling import pool_stretches
 from answermill.schemas.arrays import Ints
 
 

@@ -31,9 +31,9 @@ from answermill.ranking.transformer.layers.attention import (
     attention_over_all_lengths,
     dropped,
 )
+from answermill.ranking.transformer.layers.pooling import pool
 from answermill.ranking.transformer.layers.row_windows import exact_windows
 from answermill.ranking.transformer.packing import Packed, Tokeniser
-from answermill.ranking.transformer.pooling import pool
 
 TEXTS = [
     "Who wrote the opera about a barber in Seville?",

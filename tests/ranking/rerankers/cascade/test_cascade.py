@@ -35,7 +35,7 @@ from answermill.ranking.transformer.classifier import Classifier
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Packed, Tokeniser
-from answermill.ranking.transformer.transformer_checkpoint import StoredForm, WordSource
+from answermill.ranking.transformer.transformer_checkpoint import BodySource, StoredForm
 from answermill.schemas.corpus import Question
 from answermill.schemas.labels import LabelledCandidate
 from answermill.schemas.ranked import RankedList, StageScore
@@ -397,7 +397,7 @@ def test_word_embeddings_can_stay_with_the_transformer_that_they_are_from(tmp_pa
     torch.manual_seed(0)
     folder = find_model(DEFAULT)
     pointwise = CascadeModel(LayeredEncoder.load(folder, 1), (1,))
-    save(tmp_path, "pointwise", pointwise, tokeniser(), StoredForm("fp16", WordSource.read(DEFAULT, folder)))
+    save(tmp_path, "pointwise", pointwise, tokeniser(), StoredForm("fp16", BodySource.read(DEFAULT, folder)))
     assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors", SUMS}
     back, _ = load(tmp_path, "pointwise", find_model)
     assert torch.equal(back.encoder.words.weight, pointwise.encoder.words.weight)
@@ -406,7 +406,7 @@ def test_word_embeddings_can_stay_with_the_transformer_that_they_are_from(tmp_pa
 
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / SUMS).unlink()
-    with pytest.raises(ValueError, match=f"of another {DEFAULT}"):
+    with pytest.raises(ValueError, match=f"it needs the {DEFAULT} of SHA-256 0{{16}}"):
         load(tmp_path, "pointwise", find_model)
 
 

@@ -21,7 +21,7 @@ from answermill.ranking.transformer.classifier import Classifier
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Rotary, Shape
 from answermill.ranking.transformer.packing import Tokeniser
-from answermill.ranking.transformer.transformer_checkpoint import StoredForm, WordSource
+from answermill.ranking.transformer.transformer_checkpoint import BodySource, StoredForm
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -197,7 +197,7 @@ def test_a_checkpoint_without_words_of_its_own_goes_out_whole(tmp_path: Path) ->
     torch.manual_seed(0)
     folder = find_model(DEFAULT)
     pointwise = CascadeModel(LayeredEncoder.load(folder, 1), (1,))
-    stored = StoredForm("fp16", WordSource.read(DEFAULT, folder))
+    stored = StoredForm("fp16", BodySource.read(DEFAULT, folder))
     save(tmp_path / "checkpoint", "pointwise", pointwise, Tokeniser(folder), stored)
     export(tmp_path / "checkpoint", tmp_path / "out", source=find_model)
     expected = ours(tmp_path / "checkpoint", "pointwise", 1, PAIRS, find_model)

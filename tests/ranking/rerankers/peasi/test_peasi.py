@@ -38,7 +38,7 @@ from answermill.ranking.rerankers.registry import load_reranker
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Tokeniser
-from answermill.ranking.transformer.transformer_checkpoint import StoredForm, WordSource
+from answermill.ranking.transformer.transformer_checkpoint import BodySource, StoredForm
 from answermill.schemas.corpus import Passage, Question, Sentence
 from answermill.schemas.ranked import Candidate, Hit, RankedList
 
@@ -433,7 +433,7 @@ def test_both_transformers_find_their_word_embeddings_at_their_source(
     peasi = PeasiModel(LayeredEncoder.load(folder, 1), variant, 3)
     assert peasi.easi_encoder is not None
     peasi.easi_encoder.words.load_state_dict(peasi.encoder.words.state_dict())
-    save(tmp_path, peasi, tokeniser(), StoredForm("fp16", WordSource.read(DEFAULT, folder)))
+    save(tmp_path, peasi, tokeniser(), StoredForm("fp16", BodySource.read(DEFAULT, folder)))
     assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors", SUMS}
     assert (tmp_path / "model.safetensors").stat().st_size < 2 * 1.2 * 2 * 2_000_000  # two layers, two bytes
     back, _ = load(tmp_path, find_model)
