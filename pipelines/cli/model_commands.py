@@ -269,6 +269,64 @@ def export(
     write_lines(export_files(checkpoint, out, exit))
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreToKeep:
+    """The dev score that a smaller checkpoint is to keep."""
+
+    dev: Annotated[
+        Path,
+        Parameter(help="Labelled data set (see `answermill dataset`) that decides. Never a test set."),
+    ]
+    bound: Annotated[
+        float, Parameter(help="Points, of 100, that the metric may be lower than the checkpoint's.")
+    ] = 0.3
+    metric: Annotated[str, Parameter(help="Metric to keep: MAP, MRR, P@k, nDCG@k.")] = "MAP"
+    reranker: Annotated[
+        str | None,
+        Parameter(
+            help="Reranker that scores the set, such as peasi.easi; by the checkpoint's format if not named."
+        ),
+    ] = None
+    settings: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--set",
+            negative=(),
+            consume_multiple=True,
+            help="Stage settings of the reranker, as for `evaluate`, e.g. drop=[0.0].",
+        ),
+    ] = ()
+
+
+def shrink(
+    checkpoint: Annotated[Path, Parameter(help="Checkpoint of a transformer: cascade, hashing, peasi, ….")],
+    *,
+    out: NewFolder,
+    score: ScoreToKeep,
+    body: Annotated[
+        str | None,
+        Parameter(
+            help="Public transformer that the checkpoint began as; the one whose words it has, or "
+            "all-MiniLM-L6-v2, if not named."
+        ),
+    ] = None,
+    form: Form = None,
+) -> None:
+    """Write a checkpoint in fewer bytes, as differences to the public body that it began as.
+
+    Each matrix's difference is stored as a product of two narrow ones, in bytes, of the least rank that keeps
+    a share of its energy. Shares are tried from few bytes to many, each is measured on --dev, and the first
+    whose metric is within --bound is written. It serves as the checkpoint does, where the body is installed.
+    """
+    check_there(checkpoint, score.dev)
+    from answermill.pipelines.learn.train.shrink import DevScore
+    from answermill.pipelines.learn.train.shrink import shrink as run_shrink
+
+    aim = DevScore(score.dev, score.bound, score.metric, score.reranker, score.settings, form)
+    write_lines(run_shrink(checkpoint, out, aim, body))
+
+
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
-    return [train, sweep, tune, weights, heads, export]
+    return [train, sweep, tune, weights, heads, shrink, export]

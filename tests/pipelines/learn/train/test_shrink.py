@@ -1,0 +1,180 @@
+"""The command: it writes the smallest form that keeps the dev score, shows what it tried, and refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from answermill.__main__ import main
+from answermill.files.model_files import SUMS
+from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, USAGE
+from answermill.pipelines.learn.evaluate.rank import RankOptions, rank
+from answermill.pipelines.learn.train.shrink import SHARES
+from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load_pointwise, save
+from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.transformer_checkpoint import BodySource, StoredForm
+from answermill.schemas.labels import LabelledCandidate
+from testing.tiny import checkpoint as write_checkpoint
+from testing.tiny import enlarged, tokeniser, write_body
+
+WORDS = [
+    *("ice", "wind", "cave", "glacier", "satellite", "orbit", "song", "city"),
+    *("river", "bridge", "stone", "light", "water", "king", "storm"),
+]
+QUESTIONS, CANDIDATES = 12, 10
+
+
+def call(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as e:
+        main(["shrink", *map(str, arguments)])
+    return int(e.value.code or 0)
+
+
+@pytest.fixture
+def body(tmp_path: Path) -> Path:
+    return Path(write_body(tmp_path / "body", seed=1, width=32, inner=64))
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path, body: Path) -> Path:
+    """A model that moved away from its body in all directions."""
+    torch.manual_seed(0)
+    model = enlarged(CascadeModel(LayeredEncoder.load(body), (2,)))
+    source = BodySource.read(str(body), body)
+    save(tmp_path / "checkpoint", "pointwise", model, tokeniser(), StoredForm(words=source))
+    (tmp_path / "checkpoint" / "README.md").write_text("# A model\n\nTrained.\n")
+    (tmp_path / "checkpoint" / "training.json").write_text("{}\n")
+    return tmp_path / "checkpoint"
+
+
+@pytest.fixture
+def dev(tmp_path: Path, checkpoint: Path) -> Path:
+    """Lists whose answer is the candidate that the checkpoint ranks first."""
+
+    def rows(first: dict[str, str]) -> list[LabelledCandidate]:
+        return [
+            LabelledCandidate(
+                question_id=f"q{q}",
+                question=f"Where is the {WORDS[q]}?",
+                candidate_id=f"c{c}",
+                doc_id="",
+                title="",
+                position=c,
+                text=f"The {WORDS[(q + c) % len(WORDS)]} is {WORDS[(q * c + 3) % len(WORDS)]}.",
+                label=int(first.get(f"q{q}") == f"c{c}"),
+            )
+            for q in range(QUESTIONS)
+            for c in range(CANDIDATES)
+        ]
+
+    file = tmp_path / "dev.parquet"
+    pq.write_table(LabelledCandidate.table(rows({})), file)
+    ranked = rank("pointwise", file, options=RankOptions(str(checkpoint)))
+    first = {question: candidate for _, question, candidate, place, _ in ranked if place == -1}
+    pq.write_table(LabelledCandidate.table(rows(first)), file)
+    return file
+
+
+def table(shown: str) -> list[tuple[str, float, float]]:
+    """(kept, MB, metric) of the lines below the head."""
+    lines = [line for line in shown.splitlines()[1:] if not line.startswith("written")]
+    return [(line[:10].strip(), *map(float, line[10:].split())) for line in lines]  # type: ignore[misc]
+
+
+def test_the_first_form_within_the_bound_is_written_after_those_that_lose_more(
+    checkpoint: Path, dev: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert call(checkpoint, "--out", out, "--dev", dev, "--bound", 5, "--body", tmp_path / "body") == 0
+    (_, whole, before), *tried = table(capsys.readouterr().out)
+    assert before == 100.0 and len(tried) > 1
+    assert all(score < 95 for _, _, score in tried[:-1]) and tried[-1][2] >= 95
+    assert [kept for kept, _, _ in tried] == [f"{100 * share:g} %" for share in SHARES[: len(tried)]]
+
+    sizes = [size for _, size, _ in tried]
+    assert sizes == sorted(sizes) and sizes[-1] < whole
+    assert (out / "model.safetensors").stat().st_size < (checkpoint / "model.safetensors").stat().st_size
+    config = json.loads((out / "config.json").read_text())
+    assert config["body"] == config["words"] and config["body"]["model"] == str(tmp_path / "body")
+
+    model, _ = load_pointwise(out)
+    assert model.exits == (2,) and (out / SUMS).is_file()
+    card = (out / "README.md").read_text()
+    assert card.startswith("# A model\n\nStored as differences to ") and card.endswith("\n\nTrained.\n")
+    assert (
+        f"{tried[-1][0]} of the energy is kept: MAP {tried[-1][2]:.2f} on dev.parquet, before 100.00" in card
+    )
+    assert (out / "training.json").is_file()
+
+
+def test_a_bound_that_no_form_keeps_is_refused_and_leaves_nothing(
+    checkpoint: Path,
+    dev: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("answermill.pipelines.learn.train.shrink.SHARES", SHARES[:1])
+    before = sorted(tmp_path.iterdir())
+    assert call(checkpoint, "--out", tmp_path / "out", "--dev", dev, "--bound", 0) == BAD_DATA
+    shown = capsys.readouterr()
+    assert len(table(shown.out)) == 2
+    assert shown.err.splitlines()[-1] == (
+        f"answermill: {checkpoint}: no smaller form keeps MAP within 0 of 100.00 on {dev}; give a higher "
+        "--bound, or keep the checkpoint"
+    )
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_checkpoint_that_was_shrunk_can_be_shrunk_further(
+    checkpoint: Path, dev: Path, tmp_path: Path
+) -> None:
+    assert call(checkpoint, "--out", tmp_path / "first", "--dev", dev, "--bound", 5) == 0
+    assert call(tmp_path / "first", "--out", tmp_path / "next", "--dev", dev, "--bound", 100) == 0
+    sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("first", "next")]
+    assert sizes[1] < sizes[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        (["--bound", "-1"], USAGE, "--bound -1: give points"),
+        (["--body", "other"], SETTINGS, "has the words of"),
+        (["--out", "."], OUTPUT_EXISTS, "has files"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_any_work(
+    change: list[str],
+    code: int,
+    message: str,
+    checkpoint: Path,
+    dev: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_body(tmp_path / "other", seed=3, width=32, inner=64)
+    monkeypatch.setattr(
+        "answermill.pipelines.learn.train.shrink.evaluate", lambda *_, **__: pytest.fail("it was measured")
+    )
+    arguments = {"--out": "out", "--dev": str(dev)} | {change[0]: change[1]}
+    assert call(checkpoint, *(part for pair in arguments.items() for part in pair)) == code
+    shown = capsys.readouterr()
+    assert message in shown.err and shown.out == "" and not (tmp_path / "out").exists()
+
+
+def test_a_checkpoint_without_a_transformer_and_one_of_another_shape_are_refused(
+    dev: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], body: Path
+) -> None:
+    write_checkpoint("cosinet", tmp_path / "cosinet")
+    assert call(tmp_path / "cosinet", "--out", tmp_path / "out", "--dev", dev) == SETTINGS
+    assert "which has no transformer" in capsys.readouterr().err
+
+    write_checkpoint("cascade", tmp_path / "cascade")
+    assert call(tmp_path / "cascade", "--out", tmp_path / "out", "--dev", dev, "--body", body) == SETTINGS
+    assert f"{tmp_path / 'cascade'} did not begin as {body}" in capsys.readouterr().err
