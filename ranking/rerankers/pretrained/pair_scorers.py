@@ -18,9 +18,9 @@ from answermill.files.model_files import load_pretrained
 from answermill.ranking.transformer.classifier import PublishedHead
 from answermill.ranking.transformer.devices import BATCH_TOKENS, Arriving, fast
 from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.layers.pooling import pool
 from answermill.ranking.transformer.packing import Pairs, Tokeniser
 from answermill.ranking.transformer.padded import PaddedModel, Read, load_body, pooled, tokenised
-from answermill.ranking.transformer.pooling import pool
 from answermill.ranking.transformer.published.modular_head import ModularHead
 from answermill.ranking.transformer.published.published_classifier import PublishedClassifier, load_published
 from answermill.ranking.transformer.published.published_tokenizer import load_tokenizer, published_tokeniser
