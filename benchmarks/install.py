@@ -4,6 +4,7 @@ The versions are those of constraints.txt, from the package index that pip is se
 downloaded into a folder and then installed from there, so that each has its own seconds; pip's cache is not
 used. `cpu_seconds` of the whole are lengthened less where others use the machine. `mb_download`: the
 archives. `mb`: the environment on the disk, compiled files included. `mb_NAME`: its ten largest packages.
+`checkpoints_mb`: the models that ship within the wheel.
 `torch` says which build was taken: the one with CUDA brings packages of several GB. With --extras the wheel's
 extras of these names are installed too, such as plots,s3, and the name of the saved file has theirs.
 
@@ -93,6 +94,7 @@ def measure(folder: Path, extras: str, only_wheel: bool) -> dict[str, float | in
         "seconds": built[0] + created[0] + sum(downloaded) + installed[0],
         "mb_download": mb_of(list(archives.iterdir())),
         "mb": mb_of(list(environment.rglob("*"))),
+        "checkpoints_mb": mb_of(list((Path(place) / "answermill/ranking/checkpoints").rglob("*"))),
         "packages": len(packages),
         "torch": packages["torch"].version if "torch" in packages else "",
         **largest({name: mb_of_package(package) for name, package in packages.items()}),
