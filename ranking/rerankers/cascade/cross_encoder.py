@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
@@ -27,13 +27,14 @@ from tokenizers import Tokenizer
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from answermill.files.atomic_files import replace_folder
+from answermill.files.atomic_files import replace_folder, write_text
 from answermill.files.model_files import write_sums
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load
 from answermill.ranking.transformer.classifier import Classifier, ClassifierHead, LinearHead
 from answermill.ranking.transformer.huggingface.families import Activation
 from answermill.ranking.transformer.packing import Tokeniser
 
+CARD = "README.md"
 EXPORTED = ("cascade", "pointwise")
 _NO_CODE = {"trust_remote_code": False}
 _PADDING = ("[PAD]", "<pad>")
@@ -100,10 +101,33 @@ def export(
         exported.save_pretrained(str(unfinished), create_model_card=False)
         files = [str(path.relative_to(unfinished)) for path in unfinished.rglob("*") if path.is_file()]
         write_sums(unfinished, files)
+        parts = (f"{{{part}}}" for part in model.reading.context)
+        form = Exported(layers, tokeniser.limit, tokeniser.separator.join(parts))
+        # The card is for its publisher to edit, so no digest of it is kept.
+        write_text(unfinished / CARD, "\n".join(_card(checkpoint, form)) + "\n")
         replace_folder(unfinished, out)
 
-    parts = (f"{{{part}}}" for part in model.reading.context)
-    return Exported(layers, tokeniser.limit, tokeniser.separator.join(parts))
+    return form
+
+
+def _card(checkpoint: Path, form: Exported) -> Iterator[str]:
+    """Model card: the form, its use, and the checkpoint's own card, which has the licence."""
+    try:
+        training = (checkpoint / CARD).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        training = ""
+    licence = next((line for line in training.splitlines() if "Licence of the data:" in line), None)
+
+    yield "---\nlibrary_name: sentence-transformers\npipeline_tag: text-ranking"
+    yield "tags:\n- sentence-transformers\n- cross-encoder\n- reranker\n---\n"
+    yield f"# Cross-encoder of {checkpoint.name}\n"
+    yield f"Written by AnswerMill's `answermill export`: {form.layers} layers, at most {form.tokens} tokens."
+    yield f"A candidate is `{form.candidate}`, and a score is a logit.\n"
+    yield licence or "- Licence: not stated, since the checkpoint has no card; add one before you pass it on."
+    yield "\n```python\nfrom sentence_transformers import CrossEncoder\n"
+    yield 'CrossEncoder("<this folder>").predict([("question", "candidate")])\n```'
+    if training:
+        yield "\n" + training.strip().replace("# ", "## Training: ", 1)
 
 
 def _head(classifier: ClassifierHead, pooling: Literal["cls", "mean"]) -> list[nn.Module]:

@@ -17,10 +17,12 @@ from tokenizers.processors import RobertaProcessing
 from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.ranking.context import Pooling, Reading
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load, save
+from answermill.ranking.rerankers.pretrained.pair_scorers import PackedScorer, load_scorer
 from answermill.ranking.transformer.classifier import Classifier
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Rotary, Shape
 from answermill.ranking.transformer.packing import Tokeniser
+from answermill.ranking.transformer.published.published_classifier import PublishedClassifier
 from answermill.ranking.transformer.transformer_checkpoint import BodySource, StoredForm
 
 if TYPE_CHECKING:
@@ -210,12 +212,48 @@ def test_the_folder_is_the_same_each_time_and_holds_no_code(tmp_path: Path) -> N
     for name in ("a", "b"):
         export(tmp_path / "checkpoint", tmp_path / name)
         files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
-        assert {path.suffix for path in files} == {".json", ".safetensors"}
+        assert {path.suffix for path in files} == {".json", ".safetensors", ".md"}
         written.append({str(path.relative_to(tmp_path / name)): path.read_bytes() for path in files})
     assert written[0] == written[1]
     modules = json.loads(written[0]["modules.json"])
     assert all(each["type"].startswith("sentence_transformers.") for each in modules)
     assert b"auto_map" not in written[0]["config.json"]
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_exported_is_a_published_cross_encoder_with_the_same_scores(
+    family: str, pooling: Pooling, tmp_path: Path, byte_pairs: Path
+) -> None:
+    pointwise = model(FAMILIES[family], (2,))
+    pointwise.reading = Reading(pooling=pooling)
+    source = byte_pairs if FAMILIES[family].vocabulary == 400 else find_model(DEFAULT)
+    save(tmp_path / "checkpoint", "pointwise", pointwise, Tokeniser(source, 62))
+    export(tmp_path / "checkpoint", tmp_path / "out")
+
+    classifier = PublishedClassifier.read(tmp_path / "out")
+    scorer = load_scorer(classifier, classifier.longest(None), "cpu", "fp32")
+    expected = ours(tmp_path / "checkpoint", "pointwise", 1, PAIRS)
+    assert scorer.score(PAIRS).logits == pytest.approx(expected, abs=1e-4)
+    assert isinstance(scorer, PackedScorer) and classifier.output == "logit" and classifier.limit == 62
+
+
+def test_an_exported_folder_has_a_card_with_the_licence(tmp_path: Path) -> None:
+    save(tmp_path / "checkpoint", "cascade", model(), Tokeniser(find_model(DEFAULT), 64))
+    export(tmp_path / "checkpoint", tmp_path / "bare")
+    assert "- Licence: not stated" in (tmp_path / "bare" / "README.md").read_text()
+
+    licence = "- Trained on SQuAD. Licence of the data: CC BY-SA 4.0."
+    (tmp_path / "checkpoint" / "README.md").write_text(f"# a cascade\n\n{licence}\n- 5 steps.\n")
+    exported = export(tmp_path / "checkpoint", tmp_path / "out")
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert card.startswith("---\nlibrary_name: sentence-transformers\n")
+    assert f"\n{licence}\n" in card.partition("## Training: a cascade")[0] and "- 5 steps." in card
+    assert f"{exported.layers} layers, at most 64 tokens" in card
+
+    # Its author may change it.
+    (tmp_path / "out" / "README.md").write_text("mine")
+    assert find_model(str(tmp_path / "out")) == tmp_path / "out"
 
 
 def test_folders_that_are_no_checkpoint_are_refused(tmp_path: Path) -> None:
