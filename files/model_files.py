@@ -16,7 +16,7 @@ from typing import Any
 from answermill.files.atomic_files import sha256, write_text
 
 SUMS = "sha256.json"
-MODEL_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
+MODEL_FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
 """Patterns of the files that define a model's computation."""
 PYLATE_DENSE = "pylate.models.Dense.Dense"
 """Module of PyLate's models, which sentence-transformers replaces by its own."""

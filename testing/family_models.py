@@ -190,6 +190,76 @@ def write_modular(
     return folder
 
 
+CHAT = (
+    "{% for m in messages %}<s>{{ m.role }}: {{ m.content }}</s>{% endfor %}"
+    "{% if add_generation_prompt %}<s>assistant: so{% endif %}"
+)
+"""Chat template that writes every message, whatever its role."""
+
+
+def write_causal(
+    folder: Path,
+    kind: str,
+    texts: Sequence[str],
+    *,
+    chat: str | None = CHAT,
+    layers: int = 2,
+    width: int = 32,
+    positions: int = 96,
+    words: int = 400,
+) -> Path:
+    """Write a language model, such as a Qwen3, as `save_pretrained` does; 'yes' and 'no' are tokens of its
+    tokenizer."""
+    model = FamilyModel(kind, "bytes", "<s>", "</s>", types=False)
+    tokenizer = tokenizer_of(model, texts, words)
+    tokenizer.backend_tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    tokenizer.add_tokens(["yes", "no"])
+    tokenizer.chat_template, tokenizer.model_max_length = chat, positions
+
+    config = getattr(transformers, f"{kind}Config")(
+        vocab_size=len(tokenizer) + 8,  # some classes add tokens
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        intermediate_size=2 * width,
+        max_position_embeddings=positions,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=0,
+        eos_token_id=2,
+    )
+    torch.manual_seed(0)
+    language_model = getattr(transformers, f"{kind}ForCausalLM")(config)
+    with torch.no_grad():
+        for parameter in language_model.parameters():
+            parameter.mul_(4 if parameter.dim() > 1 else 1).add_(0.02 * torch.randn_like(parameter))
+    language_model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def write_yes_no(folder: Path, kind: str, texts: Sequence[str], no: bool = True, **settings: Any) -> Path:
+    """Write a reranker of a language model and a LogitScore, as sentence-transformers does. `no`: False for
+    the logit of 'yes' alone."""
+    from sentence_transformers import CrossEncoder
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.cross_encoder.modules import LogitScore
+
+    with tempfile.TemporaryDirectory() as name:
+        body = write_causal(Path(name), kind, texts, **settings)
+        transformer = Transformer(
+            str(body),
+            transformer_task="text-generation",
+            processing_kwargs={"chat_template": {"add_generation_prompt": True}},
+        )
+    numbers = [transformer.tokenizer.convert_tokens_to_ids(word) for word in ("yes", "no")]
+    scoring = LogitScore(numbers[0], numbers[1] if no else None)
+    model = CrossEncoder(modules=[transformer, scoring], device="cpu", activation_fn=torch.nn.Identity())
+    model.save_pretrained(str(folder), create_model_card=False)
+    return folder
+
+
 def tokenizer_of(model: FamilyModel, texts: Sequence[str], words: int = 400) -> Any:
     """A tokenizer of the family's kind, with pairs as the family has them."""
     first, separator = model.first, model.separator

@@ -14,7 +14,7 @@ import inspect
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -31,6 +31,9 @@ _CLASS = 16  # tokens
 _BATCH_TOKENS = {"cpu": 1_024, "cuda": 32_768}
 _TRIAL = ("when was it finished", "it was finished in the year 1970")
 """A pair that every model is tried with."""
+
+_LAST_TOKEN: dict[str, Any] = {"logits_to_keep": 1, "use_cache": False}
+"""Options of a causal model's forward pass: nothing is computed of which no value is read."""
 
 Read = Callable[[Any, Tensor], Tensor]
 """(output of a model for a batch, the batch's mask [rows, length]) → values [rows, …]."""
@@ -51,56 +54,92 @@ class Tokenised(NamedTuple):
         return np.fromiter(map(len, self.ids), np.int64, len(self.ids))
 
 
-def tokenised(tokenizer: Any, first: Sequence[str], second: Sequence[str] | None, limit: int) -> Tokenised:
-    """Texts, or pairs of texts, as transformers' own tokenizer cuts them."""
-    if not first:
-        return Tokenised([], None, np.zeros(0, np.int64))
+class TextTokens(Protocol):
+    """Tokeniser of texts for a padded model."""
 
-    def encoded(rows: Sequence[int], **options: Any) -> Any:
-        others = None if second is None else [second[n] for n in rows]
-        return tokenizer([first[n] for n in rows], others, return_attention_mask=False, **options)
+    limit: int
+    """Tokens of the longest text."""
 
-    tokens = encoded(range(len(first)), truncation="longest_first", max_length=limit)
-    cut = np.zeros(len(first), np.int64)
-    # Only a text that fills the limit may have lost tokens, which a second encoding counts.
-    if full := [n for n, ids in enumerate(tokens["input_ids"]) if len(ids) >= limit]:
-        cut[full] = [len(ids) - limit for ids in encoded(full, truncation=False)["input_ids"]]
-    return Tokenised(tokens["input_ids"], tokens.get(TYPES), cut)
+    def __call__(self, texts: Sequence[tuple[str, ...]]) -> Tokenised:
+        """Tokens of texts of one part, or of two, in their order."""
+        ...
+
+
+class PlainTexts:
+    """Texts, or pairs of texts, as transformers' own tokenizer cuts them. `prompt`: text before each."""
+
+    def __init__(self, tokenizer: Any, limit: int, prompt: str = "") -> None:
+        self._tokenizer, self.limit, self._prompt = tokenizer, limit, prompt
+
+    def __call__(self, texts: Sequence[tuple[str, ...]]) -> Tokenised:
+        cut = np.zeros(len(texts), np.int64)
+        if not texts:
+            return Tokenised([], None, cut)
+
+        tokens = self._encode(texts, truncation="longest_first", max_length=self.limit)
+        # Only a text that fills the limit may have lost tokens, which a second encoding counts.
+        if full := [n for n, ids in enumerate(tokens["input_ids"]) if len(ids) >= self.limit]:
+            whole = self._encode([texts[n] for n in full], truncation=False)
+            cut[full] = [len(ids) - self.limit for ids in whole["input_ids"]]
+        return Tokenised(tokens["input_ids"], tokens.get(TYPES), cut)
+
+    def _encode(self, texts: Sequence[tuple[str, ...]], **options: Any) -> Any:
+        second = [parts[1] for parts in texts] if len(texts[0]) == 2 else None
+        return self._tokenizer(
+            [self._prompt + parts[0] for parts in texts], second, return_attention_mask=False, **options
+        )
 
 
 class PaddedModel:
     """A model of transformers, run over tokenised texts that are padded on the side where padding changes no
     value."""
 
-    def __init__(self, folder: Path, tokenizer: Any, model: Any, read: Read, longest: int) -> None:
-        """`read`: the values of texts. `longest`: tokens of the longest text, at most the model's positions.
+    def __init__(
+        self,
+        folder: Path,
+        tokenizer: Any,
+        model: Any,
+        *,
+        read: Read,
+        tokens: TextTokens,
+        causal: bool = False,
+    ) -> None:
+        """`read`: the values of texts. `tokens`: their tokeniser, whose limit is at most the model's
+        positions. `causal`: the values are the last token's alone.
 
         Raises ValueError, with the folder, if it cannot compute a text, or if padding changes a text's
         values.
         """
-        if tokenizer.pad_token_id is None:
+        pad = tokenizer.pad_token_id
+        if pad is None and causal:  # no later token sees one that is hidden
+            pad = tokenizer.eos_token_id or 0
+        if pad is None:
             raise ValueError(
                 f"{folder}: its tokenizer has no padding token, so texts cannot be put into a batch; set "
                 "tokenizer.pad_token in transformers and write it with save_pretrained(folder)"
             )
-        tokens, rows = 1 + max(tokenizer.get_vocab().values()), _embedded(model)
-        if tokens > rows:
+        needed, rows = 1 + max(tokenizer.get_vocab().values()), _embedded(model)
+        if needed > rows:
             raise ValueError(
-                f"{folder}: its tokenizer has {tokens:,} tokens, its weights {rows:,}; copy both from one "
+                f"{folder}: its tokenizer has {needed:,} tokens, its weights {rows:,}; copy both from one "
                 "model"
             )
 
         self._model = model.eval()
-        self._read, self._longest, self._device = read, longest, "cpu"
-        self._typed = TYPES in inspect.signature(model.forward).parameters
-        self._pad, self._pad_type = tokenizer.pad_token_id, tokenizer.pad_token_type_id
+        self._read, self._longest, self._device = read, tokens.limit, "cpu"
+        self._takes = inspect.signature(model.forward).parameters
+        self._causal = causal
+        self._pad, self._pad_type = pad, tokenizer.pad_token_type_id
         self._budget = TokenBudget(_BATCH_TOKENS["cpu"], None)
 
         # Causal classifiers find a text's end by the padding token of their config.
         config = model.config.get_text_config()
         if getattr(config, "pad_token_id", None) is None:
             config.pad_token_id = self._pad
-        self._side = self._padding_side(folder, tokenizer)
+        sides: list[Literal["left", "right"]] = ["left", "right"]
+        if tokenizer.padding_side == "right" and not causal:
+            sides.reverse()
+        self._side = self._padding_side(folder, tokens([_TRIAL]), sides)
 
     def serve(self, device: str, precision: torch.dtype, part: nn.Module | None = None) -> None:
         """Move the model to the device, and compute a part of it, or all, in the given precision."""
@@ -119,7 +158,8 @@ class PaddedModel:
         """Values [texts, …] in the order of the texts."""
         by_class: dict[int, list[int]] = {}
         for number, ids in enumerate(texts.ids):
-            by_class.setdefault(min(-(-len(ids) // _CLASS) * _CLASS, self._longest), []).append(number)
+            size = -(-max(1, len(ids)) // _CLASS) * _CLASS
+            by_class.setdefault(min(size, self._longest), []).append(number)
 
         values: Singles | None = None
         for length, numbers in sorted(by_class.items()):
@@ -145,36 +185,40 @@ class PaddedModel:
     def _batch(self, texts: Tokenised, batch: Sequence[int], rows: int, length: int) -> Singles:
         """Values [rows, …] of some texts, padded to `length` tokens; rows after the last text repeat the
         first one."""
+        typed = texts.types is not None and TYPES in self._takes
         inputs = {
             "input_ids": np.full((rows, length), self._pad, np.int64),
             "attention_mask": np.zeros((rows, length), np.int64),
-        }
-        if texts.types is not None and self._typed:
-            inputs[TYPES] = np.full((rows, length), self._pad_type, np.int64)
+        } | ({TYPES: np.full((rows, length), self._pad_type, np.int64)} if typed else {})
 
         for row, n in enumerate([*batch, *[batch[0]] * (rows - len(batch))]):
             ids = texts.ids[n]
             place = slice(length - len(ids), None) if self._side == "left" else slice(len(ids))
             inputs["input_ids"][row, place] = ids
             inputs["attention_mask"][row, place] = 1
-            if texts.types is not None and self._typed:
+            if typed and texts.types is not None:
                 inputs[TYPES][row, place] = texts.types[n]
+
+        # Positions count from a text's first token, behind the padding before it.
+        options: dict[str, Any] = {}
+        if self._causal:
+            options = {name: value for name, value in _LAST_TOKEN.items() if name in self._takes}
+            if "position_ids" in self._takes:
+                inputs["position_ids"] = (inputs["attention_mask"].cumsum(1) - 1).clip(0)
 
         on_device = {name: torch.from_numpy(values).to(self._device) for name, values in inputs.items()}
         with torch.inference_mode(), BUSY.span(torch.device(self._device)):
-            result = self._read(self._model(**on_device), on_device["attention_mask"]).float()
+            result = self._read(self._model(**on_device, **options), on_device["attention_mask"]).float()
         values: Singles = result.cpu().numpy()
         return values
 
-    def _padding_side(self, folder: Path, tokenizer: Any) -> Literal["left", "right"]:
-        """Side on which padding changes no value: the tokenizer's own, or the other."""
-        own: Literal["left", "right"] = tokenizer.padding_side
-        other: Literal["left", "right"] = "left" if own == "right" else "right"
-        trial = tokenised(tokenizer, [_TRIAL[0]], [_TRIAL[1]], self._longest)
+    def _padding_side(
+        self, folder: Path, trial: Tokenised, sides: Sequence[Literal["left", "right"]]
+    ) -> Literal["left", "right"]:
+        """The first side on which padding changes no value of a text."""
         size = len(trial.ids[0])
         padded = min((size // _CLASS + 1) * _CLASS, self._longest)
-
-        for side in (own, other):
+        for side in sides:
             self._side = side
             try:
                 alone, among = (self._batch(trial, [0], *shape)[0] for shape in ((1, size), (2, padded)))
@@ -189,17 +233,23 @@ class PaddedModel:
         )
 
 
-def load_body(folder: Path, kind: str = "AutoModel") -> Any:
-    """A transformer without a head, in fp32. Raises ValueError, with the folder, if weights are missing."""
+def load_whole(kind: str, folder: Path, unread: str = "") -> Any:
+    """A model in fp32. Raises ValueError, with the folder, if weights are missing, but for those that no
+    result reads, whose names begin with `unread`."""
     model, names = load_pretrained(
         kind, folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True
     )
-    # No result reads a pooler; DPR's projections are read.
-    if missing := sorted(name for name in names["missing_keys"] if not name.startswith("pooler.")):
+    missing = [name for name in sorted(names["missing_keys"]) if not unread or not name.startswith(unread)]
+    if missing:
         raise ValueError(
             f"{folder}: its weights lack {missing[0]}, which would be random; give another model"
         )
     return model
+
+
+def load_body(folder: Path, kind: str = "AutoModel") -> Any:
+    """A transformer without a head, as `load_whole`."""
+    return load_whole(kind, folder, unread="pooler.")
 
 
 def pooled(hidden: Tensor, mask: Tensor, pooling: Pooled) -> Tensor:
@@ -238,7 +288,7 @@ class PaddedTransformer:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         is_dpr = config.get("model_type") == "dpr"
         self.dimension = int(config.get("projection_dim") or config.get("hidden_size") or config["d_model"])
-        self._limit, self.at_once = limit, texts_at_once(device, limit)
+        self.at_once = texts_at_once(device, limit)
         self._pooling: Literal["mean", "cls"] = "mean"
 
         def read(out: Any, mask: Tensor) -> Tensor:
@@ -248,13 +298,13 @@ class PaddedTransformer:
                 return projected
             return pooled(out.last_hidden_state, mask, "first" if self._pooling == "cls" else "mean")
 
-        self._tokenizer = load_tokenizer(folder)
+        tokenizer = load_tokenizer(folder)
+        self._tokens = PlainTexts(tokenizer, limit)
         model = load_body(folder, config["architectures"][0] if is_dpr else "AutoModel")
-        self._model = PaddedModel(folder, self._tokenizer, model, read, limit)
+        self._model = PaddedModel(folder, tokenizer, model, read=read, tokens=self._tokens)
         self._model.serve(device, torch.bfloat16 if precision == "bf16" else torch.float32)
 
     def encode(self, texts: Sequence[tuple[str, ...]], pooling: Literal["mean", "cls"]) -> Singles:
         """[texts, d], in the order of the texts; all texts have one part, or all have two."""
-        second = [parts[1] for parts in texts] if len(texts[0]) == 2 else None
         self._pooling = pooling
-        return self._model.run(tokenised(self._tokenizer, [parts[0] for parts in texts], second, self._limit))
+        return self._model.run(self._tokens(texts))

@@ -3,9 +3,9 @@ elsewhere."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from answermill.ranking.entry import Entry, FileName, OneTextStage, StageSettings
 from answermill.ranking.rerankers.baselines import SimilarityStage
@@ -33,6 +33,28 @@ class CrossEncoderStage(OneTextStage):
         "graphics cards, else "
         "fp32",
     )
+    yes_token: str | None = Field(
+        None,
+        description="of a language model: the token, such as 'yes', whose logit is the score; the folder's "
+        "if absent",
+    )
+    no_token: str | None = Field(
+        None,
+        description="of a language model: the token, such as 'no', whose logit is taken from the score; '' "
+        "for none",
+    )
+    template: str | None = Field(
+        None,
+        description="of a language model: its whole prompt, with {question} and {candidate}; the chat "
+        "template of the folder if absent",
+    )
+
+    @model_validator(mode="after")
+    def _check_template(self) -> Self:
+        for place in ("{question}", "{candidate}"):
+            if self.template is not None and place not in self.template:
+                raise ValueError(f"template: {place} is not in it; write it where that text belongs")
+        return self
 
 
 class BiEncoderStage(SimilarityStage):
@@ -84,7 +106,7 @@ ENTRIES = (
         "answermill.ranking.rerankers.pretrained.sequence_classifier:CrossEncoder",
         settings=CrossEncoderStage,
         pretrained="a CrossEncoder, of modules or not, or another model whose architecture ends in "
-        "ForSequenceClassification",
+        "ForSequenceClassification, or a language model that answers yes or no",
         pairwise=True,
     ),
     Entry(

@@ -7,6 +7,7 @@ A pair's logit depends on the pair alone, not on the other pairs of the call.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -14,14 +15,23 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from answermill.files.model_files import load_pretrained
 from answermill.ranking.transformer.classifier import PublishedHead
 from answermill.ranking.transformer.devices import BATCH_TOKENS, Arriving, fast
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.layers.pooling import pool
 from answermill.ranking.transformer.packing import Pairs, Tokeniser
-from answermill.ranking.transformer.padded import PaddedModel, Read, load_body, pooled, tokenised
+from answermill.ranking.transformer.padded import (
+    PaddedModel,
+    PlainTexts,
+    Read,
+    TextTokens,
+    load_body,
+    load_whole,
+    pooled,
+)
+from answermill.ranking.transformer.published.causal_model import AnswerTokens, answer_logit, load_causal
 from answermill.ranking.transformer.published.modular_head import ModularHead
+from answermill.ranking.transformer.published.prompts import Prompts, chat_render, template_render
 from answermill.ranking.transformer.published.published_classifier import PublishedClassifier, load_published
 from answermill.ranking.transformer.published.published_tokenizer import load_tokenizer, published_tokeniser
 from answermill.ranking.transformer.text_vectors import why_not_packed
@@ -48,20 +58,40 @@ class PairScorer(Protocol):
     def score(self, pairs: Sequence[tuple[str, str]]) -> Logits: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What a stage says of a language model that its folder does not."""
+
+    yes_token: str | None = None
+    no_token: str | None = None
+    template: str | None = None
+    """Prompt with {question} and {candidate}."""
+
+
 def load_scorer(
-    classifier: PublishedClassifier, limit: int, device: str, precision: PrecisionSetting = "auto"
+    classifier: PublishedClassifier,
+    limit: int,
+    device: str,
+    precision: PrecisionSetting = "auto",
+    wording: Wording = Wording(),
 ) -> PairScorer:
     """Scorer of a folder, which has scored one pair. Raises ValueError if the model cannot be used,
     ModelDamaged if a weight is no number."""
     folder = classifier.folder
     dtype = fast(device) if precision == "auto" else torch.bfloat16 if precision == "bf16" else torch.float32
+    if wording != Wording() and not classifier.causal:
+        raise ValueError(
+            f"{folder}: yes_token, no_token and template are for language models, which this is not; remove "
+            "them"
+        )
 
+    is_plain = not classifier.causal and not classifier.chats and classifier.pooling in ("first", "mean")
     scorer: PairScorer
-    if classifier.pooling in ("first", "mean") and why_not_packed(folder) is None:
+    if is_plain and why_not_packed(folder) is None:
         encoder, head = _packed_parts(classifier)
         scorer = PackedScorer(encoder, head, published_tokeniser(folder, limit), device, dtype)
     else:
-        scorer = PaddedScorer(classifier, limit, device, dtype)
+        scorer = _padded(classifier, limit, device, dtype, wording)
 
     if not np.isfinite(scorer.score([_TRIAL]).logits).all():
         raise ValueError(f"{folder}: its score of {_TRIAL} is no number; give another model")
@@ -126,48 +156,64 @@ class PackedScorer:
 
 
 class PaddedScorer:
-    """Any other family, by transformers: the body in the given precision, the head in fp32."""
+    """Any other family, by transformers."""
 
-    def __init__(
-        self, classifier: PublishedClassifier, limit: int, device: str, precision: torch.dtype
-    ) -> None:
-        """Raises ValueError if no pair can be scored, or weights are missing."""
-        folder = classifier.folder
-        self._tokenizer, self._limit = load_tokenizer(folder), limit
-        if classifier.head is not None:
-            body = load_body(folder)
-            head = ModularHead(classifier.head, body.config.get_text_config().hidden_size)
-            head.requires_grad_(False).eval()
-            self._model = PaddedModel(folder, self._tokenizer, body, _of_modules(head), limit)
-            self._model.serve(device, precision)
-            head.to(device)
-            return
-
-        model, names = load_pretrained(
-            "AutoModelForSequenceClassification",
-            folder,
-            use_safetensors=True,
-            dtype=torch.float32,
-            output_loading_info=True,
-        )
-        if missing := sorted(names["missing_keys"]):
-            raise ValueError(
-                f"{folder}: its weights lack {missing[0]}, which would be random; give another model"
-            )
-
-        self._model = PaddedModel(folder, self._tokenizer, model, _logit, limit)
-
-        # The body computes in the precision asked for, the head in fp32.
-        self._model.serve(device, precision, model.base_model)
-        for part in model.children():
-            if part is not model.base_model:
-                part.register_forward_pre_hook(_in_fp32)
+    def __init__(self, tokens: TextTokens, model: PaddedModel) -> None:
+        self._tokens, self._model = tokens, model
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Logits:
         """Logits in the order of the pairs."""
-        questions, candidates = ([pair[n] for pair in pairs] for n in (0, 1))
-        texts = tokenised(self._tokenizer, questions, candidates, self._limit)
+        texts = self._tokens(pairs)
         return Logits(self._model.run(texts).astype(np.float64), texts.lengths, texts.cut)
+
+
+def _padded(
+    classifier: PublishedClassifier, limit: int, device: str, precision: torch.dtype, wording: Wording
+) -> PaddedScorer:
+    """Scorer whose body computes in the given precision, and whose head in fp32. Raises ValueError if no pair
+    can be scored, or weights are missing."""
+    folder, tokenizer = classifier.folder, load_tokenizer(classifier.folder)
+    if wording.template is not None:
+        tokens: TextTokens = Prompts(tokenizer, template_render(wording.template), limit)
+    elif classifier.chats:
+        tokens = Prompts(tokenizer, chat_render(folder, tokenizer, classifier.prompt), limit)
+    else:
+        tokens = PlainTexts(tokenizer, limit, classifier.prompt)
+
+    if classifier.head is not None:
+        body = load_body(folder)
+        head = ModularHead(classifier.head, body.config.get_text_config().hidden_size)
+        head.requires_grad_(False).eval()
+        model = PaddedModel(folder, tokenizer, body, read=_of_modules(head), tokens=tokens)
+        model.serve(device, precision)
+        head.to(device)
+        return PaddedScorer(tokens, model)
+
+    if classifier.causal:
+        whole = load_causal(folder, _answers(classifier, tokenizer, wording))
+        model = PaddedModel(folder, tokenizer, whole, read=answer_logit, tokens=tokens, causal=True)
+    else:
+        whole = load_whole("AutoModelForSequenceClassification", folder)
+        model = PaddedModel(folder, tokenizer, whole, read=_logit, tokens=tokens)
+
+    model.serve(device, precision, whole.base_model)
+    for part in whole.children():
+        if part is not whole.base_model:
+            part.register_forward_pre_hook(_in_fp32)
+    return PaddedScorer(tokens, model)
+
+
+def _answers(classifier: PublishedClassifier, tokenizer: Any, wording: Wording) -> AnswerTokens:
+    """Tokens of a language model's score: the stage's, or the folder's."""
+    yes, no = wording.yes_token, wording.no_token
+    if yes is not None and no is not None:
+        return AnswerTokens.of_texts(classifier.folder, tokenizer, yes, no)
+    if yes is not None or no is not None or classifier.answers is None:
+        raise ValueError(
+            f"{classifier.folder}: a language model that does not name the two tokens of its score; set "
+            "yes_token and no_token, such as 'yes' and 'no'"
+        )
+    return classifier.answers
 
 
 def _in_fp32(_part: torch.nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:

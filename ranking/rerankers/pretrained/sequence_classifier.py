@@ -20,7 +20,7 @@ from scipy.special import expit
 from answermill.ranking.context import Reading
 from answermill.ranking.reranker import Resources, order_by
 from answermill.ranking.rerankers.pretrained import CrossEncoderStage
-from answermill.ranking.rerankers.pretrained.pair_scorers import PairScorer, load_scorer
+from answermill.ranking.rerankers.pretrained.pair_scorers import PairScorer, Wording, load_scorer
 from answermill.ranking.transformer.published.published_classifier import Output, PublishedClassifier
 from answermill.schemas.ranked import CandidateKind, RankedList
 
@@ -52,7 +52,9 @@ class CrossEncoder:
                 "Identity; set "
                 "output = 'logit' or output = 'probability'"
             )
-        return cls(load_scorer(classifier, limit, resources.device, stage.precision), output, stage.reading)
+        wording = Wording(stage.yes_token, stage.no_token, stage.template)
+        scorer = load_scorer(classifier, limit, resources.device, stage.precision, wording)
+        return cls(scorer, output, stage.reading)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         began = time.perf_counter()

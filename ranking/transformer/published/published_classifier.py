@@ -17,7 +17,9 @@ from answermill.files.model_files import check_weights, position_count, read_tab
 from answermill.ranking.transformer.classifier import PublishedHead
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface.families import NAMES
+from answermill.ranking.transformer.published.causal_model import AnswerTokens
 from answermill.ranking.transformer.published.modular_head import HeadPlan, Pooled, modules_of
+from answermill.ranking.transformer.published.prompts import chats
 
 Output = Literal["logit", "probability"]
 
@@ -43,21 +45,32 @@ class PublishedClassifier:
     """Encoding that the head reads."""
     head: HeadPlan | None = None
     """Head of modules; None if it is the family's own."""
+    causal: bool = False
+    """True for a language model, whose next token is the score."""
+    answers: AnswerTokens | None = None
+    """Tokens of a language model's score; None if the folder names none."""
+    prompt: str = ""
+    """Text that a language model reads before question and candidate."""
+    chats: bool = False
+    """True if the pair is written by the folder's chat template."""
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Raises ValueError if the folder holds no sequence classifier of one or two classes."""
+        """Raises ValueError if the folder holds no sequence classifier of one or two classes, modules that
+        give scores, or causal language model."""
         config, modules = read_table(folder / "config.json"), modules_of(folder)
-        head = HeadPlan.of(folder, modules) if len(modules) > 1 else None
+        scoring = modules[-1] if len(modules) > 1 and modules[-1].kind == "LogitScore" else None
+        head = HeadPlan.of(folder, modules) if len(modules) > 1 and scoring is None else None
         kind = str((config.get("architectures") or ["model without `architectures`"])[0])
-        if head is None and not kind.endswith("ForSequenceClassification"):
+        causal = head is None and kind.endswith("ForCausalLM")
+        if head is None and not causal and not kind.endswith("ForSequenceClassification"):
             raise ValueError(
                 f"{folder}: it holds a {kind}, which has no head that scores a pair; give a CrossEncoder, "
-                "or another model whose architecture ends in ForSequenceClassification"
+                "or another model whose architecture ends in ForSequenceClassification or ForCausalLM"
             )
 
-        if head is not None:
-            classes = head.classes
+        if head is not None or causal:
+            classes = 1 if head is None else head.classes
         else:
             labels = config.get("id2label")
             classes = len(labels) if labels else int(config.get("num_labels") or 2)
@@ -66,7 +79,9 @@ class PublishedClassifier:
                 f"{folder}: its head has {classes} classes; give one of a single class, or of two with the "
                 "answers second"
             )
-        if name := read_table(folder / "config_sentence_transformers.json").get("default_prompt_name"):
+        prompts = read_table(folder / "config_sentence_transformers.json")
+        name = prompts.get("default_prompt_name")
+        if name and not causal:
             raise ValueError(
                 f"{folder}: it wants a prompt before each pair ({name!r}), which is not supported; give "
                 "another model"
@@ -83,6 +98,10 @@ class PublishedClassifier:
             positions,
             pooling if head is None else head.pooling,
             head,
+            causal,
+            AnswerTokens.of_module(scoring) if scoring is not None else None,
+            str((prompts.get("prompts") or {}).get(name) or "") if name else "",
+            chats(folder),
         )
 
     def longest(self, limit: int | None) -> int:
@@ -147,7 +166,7 @@ def load_with_head(folder: Path, layers: int | None = None) -> tuple[LayeredEnco
         classifier = PublishedClassifier.read(folder) if layers is None else None
     except ValueError:
         classifier = None
-    if classifier is None or classifier.head is not None:
+    if classifier is None or classifier.head is not None or classifier.causal:
         return LayeredEncoder.load(folder, layers), None
     return load_published(classifier)
 
