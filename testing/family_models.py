@@ -185,6 +185,7 @@ def write_modular(
     ]
     modules[3].norm.weight.data.normal_(1, 0.2)
     modules[3].norm.bias.data.normal_(0, 0.2)
+    modules[4].linear.weight.data *= 10
     model = CrossEncoder(modules=modules, device="cpu", activation_fn=torch.nn.Identity())
     model.save_pretrained(str(folder), create_model_card=False)
     return folder

