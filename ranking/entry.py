@@ -9,8 +9,8 @@ package.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -181,6 +181,9 @@ class Entry:
     pairwise: bool = False
     """True if it scores every candidate, and each score depends only on the question's text and the parts
     read of the candidate."""
+    by_kinds: Mapping[tuple[str, str | None], str] = field(default_factory=dict)
+    """A stage's keys `reads` and `writes` → 'module:Class' of the `Reranker` of these kinds of candidates;
+    `location` for others."""
 
     @property
     def stores_vectors(self) -> bool:
@@ -191,6 +194,13 @@ class Entry:
     def reranker(self) -> type[Reranker]:
         """Class of the reranker; reading it imports the module."""
         reranker: type[Reranker] = resolve(self.location)
+        return reranker
+
+    def reranker_of(self, stage: StageSettings | Mapping[str, Any]) -> type[Reranker]:
+        """Class of the reranker of a stage, by its settings; it imports the module."""
+        values = stage if isinstance(stage, Mapping) else stage.model_dump()
+        kinds = str(values.get("reads")), values.get("writes")
+        reranker: type[Reranker] = resolve(self.by_kinds.get(kinds, self.location))
         return reranker
 
     @property
@@ -234,7 +244,7 @@ class Entry:
 
     def load(self, resources: Resources) -> Reranker:
         """The reranker, ready to score. Raises ValueError if its checkpoint is missing or unusable."""
-        return self.reranker.load(resources)
+        return self.reranker_of(resources.settings).load(resources)
 
 
 def shipped_checkpoints() -> list[str]:

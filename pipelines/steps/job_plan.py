@@ -27,7 +27,7 @@ def plan_settings(job: Job) -> Rerank:
         raise JobError("the job has no [rerank] section; add one with [[rerank.stages]]", SETTINGS)
     stages = job.rerank.stages
     try:
-        check_plan([(stage.key, find(stage.reranker).reranker, stage.keep) for stage in stages])
+        check_plan([(stage.key, find(stage.reranker).reranker_of(stage), stage.keep) for stage in stages])
         stages_before(stages)
     except ValueError as e:
         raise JobError(str(e), SETTINGS) from e

@@ -326,6 +326,25 @@ def _cut_in_turn(lengths: Ints, room: Ints, turns: Sequence[int]) -> Ints:
     return kept
 
 
+def whole_windows(texts: Sequence[str], sizes: Sequence[int], room: int) -> list[Ints]:
+    """Numbers of a passage's sentences that have text, in windows of at most `room` tokens, or of one
+    sentence that has more; one empty window if there are none. `sizes`: tokens of each text."""
+    parts: list[list[int]] = [[]]
+    left = room
+    for n in filled(texts).tolist():
+        if parts[-1] and sizes[n] > left:
+            parts.append([])
+            left = room
+        parts[-1].append(n)
+        left -= sizes[n]
+    return [np.array(part, np.int64) for part in parts]
+
+
+def filled(texts: Sequence[str]) -> Ints:
+    """Numbers of the texts that are not blank."""
+    return np.flatnonzero([bool(text.strip()) for text in texts])
+
+
 def ranges(starts: npt.ArrayLike, lengths: npt.ArrayLike) -> Ints:
     """Consecutive numbers from each start, end to end.
 

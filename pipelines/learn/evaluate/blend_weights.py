@@ -134,7 +134,9 @@ def fit_exits_of(
         )
 
     if passages := [
-        name for name in after if find(str(stages[name]["reranker"])).reranker.reads == "passage"
+        name
+        for name in after
+        if find(str(stages[name]["reranker"])).reranker_of(stages[name]).reads == "passage"
     ]:
         raise JobError(
             f"--exits-of {key}: stage {passages[0]} after it reads passages, and then not every sentence "

@@ -38,11 +38,13 @@ class StageView:
 def stage_views(stages: Sequence[Mapping[str, Any]], rows: Sequence[ScoredCandidate]) -> list[StageView]:
     """Views of a plan's stages. `stages`: their settings in the manifest of scored/; `rows`: a question's, in
     the order of scored/."""
-    return [_view(stage_name(stage), str(stage["reranker"]), rows) for stage in stages]
+    return [_view(stage, rows) for stage in stages]
 
 
-def _view(name: str, reranker: str, rows: Sequence[ScoredCandidate]) -> StageView:
-    reads: CandidateKind = RERANKERS[reranker].reranker.reads if reranker in RERANKERS else "sentence"
+def _view(stage: Mapping[str, Any], rows: Sequence[ScoredCandidate]) -> StageView:
+    name, reranker = stage_name(stage), str(stage["reranker"])
+    known = RERANKERS.get(reranker)
+    reads: CandidateKind = known.reranker_of(stage).reads if known is not None else "sentence"
     if any(row.unit == "passage" and row.dropped_by == name for row in rows):
         reads = "passage"  # before the plan has a manifest, the stage's name may not be a reranker's
     view = StageView(name, reranker, reads, {}, 0, None)

@@ -54,9 +54,10 @@ def controls_file(job: Job) -> Path | None:
 def check(job: Job) -> None:
     """Raises JobError: 78 if the plan ends in passages, 65 or 66 if a file that [annotate] names is missing
     or unusable."""
-    if job.rerank is not None and find(job.rerank.stages[-1].reranker).reranker.writes != "sentence":
+    last = job.rerank.stages[-1] if job.rerank is not None else None
+    if last is not None and find(last.reranker).reranker_of(last).writes != "sentence":
         raise JobError(
-            f"rerank.stages: the plan ends in passages ({job.rerank.stages[-1].reranker}), people judge "
+            f"rerank.stages: the plan ends in passages ({last.reranker}), people judge "
             "sentences; "
             "let it end with a reranker of sentences, or with peasi.easi",
             SETTINGS,

@@ -65,13 +65,15 @@ def same_stages(plan: StepPlan, scored: Folder[ScoredCandidate]) -> dict[str, st
 
     former = {stage_name(stage): stage for stage in manifest.settings["stages"]}
     rerankers = {key: str(settings["reranker"]) for key, settings in former.items()}
+    reads = [find(rerankers[key]).reranker_of(settings).reads for key, settings in former.items()]
     former_models = plan.models_of(rerankers, manifest.inputs)
-    mixed = _before_passages([find(reranker).reranker.reads for reranker in rerankers.values()])
+    mixed = _before_passages(reads)
     same = {}
 
     for stage in plan.stages:
         entry, model = find(stage.reranker), plan.models[stage.key]
-        if not entry.pairwise or model is None:
+        # A long passage's score depends on how it is split into sentences too.
+        if not entry.pairwise or model is None or entry.reranker_of(stage) is not entry.reranker:
             continue
         if entry.uses_encoder and manifest.settings.get("encoder") != plan.encoder:
             continue

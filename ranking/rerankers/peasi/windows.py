@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from answermill.ranking.transformer.packing import Layout, Pairs, Tokeniser
+from answermill.ranking.transformer.packing import Layout, Pairs, Tokeniser, filled, whole_windows
 from answermill.schemas.arrays import Ints
 
 
@@ -32,22 +32,8 @@ class PassageWindows(NamedTuple):
 def windows(texts: Sequence[str], slots: int) -> list[Ints]:
     """Numbers of a passage's sentences that have text, in windows of at most `slots`; one empty window if
     there are none."""
-    filled = _filled(texts)
-    return np.array_split(filled, max(1, math.ceil(len(filled) / slots)))
-
-
-def whole_windows(texts: Sequence[str], sizes: Sequence[int], room: int) -> list[Ints]:
-    """Numbers of a passage's sentences that have text, in windows of at most `room` tokens, or of one
-    sentence that has more; one empty window if there are none. `sizes`: tokens of each text."""
-    parts: list[list[int]] = [[]]
-    left = room
-    for n in _filled(texts).tolist():
-        if parts[-1] and sizes[n] > left:
-            parts.append([])
-            left = room
-        parts[-1].append(n)
-        left -= sizes[n]
-    return [np.array(part, np.int64) for part in parts]
+    numbers = filled(texts)
+    return np.array_split(numbers, max(1, math.ceil(len(numbers) / slots)))
 
 
 def read_windows(
@@ -89,7 +75,3 @@ def _whole(
         done += 1 + len(sentences)
         left = room - min(question_size, (room + 1) // 2)  # a long question keeps at most half
         yield from ((n, window) for window in whole_windows(sentences, sentence_sizes, left))
-
-
-def _filled(texts: Sequence[str]) -> Ints:
-    return np.flatnonzero([bool(text.strip()) for text in texts])

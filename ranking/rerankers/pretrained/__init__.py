@@ -10,6 +10,9 @@ from pydantic import Field, model_validator
 from answermill.ranking.entry import Entry, FileName, OneTextStage, StageSettings
 from answermill.ranking.rerankers.baselines import SimilarityStage
 from answermill.schemas.arrays import PrecisionSetting
+from answermill.schemas.ranked import CandidateKind
+
+_PASSAGES = "answermill.ranking.rerankers.pretrained.passages"
 
 
 class CrossEncoderStage(OneTextStage):
@@ -48,6 +51,27 @@ class CrossEncoderStage(OneTextStage):
         description="of a language model: its whole prompt, with {question} and {candidate}; the chat "
         "template of the folder if absent",
     )
+
+    reads: CandidateKind = Field(
+        "sentence",
+        description="'passage' scores whole passages, a long one by its best window of whole sentences",
+    )
+    writes: CandidateKind | None = Field(
+        None,
+        description="of a stage that reads passages: 'sentence' passes on the first sentence of each one's "
+        "best window, in its place; the passage if absent",
+    )
+
+    @model_validator(mode="after")
+    def _check_kinds(self) -> Self:
+        if self.reads == "sentence" and self.writes == "passage":
+            raise ValueError("writes: a stage that reads sentences writes sentences; leave it out")
+        if self.reads == "passage" and not {"previous", "next"}.isdisjoint(self.context):
+            raise ValueError(
+                f"context = {self.context}: a passage has no neighbours; give ['sentence'] or "
+                "['title', 'sentence']"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_template(self) -> Self:
@@ -108,6 +132,11 @@ ENTRIES = (
         pretrained="a CrossEncoder, of modules or not, or another model whose architecture ends in "
         "ForSequenceClassification, or a language model that answers yes or no",
         pairwise=True,
+        by_kinds={
+            ("passage", None): f"{_PASSAGES}:PassageCrossEncoder",
+            ("passage", "passage"): f"{_PASSAGES}:PassageCrossEncoder",
+            ("passage", "sentence"): f"{_PASSAGES}:WindowExtractor",
+        },
     ),
     Entry(
         "late_interaction",

@@ -55,7 +55,18 @@ class Logits(NamedTuple):
 class PairScorer(Protocol):
     """Scorer of pairs of texts."""
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> Logits: ...
+    @property
+    def limit(self) -> int:
+        """Most tokens of a pair."""
+        ...
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> Logits:
+        """Logits in the order of the pairs."""
+        ...
+
+    def sizes(self, pairs: Sequence[tuple[str, str]]) -> Ints:
+        """[pairs]: tokens of each pair, those beyond the limit included."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +152,14 @@ class PackedScorer:
             logits[rows] = values.numpy()
         return Logits(logits, lengths, cut)
 
+    @property
+    def limit(self) -> int:
+        return self._tokeniser.limit
+
+    def sizes(self, pairs: Sequence[tuple[str, str]]) -> Ints:
+        tokens = self._tokeniser.pairs(pairs)
+        return tokens.lengths + tokens.cut
+
     @torch.inference_mode()
     def _batches(self, pairs: Pairs) -> Iterator[tuple[Ints, Arriving]]:
         """(numbers of some pairs, their logits) of each batch."""
@@ -165,6 +184,14 @@ class PaddedScorer:
         """Logits in the order of the pairs."""
         texts = self._tokens(pairs)
         return Logits(self._model.run(texts).astype(np.float64), texts.lengths, texts.cut)
+
+    @property
+    def limit(self) -> int:
+        return self._tokens.limit
+
+    def sizes(self, pairs: Sequence[tuple[str, str]]) -> Ints:
+        texts = self._tokens(pairs)
+        return texts.lengths + texts.cut
 
 
 def _padded(

@@ -59,26 +59,27 @@ class CrossEncoder:
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         began = time.perf_counter()
         (reading,) = self.readings
-        tuples = reading.tuples(lists)
-        pairs = [(question, reading.one_text(parts)) for question, *parts in tuples]
-        number: dict[tuple[str, str], int] = {}  # each different pair is scored once
-        rows = [number.setdefault(pair, len(number)) for pair in pairs]
-
-        scored = self._scorer.score(list(number))
-        self._costs.update(reading.missing(tuples))
+        reranked = self._rerank(lists)
+        self._costs.update(reading.missing(reading.tuples(lists)) if reading.around else {})
         self._costs.update(
-            candidates=len(pairs),
-            tokens=int(scored.tokens.sum()),
-            tokens_cut=int(scored.cut.sum()),
+            candidates=sum(len(ranked.candidates) for ranked in lists),
             milliseconds=round(1000 * (time.perf_counter() - began)),
         )
-
-        scores, start, reranked = self._scores(scored.logits)[rows], 0, []
-        for ranked in lists:
-            reranked.append(order_by(ranked, scores[start : start + len(ranked.candidates)], self.name))
-            start += len(ranked.candidates)
-
         return reranked
+
+    def _rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        (reading,) = self.readings
+        pairs = [(question, reading.one_text(parts)) for question, *parts in reading.tuples(lists)]
+        scores = iter(self._scored(pairs))
+        return [order_by(ranked, [next(scores) for _ in ranked.candidates], self.name) for ranked in lists]
+
+    def _scored(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
+        """Score of each pair [pairs]; each different one is scored once."""
+        number: dict[tuple[str, str], int] = {}
+        rows = [number.setdefault(pair, len(number)) for pair in pairs]
+        scored = self._scorer.score(list(number))
+        self._costs.update(tokens=int(scored.tokens.sum()), tokens_cut=int(scored.cut.sum()))
+        return self._scores(scored.logits)[rows]
 
     def _scores(self, logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         if self._output == "logit":
