@@ -253,7 +253,7 @@ def shipped_checkpoints() -> list[str]:
 
 
 def checkpoint_at(path: Path, name: str) -> Path:
-    """The folder at the path; where there is none, that of the shipped checkpoint of this name, if one is
+    """The folder at the path; if nothing is there, that of the shipped checkpoint of this name, if one is
     shipped."""
     return SHIPPED / name if name in shipped_checkpoints() and not path.exists() else path
 
