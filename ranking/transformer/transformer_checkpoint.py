@@ -115,7 +115,7 @@ def load_transformer(
     """Model and tokeniser that `save_transformer` wrote, in fp32 whatever the stored form.
 
     `build` makes the model from config.json and its encoder; `source` maps a transformer's name to its
-    folder.
+    folder, if there is none of this name beside the checkpoint.
 
     Raises ValueError if the folder is incomplete, broken, or of another format or model; ModelMissing if the
     transformer that has its words, or that it began as, is not available; ModelDamaged if a file is not the
@@ -126,8 +126,8 @@ def load_transformer(
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         check_format(config, name)
         stored = load_weights(folder / WEIGHTS)
-        body = _origin(config.get("body"), source)
-        words = _origin(config["words"], source) if body is None else body
+        body = _origin(config.get("body"), folder, source)
+        words = _origin(config["words"], folder, source) if body is None else body
 
         tokeniser = Tokeniser(words if words and config["words"] else folder, int(config["limit"]))
         with torch.device("meta"):
@@ -151,18 +151,19 @@ def load_transformer(
     return model.eval(), tokeniser
 
 
-def _origin(named: Mapping[str, str] | None, source: Callable[[str], Path]) -> Path | None:
-    """Folder of the transformer that config.json names, if it names one. Raises ValueError if it is another
-    revision of it."""
+def _origin(named: Mapping[str, str] | None, checkpoint: Path, source: Callable[[str], Path]) -> Path | None:
+    """Folder of the transformer that config.json names, if it names one: beside the checkpoint, or else the
+    source's. Raises ValueError if it is another revision of it."""
     if named is None:
         return None
     transformer = BodySource(**named)
-    folder = source(transformer.model)
-    if sha256(folder / "model.safetensors") != transformer.sha256:
+    beside = checkpoint.parent / transformer.model
+    origin = beside if beside.is_dir() else source(transformer.model)
+    if sha256(origin / "model.safetensors") != transformer.sha256:
         raise ValueError(
-            f"it needs the {transformer.model} of SHA-256 {transformer.sha256[:16]}…, and {folder} is another"
+            f"it needs the {transformer.model} of SHA-256 {transformer.sha256[:16]}…, and {origin} is another"
         )
-    return folder
+    return origin
 
 
 def public_weights(model: TransformerModel, body: Path) -> dict[str, Tensor]:

@@ -187,7 +187,11 @@ def test_another_revision_another_width_and_a_missing_body_are_refused(tmp_path:
         raise ModelMissing(f"no model {name!r}")
 
     shrunk("cascade", tmp_path / "out", body)
-    with pytest.raises(ModelMissing, match="no model"):
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    config["body"]["model"] = "elsewhere"
+    (tmp_path / "out" / "config.json").write_text(json.dumps(config))
+    (tmp_path / "out" / SUMS).unlink()
+    with pytest.raises(ModelMissing, match="no model 'elsewhere'"):
         loaded("cascade", tmp_path / "out", missing)
 
     other = Path(write_body(tmp_path / "other", seed=2, layers=LAYERS, width=32, inner=64))
@@ -197,12 +201,20 @@ def test_another_revision_another_width_and_a_missing_body_are_refused(tmp_path:
         loaded("cascade", tmp_path / "out", lambda name: other)
 
     narrow = Path(write_body(tmp_path / "narrow", layers=LAYERS))
-    config = json.loads((tmp_path / "out" / "config.json").read_text())
     config["body"] = {"model": str(narrow), "sha256": BodySource.read("", narrow).sha256}
     (tmp_path / "out" / "config.json").write_text(json.dumps(config))
-    (tmp_path / "out" / SUMS).unlink()
     with pytest.raises(ValueError, match=r"the public body's is \[.*\]; name the body that it began as"):
         loaded("cascade", tmp_path / "out")
+
+
+def test_a_body_beside_the_checkpoint_comes_first(tmp_path: Path, body: Path) -> None:
+    model = shrunk("cascade", tmp_path / "out", body)
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    config["body"]["model"] = "body"
+    (tmp_path / "out" / "config.json").write_text(json.dumps(config))
+    (tmp_path / "out" / SUMS).unlink()
+    back = loaded("cascade", tmp_path / "out", lambda name: pytest.fail("another place was looked at"))
+    assert torch.equal(back.encoder.words.weight, model.encoder.words.weight)
 
 
 def test_a_weight_that_is_missing_and_has_no_public_one_is_named(tmp_path: Path, body: Path) -> None:
