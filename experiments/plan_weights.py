@@ -7,6 +7,9 @@ decide, `rerankers.cascade`. So a second stage is fitted behind the first one's 
 of each
 blend, held out in five folds, in percent, with 95 % intervals, `…_questions` that taught it, and the same of
 the best single score. Nothing here reads L-test.
+
+--plans base fits the weights of the plan of 12 layers instead, behind the default plan's first, and --save
+writes `plan_weights_base.json`; it needs `answermill[base]`.
 """
 
 from __future__ import annotations
@@ -35,7 +38,10 @@ from experiments.question_sets.memory import RememberedEncoder, remember
 from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import small_plan
 
-MEASURED_MODELS = ("cascade", "cosinet", "peasi")
+MEASURED_MODELS = {
+    "plan_weights": ("cascade", "cosinet", "peasi"),
+    "plan_weights_base": ("cascade_base", "cosinet"),
+}
 DECIDED = "The weights of the sample's plans, whose files it writes."
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample"
 NAMES = {
@@ -45,7 +51,8 @@ NAMES = {
     "last_of_extracted": ("peasi.pr", "peasi.easi", "similarity", "bm25", "dense"),
 }
 """Key of a stage → names of the scores that it weighs, if its plan gives them."""
-PLANS = ("job.toml", "full.toml")
+PLANS: dict[str, Sequence[str]] = {"sample": ("job.toml", "full.toml"), "base": ("base.toml",)}
+"""Value of --plans → files of the sample's plans. The base plan has the default plan's first weights."""
 
 
 class Fitting:
@@ -137,11 +144,14 @@ def figures(key: str, fit: Fit) -> dict[str, float | int | str]:
 
 def main() -> None:
     options = arguments(
-        "plan_weights", __doc__ or "", paths={"work": "folder that keeps lists and scores; out/long_lists"}
+        "plan_weights",
+        __doc__ or "",
+        paths={"work": "folder that keeps lists and scores; out/long_lists"},
+        choices={"plans": tuple(PLANS)},
     )
     if options.smoke:
         small_lists()
-        shrink(globals(), SAMPLE=small_plan(fitted=False).parent, PLANS=PLANS[:1])
+        shrink(globals(), SAMPLE=small_plan(fitted=False).parent, PLANS={"sample": ("job.toml",)})
 
     torch.set_num_threads(1)
     result: dict[str, float | int | str] = {}
@@ -149,11 +159,14 @@ def main() -> None:
     with work_folder(options, "long_lists") as work:
         lists = [question for question in read_lists(options.data.resolve(), work, "dev") if question.gold]
         done: set[Path] = set()
-        for name in PLANS:
+        if options.plans == "base":
+            done.add(SAMPLE / "weights/first.json")
+        for name in PLANS[options.plans]:
             for key, fits in Fitting(load(SAMPLE / name), lists, work).write(done):
                 result |= figures(key, fits[-1])
 
-    finish("plan_weights", result, options.save, MEASURED_MODELS)
+    name = "plan_weights" if options.plans == "sample" else "plan_weights_base"
+    finish(name, result, options.save, MEASURED_MODELS[name])
 
 
 if __name__ == "__main__":

@@ -61,4 +61,9 @@ def is_answer(text: str, gold: Iterable[str]) -> bool:
 def drawn(names: Iterable[str], number: int) -> list[str]:
     """`number` of the names, or all if there are fewer: those with the least SHA-256, so that the draw
     depends on no order, and one name more or less in the set changes one at most. Sorted by name."""
-    return sorted(sorted(names, key=lambda name: hashlib.sha256(name.encode()).digest())[:number])
+    return sorted(by_hash(names)[:number])
+
+
+def by_hash(names: Iterable[str]) -> list[str]:
+    """The names by their SHA-256: an order in which each beginning is a random draw."""
+    return sorted(names, key=lambda name: hashlib.sha256(name.encode()).digest())
