@@ -215,9 +215,12 @@ def position_count(config: Mapping[str, Any]) -> int:
 def token_limit(folder: Path, config: Mapping[str, Any]) -> int:
     """Most tokens of a text, or of a pair: where transformers and sentence-transformers keep it, and at most
     the model's positions. Raises ValueError, with the file, if one is damaged."""
+    settings = transformer_settings(folder)
+    of_texts = [(settings.get("processing_kwargs") or {}).get(key) or {} for key in ("common", "text")]
     stated = (
-        tokenizer_options(folder).get("model_max_length")
-        or transformer_settings(folder).get("max_seq_length")
+        next((options["max_length"] for options in of_texts if options.get("max_length")), None)
+        or tokenizer_options(folder).get("model_max_length")
+        or settings.get("max_seq_length")
         or read_table(folder / "tokenizer_config.json").get("model_max_length")
     )
     return min(position_count(config), int(stated or NO_LIMIT))

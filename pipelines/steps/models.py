@@ -114,10 +114,11 @@ def load_transformer(folder: Path, limit: int, device: str, precision: Precision
     """The transformer of the dense encoder: the packed encoder that the rerankers run on, if it supports the
     folder's model (BERT, MPNet, ModernBERT, DPR and others); else, as for DeBERTa, Hugging Face's own forward
     over padded texts."""
-    from answermill.ranking.transformer.text_vectors import PackedTransformer, why_not_packed
+    from answermill.ranking.transformer.text_vectors import PackedTransformer, packed_tokeniser
 
-    if why_not_packed(folder) is None:
-        return PackedTransformer(folder, limit, device, precision)
+    tokeniser = packed_tokeniser(folder, limit)
+    if not isinstance(tokeniser, str):
+        return PackedTransformer(folder, limit, device, precision, tokeniser)
     from answermill.ranking.transformer.padded import PaddedTransformer
 
     return PaddedTransformer(folder, limit, device, precision)

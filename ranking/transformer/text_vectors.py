@@ -19,7 +19,7 @@ from answermill.ranking.transformer.devices import BATCH_TOKENS, Arriving, Token
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.layers.pooling import pool
-from answermill.ranking.transformer.packing import Packed
+from answermill.ranking.transformer.packing import Packed, Tokeniser
 from answermill.ranking.transformer.published.published_tokenizer import published_tokeniser
 from answermill.schemas.arrays import Precision
 
@@ -28,9 +28,17 @@ class PackedTransformer:
     """Transformer and tokenizer of a folder. `limit`: tokens after which a text is cut, special ones
     included."""
 
-    def __init__(self, folder: Path, limit: int, device: str, precision: Precision) -> None:
-        """Raises ValueError, with the folder, if it holds a model or tokenizer that is not supported here."""
-        self._tokeniser = published_tokeniser(folder, limit)
+    def __init__(
+        self,
+        folder: Path,
+        limit: int,
+        device: str,
+        precision: Precision,
+        tokeniser: Tokeniser | None = None,
+    ) -> None:
+        """`tokeniser`: that of `packed_tokeniser`, if it is loaded already. Raises ValueError, with the
+        folder, if it holds a model or tokenizer that is not supported here."""
+        self._tokeniser = tokeniser or published_tokeniser(folder, limit)
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         self._encoder = LayeredEncoder.load(folder).for_inference(device, dtype)
         self._device = device
@@ -80,6 +88,12 @@ class PackedTransformer:
 def why_not_packed(folder: Path) -> str | None:
     """Reason why the packed encoder does not compute what Hugging Face's own forward gives for this folder;
     None if it does."""
+    tokeniser = packed_tokeniser(folder, 512)
+    return tokeniser if isinstance(tokeniser, str) else None
+
+
+def packed_tokeniser(folder: Path, limit: int) -> Tokeniser | str:
+    """Tokenizer of a folder that the packed encoder computes, or the reason why it does not."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     try:
         shape = Shape.of(config)
@@ -96,9 +110,9 @@ def why_not_packed(folder: Path) -> str | None:
             return f"it has no {name}"
 
     try:
-        rows = published_tokeniser(folder, shape.positions).rows
+        tokeniser = published_tokeniser(folder, limit)
     except ValueError as e:
         return str(e)
-    if rows > shape.vocabulary:
-        return f"its tokenizer has {rows:,} tokens, its weights {shape.vocabulary:,}"
-    return None
+    if tokeniser.rows > shape.vocabulary:
+        return f"its tokenizer has {tokeniser.rows:,} tokens, its weights {shape.vocabulary:,}"
+    return tokeniser

@@ -33,8 +33,8 @@ from answermill.ranking.transformer.published.causal_model import AnswerTokens, 
 from answermill.ranking.transformer.published.modular_head import ModularHead
 from answermill.ranking.transformer.published.prompts import Prompts, chat_render, template_render
 from answermill.ranking.transformer.published.published_classifier import PublishedClassifier, load_published
-from answermill.ranking.transformer.published.published_tokenizer import load_tokenizer, published_tokeniser
-from answermill.ranking.transformer.text_vectors import why_not_packed
+from answermill.ranking.transformer.published.published_tokenizer import load_tokenizer
+from answermill.ranking.transformer.text_vectors import packed_tokeniser
 from answermill.schemas.arrays import Ints, PrecisionSetting
 
 TOKENISED = 8_192
@@ -97,10 +97,11 @@ def load_scorer(
         )
 
     is_plain = not classifier.causal and not classifier.chats and classifier.pooling in ("first", "mean")
+    tokeniser = packed_tokeniser(folder, limit) if is_plain else None
     scorer: PairScorer
-    if is_plain and why_not_packed(folder) is None:
+    if isinstance(tokeniser, Tokeniser):
         encoder, head = _packed_parts(classifier)
-        scorer = PackedScorer(encoder, head, published_tokeniser(folder, limit), device, dtype)
+        scorer = PackedScorer(encoder, head, tokeniser, device, dtype)
     else:
         scorer = _padded(classifier, limit, device, dtype, wording)
 

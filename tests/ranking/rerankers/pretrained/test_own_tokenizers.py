@@ -135,6 +135,8 @@ def test_a_limit_is_read_where_sentence_transformers_keeps_it(tmp_path: Path) ->
     assert token_limit(tmp_path, config) == 256
     change_json(tmp_path / "sentence_bert_config.json", processor_kwargs={"model_max_length": 128})
     assert token_limit(tmp_path, config) == 128
+    change_json(tmp_path / "sentence_bert_config.json", processing_kwargs={"text": {"max_length": 96}})
+    assert token_limit(tmp_path, config) == 96
     assert position_count({"model_type": "xlnet"}) > 100_000
 
 
