@@ -48,8 +48,8 @@ class CrossEncoderStage(OneTextStage):
     )
     template: str | None = Field(
         None,
-        description="of a language model: its whole prompt, with {question} and {candidate}; the chat "
-        "template of the folder if absent",
+        description="the whole prompt, with {question} and {candidate}, of a model that reads one; the chat "
+        "template of the folder, if it has one, if absent",
     )
 
     reads: CandidateKind = Field(

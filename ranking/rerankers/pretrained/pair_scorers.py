@@ -71,7 +71,7 @@ class PairScorer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What a stage says of a language model that its folder does not."""
+    """What a stage says of a model that reads prompts, and its folder does not."""
 
     yes_token: str | None = None
     no_token: str | None = None
@@ -90,13 +90,13 @@ def load_scorer(
     ModelDamaged if a weight is no number."""
     folder = classifier.folder
     dtype = fast(device) if precision == "auto" else torch.bfloat16 if precision == "bf16" else torch.float32
-    if wording != Wording() and not classifier.causal:
+    if (wording.yes_token, wording.no_token) != (None, None) and not classifier.causal:
         raise ValueError(
-            f"{folder}: yes_token, no_token and template are for language models, which this is not; remove "
-            "them"
+            f"{folder}: yes_token and no_token are for language models, which this is not; remove them"
         )
 
-    is_plain = not classifier.causal and not classifier.chats and classifier.pooling in ("first", "mean")
+    prompted = classifier.causal or classifier.chats or wording.template is not None
+    is_plain = not prompted and classifier.pooling in ("first", "mean")
     tokeniser = packed_tokeniser(folder, limit) if is_plain else None
     scorer: PairScorer
     if isinstance(tokeniser, Tokeniser):

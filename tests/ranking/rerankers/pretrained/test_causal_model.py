@@ -19,7 +19,7 @@ from answermill.ranking.rerankers.pretrained import CrossEncoderStage
 from answermill.ranking.rerankers.pretrained.pair_scorers import Logits, Wording, load_scorer
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.ranking.transformer.published.published_classifier import PublishedClassifier
-from testing.family_models import change_json, write_causal, write_classifier, write_yes_no
+from testing.family_models import CHAT, change_json, write_causal, write_classifier, write_yes_no
 
 QUESTIONS = ["When was the dam at Aswan finished?", "Who wrote the letters?"]
 SENTENCES = [
@@ -168,12 +168,33 @@ def test_a_classifier_takes_no_wording(tmp_path: Path) -> None:
         scored(tmp_path, Wording("yes", "no"))
 
 
-def test_a_classifier_with_a_chat_template_reads_what_it_writes(tmp_path: Path) -> None:
-    write_causal(tmp_path, "Qwen3", TEXTS)
-    config = transformers.AutoConfig.from_pretrained(tmp_path, num_labels=1)
+def write_chatting_classifier(folder: Path, chat: str | None = CHAT) -> Path:
+    write_causal(folder, "Qwen3", TEXTS, chat=chat)
+    config = transformers.AutoConfig.from_pretrained(folder, num_labels=1)
     torch.manual_seed(0)
-    transformers.AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path)
-    assert scored(tmp_path).logits == pytest.approx(predicted(tmp_path), abs=1e-4)
+    transformers.AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+    return folder
+
+
+def test_a_classifier_with_a_chat_template_reads_what_it_writes(tmp_path: Path) -> None:
+    folder = write_chatting_classifier(tmp_path)
+    assert scored(folder).logits == pytest.approx(predicted(folder), abs=1e-4)
+
+
+def test_a_classifier_may_read_the_stage_s_template(tmp_path: Path) -> None:
+    template = "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}"
+    folder = write_chatting_classifier(tmp_path, template)
+    with pytest.raises(ValueError, match="its chat template does not write question and candidate"):
+        scored(folder)
+    logits = scored(folder, Wording(template="Asked: {question} Read: {candidate} So")).logits
+
+    tokenizer = load_pretrained("AutoTokenizer", folder)
+    model = load_pretrained("AutoModelForSequenceClassification", folder).eval()
+    for pair, logit in list(zip(PAIRS, logits, strict=True))[:3]:
+        prompt = f"Asked: {pair[0]} Read: {pair[1]} So"
+        ids = tokenizer(prompt, add_special_tokens=False, return_tensors="pt")["input_ids"]
+        with torch.inference_mode():
+            assert logit == pytest.approx(float(model(input_ids=ids).logits[0, 0]), abs=1e-4)
 
 
 def test_a_stage_s_settings_reach_the_model(tmp_path: Path) -> None:
