@@ -15,7 +15,8 @@ one, and `dev_map_SEED` and `steps_SEED` of its best epoch.
 
 The trainings are kept in --work: complete ones are not repeated, stopped ones continue. With --epochs N in
 place of the recipe's, --save writes `adaptation_N_epochs.json`; with 0 nothing is trained, and the rows are
-those of the checkpoint that ships.
+those of the checkpoint that ships. --body base adapts the checkpoint of 12 layers, as `answermill recipe
+adapt --body base` does, and --save writes `adaptation_base.json`: for a card, or for hours.
 """
 
 from __future__ import annotations
@@ -43,7 +44,11 @@ from testing.harness import arguments, finish, say, shrink, trained_by, work_fol
 from testing.smoke_data import small_checkpoint, small_encoder
 
 TAKES = "half an hour"
-MEASURED_MODELS = ("cascade",)
+MEASURED_MODELS = {
+    "adaptation": ("cascade",),
+    "adaptation_8_epochs": ("cascade",),
+    "adaptation_base": ("cascade_base",),
+}
 DECIDED = (
     "`answermill recipe adapt` trains for four epochs: with eight the gain is about the deviation over "
     "seeds, at up to twice the time."
@@ -52,6 +57,8 @@ DECIDED = (
 RECIPE = Path(__file__).resolve().parents[1] / "pipelines/data/recipes/adapt.toml"
 SHIPPED_MODEL, ENCODER = SHIPPED / "cascade", DEFAULT
 OVERRIDES: tuple[str, ...] = ()
+BASE_OVERRIDES = ("train.learning_rate=1e-5",)
+"""Settings in which `recipe adapt --body base` differs."""
 NAME, LICENCE = "WikiQA (Yang et al. 2015)", "Microsoft Research Data License"
 ALPHA, SEEDS = 0.3, (0, 1, 2)
 
@@ -121,20 +128,26 @@ def measured(models: Mapping[str, Sequence[Path]], data: Path) -> dict[str, floa
 def main() -> None:
     paths = {"work": "folder of the training, which stays; out/adaptation"}
     numbers = {"epochs": "of the training, at the most; the recipe's if absent"}
-    options = arguments("adaptation", __doc__ or "", paths=paths, numbers=numbers)
+    bodies = {"body": ("default", "base")}
+    options = arguments("adaptation", __doc__ or "", paths=paths, numbers=numbers, choices=bodies)
 
     if options.smoke:
         model = Path(small_checkpoint("cascade"))
         small = ("train.epochs=1", "train.precision='fp32'", "transformer.words='trained'")
         shrink(globals(), SHIPPED_MODEL=model, ENCODER=small_encoder(), OVERRIDES=small, SEEDS=SEEDS[:2])
-    elif options.epochs:
-        shrink(globals(), OVERRIDES=(f"train.epochs={options.epochs:.0f}",))
+    else:
+        if options.body == "base":
+            shrink(globals(), SHIPPED_MODEL=SHIPPED / "cascade_base", OVERRIDES=BASE_OVERRIDES)
+        if options.epochs:
+            shrink(globals(), OVERRIDES=(*OVERRIDES, f"train.epochs={options.epochs:.0f}"))
 
     torch.set_num_threads(1)
     models = {"shipped": [SHIPPED_MODEL]}
     result: dict[str, float | int | str] = {"shipped_digest": str(folder_digest(SHIPPED_MODEL))[:12]}
 
-    with work_folder(options, "adaptation") as work:
+    name = "adaptation" if options.body == "default" else "adaptation_base"
+    shipped = MEASURED_MODELS[name]
+    with work_folder(options, name) as work:
         data, began = options.data.resolve(), time.perf_counter()
         if options.epochs != 0:
             new = not list(work.glob("adapted-*"))
@@ -150,8 +163,8 @@ def main() -> None:
 
         result |= measured(models, data)
 
-    name = "adaptation" if options.epochs is None else f"adaptation_{options.epochs:.0f}_epochs"
-    finish(name, result, options.save, MEASURED_MODELS)
+    name += "" if options.epochs is None else f"_{options.epochs:.0f}_epochs"
+    finish(name, result, options.save, shipped)
 
 
 if __name__ == "__main__":

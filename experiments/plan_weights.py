@@ -9,7 +9,8 @@ blend, held out in five folds, in percent, with 95 % intervals, `…_questions` 
 the best single score. Nothing here reads L-test.
 
 --plans base fits the weights of the plan of 12 layers instead, behind the default plan's first, and --save
-writes `plan_weights_base.json`; it needs `answermill[base]`.
+writes `plan_weights_base.json`; it needs `answermill[base]`. --questions takes some of L-dev, drawn by
+hash, for a machine without a card.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from answermill.ranking.rerankers.cascade.cascade import Cascade, fit_prior
 from answermill.schemas.ranked import CandidateKind
 from experiments.chain import layer_tokens
 from experiments.long_lists import LongList, read_lists, small_lists
+from experiments.question_sets.gold import drawn
 from experiments.question_sets.memory import RememberedEncoder, remember
 from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import small_plan
@@ -148,6 +150,7 @@ def main() -> None:
         __doc__ or "",
         paths={"work": "folder that keeps lists and scores; out/long_lists"},
         choices={"plans": tuple(PLANS)},
+        numbers={"questions": "questions of L-dev; all if absent"},
     )
     if options.smoke:
         small_lists()
@@ -158,6 +161,9 @@ def main() -> None:
 
     with work_folder(options, "long_lists") as work:
         lists = [question for question in read_lists(options.data.resolve(), work, "dev") if question.gold]
+        if options.questions:
+            names = set(drawn((q.asked.question_id for q in lists), int(options.questions)))
+            lists = [question for question in lists if question.asked.question_id in names]
         done: set[Path] = set()
         if options.plans == "base":
             done.add(SAMPLE / "weights/first.json")

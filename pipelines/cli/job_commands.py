@@ -102,10 +102,11 @@ def sample(
     *,
     out: LocalOut = Path("sample"),
     plan: Annotated[
-        Literal["default", "full"],
+        Literal["default", "full", "base"],
         Parameter(
             help="default: job.toml, into OUT/run; full: full.toml, with PEASI's two stages too, into "
-            "OUT/run-full."
+            "OUT/run-full; base: base.toml, with a cascade of 12 layers, for a graphics card or for "
+            'patience, into OUT/run-base. It needs `pip install "answermill[base]"`.'
         ),
     ] = "default",
     settings: Overrides = (),
@@ -141,11 +142,18 @@ def recipe(
     out: Annotated[
         Path, Parameter(help="Folder to write NAME.toml into; it is created if it does not exist.")
     ] = Path(),
+    body: Annotated[
+        Literal["default", "base"],
+        Parameter(
+            help="Checkpoint that `adapt` begins with: default, of 6 layers; base, of 12, for a graphics "
+            'card or for patience, which needs `pip install "answermill[base]"`.'
+        ),
+    ] = "default",
 ) -> None:
     """Write a commented job or training file to start from."""
     from answermill.pipelines.data.recipes import copy_to
 
-    write_lines([f"written: {copy_to(name, out)}"])
+    write_lines([f"written: {copy_to(name, out, body)}"])
 
 
 def status(run: Run) -> None:

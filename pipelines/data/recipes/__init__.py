@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from answermill.files.atomic_files import write_text
-from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
+from answermill.pipelines.errors import OUTPUT_EXISTS, SETTINGS, JobError
 
 FOLDER = Path(__file__).parent
+Body = Literal["default", "base"]
+_OF_BODY: Mapping[Body, Mapping[str, str]] = {
+    "default": {},
+    "base": {
+        'encoder = "cascade"     ': 'encoder = "cascade_base"',
+        "learning_rate = 3e-5": "learning_rate = 1e-5",
+    },
+}
+"""Body that is adapted → texts of adapt.toml that differ from the default's."""
 
 
-def copy_to(name: str, folder: Path) -> Path:
-    """Copy <name>.toml into a folder; returns its path. Raises JobError (73) if a different file has
-    that name, or the folder is a file."""
+def copy_to(name: str, folder: Path, body: Body = "default") -> Path:
+    """Copy <name>.toml into a folder; returns its path. `body`: size of the model that `adapt` begins with.
+
+    Raises JobError: 73 if a different file has that name, or the folder is a file; 78 if another recipe than
+    `adapt` is given a body.
+    """
+    if body != "default" and name != "adapt":
+        raise JobError(f"--body {body} is for `adapt` alone; leave it out", SETTINGS)
     if folder.exists() and not folder.is_dir():
         raise JobError(f"--out {folder} is a file; give a folder", OUTPUT_EXISTS)
     content, target = (FOLDER / f"{name}.toml").read_text(encoding="utf-8"), folder / f"{name}.toml"
+    for text, of_body in _OF_BODY[body].items():
+        content = content.replace(text, of_body)
     if not write_text(target, content, replace=False) and target.read_bytes() != content.encode():
         raise JobError(f"{target} exists already, with other content; give another --out", OUTPUT_EXISTS)
     return target

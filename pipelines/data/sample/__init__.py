@@ -11,9 +11,10 @@ from pathlib import Path
 from answermill.files.atomic_files import replacing
 from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
 
-PLANS = {"default": "job.toml", "full": "full.toml"}
-"""Name of a plan → its job file. The full one has PEASI's two stages too."""
-WEIGHTS = ("first", "exits", "last", "extracted")
+PLANS = {"default": "job.toml", "full": "full.toml", "base": "base.toml"}
+"""Name of a plan → its job file. The full one has PEASI's two stages too, the base one models of the papers'
+size."""
+WEIGHTS = ("first", "exits", "last", "extracted", "exits_base", "last_base")
 FILES = (
     "web.warc.gz",
     "questions.jsonl",

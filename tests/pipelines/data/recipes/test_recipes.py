@@ -70,6 +70,16 @@ def test_a_recipe_that_was_edited_stays(tmp_path, capsys):
     assert (tmp_path / "wqa.toml").read_text() == "# mine"
 
 
+def test_the_adapt_recipe_of_the_base_body_names_its_checkpoint_and_a_lower_rate(tmp_path, capsys):
+    assert call("recipe", "adapt", "--body", "base", "--out", tmp_path) == 0
+    base, default = load_job(tmp_path / "adapt.toml"), load_job(FOLDER / "adapt.toml")
+    assert base.trained.encoder == "cascade_base" and default.trained.encoder == "cascade"
+    assert base.path("cascade_base") == SHIPPED / "cascade_base"
+    assert (base.train.learning_rate, default.train.learning_rate) == (1e-5, 3e-5)
+    assert call("recipe", "peasi", "--body", "base", "--out", tmp_path) == 78
+    assert "--body base is for `adapt` alone" in capsys.readouterr().err
+
+
 def test_the_adapt_recipe_begins_with_the_checkpoint_that_ships(tmp_path):
     call("recipe", "adapt", "--out", tmp_path)
     job = load_job(tmp_path / "adapt.toml")
