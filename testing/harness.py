@@ -236,15 +236,16 @@ def _short(value: float) -> float:
 
 
 def command(module: str, words: Sequence[str]) -> str:
-    """The command line without the folder of the data, which differs between machines.
+    """The command line without the folders of data and of work, which differ between machines.
 
-    >>> command("experiments.chain", ["--data", "/data", "--rounds", "5", "--save"])
+    >>> command("experiments.chain", ["--data", "/data", "--rounds", "5", "--work", "/work", "--save"])
     'python -m experiments.chain --rounds 5 --save'
     """
     kept = list(words)
-    if "--data" in kept:
-        place = kept.index("--data")
-        del kept[place : place + 2]
+    for option in ("--data", "--work"):
+        if option in kept:
+            place = kept.index(option)
+            del kept[place : place + 2]
     return " ".join(["python", "-m", module, *kept])
 
 
