@@ -54,7 +54,9 @@ def own_logits(folder: Path, texts: list[tuple[str, str]]) -> np.ndarray[Any, An
 
 def library_logits(folder: Path, texts: list[tuple[str, str]]) -> np.ndarray[Any, Any]:
     """Logits by sentence-transformers, each pair by itself."""
-    model = sentence_transformers.CrossEncoder(str(folder), device="cpu", activation_fn=torch.nn.Identity())
+    model = sentence_transformers.CrossEncoder(
+        str(folder), device="cpu", activation_fn=torch.nn.Identity(), trust_remote_code=False
+    )
     return np.array([float(model.predict([pair])[0]) for pair in texts])
 
 

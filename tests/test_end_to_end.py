@@ -125,7 +125,7 @@ def test_the_committed_run_is_what_this_machine_gives(sample_run, fresh_sample_r
 
 
 def test_most_answers_of_the_sample_are_right(sample_run):
-    """62; another processor rounds otherwise, which may be worth an answer or two."""
+    """66; another processor rounds otherwise, which may be worth an answer or two."""
     right = answerable = 0
     wanted = gold()
     for line in (sample_run / "answers.jsonl").read_text(encoding="utf-8").splitlines():
@@ -134,7 +134,7 @@ def test_most_answers_of_the_sample_are_right(sample_run):
             answerable += 1
             right += fold(answer["answer"]) in wanted[answer["question_id"]]
     assert answerable == 84
-    assert 60 <= right <= 64
+    assert 64 <= right <= 68
 
 
 def test_every_question_has_its_line_of_answers_in_the_order_asked(sample_run):

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from answermill.ranking.checkpoint import kind_of
 from answermill.ranking.entry import SHIPPED, Entry, StageSettings
 from answermill.ranking.rerankers.registry import PACKAGES, RERANKERS, entries, find, load_reranker
 
@@ -22,7 +23,7 @@ def test_an_entry_names_a_class_of_that_name_and_settings_whose_keys_say_what_th
 
 
 def test_every_shipped_checkpoint_is_some_reranker_s() -> None:
-    shipped = {folder.name for folder in SHIPPED.iterdir() if folder.is_dir()}
+    shipped = {kind_of(folder) for folder in SHIPPED.iterdir() if folder.is_dir()}
     assert shipped and shipped <= {entry.checkpoint for entry in RERANKERS.values()}
     assert find("cosinet_passages").folder() == find("cosinet").folder() == SHIPPED / "cosinet"
     assert find("peasi.pr").folder() == find("peasi.easi").folder() == SHIPPED / "peasi"
