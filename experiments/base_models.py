@@ -1,14 +1,15 @@
 """Models of the papers' size beside those of six layers: quality without adapting, cost, and speed.
 
 `cascade_base`, 12 layers of 768 on all-mpnet-base-v2, and `cascade`, the default plan's, on the answerable
-questions of WikiQA's test set and of QUESTIONS of SelQA's, drawn by hash: `<set>_<metric>` of the former's
+questions of WikiQA's test set and of some of SelQA's, drawn by hash: `<set>_<metric>` of the former's
 last exit, `.._a2` where a fifth leaves at each exit before it, `.._exitN` cut behind layer N, and
-`.._default` of the latter. `sample_base`: questions of the sample, of `sample_questions`, whose best answer
-by the plan `base` is right, over the passages that the default plan retrieves, and `sample_default` by the
-default plan;
-`cost_over_default`: seconds of the former's stages over the latter's, on these lists, one thread.
-`packed_over_padded`: tokens a second of all-mpnet-base-v2 by the packed encoder over transformers' own
+`.._default` of the latter. `packed_over_padded`: tokens a second of all-mpnet-base-v2 by the packed encoder over transformers' own
 forward pass, padded and sorted by length, interleaved, one thread, in this machine's fast precision.
+
+With --on sample, which --save writes to `base_models_sample.json`: `right_base` questions of the sample, of
+`questions`, whose best answer by the plan `base` is right, over the passages that the default plan retrieves,
+and `right_default` by the default plan; `cost_over_default`: seconds of the former's stages over the latter's,
+on these lists, one thread.
 
 The adapted model is measured by `python -m experiments.adaptation --body base`, and the plan on L-dev by
 `plan_weights`, keys `.._base`.
@@ -45,18 +46,21 @@ from testing.harness import arguments, finish, run_command, say, shrink
 from testing.smoke_data import small_checkpoint, small_encoder
 
 TAKES = "half an hour, beside pip install answermill[base]"
-MEASURED_MODELS = ("cascade_base", "cascade", "cosinet")
+MEASURED_MODELS = {
+    "base_models": ("cascade_base", "cascade"),
+    "base_models_sample": ("cascade_base", "cascade", "cosinet"),
+}
 DECIDED = "Nothing: on test sets nothing is chosen."
 BODY, BASE, DEFAULT_MODEL = "all-mpnet-base-v2", SHIPPED / "cascade_base", SHIPPED / "cascade"
-QUESTIONS, PAIRS = 300, 400
+QUESTIONS, PAIRS = {"wikiqa": 243, "selqa": 100}, 400
 SETS = {"wikiqa": "wikiqa/wikiqa-test.parquet", "selqa": "selqa/selqa-test.parquet"}
 PLANS = {"base": "base.toml", "default": "job.toml"}
 PADDED_ROWS = 16
 
 
-def some(lists: Questions) -> Questions:
-    """At most QUESTIONS of the questions, drawn by hash."""
-    names = set(drawn((rows[0].question_id for rows in lists), QUESTIONS))
+def some(lists: Questions, number: int) -> Questions:
+    """At most `number` of the questions, drawn by hash."""
+    names = set(drawn((rows[0].question_id for rows in lists), number))
     return [rows for rows in lists if rows[0].question_id in names]
 
 
@@ -77,11 +81,11 @@ def on_sample(folder: Path, inline: bool) -> dict[str, float]:
     """Right answers of both plans over one retrieval, and the seconds of the one over the other's."""
     run_command("sample", "--out", folder, inline=inline)
     lists = list(ranked_lists(RETRIEVED.open(folder / "run").read()))
-    result, seconds = {"sample_questions": float(len(gold()))}, {}
+    result, seconds = {"questions": float(len(gold()))}, {}
     for name, file in PLANS.items():
         best, seconds[name] = best_answers(lists, folder / file)
-        result[f"sample_{name}"] = float(right(best))
-        say(f"{name}: {result[f'sample_{name}']:.0f} right, {seconds[name]:.0f} s")
+        result[f"right_{name}"] = float(right(best))
+        say(f"{name}: {result[f'right_{name}']:.0f} right, {seconds[name]:.0f} s")
     return result | {"cost_over_default": seconds["base"] / seconds["default"]}
 
 
@@ -127,23 +131,32 @@ def took(run: Callable[[], None]) -> float:
     return time.perf_counter() - began
 
 
-def main() -> None:
-    options = arguments("base_models", __doc__ or "")
-    if options.smoke:
-        model = Path(small_checkpoint("cascade"))
-        shrink(globals(), BASE=model, DEFAULT_MODEL=model, BODY=small_encoder(), QUESTIONS=5, PAIRS=20)
-    torch.set_num_threads(1)
-
-    lists = {name: some(answered(options.data / file)) for name, file in SETS.items()}
-    result: dict[str, float | int | str] = {}
+def on_sets(data: Path, rounds: int) -> dict[str, float]:
+    """Figures of both models on the test sets, and of the packed encoder."""
+    lists = {name: some(answered(data / file), QUESTIONS[name]) for name, file in SETS.items()}
+    result: dict[str, float] = {}
     for name, questions in lists.items():
         result |= quality(name, questions)
-    result["packed_over_padded"] = packed_over_padded(lists["wikiqa"], options.rounds)
+    result["packed_over_padded"] = packed_over_padded(lists["wikiqa"], rounds)
     say(f"packed over padded: {result['packed_over_padded']:.2f}")
-    if not options.smoke:
+    return result
+
+
+def main() -> None:
+    options = arguments("base_models", __doc__ or "", choices={"on": ("sets", "sample")})
+    if options.smoke:
+        model = Path(small_checkpoint("cascade"))
+        few = dict.fromkeys(QUESTIONS, 5)
+        shrink(globals(), BASE=model, DEFAULT_MODEL=model, BODY=small_encoder(), QUESTIONS=few, PAIRS=20)
+    torch.set_num_threads(1)
+
+    name = "base_models" if options.on == "sets" else "base_models_sample"
+    if options.on == "sets":
+        result = on_sets(options.data, options.rounds)
+    else:
         with tempfile.TemporaryDirectory() as folder:
-            result |= on_sample(Path(folder), inline=False)
-    finish("base_models", result, options.save, MEASURED_MODELS)
+            result = on_sample(Path(folder), inline=options.smoke)
+    finish(name, result, options.save, MEASURED_MODELS[name])
 
 
 if __name__ == "__main__":
