@@ -1,15 +1,16 @@
 """Models of the papers' size beside those of six layers: quality without adapting, cost, and speed.
 
 `cascade_base`, 12 layers of 768 on all-mpnet-base-v2, and `cascade`, the default plan's, on the answerable
-questions of WikiQA's test set and of some of SelQA's, drawn by hash: `<set>_<metric>` of the former's
-last exit, `.._a2` where a fifth leaves at each exit before it, `.._exitN` cut behind layer N, and
-`.._default` of the latter. `packed_over_padded`: tokens a second of all-mpnet-base-v2 by the packed encoder over transformers' own
-forward pass, padded and sorted by length, interleaved, one thread, in this machine's fast precision.
+questions of WikiQA's test set and of some of SelQA's, drawn by hash: `<set>_<metric>` of the former's last
+exit, `.._a2` where a fifth leaves at each exit before it, `.._exitN` cut behind layer N, and `.._default` of
+the latter. `packed_over_padded`: tokens a second of all-mpnet-base-v2 by the packed encoder over
+transformers' own forward pass, padded and sorted by length, interleaved, one thread, in this machine's fast
+precision.
 
 With --on sample, which --save writes to `base_models_sample.json`: `right_base` questions of the sample, of
-`questions`, whose best answer by the plan `base` is right, over the passages that the default plan retrieves,
-and `right_default` by the default plan; `cost_over_default`: seconds of the former's stages over the latter's,
-on these lists, one thread.
+`questions`, whose best answer by the plan `base` is right, over the passages that the default plan
+retrieves, and `right_default` by the default plan; `cost_over_default`: seconds of the former's stages over
+the latter's, on these lists, one thread.
 
 The adapted model is measured by `python -m experiments.adaptation --body base`, and the plan on L-dev by
 `plan_weights`, keys `.._base`.
