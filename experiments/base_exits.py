@@ -49,7 +49,7 @@ from experiments.question_sets.gold import by_hash
 from testing.harness import arguments, finish, say, work_folder
 
 TAKES = "half an hour"
-DECIDED = "The exits of `cascade-base`, which ships: their classifiers, and that layer 4 stays one of them."
+DECIDED = "The exits of `cascade_base`, which ships: their classifiers, and that layer 4 stays one of them."
 
 BODY, EXITS, LIMIT = "all-mpnet-base-v2", (4, 6, 8, 10, 12), 352
 READING = Reading(("sentence", "title", "previous", "next"))
@@ -57,7 +57,7 @@ QUESTIONS, WRONG, PIECE = 760, 7, 20
 SHARE, CHECKED = 0.999, 200
 BATCH_TOKENS = 16_384
 EPOCHS, BATCH, RATE, DECAY = 40, 64, 5e-4, 0.01
-BCE_SHARE, TEACHER_SHARE, TEMPERATURE = 0.3, 0.5, 1.0
+BCE_SHARE, TEACHER_SHARE = 0.3, 0.5
 _OWN = {"qkv": "attention", "o": "output", "f1": "widen", "f2": "narrow", "ln1": "norm", "ln2": "final_norm"}
 """The teacher's names of a layer's modules → the encoder's."""
 
@@ -218,7 +218,7 @@ def _loss(scores: Tensor, teacher_logits: Tensor, present: Tensor) -> Tensor:
     by_labels = -log_p[:, 0].mean() + BCE_SHARE * F.binary_cross_entropy_with_logits(
         scores[present], labels[present]
     )
-    target = (teacher_logits / TEMPERATURE).masked_fill(~present, -1e4).log_softmax(1)
+    target = teacher_logits.masked_fill(~present, -1e4).log_softmax(1)
     by_teacher = F.kl_div(log_p, target, log_target=True, reduction="batchmean")
     return (1 - TEACHER_SHARE) * by_labels + TEACHER_SHARE * by_teacher
 
