@@ -46,7 +46,8 @@ from answermill.ranking.transformer.transformer_checkpoint import (
     write_differences,
 )
 from experiments.question_sets.gold import by_hash
-from testing.harness import arguments, finish, say, work_folder
+from testing.harness import arguments, finish, say, shrink, work_folder
+from testing.smoke_data import small_encoder
 
 TAKES = "half an hour"
 DECIDED = "The exits of `cascade_base`, which ships: their classifiers, and that layer 4 stays one of them."
@@ -231,6 +232,22 @@ def _mrr(classifier: Classifier, inputs: Tensor, places: Tensor, present: Tensor
     return 100 * float((1 / ranks).mean())
 
 
+def random_teacher(_folder: Path, body: Path) -> CascadeModel:
+    """A teacher of random weights, for --smoke."""
+    encoder = LayeredEncoder.load(body)
+    model = CascadeModel(encoder, [encoder.shape.layers], head="linear")
+    model.reading = READING
+    return model.eval()
+
+
+def token_lists(_folder: Path, questions: int) -> Lists:
+    """Questions of three sentences each, for --smoke."""
+    tuples: list[tuple[str, ...]] = [
+        (f"what is {n}", f"{n + m} is", "", "", "") for n in range(questions) for m in range(3)
+    ]
+    return Lists(tuples, np.zeros(len(tuples), np.float32), [3] * questions)
+
+
 def written(
     cascade: CascadeModel, tokeniser: Tokeniser, body: Path, tuples: Sequence[tuple[str, ...]], work: Path
 ) -> dict[str, float]:
@@ -265,6 +282,10 @@ def main() -> None:
         },
         numbers={"questions": f"questions to learn from; {QUESTIONS}"},
     )
+    if options.smoke:
+        few: dict[str, Any] = {"QUESTIONS": 11, "PIECE": 6, "CHECKED": 6, "EPOCHS": 1, "LIMIT": 32}
+        made_up: dict[str, Any] = {"teacher": random_teacher, "taught": token_lists}
+        shrink(globals(), BODY=small_encoder(), EXITS=(1, 2, 6), **few, **made_up)
     torch.set_num_threads(1)
     body = find_model(BODY)
     folder = options.teacher or options.data.parent / "models/teacher-base"
