@@ -63,6 +63,15 @@ class Differences:
             else:
                 self._factors[name] = torch.linalg.svd(weight - began, full_matrices=False)
 
+    def size(self, share: float) -> int:
+        """Bytes of the tensors of `stored`, which are not computed for it."""
+        scale = 2  # bytes of a row's
+        total = sum(tensor.nbytes for tensor in self._whole.values())
+        for left, singular, right in self._factors.values():
+            rank = rank_of(singular, share)
+            total += rank * (len(left) + right.shape[1]) + scale * (len(left) + rank)
+        return total
+
     def stored(self, share: float) -> dict[str, Tensor]:
         """Tensors to store, which keep this share of the energy of each matrix's difference."""
         tensors = dict(self._whole)

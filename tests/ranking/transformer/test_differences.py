@@ -92,8 +92,9 @@ def shrunk(kind: str, folder: Path, body: Path, share: float = 0.9999) -> Any:
     """The model of a checkpoint whose differences are written to `folder`."""
     model = saved(kind, folder.with_name("whole"), body)
     differences = Differences(model.state_dict(), public_weights(model, body))
-    source = BodySource.read(str(body), body)
-    write_differences(folder.with_name("whole"), folder, source, differences.stored(share))
+    source, stored = BodySource.read(str(body), body), differences.stored(share)
+    assert differences.size(share) == sum(tensor.nbytes for tensor in stored.values())
+    write_differences(folder.with_name("whole"), folder, source, stored)
     return model
 
 

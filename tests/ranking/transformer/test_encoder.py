@@ -955,11 +955,15 @@ def test_on_cuda_encodings_are_near_those_of_the_processor_and_the_bits_of_other
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16, torch.float16])
-def test_on_cuda_it_learns_in_every_precision(minilm: Path, precision: torch.dtype) -> None:
+@pytest.mark.parametrize("family", ["minilm", *NEAR])
+def test_on_cuda_it_learns_in_every_precision(
+    folders: dict[str, Path], family: str, precision: torch.dtype
+) -> None:
     torch.manual_seed(0)
-    encoder, head = LayeredEncoder.load(minilm).to("cuda").train(), nn.Linear(384, 1, device="cuda")
-    tokens = Tokeniser(minilm).pairs([(q, c) for q in TEXTS[:2] for c in TEXTS]).pack().to("cuda")
-    losses = learn(encoder, head, tokens, 1e-4, precision)
+    encoder = LayeredEncoder.load(folders[family]).to("cuda").train()
+    head = nn.Linear(encoder.shape.width, 1, device="cuda")
+    tokens = Tokeniser(folders[family]).pairs([(q, c) for q in TEXTS[:2] for c in TEXTS]).pack().to("cuda")
+    losses = learn(encoder, head, tokens, 1e-4 if family == "minilm" else 3e-3, precision)
     assert losses[-1] < losses[0] / 2, losses
 
 
