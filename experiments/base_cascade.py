@@ -173,6 +173,7 @@ def main() -> None:
     )
     if options.smoke:
         shrink(globals(), BODY=small_encoder(), EXITS=(1, 2, 6), LIMIT=32, BOUND=100.0)
+    torch.set_num_threads(1)
     body, shared = find_model(BODY), options.data.parent
     if options.smoke:
         learnt = random_result(body)

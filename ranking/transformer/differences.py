@@ -13,7 +13,9 @@ moved some layers more, or in fewer directions, than others is stored with ranks
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
 import torch
@@ -51,7 +53,7 @@ class Differences:
         """`public`: name of a weight → the public weight that it began as. Raises ValueError if their shapes
         differ."""
         self._whole: dict[str, Tensor] = {}
-        self._factors: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
+        moved: dict[str, Tensor] = {}
         for name, weight in weights.items():
             began = _began(public, name, weight.shape)
             if began is not None and weight.equal(began):
@@ -61,7 +63,14 @@ class Differences:
             elif began is None:
                 self._whole |= in_bytes(name, weight)
             else:
-                self._factors[name] = torch.linalg.svd(weight - began, full_matrices=False)
+                moved[name] = weight - began
+
+        # LAPACK leaves cores idle in one decomposition, and Python's lock is free meanwhile.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            factors = pool.map(
+                lambda difference: torch.linalg.svd(difference, full_matrices=False), moved.values()
+            )
+            self._factors = dict(zip(moved, factors, strict=True))
 
     def size(self, share: float) -> int:
         """Bytes of the tensors of `stored`, which are not computed for it."""
