@@ -45,7 +45,6 @@ from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import small_encoder
 
 TAKES = "on a graphics card a minute; without one, hours"
-MEASURED_MODELS = ("cascade_base",)
 DECIDED = "The ranks at which `cascade_base`, which ships, is stored."
 
 BODY, EXITS, LIMIT = "all-mpnet-base-v2", (4, 6, 8, 10, 12), 352
@@ -173,7 +172,6 @@ def main() -> None:
     )
     if options.smoke:
         shrink(globals(), BODY=small_encoder(), EXITS=(1, 2, 6), LIMIT=32, BOUND=100.0)
-    torch.set_num_threads(1)
     body, shared = find_model(BODY), options.data.parent
     if options.smoke:
         learnt = random_result(body)

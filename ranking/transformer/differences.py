@@ -13,7 +13,6 @@ moved some layers more, or in fewer directions, than others is stored with ranks
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import cast
@@ -65,12 +64,7 @@ class Differences:
             else:
                 moved[name] = weight - began
 
-        # LAPACK leaves cores idle in one decomposition, and Python's lock is free meanwhile.
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            factors = pool.map(
-                lambda difference: torch.linalg.svd(difference, full_matrices=False), moved.values()
-            )
-            self._factors = dict(zip(moved, factors, strict=True))
+        self._factors = _decomposed(moved)
 
     def size(self, share: float) -> int:
         """Bytes of the tensors of `stored`, which are not computed for it."""
@@ -89,6 +83,24 @@ class Differences:
             tensors |= in_bytes(f"{name}.a", left[:, :rank])
             tensors |= in_bytes(f"{name}.b", singular[:rank, None] * right[:rank])
         return tensors
+
+
+def _decomposed(moved: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor, Tensor]]:
+    """Name → singular value decomposition (U, S, Vᵀ) of the matrix.
+
+    Several are computed at once, each by one thread: LAPACK makes little of several threads for one.
+    """
+
+    def decompose(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        left, singular, right = torch.linalg.svd(matrix, full_matrices=False)
+        return left, singular, right
+
+    threads = torch.get_num_threads()
+    with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        factors = dict(zip(moved, pool.map(decompose, moved.values()), strict=True))
+    torch.set_num_threads(threads)  # a thread of the pool may have set it for all
+
+    return factors
 
 
 def rank_of(singular: Tensor, share: float) -> int:

@@ -964,7 +964,8 @@ def test_on_cuda_it_learns_in_every_precision(
     head = nn.Linear(encoder.shape.width, 1, device="cuda")
     tokens = Tokeniser(folders[family]).pairs([(q, c) for q in TEXTS[:2] for c in TEXTS]).pack().to("cuda")
     losses = learn(encoder, head, tokens, 1e-4 if family == "minilm" else 3e-3, precision)
-    assert losses[-1] < losses[0] / 2, losses
+    # Dropout throws single steps of so small a model back.
+    assert np.median(losses[-10:]) < losses[0] / 2, losses
 
 
 def test_where_memory_runs_out_fewer_texts_go_on_together_with_the_same_encodings(
