@@ -261,7 +261,9 @@ def _module(name: str) -> str:
 
 
 def machine() -> str:
-    return f"{os.cpu_count()} cores, {processor()}, Python {platform.python_version()}"
+    torch = sys.modules.get("torch")  # a run without it needs no card
+    card = f", {torch.cuda.get_device_name()}" if torch is not None and torch.cuda.is_available() else ""
+    return f"{os.cpu_count()} cores, {processor()}{card}, Python {platform.python_version()}"
 
 
 def revision() -> str:
