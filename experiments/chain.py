@@ -10,7 +10,8 @@ not weighed, the other weights stay, and the stage before keeps as many as it wo
 all or --costly of them, drawn by hash: `full`, the sample's second plan; `no_blend`, the chain of the papers
 (plan_without_blend.toml); --plan FILE, the plan of another job, as `plan`; `similarity_all` and
 `cross_encoder_all`, the dense encoder's cosine and the last exit of the default plan's cascade over all
-sentences of a list (on L-dev over the best 40 of Cosinet and BM25). Every row is compared with the default
+sentences of a list (on L-dev over the best 40 of Cosinet and BM25); with --rows base alone `base`, the
+sample's plan of 12 layers, which --save writes to `chain_base.json`. Every row is compared with the default
 plan on the same questions, `…_default_on_costly` there. `…_low` and `…_high` are bootstrapped 95 % intervals;
 `p_default_over_<plan>` is the p of a paired randomisation test of P@1, `mrr_p_default_over_<plan>` of MRR,
 and `p1_gain_over_<plan>` the difference.
@@ -45,7 +46,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from answermill.indexing.shards.dense import find_model
@@ -54,9 +54,7 @@ from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.steps.job_plan import CheckedPlan, load_plan, load_stages
 from answermill.pipelines.steps.models import passage_encoder
 from answermill.ranking.entry import SHIPPED
-from answermill.ranking.evaluation.significance import compare
 from answermill.ranking.plan import Reranked, Stage, run_stages
-from answermill.ranking.reranker import Costed
 from answermill.ranking.rerankers.baselines.similarity import Similarity
 from answermill.ranking.rerankers.blend.blend import Blend
 from answermill.ranking.rerankers.blend.score_columns import WeightedSum
@@ -64,8 +62,19 @@ from answermill.ranking.rerankers.cascade.cascade import Cascade
 from answermill.ranking.rerankers.cascade.prior import Prior
 from answermill.ranking.rerankers.hashing.hashing import AnswerCoder, Hashing
 from answermill.ranking.rerankers.hashing.hashing_model import load as load_hashing
-from answermill.schemas.arrays import Floats
-from answermill.schemas.ranked import Candidate, CandidateKind
+from answermill.schemas.ranked import CandidateKind
+from experiments.chain_rows import (
+    AT_ONCE,
+    Result,
+    Row,
+    after,
+    comparison,
+    figures,
+    is_there,
+    layer_tokens,
+    measured,
+    row_of,
+)
 from experiments.first_stage import cosinet_and_bm25
 from experiments.long_lists import SETS, LongList, read_lists, small_lists
 from experiments.question_sets.gold import drawn
@@ -75,82 +84,15 @@ from testing.smoke_data import small_plan
 
 MEASURED_MODELS = {
     "chain": ("cascade", "cosinet", "peasi"),
+    "chain_base": ("cascade", "cascade_base", "cosinet"),
     "chain_hashing": ("cascade", "cosinet", "hashing"),
 }
 DECIDED = "Nothing ships by it: on L-test nothing is chosen."
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
-FULL = SAMPLE.with_name("full.toml")
+FULL, BASE = (SAMPLE.with_name(name) for name in ("full.toml", "base.toml"))
 NO_BLEND = Path(__file__).with_name("plan_without_blend.toml")
 PEASI = ("peasi.pr", "peasi.easi")
-SPEED_QUESTIONS, DEV_DEPTH, AT_ONCE = 40, 40, 32
-Result = dict[str, float | int | str]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Figures of a plan, question by question [questions]."""
-
-    p1: Floats
-    mrr: Floats
-    lenient: Floats
-
-    def where(self, chosen: npt.NDArray[np.bool_]) -> Row:
-        return Row(self.p1[chosen], self.mrr[chosen], self.lenient[chosen])
-
-
-def measured(plan: Sequence[Stage], lists: Sequence[LongList], kind: CandidateKind = "passage") -> Row:
-    """Run the plan over the lists, some at a time."""
-    outcomes: list[Reranked] = []
-    for start in range(0, len(lists), AT_ONCE):
-        some = lists[start : start + AT_ONCE]
-        outcomes += run_stages(
-            [question.passages if kind == "passage" else question.ranked for question in some], plan, kind
-        )
-    return row_of(outcomes, lists)
-
-
-def row_of(outcomes: Sequence[Reranked], lists: Sequence[LongList]) -> Row:
-    kept = [[c.candidate_id for c in outcome.kept.candidates] for outcome in outcomes]
-    pairs = list(zip(kept, lists, strict=True))
-    ranks = [next((n for n, key in enumerate(ids, 1) if key in question.gold), 0) for ids, question in pairs]
-    lenient = [bool(ids) and ids[0] in question.lenient for ids, question in pairs]
-    reciprocal = [1 / rank if rank else 0.0 for rank in ranks]
-    first = [rank == 1 for rank in ranks]
-    return Row(*(np.array(values, np.float64) for values in (first, reciprocal, lenient)))
-
-
-def figures(name: str, row: Row, asked: int | None = None) -> Result:
-    """Keys of a plan; those over all questions only if their number `asked` is given."""
-    result: Result = {}
-    for metric, values in (("p1", row.p1), ("mrr", row.mrr)):
-        interval = compare(np.zeros(len(values)), values)
-        result |= {f"{metric}_{name}": 100 * interval.b}
-        result |= {f"{metric}_{name}_low": 100 * interval.low, f"{metric}_{name}_high": 100 * interval.high}
-        if asked is not None:
-            result[f"{metric}_{name}_of_asked"] = 100 * float(values.sum()) / asked
-
-    result[f"p1_lenient_{name}"] = 100 * float(row.lenient.mean())
-    say(
-        f"{name:<22} P@1 {result[f'p1_{name}']:.2f}, MRR {result[f'mrr_{name}']:.2f}, lenient "
-        f"{100 * row.lenient.mean():.2f}"
-    )
-
-    return result
-
-
-def comparison(name: str, default: Row, other: Row) -> Result:
-    name = name.removesuffix("_all")
-    p1, mrr = compare(other.p1, default.p1), compare(other.mrr, default.mrr)
-    return {
-        f"p_default_over_{name}": p1.p,
-        f"mrr_p_default_over_{name}": mrr.p,
-        f"p1_gain_over_{name}": 100 * p1.difference,
-        f"p1_gain_over_{name}_low": 100 * p1.low,
-        f"p1_gain_over_{name}_high": 100 * p1.high,
-        f"mrr_gain_over_{name}": 100 * mrr.difference,
-        f"mrr_gain_over_{name}_low": 100 * mrr.low,
-        f"mrr_gain_over_{name}_high": 100 * mrr.high,
-    }
+SPEED_QUESTIONS, DEV_DEPTH = 40, 40
 
 
 def whole_lists(plan: Sequence[Stage], encoder: Any, work: Path, suffix: str) -> dict[str, list[Stage]]:
@@ -181,11 +123,14 @@ def costly(
     default_tokens = layer_tokens(default)
     result: Result = {"costly_questions": len(some)} | figures("default_on_costly", own_row)
 
-    for name, file in (("full", FULL), ("no_blend", NO_BLEND), ("plan", options.plan)):
+    plans = {"full": FULL, "no_blend": NO_BLEND, "plan": options.plan}
+    for name, file in ({"base": BASE} if options.rows == "base" else plans).items():
         if file and file.is_file():
             other = measured(remember(load_stages(CheckedPlan.of(load(file)), lambda: encoder), work), some)
             result |= figures(name, other) | comparison(name, own_row, other)
 
+    if options.rows == "base":
+        return result
     whole, suffix = (some, "all") if options.set == "test" else (narrowed(some), f"of_{DEV_DEPTH}")
     for name, plan in whole_lists(default, encoder, work, suffix).items():
         other = measured(plan, whole, "sentence")
@@ -200,50 +145,6 @@ def narrowed(lists: Sequence[LongList]) -> list[LongList]:
     """Lists of the best DEV_DEPTH sentences of each list, by Cosinet and BM25."""
     outcomes = run_stages([question.ranked for question in lists], cosinet_and_bm25(DEV_DEPTH), "sentence")
     return [replace(question, ranked=outcome.kept) for question, outcome in zip(lists, outcomes, strict=True)]
-
-
-def layer_tokens(plan: Sequence[Stage]) -> int:
-    """Layers × tokens that the plan's stages have spent since the last call."""
-    return sum(stage.reranker.costs()["layer_tokens"] for stage in plan if isinstance(stage.reranker, Costed))
-
-
-def rank_after(stage: str, outcome: Reranked, gold: frozenset[str]) -> int | None:
-    """Best rank of an answer, or of a passage that holds one, in the list that a stage left; None if there is
-    none."""
-    candidates: Sequence[Candidate] = (
-        *outcome.kept.candidates,
-        *(departure.candidate for departure in outcome.departed),
-    )
-    ranks = [
-        score.rank
-        for c in candidates
-        for score in c.stages
-        if score.rank is not None
-        and score.stage == stage
-        and (c.candidate_id in gold or (stage == "peasi.pr" and holds(c, gold)))
-    ]
-
-    return min(ranks, default=None)
-
-
-def holds(candidate: Candidate, gold: frozenset[str]) -> bool:
-    return any(sentence.sentence_id in gold for sentence in candidate.sentences)
-
-
-def is_there(outcome: Reranked, gold: frozenset[str]) -> bool:
-    """True if a plan leaves an answer, or a passage that holds one."""
-    return any(
-        c.candidate_id in gold or (c.sentence is None and holds(c, gold)) for c in outcome.kept.candidates
-    )
-
-
-def after(outcomes: Sequence[Reranked], lists: Sequence[LongList], stage: str) -> tuple[float, float]:
-    """P@1 and MRR of the list that a stage left, in percent."""
-    pairs = zip(outcomes, lists, strict=True)
-    ranks = [rank_after(stage, outcome, question.gold) for outcome, question in pairs]
-    first = sum(rank == 1 for rank in ranks) / len(ranks)
-    reciprocal = sum(1 / rank for rank in ranks if rank) / len(ranks)
-    return 100 * first, 100 * reciprocal
 
 
 def stage_by_stage(plan: Sequence[Stage], lists: Sequence[LongList]) -> tuple[Row, Result]:
@@ -399,7 +300,7 @@ def main() -> None:
         __doc__ or "",
         paths=paths,
         numbers=numbers,
-        choices={"set": SETS, "rows": ("all", "plans", "stages")},
+        choices={"set": SETS, "rows": ("all", "plans", "stages", "base")},
     )
     if options.smoke:
         shrink(globals(), SAMPLE=small_plan(fitted=True), SPEED_QUESTIONS=4, FULL=Path(), NO_BLEND=Path())
@@ -424,14 +325,15 @@ def main() -> None:
 
         if options.hashing:
             result |= with_hashing(known, lists, options.hashing, options.rounds)
-        for name, plan in others(default) if options.rows != "plans" and not options.hashing else ():
-            other = measured(plan, lists)
-            result |= figures(name, other, len(asked)) | comparison(name, row, other)
+        if options.rows in ("all", "stages") and not options.hashing:
+            for name, plan in others(default):
+                other = measured(plan, lists)
+                result |= figures(name, other, len(asked)) | comparison(name, row, other)
 
         if options.rows != "stages" and not options.hashing:
             result |= costly(default, encoder, work, options, row, lists)
 
-    name = "chain_hashing" if options.hashing else "chain"
+    name = "chain_hashing" if options.hashing else "chain_base" if options.rows == "base" else "chain"
     shipped = (SHIPPED / "hashing").resolve()
     is_other = options.hashing is not None and options.hashing.resolve() != shipped
     models = [model for model in MEASURED_MODELS[name] if not (is_other and model == "hashing")]

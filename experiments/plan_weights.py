@@ -33,7 +33,7 @@ from answermill.ranking.rerankers.blend.weights import Fit, WeightsFile
 from answermill.ranking.rerankers.cascade import ExitStage
 from answermill.ranking.rerankers.cascade.cascade import Cascade, fit_prior
 from answermill.schemas.ranked import CandidateKind
-from experiments.chain import layer_tokens
+from experiments.chain_rows import layer_tokens
 from experiments.long_lists import LongList, read_lists, small_lists
 from experiments.question_sets.gold import drawn
 from experiments.question_sets.memory import RememberedEncoder, remember

@@ -10,7 +10,8 @@ from answermill.ranking.plan import Stage, run_stages, to_passages
 from answermill.ranking.rerankers.baselines.overlap import Overlap
 from answermill.ranking.rerankers.blend.blend import Blend
 from answermill.schemas.labels import LabelledCandidate
-from experiments.chain import Row, comparison, figures, left_out, not_weighing, others, row_of
+from experiments.chain import left_out, not_weighing, others
+from experiments.chain_rows import Row, comparison, figures, row_of
 from experiments.long_lists import LongList, judged
 from experiments.question_sets.gold import Asked
 
