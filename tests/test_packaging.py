@@ -41,6 +41,8 @@ def test_a_wheel_holds_every_file_of_the_package_and_no_other() -> None:
         "pipelines/look/report/pages/style.css",
         "pipelines/steps/annotate/guidelines.md",
         "indexing/shards/lucene/answermill/GlobalSearcher.class",
+        "indexing/shards/lucene/answermill/Questions.class",
+        "indexing/shards/lucene/answermill/Questions$Hit.class",
         "py.typed",
     ],
 )

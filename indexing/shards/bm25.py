@@ -7,18 +7,18 @@ its analysed words, never a search expression, so no character in it has a meani
 Exact over shards: a shard is searched by `GlobalSearcher` (lucene/answermill/GlobalSearcher.java, compiled
 beside it), which gives Lucene the document count, token count and document frequencies of the whole corpus in
 place of the shard's. All else in a score is the passage's own, so n shards give, bit for bit, the scores of
-one.
+one. A batch of questions is analysed once, whatever the number of shards, and searched in a shard by one call
+into Java (lucene/answermill/Questions.java).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ SCORE_DECIMALS = 4
 ANALYZER = "io.anserini.analysis.DefaultEnglishAnalyzer"
 
 _FIELD = "contents"
-_SLACK = 32  # hits fetched beyond the depth, to see whether the last one is tied with more
+_BATCHES = 4  # of questions that stay analysed: a search of a shard counts their words first
 _RAM_BUFFER_MB = 256.0
 
 Rows = npt.NDArray[np.int64]
@@ -157,8 +157,6 @@ class Bm25Index:
             int(self._reader.getSumTotalTermFreq(_FIELD)) if self.rows else 0,
         )
 
-        self._frequencies: dict[str, int] = {}  # word → document frequency in this shard
-
     @calls_java
     def close(self) -> None:
         """Close the files. A search afterwards raises."""
@@ -171,9 +169,8 @@ class Bm25Index:
     @calls_java
     def document_frequencies(self, questions: Sequence[str]) -> dict[str, int]:
         """Analysed word of the questions → the number of passages of this shard that hold it (0 included)."""
-        return {
-            term: self._frequency(term) for question in questions for term in self._lucene.analyze(question)
-        }
+        asked = self._lucene.asked(tuple(questions))
+        return dict(zip(asked.words, asked.java.frequencies(self._reader), strict=True))
 
     @calls_java
     def share(self, questions: Sequence[str]) -> GlobalStatistics:
@@ -194,84 +191,45 @@ class Bm25Index:
         """
         if depth < 1:
             raise ValueError(f"depth is {depth}, must be at least 1")
-        if self._size.documents == 0:
-            return [(np.empty(0, np.int64), np.empty(0)) for _ in questions]
+        if not questions:
+            return []
 
-        # A clause is built once for all questions that have its word as often.
-        searcher = self._searcher(questions, total)
-        clauses: dict[tuple[str, int], Any] = {}
-        results = []
+        asked, known = self._lucene.asked(tuple(questions)), total or self._size
+        frequencies = None if total is None else self._frequencies(asked.words, total)
+        found = asked.java.search(
+            self._reader, known.documents, known.tokens, frequencies, self.k1, self.b, depth, SCORE_DECIMALS
+        )
+        return _split(found.tostring(), len(questions))
 
-        for question in questions:
-            builder, known = self._lucene.QueryBuilder(), False
-            for term, count in Counter(self._lucene.analyze(question)).items():
-                if (term, count) not in clauses:
-                    clauses[term, count] = self._clause(term, count)
-                if clauses[term, count] is not None:
-                    builder.add(clauses[term, count])
-                    known = True
-            results.append(
-                self._hits(searcher, builder.build(), depth)
-                if known
-                else (np.empty(0, np.int64), np.empty(0))
+    def _frequencies(self, words: Sequence[str], total: GlobalStatistics) -> list[int]:
+        """Number of passages of the corpus that have each of the words."""
+        missing = next((word for word in words if word not in total.frequencies), None)
+        if missing is not None:
+            raise ValueError(
+                f"the corpus' statistics miss the word {missing!r}; add up `share` of the same questions"
             )
+        return [total.frequencies[word] for word in words]
 
-        return results
 
-    def _searcher(self, questions: Sequence[str], total: GlobalStatistics | None) -> Any:
-        """A searcher that scores these questions with the statistics of the whole corpus, or of this
-        shard."""
-        lucene = self._lucene
-        if total is None:
-            searcher = lucene.IndexSearcher(
-                self._reader, signature="(Lorg/apache/lucene/index/IndexReader;)V"
-            )
-        else:
-            searcher = lucene.GlobalSearcher(self._reader, total.documents, total.tokens)
-            for term in {term for question in questions for term in lucene.analyze(question)}:
-                if term not in total.frequencies:
-                    raise ValueError(
-                        f"the corpus' statistics miss the word {term!r}; add up `share` of the same questions"
-                    )
-                searcher.put(term, total.frequencies[term])
+def _split(found: bytes, questions: int) -> list[tuple[Rows, Scores]]:
+    """Rows and scores of each question, from what `Questions.search` gives.
 
-        searcher.setQueryCache(None)
-        searcher.setSimilarity(lucene.BM25Similarity(self.k1, self.b))
-        return searcher
+    >>> _split(np.array([1, 0, 7], "<i4").tobytes() + np.array([2.5], "<f8").tobytes(), 2)
+    [(array([7]), array([2.5])), (array([], dtype=int64), array([], dtype=float64))]
+    """
+    ends = np.cumsum(np.frombuffer(found, "<i4", questions))
+    rows = np.frombuffer(found, "<i4", ends[-1], offset=4 * questions).astype(np.int64)
+    scores = np.frombuffer(found, "<f8", offset=4 * (questions + len(rows))).astype(np.float64)
+    return list(zip(np.split(rows, ends[:-1]), np.split(scores, ends[:-1]), strict=True))
 
-    def _clause(self, term: str, count: int) -> Any:
-        """The clause of a query for a word, weighted by its count in the question; None if no passage of this
-        shard has it."""
-        if self._frequency(term) == 0:
-            return None
-        query = self._lucene.TermQuery(self._lucene.Term(_FIELD, term))
-        if count != 1:
-            query = self._lucene.BoostQuery(query, float(count))
-        return self._lucene.BooleanClause(query, self._lucene.SHOULD)
 
-    def _frequency(self, term: str) -> int:
-        frequency = self._frequencies.get(term)
-        if frequency is None:
-            frequency = self._frequencies[term] = int(self._reader.docFreq(self._lucene.Term(_FIELD, term)))
-        return frequency
+class _Asked(NamedTuple):
+    """A batch of questions."""
 
-    def _hits(self, searcher: Any, query: Any, depth: int) -> tuple[Rows, Scores]:
-        fetch = depth + _SLACK
-        while True:
-            fetch = min(fetch, self.rows)
-            rows, raw = self._lucene.arrays(searcher.search(query, fetch))
-            scores = np.round(raw, SCORE_DECIMALS)
-            if len(rows) < fetch or fetch == self.rows or scores[-1] < scores[depth - 1]:
-                break
-            fetch *= 2
-
-        if len(rows) > depth:
-            # The best `depth`, and all that tie with the last of them.
-            tied = int((scores >= scores[depth - 1]).sum())
-            rows, scores = rows[:tied], scores[:tied]
-
-        order = np.lexsort((rows, -scores))
-        return rows[order], scores[order]
+    java: Any
+    """Questions of lucene/answermill."""
+    words: list[str]
+    """All their words, each once."""
 
 
 class _Lucene:
@@ -280,22 +238,9 @@ class _Lucene:
     def __init__(self) -> None:
         from jnius import autoclass
 
-        search, index, document = (
-            "org.apache.lucene.search.",
-            "org.apache.lucene.index.",
-            "org.apache.lucene.document.",
-        )
-        self.IndexSearcher = autoclass(search + "IndexSearcher")
-        self.GlobalSearcher = autoclass("answermill.GlobalSearcher")
-        self.TermQuery = autoclass(search + "TermQuery")
-        self.BoostQuery = autoclass(search + "BoostQuery")
-
-        self.BooleanClause = autoclass(search + "BooleanClause")
-        self.QueryBuilder = autoclass(search + "BooleanQuery$Builder")
-        self.SHOULD = autoclass(search + "BooleanClause$Occur").SHOULD
-        self.BM25Similarity = autoclass(search + "similarities.BM25Similarity")
+        index, document = "org.apache.lucene.index.", "org.apache.lucene.document."
+        self._questions = autoclass("answermill.Questions")
         self.DirectoryReader = autoclass(index + "DirectoryReader")
-        self.Term = autoclass(index + "Term")
         self.IndexWriter = autoclass(index + "IndexWriter")
         self.IndexWriterConfig = autoclass(index + "IndexWriterConfig")
         self.OpenMode = autoclass(index + "IndexWriterConfig$OpenMode")
@@ -312,20 +257,17 @@ class _Lucene:
         # A shard has one writer, then none.
         self._no_lock = autoclass("org.apache.lucene.store.NoLockFactory").INSTANCE
         self.analyzer = autoclass(ANALYZER).newDefaultInstance()
-        self._analyze = autoclass("io.anserini.analysis.AnalyzerUtils").analyze
-        self.IndexSearcher.setMaxClauseCount(2**31 - 1)  # a question may be longer than 1,024 words
+        self.asked = lru_cache(_BATCHES)(self._asked)
+        """Questions → the batch of them."""
 
     def directory(self, folder: Path) -> Any:
         return self._open(self._file(str(folder)).toPath(), self._no_lock)
 
-    def analyze(self, text: str) -> list[str]:
-        clean = text.encode("utf-8", "replace").decode()  # half a surrogate pair is no text to Java
-        return list(self._analyze(self.analyzer, clean).toArray())
-
-    def arrays(self, top: Any) -> tuple[Rows, Scores]:
-        """Rows and float32 scores of Lucene's TopDocs, best first."""
-        rows = np.array(self.GlobalSearcher.rows(top), dtype=np.int64)
-        return rows, np.array(self.GlobalSearcher.scores(top), dtype=np.float64)
+    def _asked(self, questions: tuple[str, ...]) -> _Asked:
+        # Half a surrogate pair is no text to Java.
+        texts = [text.encode("utf-8", "replace").decode() for text in questions]
+        java = self._questions(self.analyzer, _FIELD, texts)
+        return _Asked(java, java.words().split("\n") if java.words() else [])
 
 
 @cache

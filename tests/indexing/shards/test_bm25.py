@@ -315,18 +315,19 @@ def _same(hits: Hits, wanted: Hits) -> bool:
     not (shutil.which("javac") and shutil.which("javap")), reason="needs a JDK (javac and javap) on the path"
 )
 @pytest.mark.nightly
-def test_our_java_class_is_what_its_source_compiles_to(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["GlobalSearcher", "Questions", "Questions$Hit"])
+def test_a_java_class_of_ours_is_what_its_source_compiles_to(tmp_path: Path, name: str) -> None:
     folder = Path(indexing.__file__).parent / "shards" / "lucene"
     options = ["--release", "17", "-g:none", "-cp", str(anserini_jar()), "-d", str(tmp_path)]
-    source = folder / "answermill" / "GlobalSearcher.java"
-    subprocess.run(["javac", *options, str(source)], check=True, capture_output=True)
-    assert instructions(tmp_path) == instructions(folder)
-    assert "static int[] rows(org.apache.lucene.search.TopDocs)" in instructions(folder)
+    sources = sorted(str(file) for file in folder.glob("answermill/*.java"))
+    subprocess.run(["javac", *options, *sources], check=True, capture_output=True)
+    assert instructions(tmp_path, name) == instructions(folder, name)
+    assert f"answermill.{name}" in instructions(folder, name)
 
 
-def instructions(folder: Path) -> str:
+def instructions(folder: Path, name: str) -> str:
     """Members and byte code of our class; compilers number a class's constants as they like, so without those
     numbers."""
-    command = ["javap", "-p", "-c", "-cp", f"{folder}:{anserini_jar()}", "answermill.GlobalSearcher"]
+    command = ["javap", "-p", "-c", "-cp", f"{folder}:{anserini_jar()}", f"answermill.{name}"]
     listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return re.sub(r"#\d+(, +\d+)?", "", listing)

@@ -1,0 +1,161 @@
+package answermill;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.lucene.analysis.Analyzer;
+import org.apache.lucene.analysis.TokenStream;
+import org.apache.lucene.analysis.tokenattributes.CharTermAttribute;
+import org.apache.lucene.index.IndexReader;
+import org.apache.lucene.index.Term;
+import org.apache.lucene.search.BooleanClause;
+import org.apache.lucene.search.BooleanQuery;
+import org.apache.lucene.search.BoostQuery;
+import org.apache.lucene.search.IndexSearcher;
+import org.apache.lucene.search.Query;
+import org.apache.lucene.search.ScoreDoc;
+import org.apache.lucene.search.TermQuery;
+import org.apache.lucene.search.similarities.BM25Similarity;
+
+/**
+ * A batch of questions as bags of words: analysed once, and searched in a shard by one call, since a call from Python
+ * takes longer than what Lucene does for a word or a hit.
+ */
+public final class Questions {
+  private static final int SLACK = 32; // hits fetched beyond the depth, to see whether the last one is tied with more
+
+  private final String field;
+  private final List<String> words;
+  private final List<Query> queries = new ArrayList<>();
+
+  public Questions(Analyzer analyzer, String field, String[] texts) throws IOException {
+    this.field = field;
+    IndexSearcher.setMaxClauseCount(Integer.MAX_VALUE); // a question may be longer than 1,024 words
+    Map<String, Query> terms = new LinkedHashMap<>();
+    for (String text : texts) {
+      BooleanQuery.Builder builder = new BooleanQuery.Builder();
+      counted(analyzer, text).forEach((word, count) -> {
+        Query query = terms.computeIfAbsent(word, term -> new TermQuery(new Term(field, term)));
+        builder.add(count == 1 ? query : new BoostQuery(query, count), BooleanClause.Occur.SHOULD);
+      });
+      queries.add(builder.build());
+    }
+    words = List.copyOf(terms.keySet());
+  }
+
+  /** Each word of a text, and how often it is there. */
+  private Map<String, Integer> counted(Analyzer analyzer, String text) throws IOException {
+    Map<String, Integer> counts = new LinkedHashMap<>();
+    try (TokenStream stream = analyzer.tokenStream(field, text)) {
+      CharTermAttribute word = stream.addAttribute(CharTermAttribute.class);
+      stream.reset();
+      while (stream.incrementToken()) {
+        if (word.length() > 0) {
+          counts.merge(word.toString(), 1, Integer::sum);
+        }
+      }
+      stream.end();
+    }
+    return counts;
+  }
+
+  /** All words of the questions, each once, one to a line. */
+  public String words() {
+    return String.join("\n", words);
+  }
+
+  /** In how many documents of a shard each of the words is. */
+  public int[] frequencies(IndexReader shard) throws IOException {
+    int[] frequencies = new int[words.size()];
+    for (int i = 0; i < frequencies.length; i++) {
+      frequencies[i] = shard.docFreq(new Term(field, words.get(i)));
+    }
+    return frequencies;
+  }
+
+  /**
+   * The best hits of each question in a shard, and all that tie with the last of them, as little-endian numbers: first
+   * how many there are of each question (int32), then the documents of all (int32), then the scores of all (float64).
+   *
+   * <p>Scores are rounded to a number of decimals, and ordered from the highest, then by document. frequencies: number
+   * of documents of all shards that have each of the words; null to score with what the shard alone has.
+   */
+  public byte[] search(
+      IndexReader shard, long documents, long tokens, long[] frequencies, float k1, float b, int depth, int decimals)
+      throws IOException {
+    IndexSearcher searcher =
+        frequencies == null
+            ? new IndexSearcher(shard)
+            : new GlobalSearcher(shard, documents, tokens, byWord(frequencies));
+    searcher.setQueryCache(null);
+    searcher.setSimilarity(new BM25Similarity(k1, b));
+
+    double scale = Math.pow(10, decimals);
+    List<Hit[]> found = new ArrayList<>();
+    int total = 0;
+    for (Query query : queries) {
+      Hit[] hits = best(searcher, query, depth, scale);
+      found.add(hits);
+      total += hits.length;
+    }
+
+    ByteBuffer bytes = ByteBuffer.allocate(4 * found.size() + 12 * total).order(ByteOrder.LITTLE_ENDIAN);
+    found.forEach(hits -> bytes.putInt(hits.length));
+    found.forEach(hits -> { for (Hit hit : hits) bytes.putInt(hit.document); });
+    found.forEach(hits -> { for (Hit hit : hits) bytes.putDouble(hit.score); });
+    return bytes.array();
+  }
+
+  private Map<String, Long> byWord(long[] frequencies) {
+    Map<String, Long> map = new HashMap<>();
+    for (int i = 0; i < frequencies.length; i++) {
+      map.put(words.get(i), frequencies[i]);
+    }
+    return map;
+  }
+
+  private record Hit(int document, double score) implements Comparable<Hit> {
+    @Override
+    public int compareTo(Hit other) {
+      int byScore = Double.compare(other.score, score);
+      return byScore != 0 ? byScore : Integer.compare(document, other.document);
+    }
+  }
+
+  private static Hit[] best(IndexSearcher searcher, Query query, int depth, double scale) throws IOException {
+    int all = searcher.getIndexReader().maxDoc();
+    if (all == 0) {
+      return new Hit[0];
+    }
+
+    for (long fetch = (long) depth + SLACK; ; fetch *= 2) {
+      int most = (int) Math.min(fetch, all);
+      ScoreDoc[] docs = searcher.search(query, most).scoreDocs;
+      Hit[] hits = new Hit[docs.length];
+      for (int i = 0; i < docs.length; i++) {
+        hits[i] = new Hit(docs[i].doc, Math.rint(docs[i].score * scale) / scale);
+      }
+
+      boolean whole = hits.length < most || most == all; // Lucene has no more of them
+      if (whole || hits[hits.length - 1].score < hits[depth - 1].score) {
+        return untilTies(hits, depth);
+      }
+    }
+  }
+
+  /** The best of some hits, and those that tie with the last of them. */
+  private static Hit[] untilTies(Hit[] hits, int depth) {
+    Arrays.sort(hits);
+    int length = Math.min(depth, hits.length);
+    while (length > 0 && length < hits.length && hits[length].score == hits[length - 1].score) {
+      length++;
+    }
+    return Arrays.copyOf(hits, length);
+  }
+}
