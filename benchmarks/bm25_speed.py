@@ -1,0 +1,148 @@
+"""BM25 search beside Lucene's own, over one index and over many shards of the same passages; one thread.
+
+PASSAGES passages of four sentences of `corpus-wiki`, drawn anew (the corpus has fewer), are indexed once as a
+whole and once in each number of SHARDS; QUESTIONS of Natural Questions ask for the best DEPTH. In turns,
+medians over the rounds:
+
+`questions_per_s`: `Bm25Index.search` of one batch, statistics of the corpus known, from text to arrays.
+`lucene_questions_per_s`: Lucene's search alone, a call for each question, its query ready and its hits left
+where they are; `share_of_lucene` is the former over the latter, the median of the rounds' ratios. Keys
+`.._N_shards` are of N shards, each of which answers all questions. `rankings_differ` counts the questions
+whose best DEPTH, merged over shards, are not those of the one index, scores included. `passages_per_s` is the
+speed of building the one index.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from answermill.indexing.passages.sentences import sentence_spans
+from answermill.indexing.shards import jvm
+from answermill.indexing.shards.bm25 import Bm25Index, GlobalStatistics, build
+from testing.harness import arguments, finish, say, shrink
+
+TAKES = "ten minutes, on a quiet machine"
+
+PASSAGES, SENTENCES, QUESTIONS, DEPTH = 1_000_000, 4, 1_000, 100
+SHARDS = (10, 50)
+ASKED = "questions/nq-open-dev.jsonl.gz"
+
+
+def passages(data: Path, number: int) -> Iterator[tuple[str, str]]:
+    """(title, text) of passages of drawn sentences, always the same."""
+    titles, sentences = list[str](), list[str]()
+    with gzip.open(data / "corpus-wiki/documents.jsonl.gz", "rt", encoding="utf-8") as file:
+        for document in map(json.loads, file):
+            titles.append(document.get("title") or "")
+            text = document["text"]
+            sentences += [text[begin:end] for begin, end in sentence_spans(text)]
+    draw = random.Random(0)
+    for _ in range(number):
+        yield draw.choice(titles), " ".join(draw.choices(sentences, k=SENTENCES))
+
+
+def questions(data: Path, number: int) -> list[str]:
+    with gzip.open(data / ASKED, "rt", encoding="utf-8") as file:
+        return [json.loads(line)["question"] for line in file][:number]
+
+
+def lucene(indexes: Sequence[Bm25Index], asked: Sequence[str]) -> Callable[[], object]:
+    """Lucene's own search of all questions in each index, with what a shard alone knows."""
+    from jnius import autoclass
+
+    search = "org.apache.lucene.search."
+    searcher_of, similarity = (
+        autoclass(f"{search}IndexSearcher"),
+        autoclass(f"{search}similarities.BM25Similarity"),
+    )
+    term_query, term = autoclass(f"{search}TermQuery"), autoclass("org.apache.lucene.index.Term")
+    clause, should = autoclass(f"{search}BooleanClause"), autoclass(f"{search}BooleanClause$Occur").SHOULD
+    builder_of = autoclass(f"{search}BooleanQuery$Builder")
+
+    def query(question: str) -> Any:
+        builder = builder_of()
+        for word in indexes[0].document_frequencies([question]):
+            builder.add(clause(term_query(term("contents", word)), should))
+        return builder.build()
+
+    queries = [query(question) for question in asked]
+    searchers = []
+    for index in indexes:
+        searcher = searcher_of(index._reader, signature="(Lorg/apache/lucene/index/IndexReader;)V")
+        searcher.setQueryCache(None)
+        searcher.setSimilarity(similarity(index.k1, index.b))
+        searchers.append(searcher)
+    return lambda: [searcher.search(each, DEPTH) for searcher in searchers for each in queries]
+
+
+def ours(indexes: Sequence[Bm25Index], asked: Sequence[str]) -> Callable[[], list[Any]]:
+    """Search of the batch in each index, with the statistics of all of them."""
+    total = sum((index.share(asked) for index in indexes), GlobalStatistics())
+    return lambda: [index.search(asked, DEPTH, total) for index in indexes]
+
+
+def ranking(found: Sequence[Any], question: int) -> list[tuple[float, int]]:
+    """(score, number of the passage) of a question's best, over shards that have every n-th passage."""
+    hits = [
+        (-float(score), int(row) * len(found) + shard)
+        for shard, lists in enumerate(found)
+        for row, score in zip(*lists[question], strict=True)
+    ]
+    return sorted(hits)[:DEPTH]
+
+
+def took(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    options = arguments("bm25_speed", __doc__ or "")
+    if options.smoke:
+        shrink(globals(), PASSAGES=60, QUESTIONS=5, SHARDS=(3,), DEPTH=5)
+    jvm.start(jvm.find_java(), "2g")
+    asked = questions(options.data, QUESTIONS)
+    result: dict[str, float | int | str] = {"passages": PASSAGES, "questions": len(asked), "depth": DEPTH}
+
+    with tempfile.TemporaryDirectory() as name:
+        folder, texts = Path(name), list(passages(options.data, PASSAGES))
+        began = time.perf_counter()
+        build(texts, folder / "1-0")
+        result["passages_per_s"] = len(texts) / (time.perf_counter() - began)
+        indexes = {1: [Bm25Index(folder / "1-0")]}
+        for shards in SHARDS:
+            for n in range(shards):
+                build(texts[n::shards], folder / f"{shards}-{n}")
+            indexes[shards] = [Bm25Index(folder / f"{shards}-{n}") for n in range(shards)]
+        runs = {number: (ours(of, asked), lucene(of, asked)) for number, of in indexes.items()}
+        whole, differ = runs[1][0](), set[int]()
+        times: dict[int, list[tuple[float, float]]] = {number: [] for number in runs}
+        for search, _ in runs.values():
+            found = search()
+            differ |= {n for n in range(len(asked)) if ranking(found, n) != ranking(whole, n)}
+        for _ in range(options.rounds):
+            for number, (search, theirs) in runs.items():
+                times[number].append((took(search), took(theirs)))
+
+    for number, taken in times.items():
+        end = "" if number == 1 else f"_{number}_shards"
+        result |= {
+            f"questions_per_s{end}": len(asked) / statistics.median(own for own, _ in taken),
+            f"lucene_questions_per_s{end}": len(asked) / statistics.median(theirs for _, theirs in taken),
+            f"share_of_lucene{end}": statistics.median(theirs / own for own, theirs in taken),
+        }
+        say(f"{number} shards: {result[f'questions_per_s{end}']:,.0f} questions/s")
+    finish("bm25_speed", result | {"rankings_differ": len(differ)}, options.save)
+
+
+if __name__ == "__main__":
+    main()
