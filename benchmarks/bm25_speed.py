@@ -89,11 +89,11 @@ def ours(indexes: Sequence[Bm25Index], asked: Sequence[str]) -> Callable[[], lis
     return lambda: [index.search(asked, DEPTH, total) for index in indexes]
 
 
-def ranking(found: Sequence[Any], question: int) -> list[tuple[float, int]]:
+def ranking(by_shard: Sequence[Any], question: int) -> list[tuple[float, int]]:
     """(score, number of the passage) of a question's best, over shards that have every n-th passage."""
     hits = [
-        (-float(score), int(row) * len(found) + shard)
-        for shard, lists in enumerate(found)
+        (-float(score), int(row) * len(by_shard) + shard)
+        for shard, lists in enumerate(by_shard)
         for row, score in zip(*lists[question], strict=True)
     ]
     return sorted(hits)[:DEPTH]
@@ -123,12 +123,12 @@ def main() -> None:
             for n in range(shards):
                 build(texts[n::shards], folder / f"{shards}-{n}")
             indexes[shards] = [Bm25Index(folder / f"{shards}-{n}") for n in range(shards)]
-        runs = {number: (ours(of, asked), lucene(of, asked)) for number, of in indexes.items()}
+        runs = {number: (ours(shards, asked), lucene(shards, asked)) for number, shards in indexes.items()}
         whole, differ = runs[1][0](), set[int]()
         times: dict[int, list[tuple[float, float]]] = {number: [] for number in runs}
         for search, _ in runs.values():
-            found = search()
-            differ |= {n for n in range(len(asked)) if ranking(found, n) != ranking(whole, n)}
+            hits = search()
+            differ |= {n for n in range(len(asked)) if ranking(hits, n) != ranking(whole, n)}
         for _ in range(options.rounds):
             for number, (search, theirs) in runs.items():
                 times[number].append((took(search), took(theirs)))

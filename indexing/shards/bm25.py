@@ -196,10 +196,10 @@ class Bm25Index:
 
         asked, known = self._lucene.asked(tuple(questions)), total or self._size
         frequencies = None if total is None else self._frequencies(asked.words, total)
-        found = asked.java.search(
+        packed = asked.java.search(
             self._reader, known.documents, known.tokens, frequencies, self.k1, self.b, depth, SCORE_DECIMALS
         )
-        return _split(found.tostring(), len(questions))
+        return _split(packed.tostring(), len(questions))
 
     def _frequencies(self, words: Sequence[str], total: GlobalStatistics) -> list[int]:
         """Number of passages of the corpus that have each of the words."""
@@ -211,15 +211,15 @@ class Bm25Index:
         return [total.frequencies[word] for word in words]
 
 
-def _split(found: bytes, questions: int) -> list[tuple[Rows, Scores]]:
+def _split(packed: bytes, questions: int) -> list[tuple[Rows, Scores]]:
     """Rows and scores of each question, from what `Questions.search` gives.
 
     >>> _split(np.array([1, 0, 7], "<i4").tobytes() + np.array([2.5], "<f8").tobytes(), 2)
     [(array([7]), array([2.5])), (array([], dtype=int64), array([], dtype=float64))]
     """
-    ends = np.cumsum(np.frombuffer(found, "<i4", questions))
-    rows = np.frombuffer(found, "<i4", ends[-1], offset=4 * questions).astype(np.int64)
-    scores = np.frombuffer(found, "<f8", offset=4 * (questions + len(rows))).astype(np.float64)
+    ends = np.cumsum(np.frombuffer(packed, "<i4", questions))
+    rows = np.frombuffer(packed, "<i4", ends[-1], offset=4 * questions).astype(np.int64)
+    scores = np.frombuffer(packed, "<f8", offset=4 * (questions + len(rows))).astype(np.float64)
     return list(zip(np.split(rows, ends[:-1]), np.split(scores, ends[:-1]), strict=True))
 
 
