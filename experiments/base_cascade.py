@@ -165,20 +165,22 @@ def main() -> None:
         "base_cascade",
         __doc__.splitlines()[0],
         paths={
-            "learnt": "folder of the result; ../shared/models/cascade-base",
-            "lists": "L-dev's lists with context; ../shared/tools/card/ldev.parquet",
+            "learnt": "folder of the result",
+            "lists": "Parquet of L-dev's lists: question_id, question, title, previous, text, next, label",
             "work": "folder of the checkpoint, which stays; out/base_cascade",
         },
     )
     if options.smoke:
         shrink(globals(), BODY=small_encoder(), EXITS=(1, 2, 6), LIMIT=32, BOUND=100.0)
-    body, shared = find_model(BODY), options.data.parent
+    elif options.learnt is None or options.lists is None:
+        raise SystemExit("experiments.base_cascade: give --learnt FOLDER and --lists FILE")
+
+    body = find_model(BODY)
     if options.smoke:
         learnt = random_result(body)
         lists = answered(options.data / "wikiqa/wikiqa-dev.parquet")
     else:
-        learnt = files_of(options.learnt or shared / "models/cascade-base")
-        lists = dev_lists(options.lists or shared / "tools/card/ldev.parquet")
+        learnt, lists = files_of(options.learnt), dev_lists(options.lists)
 
     with work_folder(options, "base_cascade") as work:
         model, source, tokeniser = merged(learnt, body), BodySource.read(BODY, body), Tokeniser(body, LIMIT)
