@@ -19,8 +19,6 @@ percent, `NAME_steps`, `NAME_hours` of this process; of the scores `questions`, 
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,7 +31,6 @@ from answermill.files.atomic_files import replacing
 from answermill.indexing.shards.dense import DEFAULT
 from answermill.pipelines.config.training_file import TrainJob
 from answermill.pipelines.data.formats import by_question, read_dataset
-from answermill.pipelines.learn.train.train import run
 from experiments import reason_lists, train_lists, trainings
 from experiments.exit_rows import exit_scores
 from experiments.question_sets.learnable import Questions
@@ -102,19 +99,6 @@ def job(folder: Path, name: str) -> TrainJob:
     return TrainJob.model_validate({"transformer": model, "data": learnt, "train": train, **tables})
 
 
-def trained(folder: Path, name: str) -> dict[str, float | int | str]:
-    """Train it, or go on; its keys."""
-    began = time.perf_counter()
-    for line in run(job(folder, name), folder / name):
-        say(f"{name}: {line}")
-    history = json.loads((folder / name / "training.json").read_text(encoding="utf-8"))
-    return {
-        f"{name}_dev_mrr": 100 * max(evaluation["dev"] for evaluation in history["evaluations"]),
-        f"{name}_steps": history["step"],
-        f"{name}_hours": (time.perf_counter() - began) / 3600,
-    }
-
-
 def scored(folder: Path) -> list[Path]:
     """Files of the teacher's scores. Raises SystemExit if there are none."""
     files = list((folder / "scores").glob("*.parquet"))
@@ -172,7 +156,11 @@ def main() -> None:
         number = int(options.questions) if options.questions else None
         result = trainings.prepare(options.data.resolve(), work, ["cascade"], options.set, number)
         for step in steps:
-            result |= score(work / "train") if step == "scores" else trained(work / "train", step)
+            result |= (
+                score(work / "train")
+                if step == "scores"
+                else trainings.ran(job(work / "train", step), work / "train" / step)
+            )
     finish("teaching", result, options.save)
 
 

@@ -166,10 +166,15 @@ def trained(
     folder: Path, name: str, data: Path, begin: str, questions: str, threads: int = 1
 ) -> dict[str, float | int | str]:
     """Train a model, or resume its training; its keys."""
-    began = time.perf_counter()
-    for line in run(training(folder, name, data, begin, questions, threads), folder / name):
+    return ran(training(folder, name, data, begin, questions, threads), folder / name)
+
+
+def ran(job: TrainJob, out: Path) -> dict[str, float | int | str]:
+    """Train into `out`, or go on there; keys that begin with the folder's name."""
+    began, name = time.perf_counter(), out.name
+    for line in run(job, out):
         say(f"{name}: {line}")
-    history = json.loads((folder / name / "training.json").read_text(encoding="utf-8"))
+    history = json.loads((out / HISTORY).read_text(encoding="utf-8"))
     return {
         f"{name}_dev_mrr": 100 * max(evaluation["dev"] for evaluation in history["evaluations"]),
         f"{name}_steps": history["step"],

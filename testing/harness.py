@@ -236,16 +236,20 @@ def _short(value: float) -> float:
 
 
 def command(module: str, words: Sequence[str]) -> str:
-    """The command line without the folders of data and of work, which differ between machines.
+    """The command line without the folders of data and of work, which differ between machines; other absolute
+    paths are cut to their last part.
 
     >>> command("experiments.chain", ["--data", "/data", "--rounds", "5", "--work", "/work", "--save"])
     'python -m experiments.chain --rounds 5 --save'
+    >>> command("experiments.base_cascade", ["--learnt", "/card/learnt", "--save"])
+    'python -m experiments.base_cascade --learnt learnt --save'
     """
     kept = list(words)
     for option in ("--data", "--work"):
         if option in kept:
             place = kept.index(option)
             del kept[place : place + 2]
+    kept = [Path(word).name if Path(word).is_absolute() else word for word in kept]
     return " ".join(["python", "-m", module, *kept])
 
 
