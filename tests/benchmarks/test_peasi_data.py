@@ -8,7 +8,7 @@ from answermill.schemas.corpus import Passage, Sentence
 from answermill.schemas.ranked import Hit
 from experiments import peasi_data
 from experiments.peasi_data import holds_answer, labelled, without_test_answers, wrong_passages
-from experiments.peasi_quality import product, top1
+from experiments.peasi_rows import product, top1
 from experiments.question_sets.gold import Asked
 
 ASKED = Asked("squad:1", "Which comet?", "Comets", (("own", "It is the comet."),), ("the comet",))
