@@ -43,9 +43,8 @@ from answermill.pipelines.steps.propagate.passage_parts import PassageParts
 from answermill.pipelines.steps.rerank import rerank
 from answermill.pipelines.steps.rerank.answers import questions_of
 from answermill.pipelines.steps.retrieve import retrieve
-from answermill.pipelines.steps.retrieve.asked_questions import settings_of
+from answermill.pipelines.steps.retrieve.asked_questions import settings_of, write_asked
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
-from answermill.pipelines.steps.retrieve.search_plan import plan, write_questions
 from testing.harness import arguments, finish, processes, say, seconds
 from testing.smoke_data import small_encoder
 
@@ -140,17 +139,17 @@ def build(job: Job, step: Step[Any]) -> Callable[[], object]:
 def search(job: Job, step: Step[Any]) -> Callable[[], object]:
     """All passes, in which each attempt does each unit."""
     settings, questions = settings_of(job), retrieve.choose_questions(job).questions
-    asked_questions = write_questions(questions, [0], len(questions), step, job)
-    turns = plan(asked_questions, len(questions), RunShards.of(job, step.run), settings, step)
+    asked_questions = write_asked(step, questions, [0], len(questions), job.workers)
+    turns = retrieve.plan(asked_questions, RunShards.of(job, step.run), settings, step)
 
     for turn in turns:
         # The command does this before its workers begin.
-        if not turn.step.work.is_dir():
-            Commit(turn.step).begin()
+        if not turn.target.step.work.is_dir():
+            Commit(turn.target.step).begin()
 
     def work() -> None:
         for turn in turns:
-            for unit in turn.numbers():
+            for unit in range(turn.target.units):
                 do(turn.work, (unit,))
 
     return work

@@ -44,7 +44,7 @@ from answermill.pipelines.steps.rerank.rerank import RunStages
 from answermill.pipelines.steps.retrieve import passes
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
-from answermill.pipelines.steps.retrieve.search_plan import plan
+from answermill.pipelines.steps.retrieve.retrieve import plan
 from testing.harness import arguments, finish, peak_gb, processes, say, shrink
 from testing.smoke_data import small_encoder
 
@@ -154,8 +154,8 @@ def graphs_of_questions(job: Job, run: Path) -> Iterable[tuple[str, float]]:
     assert job.retrieve is not None
     commit_nothing(run, INDEX, SHARDS)
     part = Part("part-00000.parquet", QUESTIONS, 9, "0" * 64)
-    questions = AskedQuestions(run / "asked", part, BLOCK, 16, 768)
-    turns = plan(questions, QUESTIONS, RunShards.of(job, run), job.retrieve, Step(run, RETRIEVE, {}, {}))
+    questions = AskedQuestions.cut(run / "asked", part, BLOCK)
+    turns = plan(questions, RunShards.of(job, run), job.retrieve, Step(run, RETRIEVE, {}, {}))
     yield "retrieve", graph_mb(lambda engine: passes.define(engine, turns))
     commit_nothing(run, RETRIEVE, blocks)
     commit_nothing(run, RERANK, blocks)

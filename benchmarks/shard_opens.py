@@ -1,7 +1,8 @@
 """Number of times that retrieve opens the shards of an index, and a check that its output does not depend on
 the number of shards.
 
-8 shards meet 20,000 questions (`opens`, `seconds`); then 1, 3, 8 and 64 shards of the same passages meet 300
+8 shards meet 20,000 questions (`opens`, of which `opens_passages` are of the file of passages alone, and
+`seconds`); then 1, 3, 8 and 64 shards of the same passages meet 300
 questions, and `mismatches` counts the parts of questions/ and retrieved/ that are not those of one shard.
 Pages and questions are made up, the dense encoder is a token one: the work is measured, not the results.
 """
@@ -14,6 +15,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from answermill.indexing.shards.jvm import Java
@@ -62,13 +64,21 @@ def job(folder: Path, shards: int, questions: int) -> Job:
     )
 
 
+@dataclass(frozen=True)
+class Openings:
+    """Name of a shard → how often it was opened; how often all its bytes were read, to compare checksums; and
+    how often an index was loaded from it."""
+
+    opened: Counter[str] = field(default_factory=Counter)
+    verified: Counter[str] = field(default_factory=Counter)
+    searched: Counter[str] = field(default_factory=Counter)
+
+
 @contextmanager
-def counted() -> Iterator[tuple[Counter[str], Counter[str]]]:
-    """Count in the block how often each shard is opened, and how often all its bytes are read to compare
-    checksums."""
-    opened: Counter[str] = Counter()
-    verified: Counter[str] = Counter()
-    open_shard = Shard.open
+def counted() -> Iterator[Openings]:
+    """Count in the block what is done to each shard."""
+    counts = Openings()
+    open_shard, close = Shard.open, Shard.close
 
     def noted(
         folder: Path,
@@ -77,15 +87,19 @@ def counted() -> Iterator[tuple[Counter[str], Counter[str]]]:
         verify: bool = True,
         digest: str | None = None,
     ) -> Shard:
-        opened[folder.name] += 1
-        verified[folder.name] += verify
+        counts.opened[folder.name] += 1
+        counts.verified[folder.name] += verify
         return open_shard(folder, java, heap, verify, digest)
 
-    Shard.open = noted  # type: ignore[method-assign]
+    def closed(self: Shard) -> None:
+        counts.searched[self.folder.name] += not vars(self).keys().isdisjoint({"bm25", "dense"})
+        close(self)
+
+    Shard.open, Shard.close = noted, closed  # type: ignore[method-assign]
     try:
-        yield opened, verified
+        yield counts
     finally:
-        Shard.open = open_shard  # type: ignore[method-assign]
+        Shard.open, Shard.close = open_shard, close  # type: ignore[method-assign]
 
 
 def retrieve(folder: Path, shards: int, questions: int) -> tuple[set[str], float]:
@@ -103,14 +117,15 @@ def retrieve(folder: Path, shards: int, questions: int) -> tuple[set[str], float
 
 def measure(folder: Path) -> dict[str, float | int | str]:
     write_input(folder)
-    with counted() as (opened, verified):
+    with counted() as counts:
         _, taken = retrieve(folder, SHARDS, QUESTIONS)
     result: dict[str, float | int | str] = {
         "shards": SHARDS,
         "questions": QUESTIONS,
-        "opens": opened.total(),
-        "opens_most": max(opened.values()),
-        "verified": verified.total(),
+        "opens": counts.opened.total(),
+        "opens_passages": counts.opened.total() - counts.searched.total(),
+        "opens_most": max(counts.opened.values()),
+        "verified": counts.verified.total(),
         "seconds": taken,
         "peak_gb": peak_gb(),
     }

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import json
 import shutil
 import statistics
@@ -35,12 +36,13 @@ import apache_beam as beam
 import faiss
 import numpy as np
 
+from answermill.indexing.shards.rank_fusion import Best
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.data.sample import copy_to
 from answermill.pipelines.engine import beam_engine, unit_work
 from answermill.pipelines.look.estimate.sample_runs import processor_seconds
 from answermill.pipelines.runs.manifests.manifest import Part
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.index import SHARDS as SHARD_FOLDER
 from answermill.pipelines.specs.ingest import INGEST
@@ -50,14 +52,11 @@ from answermill.pipelines.specs.run import Run
 from answermill.pipelines.steps.chain import run_steps
 from answermill.pipelines.steps.index.shard_ranges import ranges
 from answermill.pipelines.steps.rerank.question_groups import PASSAGES as KEPT_PASSAGES
-from answermill.pipelines.steps.retrieve.asked_questions import (
-    QUESTIONS_PER_ENCODING,
-    QUESTIONS_PER_SEARCH,
-    AskedQuestions,
-)
-from answermill.pipelines.steps.retrieve.block_order import PARTS_PER_MERGE
+from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
-from answermill.pipelines.steps.retrieve.search_plan import plan
+from answermill.pipelines.steps.retrieve.retrieve import plan
+from answermill.pipelines.steps.retrieve.shard_hits import ShardHit, to_table
+from answermill.pipelines.steps.retrieve.write_blocks import merge_parts
 from answermill.schemas.arrays import Floats
 from benchmarks.sample import write_small_job
 from experiments.simulation import Elapsed, Workers, simulate
@@ -76,7 +75,7 @@ again after a failure."""
 SHARDS, SMALL, LARGE, ASKED, DEPTH, WIDTH = 2, 500, 2_000, 512, 50, 384
 """Sizes of the synthetic measurement: shards, passages of a shard in each of two runs, questions, passages a
 question, and width of the vectors."""
-SCANNED, SCANS = 50_000, 10
+SCANNED, SCANS, MERGED = 50_000, 10, 32
 WORDS = 20_000
 COPIES = 10
 """Number of copies of the sample's pages, which show a page's cost without that of the start."""
@@ -109,19 +108,16 @@ class Costs:
     passes: dict[str, float]
     search: tuple[float, float]
     """Seconds of a question in a shard, and those that each passage of the shard adds."""
+    merge: float
+    """Seconds in which a question's hits of a shard are merged with those of others."""
 
-    def of_pass(self, label: str, per_shard: float) -> float:
+    def of_pass(self, label: str, passages: float, shards: int) -> float:
         """Seconds of a question in a unit of this pass of retrieve."""
         if label == "Search":
-            return self.search[0] + self.search[1] * per_shard
+            return self.search[0] + self.search[1] * passages / shards
         if label == "Encode questions":
             return self.encode
-        if label.startswith("Merge fetched"):
-            return self.passes["Write blocks"]  # reads and writes the same passages
-        if label.startswith("Merge"):
-            (measured,) = (cost for name, cost in self.passes.items() if name.startswith("Merge"))
-            return measured * PARTS_PER_MERGE / SHARDS
-        return self.passes.get(label, 0.0)  # `Add words-2` and so on do not depend on questions
+        return self.passes[label] + (self.merge * shards if label == "Write blocks" else 0)
 
 
 def unit_seconds(job: Job, run: Path, steps: Sequence[str]) -> dict[str, float]:
@@ -231,10 +227,29 @@ def search_costs() -> tuple[dict[str, float], tuple[float, float]]:
             taken.append(unit_seconds(job, Path(name) / "run", STEPS[:3]))
     by_pass = {label: seconds / ASKED for label, seconds in taken[-1].items() if label not in STEPS}
     for label in by_pass:
-        by_pass[label] /= SHARDS if label in ("Count words", "Search", "Fetch") else 1
+        by_pass[label] /= SHARDS if label in ("Count words", "Search") else 1
     small, large = (seconds["Search"] / ASKED / SHARDS for seconds in taken)
     slope = max(0.0, (large - small) / (LARGE - SMALL))
     return by_pass, (max(0.0, small - slope * SMALL), slope + scan_cost())
+
+
+def merge_cost() -> float:
+    """Seconds in which one core merges a question's hits of a shard with those of others."""
+    random = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as name:
+        parts = []
+        for shard in range(MERGED):
+            ids = [f"s{shard}-p{row}" for row in range(DEPTH)]
+            keys = itertools.product(range(ASKED), range(2))
+            lists = {
+                key: Best.of(shard, np.arange(DEPTH), ids, -np.sort(-random.random(DEPTH))) for key in keys
+            }
+            with PartWriter(Path(name), ShardHit, shard) as writer:
+                writer.write_table(to_table(0, lists))
+            parts.append((Path(name), writer.part))
+        began = processor_seconds()
+        merge_parts(parts, DEPTH)
+        return (processor_seconds() - began) / MERGED / ASKED
 
 
 def scan_cost() -> float:
@@ -270,17 +285,15 @@ def schedule(passages: int, questions: int, per_shard: int, costs: Costs, job: J
     yield Stage("index", sizes * costs.passage, KEPT_PASSAGES * costs.passage)
     assert job.retrieve is not None
     block = job.retrieve.block
-    encoding = max(1, QUESTIONS_PER_ENCODING // block)
-    batch = encoding * max(1, QUESTIONS_PER_SEARCH // (encoding * block))
 
     nowhere = Path("nowhere")
-    asked = AskedQuestions(nowhere, Part("asked", questions, 0, ""), block, encoding, batch)
+    asked = AskedQuestions.cut(nowhere, Part("asked", questions, 0, ""), block)
     nothing = Folder(nowhere, SHARD_FOLDER)
     step = Step(nowhere, RETRIEVE, {}, {})
 
-    for turn in plan(asked, questions, RunShards(job, nothing, len(shards)), job.retrieve, step):
+    for turn in plan(asked, RunShards(job, nothing, len(shards)), job.retrieve, step):
         yield Stage(
-            "retrieve", np.array(turn.sizes, float) * costs.of_pass(turn.label, passages / len(shards))
+            "retrieve", np.array(turn.sizes, float) * costs.of_pass(turn.label, passages, len(shards))
         )
 
     blocks = np.array([min(block, questions - first) for first in range(0, questions, block)], float)
@@ -349,7 +362,7 @@ def main() -> None:
 
     measured = model_costs(options.smoke)
     passes, line = search_costs()
-    costs = Costs(passes=passes, search=line, **measured)
+    costs = Costs(passes=passes, search=line, merge=merge_cost(), **measured)
     say(f"{costs}")
     result: dict[str, Any] = {
         "passages": passages,

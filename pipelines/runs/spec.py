@@ -205,8 +205,6 @@ class StepSpec(Generic[AnyCounts]):
     units_stand_alone: bool = False
     """True if a unit can be done again alone when the step is complete: it needs nothing that other units
     left in the work folder."""
-    shares_time: bool = False
-    """True if the time that a unit counts is its share of work that was done for many at once."""
     replaced_whole: bool = False
     """True if its folders are built in its work folder and replace earlier ones all at once."""
     files: tuple[SealedFile, ...] = ()

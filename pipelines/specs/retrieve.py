@@ -30,6 +30,7 @@ class RetrieveCounts(StepCounts):
     bm25: int = 0
     """Hits that BM25 found, alone or with the dense index."""
     dense: int = 0
+    # Of the passes, not of units. They are 0 where blocks were lost from a complete step, and searched again.
     bm25_ms: int = milliseconds("BM25", "questions")
     dense_ms: int = milliseconds("dense vectors", "questions")
     lists_ms: int = milliseconds("lists and passages", "questions")
@@ -39,9 +40,8 @@ class RetrieveCounts(StepCounts):
 
 @dataclass(frozen=True)
 class PassCounts(StepCounts):
-    """Counts of a pass within retrieve."""
+    """Counts of a unit of a pass within retrieve."""
 
-    rows: int = 0
     documents: int = 0
     """Passages of the shards whose words were counted."""
     tokens: int = 0
@@ -77,6 +77,5 @@ RETRIEVE = StepSpec(
     code="answermill.pipelines.steps.retrieve.retrieve:STEP",
     revision=3,
     units_stand_alone=True,
-    shares_time=True,
     is_main=True,
 )

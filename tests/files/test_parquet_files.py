@@ -26,7 +26,6 @@ OPEN_THEIR_OWN = {
     "pipelines/steps/ingest/crawl_files.py",
     "pipelines/steps/ingest/fetched_records.py",
     "pipelines/steps/ingest/wanted_records.py",
-    "pipelines/steps/retrieve/block_order.py",
     "pipelines/steps/since/earlier_vectors.py",
 }
 """What opens files of runs by Arrow alone. A dataset of the first two is opened after `check_depth`."""

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from answermill.indexing.shards.bm25 import GlobalStatistics
 from answermill.indexing.shards.dense import Encoder
-from answermill.indexing.shards.rank_fusion import Best, Fused, merge
+from answermill.indexing.shards.rank_fusion import Fused
 from answermill.indexing.shards.shard import Shard
 from answermill.pipelines.config.job_file import Retrieve
 from answermill.pipelines.steps.retrieve.asked_questions import Block
-from answermill.pipelines.steps.retrieve.shard_hits import by_question, encode, fuse_block, search, to_hit
+from answermill.pipelines.steps.retrieve.shard_hits import (
+    by_question,
+    encode,
+    fuse_block,
+    merge_lists,
+    rows_by_shard,
+    search,
+    to_hit,
+)
 from answermill.schemas.corpus import Passage
 from answermill.schemas.ranked import Hit
 
@@ -25,15 +31,14 @@ def search_block(
     statistics = GlobalStatistics()
     if "bm25" in settings.sources:
         statistics = sum((shard.bm25.share(block.texts) for shard in shards), statistics)
-    lists: dict[tuple[int, int], list[Best]] = {}
 
-    for number, shard in enumerate(shards):
-        shard_hits = search(shard, number, block, vectors, statistics, settings=settings)
-        for key, best in by_question(shard_hits).items():
-            lists.setdefault(key, []).append(best)
-
-    merged = {key: merge(bests, settings.depth) for key, bests in lists.items()}
+    lists = [
+        by_question(search(shard, number, block, vectors, statistics, settings=settings))
+        for number, shard in enumerate(shards)
+    ]
+    merged = merge_lists(lists, settings.depth)
     fused_lists = fuse_block(merged, len(block.questions), settings.fusion_k)
+
     for question, fused in zip(block.questions, fused_lists, strict=True):
         passages = _passages(fused, shards)
         yield [to_hit(question, rank, hit, passages[hit.passage_id]) for rank, hit in enumerate(fused, 1)]
@@ -41,8 +46,7 @@ def search_block(
 
 def _passages(fused: Sequence[Fused], shards: Sequence[Shard]) -> dict[str, Passage]:
     """The passages of a question, by id."""
-    passages: list[Passage] = []
-    for number in sorted({hit.shard for hit in fused}):
-        rows = np.array([hit.row for hit in fused if hit.shard == number], np.int64)
-        passages += shards[number].passages(rows)
+    passages = [
+        passage for number, rows in rows_by_shard(fused).items() for passage in shards[number].passages(rows)
+    ]
     return {passage.passage_id: passage for passage in passages}

@@ -98,15 +98,9 @@ def dollars(seconds: float | None, price_per_hour: float | None) -> float | None
 
 
 def slowest_units(run: Run) -> tuple[UnitFigures, ...]:
-    """Slowest units of each step, by their own time.
-
-    Steps whose units share time are left out: a share of the time of many says nothing of one.
-    """
+    """Slowest units of each step whose units count their time."""
     units: list[UnitFigures] = []
     for spec, written in complete_steps(run):
-        if spec.shares_time:
-            continue
-
         counts = {
             int(unit): spec.counts.from_json(json.loads(value))
             for unit, value in written[spec.folders[0].name].units.items()

@@ -1,34 +1,34 @@
-"""The questions that are searched, as a file in the step's work folder: workers read from it the blocks that
-they need.
+"""The questions that are searched, as a file in the step's work folder: workers read from it those that they
+need.
 
-A block is a unit of the step; blocks form batches of up to 50,000 questions, and a shard is opened once for
-each batch. The file holds the blocks that were not done when it was written. A run that was stopped goes on
-with the same file, since all that was searched belongs to its batches.
+A block is a unit of the step, and a part of retrieved/. Blocks form groups of some 1,000 questions, which are
+encoded, and later merged and written, together; groups form batches of up to 50,000 questions, and a shard is
+searched for a batch at a time. The file holds the blocks that were not done when it was written. A run that
+was stopped goes on with the same file, since all that was searched belongs to its batches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from answermill.pipelines.config.job_file import Job, Retrieve
 from answermill.pipelines.errors import SETTINGS, JobError
+from answermill.pipelines.runs.commit import Commit
+from answermill.pipelines.runs.manifests.failures import HasLimits
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Part, PartWriter, read_batches, read_rows
 from answermill.pipelines.runs.step import Step
-from answermill.pipelines.specs.retrieve import PassCounts
+from answermill.pipelines.specs.retrieve import PassCounts, RetrieveCounts
 from answermill.schemas.corpus import Question
 from answermill.schemas.record import Record, column, record
 
-QUESTIONS_PER_SEARCH = 50_000
-QUESTIONS_PER_ENCODING = 1_024
+QUESTIONS_PER_GROUP = 1_024
+QUESTIONS_PER_BATCH = 50_000
 FOLDER = "asked"
 
 
@@ -62,49 +62,54 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class AskedQuestions:
-    """The file, and the division of its questions into blocks and batches. It is sent to workers in place of
-    the questions."""
+    """The file, and the division of its questions into blocks, groups and batches. It is sent to workers in
+    place of the questions.
+
+    >>> asked = AskedQuestions(Path(), Part("part", 250, 0, ""), 10, 4, 3)
+    >>> asked.group(6), asked.questions_in(asked.group(6)), asked.batch(2)
+    (range(24, 25), 10, range(6, 7))
+    """
 
     folder: Path
     part: Part
     block_size: int
     """Questions of a block; the last one may have fewer."""
-    blocks_per_encoding: int
-    blocks_per_batch: int
-    """A multiple of `blocks_per_encoding`."""
+    blocks_per_group: int
+    groups_per_batch: int
+
+    @classmethod
+    def cut(cls, folder: Path, part: Part, block_size: int) -> AskedQuestions:
+        """The usual division of a file."""
+        blocks = max(1, QUESTIONS_PER_GROUP // block_size)
+        groups = max(1, QUESTIONS_PER_BATCH // (blocks * block_size))
+        return cls(folder, part, block_size, blocks, groups)
 
     @property
-    def blocks(self) -> int:
-        """Number of blocks."""
-        return -(-self.part.rows // self.block_size)
+    def blocks(self) -> range:
+        """The places of all blocks in the file."""
+        return range(-(-self.part.rows // self.block_size))
 
     @property
-    def encodings(self) -> int:
-        """Number of runs of blocks that are encoded together."""
-        return -(-self.blocks // self.blocks_per_encoding)
+    def groups(self) -> range:
+        """The numbers of all groups."""
+        return range(-(-len(self.blocks) // self.blocks_per_group))
 
     @property
-    def batches(self) -> int:
-        return -(-self.blocks // self.blocks_per_batch)
+    def batches(self) -> range:
+        """The numbers of all batches."""
+        return range(-(-len(self.groups) // self.groups_per_batch))
+
+    def group(self, number: int) -> range:
+        """The places of a group's blocks in the file."""
+        return self.blocks[number * self.blocks_per_group : (number + 1) * self.blocks_per_group]
 
     def batch(self, number: int) -> range:
-        """The places of a batch's blocks in the file."""
-        return range(self.blocks)[number * self.blocks_per_batch : (number + 1) * self.blocks_per_batch]
-
-    def encoding(self, number: int) -> range:
-        """The places of the blocks that are encoded together."""
-        return range(self.blocks)[number * self.blocks_per_encoding : (number + 1) * self.blocks_per_encoding]
-
-    def encodings_of(self, batch: int) -> range:
-        """The numbers of the encodings of a batch."""
-        per_batch = self.blocks_per_batch // self.blocks_per_encoding
-        return range(self.encodings)[batch * per_batch : (batch + 1) * per_batch]
+        """The numbers of a batch's groups."""
+        return self.groups[number * self.groups_per_batch : (number + 1) * self.groups_per_batch]
 
     def questions_in(self, places: range) -> int:
         """Number of questions in the blocks at these places."""
-        return min(places.stop * self.block_size, self.part.rows) - min(
-            places.start * self.block_size, self.part.rows
-        )
+        return min(places.stop * self.block_size, self.part.rows) - places.start * self.block_size
 
     def read(self, places: range) -> Iterator[Block]:
         """The blocks at these places, one after the other."""
@@ -115,36 +120,33 @@ class AskedQuestions:
 
     def numbers(self) -> list[int]:
         """The numbers of the blocks, in the order of the file."""
-        numbers: list[int] = _numbers(self.folder, self.part).tolist()
-        return numbers
+        batches = read_batches(self.folder, self.part, ["block"], rows=65_536)
+        return list(dict.fromkeys(number for batch in batches for number in batch["block"].to_pylist()))
 
-    def place(self, number: int) -> int:
-        """The place of the block of this number in the file."""
-        return int(np.searchsorted(_numbers(self.folder, self.part), number))
-
-
-@lru_cache(maxsize=4)
-def _numbers(folder: Path, part: Part) -> npt.NDArray[np.int32]:
-    batches = [
-        batch.column("block").to_numpy() for batch in read_batches(folder, part, ["block"], rows=65_536)
-    ]
-    return np.unique(np.concatenate(batches))
+    def groups_with(self, blocks: Collection[int]) -> set[int]:
+        """The numbers of the groups that have one of these blocks."""
+        wanted = set(blocks)
+        return {n // self.blocks_per_group for n, number in enumerate(self.numbers()) if number in wanted}
 
 
 def write_asked(
-    asking: Step[PassCounts], questions: Sequence[Question], pending: Sequence[int], block_size: int
+    step: Step[RetrieveCounts],
+    questions: Sequence[Question],
+    pending: Sequence[int],
+    block_size: int,
+    limits: HasLimits,
 ) -> AskedQuestions:
     """The file with the questions of the pending blocks: the existing one, if it has them, else a new one.
 
-    `asking` is the step within the step whose only unit is the file.
+    It is the only unit of a step within the step.
     """
-    encoding = max(1, QUESTIONS_PER_ENCODING // block_size)
-    batch = encoding * max(1, QUESTIONS_PER_SEARCH // (encoding * block_size))
+    asking = step.within("asked", {FOLDER: AskedQuestion}, PassCounts, {})
+    Commit(asking).begin(limits)
     folder = asking.run / FOLDER
     report = asking.reports.read_one(0)
 
     if report is not None:
-        asked = AskedQuestions(folder, report.parts[FOLDER][0], block_size, encoding, batch)
+        asked = AskedQuestions.cut(folder, report.parts[FOLDER][0], block_size)
         if set(pending) <= set(asked.numbers()):
             return asked
         asking.reports.forget([0])
@@ -155,5 +157,5 @@ def write_asked(
             block = questions[number * block_size : (number + 1) * block_size]
             writer.write([AskedQuestion(number, question.question_id, question.text) for question in block])
 
-    report = asking.reports.write(Report(0, {FOLDER: writer.parts}, PassCounts(rows=writer.part.rows)))
-    return AskedQuestions(folder, report.parts[FOLDER][0], block_size, encoding, batch)
+    report = asking.reports.write(Report(0, {FOLDER: writer.parts}, PassCounts()))
+    return AskedQuestions.cut(folder, report.parts[FOLDER][0], block_size)

@@ -3,20 +3,22 @@ the first time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from answermill.indexing.shards.jvm import find_java
 from answermill.indexing.shards.shard import Shard
+from answermill.indexing.shards.shard_files import check_files, read_shard_file
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.runs.manifests.manifest import fetch_shard
 from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.specs.index import SHARDS
 from answermill.schemas.corpus import Passage
 
-_sound: dict[Path, str] = {}  # a shard whose checksums this process has compared → SHA-256 of its shard.json
+_sound: set[tuple[Path, str, str | None]] = set()
+"""What this process has compared: a shard, SHA-256 of its shard.json, and a file, or None for all of them."""
 
 
 @dataclass(frozen=True)
@@ -34,20 +36,28 @@ class RunShards:
         return cls(job, shards, len(shards.parts))
 
     @contextmanager
-    def open(self, number: int, files: Callable[[str], object] = bool) -> Iterator[Shard]:
+    def open(self, number: int, only: str | None = None) -> Iterator[Shard]:
         """A shard, open until the block ends. Raises as `Shard.open`, and JobError (74) if the worker sees
         other shards.
 
-        `files`: selects the files that are needed, by name; from a store no others are copied.
+        `only`: the file that is needed; no others are compared, or copied from a store.
         """
         part = self.folder.parts[number]
         place, workers = self.folder.path / part.file, self.job.workers
-        copy = fetch_shard(place, part.sha256, files)
-        verify = copy == place and _sound.get(place) != part.sha256
+        copy = fetch_shard(place, part.sha256, lambda name: only in (None, name))
+        key = (place, part.sha256, only)
+        verify = copy == place and _sound.isdisjoint({key, (place, part.sha256, None)})
+        if verify and only is not None:
+            check_files(copy, {only: read_shard_file(copy, part.sha256).files[only]})
+
         shard = Shard.open(
-            copy, find_java(workers.java), workers.java_heap, verify=verify, digest=part.sha256
+            copy,
+            find_java(workers.java),
+            workers.java_heap,
+            verify=verify and only is None,
+            digest=part.sha256,
         )
-        _sound[place] = part.sha256
+        _sound.add(key)
         try:
             yield shard
         finally:

@@ -5,33 +5,32 @@ what a killed run left is swept. A pass begins when the one before it has ended;
 pipeline, whose graph has the same size for any number of units.
 
 Units report their time in milliseconds. A unit's report stands after a kill, so its time is counted once,
-however often the run is stopped; the last pass gives each block of questions its share, and the manifest has
-the sum.
+however often the run is stopped; the manifest has the sum.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from answermill.files.store import in_parallel, requests_to
 from answermill.pipelines.engine.protocol import Engine, Units
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import Part
+from answermill.pipelines.runs.parquet_folder import Part, read_batches
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.retrieve import PassCounts
-from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
 
 PlacedPart = tuple[Path, Part]
 """A part, and the folder in which it is."""
-TIMES = ("bm25_ms", "dense_ms", "lists_ms")
-"""Counts of milliseconds: for BM25; for dense vectors, the encoding of questions included; and for all else,
-such as merging lists and fetching passages."""
 
 
 class Timer:
@@ -39,99 +38,66 @@ class Timer:
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
-        self._seconds: dict[str, float] = {}
+        self._seconds = {"bm25": 0.0, "dense": 0.0}
 
     @contextmanager
     def on(self, source: str) -> Iterator[None]:
         """Count the block as work of 'bm25' or 'dense'."""
         began = time.perf_counter()
         yield
-        self._seconds[source] = self._seconds.get(source, 0.0) + time.perf_counter() - began
+        self._seconds[source] += time.perf_counter() - began
 
     def counts(self) -> PassCounts:
-        """Milliseconds so far, by the names in TIMES; work of no source counts as 'lists_ms'."""
-        rest = time.perf_counter() - self._began - sum(self._seconds.values())
-        return _times({f"{name}_ms": round(1000 * s) for name, s in {**self._seconds, "lists": rest}.items()})
-
-
-def _times(milliseconds: Mapping[str, int]) -> PassCounts:
-    """Milliseconds by the names in TIMES, as counts."""
-    bm25, dense, lists = (milliseconds.get(name, 0) for name in TIMES)
-    return PassCounts(bm25_ms=bm25, dense_ms=dense, lists_ms=lists)
-
-
-def add_times(counts: Iterable[PassCounts]) -> PassCounts:
-    """The sums of the milliseconds of some counts."""
-    addends = list(counts)
-    return _times({name: sum(getattr(addend, name) for addend in addends) for name in TIMES})
-
-
-def share(times: PassCounts, blocks: range, whole: range, asked: AskedQuestions) -> PassCounts:
-    """The share of `blocks`, by their questions, in the milliseconds of all of `whole`; both are places in
-    the file.
-
-    The shares of ranges that follow each other add up to the whole.
-    """
-    before, after, total = (
-        asked.questions_in(range(whole.start, end)) for end in (blocks.start, blocks.stop, whole.stop)
-    )
-    milliseconds = {name: getattr(times, name) for name in TIMES}
-    return _times({name: ms * after // total - ms * before // total for name, ms in milliseconds.items()})
-
-
-def folder_of(folder: str, batch: int, spans_batches: bool) -> str:
-    """Name of the folder in which a pass has the parts of a batch."""
-    return f"{folder}-{batch:05d}" if spans_batches else folder
+        """Milliseconds so far; work of no source counts as 'lists_ms'."""
+        bm25, dense = self._seconds.values()
+        rest = time.perf_counter() - self._began - bm25 - dense
+        return PassCounts(
+            bm25_ms=round(1000 * bm25), dense_ms=round(1000 * dense), lists_ms=round(1000 * rest)
+        )
 
 
 @dataclass(frozen=True)
 class Pass:
-    """Some units of work, and the parts that they write for each batch of questions."""
+    """Some units of work, and the parts that they write."""
 
     step: Step[PassCounts]
-    folder: str
     units: int
-    in_batch: int
-    """Number of parts of a batch."""
-    spans_batches: bool = False
-    """True if a unit writes a part for each batch, into a folder for each; else one for its own batch."""
 
-    def folder_of(self, batch: int) -> str:
-        return folder_of(self.folder, batch, self.spans_batches)
+    @property
+    def folder(self) -> Path:
+        """Folder of the parts."""
+        return self.step.run / self.step.spec.folders[0].name
 
-    def write(self, unit: int, parts: Mapping[str, Sequence[Part]], counts: PassCounts) -> None:
+    def write(self, unit: int, parts: Sequence[Part], counts: PassCounts) -> None:
         """Report a unit."""
-        self.step.reports.write(Report(unit, parts, counts))
+        self.step.reports.write(Report(unit, {self.folder.name: parts} if parts else {}, counts))
 
-    def report(self, unit: int) -> Report[PassCounts]:
-        """A unit's report. Raises JobError (74), with the reason, if it has failed."""
-        report = self.step.reports.read_one(unit)
-        if report is None:
-            Commit(self.step).reported(self.units)
-            report = self.step.reports.read_one(unit)
-            assert report is not None  # it was written meanwhile, or `reported` had raised
-        return report
+    def reports(self, units: Iterable[int]) -> list[Report[PassCounts]]:
+        """Reports of some units. Raises JobError (74), with the reason, if one has failed."""
+        wanted = list(units)
+        read = in_parallel(self.step.reports.read_one, wanted, requests_to(self.step.work))
+        reports = [report for report in read if report is not None]
+        if len(reports) < len(wanted):
+            Commit(self.step).reported(self.units)  # raises, unless the last was written just now
+            return self.reports(wanted)
+        return reports
 
-    def parts(self, batch: int, numbers: Iterable[int]) -> list[PlacedPart]:
-        """Parts of a batch, by their numbers from 0. Raises as `report`."""
-        folder = self.folder_of(batch)
-        return [
-            (self.step.run / folder, self.report(unit).parts[folder][0])
-            for unit in self._units(batch, numbers)
-        ]
+    def parts(self, units: Iterable[int], number: int = 0) -> list[PlacedPart]:
+        """The part of this number of each of some units. Raises as `reports`."""
+        folder = self.folder
+        return [(folder, report.parts[folder.name][number]) for report in self.reports(units)]
 
-    def _units(self, batch: int, numbers: Iterable[int]) -> Iterator[int]:
-        return (number if self.spans_batches else batch * self.in_batch + number for number in numbers)
 
-    def all_parts(self, batch: int = 0) -> list[PlacedPart]:
-        """The parts of a batch, in the order of their numbers."""
-        return self.parts(batch, range(self.in_batch))
-
-    def times(self, batch: int, numbers: Iterable[int], blocks: range, asked: AskedQuestions) -> PassCounts:
-        """The share that `blocks` of a batch have of the milliseconds of its parts. Raises as `report`."""
-        whole = range(asked.blocks) if self.spans_batches else asked.batch(batch)
-        times = add_times(self.report(unit).counts for unit in self._units(batch, numbers))
-        return share(times, blocks, whole, asked)
+def by_block(part: PlacedPart) -> list[tuple[int, pa.Table]]:
+    """(number, its rows) of each block that has rows in a part whose rows are in the order of their first
+    column, 'block'."""
+    batches = list(read_batches(*part, rows=65_536))
+    if not batches:
+        return []
+    table = pa.Table.from_batches(batches).combine_chunks()
+    blocks = table["block"].to_numpy()
+    edges = [0, *(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(blocks)]
+    return [(int(blocks[start]), table.slice(start, end - start)) for start, end in pairwise(edges)]
 
 
 @dataclass(frozen=True)
@@ -140,14 +106,14 @@ class Turn:
     progress."""
 
     label: str
-    step: Step[Any]
+    target: Pass
     work: UnitWork
     sizes: Sequence[int]
-    numbers: Callable[[], Iterable[int]]
 
 
 def define(engine: Engine, turns: Iterable[Turn]) -> None:
     """Define one pass after the other, each with the units that have no report by then."""
     done = None
     for turn in turns:
-        done = engine.each(turn.label, Units(turn.numbers, but=turn.step.reports), turn.work, after=done)
+        units = Units.first(turn.target.units, but=turn.target.step.reports)
+        done = engine.each(turn.label, units, turn.work, after=done)

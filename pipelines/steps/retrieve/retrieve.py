@@ -1,9 +1,9 @@
 """Retrieve: questions in; for each the best passages of all shards out, by BM25, by dense vectors, and fused.
 
 Questions that the job's rules refuse, or its sample leaves out, are kept in questions_rejects/. The others
-are searched in passes (search_plan.py), each of which leaves parts for the next in the step's work folder: a
-run that was stopped goes on there. No process holds more than a batch of questions, or opens more than a
-shard at a time.
+are searched in passes (`plan`), each of which leaves parts for the next in the step's work folder: a run that
+was stopped goes on there. No process opens more than a shard at a time, or holds the hits of more than a
+group of questions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from answermill.files.atomic_files import sha256
 from answermill.pipelines.config.growth import Cost, WholeStep
-from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.config.job_file import Job, Retrieve
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.data.inputs.questions import QuestionChoice, choose, describe
 from answermill.pipelines.engine.runner import naming_what_is_missing, open_engine
@@ -26,12 +26,26 @@ from answermill.pipelines.runs.watch.meter import Meters, add_up
 from answermill.pipelines.runs.watch.progress import progress
 from answermill.pipelines.specs.index import INDEX, SHARDS
 from answermill.pipelines.specs.ingest import PASSAGES
-from answermill.pipelines.specs.retrieve import QUESTIONS_REJECTS, RETRIEVE, RETRIEVED, RetrieveCounts
+from answermill.pipelines.specs.retrieve import (
+    QUESTIONS_REJECTS,
+    RETRIEVE,
+    RETRIEVED,
+    PassCounts,
+    RetrieveCounts,
+)
 from answermill.pipelines.steps.models import check_engines, encoder_inputs, encoder_settings
-from answermill.pipelines.steps.retrieve.asked_questions import settings_of
+from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions, settings_of, write_asked
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
-from answermill.pipelines.steps.retrieve.passes import define
-from answermill.pipelines.steps.retrieve.search_plan import plan, write_questions
+from answermill.pipelines.steps.retrieve.passes import Pass, Turn, define
+from answermill.pipelines.steps.retrieve.shard_hits import QuestionVector, ShardHit
+from answermill.pipelines.steps.retrieve.shard_search import (
+    CountWords,
+    EncodeQuestions,
+    SearchShard,
+    WordCount,
+)
+from answermill.pipelines.steps.retrieve.write_blocks import WriteBlocks
+from answermill.schemas.record import Record
 
 
 def choose_questions(job: Job) -> QuestionChoice:
@@ -72,13 +86,16 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     questions = choice.questions
     blocks = -(-len(questions) // settings.block)
     done = step.reports.numbers()
+    pending = [number for number in range(blocks) if number not in done]
+    asked = write_asked(step, questions, pending, settings.block, job.workers)
+    turns = plan(asked, RunShards.of(job, run), settings, step)
 
-    if pending := [number for number in range(blocks) if number not in done]:
-        asked = write_questions(questions, pending, settings.block, step, job)
-        turns = plan(asked, len(questions), RunShards.of(job, run), settings, step)
-        for turn in turns[:-1]:
-            Commit(turn.step).begin(job.workers)
-        meters = [Meters(turn.step.work, turn.sizes) for turn in turns]
+    if pending:
+        for turn in turns:
+            Commit(turn.target.step).begin(job.workers)
+        # A group whose blocks were written may have lost one since.
+        turns[-1].target.step.reports.forget(asked.groups_with(pending))
+        meters = [Meters(turn.target.step.work, turn.sizes) for turn in turns]
         items, units = sum(sum(turn.sizes) for turn in turns), sum(len(turn.sizes) for turn in turns)
 
         with (
@@ -89,14 +106,66 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
             ) as engine,
         ):
             define(engine, turns)
+        turns[-1].target.reports(asked.groups)  # raises if a unit of any pass has failed
 
     outcome = commit.reported(blocks)
     outcome.include(write_rejects(choice, step, blocks))
+    if asked.part.rows == len(questions):  # else blocks were lost, and the time of the others is unknown
+        outcome.include(Report(blocks, {}, times(turns)))
     if outcome.counts.questions != len(questions):
         raise RuntimeError(f"{len(questions)} questions came in, {outcome.counts.questions} were searched")
 
     commit.finish(outcome)
     return summary(run)
+
+
+def plan(
+    asked: AskedQuestions, shards: RunShards, settings: Retrieve, step: Step[RetrieveCounts]
+) -> list[Turn]:
+    """The passes that search the asked questions, in their order. `look/ask/block_search.py` does the same
+    without passes, a block at a time.
+
+    Each writes parts for the next into the step's work folder, and the last one the parts of the step.
+    """
+    # What a pass writes depends on the step's own settings and on the division of the questions.
+    division = {"asked": asked.part.sha256, "cut": f"{asked.blocks_per_group} {asked.groups_per_batch}"}
+    in_group = [asked.questions_in(asked.group(number)) for number in asked.groups]
+    in_batch = [sum(in_group[batch.start : batch.stop]) for batch in map(asked.batch, asked.batches)]
+    turns: list[Turn] = []
+    words = vectors = None
+
+    def define_pass(name: str, record: type[Record] | None, units: int) -> Pass:
+        folders = {name: record} if record is not None else {}
+        return Pass(step.within(name, folders, PassCounts, division), units)
+
+    # A unit is a group of questions: they are encoded once, not once for each shard.
+    if "dense" in settings.sources:
+        vectors = define_pass("vectors", QuestionVector, len(asked.groups))
+        turns.append(Turn("Encode questions", vectors, EncodeQuestions(vectors, asked, shards.job), in_group))
+
+    # A unit is a shard: in how many of its passages each word of all questions occurs.
+    if "bm25" in settings.sources:
+        words = define_pass("words", WordCount, shards.count)
+        turns.append(
+            Turn("Count words", words, CountWords(words, asked, shards), [asked.part.rows] * shards.count)
+        )
+
+    # A unit is a shard and a batch of questions: its best for each, in a part for each group of the batch.
+    hits = define_pass("hits", ShardHit, len(asked.batches) * shards.count)
+    search = SearchShard(hits, asked, shards, settings, words=words, vectors=vectors)
+    turns.append(Turn("Search", hits, search, [size for size in in_batch for _ in range(shards.count)]))
+
+    # A unit is a group of questions: it merges a part of each shard, fuses, fetches passages, and writes.
+    lists = define_pass("lists", None, len(asked.groups))
+    write = WriteBlocks(lists, asked, shards, settings, hits=hits, step=step)
+    return [*turns, Turn("Write blocks", lists, write, in_group)]
+
+
+def times(turns: Sequence[Turn]) -> RetrieveCounts:
+    """Milliseconds that all units of the passes have reported."""
+    counts = (report.counts for turn in turns for report in turn.target.step.reports.each())
+    total = sum(counts, PassCounts())
+    return RetrieveCounts(bm25_ms=total.bm25_ms, dense_ms=total.dense_ms, lists_ms=total.lists_ms)
 
 
 def write_rejects(choice: QuestionChoice, step: Step[RetrieveCounts], unit: int) -> Report[RetrieveCounts]:

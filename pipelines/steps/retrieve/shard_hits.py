@@ -7,7 +7,7 @@ Merging is associative, and ties go by id. These are functions without Beam: pas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
@@ -185,14 +185,13 @@ def from_table(table: pa.Table) -> dict[tuple[int, int], Best]:
     }
 
 
-def merge_tables(tables: Sequence[pa.Table], depth: int) -> pa.Table:
-    """The best `depth` of each list over several tables of one block."""
+def merge_lists(several: Iterable[Lists], depth: int) -> Lists:
+    """The best `depth` of each list over several shards' lists of one block."""
     lists: dict[tuple[int, int], list[Best]] = {}
-    for table in tables:
-        for key, best in from_table(table).items():
+    for shard_lists in several:
+        for key, best in shard_lists.items():
             lists.setdefault(key, []).append(best)
-    block = tables[0]["block"][0].as_py()
-    return to_table(block, {key: merge(bests, depth) for key, bests in lists.items()})
+    return {key: merge(bests, depth) for key, bests in lists.items()}
 
 
 def fuse_block(lists: Lists, questions: int, k: int) -> list[list[Fused]]:
@@ -201,6 +200,14 @@ def fuse_block(lists: Lists, questions: int, k: int) -> list[list[Fused]]:
     for (question, source), best in lists.items():
         by_source[question][SOURCES[source]] = best
     return [fuse(sources, k) for sources in by_source]
+
+
+def rows_by_shard(hits: Iterable[Fused]) -> dict[int, npt.NDArray[np.int64]]:
+    """Number of each shard that has some of the hits → their rows in it; both ascend."""
+    rows: dict[int, set[int]] = {}
+    for hit in hits:
+        rows.setdefault(hit.shard, set()).add(hit.row)
+    return {shard: np.array(sorted(rows[shard]), np.int64) for shard in sorted(rows)}
 
 
 def to_hit(question: Question, rank: int, one: Fused, passage: Passage) -> Hit:

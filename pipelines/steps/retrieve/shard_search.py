@@ -1,22 +1,24 @@
-"""Search of a shard for a batch of questions: the questions are encoded, then each index of the shard returns
-its best for each."""
+"""Search of a shard for a batch of questions: the shard's words are counted and the questions encoded, then
+each index of the shard returns its best for each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import repeat
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
 
 from answermill.indexing.shards.bm25 import GlobalStatistics
 from answermill.pipelines.config.job_file import Job, Retrieve
-from answermill.pipelines.runs.parquet_folder import PartWriter
+from answermill.pipelines.engine.unit_work import UnitWork
+from answermill.pipelines.runs.parquet_folder import PartWriter, read_batches
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.retrieve import PassCounts
 from answermill.pipelines.steps.model_work import ModelWork
 from answermill.pipelines.steps.models import passage_encoder
-from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
-from answermill.pipelines.steps.retrieve.block_order import by_block
+from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions, Block
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
-from answermill.pipelines.steps.retrieve.passes import Pass, PlacedPart, Timer
+from answermill.pipelines.steps.retrieve.passes import Pass, Timer, by_block
 from answermill.pipelines.steps.retrieve.shard_hits import (
     ROWS_PER_GROUP,
     QuestionVector,
@@ -27,13 +29,69 @@ from answermill.pipelines.steps.retrieve.shard_hits import (
     search,
     to_table,
 )
-from answermill.pipelines.steps.retrieve.word_counts import read_statistics
+from answermill.schemas.record import Record, column, record
 
-VECTORS = "vectors"
+
+@record
+class WordCount(Record):
+    """Number of passages in which a word of the questions occurs."""
+
+    word: str = column(pa.string(), "as Lucene's analyser gives it")
+    passages: int = column(pa.int64(), "passages that hold it")
+
+
+class CountWords(UnitWork):
+    """The number of a shard → its size, and the number of its passages that have each word of the
+    questions."""
+
+    def __init__(self, target: Pass, asked: AskedQuestions, shards: RunShards) -> None:
+        super().__init__(target.step.name, target.step.work, PassCounts)
+        self._target, self._asked, self._shards = target, asked, shards
+
+    def work(self, unit: int) -> None:
+        timer, target, frequencies = Timer(), self._target, dict[str, int]()
+        writer = PartWriter(target.folder, WordCount, unit)
+
+        with Meter(target.step.work, unit) as meter, self._shards.open(unit) as shard:
+            with timer.on("bm25"):
+                size = shard.bm25.statistics()
+            for block in self._asked.read(self._asked.blocks):
+                with timer.on("bm25"):
+                    frequencies.update(shard.bm25.document_frequencies(block.texts))
+                meter.add(len(block.questions))
+
+            with writer:
+                writer.write([WordCount(word, frequencies[word]) for word in sorted(frequencies)])
+            counts = PassCounts(documents=size.documents, tokens=size.tokens) + timer.counts()
+            target.write(unit, writer.parts, counts)
+
+
+def read_statistics(words: Pass) -> GlobalStatistics:
+    """The sum over all shards. With it, each shard's BM25 scores are those of one index over everything.
+
+    Raises RuntimeError if two shards were asked for different words.
+    """
+    size, names, passages = PassCounts(), pa.array([], pa.string()), np.empty(0, np.int64)
+    for report in words.reports(range(words.units)):
+        size += report.counts
+        (part,) = report.parts[words.folder.name]
+        batches = read_batches(words.folder, part, rows=65_536)
+        table = pa.Table.from_batches(batches, WordCount.schema()).combine_chunks()
+
+        # All shards have the same words, in the same order: numbers are added without looking up words.
+        if report.unit == 0:
+            names, passages = table["word"], np.zeros(len(table), np.int64)
+        if not table["word"].equals(names):
+            raise RuntimeError(f"shard {report.unit} has counted other words than shard 0")
+        passages += table["passages"].to_numpy()
+
+    return GlobalStatistics(
+        size.documents, size.tokens, dict(zip(names.to_pylist(), passages.tolist(), strict=True))
+    )
 
 
 class EncodeQuestions(ModelWork):
-    """The number of some blocks → their questions' vectors."""
+    """The number of a group → its questions' vectors."""
 
     def __init__(self, target: Pass, asked: AskedQuestions, job: Job) -> None:
         super().__init__(target.step.name, target.step.work, PassCounts)
@@ -44,26 +102,18 @@ class EncodeQuestions(ModelWork):
 
     def work(self, unit: int) -> None:
         timer, target = Timer(), self._target
-        writer = PartWriter(target.step.run / target.folder, QuestionVector, unit)
+        writer = PartWriter(target.folder, QuestionVector, unit)
         with Meter(target.step.work, unit) as meter:
             with writer, timer.on("dense"):
-                for block in self._asked.read(self._asked.encoding(unit)):
+                for block in self._asked.read(self._asked.group(unit)):
                     writer.write_table(encode(block, self._encoder).table(block.number))
                     meter.add(len(block.questions))
-            target.write(
-                unit, {target.folder: writer.parts}, PassCounts(rows=writer.part.rows) + timer.counts()
-            )
-
-
-def read_vectors(parts: Iterable[PlacedPart]) -> Iterator[QuestionVectors]:
-    """The vectors of the blocks in these parts, one block after the other."""
-    for folder, part in parts:
-        for _, table in by_block(folder, part):
-            yield QuestionVectors.of_table(table)
+            target.write(unit, writer.parts, timer.counts())
 
 
 class SearchShard(ModelWork):
-    """The number of a batch and a shard → the best of the shard for each question of the batch.
+    """The number of a batch and a shard → the best of the shard for each question of the batch, in a part for
+    each group.
 
     `words` and `vectors` are the passes before it; None where the index that needs them is not searched.
     """
@@ -86,35 +136,37 @@ class SearchShard(ModelWork):
         self._statistics: GlobalStatistics | None = None
 
     def work(self, unit: int) -> None:
-        timer, target, (batch, number) = Timer(), self._target, divmod(unit, self._target.in_batch)
+        timer, target, (batch, number) = Timer(), self._target, divmod(unit, self._shards.count)
         if self._statistics is None:  # not in `load`, which an engine may call before the words are counted
             self._statistics = read_statistics(self._words) if self._words is not None else GlobalStatistics()
-        places = self._asked.batch(batch)
-        writer = PartWriter(target.step.run / target.folder, ShardHit, unit, ROWS_PER_GROUP)
+        writer = PartWriter(target.folder, ShardHit, unit, ROWS_PER_GROUP)
 
         with Meter(target.step.work, unit) as meter:
             with self._shards.open(number) as shard, writer:
-                for block, vectors in zip(
-                    self._asked.read(places), self._vectors(batch, len(places)), strict=True
-                ):
-                    best = search(
-                        shard,
-                        number,
-                        block,
-                        vectors,
-                        self._statistics,
-                        settings=self._settings,
-                        timed=timer.on,
-                    )
-                    writer.write_table(to_table(block.number, by_question(best)))
-                    meter.add(len(block.questions))
+                for place, group in enumerate(self._asked.batch(batch)):
+                    if place:
+                        writer.begin_part()
+                    for block, vectors in self._blocks(group):
+                        best = search(
+                            shard,
+                            number,
+                            block,
+                            vectors,
+                            self._statistics,
+                            settings=self._settings,
+                            timed=timer.on,
+                        )
+                        writer.write_table(to_table(block.number, by_question(best)))
+                        meter.add(len(block.questions))
 
-            target.write(
-                unit, {target.folder: writer.parts}, PassCounts(rows=writer.part.rows) + timer.counts()
-            )
+            target.write(unit, writer.parts, timer.counts())
 
-    def _vectors(self, batch: int, blocks: int) -> Iterable[QuestionVectors | None]:
-        """Vectors of each block of a batch; None if the dense index is not searched."""
+    def _blocks(self, group: int) -> Iterator[tuple[Block, QuestionVectors | None]]:
+        """The blocks of a group with their vectors; None if the dense index is not searched."""
+        blocks = self._asked.read(self._asked.group(group))
         if self._vector_parts is None:
-            return repeat(None, blocks)
-        return read_vectors(self._vector_parts.parts(batch, range(len(self._asked.encodings_of(batch)))))
+            yield from ((block, None) for block in blocks)
+            return
+        (part,) = self._vector_parts.parts([group])
+        for block, (_, table) in zip(blocks, by_block(part), strict=True):
+            yield block, QuestionVectors.of_table(table)

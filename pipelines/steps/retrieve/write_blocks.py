@@ -1,16 +1,22 @@
-"""The last pass: a block's lists are fused, and written with their passages to questions/ and retrieved/.
+"""The last pass: the lists of a group of questions are merged over all shards, fused, and written with their
+passages to questions/ and retrieved/, block by block.
 
-The unit's report has the block's share of the time of the earlier passes, by its questions: all questions of
-a batch are searched in the same shards.
+A unit opens one part of each shard and reads it whole, and then each shard that has some of the passages; of
+these, and of the hits that are not merged yet, no more than some hundred MB are in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TypeVar
 
+import pyarrow as pa
+
+from answermill.files.store import in_parallel, requests_to
 from answermill.indexing.shards.rank_fusion import Fused
+from answermill.indexing.shards.shard_files import PASSAGES
 from answermill.pipelines.config.job_file import Retrieve
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.manifests.reports import Report
@@ -18,93 +24,148 @@ from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED, PassCounts, RetrieveCounts
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions, Block
-from answermill.pipelines.steps.retrieve.block_order import block_rows
-from answermill.pipelines.steps.retrieve.fetch_passages import FetchedPassage
-from answermill.pipelines.steps.retrieve.passes import TIMES, Pass, Timer, add_times, share
-from answermill.pipelines.steps.retrieve.shard_hits import SOURCES, from_table, fuse_block, to_hit
+from answermill.pipelines.steps.retrieve.open_shards import RunShards
+from answermill.pipelines.steps.retrieve.passes import Pass, PlacedPart, Timer, by_block
+from answermill.pipelines.steps.retrieve.shard_hits import (
+    SOURCES,
+    Lists,
+    from_table,
+    fuse_block,
+    merge_lists,
+    rows_by_shard,
+    to_hit,
+)
 from answermill.schemas.corpus import Passage
 
-
-@dataclass(frozen=True)
-class Passes:
-    """The last pass of each kind before this one: `words` has one part, `hits` one for each batch.
-
-    `words` and `vectors` are None where the index that needs them is not searched.
-    """
-
-    words: Pass | None
-    vectors: Pass | None
-    hits: Pass
-    passages: Pass
-
-    def times(self, place: int, asked: AskedQuestions) -> PassCounts:
-        """The share of the block at a place of the file in their milliseconds."""
-        block, batch = range(place, place + 1), place // asked.blocks_per_batch
-        shares = [
-            self.hits.times(batch, (0,), block, asked),
-            self.passages.times(batch, range(self.passages.in_batch), block, asked),
-        ]
-        if self.words is not None:
-            shares.append(share(self.words.report(0).counts, block, range(asked.blocks), asked))
-        if self.vectors is not None:
-            encoding = place // asked.blocks_per_encoding
-            shares.append(share(self.vectors.report(encoding).counts, block, asked.encoding(encoding), asked))
-        return add_times(shares)
+T = TypeVar("T")
+HITS_AT_ONCE = 2_000_000
+"""Hits that are in memory before they are merged: some 200 MB."""
+PASSAGES_AT_ONCE = 65_536
+"""Passages that are in memory at a time: some 150 MB."""
 
 
-class WriteBlock(UnitWork):
-    """The number of a block → parts of questions/ and retrieved/; and the unit's report."""
+class WriteBlocks(UnitWork):
+    """The number of a group → parts of questions/ and retrieved/, and reports of the step, for each of its
+    blocks that has none."""
 
     def __init__(
-        self, passes: Passes, asked: AskedQuestions, settings: Retrieve, step: Step[RetrieveCounts]
+        self,
+        target: Pass,
+        asked: AskedQuestions,
+        shards: RunShards,
+        settings: Retrieve,
+        *,
+        hits: Pass,
+        step: Step[RetrieveCounts],
     ) -> None:
-        super().__init__(step.name, step.work, RetrieveCounts)
-        self._passes, self._asked = passes, asked
-        self._settings, self._step = settings, step
+        super().__init__(target.step.name, target.step.work, PassCounts)
+        self._target, self._asked, self._shards, self._settings = target, asked, shards, settings
+        self._hits, self._step = hits, step
 
     def work(self, unit: int) -> None:
-        timer, place = Timer(), self._asked.place(unit)
-        batch = place // self._asked.blocks_per_batch
+        timer, step = Timer(), self._step
+        asked_blocks = list(self._asked.read(self._asked.group(unit)))
+        blocks = [block for block in asked_blocks if not step.reports.has(block.number)]
 
-        with Meter(self._step.work, unit) as meter:
-            (block,) = self._asked.read(range(place, place + 1))
-            (hits,) = self._passes.hits.all_parts(batch)
-            fused = fuse_block(
-                from_table(block_rows(*hits, unit)), len(block.questions), self._settings.fusion_k
-            )
-            passages = {
-                fetched.passage.passage_id: fetched.passage
-                for part in self._passes.passages.all_parts(batch)
-                for fetched in FetchedPassage.rows(block_rows(*part, unit))
-            }
-            report = write_block(block, fused, passages, self._step.run)
+        with Meter(self._target.step.work, unit) as meter:
+            meter.add(sum(len(block.questions) for block in asked_blocks if block not in blocks))
+            lists = merge_parts(self._parts(unit), self._settings.depth) if blocks else {}
 
-            times = add_times([self._passes.times(place, self._asked), timer.counts()])
-            spans = {name: getattr(times, name) for name in TIMES}
-            self._step.reports.write(replace(report, counts=replace(report.counts, **spans)))
-            meter.add(len(block.questions))
+            def hits(block: Block) -> int:
+                return sum(len(best) for best in lists.get(block.number, {}).values())
+
+            for run in runs(blocks, hits, PASSAGES_AT_ONCE):
+                fused = [
+                    fuse_block(lists.get(block.number, {}), len(block.questions), self._settings.fusion_k)
+                    for block in run
+                ]
+                passages = Fetched(self._shards, list(chain.from_iterable(chain.from_iterable(fused))))
+                for block, ranked in zip(run, fused, strict=True):
+                    step.reports.write(self._write(block, ranked, passages))
+                    meter.add(len(block.questions))
+
+            self._target.write(unit, (), timer.counts())
+
+    def _parts(self, group: int) -> list[PlacedPart]:
+        """The hits of a group, a part of each shard."""
+        batch, place = divmod(group, self._asked.groups_per_batch)
+        first = batch * self._shards.count
+        return self._hits.parts(range(first, first + self._shards.count), place)
+
+    def _write(
+        self, block: Block, fused: Sequence[Sequence[Fused]], fetched: Fetched
+    ) -> Report[RetrieveCounts]:
+        """Write a block's questions and hits; return its report."""
+        run, passages = self._step.run, fetched.passages(list(chain.from_iterable(fused)))
+        questions, retrieved = QUESTIONS.writer(run, block.number), RETRIEVED.writer(run, block.number)
+        with questions, retrieved:
+            questions.write(block.questions)
+            for question, ranked in zip(block.questions, fused, strict=True):
+                retrieved.write(
+                    [to_hit(question, n, hit, passages[hit.passage_id]) for n, hit in enumerate(ranked, 1)]
+                )
+
+        by_source = {
+            source: sum(source in hit.sources for ranked in fused for hit in ranked) for source in SOURCES
+        }
+        counts = RetrieveCounts(
+            questions=len(block.questions),
+            without_hits=sum(not ranked for ranked in fused),
+            hits=retrieved.part.rows,
+            bm25=by_source["bm25"],
+            dense=by_source["dense"],
+        )
+        return Report(
+            block.number, {QUESTIONS.name: questions.parts, RETRIEVED.name: retrieved.parts}, counts
+        )
 
 
-def write_block(
-    block: Block, fused: Sequence[Sequence[Fused]], passages: Mapping[str, Passage], run: Path
-) -> Report[RetrieveCounts]:
-    """Write a block's questions and hits; return the unit's report."""
-    with QUESTIONS.writer(run, block.number) as questions, RETRIEVED.writer(run, block.number) as retrieved:
-        questions.write(block.questions)
-        for question, ranked in zip(block.questions, fused, strict=True):
-            retrieved.write(
-                [to_hit(question, rank, hit, passages[hit.passage_id]) for rank, hit in enumerate(ranked, 1)]
-            )
+def merge_parts(parts: Sequence[PlacedPart], depth: int) -> dict[int, Lists]:
+    """Number of a block → the best `depth` of its lists over all parts, each of which is read once and
+    whole."""
+    merged: dict[int, Lists] = {}
+    for run in runs(parts, lambda placed: placed[1].rows, HITS_AT_ONCE):
+        several = defaultdict(list, {block: [lists] for block, lists in merged.items()})
+        for tables in in_parallel(by_block, run, requests_to(run[0][0])):
+            for block, table in tables:
+                several[block].append(from_table(table))
+        merged = {block: merge_lists(lists, depth) for block, lists in several.items()}
+    return merged
 
-    by_source = {
-        source: sum(source in hit.sources for ranked in fused for hit in ranked) for source in SOURCES
-    }
-    counts = RetrieveCounts(
-        questions=len(block.questions),
-        without_hits=sum(not ranked for ranked in fused),
-        hits=retrieved.part.rows,
-        bm25=by_source["bm25"],
-        dense=by_source["dense"],
-    )
 
-    return Report(block.number, {QUESTIONS.name: questions.parts, RETRIEVED.name: retrieved.parts}, counts)
+class Fetched:
+    """The passages of some hits, by the shards of a run, each of which is opened once; as a table, a tenth of
+    the records."""
+
+    def __init__(self, shards: RunShards, hits: Sequence[Fused]) -> None:
+        tables = [Passage.schema().empty_table()]
+        for number, rows in rows_by_shard(hits).items():
+            with shards.open(number, only=PASSAGES) as shard:
+                tables.append(shard.passage_table(rows))
+        self._table = pa.concat_tables(tables).combine_chunks()
+        self._rows = {passage_id: row for row, passage_id in enumerate(self._table["passage_id"].to_pylist())}
+
+    def passages(self, hits: Sequence[Fused]) -> Mapping[str, Passage]:
+        """Passages of some of the hits, by id."""
+        rows = sorted({self._rows[hit.passage_id] for hit in hits})
+        return {
+            passage.passage_id: passage
+            for passage in Passage.rows(self._table.take(pa.array(rows, pa.int64())))
+        }
+
+
+def runs(items: Sequence[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """Items that follow each other, as many as have a `size` of up to `most` in all, but at least one.
+
+    >>> list(runs([3, 4, 9, 1], int, 8))
+    [[3, 4], [9], [1]]
+    """
+    run, total = list[T](), 0
+    for item in items:
+        if run and total + size(item) > most:
+            yield run
+            run, total = [], 0
+        run.append(item)
+        total += size(item)
+    if run:
+        yield run

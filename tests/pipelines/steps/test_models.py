@@ -81,7 +81,7 @@ def test_instances_of_a_worker_share_one_copy_of_the_encoder(
     threads: int, loads: list[str], tmp_path: Path
 ) -> None:
     shorter = job(encoder_tokens=77)  # no other test holds this one
-    target = Pass(made_step(tmp_path, "retrieve", {}, counts=PassCounts), "vectors", 1, 1)
+    target = Pass(made_step(tmp_path, "retrieve", {}, counts=PassCounts), 1)
     asked = AskedQuestions(tmp_path, Part("", 0, 0, ""), 64, 1, 1)
     workers = [EncodeQuestions(target, asked, shorter) for _ in range(3)]
     with ThreadPoolExecutor(3) as pool:

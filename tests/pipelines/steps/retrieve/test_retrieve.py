@@ -20,32 +20,37 @@ import pytest
 from answermill.indexing.shards.bm25 import GlobalStatistics
 from answermill.indexing.shards.jvm import Java
 from answermill.indexing.shards.shard import Shard
-from answermill.indexing.shards.shard_files import ShardDamaged
+from answermill.indexing.shards.shard_files import PASSAGES, ShardDamaged
 from answermill.pipelines.config.job_file import Job, Retrieve
 from answermill.pipelines.engine.beam_engine import BeamEngine
 from answermill.pipelines.errors import IO, JobError
+from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.parquet_folder import Folder, Part, PartWriter
+from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs import retrieve as specs
 from answermill.pipelines.specs.index import SHARDS
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.chain import run_steps
 from answermill.pipelines.steps.retrieve import (
     asked_questions,
-    block_order,
-    fetch_passages,
     open_shards,
     passes,
-    search_plan,
-    shard_hits,
+    retrieve,
     shard_search,
     write_blocks,
 )
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions, Block
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.pipelines.steps.retrieve.passes import define
-from answermill.pipelines.steps.retrieve.retrieve import step_of
-from answermill.pipelines.steps.retrieve.search_plan import plan
-from answermill.pipelines.steps.retrieve.shard_search import QuestionVectors, SearchShard, search
+from answermill.pipelines.steps.retrieve.retrieve import plan, step_of
+from answermill.pipelines.steps.retrieve.shard_search import (
+    QuestionVectors,
+    SearchShard,
+    WordCount,
+    read_statistics,
+    search,
+)
+from answermill.pipelines.steps.retrieve.write_blocks import WriteBlocks
 from answermill.schemas.corpus import Question
 from answermill.schemas.ranked import Hit
 from testing.smoke_data import small_encoder
@@ -112,13 +117,13 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Indexed
 
 @pytest.fixture
 def small_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches of four questions in two encodings, merging two parts at a time, and two passages in memory."""
-    monkeypatch.setattr(asked_questions, "QUESTIONS_PER_SEARCH", 4)
-    monkeypatch.setattr(asked_questions, "QUESTIONS_PER_ENCODING", 2)
-    monkeypatch.setattr(block_order, "PARTS_PER_MERGE", 2)
-    for module in (shard_hits, fetch_passages):
-        monkeypatch.setattr(module, "ROWS_PER_GROUP", 3)
-    monkeypatch.setattr(fetch_passages, "AT_ONCE", 2)
+    """Batches of eight questions, in groups of two blocks; some hits are merged at a time, and the passages
+    of a block are in memory."""
+    monkeypatch.setattr(asked_questions, "QUESTIONS_PER_BATCH", 8)
+    monkeypatch.setattr(asked_questions, "QUESTIONS_PER_GROUP", 4)
+    monkeypatch.setattr(shard_search, "ROWS_PER_GROUP", 3)
+    monkeypatch.setattr(write_blocks, "HITS_AT_ONCE", 40)
+    monkeypatch.setattr(write_blocks, "PASSAGES_AT_ONCE", 2)
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,7 @@ class Openings:
 
 @pytest.fixture
 def openings(monkeypatch: pytest.MonkeyPatch) -> Openings:
-    monkeypatch.setattr(open_shards, "_sound", {})
+    monkeypatch.setattr(open_shards, "_sound", set())
     counts = Openings(Counter(), Counter())
     open_shard = Shard.open
 
@@ -184,7 +189,7 @@ def expected(indexed: Indexed, folder: Path) -> list[str]:
 def test_any_number_of_shards_gives_the_bytes_of_a_plain_loop(
     indexed: Callable[[int], Indexed], shards: int, sources: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """In batches of two blocks, with up to three levels of merging; the plain loop is over one shard."""
+    """In batches of four blocks; the plain loop is over one shard."""
     section = plain_retrieval.settings_of(indexed(1).job).model_copy(update={"sources": list(sources)})
     one, many = (
         Indexed(each.job.model_copy(update={"retrieve": section}), each.run)
@@ -215,7 +220,25 @@ def test_of_several_batches_each_opens_a_shard_once(
     indexed: Callable[[int], Indexed], openings: Openings, tmp_path: Path
 ) -> None:
     indexed(3).retrieve(indexed(3).copy(tmp_path))
-    assert set(openings.opened.values()) == {1 + 4 + 1}  # fourteen questions are four batches
+    # Fourteen questions are two batches, and seven blocks whose passages are fetched alone.
+    assert all(1 + 2 < times <= 1 + 2 + 7 for times in openings.opened.values())
+    assert set(openings.verified.values()) == {1}
+
+
+@pytest.mark.usefixtures("small_cuts")
+def test_a_group_is_merged_from_one_part_of_each_shard_that_is_read_once(
+    indexed: Callable[[int], Indexed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: Counter[str] = Counter()
+
+    def noted(part: passes.PlacedPart) -> Any:
+        read[part[1].file] += 1
+        return passes.by_block(part)
+
+    monkeypatch.setattr(write_blocks, "by_block", noted)
+    indexed(3).retrieve(indexed(3).copy(tmp_path))
+    assert set(read.values()) == {1}
+    assert len(read) == 3 * 4  # fourteen questions are four groups
 
 
 @pytest.fixture
@@ -278,13 +301,10 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def times(run: Path) -> dict[str, int]:
-    """The milliseconds in the manifest, which are the sums over the blocks."""
+    """The milliseconds in the manifest, which no unit has."""
     manifest = specs.QUESTIONS.open(run).manifest
-    sums = Counter[str]()
-    for counts in map(json.loads, manifest.units.values()):
-        sums.update({name: n for name, n in counts.items() if name.endswith("_ms")})
-    assert sums == {name: n for name, n in manifest.counts.items() if name.endswith("_ms")}
-    return dict(sums)
+    assert not any("_ms" in counts for counts in manifest.units.values())
+    return {name: n for name, n in manifest.counts.items() if name.endswith("_ms")}
 
 
 @pytest.mark.usefixtures("ticking")
@@ -302,13 +322,13 @@ def test_the_manifest_counts_what_each_index_took(
 
 @pytest.mark.usefixtures("ticking", "small_cuts")
 @pytest.mark.nightly
-def test_a_run_that_was_stopped_thrice_counts_what_one_that_was_not_does(
+def test_a_run_that_was_stopped_four_times_counts_what_one_that_was_not_does(
     indexed: Callable[[int], Indexed],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     searched: list[tuple[int, int]],
 ) -> None:
-    """In the search of a shard, between two merges, and when some blocks are written."""
+    """In the search of a shard, between two groups, within a group, and before the commit."""
     many = indexed(8)
     whole = times(many.retrieve(many.copy(tmp_path / "whole")))
     run = many.copy(tmp_path / "run")
@@ -326,9 +346,11 @@ def test_a_run_that_was_stopped_thrice_counts_what_one_that_was_not_does(
             many.retrieve(run)
 
     stop_at(Shard, "passage_ids", 40)
-    stop_at(block_order.MergeParts, "work", 3)
-    stop_at(write_blocks.WriteBlock, "work", 2)
-    assert len(list((run / "retrieved").glob("*.parquet"))) == 2
+    stop_at(WriteBlocks, "work", 1)
+    stop_at(WriteBlocks, "_write", 1)
+    assert len(list((run / "retrieved").glob("*.parquet"))) == 3
+    stop_at(Commit, "finish", 0)
+    assert len(list((run / "retrieved").glob("*.parquet"))) == 7
     searched.clear()
     assert times(many.retrieve(run)) == whole
     assert not searched  # its seconds are those of the runs before
@@ -378,7 +400,7 @@ def test_a_search_that_fails_is_named_when_the_others_are_done_and_tried_again_a
     monkeypatch: pytest.MonkeyPatch,
     searched: list[tuple[int, int]],
 ) -> None:
-    monkeypatch.setattr(search_plan, "SearchShard", FailingSearch)
+    monkeypatch.setattr(retrieve, "SearchShard", FailingSearch)
     run = indexed(3).copy(tmp_path / "run")
     (run / "fail").touch()
 
@@ -407,7 +429,7 @@ def test_a_part_that_a_pass_left_damaged_is_made_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(block_order.MergeParts, "work", stopped)
+        patch.setattr(WriteBlocks, "work", stopped)
         indexed(3).retrieve(run)
 
     part = next(run.glob("_work/retrieve-*/hits/part-00001-*"))
@@ -418,6 +440,39 @@ def test_a_part_that_a_pass_left_damaged_is_made_again(
     assert {shard for shard, _ in searched} == {1}
 
 
+@pytest.mark.usefixtures("small_cuts")
+def test_a_block_that_is_damaged_while_the_run_is_stopped_is_written_again(
+    indexed: Callable[[int], Indexed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its group was done, or was stopped when the other block of the group was to be written."""
+    run, work, calls = indexed(3).copy(tmp_path / "run"), WriteBlocks._write, count()
+
+    def stopping(self: WriteBlocks, *arguments: Any) -> Any:
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+        return work(self, *arguments)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(WriteBlocks, "_write", stopping)
+        indexed(3).retrieve(run)
+    assert len(list((run / "retrieved").glob("*.parquet"))) == 3
+    for part in (next((run / "retrieved").glob(f"part-0000{block}-*")) for block in (0, 2)):
+        part.write_bytes(part.read_bytes()[:-1] + b"?")
+    assert written(indexed(3).retrieve(run)) == expected(indexed(1), tmp_path / "plain")
+
+
+def test_words_that_two_shards_count_differently_are_not_added_up(tmp_path: Path) -> None:
+    words = passes.Pass(
+        Step(tmp_path, specs.RETRIEVE, {}, {}).within("words", {"words": WordCount}, specs.PassCounts, {}), 2
+    )
+    for shard, counted in enumerate(({"glacier": 3, "river": 0}, {"glacier": 1, "senate": 2})):
+        with (writer := PartWriter(words.folder, WordCount, shard)):
+            writer.write([WordCount(word, passages) for word, passages in counted.items()])
+        words.write(shard, writer.parts, specs.PassCounts())
+    with pytest.raises(RuntimeError, match="shard 1 has counted other words than shard 0"):
+        read_statistics(words)
+
+
 @pytest.mark.nightly
 def test_the_graph_of_a_million_questions_and_five_thousand_shards_is_below_a_megabyte(
     indexed: Callable[[int], Indexed],
@@ -425,10 +480,8 @@ def test_the_graph_of_a_million_questions_and_five_thousand_shards_is_below_a_me
     settings, step = plain_retrieval.settings_of(indexed(1).job), step_of(indexed(1).job, indexed(1).run)
 
     def size(questions: int, shards: int) -> int:
-        asked = AskedQuestions(step.work / "asked", Part("part", questions, 0, "0" * 64), 64, 16, 16 * 48)
-        turns = plan(
-            asked, questions, replace(RunShards.of(indexed(1).job, step.run), count=shards), settings, step
-        )
+        asked = AskedQuestions.cut(step.work / "asked", Part("part", questions, 0, "0" * 64), 64)
+        turns = plan(asked, replace(RunShards.of(indexed(1).job, step.run), count=shards), settings, step)
         root = beam.Pipeline()
         define(BeamEngine(root), turns)
         return int(root.to_runner_api().ByteSize())
@@ -463,6 +516,20 @@ def test_a_shard_whose_bytes_were_changed_is_refused(copied: RunShards) -> None:
     whole = file.read_bytes()
     file.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
     with pytest.raises(ShardDamaged, match=r"passages\.parquet"), copied.open(0):
+        pass
+
+
+def test_of_a_shard_that_is_opened_for_passages_only_these_are_compared(copied: RunShards) -> None:
+    vectors = next(copied.folder.path.glob("0*/dense.faiss"))
+    vectors.write_bytes(vectors.read_bytes()[:-1] + b"?")
+    with copied.open(0, only=PASSAGES) as shard:
+        assert shard.passages([0])
+    with pytest.raises(ShardDamaged, match=r"dense\.faiss"), copied.open(0):
+        pass
+    passages = next(copied.folder.path.glob("0*/passages.parquet"))
+    passages.write_bytes(passages.read_bytes()[:-1] + b"?")
+    open_shards._sound.clear()
+    with pytest.raises(ShardDamaged, match=r"passages\.parquet"), copied.open(0, only=PASSAGES):
         pass
 
 
