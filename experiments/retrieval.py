@@ -68,11 +68,11 @@ def questions(data: Path) -> tuple[dict[str, str], Gold]:
     return texts, gold
 
 
-def corpus_run(data: Path, folder: Path, texts: Mapping[str, str]) -> dict[str, float]:
-    """Run the job on corpus-wiki; returns the seconds of each step."""
+def corpus_job(data: Path, folder: Path, texts: Mapping[str, str]) -> Job:
+    """The job on corpus-wiki; writes its questions."""
     with (folder / "questions.jsonl").open("w", encoding="utf-8") as file:
         file.writelines(json.dumps({"question_id": key, "text": text}) + "\n" for key, text in texts.items())
-    job = Job.model_validate(
+    return Job.model_validate(
         {
             "ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1},
             "index": {"shards": 2, "encoder": ENCODER},
@@ -82,6 +82,9 @@ def corpus_run(data: Path, folder: Path, texts: Mapping[str, str]) -> dict[str, 
         }
     )
 
+
+def corpus_run(job: Job, folder: Path) -> dict[str, float]:
+    """Run the job; returns the seconds of each step."""
     step_seconds = {}
     for step in chain.steps_of(job):
         began = time.perf_counter()
@@ -92,10 +95,11 @@ def corpus_run(data: Path, folder: Path, texts: Mapping[str, str]) -> dict[str, 
     return step_seconds
 
 
-def recalls(folder: Path, gold: Gold) -> dict[str, float]:
-    """recall@1, @10, @100 of each source and of their fusion."""
+def first_ranks(run: Path, gold: Gold) -> dict[str, dict[str, int]]:
+    """'bm25', 'dense' and 'fused' → question id → rank of the first gold passage; those without one are
+    absent."""
     first: dict[str, dict[str, int]] = {source: {} for source in ("bm25", "dense", "fused")}
-    for hit in RETRIEVED.open(folder / "run").read():
+    for hit in RETRIEVED.open(run).read():
         text = fold(hit.passage.text)
         if any(
             hit.passage.doc_id == doc_id and sentence in text for doc_id, sentence in gold[hit.question_id]
@@ -103,10 +107,14 @@ def recalls(folder: Path, gold: Gold) -> dict[str, float]:
             for source, rank in (("bm25", hit.bm25_rank), ("dense", hit.dense_rank), ("fused", hit.rank)):
                 if rank is not None:
                     first[source][hit.question_id] = min(rank, first[source].get(hit.question_id, rank))
+    return first
 
+
+def recalls(run: Path, gold: Gold) -> dict[str, float]:
+    """recall@1, @10, @100 of each source and of their fusion."""
     return {
         f"{source}_r{k}": sum(rank <= k for rank in ranks.values()) / len(gold)
-        for source, ranks in first.items()
+        for source, ranks in first_ranks(run, gold).items()
         for k in (1, 10, 100)
     }
 
@@ -166,10 +174,10 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        step_seconds = corpus_run(data, folder, texts)
+        step_seconds = corpus_run(corpus_job(data, folder, texts), folder)
         counts = INDEX.counts_of(SHARDS.manifest(folder / "run"))
         result: dict[str, float | int | str] = {
-            **recalls(folder, gold),
+            **recalls(folder / "run", gold),
             **answers(folder, gold),
             "questions": len(gold),
             "passages": counts.passages,
