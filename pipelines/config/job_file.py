@@ -25,11 +25,12 @@ class Index(Section):
     """Passages in, index shards out."""
 
     shards: int = Field(0, ge=0, description="number of shards; 0 = one per passages_per_shard")
-    passages_per_shard: Count = Field(
-        20_000,
-        description="passages in a shard if `shards` is 0; the default is about ten minutes of a core, so "
-        "that cores share the "
-        "work evenly. More make searching a large corpus faster, and lose nothing when a build is stopped",
+    passages_per_shard: int = Field(
+        0,
+        ge=0,
+        description="most passages in a shard if `shards` is 0. 0 = 20,000, ten minutes of a core, until "
+        "there are 16 shards for the cores to share; then up to 250,000, since a question costs a search of "
+        "every shard. The rows found do not depend on it, and a build that is stopped loses no vectors",
     )
     k1: float = Field(0.9, ge=0, description="BM25's k1")
     b: float = Field(0.4, ge=0, le=1, description="BM25's b")

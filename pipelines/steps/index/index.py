@@ -69,7 +69,7 @@ def _same_cut(job: Job, rows: int, run: Path) -> dict[str, Any]:
     nothing."""
     built = SHARDS.manifest(run)
     shards, per_shard = (built.settings.get(key) for key in CUT) if built is not None else (None, None)
-    if not isinstance(shards, int) or not isinstance(per_shard, int) or per_shard < 1:
+    if not isinstance(shards, int) or not isinstance(per_shard, int) or per_shard < 0:
         return {}
     is_same = ranges(rows, shards, per_shard) == ranges(rows, job.index.shards, job.index.passages_per_shard)
     return dict(zip(CUT, (shards, per_shard), strict=True)) if is_same else {}

@@ -77,6 +77,22 @@ def test_the_shards_rows_are_the_folders_rows_and_each_is_parsed_once(
     assert sum(parsed) == sum(SIZES)
 
 
+@pytest.mark.parametrize(
+    ("rows", "shards", "longest"),
+    [(500, 1, 500), (60_000, 3, 20_000), (1_000_000, 16, 62_500), (12_345_678, 50, 246_914)],
+)
+def test_a_small_corpus_is_cut_for_the_cores_and_a_large_one_for_the_search(
+    rows: int, shards: int, longest: int
+) -> None:
+    sizes = [unit.stop - unit.start for unit in ranges(rows, 0, 0)]
+    assert (len(sizes), max(sizes), sum(sizes)) == (shards, longest, rows)
+
+
+def test_a_given_size_of_shards_is_kept_to() -> None:
+    assert [unit.stop - unit.start for unit in ranges(1_000_000, 0, 500_000)] == [500_000, 500_000]
+    assert len(ranges(1_000_000, 3, 20_000)) == 3
+
+
 def test_a_part_is_hashed_once_for_all_shards(
     folder: Folder[Passage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,7 +175,7 @@ def test_shards_that_other_keys_would_cut_in_the_same_places_are_complete(small_
         ["index.shards=0", f"index.passages_per_shard={half}"],
     ):
         assert Commit(step_of(load(file, overrides), small_run)).is_complete()
-    says = r"settings passages_per_shard = 20000 there, \d+ here, settings shards = 2 there, 0 here"
+    says = r"settings passages_per_shard = 0 there, \d+ here, settings shards = 2 there, 0 here"
     with pytest.raises(JobError, match=says):
         Commit(
             step_of(load(file, ["index.shards=0", f"index.passages_per_shard={half - 1}"]), small_run)
