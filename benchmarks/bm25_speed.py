@@ -26,7 +26,7 @@ from typing import Any
 
 from answermill.indexing.passages.sentences import sentence_spans
 from answermill.indexing.shards import jvm
-from answermill.indexing.shards.bm25 import Bm25Index, GlobalStatistics, build
+from answermill.indexing.shards.bm25 import USUAL, Bm25Index, GlobalStatistics, build
 from testing.harness import arguments, finish, say, shrink
 
 TAKES = "ten minutes, on a quiet machine"
@@ -78,7 +78,7 @@ def lucene(indexes: Sequence[Bm25Index], asked: Sequence[str]) -> Callable[[], o
     for index in indexes:
         searcher = searcher_of(index._reader, signature="(Lorg/apache/lucene/index/IndexReader;)V")
         searcher.setQueryCache(None)
-        searcher.setSimilarity(similarity(index.k1, index.b))
+        searcher.setSimilarity(similarity(USUAL.k1, USUAL.b))
         searchers.append(searcher)
     return lambda: [searcher.search(each, DEPTH) for searcher in searchers for each in queries]
 

@@ -60,8 +60,8 @@ FAULTS = (
     ),
     Fault(
         "k1_and_b_swapped",
-        "self.k1, self.b = k1, b",
-        "self.k1, self.b = b, k1",
+        "scoring.k1, scoring.b, depth",
+        "scoring.b, scoring.k1, depth",
         "indexing/shards/test_bm25.py",
     ),
     Fault("fold_removed", '" ".join(text.casefold().split())', "text", "indexing/passages/test_text.py"),

@@ -132,14 +132,16 @@ FAULTS = (
     ),
     Fault(
         "a digit in shard.json",
-        replaced("run/shards/00000*/shard.json", '"k1": 0.9', '"k1": 0.8'),
+        replaced("run/shards/00000*/shard.json", '"format": 1,', '"format": 2,'),
         RUN,
         0,
         "again",
     ),
     Fault(
         "a digit in shard.json, then retrieve",
-        all_of(replaced("run/shards/00000*/shard.json", '"k1": 0.9', '"k1": 0.8'), removed("run/retrieved")),
+        all_of(
+            replaced("run/shards/00000*/shard.json", '"format": 1,', '"format": 2,'), removed("run/retrieved")
+        ),
         "retrieve JOB --out RUN",
         65,
         "shard.json",

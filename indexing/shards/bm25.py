@@ -1,20 +1,22 @@
 """One shard's Lucene index: BM25 as Anserini does it, exact over any number of shards.
 
 Lucene's document number i is row i of the shard. The text that is indexed is the title, a line break, and the
-passage, through Anserini's English analyser (Porter's stemmer, Lucene's stop words). A question is a bag of
-its analysed words, never a search expression, so no character in it has a meaning.
+passage, through the analyser of their language (lucene/analyzers.py). A question is a bag of its analysed
+words, never a search expression, so no character in it has a meaning. Titles are indexed once more by
+themselves: a `Scoring` with a title weight adds BM25's score of the title, times the weight, as Anserini
+weighs fields. What `Scoring` says decides the search and not the index, for Lucene stores lengths.
 
 Exact over shards: a shard is searched by `GlobalSearcher` (lucene/answermill/GlobalSearcher.java, compiled
 beside it), which gives Lucene the document count, token count and document frequencies of the whole corpus in
-place of the shard's. All else in a score is the passage's own, so n shards give, bit for bit, the scores of
-one. A batch of questions is analysed once, whatever the number of shards, and searched in a shard by one call
-into Java (lucene/answermill/Questions.java).
+place of the shard's, for each field. All else in a score is the passage's own, so n shards give, bit for
+bit, the scores of one. A batch of questions is analysed once, whatever the number of shards, and searched in
+a shard by one call into Java (lucene/answermill/Questions.java).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache, lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -24,12 +26,12 @@ import numpy as np
 import numpy.typing as npt
 
 from answermill.indexing.shards.jvm import calls_java
+from answermill.indexing.shards.lucene.analyzers import ANALYZERS, ENGLISH
 
 SCORE_DECIMALS = 4
 """Lucene's scores are float32; differences below this decimal are noise, and must not order hits."""
-ANALYZER = "io.anserini.analysis.DefaultEnglishAnalyzer"
 
-_FIELD = "contents"
+_CONTENTS, _TITLE = "contents", "title"  # fields of the index; the former has the title as well
 _BATCHES = 4  # of questions that stay analysed: a search of a shard counts their words first
 _RAM_BUFFER_MB = 256.0
 
@@ -38,20 +40,38 @@ Scores = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class ShardSize:
-    """A shard as BM25 counts it: documents with at least one word, and words."""
+class Scoring:
+    """BM25's constants, and the weight of the title's score beside that of title and text together."""
 
-    documents: int
-    tokens: int
+    k1: float = 0.9
+    b: float = 0.4
+    title_weight: float = 0.0
+
+
+USUAL = Scoring()
+"""Anserini's constants."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSize:
+    """A shard as BM25 counts it: documents with at least one word, and words; and the same of titles."""
+
+    documents: int = 0
+    tokens: int = 0
+    titles: int = 0
+    title_tokens: int = 0
+
+    def __add__(self, other: ShardSize) -> ShardSize:
+        """Size of both; associative and commutative, with `ShardSize()` as its zero."""
+        return ShardSize(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalStatistics:
     """Size of the whole corpus, and the number of documents in which each word of the questions occurs: the
-    sum over its shards."""
+    sum over its shards. A word that is looked for in titles begins with a tab."""
 
-    documents: int = 0
-    tokens: int = 0
+    size: ShardSize = ShardSize()
     frequencies: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, other: GlobalStatistics) -> GlobalStatistics:
@@ -59,7 +79,7 @@ class GlobalStatistics:
         frequencies = dict(self.frequencies)
         for term, frequency in other.frequencies.items():
             frequencies[term] = frequencies.get(term, 0) + frequency
-        return GlobalStatistics(self.documents + other.documents, self.tokens + other.tokens, frequencies)
+        return GlobalStatistics(self.size + other.size, frequencies)
 
 
 class Bm25Writer:
@@ -69,14 +89,15 @@ class Bm25Writer:
     """
 
     @calls_java
-    def __init__(self, folder: Path) -> None:
-        """Creates `folder`, and overwrites an index in it. Raises OSError if it cannot be written."""
+    def __init__(self, folder: Path, language: str = ENGLISH) -> None:
+        """Creates `folder`, and overwrites an index in it. `language`: a key of ANALYZERS. Raises OSError if
+        it cannot be written."""
         folder.mkdir(parents=True, exist_ok=True)
         lucene = _lucene()
         self.rows = 0
         self._directory = lucene.directory(folder)
         config = lucene.IndexWriterConfig(
-            lucene.analyzer, signature="(Lorg/apache/lucene/analysis/Analyzer;)V"
+            lucene.analyzer(language), signature="(Lorg/apache/lucene/analysis/Analyzer;)V"
         )
         config.setOpenMode(lucene.OpenMode.CREATE)
         config.setMergePolicy(lucene.LogDocMergePolicy())
@@ -90,20 +111,17 @@ class Bm25Writer:
         kind.setTokenized(True)
         kind.freeze()
 
-        # One Lucene document serves for all passages: two calls into Java a passage instead of seven.
-        self._text = lucene.Field(
-            _FIELD,
-            "",
-            kind,
-            signature="(Ljava/lang/String;Ljava/lang/CharSequence;Lorg/apache/lucene/index/IndexableFieldType;)V",
-        )
+        # One Lucene document serves for all passages: three calls into Java a passage instead of twelve.
+        self._contents, self._title = (lucene.field(name, kind) for name in (_CONTENTS, _TITLE))
         self._document = lucene.Document()
-        self._document.add(self._text)
+        self._document.add(self._contents)
+        self._document.add(self._title)
 
     @calls_java
     def add(self, title: str, text: str) -> None:
         """Index the next row."""
-        self._text.setStringValue(f"{title}\n{text}" if title else text)
+        self._contents.setStringValue(f"{title}\n{text}" if title else text)
+        self._title.setStringValue(title)
         self._writer.addDocument(self._document)
         self.rows += 1
 
@@ -129,9 +147,9 @@ class Bm25Writer:
             self._directory.close()
 
 
-def build(passages: Iterable[tuple[str, str]], folder: Path) -> int:
+def build(passages: Iterable[tuple[str, str]], folder: Path, language: str = ENGLISH) -> int:
     """Index (title, text) pairs in `folder`; row i is the i-th pair. Returns their number."""
-    with Bm25Writer(folder) as writer:
+    with Bm25Writer(folder, language) as writer:
         for title, text in passages:
             writer.add(title, text)
     return writer.rows
@@ -141,21 +159,22 @@ class Bm25Index:
     """An index, open for search. The JVM must be started (`jvm.start`)."""
 
     @calls_java
-    def __init__(self, folder: Path, k1: float = 0.9, b: float = 0.4) -> None:
-        """Open the index. Raises FileNotFoundError if the folder holds none."""
+    def __init__(self, folder: Path, language: str = ENGLISH) -> None:
+        """Open the index, written in this language. Raises FileNotFoundError if the folder holds none."""
         if not any(folder.glob("segments_*")):
             raise FileNotFoundError(f"{folder}: no Lucene index")
 
         lucene = _lucene()
-        self.k1, self.b = k1, b
-        self._lucene = lucene
+        self._lucene, self._language = lucene, language
         self._reader = lucene.DirectoryReader.open(lucene.directory(folder))
         self.rows = int(self._reader.maxDoc())
         """Passages in the shard, with those that have no word."""
-        self._size = ShardSize(
-            int(self._reader.getDocCount(_FIELD)) if self.rows else 0,
-            int(self._reader.getSumTotalTermFreq(_FIELD)) if self.rows else 0,
-        )
+        self._size = ShardSize(*self._field_size(_CONTENTS), *self._field_size(_TITLE))
+
+    def _field_size(self, name: str) -> tuple[int, int]:
+        """Documents that have a word in the field, and their words."""
+        reader = self._reader
+        return (int(reader.getDocCount(name)), int(reader.getSumTotalTermFreq(name))) if self.rows else (0, 0)
 
     @calls_java
     def close(self) -> None:
@@ -167,46 +186,56 @@ class Bm25Index:
         return self._size
 
     @calls_java
-    def document_frequencies(self, questions: Sequence[str]) -> dict[str, int]:
+    def document_frequencies(self, questions: Sequence[str], scoring: Scoring = USUAL) -> dict[str, int]:
         """Analysed word of the questions → the number of passages of this shard that hold it (0 included)."""
-        asked = self._lucene.asked(tuple(questions))
+        asked = self._asked(questions, scoring)
         return dict(zip(asked.words, asked.java.frequencies(self._reader), strict=True))
 
     @calls_java
-    def share(self, questions: Sequence[str]) -> GlobalStatistics:
+    def share(self, questions: Sequence[str], scoring: Scoring = USUAL) -> GlobalStatistics:
         """This shard's share of the corpus' statistics for these questions; sum it over all shards."""
-        return GlobalStatistics(self._size.documents, self._size.tokens, self.document_frequencies(questions))
+        return GlobalStatistics(self._size, self.document_frequencies(questions, scoring))
 
     @calls_java
     def search(
-        self, questions: Sequence[str], depth: int, total: GlobalStatistics | None
+        self,
+        questions: Sequence[str],
+        depth: int,
+        total: GlobalStatistics | None,
+        scoring: Scoring = USUAL,
     ) -> list[tuple[Rows, Scores]]:
         """Rows and scores of the best `depth` passages of each question, and of all that tie with the last of
         them.
 
         Scores are rounded to 4 decimals; order is score descending, then row. With `total` (of at least these
-        questions) the scores are those of one index over the whole corpus; without, those of this shard
-        alone. A question of no known word finds nothing. Raises ValueError if depth < 1 or `total` misses a
-        word of a question.
+        questions, for this scoring) the scores are those of one index over the whole corpus; without, those
+        of this shard alone. A question of no known word finds nothing. Raises ValueError if depth < 1 or
+        `total` misses a word of a question.
         """
         if depth < 1:
             raise ValueError(f"depth is {depth}, must be at least 1")
         if not questions:
             return []
 
-        asked, known = self._lucene.asked(tuple(questions)), total or self._size
+        asked = self._asked(questions, scoring)
+        size = self._size if total is None else total.size
+        sizes = [size.documents, size.tokens, size.titles, size.title_tokens]
         frequencies = None if total is None else self._frequencies(asked.words, total)
         packed = asked.java.search(
-            self._reader, known.documents, known.tokens, frequencies, self.k1, self.b, depth, SCORE_DECIMALS
+            self._reader, sizes, frequencies, scoring.k1, scoring.b, depth, SCORE_DECIMALS
         )
         return _split(packed.tostring(), len(questions))
+
+    def _asked(self, questions: Sequence[str], scoring: Scoring) -> _Asked:
+        return self._lucene.asked(tuple(questions), self._language, scoring.title_weight)
 
     def _frequencies(self, words: Sequence[str], total: GlobalStatistics) -> list[int]:
         """Number of passages of the corpus that have each of the words."""
         missing = next((word for word in words if word not in total.frequencies), None)
         if missing is not None:
             raise ValueError(
-                f"the corpus' statistics miss the word {missing!r}; add up `share` of the same questions"
+                f"the corpus' statistics miss the word {missing!r}; add up `share` of the same questions and "
+                "scoring"
             )
         return [total.frequencies[word] for word in words]
 
@@ -249,24 +278,39 @@ class _Lucene:
         self.LogDocMergePolicy = autoclass(index + "LogDocMergePolicy")
         self.SerialMergeScheduler = autoclass(index + "SerialMergeScheduler")
         self.Document = autoclass(document + "Document")
-        self.Field = autoclass(document + "Field")
+        self._field = autoclass(document + "Field")
         self.FieldType = autoclass(document + "FieldType")
         self._file = autoclass("java.io.File")
         self._open = autoclass("org.apache.lucene.store.FSDirectory").open
 
         # A shard has one writer, then none.
         self._no_lock = autoclass("org.apache.lucene.store.NoLockFactory").INSTANCE
-        self.analyzer = autoclass(ANALYZER).newDefaultInstance()
+        self.analyzer = cache(self._analyzer)
+        """Language → its analyser."""
         self.asked = lru_cache(_BATCHES)(self._asked)
-        """Questions → the batch of them."""
+        """Questions, their language and the weight of titles → the batch of them."""
 
     def directory(self, folder: Path) -> Any:
         return self._open(self._file(str(folder)).toPath(), self._no_lock)
 
-    def _asked(self, questions: tuple[str, ...]) -> _Asked:
+    def field(self, name: str, kind: Any) -> Any:
+        """An empty field of a document."""
+        signature = (
+            "(Ljava/lang/String;Ljava/lang/CharSequence;Lorg/apache/lucene/index/IndexableFieldType;)V"
+        )
+        return self._field(name, "", kind, signature=signature)
+
+    @staticmethod
+    def _analyzer(language: str) -> Any:
+        from jnius import autoclass
+
+        analyzer = autoclass(ANALYZERS[language])
+        return analyzer.newDefaultInstance() if language == ENGLISH else analyzer()
+
+    def _asked(self, questions: tuple[str, ...], language: str, title_weight: float) -> _Asked:
         # Half a surrogate pair is no text to Java.
         texts = [text.encode("utf-8", "replace").decode() for text in questions]
-        java = self._questions(self.analyzer, _FIELD, texts)
+        java = self._questions(self.analyzer(language), texts, title_weight)
         return _Asked(java, java.words().split("\n") if java.words() else [])
 
 

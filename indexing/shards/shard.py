@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from answermill.indexing.shards import sentence_codes
 from answermill.indexing.shards.bm25 import Bm25Index
 from answermill.indexing.shards.jvm import Java, anserini_jar, find_java, lucene_version, start
+from answermill.indexing.shards.lucene.analyzers import ANALYZERS
 from answermill.indexing.shards.sentence_codes import CodesName, SentenceCodes, ShardCodes
 from answermill.indexing.shards.shard_files import (
     BM25,
@@ -37,8 +38,7 @@ class Shard:
     def __init__(self, folder: Path, contents: ShardFile, java: Java | None, heap: str) -> None:
         self.folder = folder
         self.rows, self.encoder = contents.rows, contents.encoder
-        self.k1, self.b = contents.bm25.k1, contents.bm25.b
-        self._lucene_version = contents.lucene
+        self._fields, self._lucene_version = contents.bm25, contents.lucene
         self._java, self._heap = java, heap
 
     @classmethod
@@ -70,8 +70,14 @@ class Shard:
 
     @cached_property
     def bm25(self) -> Bm25Index:
-        """The Lucene index; starts the JVM. Raises ShardMismatch if another Lucene wrote it, and
-        JavaMissing."""
+        """The Lucene index; starts the JVM. Raises ShardMismatch if another Lucene wrote it, or an analyser
+        that is not known here, and JavaMissing."""
+        fields = self._fields
+        if ANALYZERS.get(fields.language) != fields.analyzer:
+            raise ShardMismatch(
+                f"{self.folder}: its words are by {fields.analyzer} for language {fields.language!r}, which "
+                f"is not known here; {what_to_do(self.folder)}"
+            )
         version = lucene_version(anserini_jar())
         if version != self._lucene_version:
             raise ShardMismatch(
@@ -80,7 +86,7 @@ class Shard:
                 f"Install the pyserini it was built with, or {what_to_do(self.folder)}"
             )
         start(self._java or find_java(), self._heap)
-        return Bm25Index(self.folder / BM25, self.k1, self.b)
+        return Bm25Index(self.folder / BM25, fields.language)
 
     @cached_property
     def dense(self) -> DenseIndex:
@@ -96,6 +102,20 @@ class Shard:
             raise ShardMismatch(
                 f"{self.folder}: its encoder was {stored}, the job's is {fingerprint}; "
                 f"{what_to_do(self.folder)}"
+            )
+
+    def check_words(self, language: str, title_weight: float) -> None:
+        """Raise ShardMismatch unless the shard's words are of this language, and it has titles if they have
+        weight."""
+        if self._fields.language != language:
+            raise ShardMismatch(
+                f"{self.folder}: its words are of language {self._fields.language!r}, the job's is "
+                f"{language!r}; {what_to_do(self.folder)}"
+            )
+        if title_weight and not self._fields.titles:
+            raise ShardMismatch(
+                f"{self.folder}: written by a version of this program that kept no titles by themselves, and "
+                f"the job's title_weight is {title_weight:g}; {what_to_do(self.folder)}"
             )
 
     def passage_ids(self, rows: Sequence[int] | npt.NDArray[np.int64]) -> list[str]:

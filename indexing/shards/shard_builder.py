@@ -23,9 +23,10 @@ import pyarrow.parquet as pq
 
 from answermill.files.atomic_files import replace_folder
 from answermill.indexing.shards import sentence_codes
-from answermill.indexing.shards.bm25 import ANALYZER, Bm25Writer
+from answermill.indexing.shards.bm25 import Bm25Writer
 from answermill.indexing.shards.jvm import Java, anserini_jar, find_java, lucene_version, start
 from answermill.indexing.shards.kept_blocks import KeptBlocks
+from answermill.indexing.shards.lucene.analyzers import ANALYZERS, ENGLISH
 from answermill.indexing.shards.sentence_codes import CodeMaker, CodesName
 from answermill.indexing.shards.shard_files import (
     BM25,
@@ -63,15 +64,14 @@ class PassageEncoder(Protocol):
 class ShardSettings:
     """Contents of a shard, and the means to build it."""
 
-    k1: float = 0.9
-    b: float = 0.4
-    """k1 and b are BM25's."""
     encoder: PassageEncoder | None = None
     """None builds no dense index."""
     coders: Sequence[CodeMaker] = ()
     """Makers whose codes of all sentences are stored."""
     java: Java | None = None
     """None takes the one that is found."""
+    language: str = ENGLISH
+    """The language of the passages, a key of ANALYZERS."""
     heap: str = "1g"
     """The memory of the JVM, as Java's -Xmx takes it."""
 
@@ -134,7 +134,10 @@ def _write_shard(
     seconds_bm25 = seconds_dense = 0.0
     clock = time.perf_counter
 
-    with _passage_writer(folder / PASSAGES) as parquet, Bm25Writer(folder / BM25) as lucene:
+    with (
+        _passage_writer(folder / PASSAGES) as parquet,
+        Bm25Writer(folder / BM25, settings.language) as lucene,
+    ):
         for block in _blocks(passages, encoder.at_once if encoder else BLOCK):
             read = blocks.read
             parquet.write_table(Passage.table(block), row_group_size=ROWS_PER_GROUP)
@@ -188,7 +191,7 @@ def _describe(folder: Path, rows: int, settings: ShardSettings, codes: Sequence[
         "rows": rows,
         "passage_schema": Passage.fingerprint(),
         "lucene": lucene_version(anserini_jar()),
-        "bm25": {"k1": settings.k1, "b": settings.b, "analyzer": ANALYZER},
+        "bm25": {"analyzer": ANALYZERS[settings.language], "language": settings.language, "titles": True},
         "faiss": _faiss_version() if encoder else None,
         "encoder": _encoder_name(encoder) if encoder else None,
         "codes": [asdict(name) for name in codes],

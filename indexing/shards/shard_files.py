@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from answermill.files.atomic_files import ListedFile, WrongShape, changes, read_json, sha256
+from answermill.indexing.shards.lucene.analyzers import ENGLISH
 from answermill.schemas.corpus import Passage
 
 FORMAT = 1
@@ -64,12 +65,12 @@ class EncoderName:
 
 
 @dataclass(frozen=True, slots=True)
-class Bm25Settings:
-    """Constants and analyzer of BM25."""
+class LuceneFields:
+    """Contents of the Lucene index: the words by this analyser; and titles once more, by themselves."""
 
-    k1: float
-    b: float
     analyzer: str
+    language: str = ENGLISH
+    titles: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class ShardFile:
     rows: int
     passage_schema: str
     lucene: str
-    bm25: Bm25Settings
+    bm25: LuceneFields
     encoder: EncoderName | None
     files: dict[str, ListedFile]
     codes: list[dict[str, Any]] = field(default_factory=list)

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, create_model, model_validator
+from pydantic import Field, create_model, field_validator, model_validator
 
+from answermill.indexing.shards.lucene.analyzers import ANALYZERS, ENGLISH
 from answermill.pipelines.config import toml_file
 from answermill.pipelines.config.ingest_section import Ingest as Ingest
 from answermill.pipelines.config.rerank_stage import RerankStage
@@ -32,8 +33,11 @@ class Index(Section):
         "there are 16 shards for the cores to share; then up to 250,000, since a question costs a search of "
         "every shard. The rows found do not depend on it, and a build that is stopped loses no vectors",
     )
-    k1: float = Field(0.9, ge=0, description="BM25's k1")
-    b: float = Field(0.4, ge=0, le=1, description="BM25's b")
+    language: str = Field(
+        ENGLISH,
+        description="ISO 639 code of the language whose analyser makes the words for BM25, of passages and "
+        "questions; those that Lucene has, such as 'de', 'es', 'fr' or 'ja'",
+    )
     encoder: str = Field(
         "all-MiniLM-L6-v2",
         description="dense encoder of passages: the embedded default, a model folder, relative to the job "
@@ -49,6 +53,21 @@ class Index(Section):
         description="folder of an earlier run, whose vectors are taken over for passages of the same title "
         "and text",
     )
+
+    @field_validator("language")
+    @classmethod
+    def _has_an_analyser(cls, language: str) -> str:
+        if language not in ANALYZERS:
+            raise ValueError(f"no analyser for this language; there are {', '.join(sorted(ANALYZERS))}")
+        return language
+
+    @model_validator(mode="before")
+    @classmethod
+    def _constants_are_of_the_search(cls, settings: Any) -> Any:
+        for key in ("k1", "b"):
+            if isinstance(settings, Mapping) and key in settings:
+                raise ValueError(f"{key} decides the search alone; write it as retrieve.{key}")
+        return settings
 
 
 class Retrieve(Section):
@@ -84,6 +103,16 @@ class Retrieve(Section):
     )
     sources: Annotated[list[Literal["bm25", "dense"]], Field(min_length=1)] = Field(
         ["bm25", "dense"], description="indexes to search"
+    )
+    k1: float = Field(
+        0.9, ge=0, description="BM25's k1; `answermill tune-bm25` finds k1 and b for your questions"
+    )
+    b: float = Field(0.4, ge=0, le=1, description="BM25's b")
+    title_weight: float = Field(
+        0.0,
+        ge=0,
+        description="times BM25's score of the title alone, which is added to that of title and text; 0 "
+        "leaves it out",
     )
     fusion_k: Count = Field(60, description="k of reciprocal rank fusion, 1 / (k + rank)")
     block: Count = Field(64, description="questions per unit of work, and per part of retrieved/ and scored/")

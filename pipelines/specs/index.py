@@ -55,7 +55,7 @@ INDEX = StepSpec(
     reads=("passages",),
     item="passages",
     code="answermill.pipelines.steps.index.index:STEP",
-    revision=2,
+    revision=3,
     units_stand_alone=True,
     is_main=True,
 )

@@ -45,6 +45,8 @@ class PassCounts(StepCounts):
     documents: int = 0
     """Passages of the shards whose words were counted."""
     tokens: int = 0
+    titles: int = 0
+    title_tokens: int = 0
     bm25_ms: int = 0
     dense_ms: int = 0
     lists_ms: int = 0

@@ -69,8 +69,8 @@ def test_what_a_run_notices_is_made_again_by_the_same_command(run: Path, job: Pa
     lost = one(run / "scored")
     lost.unlink()
     shard = one(run / "shards", "*/shard.json")
-    assert '"k1": 0.9' in shard.read_text()
-    shard.write_text(shard.read_text().replace('"k1": 0.9', '"k1": 0.8'))
+    assert '"format": 1,' in shard.read_text()
+    shard.write_text(shard.read_text().replace('"format": 1,', '"format": 2,'))
     other = one(run / "shards", "00001*/shard.json").stat().st_mtime_ns
     cut = one(run / "labels/passages")
     cut.write_bytes(cut.read_bytes()[:-1])
@@ -85,7 +85,7 @@ def test_what_a_run_notices_is_made_again_by_the_same_command(run: Path, job: Pa
     assert done == {"ingest": True, "index": False, "retrieve": True, "rerank": False, "propagate": False}
     assert f"{lost} is missing; rerank makes it again" in shown.err
 
-    assert content(run) == before and '"k1": 0.9' in one(run / "shards", "00000*/shard.json").read_text()
+    assert content(run) == before and '"format": 1,' in one(run / "shards", "00000*/shard.json").read_text()
     assert one(run / "shards", "00001*/shard.json").stat().st_mtime_ns == other, (
         "the whole shard was built again"
     )

@@ -9,7 +9,7 @@ from answermill.indexing.shards.dense import Encoder
 from answermill.indexing.shards.rank_fusion import Fused
 from answermill.indexing.shards.shard import Shard
 from answermill.pipelines.config.job_file import Retrieve
-from answermill.pipelines.steps.retrieve.asked_questions import Block
+from answermill.pipelines.steps.retrieve.asked_questions import Block, scoring_of
 from answermill.pipelines.steps.retrieve.shard_hits import (
     by_question,
     encode,
@@ -30,7 +30,9 @@ def search_block(
     vectors = encode(block, encoder) if encoder is not None else None
     statistics = GlobalStatistics()
     if "bm25" in settings.sources:
-        statistics = sum((shard.bm25.share(block.texts) for shard in shards), statistics)
+        statistics = sum(
+            (shard.bm25.share(block.texts, scoring_of(settings)) for shard in shards), statistics
+        )
 
     lists = [
         by_question(search(shard, number, block, vectors, statistics, settings=settings))

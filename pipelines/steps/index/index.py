@@ -149,7 +149,7 @@ class BuildShard(ModelWork):
 def shard_settings(job: Job, encoder: Encoder | KnownVectors, coders: Sequence[CodeMaker]) -> ShardSettings:
     """Settings that all shards of a job share. Raises JavaMissing."""
     java = find_java(job.workers.java)
-    return ShardSettings(job.index.k1, job.index.b, encoder, coders, java, job.workers.java_heap)
+    return ShardSettings(encoder, coders, java, job.index.language, job.workers.java_heap)
 
 
 def build(

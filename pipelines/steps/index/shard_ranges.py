@@ -34,8 +34,8 @@ def ranges(rows: int, shard_count: int, per_shard: int) -> list[ShardRange]:
 
 
 def usual_count(rows: int) -> int:
-    """Number of shards for this number of passages. It depends on nothing else, such as this machine's cores, so
-    another machine goes on with the same shards.
+    """Number of shards for this number of passages. It depends on nothing else, such as this machine's cores,
+    so another machine goes on with the same shards.
 
     Every shard costs a question one more search; but a shard is built by one process, and until there
     are ENOUGH for the cores of a machine, smaller ones share the work better.

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from answermill.indexing.shards.bm25 import Scoring
 from answermill.pipelines.config.job_file import Job, Retrieve
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.runs.commit import Commit
@@ -37,6 +38,11 @@ def settings_of(job: Job) -> Retrieve:
     if job.retrieve is None:
         raise JobError("the job has no [retrieve] section; add one with `questions`", SETTINGS)
     return job.retrieve
+
+
+def scoring_of(settings: Retrieve) -> Scoring:
+    """BM25's constants and the weight of titles."""
+    return Scoring(settings.k1, settings.b, settings.title_weight)
 
 
 @record

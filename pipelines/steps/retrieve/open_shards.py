@@ -57,6 +57,8 @@ class RunShards:
             verify=verify and only is None,
             digest=part.sha256,
         )
+        if self.job.retrieve is not None:
+            shard.check_words(self.job.index.language, self.job.retrieve.title_weight)
         _sound.add(key)
         try:
             yield shard

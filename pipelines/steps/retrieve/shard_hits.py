@@ -23,7 +23,7 @@ from answermill.indexing.shards.rank_fusion import Best, Fused, fuse, merge
 from answermill.indexing.shards.shard import Shard
 from answermill.indexing.shards.shard_files import ShardDamaged, what_to_do
 from answermill.pipelines.config.job_file import Retrieve
-from answermill.pipelines.steps.retrieve.asked_questions import Block
+from answermill.pipelines.steps.retrieve.asked_questions import Block, scoring_of
 from answermill.schemas.corpus import Passage, Question
 from answermill.schemas.ranked import Hit
 from answermill.schemas.record import Record, column, record
@@ -107,7 +107,7 @@ def search(
     hits = {}
     if "bm25" in settings.sources:
         with timed("bm25"):
-            hits["bm25"] = shard.bm25.search(block.texts, settings.depth, statistics)
+            hits["bm25"] = shard.bm25.search(block.texts, settings.depth, statistics, scoring_of(settings))
 
     if vectors is not None:
         shard.check_encoder(vectors.encoder)

@@ -4,11 +4,12 @@ each index of the shard returns its best for each."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import numpy as np
 import pyarrow as pa
 
-from answermill.indexing.shards.bm25 import GlobalStatistics
+from answermill.indexing.shards.bm25 import GlobalStatistics, ShardSize
 from answermill.pipelines.config.job_file import Job, Retrieve
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.parquet_folder import PartWriter, read_batches
@@ -16,7 +17,12 @@ from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.retrieve import PassCounts
 from answermill.pipelines.steps.model_work import ModelWork
 from answermill.pipelines.steps.models import passage_encoder
-from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions, Block
+from answermill.pipelines.steps.retrieve.asked_questions import (
+    AskedQuestions,
+    Block,
+    scoring_of,
+    settings_of,
+)
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.pipelines.steps.retrieve.passes import Pass, Timer, by_block
 from answermill.pipelines.steps.retrieve.shard_hits import (
@@ -36,7 +42,7 @@ from answermill.schemas.record import Record, column, record
 class WordCount(Record):
     """Number of passages in which a word of the questions occurs."""
 
-    word: str = column(pa.string(), "as Lucene's analyser gives it")
+    word: str = column(pa.string(), "as Lucene's analyser gives it; after a tab, one of titles")
     passages: int = column(pa.int64(), "passages that hold it")
 
 
@@ -51,18 +57,19 @@ class CountWords(UnitWork):
     def work(self, unit: int) -> None:
         timer, target, frequencies = Timer(), self._target, dict[str, int]()
         writer = PartWriter(target.folder, WordCount, unit)
+        scoring = scoring_of(settings_of(self._shards.job))
 
         with Meter(target.step.work, unit) as meter, self._shards.open(unit) as shard:
             with timer.on("bm25"):
-                size = shard.bm25.statistics()
+                size = asdict(shard.bm25.statistics())
             for block in self._asked.read(self._asked.blocks):
                 with timer.on("bm25"):
-                    frequencies.update(shard.bm25.document_frequencies(block.texts))
+                    frequencies.update(shard.bm25.document_frequencies(block.texts, scoring))
                 meter.add(len(block.questions))
 
             with writer:
                 writer.write([WordCount(word, frequencies[word]) for word in sorted(frequencies)])
-            counts = PassCounts(documents=size.documents, tokens=size.tokens) + timer.counts()
+            counts = PassCounts(**size) + timer.counts()
             target.write(unit, writer.parts, counts)
 
 
@@ -85,9 +92,8 @@ def read_statistics(words: Pass) -> GlobalStatistics:
             raise RuntimeError(f"shard {report.unit} has counted other words than shard 0")
         passages += table["passages"].to_numpy()
 
-    return GlobalStatistics(
-        size.documents, size.tokens, dict(zip(names.to_pylist(), passages.tolist(), strict=True))
-    )
+    counted = ShardSize(size.documents, size.tokens, size.titles, size.title_tokens)
+    return GlobalStatistics(counted, dict(zip(names.to_pylist(), passages.tolist(), strict=True)))
 
 
 class EncodeQuestions(ModelWork):

@@ -36,7 +36,7 @@ def default_encoder() -> Encoder:
 def few(passages: list[Passage], default_encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A shard of the first 20 passages with both indexes. Tests that damage it take a copy."""
     folder = tmp_path_factory.mktemp("shards") / "00000-of-00001"
-    report = build_shard(iter(passages[:20]), folder, ShardSettings(k1=1.2, b=0.7, encoder=default_encoder))
+    report = build_shard(iter(passages[:20]), folder, ShardSettings(encoder=default_encoder))
     assert report.passages == 20
     assert report.bytes == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     return folder

@@ -17,8 +17,17 @@ import numpy as np
 import pytest
 
 from answermill import indexing
-from answermill.indexing.shards.bm25 import Bm25Index, GlobalStatistics, Rows, Scores, build
+from answermill.indexing.shards.bm25 import (
+    Bm25Index,
+    GlobalStatistics,
+    Rows,
+    Scores,
+    Scoring,
+    ShardSize,
+    build,
+)
 from answermill.indexing.shards.jvm import anserini_jar, find_java, start
+from answermill.indexing.shards.lucene.analyzers import ANALYZERS
 from answermill.indexing.shards.rank_fusion import Best, merge
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data"
@@ -114,8 +123,66 @@ def test_scores_are_the_formula_of_bm25(tmp_path: Path) -> None:
     assert bm25.search(["ice ice"], 3, None)[0][1][0] == pytest.approx(2 * wanted, abs=6e-5)
 
 
+def test_the_constants_of_a_search_are_its_own(tmp_path: Path) -> None:
+    bm25 = index(tmp_path, [("", "ice ice cave"), ("", "cave wind"), ("", "wind")])
+    idf = np.log(1 + (3 - 1 + 0.5) / (1 + 0.5))
+    for k1, b in ((0.9, 0.4), (1.6, 0.0), (0.3, 1.0)):
+        [(_, scores)] = bm25.search(["ice"], 3, None, Scoring(k1, b))
+        assert scores[0] == pytest.approx(idf * 2 / (2 + k1 * (1 - b + b * 3 / 2)), abs=6e-5)
+
+
+def test_a_weight_of_titles_adds_their_own_score(tmp_path: Path) -> None:
+    corpus = [("ice cave", "wind"), ("", "ice cave wind"), ("wind", "ice"), ("", "river")]
+    bm25, titles = index(tmp_path / "both", corpus), index(tmp_path / "titles", [(t, "") for t, _ in corpus])
+    question, weight = ["cave ice ice"], 1.5
+    with_titles = as_dict(bm25.search(question, 9, None, Scoring(title_weight=weight)))
+    text, title = as_dict(bm25.search(question, 9, None)), as_dict(titles.search(question, 9, None))
+    assert set(title) == {0}
+    assert with_titles == pytest.approx(
+        {row: text[row] + weight * title.get(row, 0) for row in text}, abs=1e-3
+    )
+    assert (text[0], with_titles[0] > with_titles[1]) == (text[1], True)
+
+
+def as_dict(hits: Hits) -> dict[int, float]:
+    """Row → score of the only question."""
+    [(rows, scores)] = hits
+    return dict(zip(rows.tolist(), scores.tolist(), strict=True))
+
+
+def test_titles_of_no_shard_are_no_error(tmp_path: Path) -> None:
+    bm25, scoring = index(tmp_path, [("", "ice cave"), ("", "wind")]), Scoring(title_weight=2)
+    weighed = bm25.search(["ice"], 3, bm25.share(["ice"], scoring), scoring)
+    assert _same(weighed, bm25.search(["ice"], 3, None)) and len(weighed[0][0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "asked"),
+    [
+        ("de", "die schönen Häuser", "Haus"),
+        ("fr", "des chevaux rapides", "cheval"),
+        ("ja", "日本語の本", "本"),
+    ],
+)
+def test_words_are_those_of_the_language(language: str, text: str, asked: str, tmp_path: Path) -> None:
+    build([("", text), ("", "xyz")], tmp_path / language, language)
+    build([("", text), ("", "xyz")], tmp_path / "en")
+    assert Bm25Index(tmp_path / language, language).search([asked], 2, None)[0][0].tolist() == [0]
+    if language != "ja":
+        assert Bm25Index(tmp_path / "en").search([asked], 2, None)[0][0].tolist() == []
+
+
+def test_the_analyser_of_every_language_is_in_the_jar(tmp_path: Path) -> None:
+    for language in ANALYZERS:
+        build([("", "2026")], tmp_path / language, language)
+        assert Bm25Index(tmp_path / language, language).search(["2026"], 1, None)[0][0].tolist() == [0], (
+            language
+        )
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.7])
 @pytest.mark.parametrize("sizes", [(1_200,), (1_000, 150, 49, 1), (300, 300, 300, 300)])
-def test_shards_give_what_one_index_gives(sizes: tuple[int, ...], tmp_path: Path) -> None:
+def test_shards_give_what_one_index_gives(sizes: tuple[int, ...], weight: float, tmp_path: Path) -> None:
     draw = random.Random(5)
     # Lengths differ from shard to shard, which BM25's average length would notice.
     corpus = [p for n, size in enumerate(sizes) for p in passages(size, seed=n, longest=(5, 90, 20, 200)[n])]
@@ -127,14 +194,15 @@ def test_shards_give_what_one_index_gives(sizes: tuple[int, ...], tmp_path: Path
     whole = index(tmp_path / "whole", corpus)
     starts = np.cumsum([0, *sizes])
     parts = [index(tmp_path / str(n), corpus[starts[n] : starts[n + 1]]) for n in range(len(sizes))]
-    total = reduce(add, [part.share(questions) for part in parts], GlobalStatistics())
-    assert total == whole.share(questions)
+    scoring = Scoring(1.2, 0.7, weight)
+    total = reduce(add, [part.share(questions, scoring) for part in parts], GlobalStatistics())
+    assert total == whole.share(questions, scoring)
 
     depth, uncorrected = 100, 0
-    by_part = [part.search(questions, depth, total) for part in parts]
-    alone = [part.search(questions, depth, None) for part in parts]
+    by_part = [part.search(questions, depth, total, scoring) for part in parts]
+    alone = [part.search(questions, depth, None, scoring) for part in parts]
 
-    for n, (rows, scores) in enumerate(whole.search(questions, depth, None)):
+    for n, (rows, scores) in enumerate(whole.search(questions, depth, None, scoring)):
         wanted = merge([Best.of(0, rows, [ids[row] for row in rows], scores)], depth)
         merged = merge(
             [_named(hits[n], ids, start) for hits, start in zip(by_part, starts, strict=False)], depth
@@ -190,7 +258,7 @@ def test_a_question_of_three_thousand_words_is_no_error(tmp_path: Path) -> None:
 def test_an_empty_shard_finds_nothing_and_adds_nothing(tmp_path: Path) -> None:
     bm25 = index(tmp_path, [])
     assert bm25.rows == 0
-    assert bm25.share(["ice caves"]) == GlobalStatistics(0, 0, {"ic": 0, "cave": 0})
+    assert bm25.share(["ice caves"]) == GlobalStatistics(ShardSize(), {"ic": 0, "cave": 0})
     assert bm25.search(["ice"], 5, None)[0][0].tolist() == []
 
 

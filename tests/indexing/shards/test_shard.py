@@ -26,7 +26,7 @@ def test_row_i_is_passage_i_and_lucene_document_i_and_vector_i(
 
 def test_a_shard_remembers_how_it_was_made(few: Path, default_encoder: Encoder) -> None:
     shard = Shard.open(few)
-    assert (shard.rows, shard.bm25.k1, shard.bm25.b) == (20, 1.2, 0.7)
+    assert (shard.rows, shard.bm25.rows) == (20, 20)
     shard.check_encoder(default_encoder.fingerprint)
     with pytest.raises(ShardMismatch, match="all-MiniLM-L6-v2"):
         shard.check_encoder("0123456789abcdef")
@@ -54,6 +54,29 @@ def test_a_shard_of_another_lucene_is_refused(many: Path) -> None:
     assert shard.passage_ids([0]) == ["d0#0"]  # passages do not need Lucene
     with pytest.raises(ShardMismatch, match=r"written by Lucene 8\.11\.0"):
         shard.bm25  # noqa: B018
+
+
+def test_a_shard_of_another_language_is_refused(many: Path) -> None:
+    shard = Shard.open(many)
+    shard.check_words("en", 0.5)
+    with pytest.raises(ShardMismatch, match=r"words are of language 'en', the job's is 'de'; .*--redo index"):
+        shard.check_words("de", 0)
+    written = json.loads((many / SHARD_FILE).read_text())
+    written["bm25"] |= {"analyzer": "org.example.Other"}
+    (many / SHARD_FILE).write_text(json.dumps(written))
+    with pytest.raises(ShardMismatch, match=r"by org\.example\.Other for language 'en', which is not known"):
+        Shard.open(many).bm25  # noqa: B018
+
+
+def test_a_shard_of_a_former_version_serves_all_but_a_weight_of_titles(many: Path) -> None:
+    written = json.loads((many / SHARD_FILE).read_text())
+    written["bm25"] = {"k1": 0.9, "b": 0.4, "analyzer": written["bm25"]["analyzer"]}
+    (many / SHARD_FILE).write_text(json.dumps(written))
+    shard = Shard.open(many)
+    shard.check_words("en", 0)
+    assert shard.bm25.rows == 700
+    with pytest.raises(ShardMismatch, match="no titles by themselves"):
+        shard.check_words("en", 0.5)
 
 
 def test_a_closed_shard_opens_its_indexes_anew(few: Path) -> None:

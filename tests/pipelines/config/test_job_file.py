@@ -28,9 +28,18 @@ def refused(tmp_path, text, *overrides):
 
 
 def test_what_is_not_said_has_its_default(tmp_path):
-    loaded = job(tmp_path)
+    loaded = job(tmp_path, GOOD, "retrieve.questions=q.tsv")
     assert loaded.ingest.language == "en"
-    assert (loaded.index.k1, loaded.index.b) == (0.9, 0.4)
+    assert (loaded.retrieve.k1, loaded.retrieve.b) == (0.9, 0.4)
+
+
+def test_a_language_without_an_analyser_is_refused_with_those_that_have_one(tmp_path):
+    says = refused(tmp_path, GOOD, "index.language=xx")
+    assert "index.language: no analyser for this language; there are ar, bg, bn" in says and "'xx'" in says
+
+
+def test_constants_of_bm25_among_those_of_the_index_are_refused_with_their_place(tmp_path):
+    assert "write it as retrieve.k1" in refused(tmp_path, GOOD, "index.k1=1.2")
 
 
 def test_paths_are_relative_to_the_job_file(tmp_path):
@@ -62,9 +71,11 @@ def test_toml_that_python_cannot_hold_is_refused(text, tmp_path):
 
 
 def test_every_mistake_is_told_at_once(tmp_path):
-    says = refused(tmp_path, GOOD, "ingest.min_words=many", "index.b=2", "workers.processes=-1").splitlines()
+    says = refused(
+        tmp_path, GOOD, "ingest.min_words=many", "index.encoder_tokens=2", "workers.processes=-1"
+    ).splitlines()
     assert len(says) == 3
-    assert "index.b: Input should be less than or equal to 1, not 2" in says[1]
+    assert "index.encoder_tokens: Input should be greater than or equal to 8, not 2" in says[1]
 
 
 def test_a_wrong_type_is_refused_and_not_converted(tmp_path):

@@ -9,26 +9,29 @@ import org.apache.lucene.search.TermStatistics;
 
 /** Searches one shard with the statistics of all shards, so that a score is, bit for bit, that of one big index. */
 final class GlobalSearcher extends IndexSearcher {
-  private final long documents;
-  private final long tokens;
-  private final Map<String, Long> frequencies;
+  private final Map<String, long[]> sizes;
+  private final Map<Term, Long> frequencies;
 
-  /** frequencies: word to the number of documents of all shards that have it. */
-  GlobalSearcher(IndexReader shard, long documents, long tokens, Map<String, Long> frequencies) {
+  /**
+   * sizes: field to its documents, of all shards, that have a word, and to its words. frequencies: word to the number
+   * of documents of all shards that have it.
+   */
+  GlobalSearcher(IndexReader shard, Map<String, long[]> sizes, Map<Term, Long> frequencies) {
     super(shard);
-    this.documents = documents;
-    this.tokens = tokens;
+    this.sizes = sizes;
     this.frequencies = frequencies;
   }
 
   @Override
   public CollectionStatistics collectionStatistics(String field) {
-    return new CollectionStatistics(field, documents, documents, tokens, documents);
+    long documents = sizes.get(field)[0];
+    long tokens = sizes.get(field)[1];
+    return documents == 0 ? null : new CollectionStatistics(field, documents, documents, tokens, documents);
   }
 
   @Override
   public TermStatistics termStatistics(Term term, int docFreq, long totalTermFreq) {
-    long frequency = frequencies.get(term.text());
+    long frequency = frequencies.get(term);
     return new TermStatistics(term.bytes(), frequency, Math.max(frequency, totalTermFreq));
   }
 }

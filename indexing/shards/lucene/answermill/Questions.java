@@ -9,6 +9,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 import org.apache.lucene.analysis.Analyzer;
 import org.apache.lucene.analysis.TokenStream;
 import org.apache.lucene.analysis.tokenattributes.CharTermAttribute;
@@ -28,31 +29,39 @@ import org.apache.lucene.search.similarities.BM25Similarity;
  * takes longer than what Lucene does for a word or a hit.
  */
 public final class Questions {
+  private static final String CONTENTS = "contents"; // title and text
+  private static final String TITLE = "title";
   private static final int SLACK = 32; // hits fetched beyond the depth, to see whether the last one is tied with more
 
-  private final String field;
-  private final List<String> words;
+  private final List<Term> terms;
   private final List<Query> queries = new ArrayList<>();
 
-  public Questions(Analyzer analyzer, String field, String[] texts) throws IOException {
-    this.field = field;
+  /** titleWeight: times the score of the titles alone, which is added to that of title and text; 0 leaves it out. */
+  public Questions(Analyzer analyzer, String[] texts, float titleWeight) throws IOException {
     IndexSearcher.setMaxClauseCount(Integer.MAX_VALUE); // a question may be longer than 1,024 words
-    Map<String, Query> terms = new LinkedHashMap<>();
+    Map<Term, Query> known = new LinkedHashMap<>();
     for (String text : texts) {
       BooleanQuery.Builder builder = new BooleanQuery.Builder();
       counted(analyzer, text).forEach((word, count) -> {
-        Query query = terms.computeIfAbsent(word, term -> new TermQuery(new Term(field, term)));
-        builder.add(count == 1 ? query : new BoostQuery(query, count), BooleanClause.Occur.SHOULD);
+        add(builder, known, new Term(CONTENTS, word), count);
+        if (titleWeight > 0) {
+          add(builder, known, new Term(TITLE, word), titleWeight * count);
+        }
       });
       queries.add(builder.build());
     }
-    words = List.copyOf(terms.keySet());
+    terms = List.copyOf(known.keySet());
+  }
+
+  private static void add(BooleanQuery.Builder builder, Map<Term, Query> known, Term term, float weight) {
+    Query query = known.computeIfAbsent(term, TermQuery::new);
+    builder.add(weight == 1 ? query : new BoostQuery(query, weight), BooleanClause.Occur.SHOULD);
   }
 
   /** Each word of a text, and how often it is there. */
-  private Map<String, Integer> counted(Analyzer analyzer, String text) throws IOException {
+  private static Map<String, Integer> counted(Analyzer analyzer, String text) throws IOException {
     Map<String, Integer> counts = new LinkedHashMap<>();
-    try (TokenStream stream = analyzer.tokenStream(field, text)) {
+    try (TokenStream stream = analyzer.tokenStream(CONTENTS, text)) {
       CharTermAttribute word = stream.addAttribute(CharTermAttribute.class);
       stream.reset();
       while (stream.incrementToken()) {
@@ -65,16 +74,18 @@ public final class Questions {
     return counts;
   }
 
-  /** All words of the questions, each once, one to a line. */
+  /** All words of the questions, each once, one to a line; after a tab those that are looked for in titles. */
   public String words() {
-    return String.join("\n", words);
+    return terms.stream()
+        .map(term -> term.field().equals(TITLE) ? "\t" + term.text() : term.text())
+        .collect(Collectors.joining("\n"));
   }
 
   /** In how many documents of a shard each of the words is. */
   public int[] frequencies(IndexReader shard) throws IOException {
-    int[] frequencies = new int[words.size()];
+    int[] frequencies = new int[terms.size()];
     for (int i = 0; i < frequencies.length; i++) {
-      frequencies[i] = shard.docFreq(new Term(field, words.get(i)));
+      frequencies[i] = shard.docFreq(terms.get(i));
     }
     return frequencies;
   }
@@ -83,16 +94,17 @@ public final class Questions {
    * The best hits of each question in a shard, and all that tie with the last of them, as little-endian numbers: first
    * how many there are of each question (int32), then the documents of all (int32), then the scores of all (float64).
    *
-   * <p>Scores are rounded to a number of decimals, and ordered from the highest, then by document. frequencies: number
-   * of documents of all shards that have each of the words; null to score with what the shard alone has.
+   * <p>Scores are rounded to a number of decimals, and ordered from the highest, then by document. sizes: documents and
+   * words of all shards, then those of titles. frequencies: number of documents of all shards that have each of the
+   * words; null to score with what the shard alone has.
    */
   public byte[] search(
-      IndexReader shard, long documents, long tokens, long[] frequencies, float k1, float b, int depth, int decimals)
+      IndexReader shard, long[] sizes, long[] frequencies, float k1, float b, int depth, int decimals)
       throws IOException {
     IndexSearcher searcher =
         frequencies == null
             ? new IndexSearcher(shard)
-            : new GlobalSearcher(shard, documents, tokens, byWord(frequencies));
+            : new GlobalSearcher(shard, byField(sizes), byTerm(frequencies));
     searcher.setQueryCache(null);
     searcher.setSimilarity(new BM25Similarity(k1, b));
 
@@ -112,10 +124,14 @@ public final class Questions {
     return bytes.array();
   }
 
-  private Map<String, Long> byWord(long[] frequencies) {
-    Map<String, Long> map = new HashMap<>();
+  private static Map<String, long[]> byField(long[] sizes) {
+    return Map.of(CONTENTS, Arrays.copyOfRange(sizes, 0, 2), TITLE, Arrays.copyOfRange(sizes, 2, 4));
+  }
+
+  private Map<Term, Long> byTerm(long[] frequencies) {
+    Map<Term, Long> map = new HashMap<>();
     for (int i = 0; i < frequencies.length; i++) {
-      map.put(words.get(i), frequencies[i]);
+      map.put(terms.get(i), frequencies[i]);
     }
     return map;
   }

@@ -10,7 +10,7 @@ from pathlib import Path
 from answermill.indexing.shards.bm25 import GlobalStatistics
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.steps.models import passage_encoder
-from answermill.pipelines.steps.retrieve.asked_questions import settings_of
+from answermill.pipelines.steps.retrieve.asked_questions import scoring_of, settings_of
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.schemas.corpus import Passage, Question
 from answermill.schemas.ranked import Hit
@@ -33,11 +33,13 @@ def hits(job: Job, run: Path, questions: Sequence[Question]) -> list[Hit]:
 
         for source in settings.sources:
             returned[source] = [[] for _ in texts]
-            total = sum((shard.bm25.share(texts) for shard in opened), GlobalStatistics())
+            total = sum(
+                (shard.bm25.share(texts, scoring_of(settings)) for shard in opened), GlobalStatistics()
+            )
             vectors = passage_encoder(job).encode_questions(texts) if source == "dense" else None
             for shard in opened:
                 if vectors is None:
-                    results = shard.bm25.search(texts, settings.depth, total)
+                    results = shard.bm25.search(texts, settings.depth, total, scoring_of(settings))
                 else:
                     results = shard.dense.search(vectors, settings.depth)
                 for n, (rows, scores) in enumerate(results):

@@ -535,7 +535,7 @@ def test_of_a_shard_that_is_opened_for_passages_only_these_are_compared(copied: 
 
 def test_a_shard_json_that_is_not_the_one_in_the_manifest_is_refused(copied: RunShards) -> None:
     file = next(copied.folder.path.glob("0*/shard.json"))
-    changed = file.read_text().replace('"k1": 0.9', '"k1": 0.8')
+    changed = file.read_text().replace('"format": 1,', '"format": 2,')
     assert changed != file.read_text()
     file.write_text(changed)
     with pytest.raises(ShardDamaged, match=r"shard\.json was changed since it was written"), copied.open(0):
