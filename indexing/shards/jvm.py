@@ -95,7 +95,7 @@ def anserini_jar() -> Path:
     ]
     if not jars:
         where = "its jar is missing from the package" if spec else "the package is not installed"
-        raise JavaMissing(f"Lucene comes with pyserini, and {where}. Type: pip install 'pyserini>=1.6,<2'")
+        raise JavaMissing(f"Lucene comes with pyserini, and {where}. Type: pip install 'pyserini>=1.6,<3'")
     return jars[-1]
 
 
@@ -154,6 +154,7 @@ def start(java: Java, heap: str = "1g") -> None:
         "-Xss8m",
         "-Xrs",  # leave the signals to Python: Ctrl-C stays KeyboardInterrupt
         "-XX:-UsePerfData",  # no files in /tmp
+        "--enable-native-access=ALL-UNNAMED",  # or Lucene 10 warns on stderr
         # Anserini's log4j2.xml logs to stdout, which is for data
         "-Dlog4j2.loggerContextFactory=org.apache.logging.log4j.simple.SimpleLoggerContextFactory",
         "-Dorg.apache.logging.log4j.simplelog.level=ERROR",
