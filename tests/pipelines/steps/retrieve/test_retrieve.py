@@ -374,6 +374,7 @@ def test_a_block_that_is_lost_counts_anew_and_the_others_keep_their_counts(
 ) -> None:
     run = indexed(3).retrieve(indexed(3).copy(tmp_path))
     before = dict(specs.QUESTIONS.open(run).manifest.units)
+    assert "questions/s" in retrieve.summary(run)
     next((run / "retrieved").glob("part-00002-*")).unlink()
     after = dict(specs.QUESTIONS.open(indexed(3).retrieve(run)).manifest.units)
     assert (
@@ -383,6 +384,7 @@ def test_a_block_that_is_lost_counts_anew_and_the_others_keep_their_counts(
     assert {unit: counts for unit, counts in before.items() if unit != "2"} == {
         unit: counts for unit, counts in after.items() if unit != "2"
     }
+    assert times(run) == {} and "questions/s" not in retrieve.summary(run)  # it would be that of a block
 
 
 class FailingSearch(SearchShard):
@@ -415,6 +417,20 @@ def test_a_search_that_fails_is_named_when_the_others_are_done_and_tried_again_a
     (run / "fail").unlink()
     assert written(indexed(3).retrieve(run)) == expected(indexed(1), tmp_path / "plain")
     assert {shard for shard, _ in searched} == {1}
+
+
+def test_a_group_that_fails_to_be_written_is_named_by_its_pass(
+    indexed: Callable[[int], Indexed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise KeyError("colour")
+
+    monkeypatch.setattr(WriteBlocks, "_write", failing)
+    with pytest.raises(
+        JobError, match=r"unit 0 of retrieve/lists failed, 0 of 1 are done: unit 0: KeyError: 'colour'"
+    ) as e:
+        indexed(3).retrieve(indexed(3).copy(tmp_path))
+    assert e.value.code == IO
 
 
 def test_a_part_that_a_pass_left_damaged_is_made_again(
