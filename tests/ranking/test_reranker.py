@@ -82,14 +82,14 @@ def written(
     return request.param, checkpoint(request.param, tmp_path_factory.mktemp("checkpoint"))
 
 
-@pytest.fixture
-def loaded(written: tuple[str, str | None], tmp_path: Path) -> Reranker:
+@pytest.fixture(scope="module")
+def loaded(written: tuple[str, str | None], tmp_path_factory: pytest.TempPathFactory) -> Reranker:
     return load_reranker(
         *written,
         encoder=LetterEncoder,
         encoder_of=encoder_loader(),
         before=[StageBefore("overlap", "overlap")],
-        **stage_settings(written[0], tmp_path),
+        **stage_settings(written[0], tmp_path_factory.mktemp("settings")),
     )
 
 

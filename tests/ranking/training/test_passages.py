@@ -329,7 +329,13 @@ def test_batches_that_a_single_passage_could_fill_are_refused() -> None:
 RECIPE = Recipe(epochs=8, learning_rate=3e-3, schedule="constant", metric="MRR", evaluate_every=3)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "variant",
+    [
+        variant if variant in ("pr", "mtl1") else pytest.param(variant, marks=pytest.mark.nightly)
+        for variant in VARIANTS
+    ],
+)
 def test_it_learns(variant: Variant, tmp_path: Path) -> None:
     peasi = model(variant, 3, replace(SHAPE, width=8))
     recipe = replace(RECIPE, epochs=40, evaluate_every=10)

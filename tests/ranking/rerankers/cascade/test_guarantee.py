@@ -52,7 +52,7 @@ def test_over_many_dev_sets_the_true_risk_seldom_exceeds_delta(
     truth, questions: int, delta: float, epsilon: float
 ) -> None:
     generator = np.random.default_rng(questions)
-    rounds = 120
+    rounds = 50
     guaranteed = greedy = dropping = 0
 
     for _ in range(rounds):

@@ -424,7 +424,7 @@ def test_a_checkpoint_comes_back_as_it_was(variant: Variant, tmp_path: Path) -> 
             ).rerank(came)
 
 
-@pytest.mark.parametrize("variant", ["mtl1", "joint"])
+@pytest.mark.parametrize("variant", [pytest.param("mtl1", marks=pytest.mark.nightly), "joint"])
 def test_both_transformers_find_their_word_embeddings_at_their_source(
     variant: Variant, tmp_path: Path
 ) -> None:

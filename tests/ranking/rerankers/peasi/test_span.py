@@ -314,7 +314,15 @@ def test_the_loss_is_the_one_that_the_served_probabilities_have(variant: Variant
     assert float(learning.loss(batch)) == pytest.approx(loss, rel=1e-2 if variant != "easi" else 1e-4)
 
 
-@pytest.mark.parametrize(("variant", "head"), EVERY_FORM)
+@pytest.mark.parametrize(
+    ("variant", "head"),
+    [
+        form
+        if form in {("easi", "linear"), ("joint", "classifier")}
+        else pytest.param(*form, marks=pytest.mark.nightly)
+        for form in EVERY_FORM
+    ],
+)
 def test_it_learns(variant: Variant, head: PassageHead, tmp_path: Path) -> None:
     torch.manual_seed(0)
     peasi = enlarged(PeasiModel(LayeredEncoder(SHAPE), variant, 1, head, "span"))
