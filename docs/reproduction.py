@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 from docs.study_pages import data_of, duration
@@ -33,12 +34,17 @@ def _filled(match: re.Match[str]) -> str:
         result = json.loads((ROOT / package / RESULTS / f"{name}.json").read_text(encoding="utf-8"))
         return "no: one that shipped before" if former_models(result) else "yes"
     if what == "time":
-        times = {each.name: duration(each) for each in commands(ROOT / package)}
-        if name not in times:
+        if name not in (durations := times(package)):
             raise ValueError(f"no module {package}/{name}.py has a function main")
-        return times[name]
+        return durations[name]
     known = "{{time package.name}}, {{data package.name}}, {{ships package.name}} or {{sets}}"
     raise ValueError(f"a placeholder is not understood: {match[0]}; write {known}")
+
+
+@cache
+def times(package: str) -> dict[str, str]:
+    """Name of each command of a package → how long it takes."""
+    return {each.name: duration(each) for each in commands(ROOT / package)}
 
 
 def table() -> str:
