@@ -53,8 +53,10 @@ def pytest_collectstart() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector work from here on, without what was loaded, which stays until the end."""
+    """Let the collector work from here on, without what was loaded, which stays until the end; and seldom,
+    since each test imports more that stays."""
     gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
     gc.enable()
 
 
