@@ -195,6 +195,7 @@ def test_a_complete_run_is_skipped_and_each_step_says_so(finished, capsys):
     assert all(line.endswith("(complete)") for line in lines[:5])
 
 
+@pytest.mark.nightly
 def test_a_step_that_was_deleted_is_made_again_alone(finished, capsys):
     before = (finished / "run" / "answers.jsonl").read_bytes()
     shutil.rmtree(finished / "run" / "scored")

@@ -3,6 +3,7 @@ ends with 69."""
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import tomllib
@@ -19,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
     "optional-dependencies"
 ]
+INSTALLED = ("schemas", "files", "indexing", "ranking", "pipelines", "answermill")
 COMMANDS = {
     "evaluate scored --labels labels --coverage curve.svg": ("matplotlib", "plots"),
     "agreement scored --labels labels --heads a --teachers b --plot matrix.png": ("matplotlib", "plots"),
@@ -82,8 +84,43 @@ def test_every_extra_that_is_named_exists_and_the_tests_have_those_of_commands()
     )
 
 
+OPTIONAL = frozenset(["matplotlib", "sentence_transformers", "optuna", "trafilatura", "pyterrier", "s3fs"])
+
+
+def loaded_with(path: Path) -> set[str]:
+    """Modules that a file imports as soon as it is imported itself."""
+    names: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return {name.removeprefix("answermill.") for name in names}
+
+
+def test_an_extra_is_loaded_by_its_commands_alone() -> None:
+    """Other modules load it, and those that load it, within functions."""
+    files = [path for folder in INSTALLED for path in (ROOT / folder).rglob("*.py")]
+    loaded = {".".join(path.relative_to(ROOT).with_suffix("").parts): loaded_with(path) for path in files}
+    found = {name for name, names in loaded.items() if {each.split(".")[0] for each in names} & OPTIONAL}
+    loading = set[str]()
+    while found > loading:
+        loading = found
+        found = loading | {name for name, names in loaded.items() if names & loading}
+
+    assert loading == {
+        "answermill.pyterrier",
+        "pipelines.learn.evaluate.plot",
+        "pipelines.learn.evaluate.tune",
+        "pipelines.learn.train.export",
+        "pipelines.learn.train.sweep",
+        "ranking.rerankers.cascade.cross_encoder",
+    }
+
+
+@pytest.mark.nightly
 def test_commands_that_need_no_extra_load_none() -> None:
-    optional = "matplotlib sentence_transformers optuna trafilatura pyterrier s3fs"
+    """Nor do the libraries that they need."""
     code = (
         "import sys\n"
         "from answermill.pipelines.config.step_code import code_of\n"
@@ -92,7 +129,7 @@ def test_commands_that_need_no_extra_load_none() -> None:
         "import answermill.pipelines.learn.evaluate.evaluate, answermill.pipelines.learn.evaluate.ensemble\n"
         "import answermill.pipelines.learn.train.train\n"
         "[code_of(step) for step in job_steps().values()]; [entry.reranker for entry in RERANKERS.values()]\n"
-        f"print([name for name in {optional!r}.split() if name in sys.modules])"
+        f"print([name for name in {sorted(OPTIONAL)} if name in sys.modules])"
     )
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

@@ -24,7 +24,7 @@ def sound(small_run: Path) -> Place:
     return Place(small_run.parent)
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(target=st.sampled_from(FAST), seed=st.integers(0, 2**32))
 def test_a_damaged_file_ends_in_a_documented_code(
     sound: Place, tmp_path_factory: pytest.TempPathFactory, target, seed: int

@@ -81,11 +81,16 @@ def package_of(path: Path) -> str:
 
 
 @cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imports(path: Path) -> set[str]:
     """The modules that a file imports, anywhere in it, ours as `module_of` has them; `from package import
     module` is an import of the module."""
     modules = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             modules |= {ours(alias.name) for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -150,7 +155,7 @@ def test_no_module_imports_itself_by_way_of_another() -> None:
 def typed_only(path: Path) -> set[str]:
     """The modules that a file imports below `if TYPE_CHECKING`, or within a function."""
     late: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(path)):
         is_late = isinstance(node, ast.FunctionDef) or (
             isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
         )
@@ -181,7 +186,7 @@ def test_evidence_imports_only_what_lies_below_it_and_no_test() -> None:
     for place, folder in enumerate(EVIDENCE):
         above = {*EVIDENCE[:place], "tests", "docs"}
         for path in (ROOT / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for node in ast.walk(tree(path)):
                 if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] in above:
                     wrong.append(f"{path.relative_to(ROOT)}: {node.module}")
     assert wrong == []
@@ -239,7 +244,7 @@ def test_a_class_or_alias_of_the_pipelines_has_a_name_of_its_own() -> None:
     say."""
     names, everywhere = Counter[str](), Counter[str]()
     for path in FILES:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree(path).body:
             is_alias = isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias"
             name = (
                 node.name if isinstance(node, ast.ClassDef) else ast.unparse(node.target) if is_alias else "_"

@@ -9,7 +9,7 @@ from testing.harness import peak_gb, run_command
 
 
 def test_a_commands_peak_is_its_own_not_that_of_who_starts_it(capfd: pytest.CaptureFixture[str]) -> None:
-    held = np.ones(100_000_000)
+    held = np.ones(65_000_000)
     assert peak_gb() > held.nbytes / 1e9
     assert 0.01 < run_command("columns") < 0.5
     assert "passages" in capfd.readouterr().err

@@ -55,6 +55,7 @@ def test_nq_open_as_published_becomes_what_was_measured_on(shared_data: Path, tm
     assert content_sha256(tmp_path / source.name) == source.sha256
 
 
+@pytest.mark.nightly
 def test_squad_sent_and_the_wikipedia_corpus_come_out_as_measured(shared_data: Path, tmp_path: Path) -> None:
     names = {"dev-v1.1.json": published_squad.DEV, "dev-v2.0.json": published_squad.TEST}
     files = {name: unpacked(shared_data, f"squad/{file}") for name, file in names.items()}

@@ -259,7 +259,7 @@ def test_a_signal_in_a_job_with_workers_leaves_no_process_and_the_same_command_g
         [*command, *settings], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=QUIET
     )
     while not children(job.pid) and job.poll() is None:
-        pass
+        time.sleep(0.005)
     workers = children(job.pid)
     os.kill(job.pid, number)
 

@@ -137,6 +137,7 @@ def test_a_damaged_shard_in_a_worker_process_exits_with_65(run, capfd):
     assert "Traceback" not in err and "apache_beam" not in err
 
 
+@pytest.mark.nightly
 def test_a_changed_part_in_a_worker_process_exits_with_65(run, capfd):
     (part,) = (run / "passages").glob("part-*.parquet")
     part.write_bytes(part.read_bytes()[:-100] + bytes(100))

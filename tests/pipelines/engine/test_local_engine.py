@@ -145,7 +145,7 @@ def test_a_worker_that_dies_ends_the_job_with_a_sentence_that_names_its_unit(beg
     assert reports_of(begun).numbers() == {0}
 
 
-@pytest.mark.parametrize("end", ["closed", "killed"])
+@pytest.mark.parametrize("end", [pytest.param("closed", marks=pytest.mark.nightly), "killed"])
 def test_a_worker_ends_in_the_middle_of_a_task_when_the_command_is_gone(tmp_path: Path, end: str) -> None:
     code = f"""
 import os, sys, time

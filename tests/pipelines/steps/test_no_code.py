@@ -7,12 +7,13 @@ import json
 import os
 import pty
 import shutil
-import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from answermill.__main__ import main
 from answermill.files.model_files import code_in
 from answermill.indexing.shards.dense import ModelMissing, find_model, load_encoder
 from answermill.pipelines.steps.models import load_transformer
@@ -51,31 +52,30 @@ def test_the_planted_code_would_run(tmp_path: Path) -> None:
     assert (tmp_path / "mark").is_file()
 
 
-def on_a_terminal(*arguments: object) -> tuple[int, str]:
-    """Exit code and output of the command on a terminal at which somebody types y and Enter."""
+@pytest.fixture
+def on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., tuple[int, str]]]:
+    """Function that gives exit code and output of a command on a terminal at which somebody types y and
+    Enter."""
     ours, theirs = pty.openpty()
     os.write(ours, b"y\ny\ny\n")
-    command = [sys.executable, "-m", "answermill", *map(str, arguments)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
 
-    try:
-        done = subprocess.run(
-            command,
-            check=False,
-            stdin=theirs,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment,
-        )
-    finally:
-        os.close(ours)
-        os.close(theirs)
+    def call(*arguments: object) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as e:
+            main([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return int(e.value.code or 0), said.out + said.err
 
-    return done.returncode, done.stdout
+    with os.fdopen(theirs) as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        yield call
+    os.close(ours)
 
 
-def test_the_code_of_an_encoder_s_folder_never_runs(small_run: Path, tmp_path: Path) -> None:
+def test_the_code_of_an_encoder_s_folder_never_runs(
+    small_run: Path, tmp_path: Path, on_a_terminal: Callable[..., tuple[int, str]]
+) -> None:
     plant(tmp_path / "planted", tmp_path / "mark")
     run = tmp_path / "run"
     shutil.copytree(small_run / "passages", run / "passages")
@@ -88,7 +88,9 @@ def test_the_code_of_an_encoder_s_folder_never_runs(small_run: Path, tmp_path: P
     assert not (tmp_path / "mark").exists() and not (run / "shards").exists()
 
 
-def test_the_code_of_a_checkpoint_s_transformer_never_runs(small_run: Path, tmp_path: Path) -> None:
+def test_the_code_of_a_checkpoint_s_transformer_never_runs(
+    small_run: Path, tmp_path: Path, on_a_terminal: Callable[..., tuple[int, str]]
+) -> None:
     checkpoint("cosinet", tmp_path / "cosinet")
     for name in ("vectors.safetensors", "sha256.json"):
         (tmp_path / "cosinet" / name).unlink()
@@ -162,7 +164,8 @@ def test_a_model_that_transformers_knows_is_loaded_by_transformers_own_code(tmp_
 def test_every_call_that_loads_a_model_says_that_no_code_is_trusted() -> None:
     calls = {}
     for path in (path for folder in PRODUCT for path in (ROOT / folder).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        source = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(source)) if any(name in source for name in LOADERS) else ():
             if (
                 isinstance(node, ast.Call)
                 and getattr(node.func, "attr", getattr(node.func, "id", "")) in LOADERS

@@ -211,7 +211,7 @@ def test_a_hard_negative_is_the_drawn_one_that_the_model_scores_highest() -> Non
     )
 
 
-@pytest.mark.parametrize("negatives", ["random", "hard"])
+@pytest.mark.parametrize("negatives", [pytest.param("random", marks=pytest.mark.nightly), "hard"])
 def test_a_training_learns_and_one_that_is_stopped_ends_with_the_same_weights(
     tmp_path: Path, negatives: str
 ) -> None:

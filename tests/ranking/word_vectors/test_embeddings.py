@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from safetensors.numpy import load_file, save_file
@@ -131,6 +131,7 @@ WORD = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_
 VECTOR = arrays.arrays(np.float32, 5, elements=st.floats(-100, 100, width=32)).filter(np.any)
 
 
+@settings(max_examples=12)
 @given(vectors=st.dictionaries(WORD.filter(lambda w: len(w.split()) == 1), VECTOR, min_size=1, max_size=8))
 def test_text_gzip_and_binary_of_the_same_vectors_give_equal_embeddings(
     vectors: dict[str, np.ndarray], tmp_path_factory: pytest.TempPathFactory

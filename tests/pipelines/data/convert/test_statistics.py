@@ -103,6 +103,7 @@ def test_wikiqa_has_its_published_counts(shared_data, split, counts, clean):
         assert getattr(answerable, column) == getattr(published, column)
 
 
+@pytest.mark.nightly
 def test_wikiqa_has_cosinets_lengths_in_spacys_tokens(shared_data):
     statistics = DatasetStatistics().add(read_dataset(shared_data / "wikiqa/wikiqa-test.parquet")).over("all")
     published = PUBLISHED["wikiqa", "test"][0]

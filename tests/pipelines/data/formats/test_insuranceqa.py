@@ -97,7 +97,10 @@ def test_what_is_wrong_is_said_with_its_line(original, name, text, says):
 
 @pytest.mark.parametrize(
     ("split", "questions", "pairs"),
-    [("train", 2_533, None), ("dev", 1_000, 500_000), ("test", 1_000, 500_000)],
+    [
+        ("train", 2_533, None),
+        *(pytest.param(split, 1_000, 500_000, marks=pytest.mark.nightly) for split in ("dev", "test")),
+    ],
 )
 def test_the_partial_set_has_its_counts(shared_data, split, questions, pairs):
     rows = read_dataset(shared_data / f"insuranceqa-v1-partial/{split}.jsonl.gz")

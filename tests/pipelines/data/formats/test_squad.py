@@ -125,9 +125,10 @@ def test_other_json_is_refused(tmp_path, text, says):
     ("splitter", "sentences", "across", "p1", "mean_average_precision", "same"),
     [
         ("rules", 62_966, 10, 30.75, 53.75, 5_639),
-        pytest.param("spacy", 62_290, 18, 31.29, 54.21, 5_631, marks=pytest.mark.nightly),
+        ("spacy", 62_290, 18, 31.29, 54.21, 5_631),
     ],
 )
+@pytest.mark.nightly
 def test_squad_sent_comes_out_close_to_the_paper(
     shared_data, splitter, sentences, across, p1, mean_average_precision, same
 ):  # Cosinet Table 2: 63,959 sentences, 49.92 %, P@1 30.54, MAP 53.53

@@ -70,6 +70,7 @@ def test_the_papers_wo_rr_row_comes_out_with_its_tokens(wikiqa_test):
     assert percent(evaluation, "MAP") == (68.25, 68.25, 68.25)
 
 
+@pytest.mark.nightly
 def test_the_papers_squad_rows_are_words_between_blanks_and_the_worst_order(shared_data):
     """Cosinet Table 2: WO 65.48 / 77.90, WO+RR 73.12 / 83.60; ours has other sentences, of a rule in place of
     a parser."""

@@ -203,12 +203,12 @@ def distil(strategy: str, count: int = 3, scores: str = "run") -> str:
     ("name", "reranker", "strategy", "count", "more", "encoder"),
     [
         ("kd", "pointwise", "single", 1, "", "tiny"),
-        ("kd_sum", "pointwise", "sum", 3, "", "tiny"),
+        pytest.param("kd_sum", "pointwise", "sum", 3, "", "tiny", marks=pytest.mark.nightly),
         ("kd_rr", "pointwise", "round_robin", 3, "", "tiny"),
         ("cascade_kd", "cascade", "sum", 2, "exits = [1, 2]", "tiny"),
-        ("mhs", "multihead", "mhs", 3, "", "tiny"),
+        pytest.param("mhs", "multihead", "mhs", 3, "", "tiny", marks=pytest.mark.nightly),
         ("mhs_of_checkpoint", "multihead", "mhs", 3, 'average = "probabilities"', "t1"),
-        ("mhs_single", "multihead", "single", 1, "heads = 2", "tiny"),
+        pytest.param("mhs_single", "multihead", "single", 1, "heads = 2", "tiny", marks=pytest.mark.nightly),
         ("mhs_with_exit", "multihead", "mhs", 2, "exits = [1]\ndrop = [0.3]", "tiny"),
     ],
 )

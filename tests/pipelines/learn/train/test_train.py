@@ -336,7 +336,13 @@ def write_transformer(
     return folder / "transformer.toml"
 
 
-@pytest.mark.parametrize(("reranker", "more"), [("cascade", "exits = [1, 2]"), ("pointwise", "")])
+@pytest.mark.parametrize(
+    ("reranker", "more"),
+    [
+        ("cascade", "exits = [1, 2]"),
+        pytest.param("pointwise", "", marks=pytest.mark.nightly),
+    ],
+)
 def test_a_trained_transformer_serves_with_its_dev_score(folder: Path, reranker: str, more: str) -> None:
     lines = list(run(load_job(write_transformer(folder, reranker, more)), folder / "out"))
     assert f"{reranker} of all-MiniLM-L6-v2: " in lines[1] and lines[1].endswith(

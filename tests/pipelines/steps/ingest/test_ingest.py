@@ -252,6 +252,7 @@ def test_other_settings_do_not_overwrite_a_complete_step(tmp_path):
     assert e.value.code == OUTPUT_EXISTS
 
 
+@pytest.mark.nightly
 def test_two_processes_give_what_one_gives(tmp_path):
     job = make_job(tmp_path, DOCUMENTS)
     ingest.ingest(job, tmp_path / "one")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -36,15 +37,30 @@ from testing.web_server import Fault, Request, WebServer, serving
 RECORDS: dict[str, type[Record]] = {"documents": Document, "passages": Passage, "rejects": Rejected}
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample web as a crawl of three files; for reading only."""
+    folder = tmp_path_factory.mktemp("written") / "www"
+    write_crawl(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def local(written: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    """Rows of a run over the files of the crawl on the disk."""
+    folder = tmp_path_factory.mktemp("local")
+    ingest(job(folder, input=[str(written / "crawl-data")]), folder / "run")
+    return rows(folder / "run")
+
+
 @pytest.fixture
-def crawl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def crawl(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The sample web as a crawl of three files; and a cache of this test alone."""
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     monkeypatch.setattr(web, "PAUSE_S", 0.01)
     monkeypatch.setattr(web, "TRIES", 3)
-    write_crawl(tmp_path / "www")
-    return tmp_path / "www"
+    return Path(shutil.copytree(written, tmp_path / "www"))
 
 
 @pytest.fixture
@@ -84,14 +100,13 @@ def counts(run: Path) -> Counter[str]:
     return Counter(dict(INGEST.counts_of(DOCUMENTS.open(run).manifest).flat()))
 
 
-def local_rows(crawl: Path, tmp_path: Path, root: str) -> dict[str, list[Any]]:
-    """What a run over a local copy of the crawl gives, as if its files were those below `root`."""
-    ingest(job(tmp_path / "local", input=[str(crawl / "crawl-data")]), tmp_path / "local-run")
+def moved_to(root: str, local: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """The rows, as if the files of the crawl were those below `root`."""
 
     def moved(row: Any) -> Any:
         return replace(row, source_file=re.sub(r".*crawl-data/", f"{root}/crawl-data/", row.source_file))
 
-    return {name: list(map(moved, each)) for name, each in rows(tmp_path / "local-run").items()}
+    return {name: list(map(moved, each)) for name, each in local.items()}
 
 
 def check(run: Path) -> Counter[str]:
@@ -106,14 +121,14 @@ def check(run: Path) -> Counter[str]:
 
 @pytest.mark.parametrize("where", ["list on the server", "list on the disk"])
 def test_the_files_of_a_list_give_the_rows_of_a_local_copy(
-    crawl: Path, server: WebServer, tmp_path: Path, where: str
+    crawl: Path, server: WebServer, tmp_path: Path, local: dict[str, list[Any]], where: str
 ) -> None:
     path = f"{server.url}/warc.paths.gz" if where == "list on the server" else str(crawl / "warc.paths.gz")
     remote = job(tmp_path / "job", input=[path], paths_root=server.url)
     line = foresee(remote)
     server.forget()
     ingest(remote, tmp_path / "run")
-    assert rows(tmp_path / "run") == local_rows(crawl, tmp_path, server.url)
+    assert rows(tmp_path / "run") == moved_to(server.url, local)
     bytes_asked = sum(file.stat().st_size for file in (crawl / "crawl-data").iterdir())
     assert line.endswith(
         f"ingest reads 3 files, {bytes_asked:,} bytes; it fetches {bytes_asked:,} bytes in 3 requests"
@@ -140,7 +155,10 @@ def test_a_part_of_a_list_is_read(crawl: Path, server: WebServer, tmp_path: Path
 
 
 def test_records_of_the_index_give_the_rows_of_a_local_copy(
-    crawl: Path, server: WebServer, tmp_path: Path, rows_of_index: list[dict[str, Any]]
+    server: WebServer,
+    tmp_path: Path,
+    rows_of_index: list[dict[str, Any]],
+    local: dict[str, list[Any]],
 ) -> None:
     remote = query(tmp_path / "job", server)
     line = foresee(remote)
@@ -150,11 +168,11 @@ def test_records_of_the_index_give_the_rows_of_a_local_copy(
         (f"{server.url}/{row['warc_filename']}", row["warc_record_offset"])
         for row in wanted_of(rows_of_index)
     }
-    local = local_rows(crawl, tmp_path, server.url)
+    there = moved_to(server.url, local)
 
     got = rows(tmp_path / "run")
     for name in ("documents", "passages"):
-        assert got[name] == [row for row in local[name] if (row.source_file, row.source_offset) in wanted]
+        assert got[name] == [row for row in there[name] if (row.source_file, row.source_offset) in wanted]
     assert {(row.source_file, row.source_offset) for row in (*got["documents"], *got["rejects"])} == wanted
     assert len(got["documents"]) > 50
     count = check(tmp_path / "run")
@@ -367,7 +385,7 @@ def test_an_index_that_is_wrong_costs_the_records_it_is_wrong_about(
 
 @pytest.mark.parametrize("what", ["list", "index"])
 def test_a_crawl_in_a_store_gives_the_rows_of_a_local_copy(
-    crawl: Path, s3: ObjectStore, tmp_path: Path, what: str
+    crawl: Path, s3: ObjectStore, tmp_path: Path, local: dict[str, list[Any]], what: str
 ) -> None:
     place = s3.folder(f"commoncrawl-{what}")
     for file in [path for path in crawl.rglob("*") if path.is_file()]:
@@ -380,13 +398,13 @@ def test_a_crawl_in_a_store_gives_the_rows_of_a_local_copy(
         remote = job(tmp_path / "job", {"files": [f"{place}/*.parquet"]}, paths_root=str(place))
 
     ingest(remote, tmp_path / "run")
-    local = local_rows(crawl, tmp_path, str(place))
+    there = moved_to(str(place), local)
     if what == "list":
-        assert rows(tmp_path / "run") == local
+        assert rows(tmp_path / "run") == there
     else:
         check(tmp_path / "run")
         got = {(row.source_file, row.source_offset): row for row in rows(tmp_path / "run")["documents"]}
-        assert got == {(row.source_file, row.source_offset): row for row in local["documents"]}
+        assert got == {(row.source_file, row.source_offset): row for row in there["documents"]}
 
 
 def test_where_paths_are_meant_from_by_default(crawl: Path, tmp_path: Path, s3: ObjectStore) -> None:

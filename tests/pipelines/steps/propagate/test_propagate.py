@@ -189,6 +189,7 @@ main()
 """
 
 
+@pytest.mark.nightly
 def test_a_step_that_was_killed_goes_on_and_ends_with_the_same_rows(tmp_path):
     for name in ("whole", "killed"):
         world(tmp_path / name, parts=8, documents=160, labels=400)
@@ -203,12 +204,19 @@ def test_a_step_that_was_killed_goes_on_and_ends_with_the_same_rows(tmp_path):
         assert rows_of(tmp_path / "killed", name) == rows_of(tmp_path / "whole", name)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that nothing stopped."""
+    folder = tmp_path_factory.mktemp("whole")
+    world(folder)
+    run(folder, *ALL)
+    return folder
+
+
 @pytest.mark.parametrize("stage", ["labels", "found", "spread"])
-def test_half_a_file_of_given_labels_is_made_anew(tmp_path, stage):
+def test_half_a_file_of_given_labels_is_made_anew(tmp_path, whole, stage):
     """The step was killed while it wrote the files that workers look labels up in."""
-    for name in ("whole", "killed"):
-        world(tmp_path / name)
-    run(tmp_path / "whole", *ALL)
+    world(tmp_path / "killed")
     job = load(tmp_path / "killed/job.toml", ALL)
     step = propagate.step_of(job, tmp_path / "killed/run")
     Commit(step).begin()
@@ -223,11 +231,21 @@ def test_half_a_file_of_given_labels_is_made_anew(tmp_path, stage):
     path.write_bytes(b"half")
     run(tmp_path / "killed", *ALL)
     for name in (each.name for each in PROPAGATE):
-        assert rows_of(tmp_path / "killed", name) == rows_of(tmp_path / "whole", name)
+        assert rows_of(tmp_path / "killed", name) == rows_of(whole, name)
 
 
-@pytest.mark.parametrize("mode", ["sentences", "dpr"])
-@pytest.mark.parametrize("group", ["all", "center", "random"])
+@pytest.mark.parametrize(
+    ("group", "mode"),
+    [
+        ("all", "sentences"),
+        ("center", "dpr"),
+        ("random", "sentences"),
+        *(
+            pytest.param(*case, marks=pytest.mark.nightly)
+            for case in (("all", "dpr"), ("center", "sentences"), ("random", "dpr"))
+        ),
+    ],
+)
 def test_windows_are_those_that_documents_split_anew_would_give(tmp_path, group, mode):
     documents, _ = world(tmp_path, mode=mode)
     run(
