@@ -639,7 +639,7 @@ def learn(
 def test_it_learns_under_autocast_with_dropout(folders: dict[str, Path]) -> None:
     torch.manual_seed(0)
     encoder, head = LayeredEncoder.load(folders["bert"]), nn.Linear(32, 1)
-    tokens = Tokeniser(folders["bert"]).pairs([(q, c) for q in TEXTS[:2] for c in TEXTS]).pack()
+    tokens = Tokeniser(folders["bert"]).pairs([(TEXTS[0], c) for c in TEXTS]).pack()
     losses = learn(encoder, head, tokens, 3e-3, torch.bfloat16)
     assert len({round(value, 6) for value in losses}) > 10  # dropout
     assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:5])

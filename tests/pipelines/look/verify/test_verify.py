@@ -268,18 +268,24 @@ def test_a_step_that_follows_from_one_that_is_done_again_is_not_done_twice(run: 
     assert commands == [f"then       `answermill run JOB.toml --out {run} --redo ingest`"]
 
 
-@pytest.fixture
-def judged(small_run: Path, tmp_path: Path) -> Path:
-    """A run whose tasks were judged, and the votes collected."""
-    shutil.copytree(small_run.parent, tmp_path / "small")
-    run = tmp_path / "small" / "run"
+@pytest.fixture(scope="module")
+def collected(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run whose tasks were judged, and the votes collected; for reading only."""
+    folder = tmp_path_factory.mktemp("collected")
+    run = Path(shutil.copytree(small_run.parent, folder / "small")) / "run"
     assert call("annotate", run.parent / "job.toml", "--out", run) == 0
     export = run.parent / "judged.csv"
     rows = list(TASKS.open(run).read())[:3]
     lines = [f"{row.task_id},{row.text_hash},correct,anna\n" for row in rows]
     export.write_text("task_id,text_hash,label,annotator\n" + "".join(lines), encoding="utf-8")
     assert call("collect", run, export) == 0
-    return run
+    return run.parent
+
+
+@pytest.fixture
+def judged(collected: Path, tmp_path: Path) -> Path:
+    """That run, to be damaged."""
+    return Path(shutil.copytree(collected, tmp_path / "small")) / "run"
 
 
 @pytest.mark.parametrize(
