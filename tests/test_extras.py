@@ -102,11 +102,11 @@ def test_an_extra_is_loaded_by_its_commands_alone() -> None:
     """Other modules load it, and those that load it, within functions."""
     files = [path for folder in INSTALLED for path in (ROOT / folder).rglob("*.py")]
     loaded = {".".join(path.relative_to(ROOT).with_suffix("").parts): loaded_with(path) for path in files}
-    found = {name for name, names in loaded.items() if {each.split(".")[0] for each in names} & OPTIONAL}
+    reached = {name for name, names in loaded.items() if {each.split(".")[0] for each in names} & OPTIONAL}
     loading = set[str]()
-    while found > loading:
-        loading = found
-        found = loading | {name for name, names in loaded.items() if names & loading}
+    while reached > loading:
+        loading = reached
+        reached = loading | {name for name, names in loaded.items() if names & loading}
 
     assert loading == {
         "answermill.pyterrier",
