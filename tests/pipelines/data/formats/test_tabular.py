@@ -190,7 +190,7 @@ def test_bytes_that_are_no_text_and_a_cut_gzip_are_said_with_their_line(tmp_path
 def test_the_first_candidate_comes_before_the_rest_is_read(tmp_path):
     path = tmp_path / "a.tsv"
     with path.open("w") as file:
-        file.writelines(["who is a\tOne.\t1\n"] * 20_000 + ["broken\n"])
+        file.writelines(["who is a\tOne.\t1\n"] * 100_000 + ["broken\n"])
     rows = read_dataset(path, "asnq")
     assert next(rows).text == "One."
     with pytest.raises(JobError, match=r":100001: 1 cells"):
