@@ -15,20 +15,27 @@ import numpy.typing as npt
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The best passages of one question by one source, best first; four arrays of one length."""
+    """The best passages of one question by one source, best first; five arrays of one length."""
 
     shards: npt.NDArray[np.int32]
     rows: npt.NDArray[np.int64]  # in their shard
     ids: npt.NDArray[np.bytes_]  # passage ids in UTF-8, a quarter of NumPy's strings, and in the same order
     scores: npt.NDArray[np.float64]
+    values: npt.NDArray[np.float64]  # by which they were chosen: the scores, if the index is exact
 
     @classmethod
     def of(
-        cls, shard: int, rows: npt.NDArray[np.int64], ids: Iterable[str], scores: npt.NDArray[np.float64]
+        cls,
+        shard: int,
+        rows: npt.NDArray[np.int64],
+        ids: Iterable[str],
+        scores: npt.NDArray[np.float64],
+        values: npt.NDArray[np.float64] | None = None,
     ) -> Best:
-        """The passages that one shard found."""
+        """The passages that one shard found. `values`: None if the index is exact."""
         encoded = np.array([passage_id.encode() for passage_id in ids], dtype=np.bytes_)
-        return cls(np.full(len(rows), shard, np.int32), rows, encoded, scores)
+        shards = np.full(len(rows), shard, np.int32)
+        return cls(shards, rows, encoded, scores, scores if values is None else values)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -55,13 +62,39 @@ def merge(parts: Iterable[Best], depth: int) -> Best:
     >>> best.ids.tolist(), best.shards.tolist(), best.rows.tolist()
     ([b'a', b'c'], [0, 1], [4, 5])
     """
+    joined = _joined(parts)
+    return _rows(joined, np.lexsort((joined.ids, -joined.scores))[:depth])
+
+
+def candidates(parts: Iterable[Best], number: int) -> Best:
+    """The best `number` of all parts by the values that chose them, in the order of these: what one index
+    that is not exact would score. `merge` then takes the best of them.
+
+    >>> rows, scores = np.array([4, 9]), np.array([2.0, 3.0])
+    >>> best = candidates([Best.of(0, rows, ["a", "b"], scores, np.array([2.5, 2.0]))], 1)
+    >>> best.ids.tolist(), best.scores.tolist()
+    ([b'a'], [2.0])
+    """
+    joined = _joined(parts)
+    return _rows(joined, np.lexsort((joined.ids, -joined.values))[:number])
+
+
+def _joined(parts: Iterable[Best]) -> Best:
+    """All parts, one after the other."""
     parts = list(parts) or [Best.of(0, np.empty(0, np.int64), (), np.empty(0))]
-    scores = np.concatenate([part.scores for part in parts])
-    ids = np.concatenate([part.ids for part in parts])
-    best = np.lexsort((ids, -scores))[:depth]
-    shards = np.concatenate([part.shards for part in parts])
-    rows = np.concatenate([part.rows for part in parts])
-    return Best(shards[best], rows[best], ids[best], scores[best])
+    return Best(
+        np.concatenate([part.shards for part in parts]),
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.ids for part in parts]),
+        np.concatenate([part.scores for part in parts]),
+        np.concatenate([part.values for part in parts]),
+    )
+
+
+def _rows(best: Best, places: npt.NDArray[np.int64]) -> Best:
+    return Best(
+        best.shards[places], best.rows[places], best.ids[places], best.scores[places], best.values[places]
+    )
 
 
 def fuse(by_source: Mapping[str, Best], k: int = 60) -> list[Fused]:

@@ -19,8 +19,10 @@ from answermill.indexing.shards.lucene.analyzers import ANALYZERS
 from answermill.indexing.shards.sentence_codes import CodesName, SentenceCodes, ShardCodes
 from answermill.indexing.shards.shard_files import (
     BM25,
+    CODED,
     DENSE,
     PASSAGES,
+    QUANTIZER,
     ROWS_PER_GROUP,
     ShardFile,
     ShardMismatch,
@@ -28,7 +30,9 @@ from answermill.indexing.shards.shard_files import (
     read_shard_file,
     what_to_do,
 )
-from answermill.indexing.shards.vector_index import DenseIndex
+from answermill.indexing.shards.vectors.coded_index import CodedIndex
+from answermill.indexing.shards.vectors.exact_index import DenseIndex
+from answermill.indexing.shards.vectors.quantizer import Quantizer
 from answermill.schemas.corpus import Passage
 
 
@@ -37,7 +41,7 @@ class Shard:
 
     def __init__(self, folder: Path, contents: ShardFile, java: Java | None, heap: str) -> None:
         self.folder = folder
-        self.rows, self.encoder = contents.rows, contents.encoder
+        self.rows, self.encoder, self.coded = contents.rows, contents.encoder, contents.coded
         self._fields, self._lucene_version = contents.bm25, contents.lucene
         self._java, self._heap = java, heap
 
@@ -89,11 +93,21 @@ class Shard:
         return Bm25Index(self.folder / BM25, fields.language)
 
     @cached_property
-    def dense(self) -> DenseIndex:
-        """The FAISS index. Raises ShardMismatch if the shard was built without an encoder."""
+    def dense(self) -> DenseIndex | CodedIndex:
+        """The FAISS index. Raises ShardMismatch if the shard was built without an encoder, or its codes by
+        another quantizer than the one beside it."""
         if self.encoder is None:
             raise ShardMismatch(f"{self.folder}: built without an encoder, so it has no dense index")
-        return DenseIndex.open(self.folder / DENSE)
+        if self.coded is None:
+            return DenseIndex.open(self.folder / DENSE)
+        try:
+            quantizer = Quantizer.open(self.folder.parent / QUANTIZER, self.coded.quantizer)
+        except (FileNotFoundError, ValueError):
+            raise ShardMismatch(
+                f"{self.folder}: its codes are by the quantizer {self.coded.quantizer[:16]}, and "
+                f"{self.folder.parent / QUANTIZER} is another or missing; {what_to_do(self.folder)}"
+            ) from None
+        return CodedIndex.open(self.folder / CODED, quantizer)
 
     def check_encoder(self, fingerprint: str) -> None:
         """Raise ShardMismatch unless the shard's vectors are by the encoder of this fingerprint."""

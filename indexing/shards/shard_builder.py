@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,14 +30,19 @@ from answermill.indexing.shards.lucene.analyzers import ANALYZERS, ENGLISH
 from answermill.indexing.shards.sentence_codes import CodeMaker, CodesName
 from answermill.indexing.shards.shard_files import (
     BM25,
+    CODED,
     DENSE,
     FORMAT,
     PASSAGES,
     ROWS_PER_GROUP,
     SHARD_FILE,
+    CodedName,
     list_files,
 )
-from answermill.indexing.shards.vector_index import DenseWriter
+from answermill.indexing.shards.vectors.coded_index import CodedWriter
+from answermill.indexing.shards.vectors.exact_index import DenseWriter
+from answermill.indexing.shards.vectors.quantizer import Quantizer
+from answermill.indexing.shards.vectors.stored_vectors import Form
 from answermill.schemas.corpus import Passage
 
 BLOCK = ROWS_PER_GROUP
@@ -61,6 +66,15 @@ class PassageEncoder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Coding:
+    """Form of a dense index that is not exact."""
+
+    kind: str
+    quantizer: Quantizer
+    stored: Form
+
+
+@dataclass(frozen=True, slots=True)
 class ShardSettings:
     """Contents of a shard, and the means to build it."""
 
@@ -74,6 +88,8 @@ class ShardSettings:
     """The language of the passages, a key of ANALYZERS."""
     heap: str = "1g"
     """The memory of the JVM, as Java's -Xmx takes it."""
+    coding: Coding | None = None
+    """None builds an exact dense index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +145,7 @@ def _write_shard(
     on_block: Callable[[int, int], object],
 ) -> ShardReport:
     encoder, rows = settings.encoder, 0
-    vectors = DenseWriter(encoder.dimension) if encoder else None
+    vectors = _vector_writer(settings) if encoder else None
     writers = [sentence_codes.CodeWriter(folder, coder, blocks) for coder in settings.coders]
     seconds_bm25 = seconds_dense = 0.0
     clock = time.perf_counter
@@ -138,7 +154,7 @@ def _write_shard(
         _passage_writer(folder / PASSAGES) as parquet,
         Bm25Writer(folder / BM25, settings.language) as lucene,
     ):
-        for block in _blocks(passages, encoder.at_once if encoder else BLOCK):
+        for block in blocks_of(passages, encoder.at_once if encoder else BLOCK):
             read = blocks.read
             parquet.write_table(Passage.table(block), row_group_size=ROWS_PER_GROUP)
 
@@ -149,7 +165,7 @@ def _write_shard(
 
             if encoder and vectors:
                 began = clock()
-                vectors.add(_encoded(block, encoder, blocks))
+                vectors.add(encoded(block, encoder, blocks))
                 seconds_dense += clock() - began
 
             for writer in writers:
@@ -163,12 +179,20 @@ def _write_shard(
     seconds_bm25 += clock() - began  # Lucene writes most of its index when it is closed
 
     if vectors:
-        vectors.write(folder / DENSE)
+        vectors.write(folder / (CODED if settings.coding else DENSE))
     codes = tuple(writer.finish() for writer in writers)
     size = _describe(folder, rows, settings, codes)
     return ShardReport(
         rows, size, seconds_bm25, seconds_dense, codes, tuple(writer.seconds for writer in writers)
     )
+
+
+def _vector_writer(settings: ShardSettings) -> DenseWriter | CodedWriter:
+    assert settings.encoder is not None
+    coding = settings.coding
+    if coding is None:
+        return DenseWriter(settings.encoder.dimension)
+    return CodedWriter(coding.quantizer, coding.stored)
 
 
 def _passage_writer(file: Path) -> pq.ParquetWriter:
@@ -185,8 +209,8 @@ def _passage_writer(file: Path) -> pq.ParquetWriter:
 
 def _describe(folder: Path, rows: int, settings: ShardSettings, codes: Sequence[CodesName]) -> int:
     """Write the file that lists all others of the shard, the last one, and return the bytes of all."""
-    encoder, files = settings.encoder, list_files(folder)
-    contents = {
+    encoder, coding, files = settings.encoder, settings.coding, list_files(folder)
+    contents: dict[str, Any] = {
         "format": FORMAT,
         "rows": rows,
         "passage_schema": Passage.fingerprint(),
@@ -197,20 +221,24 @@ def _describe(folder: Path, rows: int, settings: ShardSettings, codes: Sequence[
         "codes": [asdict(name) for name in codes],
         "files": files,
     }
+    if coding is not None:
+        name = CodedName(coding.kind, coding.stored, coding.quantizer.digest)
+        contents["coded"] = asdict(name)
     (folder / SHARD_FILE).write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
 
     size: int = sum(file["size"] for file in files.values()) + (folder / SHARD_FILE).stat().st_size
     return size
 
 
-def _blocks(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
+def blocks_of(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
+    """Passages in blocks of `size`, of which the last may be smaller."""
     rest = iter(passages)
     while block := list(islice(rest, size)):
         yield block
 
 
-def _encoded(block: Sequence[Passage], encoder: PassageEncoder, kept: KeptBlocks) -> npt.NDArray[np.float32]:
-    """The vectors of a block's passages [passages, dimension]."""
+def encoded(block: Sequence[Passage], encoder: PassageEncoder, kept: KeptBlocks) -> npt.NDArray[np.float32]:
+    """The vectors of a block's passages [passages, dimension], kept for the next build of the shard."""
     texts = [(passage.title, passage.text) for passage in block]
     decisive = ["dense", encoder.fingerprint, encoder.precision, *(part for pair in texts for part in pair)]
     return kept.get(decisive, lambda: {"vectors": encoder.encode_passages(texts)})["vectors"]

@@ -5,8 +5,10 @@ were written.
       passages.parquet   row i is …
       bm25/              … Lucene's document i …
       dense.faiss        … and vector i; absent if the shard was built without an encoder
+      dense/             in its place where the index is not exact: codes or a graph, and the stored vectors
       codes/<model>/     bits or vectors of each different sentence, one folder for each model that the plan reads them by
       shard.json         written last: rows, versions, encoder, and the size and SHA-256 of every other file
+    shards/quantizer.faiss            what the codes of all shards were trained with; each shard.json has its SHA-256
 
 Lucene and FAISS do not notice every flipped bit, so opening a shard compares the checksums before either
 reads a byte.
@@ -28,6 +30,8 @@ SHARD_FILE = "shard.json"
 PASSAGES = "passages.parquet"
 BM25 = "bm25"
 DENSE = "dense.faiss"
+CODED = "dense"
+QUANTIZER = "quantizer.faiss"
 
 ROWS_PER_GROUP = 256
 """Rows of a row group of passages.parquet, which is read and unpacked to fetch one passage."""
@@ -40,7 +44,7 @@ class ShardDamaged(RuntimeError):
 
 
 class ShardMismatch(RuntimeError):
-    """The shard was built by another Lucene, or another encoder, than this job uses."""
+    """The shard was built by another Lucene, encoder or quantizer than this job uses."""
 
     exit_code = 65
 
@@ -65,6 +69,18 @@ class EncoderName:
 
 
 @dataclass(frozen=True, slots=True)
+class CodedName:
+    """The form of a dense index that is not exact."""
+
+    kind: str
+    """The word or FAISS' factory string that the job gave."""
+    stored: str
+    """'fp16' or 'int8': the vectors that give exact scores."""
+    quantizer: str
+    """SHA-256 of the quantizer's file."""
+
+
+@dataclass(frozen=True, slots=True)
 class LuceneFields:
     """Contents of the Lucene index: the words by this analyser; and titles once more, by themselves."""
 
@@ -85,6 +101,8 @@ class ShardFile:
     encoder: EncoderName | None
     files: dict[str, ListedFile]
     codes: list[dict[str, Any]] = field(default_factory=list)
+    coded: CodedName | None = None
+    """None if the dense index is exact, or there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,35 @@ class Index(Section):
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto", description="'auto' is bf16 if the processor has it in hardware, else fp32"
     )
+    vectors: str = Field(
+        "flat",
+        description="kind of dense index: 'flat' compares every vector; 'ivfpq' and 'ivfrabitq' hold a code "
+        "of each in memory, 'hnsw' a graph; or a FAISS factory string of cells or a graph, such as "
+        "'IVF256,PQ48'",
+    )
+    stored_vectors: Literal["fp16", "int8"] = Field(
+        "fp16",
+        description="form in which vectors stay on the disk, to score candidates exactly; not for 'flat'",
+    )
+    probes: int = Field(
+        0,
+        ge=0,
+        description="cells that a question visits, or vectors of a graph; 0 = 64 cells, or 4 times the root "
+        "of their number if that is more; not for 'flat'",
+    )
+    rescore: int = Field(
+        0,
+        ge=0,
+        description="candidates, for each passage of retrieve.depth, whose exact scores are computed; 0 = 8, "
+        "or 2 of a graph; not for 'flat'",
+    )
+    min_recall: float = Field(
+        0.95,
+        ge=0,
+        le=1,
+        description="share of the 100 nearest passages that the search must find, for sentences of the "
+        "corpus, or the step fails; not for 'flat'",
+    )
     since: str | None = Field(
         None,
         description="folder of an earlier run, whose vectors are taken over for passages of the same title "

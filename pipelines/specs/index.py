@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from answermill.pipelines.runs.counts import StepCounts, milliseconds
+from answermill.pipelines.runs.counts import Peak, StepCounts, milliseconds
 from answermill.pipelines.runs.spec import FolderSpec, Maker, StepSpec
 
 if TYPE_CHECKING:
@@ -35,6 +35,21 @@ class IndexCounts(StepCounts):
     sentence_vectors: int = 0
     """Sentences that are stored as vectors."""
     sentence_vectors_ms: int = milliseconds("sentence vectors", "sentence_vectors")
+    recall_questions: int = 0
+    """Sentences of the corpus that were searched to measure the recall of a dense index that is not exact."""
+    recall_wanted: int = 0
+    """Their nearest passages, by exact search: 100 of each, or all."""
+    recall_found: int = 0
+    """Those among them that the index finds."""
+    recall_probes: Peak = 0
+    """`index.probes` of that search."""
+    recall_candidates: Peak = 0
+    """Candidates of that search whose exact scores were computed."""
+
+    @property
+    def recall(self) -> float:
+        """Share of the nearest passages that the dense index finds; 1 if it is exact."""
+        return self.recall_found / self.recall_wanted if self.recall_wanted else 1.0
 
 
 SHARDS: FolderSpec[Passage] = FolderSpec(

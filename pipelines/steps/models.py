@@ -4,6 +4,7 @@ fingerprint: the settings that decide their numbers, and the content of their fi
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, partial
@@ -23,6 +24,13 @@ from answermill.indexing.shards.dense import (
     load_encoder,
 )
 from answermill.indexing.shards.jvm import anserini_jar, find_java
+from answermill.indexing.shards.vectors.vector_kinds import (
+    FLAT,
+    VectorSearch,
+    check_faiss,
+    empty_index,
+    rescore_for,
+)
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.ranking.entry import StageSettings, checkpoint_at
@@ -166,12 +174,14 @@ def passage_encoder(job: Job) -> Encoder:
 
 
 def check_engines(job: Job) -> None:
-    """Look for Java, Lucene and the encoder before any work. Raises JavaMissing or ModelMissing."""
+    """Look for Java, Lucene, the encoder and FAISS before any work. Raises JavaMissing, ModelMissing, and as
+    `check_vectors`."""
     find_java(job.workers.java)
     anserini_jar()
     for name in (job.index.encoder, job.index.question_encoder):
         if name is not None:
             find_model(name, job.folder)
+    check_vectors(job)
 
 
 def folder_digest(folder: Path) -> str | None:
@@ -197,9 +207,32 @@ def _digest(folder: Path, stamp: Stamp) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 
-def encoder_settings(job: Job) -> dict[str, Any]:
-    """All settings of the dense encoder that decide its vectors."""
-    return job.index.model_dump(include={"encoder", "question_encoder", "encoder_tokens", "precision"})
+def encoder_settings(job: Job, search: bool = True) -> dict[str, Any]:
+    """All settings of the dense encoder that decide its vectors; with `search` also those that decide which
+    of them an index that is not exact finds."""
+    keys = {"encoder", "question_encoder", "encoder_tokens", "precision"}
+    width = {"probes", "rescore"} if search and job.index.vectors != FLAT else set()
+    return job.index.model_dump(include=keys | width)
+
+
+def vector_search(job: Job, depth: int) -> VectorSearch:
+    """Width of the search of the dense index for the best `depth`."""
+    index = job.index
+    if index.vectors == FLAT:
+        return VectorSearch()
+    return VectorSearch(index.probes, (index.rescore or rescore_for(index.vectors)) * depth)
+
+
+def check_vectors(job: Job) -> None:
+    """Refuse a kind of dense index that FAISS has not, or not for vectors of the encoder's length, and two
+    packages of FAISS at once. Raises VectorsUnfit, FaissTwice, ModelMissing."""
+    check_faiss()
+    if job.index.vectors != FLAT:
+        folder = find_model(job.index.encoder, job.folder)
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        dimension = config.get("projection_dim") or config.get("hidden_size") or config.get("dim")
+        if dimension is not None:  # else the build refuses it, which knows the encoder
+            empty_index(job.index.vectors, dimension, rows=1)
 
 
 def encoder_inputs(job: Job, questions: bool = True) -> dict[str, str]:

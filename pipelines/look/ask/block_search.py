@@ -8,6 +8,7 @@ from answermill.indexing.shards.bm25 import GlobalStatistics
 from answermill.indexing.shards.dense import Encoder
 from answermill.indexing.shards.rank_fusion import Fused
 from answermill.indexing.shards.shard import Shard
+from answermill.indexing.shards.vectors.vector_kinds import VectorSearch
 from answermill.pipelines.config.job_file import Retrieve
 from answermill.pipelines.steps.retrieve.asked_questions import Block, scoring_of
 from answermill.pipelines.steps.retrieve.shard_hits import (
@@ -24,9 +25,10 @@ from answermill.schemas.ranked import Hit
 
 
 def search_block(
-    block: Block, shards: Sequence[Shard], encoder: Encoder | None, settings: Retrieve
+    block: Block, shards: Sequence[Shard], encoder: Encoder | None, settings: Retrieve, width: VectorSearch
 ) -> Iterator[list[Hit]]:
-    """The hits of each question of a block, best first. `encoder`: None where no dense index is searched."""
+    """The hits of each question of a block, best first. `encoder`: None where no dense index is searched;
+    `width`: of its search."""
     vectors = encode(block, encoder) if encoder is not None else None
     statistics = GlobalStatistics()
     if "bm25" in settings.sources:
@@ -35,10 +37,10 @@ def search_block(
         )
 
     lists = [
-        by_question(search(shard, number, block, vectors, statistics, settings=settings))
+        by_question(search(shard, number, block, vectors, statistics, settings=settings, width=width))
         for number, shard in enumerate(shards)
     ]
-    merged = merge_lists(lists, settings.depth)
+    merged = merge_lists(lists, settings.depth, width)
     fused_lists = fuse_block(merged, len(block.questions), settings.fusion_k)
 
     for question, fused in zip(block.questions, fused_lists, strict=True):

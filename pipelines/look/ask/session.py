@@ -17,7 +17,7 @@ from answermill.indexing.shards.shard import Shard
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.look.ask.block_search import search_block
 from answermill.pipelines.steps.job_plan import load_plan
-from answermill.pipelines.steps.models import command_threads, passage_encoder, use_threads
+from answermill.pipelines.steps.models import command_threads, passage_encoder, use_threads, vector_search
 from answermill.pipelines.steps.rerank.answers import answer_of, line_of
 from answermill.pipelines.steps.rerank.question_groups import ranked_lists, rerank_lists
 from answermill.pipelines.steps.retrieve.asked_questions import Block, settings_of
@@ -104,12 +104,14 @@ class Session:
         self, job: Job, shards: Sequence[Shard], encoder: Encoder | None, plan: Sequence[Stage]
     ) -> None:
         self._settings, self._shards, self._encoder, self._plan = settings_of(job), shards, encoder, plan
+        self._width = vector_search(job, self._settings.depth)
 
     def ask(self, text: str) -> Reply:
         """Search for a question and rerank its candidates, as `answermill run` would."""
         seconds, question = Seconds(), Question(QUESTION_ID, one_line(text))
         with seconds("search"):
-            (hits,) = search_block(Block(0, (question,)), self._shards, self._encoder, self._settings)
+            block = Block(0, (question,))
+            (hits,) = search_block(block, self._shards, self._encoder, self._settings, self._width)
         with seconds("rerank"):
             lists = list(ranked_lists(iter(hits)))
             rows, _ = rerank_lists(lists, self._plan) if lists else ([], {})

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache, partial
@@ -39,6 +40,7 @@ from answermill.pipelines.runs.spec import UNKNOWN, Maker
 FORMAT = 5
 MANIFEST = "_manifest.json"
 SHARD_FILE = "shard.json"
+CODED, QUANTIZER = "dense", "quantizer.faiss"
 IN_JSON = 4_096
 """Most rows of a table that the manifest itself holds; if one has more, all are files beside it."""
 TABLE = re.compile(r"_manifest-[a-z]+-[0-9a-f]{8}")
@@ -153,6 +155,11 @@ class _Format:
 @dataclass(frozen=True, slots=True)
 class _Listing:
     files: dict[str, ListedFile]
+
+
+@dataclass(frozen=True, slots=True)
+class _Coded:
+    coded: dict[str, str] | None = None
 
 
 def read_manifest(folder: Path, maker: Maker = UNKNOWN, run: Path | None = None) -> Manifest | None:
@@ -274,9 +281,17 @@ def fetch_shard(folder: Path, digest: str, files: Callable[[str], object] = bool
     if store_of(folder).is_local:
         return folder
     listing = shard_listing(folder, digest)
-    return fetch_tree(
+    copy = fetch_tree(
         folder, {SHARD_FILE: digest} | {name: file.sha256 for name, file in listing.items() if files(name)}
     )
+
+    # A shard of codes is searched with the quantizer beside it, which all shards share.
+    coded = read_json(copy / SHARD_FILE, _Coded).coded
+    if coded is not None and any(files(name) for name in listing if name.startswith(f"{CODED}/")):
+        quantizer = fetch(folder.parent / QUANTIZER, coded["quantizer"])
+        with replacing(copy.parent / QUANTIZER) as temporary:
+            shutil.copyfile(quantizer, temporary)
+    return copy
 
 
 def shard_listing(folder: Path, digest: str) -> dict[str, ListedFile]:

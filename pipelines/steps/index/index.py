@@ -22,6 +22,7 @@ from answermill.indexing.shards.jvm import find_java
 from answermill.indexing.shards.sentence_codes import TOKEN_BITS, CodeMaker
 from answermill.indexing.shards.shard_builder import ShardReport, ShardSettings, build_shard
 from answermill.indexing.shards.shard_files import SHARD_FILE
+from answermill.indexing.shards.vectors.vector_kinds import FLAT
 from answermill.pipelines.config.growth import WholeStep
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import StepCode
@@ -29,22 +30,34 @@ from answermill.pipelines.engine.runner import carry
 from answermill.pipelines.errors import counted
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import Folder, Part, read_rows
+from answermill.pipelines.runs.parquet_folder import Folder, Part
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.runs.watch.progress import print_line
 from answermill.pipelines.specs.index import INDEX, SHARDS, IndexCounts
 from answermill.pipelines.specs.ingest import PASSAGES
-from answermill.pipelines.steps.index import sentence_codes
+from answermill.pipelines.steps.index import recall, sentence_codes
+from answermill.pipelines.steps.index.passage_rows import rows_between
 from answermill.pipelines.steps.index.shard_ranges import ShardRange, ranges
+from answermill.pipelines.steps.index.training_sample import (
+    coding_of,
+    encoding_counts,
+    known_encoder,
+    trained,
+)
 from answermill.pipelines.steps.model_work import ModelWork
-from answermill.pipelines.steps.models import check_engines, encoder_inputs, encoder_settings, passage_encoder
+from answermill.pipelines.steps.models import check_engines, encoder_inputs, encoder_settings
 from answermill.pipelines.steps.since.earlier_vectors import KnownVectors
 from answermill.pipelines.steps.since.former_run import former_run
 from answermill.schemas.corpus import Passage
 
 CUT = ("shards", "passages_per_shard")
 """Keys that decide nothing but the places where the rows are cut into shards."""
+WIDTH = ("probes", "rescore", "min_recall")
+"""Keys that decide nothing in the shards: of the search of a dense index that is not exact, and of its
+check."""
+CODED_KEYS = ("vectors", "stored_vectors")
+"""Keys that an exact dense index leaves out, as it did before there was another."""
 
 
 def units_of(job: Job, passages: Folder[Passage]) -> list[ShardRange]:
@@ -55,9 +68,8 @@ def units_of(job: Job, passages: Folder[Passage]) -> list[ShardRange]:
 def step_of(job: Job, run: Path) -> Step[IndexCounts]:
     """The index step of a run. Raises JobError if passages/ is missing, ModelMissing if the encoder is."""
     passages = PASSAGES.open(run)
-    settings = job.index.model_dump(exclude={"question_encoder", "since"}) | _same_cut(
-        job, passages.rows, run
-    )
+    others = {"question_encoder", "since", *WIDTH, *(CODED_KEYS if job.index.vectors == FLAT else ())}
+    settings = job.index.model_dump(exclude=others) | _same_cut(job, passages.rows, run)
     inputs = (
         {"passages": passages.digest()} | encoder_inputs(job, questions=False) | sentence_codes.inputs(job)
     )
@@ -77,20 +89,28 @@ def _same_cut(job: Job, rows: int, run: Path) -> dict[str, Any]:
 
 def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     """Run the step, unless it is complete; return its summary line."""
-    step = step_of(job, run)
+    step, is_exact = step_of(job, run), job.index.vectors == FLAT
     commit = Commit(step)
-    if commit.is_complete():
+    if commit.is_complete() and (is_exact or recall.is_measured(job, run)):
         return summary(run) + " (complete)"
 
     commit.begin(job.workers)
-    passages = PASSAGES.open(run)
-    sizes = [unit.stop - unit.start for unit in units_of(job, passages)]
-    work = BuildShard(job, passages, step, _former(job, run))
+    passages, former = PASSAGES.open(run), _former(job, run)
+    units = units_of(job, passages)
+    quantizer = (
+        None if is_exact else trained(job, passages, units, step, former=former, beam_options=beam_options)
+    )
+
+    sizes = [unit.stop - unit.start for unit in units]
+    work = BuildShard(job, passages, step, former)
     outcome = carry(step, len(sizes), work, beam_options, job.workers.processes, sizes=sizes, what="passages")
     if outcome.counts.passages != passages.rows:
         raise RuntimeError(f"{passages.rows} passages came in, {outcome.counts.passages} were indexed")
 
-    commit.finish(outcome)
+    if quantizer is not None:
+        counts = recall.measure(job, passages, SHARDS.path(run), outcome.parts(SHARDS.name))
+        outcome.include(Report(len(units), {}, counts))
+    commit.finish(outcome, () if quantizer is None else (quantizer,))
     return summary(run)
 
 
@@ -118,6 +138,11 @@ def _former(job: Job, run: Path) -> Folder[Passage] | None:
     if not is_same or any(former.settings.get(key) != settings[key] for key in keys):
         print_line(f"index.since: {shards.path} is by another encoder, so no vector is taken over")
         return None
+
+    stored = former.settings.get("stored_vectors")
+    if stored is not None and (job.index.vectors == FLAT or stored != job.index.stored_vectors):
+        print_line(f"index.since: {shards.path} stores its vectors as {stored}, so no vector is taken over")
+        return None
     return shards
 
 
@@ -136,13 +161,13 @@ class BuildShard(ModelWork):
 
     def load(self) -> None:
         self._units = units_of(self._job, self._passages)
-        encoder = passage_encoder(self._job)
-        self._encoder = encoder if self._former is None else KnownVectors(encoder, self._former)
+        self._encoder = known_encoder(self._job, self._former)
         self._coders = sentence_codes.coders(self._job)
+        self._coding = coding_of(self._job, self._step.run)
 
     def work(self, unit: int) -> None:
         with Meter(self._step.work, unit) as meter:
-            settings = shard_settings(self._job, self._encoder, self._coders)
+            settings = replace(shard_settings(self._job, self._encoder, self._coders), coding=self._coding)
             build(self._units[unit], self._passages, settings, self._step, meter.add)
 
 
@@ -173,7 +198,7 @@ def build(
         built = build_shard(rows, new, settings, kept_blocks, on_block)
         part = Part(folder.name, built.passages, built.bytes, sha256(new / SHARD_FILE))
 
-    counts = counts_of(built)
+    counts = counts_of(built) + encoding_counts(step, unit.number)
     if isinstance(encoder, KnownVectors):
         counts = replace(counts, vectors_taken_over=taken_over.total())
     step.reports.write(Report(unit.number, {SHARDS.name: (part,)}, counts))
@@ -208,17 +233,6 @@ def counts_of(built: ShardReport) -> IndexCounts:
     )
 
 
-def rows_between(passages: Folder[Passage], start: int, stop: int) -> Iterator[Passage]:
-    """The rows [start, stop) of a folder; parts and row groups outside are not read."""
-    first = 0
-    for part in passages.parts:
-        if first < stop and first + part.rows > start:
-            yield from read_rows(
-                passages.path, part, Passage, max(start - first, 0), min(stop - first, part.rows)
-            )
-        first += part.rows
-
-
 def summary(run: Path) -> str:
     """One line for people, from the manifest."""
     manifest = SHARDS.open(run).manifest
@@ -239,6 +253,10 @@ def summary(run: Path) -> str:
     if counts.sentence_vectors:
         rate = per_second(counts.sentence_vectors, counts.sentence_vectors_ms)
         clauses.append(f"{counted(counts.sentence_vectors, 'sentence vector')}, {rate}/s")
+
+    if counts.recall_questions:
+        sentences = counted(counts.recall_questions, "sentence")
+        clauses.append(f"recall@{recall.NEAREST} {counts.recall:.3f} over {sentences}")
 
     if "since" in manifest.inputs or counts.vectors_taken_over:
         clauses.append(f"{counted(counts.vectors_taken_over, 'vector')} taken over")

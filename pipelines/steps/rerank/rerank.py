@@ -66,7 +66,7 @@ def _step(job: Job, run: Path, plan: CheckedPlan) -> Step[RerankCounts]:
     settings = plan.settings.model_dump(exclude={"allow_empty", "since"})  # these decide no row
     inputs = {"retrieved": retrieved.digest(), **plan.inputs}
     if plan.uses_encoder:
-        settings["encoder"] = encoder_settings(job)
+        settings["encoder"] = encoder_settings(job, search=False)
     return Step(run, RERANK, settings, inputs)
 
 
@@ -142,7 +142,13 @@ def _former(job: Job, run: Path, plan: CheckedPlan) -> Former | None:
         return None
 
     same = same_stages(
-        StepPlan(plan.stages, plan.model_of_stage, stage_models, encoder_settings(job), RERANK.revision),
+        StepPlan(
+            plan.stages,
+            plan.model_of_stage,
+            stage_models,
+            encoder_settings(job, search=False),
+            RERANK.revision,
+        ),
         scored,
     )
     if not same:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,11 @@ import pyarrow as pa
 
 from answermill.indexing.shards.bm25 import GlobalStatistics
 from answermill.indexing.shards.dense import Encoder
-from answermill.indexing.shards.rank_fusion import Best, Fused, fuse, merge
+from answermill.indexing.shards.rank_fusion import Best, Fused, candidates, fuse, merge
 from answermill.indexing.shards.shard import Shard
-from answermill.indexing.shards.shard_files import ShardDamaged, what_to_do
+from answermill.indexing.shards.shard_files import ShardDamaged, ShardMismatch, what_to_do
+from answermill.indexing.shards.vectors.coded_index import CodedIndex
+from answermill.indexing.shards.vectors.vector_kinds import EXACT, VectorSearch
 from answermill.pipelines.config.job_file import Retrieve
 from answermill.pipelines.steps.retrieve.asked_questions import Block, scoring_of
 from answermill.schemas.corpus import Passage, Question
@@ -100,22 +102,37 @@ def search(
     statistics: GlobalStatistics,
     *,
     settings: Retrieve,
+    width: VectorSearch = EXACT,
     timed: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> BlockHits:
     """One shard's best `depth` for each question of a block, by each source, whose search runs in the block
-    of `timed`. Raises ShardMismatch if another encoder built it, ShardDamaged if a score is not finite."""
-    hits = {}
+    of `timed`; of a dense index that is not exact its candidates, which `merge_lists` cuts. `width`: of that
+    index.
+
+    Raises ShardMismatch if another encoder or kind of index built it, ShardDamaged if a score is not
+    finite."""
+    hits: dict[str, list[Any]] = {}
     if "bm25" in settings.sources:
         with timed("bm25"):
             hits["bm25"] = shard.bm25.search(block.texts, settings.depth, statistics, scoring_of(settings))
 
     if vectors is not None:
         shard.check_encoder(vectors.encoder)
+        if (shard.coded is not None) != (width.candidates > 0):
+            kind = shard.coded.kind if shard.coded is not None else "flat"
+            raise ShardMismatch(
+                f"{shard.folder}: its dense index is {kind}, the job's index.vectors another; give {kind}, "
+                f"or {what_to_do(shard.folder)}"
+            )
         with timed("dense"):
-            hits["dense"] = shard.dense.search(vectors.vectors, settings.depth)
+            index = shard.dense
+            if isinstance(index, CodedIndex):
+                hits["dense"] = index.search(vectors.vectors, width)
+            else:
+                hits["dense"] = index.search(vectors.vectors, settings.depth)
 
     for source, best in hits.items():
-        for question, (_, scores) in zip(block.questions, best, strict=True):
+        for question, (_, scores, *_) in zip(block.questions, best, strict=True):
             if not np.isfinite(scores).all():
                 raise ShardDamaged(
                     f"{shard.folder}: {source} gives question {question.question_id} a score that is NaN or "
@@ -123,10 +140,14 @@ def search(
                     f"{what_to_do(shard.folder)}"
                 )
 
+    def cut(best: Best, source: str) -> Best:
+        is_exact = source != "dense" or not width.candidates
+        return merge([best], settings.depth) if is_exact else candidates([best], width.candidates)
+
     return {
         source: [
-            merge([Best.of(number, rows, shard.passage_ids(rows), scores)], settings.depth)
-            for rows, scores in best
+            cut(Best.of(number, rows, shard.passage_ids(rows), scores, *values), source)
+            for rows, scores, *values in best
         ]
         for source, best in hits.items()
     }
@@ -144,6 +165,9 @@ class ShardHit(Record):
     row: int = column(pa.int64(), "the passage's row in the shard")
     passage_id: str = column(pa.string(), "Passage.passage_id")
     score: float = column(pa.float64(), "the index's score")
+    value: float = column(
+        pa.float64(), "the value by which an index that is not exact chose it; of an exact one the score"
+    )
 
 
 def to_table(block: int, lists: Lists) -> pa.Table:
@@ -162,6 +186,7 @@ def to_table(block: int, lists: Lists) -> pa.Table:
         np.concatenate([best.rows for best in bests]),
         pa.array(np.concatenate([best.ids for best in bests])).cast(pa.string()),
         np.concatenate([best.scores for best in bests]),
+        np.concatenate([best.values for best in bests]),
     ]
 
     return pa.Table.from_arrays([pa.array(column) for column in columns], schema=ShardHit.schema())
@@ -169,8 +194,8 @@ def to_table(block: int, lists: Lists) -> pa.Table:
 
 def from_table(table: pa.Table) -> dict[tuple[int, int], Best]:
     """The lists of a block; those that have no passage are absent."""
-    question, source, shard, row, score = (
-        table[name].to_numpy() for name in ("question", "source", "shard", "row", "score")
+    question, source, shard, row, score, value = (
+        table[name].to_numpy() for name in ("question", "source", "shard", "row", "score", "value")
     )
     ids = np.array(table["passage_id"].cast(pa.binary()).to_pylist(), np.bytes_)
     key = question.astype(np.int64) * len(SOURCES) + source
@@ -178,20 +203,31 @@ def from_table(table: pa.Table) -> dict[tuple[int, int], Best]:
 
     return {
         (int(question[start]), int(source[start])): Best(
-            shard[start:end], row[start:end], ids[start:end], score[start:end]
+            shard[start:end], row[start:end], ids[start:end], score[start:end], value[start:end]
         )
         for start, end in pairwise(edges)
         if start < end
     }
 
 
-def merge_lists(several: Iterable[Lists], depth: int) -> Lists:
-    """The best `depth` of each list over several shards' lists of one block."""
+def merge_lists(
+    parts: Iterable[Lists], depth: int, width: VectorSearch = EXACT, is_last: bool = True
+) -> dict[tuple[int, int], Best]:
+    """The best `depth` of each list over several shards. `width`: of the dense index, whose candidates over
+    all shards are chosen first; they stay until `is_last`, when all shards are merged."""
     lists: dict[tuple[int, int], list[Best]] = {}
-    for shard_lists in several:
-        for key, best in shard_lists.items():
+    for part in parts:
+        for key, best in part.items():
             lists.setdefault(key, []).append(best)
-    return {key: merge(bests, depth) for key, bests in lists.items()}
+
+    merged = {}
+    for key, bests in lists.items():
+        if width.candidates and SOURCES[key[1]] == "dense":
+            chosen = candidates(bests, width.candidates)
+            merged[key] = merge([chosen], depth) if is_last else chosen
+        else:
+            merged[key] = merge(bests, depth)
+    return merged
 
 
 def fuse_block(lists: Lists, questions: int, k: int) -> list[list[Fused]]:

@@ -16,7 +16,7 @@ from answermill.pipelines.runs.parquet_folder import PartWriter, read_batches
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.retrieve import PassCounts
 from answermill.pipelines.steps.model_work import ModelWork
-from answermill.pipelines.steps.models import passage_encoder
+from answermill.pipelines.steps.models import passage_encoder, vector_search
 from answermill.pipelines.steps.retrieve.asked_questions import (
     AskedQuestions,
     Block,
@@ -145,6 +145,7 @@ class SearchShard(ModelWork):
         timer, target, (batch, number) = Timer(), self._target, divmod(unit, self._shards.count)
         if self._statistics is None:  # not in `load`, which an engine may call before the words are counted
             self._statistics = read_statistics(self._words) if self._words is not None else GlobalStatistics()
+        width = vector_search(self._shards.job, self._settings.depth)
         writer = PartWriter(target.folder, ShardHit, unit, ROWS_PER_GROUP)
 
         with Meter(target.step.work, unit) as meter:
@@ -160,6 +161,7 @@ class SearchShard(ModelWork):
                             vectors,
                             self._statistics,
                             settings=self._settings,
+                            width=width,
                             timed=timer.on,
                         )
                         writer.write_table(to_table(block.number, by_question(best)))

@@ -17,12 +17,14 @@ import pyarrow as pa
 from answermill.files.store import in_parallel, requests_to
 from answermill.indexing.shards.rank_fusion import Fused
 from answermill.indexing.shards.shard_files import PASSAGES
+from answermill.indexing.shards.vectors.vector_kinds import EXACT, VectorSearch
 from answermill.pipelines.config.job_file import Retrieve
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED, PassCounts, RetrieveCounts
+from answermill.pipelines.steps.models import vector_search
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions, Block
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.pipelines.steps.retrieve.passes import Pass, PlacedPart, Timer, by_block
@@ -69,7 +71,8 @@ class WriteBlocks(UnitWork):
 
         with Meter(self._target.step.work, unit) as meter:
             meter.add(sum(len(block.questions) for block in asked_blocks if block not in blocks))
-            lists = merge_parts(self._parts(unit), self._settings.depth) if blocks else {}
+            width = vector_search(self._shards.job, self._settings.depth)
+            lists = merge_parts(self._parts(unit), self._settings.depth, width) if blocks else {}
 
             def hits(block: Block) -> int:
                 return sum(len(best) for best in lists.get(block.number, {}).values())
@@ -120,16 +123,18 @@ class WriteBlocks(UnitWork):
         )
 
 
-def merge_parts(parts: Sequence[PlacedPart], depth: int) -> dict[int, Lists]:
-    """Number of a block → the best `depth` of its lists over all parts, each of which is read once and
-    whole."""
+def merge_parts(parts: Sequence[PlacedPart], depth: int, width: VectorSearch = EXACT) -> dict[int, Lists]:
+    """Number of a block → the best `depth` of its lists over all parts, each of which is read once and whole.
+    `width`: of the dense index."""
     merged: dict[int, Lists] = {}
-    for run in runs(parts, lambda placed: placed[1].rows, HITS_AT_ONCE):
+    several_runs = list(runs(parts, lambda placed: placed[1].rows, HITS_AT_ONCE))
+    for number, run in enumerate(several_runs, 1):
         several = defaultdict(list, {block: [lists] for block, lists in merged.items()})
         for tables in in_parallel(by_block, run, requests_to(run[0][0])):
             for block, table in tables:
                 several[block].append(from_table(table))
-        merged = {block: merge_lists(lists, depth) for block, lists in several.items()}
+        is_last = number == len(several_runs)
+        merged = {block: merge_lists(lists, depth, width, is_last) for block, lists in several.items()}
     return merged
 
 

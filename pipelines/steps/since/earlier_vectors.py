@@ -3,7 +3,8 @@
 
 A vector is taken over if title and text are the same, on whatever page, and the encoder is the same: its
 fingerprint, which stands for weights, tokenizer, pooling and limit, and its precision. A text's vector
-depends on the text alone, so the shards equal those of a run without `since`.
+depends on the text alone, so the shards equal those of a run without `since`. Vectors that were stored as
+fp16 or int8 are taken over by a run that stores them in the same form, and by no other.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from answermill.indexing.shards.shard_builder import PassageEncoder
-from answermill.indexing.shards.shard_files import DENSE, PASSAGES, check_files, read_shard_file
-from answermill.indexing.shards.vector_index import DenseIndex
+from answermill.indexing.shards.shard_files import CODED, DENSE, PASSAGES, check_files, read_shard_file
+from answermill.indexing.shards.vectors.exact_index import DenseIndex
+from answermill.indexing.shards.vectors.stored_vectors import NUMBERS, SCALES, Form, StoredVectors
 from answermill.pipelines.runs.manifests.manifest import fetch_shard
 from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.schemas.corpus import Passage
 
 _OPEN = 8
 """Shards of the earlier run whose vectors are in memory."""
-_FILES = (PASSAGES, DENSE)
+_FILES = (PASSAGES, DENSE, f"{CODED}/{NUMBERS}", f"{CODED}/{SCALES}")
 
 Vectors = npt.NDArray[np.float32]
 Texts = Sequence[tuple[str, str]]
@@ -36,9 +38,10 @@ Texts = Sequence[tuple[str, str]]
 class KnownVectors:
     """An encoder of passages that encodes only what no shard of the earlier run holds."""
 
-    def __init__(self, encoder: PassageEncoder, shards: Folder[Passage]) -> None:
-        """Reads the texts of all shards by this encoder: 32 bytes a passage stay in memory. Raises
-        ShardDamaged if a file is not the one that was written."""
+    def __init__(self, encoder: PassageEncoder, shards: Folder[Passage], stored: Form | None = None) -> None:
+        """Reads the texts of all shards by this encoder: 32 bytes a passage stay in memory. `stored`: form in
+        which the vectors will be stored; None for an exact index. Raises ShardDamaged if a file is not the
+        one that was written."""
         self._encoder = encoder
         self.name, self.dimension, self.precision = encoder.name, encoder.dimension, encoder.precision
         self.at_once = encoder.at_once
@@ -54,8 +57,10 @@ class KnownVectors:
                 encoder.precision,
             ):
                 continue
+            if contents.coded is not None and contents.coded.stored != stored:
+                continue
 
-            check_files(folder, {name: contents.files[name] for name in _FILES})
+            check_files(folder, {name: file for name, file in contents.files.items() if name in _FILES})
             keys.append(_keys_of(folder / PASSAGES))
             rows = np.arange(len(keys[-1]))
             places.append(np.stack([np.full_like(rows, len(self._folders)), rows], 1))
@@ -64,7 +69,7 @@ class KnownVectors:
         all_keys = np.concatenate(keys)
         order = np.lexsort((all_keys[:, 1], all_keys[:, 0]))
         self._keys, self._places = all_keys[order], np.concatenate(places)[order]
-        self._index = lru_cache(_OPEN)(lambda shard: DenseIndex.open(self._folders[shard] / DENSE))
+        self._index = lru_cache(_OPEN)(lambda shard: _vectors(self._folders[shard]))
 
     @property
     def fingerprint(self) -> str:
@@ -85,7 +90,7 @@ class KnownVectors:
         for shard in np.unique(places[places[:, 0] >= 0, 0]).tolist():
             rows = np.flatnonzero(places[:, 0] == shard)
             index = self._index(shard)  # held, since its vectors are a view of its memory
-            vectors[rows] = index.vectors[places[rows, 1]]
+            vectors[rows] = (index.vectors if isinstance(index, DenseIndex) else index)[places[rows, 1]]
         return vectors
 
     def _find(self, texts: Texts) -> npt.NDArray[np.int64]:
@@ -97,6 +102,13 @@ class KnownVectors:
             is_known = (self._keys[first] == keys).all(axis=1)
             places[is_known] = self._places[first[is_known]]
         return places
+
+
+def _vectors(folder: Path) -> DenseIndex | StoredVectors:
+    """The vectors of a shard, of an exact index or stored."""
+    if (folder / DENSE).is_file():
+        return DenseIndex.open(folder / DENSE)
+    return StoredVectors.open(folder / CODED)
 
 
 def _keys_of(passages: Path) -> npt.NDArray[np.uint64]:

@@ -21,7 +21,8 @@ from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.parquet_folder import ROWS_PER_GROUP, Folder, PartWriter
 from answermill.pipelines.specs.ingest import PASSAGES
-from answermill.pipelines.steps.index.index import build, index, ranges, rows_between, shard_settings, step_of
+from answermill.pipelines.steps.index.index import build, index, ranges, shard_settings, step_of
+from answermill.pipelines.steps.index.passage_rows import rows_between
 from answermill.pipelines.steps.models import passage_encoder
 from answermill.schemas.corpus import Passage, Sentence
 from tests.made_steps import Rows, made_step, report

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from answermill.indexing.shards.shard_files import DENSE
-from answermill.indexing.shards.vector_index import DenseIndex
+from answermill.indexing.shards.vectors.exact_index import DenseIndex
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
 from answermill.pipelines.specs.index import INDEX, SHARDS, IndexCounts

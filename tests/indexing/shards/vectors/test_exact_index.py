@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from answermill.indexing.shards.vector_index import DenseIndex, DenseWriter
+from answermill.indexing.shards.vectors.exact_index import DenseIndex, DenseWriter
 
 
 def index_of(vectors: np.ndarray, folder: Path) -> DenseIndex:

@@ -1,0 +1,164 @@
+"""One shard's vectors as an index that is not exact: codes, or a graph, choose candidates, and the stored
+vectors score them.
+
+    dense/codes.npy    row i is passage i: cell and code          (an index of cells)
+    dense/graph.faiss  FAISS' graph of the vectors                (a graph)
+    dense/stored.npy   the vectors as fp16 or int8, and dense/scales.npy for int8
+
+Each shard returns its best candidates with the value by which they were chosen and their exact score. The
+merge over shards keeps the best by value, and orders those by score, so that shards of codes give together
+what one index would give.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from answermill.indexing.shards.vectors.exact_index import Rows, Scores, Vectors, exact_scores
+from answermill.indexing.shards.vectors.quantizer import Codes, Quantizer, Values, one_thread
+from answermill.indexing.shards.vectors.stored_vectors import (
+    NUMBERS,
+    SCALES,
+    Form,
+    StoredVectors,
+    pack,
+    unpack,
+)
+from answermill.indexing.shards.vectors.vector_kinds import VectorSearch
+
+CODES, GRAPH = "codes.npy", "graph.faiss"
+_SLACK = 32  # candidates fetched beyond those that are wanted, to see whether the last one is tied with more
+
+
+class CodedWriter:
+    """Gathers vectors, chunk by chunk, and writes their codes or graph, and the stored vectors."""
+
+    def __init__(self, quantizer: Quantizer, form: Form) -> None:
+        self._quantizer, self._form = quantizer, form
+        self._graph = quantizer.empty_graph() if quantizer.is_graph else None
+        self._codes: list[Codes] = []
+        self._numbers: list[npt.NDArray[Any]] = []
+        self._scales: list[npt.NDArray[np.float32]] = []
+        self._rows = 0
+        self.add(np.empty((0, quantizer.dimension), np.float32))  # an empty shard has files too
+
+    def add(self, vectors: Vectors) -> None:
+        """Append vectors; rows are counted in this order. Raises ValueError on a vector that is not finite
+        as it is stored."""
+        numbers, scales = pack(vectors, self._form)
+        read = unpack(numbers, scales)
+        bad = ~np.isfinite(read).all(axis=1)
+        if bad.any():
+            raise ValueError(f"vector {self._rows + int(bad.argmax())} is not finite")
+
+        if self._graph is None:
+            self._codes.append(self._quantizer.codes(read))
+        else:
+            with one_thread():
+                self._graph.add(read)
+        self._numbers.append(numbers)
+        if scales is not None:
+            self._scales.append(scales)
+        self._rows += len(vectors)
+
+    def write(self, folder: Path) -> None:
+        """Write the files into a new folder."""
+        import faiss
+
+        folder.mkdir()
+        np.save(folder / NUMBERS, np.concatenate(self._numbers), allow_pickle=False)
+        if self._scales:
+            np.save(folder / SCALES, np.concatenate(self._scales), allow_pickle=False)
+        if self._graph is None:
+            np.save(folder / CODES, np.concatenate(self._codes), allow_pickle=False)
+        else:
+            faiss.write_index(self._graph, str(folder / GRAPH))
+
+
+class _Finder(Protocol):
+    """Search by codes or by a graph."""
+
+    def nearest(self, questions: Vectors, fetch: int, probes: int) -> tuple[Values, Rows]:
+        """Values and rows [questions, fetch], best first; row -1 where there are no more."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Cells:
+    quantizer: Quantizer
+    lists: Any
+
+    def nearest(self, questions: Vectors, fetch: int, probes: int) -> tuple[Values, Rows]:
+        return self.quantizer.nearest(self.lists, questions, fetch, probes)
+
+
+@dataclass(frozen=True)
+class _Graph:
+    index: Any
+
+    def nearest(self, questions: Vectors, fetch: int, probes: int) -> tuple[Values, Rows]:
+        import faiss
+
+        width = faiss.SearchParametersHNSW(efSearch=max(probes, fetch))
+        values, rows = self.index.search(np.ascontiguousarray(questions, np.float32), fetch, params=width)
+        return values, rows
+
+
+@dataclass(frozen=True)
+class CodedIndex:
+    """An index of codes or a graph, open for search; `vectors` are the stored ones."""
+
+    vectors: StoredVectors
+    _finder: _Finder
+
+    @classmethod
+    def open(cls, folder: Path, quantizer: Quantizer) -> CodedIndex:
+        """Open the index in a folder: its codes are loaded, its vectors mapped."""
+        import faiss
+
+        finder: _Finder
+        if quantizer.is_graph:
+            finder = _Graph(faiss.read_index(str(folder / GRAPH)))
+        else:
+            codes = np.load(folder / CODES, mmap_mode="r", allow_pickle=False)
+            finder = _Cells(quantizer, quantizer.lists(codes))
+        return cls(StoredVectors.open(folder), finder)
+
+    @property
+    def rows(self) -> int:
+        return len(self.vectors)
+
+    def search(self, questions: Vectors, width: VectorSearch) -> list[tuple[Rows, Scores, Scores]]:
+        """Rows, scores and values of the best candidates by value for each question [d], and of all that tie
+        with the last of them; order is value descending, then row.
+
+        Scores are of the stored vectors, summed in float64 and rounded to 6 decimals.
+        """
+        if width.candidates < 1:
+            raise ValueError(f"candidates is {width.candidates}, must be at least 1")
+        if self.rows == 0:
+            return [(np.empty(0, np.int64), np.empty(0), np.empty(0)) for _ in questions]
+        fetch = min(width.candidates + _SLACK, self.rows)
+        values, rows = self._finder.nearest(questions, fetch, width.probes)
+        return [self._scored(question, values[n], rows[n], width) for n, question in enumerate(questions)]
+
+    def _scored(
+        self, question: npt.NDArray[np.float32], values: Values, rows: Rows, width: VectorSearch
+    ) -> tuple[Rows, Scores, Scores]:
+        # Rows are fetched until one is worse than the last that is wanted, or there are no more.
+        while len(rows) < self.rows and rows[-1] >= 0 and values[-1] == values[width.candidates - 1]:
+            fetch = min(2 * len(rows), self.rows)
+            values, rows = (a[0] for a in self._finder.nearest(question[None], fetch, width.probes))
+
+        values, rows = values[rows >= 0].astype(np.float64), rows[rows >= 0]
+        if len(rows) > width.candidates:
+            wanted = values >= values[width.candidates - 1]
+            values, rows = values[wanted], rows[wanted]
+        order = np.lexsort((rows, -values))
+        values, rows = values[order], rows[order]
+        return rows, exact_scores(self.vectors[rows], question), values

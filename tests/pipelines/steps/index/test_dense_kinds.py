@@ -1,0 +1,172 @@
+"""A dense index that is not exact: trained once, the same rows from any number of shards, and refused where
+it finds too little."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from answermill.indexing.shards.shard_files import QUANTIZER, ShardMismatch
+from answermill.indexing.shards.vectors.vector_kinds import VectorsUnfit
+from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.errors import SETTINGS, JobError
+from answermill.pipelines.look.verify.verify import Verification
+from answermill.pipelines.specs.index import INDEX, SHARDS, IndexCounts
+from answermill.pipelines.specs.retrieve import RETRIEVED
+from answermill.pipelines.steps.index.index import check, index, step_of
+from answermill.pipelines.steps.retrieve.retrieve import retrieve
+from answermill.schemas.ranked import Hit
+
+NARROW = ("index.vectors=ivfrabitq", "index.probes=3", "index.rescore=2", "index.min_recall=0")
+WIDE = ("index.vectors=IVF8,SQ8", "index.probes=8")
+
+
+def job_of(small_run: Path, *overrides: str) -> Job:
+    return load(small_run.parent / "job.toml", overrides)
+
+
+def indexed(small_run: Path, run: Path, *overrides: str) -> Path:
+    """A run of the small one's passages, indexed anew."""
+    if not run.exists():
+        shutil.copytree(small_run / "passages", run / "passages")
+    index(job_of(small_run, *overrides), run)
+    return run
+
+
+def hits(small_run: Path, run: Path, *overrides: str) -> list[Hit]:
+    retrieve(job_of(small_run, *overrides), run)
+    return [hit for part in RETRIEVED.open(run).parts for hit in RETRIEVED.read_part(run, part)]
+
+
+def counts(run: Path) -> IndexCounts:
+    return INDEX.counts_of(SHARDS.manifest(run))
+
+
+def built(run: Path) -> dict[str, int]:
+    """Shard → the time at which it was written."""
+    return {path.parent.name: path.stat().st_mtime_ns for path in (run / "shards").glob("*/shard.json")}
+
+
+@pytest.fixture(scope="module")
+def wide(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with an index of cells, for reading only."""
+    return indexed(small_run, tmp_path_factory.mktemp("wide") / "run", *WIDE)
+
+
+def test_three_shards_give_the_rows_that_one_gives(small_run: Path, tmp_path: Path) -> None:
+    rows = []
+    for shards in ("1", "3"):
+        keys = (*NARROW, "retrieve.depth=5", f"index.shards={shards}")
+        rows.append(hits(small_run, indexed(small_run, tmp_path / shards, *keys), *keys))
+    assert rows[0] == rows[1] and any(hit.dense_rank for hit in rows[0])
+    one, three = (tmp_path / shards / "shards" for shards in ("1", "3"))
+    assert (one / QUANTIZER).read_bytes() == (three / QUANTIZER).read_bytes()
+    assert len(built(tmp_path / "3")) == 3
+
+
+def test_a_recall_below_the_bar_fails_and_the_shards_stay(small_run: Path, tmp_path: Path) -> None:
+    run, kind = tmp_path / "run", NARROW[0]
+    with pytest.raises(
+        JobError, match=r"recall@100 is 0\.\d+, below index.min_recall = 0\.95.*Raise index.probes"
+    ) as e:
+        indexed(small_run, run, kind, "index.probes=1", "index.rescore=1")
+    assert e.value.code == SETTINGS and SHARDS.manifest(run) is None
+    before = built(run)
+    indexed(small_run, run, kind, "index.rescore=2")
+    assert built(run) == before and counts(run).recall >= 0.95
+    assert 0 < counts(run).recall_questions <= 256
+
+
+def test_another_width_is_measured_again_on_the_same_shards(
+    small_run: Path, wide: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(wide, run)
+    before = built(run)
+    assert index(job_of(small_run, *WIDE), run).endswith("(complete)")
+    assert "recall@100 1.000" in index(job_of(small_run, *WIDE), run)
+    indexed(small_run, run, WIDE[0], "index.probes=1", "index.min_recall=0.1")
+    assert counts(run).recall < 1 and counts(run).recall_probes == 1 and built(run) == before
+    with pytest.raises(JobError, match=r"below index.min_recall = 0\.95"):
+        index(job_of(small_run, WIDE[0], "index.probes=1"), run)
+
+
+def test_retrieve_is_done_again_for_another_width_alone(small_run: Path, wide: Path, tmp_path: Path) -> None:
+    assert step_of(job_of(small_run, *WIDE), wide).fingerprint() == (
+        step_of(job_of(small_run, WIDE[0], "index.rescore=3"), wide).fingerprint()
+    )
+    run = tmp_path / "run"
+    shutil.copytree(wide, run)
+    hits(small_run, run, *WIDE)
+    with pytest.raises(JobError, match="rescore"):
+        retrieve(job_of(small_run, *WIDE, "index.rescore=3"), run)
+
+
+def test_a_shard_of_another_quantizer_is_refused(small_run: Path, wide: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(wide, run)
+    other = indexed(small_run, tmp_path / "other", *NARROW)
+    shutil.copyfile(other / "shards" / QUANTIZER, run / "shards" / QUANTIZER)
+    with pytest.raises(
+        JobError, match=r"its codes are by the quantizer \w{16}, and .* is another.*--redo index"
+    ):
+        retrieve(job_of(small_run, *WIDE), run)
+    assert ShardMismatch.exit_code == 65
+
+
+def test_verify_finds_a_flipped_bit_and_the_step_mends_it(
+    small_run: Path, wide: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(wide, run)
+    codes = sorted((run / "shards").glob("*/dense/codes.npy"))[0]
+    for path in (codes, run / "shards" / QUANTIZER):
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    findings = [finding.path for finding in Verification(run).findings()]
+    for path in (codes, run / "shards" / QUANTIZER):
+        assert path.relative_to(run).as_posix() in findings
+
+    # A quantizer that is gone is trained again, to the same bytes, so that the other shards stay.
+    (run / "shards" / QUANTIZER).unlink()
+    shutil.rmtree(codes.parents[1])
+    before = built(run)
+    index(job_of(small_run, *WIDE), run)
+    assert (run / "shards" / QUANTIZER).read_bytes() == (wide / "shards" / QUANTIZER).read_bytes()
+    assert before.items() < built(run).items()
+    retrieve(job_of(small_run, *WIDE), run)
+
+
+def test_vectors_are_taken_over_by_a_run_that_stores_them_in_the_same_form(
+    small_run: Path, wide: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    since = f"index.since={wide}"
+    same = indexed(small_run, tmp_path / "same", *WIDE, since)
+    assert counts(same).vectors_taken_over == counts(same).passages
+    for path in sorted((wide / "shards").glob("*/dense/*.npy")):
+        shard = path.parents[1].name.rpartition("-")[0]
+        (twin,) = (same / "shards").glob(f"{shard}-*/dense/{path.name}")
+        assert twin.read_bytes() == path.read_bytes()
+
+    exact = indexed(small_run, tmp_path / "exact", since)
+    assert counts(exact).vectors_taken_over == 0
+    assert "stores its vectors as fp16, so no vector is taken over" in capsys.readouterr().err
+
+
+def test_an_exact_index_has_the_fingerprint_and_the_files_that_it_had_before(small_run: Path) -> None:
+    manifest = SHARDS.manifest(small_run)
+    assert manifest is not None and not manifest.beside
+    assert not {"vectors", "stored_vectors", "probes", "rescore", "min_recall"} & manifest.settings.keys()
+    for listing in (small_run / "shards").glob("*/shard.json"):
+        assert "coded" not in json.loads(listing.read_text()) and (listing.parent / "dense.faiss").is_file()
+
+
+def test_a_kind_that_does_not_fit_the_encoder_is_refused_before_any_work(
+    small_run: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(VectorsUnfit, match=r"FAISS makes no 'IVF4,PQ7' of vectors of \d+ numbers"):
+        check(job_of(small_run, "index.vectors=IVF4,PQ7"), tmp_path)
