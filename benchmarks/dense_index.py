@@ -15,6 +15,7 @@ over all kinds but the graph; `shards_differ_hnsw` those of the graph, which has
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import gzip
 import json
@@ -23,6 +24,7 @@ import re
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -145,12 +147,13 @@ def memory(kind: str, folder: Path, quantizer: Path, questions: Vectors) -> int:
     before = anonymous()
     index = opened(kind, folder, quantizer)
     search(kind, [(index, 0)], questions[:2])
-    gc.collect()
     return anonymous() - before
 
 
 def anonymous() -> int:
-    """Bytes of this process' memory that are of no file (Linux)."""
+    """Bytes of this process' memory that are in use and of no file (Linux, with glibc)."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return 1024 * int(re.findall(r"RssAnon:\s+(\d+)", status)[0])
 
@@ -191,10 +194,8 @@ def main() -> None:
             name, place = kind.lower().replace(",", "_"), work / f"index-{len(vectors)}-{kind}"
             remove(place)
             place.mkdir()
-            seconds = (
-                took(lambda kind=kind, place=place: train(kind, vectors, place)) if kind != FLAT else 0.0
-            )  # type: ignore[misc]
-            seconds += took(lambda kind=kind, place=place: build(kind, vectors, place / "whole", place))  # type: ignore[misc]
+            seconds = 0.0 if kind == FLAT else took(partial(train, kind, vectors, place))
+            seconds += took(partial(build, kind, vectors, place / "whole", place))
             result[f"build_vectors_per_s_{name}"] = len(vectors) / seconds
             files = [path for path in place.rglob("*") if path.is_file()]
             result[f"disk_bytes_per_vector_{name}"] = sum(p.stat().st_size for p in files) / len(vectors)
@@ -223,7 +224,7 @@ def main() -> None:
         times: dict[str, list[float]] = {kind: [] for kind in KINDS}
         for _ in range(options.rounds):
             for kind, index in indexes.items():
-                times[kind].append(took(lambda kind=kind, index=index: search(kind, [(index, 0)], questions)))  # type: ignore[misc]
+                times[kind].append(took(partial(search, kind, [(index, 0)], questions)))
         for kind, all_seconds in times.items():
             name = kind.lower().replace(",", "_")
             result[f"questions_per_s_{name}"] = len(questions) / statistics.median(all_seconds)

@@ -61,8 +61,8 @@ class Index(Section):
     probes: int = Field(
         0,
         ge=0,
-        description="cells that a question visits, or vectors of a graph; 0 = 64 cells, or 4 times the root "
-        "of their number if that is more; not for 'flat'",
+        description="cells that a question visits, or vectors of a graph; 0 = 8 times the root of the number "
+        "of cells; not for 'flat'",
     )
     rescore: int = Field(
         0,

@@ -104,7 +104,8 @@ class _Graph:
     def nearest(self, questions: Vectors, fetch: int, probes: int) -> tuple[Values, Rows]:
         import faiss
 
-        width = faiss.SearchParametersHNSW(efSearch=max(probes, fetch))
+        module: Any = faiss  # whose types leave this class out
+        width = module.SearchParametersHNSW(efSearch=max(probes, fetch))
         values, rows = self.index.search(np.ascontiguousarray(questions, np.float32), fetch, params=width)
         return values, rows
 
@@ -155,10 +156,10 @@ class CodedIndex:
             fetch = min(2 * len(rows), self.rows)
             values, rows = (a[0] for a in self._finder.nearest(question[None], fetch, width.probes))
 
-        values, rows = values[rows >= 0].astype(np.float64), rows[rows >= 0]
+        chosen: Scores = values[rows >= 0].astype(np.float64)
+        rows = rows[rows >= 0]
         if len(rows) > width.candidates:
-            wanted = values >= values[width.candidates - 1]
-            values, rows = values[wanted], rows[wanted]
-        order = np.lexsort((rows, -values))
-        values, rows = values[order], rows[order]
-        return rows, exact_scores(self.vectors[rows], question), values
+            wanted = chosen >= chosen[width.candidates - 1]
+            chosen, rows = chosen[wanted], rows[wanted]
+        order = np.lexsort((rows, -chosen))
+        return rows[order], exact_scores(self.vectors[rows[order]], question), chosen[order]

@@ -28,7 +28,8 @@ def exact_scores(vectors: Vectors, question: Vectors) -> Scores:
     [4.0, 6.5]
     """
     products = vectors.astype(np.float64) * question.astype(np.float64)
-    return np.round(products.sum(axis=1), SCORE_DECIMALS)
+    scores: Scores = np.round(products.sum(axis=1), SCORE_DECIMALS)
+    return scores
 
 
 class DenseWriter:

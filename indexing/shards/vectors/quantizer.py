@@ -36,10 +36,11 @@ class Quantizer:
     def __init__(self, index: Any, digest: str = "") -> None:
         import faiss
 
-        self._faiss, self._index, self.digest = faiss, index, digest
+        self._faiss: Any = faiss
+        self._index, self.digest = index, digest
         self.dimension, self.is_graph = int(index.d), isinstance(index, faiss.IndexHNSW)
         if not self.is_graph:
-            self._cells = faiss.downcast_index(faiss.extract_index_ivf(index))
+            self._cells = self._faiss.downcast_index(faiss.extract_index_ivf(index))
             self.cells, self.code_bytes = int(self._cells.nlist), int(self._cells.code_size)
 
     @classmethod
@@ -116,13 +117,15 @@ class Quantizer:
     def _rotated(self, vectors: Vectors) -> Vectors:
         if not isinstance(self._index, self._faiss.IndexPreTransform):
             return np.ascontiguousarray(vectors, np.float32)
+
+        chain = [self._index.chain.at(n) for n in range(self._index.chain.size())]
         blocks = [np.empty((0, self._cells.d), np.float32)]
         for start in range(0, len(vectors), _BLOCK):
             own = vectors[start : start + _BLOCK]
             block = np.zeros((_BLOCK, vectors.shape[1]), np.float32)
             block[: len(own)] = own
-            for n in range(self._index.chain.size()):
-                block = self._index.chain.at(n).apply(block)
+            for transform in chain:
+                block = transform.apply(block)
             blocks.append(block[: len(own)])
         return np.concatenate(blocks)
 

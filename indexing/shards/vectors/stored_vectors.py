@@ -25,9 +25,9 @@ NUMBERS, SCALES = "stored.npy", "scales.npy"
 def pack(vectors: Vectors, form: Form) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32] | None]:
     """(numbers [n, d], scales [n] or None) of vectors [n, d].
 
-    >>> numbers, scales = pack(np.array([[0.5, -1.0]], np.float32), "int8")
+    >>> numbers, scales = pack(np.array([[0.25, -1.0]], np.float32), "int8")
     >>> numbers.tolist(), unpack(numbers, scales).round(3).tolist()
-    ([[64, -127]], [[0.5040000081062317, -1.0]])
+    ([[32, -127]], [[0.25200000405311584, -1.0]])
     """
     if form == "fp16":
         with np.errstate(over="ignore"):  # infinity, which the writer refuses with its row

@@ -57,12 +57,12 @@ def cells_for(rows: int) -> int:
 
 
 def probes_for(cells: int) -> int:
-    """Cells that a question visits unless the job says otherwise: 4 √cells, but all of the first 64.
+    """Cells that a question visits unless the job says otherwise: 8 √cells, so all where there are up to 64.
 
-    >>> [probes_for(cells) for cells in (1, 128, 1024, 4096, 32768)]
-    [1, 64, 128, 256, 724]
+    >>> [probes_for(cells) for cells in (1, 64, 1024, 4096, 32768)]
+    [1, 64, 256, 512, 1448]
     """
-    return min(cells, max(64, round(4 * math.sqrt(cells))))
+    return min(cells, round(8 * math.sqrt(cells)))
 
 
 def rescore_for(kind: str) -> int:
@@ -97,7 +97,7 @@ def empty_index(kind: str, dimension: int, rows: int) -> Any:
 
     factory = factory_string(kind, dimension, rows)
     try:
-        index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
+        index: Any = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
     except RuntimeError as e:
         reason = re.sub(r"^.* at \S+:\d+: ", "", str(e), flags=re.DOTALL).removeprefix("Error: ")
         raise VectorsUnfit(
@@ -105,14 +105,14 @@ def empty_index(kind: str, dimension: int, rows: int) -> Any:
             f"{_ADVICE}"
         ) from None
 
-    inner = faiss.downcast_index(index.index) if isinstance(index, faiss.IndexPreTransform) else index
+    inner: Any = faiss.downcast_index(index.index) if isinstance(index, faiss.IndexPreTransform) else index
     is_of_cells = isinstance(inner, faiss.IndexIVF) and "FastScan" not in type(inner).__name__
     if not is_of_cells and not isinstance(index, faiss.IndexHNSW):
         raise VectorsUnfit(
             f"index.vectors: {factory!r} is {type(inner).__name__}, which is neither of cells (IVF, without "
             f"fs and Refine) nor a graph (HNSW); {_ADVICE}"
         )
-    if isinstance(inner, faiss.IndexIVFPQ):
+    if hasattr(inner, "do_polysemous_training"):
         inner.do_polysemous_training = False  # minutes, for a search that is not done here
     return index
 

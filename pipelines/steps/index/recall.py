@@ -56,7 +56,7 @@ def measure(job: Job, passages: Folder[Passage], folder: Path, parts: Iterable[P
     questions, width = passage_encoder(job).encode_questions(texts), vector_search(job, NEAREST)
 
     nearest = [merge([], NEAREST)] * len(texts)
-    found = [candidates([], width.candidates)] * len(texts)
+    searched = [candidates([], width.candidates)] * len(texts)
     for number, part in enumerate(parts):
         copy = fetch_shard(folder / part.file, part.sha256, lambda name: name.startswith(f"{CODED}/"))
         index = Shard.open(copy, verify=False, digest=part.sha256).dense
@@ -65,10 +65,10 @@ def measure(job: Job, passages: Folder[Passage], folder: Path, parts: Iterable[P
             nearest[n] = merge([nearest[n], best], NEAREST)
         for n, (own, scores, values) in enumerate(index.search(questions, width)):
             best = Best.of(number, own, _names(number, own), scores, values)
-            found[n] = candidates([found[n], best], width.candidates)
+            searched[n] = candidates([searched[n], best], width.candidates)
 
     hits = sum(
-        len({*nearest[n].ids.tolist()} & {*merge([found[n]], NEAREST).ids.tolist()})
+        len({*nearest[n].ids.tolist()} & {*merge([searched[n]], NEAREST).ids.tolist()})
         for n in range(len(texts))
     )
     counts = IndexCounts(

@@ -110,6 +110,25 @@ def test_a_run_in_a_store_has_the_bytes_of_one_on_a_disk(
     assert not s3.count("PUT") and not s3.count("DELETE"), "what is complete is not touched"
 
 
+def of_cells(job: Job) -> Job:
+    """The job with an index of cells."""
+    settings = job.model_dump(exclude_none=True)
+    settings["index"] |= {"vectors": "IVF2,SQ8", "min_recall": 0.9}
+    other = Job.model_validate(settings)
+    other._folder = job.folder
+    return other
+
+
+def test_shards_of_codes_in_a_store_give_what_they_give_on_a_disk(
+    job: Job, stored_job: Job, folder: Remote, tmp_path: Path
+) -> None:
+    list(run_steps(of_cells(job), tmp_path / "run", STEPS, ()))
+    list(run_steps(of_cells(stored_job), folder / "run", STEPS, ()))
+    assert files(folder / "run") == files(tmp_path / "run")
+    quantizers = [sha256(run / "shards/quantizer.faiss") for run in (tmp_path / "run", folder / "run")]
+    assert quantizers[0] == quantizers[1]
+
+
 def test_what_is_measured_of_scores_in_a_store_is_that_of_scores_on_a_disk(
     in_process: Path, folder: Remote, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -51,7 +51,7 @@ def ranking(shards: list[tuple[CodedIndex, npt.NDArray[np.int64]]], questions: V
     for n in range(len(questions)):
         parts = [
             Best.of(0, rows, [f"{row:05d}" for row in shards[shard][1][rows].tolist()], scores, values)
-            for shard, (rows, scores, values) in enumerate(found[n] for found in by_shard)
+            for shard, (rows, scores, values) in enumerate(hits[n] for hits in by_shard)
         ]
         best = merge([candidates(parts, width.candidates)], 5)
         lists.append(list(zip(best.ids.tolist(), best.scores.tolist(), strict=True)))
@@ -100,8 +100,8 @@ def test_a_graph_finds_nearly_all_and_a_second_build_is_the_same(tmp_path: Path)
     index_of(vectors, quantizer, tmp_path / "b")
     assert (tmp_path / "a/graph.faiss").read_bytes() == (tmp_path / "b/graph.faiss").read_bytes()
     nearest = np.argsort(-(questions @ vectors.T), axis=1)[:, :10]
-    found = index.search(questions, VectorSearch(0, 20))
-    hits = sum(len({*rows.tolist()} & {*nearest[n].tolist()}) for n, (rows, _, _) in enumerate(found))
+    lists = index.search(questions, VectorSearch(0, 20))
+    hits = sum(len({*rows.tolist()} & {*nearest[n].tolist()}) for n, (rows, _, _) in enumerate(lists))
     assert hits >= 0.98 * nearest.size
 
 
