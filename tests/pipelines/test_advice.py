@@ -192,7 +192,7 @@ def test_what_another_job_has_written_is_not_removed_for_a_changed_byte(
     job, run = folder / "job.toml", folder / "run"
     flip(one(run / "shards", "00000*/dense.faiss"))
     before = {path: path.read_bytes() for path in (run / "shards").rglob("*") if path.is_file()}
-    job.write_text(job.read_text().replace("[index]", "[index]\nk1 = 1.3"))
+    job.write_text(job.read_text().replace("[index]", '[index]\nlanguage = "de"'))
 
     for command in (
         ("run", job, "--out", run, "--verify", "index"),
@@ -200,7 +200,7 @@ def test_what_another_job_has_written_is_not_removed_for_a_changed_byte(
     ):
         assert call(*command) == 73
         err = capsys.readouterr().err
-        assert "settings k1 = 0.9 there, 1.3 here" in err and "removed" not in err
+        assert "settings language = 'en' there, 'de' here" in err and "removed" not in err
         assert {path: path.read_bytes() for path in (run / "shards").rglob("*") if path.is_file()} == before
 
 
