@@ -567,7 +567,7 @@ def test_a_retrieval_score_that_is_no_number_stops_it_with_shard_and_question(so
 
     index: Any = SimpleNamespace(search=hits)
     shard: Any = SimpleNamespace(
-        folder=Path("shards/0"), bm25=index, dense=index, check_encoder=lambda _: None
+        coded=None, folder=Path("shards/0"), bm25=index, dense=index, check_encoder=lambda _: None
     )
     block = Block(0, (Question("q1", "Who?"), Question("q2", "When?")))
     settings = Retrieve(questions="q.tsv", sources=[source])
