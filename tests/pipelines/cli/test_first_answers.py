@@ -70,6 +70,7 @@ def test_what_needs_no_model_loads_none(tmp_path):
         (["train", str(tmp_path / "train.toml"), "--out", out], 66, missing),
         (["sweep", absent, "--over", "train.seed=1", "--out", out], 66, missing),
         (["tune", "x", "--dev", absent, "--out", out], 66, missing),
+        (["tune-bm25", job, "--out", absent, "--labels", labels], 66, missing),
         (["heads", absent, "--out", out], 66, missing),
         (["export", absent, "--out", out], 66, missing),
         (["dataset", absent], 66, missing),

@@ -65,8 +65,8 @@ QUESTIONS = [
 def job(folder: Path, shards: int, **retrieve: object) -> Job:
     """Pages of which many tie; in blocks of two questions."""
     pages = [
-        {"id": f"d{n}", "text": f"{' '.join(SUBJECTS[: n % 6 + 1])} number {n}.", "title": ""}
-        for n in range(64)
+        {"id": f"d{n}", "text": f"{' '.join(SUBJECTS[: n % 6 + 1])} number {n}.", "title": title}
+        for n, title in enumerate(["", "", "River and violin", "Comet"] * 16)
     ]
     questions = [{"question_id": question.question_id, "text": question.text} for question in QUESTIONS]
     for name, rows in (("pages", pages), ("questions", [*questions, {"question_id": "none", "text": "zzz"}])):
@@ -198,6 +198,23 @@ def test_any_number_of_shards_gives_the_bytes_of_a_plain_loop(
     parts = written(many.retrieve(many.copy(tmp_path / "run")))
     assert parts == expected(one, tmp_path / "plain")
     assert len(parts) == 14
+
+
+@pytest.mark.usefixtures("small_cuts")
+def test_titles_of_three_shards_weigh_what_they_weigh_in_one(
+    indexed: Callable[[int], Indexed], tmp_path: Path
+) -> None:
+    section = plain_retrieval.settings_of(indexed(1).job)
+    weighed = section.model_copy(update={"sources": ["bm25"], "title_weight": 0.6})
+    one, three = (
+        Indexed(indexed(shards).job.model_copy(update={"retrieve": weighed}), indexed(shards).run)
+        for shards in (1, 3)
+    )
+    parts = written(three.retrieve(three.copy(tmp_path / "run")))
+    assert parts == expected(one, tmp_path / "plain") and len(parts) == 14
+    without = section.model_copy(update={"sources": ["bm25"]})
+    usual = Indexed(one.job.model_copy(update={"retrieve": without}), one.run)
+    assert parts != expected(usual, tmp_path / "usual")
 
 
 def test_cuts_of_the_usual_size_give_the_same(indexed: Callable[[int], Indexed], tmp_path: Path) -> None:
