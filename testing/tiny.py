@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
@@ -97,6 +98,20 @@ def write_dense(
 
     for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
         shutil.copy(find_model(DEFAULT) / name, folder)
+    return folder
+
+
+def write_static(folder: Path, weights: npt.NDArray[np.float32], scaled: bool = True) -> Path:
+    """A static encoder of these vectors [tokens, d], as sentence-transformers saves it, with the default's
+    tokenizer, which cuts at 128 tokens. `scaled`: its vectors have length 1."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Normalize
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(find_model(DEFAULT) / "tokenizer.json"))
+    modules = [StaticEmbedding(tokenizer, weights), *([Normalize()] if scaled else [])]
+    SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder), create_model_card=False)
     return folder
 
 

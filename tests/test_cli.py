@@ -160,7 +160,7 @@ def test_an_encoder_with_other_weights_is_another_input(small_run, tmp_path, cap
     content[-1] ^= 1
     weights.write_bytes(content)
     monkeypatch.setattr(
-        "answermill.pipelines.steps.models.find_model", lambda name, beside=None: tmp_path / "encoder"
+        "answermill.pipelines.steps.models.find_encoder", lambda name, beside=None: tmp_path / "encoder"
     )
     run = shutil.copytree(small_run, tmp_path / "run")
     for step in ("index", "retrieve", "rerank"):

@@ -1,9 +1,9 @@
 """Question and passage encoders: the settings in a model's folder, and the vectors of texts.
 
 An encoder is a setting: the embedded default (all-MiniLM-L6-v2), a sentence-transformers model, DPR
-(Karpukhin et al. 2020, with one encoder for questions and another for passages), or a plain BERT-like model,
-by folder or hub name. The transformer itself is passed in (`Transformer`): `pipelines` gives the packed
-encoder that the rerankers run on.
+(Karpukhin et al. 2020, with one encoder for questions and another for passages), a plain BERT-like model, or
+a static encoder (`encoders/static_encoder.py`), by folder or hub name. The transformer itself is passed in
+(`Transformer`): `pipelines` gives the packed encoder that the rerankers run on.
 
 A text's vector depends on the text alone, not on the other texts of the call. Memory grows with the tokens
 and vectors of the texts given: callers encode a corpus chunk by chunk.
@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,14 @@ from answermill.files.model_files import (
 from answermill.files.model_files import ModelMissing as ModelMissing
 from answermill.files.remote import as_path, scheme_of
 from answermill.files.store import fetch_tree
-from answermill.indexing.shards.sliced_model import BASE
+from answermill.indexing.shards.encoders.encoder_settings import (
+    Pooling,
+    model_json,
+    pooling_of,
+    prompts_of,
+)
+from answermill.indexing.shards.encoders.sliced_model import BASE
+from answermill.indexing.shards.encoders.static_encoder import StaticEncoder, static_part
 
 DEFAULT = "all-MiniLM-L6-v2"
 DEFAULT_SHA256 = "53aa51172d142c89"
@@ -43,7 +50,6 @@ DEFAULT_SHA256 = "53aa51172d142c89"
 _IS_PATH = re.compile(r"[./~]")  # no name of the hub begins so
 Vectors = npt.NDArray[np.float32]
 Precision = Literal["fp32", "bf16"]
-Pooling = Literal["mean", "cls"]
 
 
 class Transformer(Protocol):
@@ -79,6 +85,17 @@ class EncoderOptions:
 
 
 def find_model(name: str, beside: Path | None = None) -> Path:
+    """The folder of a transformer, as `find_encoder`. Raises ModelMissing if it is a static encoder too."""
+    folder = find_encoder(name, beside)
+    if static_part(folder) is not None:
+        raise ModelMissing(
+            f"{folder}: a static encoder, which has no transformer; name it as index.encoder, and give "
+            "another model here"
+        )
+    return folder
+
+
+def find_encoder(name: str, beside: Path | None = None) -> Path:
     """The folder of a model: the embedded default, a folder, a copy of one that a URL names, or a hub name
     (from its cache, else from installed packages if it is all-mpnet-base-v2, else downloaded).
 
@@ -106,11 +123,12 @@ def find_model(name: str, beside: Path | None = None) -> Path:
     else:
         folder = _from_hub(name, places)
 
-    if not (folder / "config.json").is_file():
+    static = static_part(folder)
+    if static is None and not (folder / "config.json").is_file():
         raise ModelMissing(
             f"{folder}: no config.json, so no model; give a folder that `save_pretrained` wrote"
         )
-    if not list(folder.glob("*.safetensors")):
+    if not list((static or folder).glob("*.safetensors")):
         raise ModelMissing(
             f"{folder}: no safetensors weights (pickled ones are not loaded); load the model once with "
             "transformers "
@@ -207,10 +225,10 @@ def load_encoder(
     """Load the encoder of passages, and that of questions if it is another one. `load` loads a folder's
     transformer.
 
-    `beside` is that of `find_model`. Raises ModelMissing if a model cannot be found or is of a kind that is
+    `beside` is that of `find_encoder`. Raises ModelMissing if a model cannot be found or is of a kind that is
     not supported.
     """
-    passages = Tower(find_model(name, beside), load, options)
+    passages = Tower(find_encoder(name, beside), load, options)
     if name == DEFAULT and not passages.weights_sha256.startswith(DEFAULT_SHA256):
         raise ModelMissing(
             f"{passages.folder}: its weights are not those of {DEFAULT}. "
@@ -225,18 +243,22 @@ def load_encoder(
             )
         return Encoder(name, passages, passages)
 
-    return Encoder(name, passages, Tower(find_model(str(question_name), beside), load, options))
+    return Encoder(name, passages, Tower(find_encoder(str(question_name), beside), load, options))
 
 
 class Tower:
-    """One side of an encoder: a transformer, with the pooling and the prompts that its folder sets."""
+    """One side of an encoder: a transformer or a static encoder, with the pooling and the prompts that its
+    folder sets."""
 
     def __init__(self, folder: Path, load: LoadTransformer, options: EncoderOptions) -> None:
         """Load the model. Raises ModelMissing, with the folder, if it is of a kind that is not supported, or
         its files are damaged."""
-        self.folder, self.precision = folder, options.precision
+        self.folder = folder
 
-        config = _json(folder / "config.json")
+        static = static_part(folder)
+        files = static or folder
+        self.precision: Precision = options.precision if static is None else "fp32"
+        config = model_json(folder / "config.json") if static is None else {}
         architecture = (config.get("architectures") or [""])[0]
         self.is_dpr = architecture in ("DPRContextEncoder", "DPRQuestionEncoder")
         if config.get("model_type") == "dpr" and not self.is_dpr:
@@ -244,11 +266,11 @@ class Tower:
                 f"{folder}: {architecture} is no encoder; DPRContextEncoder and DPRQuestionEncoder are"
             )
 
-        pooling, self._normalise = _pooling(folder)
+        pooling, self._normalise = pooling_of(folder)
         if self.is_dpr:
             pooling, self._normalise = "cls", False
         self._pooling = pooling
-        self.prompts = {"query": "", "document": ""} | _prompts(folder)
+        self.prompts = {"query": "", "document": ""} | prompts_of(folder)
 
         try:
             settings = transformer_settings(folder)
@@ -257,20 +279,25 @@ class Tower:
                     "it cuts questions and passages at lengths that differ (query_length, document_length), "
                     "which is not supported; give another encoder"
                 )
-            limit = min(options.max_tokens, token_limit(folder, config))
-            self._transformer = load(folder, limit, options.device, options.precision)
+            self._transformer: Transformer
+            if static is None:
+                limit = min(options.max_tokens, token_limit(folder, config))
+                self._transformer = load(folder, limit, options.device, options.precision)
+            else:
+                self._transformer = encoder = StaticEncoder(static, options.max_tokens)
+                limit = encoder.limit
         except ValueError as e:
             message = str(e)
             raise ModelMissing(message if str(folder) in message else f"{folder}: {message}") from e
 
         self.dimension, self.at_once = self._transformer.dimension, self._transformer.at_once
-        self.weights_sha256 = digest_of(*sorted(folder.glob("*.safetensors")))
+        self.weights_sha256 = digest_of(*sorted(files.glob("*.safetensors")))
 
         # All that decides a vector: an index is searched only with the same.
         decisive = [
             self.weights_sha256,
             digest_of(
-                *(path for name in ("tokenizer.json", "vocab.txt") if (path := folder / name).is_file())
+                *(path for name in ("tokenizer.json", "vocab.txt") if (path := files / name).is_file())
             ),
             self.prompts,
             "pooler" if self.is_dpr else self._pooling,
@@ -300,57 +327,3 @@ class Tower:
         if self._normalise:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors if len(number) == len(rows) else vectors[rows]
-
-
-def _pooling(folder: Path) -> tuple[Pooling, bool]:
-    """(pooling, True if vectors are scaled to length 1) as the model's folder states. Raises ModelMissing."""
-    if not (folder / "modules.json").is_file():
-        return "mean", True
-
-    modules = {
-        module["type"].rpartition(".")[2]: module["path"] for module in _json(folder / "modules.json", list)
-    }
-    if unknown := [kind for kind in modules if kind not in ("Transformer", "Pooling", "Normalize")]:
-        raise ModelMissing(
-            f"{folder}: its module {unknown[0]} is not supported; a model of Transformer, Pooling, "
-            "Normalize is"
-        )
-
-    pooling = _json(folder / modules["Pooling"] / "config.json") if "Pooling" in modules else {}
-    modes = [
-        key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
-        for key, value in pooling.items()
-        if key.startswith("pooling_mode_") and value is True
-    ] or [str(pooling.get("pooling_mode", "mean"))]
-    if modes not in (["mean"], ["cls"]) or pooling.get("include_prompt") is False:
-        without = " without the prompt" if pooling.get("include_prompt") is False else ""
-        raise ModelMissing(
-            f"{folder}: pooling {', '.join(modes)}{without} is not supported; mean and cls are"
-        )
-
-    return ("mean" if modes == ["mean"] else "cls"), "Normalize" in modules
-
-
-def _prompts(folder: Path) -> dict[str, str]:
-    """Prompts that the model expects before a question ('query') and before a passage ('document'), if its
-    folder has some."""
-    path = folder / "config_sentence_transformers.json"
-    prompts = _json(path).get("prompts") or {} if path.is_file() else {}
-    by_role = {"query": prompts.get("query"), "document": prompts.get("document") or prompts.get("passage")}
-    return {role: prompt for role, prompt in by_role.items() if prompt}
-
-
-def _json(path: Path, kind: type = dict) -> Any:
-    """The object, or the value of another `kind`, in a model's file. Raises ModelMissing, with the file, if
-    it holds none."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as e:
-        raise ModelMissing(
-            f"{path}: not JSON ({e}); copy the model's folder again, or give another model"
-        ) from e
-    if not isinstance(value, kind):
-        raise ModelMissing(
-            f"{path}: not what a model's folder has there; copy it again, or give another model"
-        )
-    return value

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from answermill.indexing.shards.encoders.sliced_model import BASE
 from answermill.indexing.shards.jvm import JavaMissing, anserini_jar, find_java, lucene_version
-from answermill.indexing.shards.sliced_model import BASE
 from answermill.pipelines.revision import revision
 
 LEAST_DISK_GB = 5

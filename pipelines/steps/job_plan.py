@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from answermill.files.atomic_files import sha256
-from answermill.indexing.shards.dense import find_model
+from answermill.indexing.shards.dense import find_encoder
 from answermill.pipelines.config.job_file import Job, Rerank
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.specs.retrieve import RETRIEVED
@@ -166,7 +166,7 @@ def load_without_encoder(plan: CheckedPlan, run: Path | None) -> list[Stage]:
     def find_encoders() -> Any:
         for name in (plan.job.index.encoder, plan.job.index.question_encoder):
             if name is not None:
-                find_model(name, plan.job.folder)
+                find_encoder(name, plan.job.folder)
 
     return load_stages(plan, find_encoders, indexes=searched(plan.job, run))
 

@@ -20,6 +20,7 @@ from answermill.indexing.shards.dense import (
     Encoder,
     EncoderOptions,
     Transformer,
+    find_encoder,
     find_model,
     load_encoder,
 )
@@ -146,7 +147,7 @@ def dense_encoder(
     place = device_of(device)
     kind = precision_of(precision, place)
     digests = tuple(
-        folder_digest(find_model(model, beside)) for model in (name, question_name) if model is not None
+        folder_digest(find_encoder(model, beside)) for model in (name, question_name) if model is not None
     )
     return shared(
         ("dense encoder", name, question_name, digests, max_tokens, place, kind),
@@ -157,7 +158,7 @@ def dense_encoder(
 
 
 def encoder_loader(beside: Path | None = None, device: Device = "auto") -> Callable[..., Encoder]:
-    """Loader of the stages' own encoders, each loaded once in this process; `beside` as in `find_model`."""
+    """Loader of the stages' own encoders, each loaded once in this process; `beside` as in `find_encoder`."""
     return partial(dense_encoder, beside=beside, device=device)
 
 
@@ -180,7 +181,7 @@ def check_engines(job: Job) -> None:
     anserini_jar()
     for name in (job.index.encoder, job.index.question_encoder):
         if name is not None:
-            find_model(name, job.folder)
+            find_encoder(name, job.folder)
     check_vectors(job)
 
 
@@ -243,7 +244,7 @@ def encoder_inputs(job: Job, questions: bool = True) -> dict[str, str]:
     """
     names = {job.index.encoder, job.index.question_encoder if questions else None}
     return {
-        f"encoder {name}": folder_digest(find_model(name, job.folder)) or ""
+        f"encoder {name}": folder_digest(find_encoder(name, job.folder)) or ""
         for name in sorted(filter(None, names))
     }
 

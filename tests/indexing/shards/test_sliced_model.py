@@ -16,9 +16,10 @@ from huggingface_hub.errors import LocalEntryNotFoundError
 
 from answermill.files.copies import CACHE
 from answermill.files.model_files import ModelDamaged, ModelMissing
-from answermill.indexing.shards import dense, sliced_model
+from answermill.indexing.shards import dense
 from answermill.indexing.shards.dense import find_model
-from answermill.indexing.shards.sliced_model import BASE, SlicedModel
+from answermill.indexing.shards.encoders import sliced_model
+from answermill.indexing.shards.encoders.sliced_model import BASE, SlicedModel
 from answermill.pipelines.look import doctor
 from testing.tiny import write_dense
 

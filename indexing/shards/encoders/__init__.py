@@ -1,0 +1,1 @@
+"""Encoders of texts: where their files come from, and those that need no transformer."""
