@@ -210,9 +210,16 @@ class Encoder:
         model."""
         if self._passages.is_dpr:
             return self._passages.encode(titles_and_texts)
-        return self.encode_sentences(
-            [f"{title}. {text}" if title else text for title, text in titles_and_texts]
-        )
+        return self.encode_sentences([joined(title, text) for title, text in titles_and_texts])
+
+
+def joined(title: str, text: str) -> str:
+    """A passage as one text.
+
+    >>> joined("Glacier", "It is cold."), joined("", "It is cold.")
+    ('Glacier. It is cold.', 'It is cold.')
+    """
+    return f"{title}. {text}" if title else text
 
 
 def load_encoder(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -327,6 +327,38 @@ def shrink(
     write_lines(run_shrink(checkpoint, out, aim, body))
 
 
+def static_encoder(
+    run: Annotated[Path, Parameter(help="Folder of a run that has passages/.")],
+    *,
+    out: NewFolder,
+    teacher: Annotated[
+        str | None, Parameter(help="Dense encoder to learn from; all-MiniLM-L6-v2 if not named.")
+    ] = None,
+    passages: Annotated[
+        int, Parameter(help="Passages to draw: four fifths are learnt from, the others compared.")
+    ] = 20_000,
+    questions: Annotated[
+        Path | None,
+        Parameter(
+            help="Questions of the comparison; if not named, those that the run has asked, or else sentences "
+            "of its passages."
+        ),
+    ] = None,
+    seed: Annotated[int, Parameter(help="Seed of what is drawn.")] = 0,
+) -> None:
+    """Write a static encoder, learnt from a dense encoder's vectors of a run's passages.
+
+    A static encoder has a vector for each token, and encodes many times as many passages a second. Where the
+    run has shards/ by the teacher, their vectors are taken. Prints how much of the teacher's lists the static
+    encoder finds. A job names the folder as index.encoder, and best the teacher as index.question_encoder.
+    """
+    check_there(run, *([questions] if questions is not None else []))
+    from answermill.pipelines.learn.train.static_encoder_of_run import StaticOptions, learn
+
+    options = StaticOptions(passages=passages, questions=questions, seed=seed)
+    write_lines(learn(run, out, options if teacher is None else replace(options, teacher=teacher)))
+
+
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
-    return [train, sweep, tune, weights, heads, shrink, export]
+    return [train, sweep, tune, weights, heads, shrink, static_encoder, export]
