@@ -36,8 +36,8 @@ def bags(ids: npt.NDArray[np.int32], starts: npt.NDArray[np.int32], tokens: int)
     """The sparse matrix A [texts, tokens]: the share of each token in a text, of tokens end to end and the
     places where each text's begin.
 
-    >>> bags(np.array([2, 0, 2, 2]), np.array([0, 1, 4]), 3).toarray().round(2).tolist()
-    [[0.0, 0.0, 1.0], [0.33, 0.0, 0.67]]
+    >>> bags(np.array([2, 0, 2, 2, 2]), np.array([0, 1, 5]), 3).toarray().tolist()
+    [[0.0, 0.0, 1.0], [0.25, 0.0, 0.75]]
     """
     from scipy.sparse import csr_array
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from answermill.files.atomic_files import replace_folder, write_text
-from answermill.files.model_files import write_sums
+from answermill.files.model_files import NO_LIMIT, write_sums
 from answermill.files.store import creating
 from answermill.indexing.shards.dense import DEFAULT, Encoder, find_model, joined
 from answermill.indexing.shards.encoders.static_encoder import MODULES, TOKENIZER, WEIGHTS, StaticEncoder
@@ -46,7 +46,7 @@ Texts = list[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class StaticOptions:
-    """What is learnt, and from what."""
+    """Settings of the learning and of the comparison."""
 
     teacher: str = DEFAULT
     passages: int = 20_000
@@ -81,14 +81,63 @@ class Comparison:
         return first / self.best.shape[1], second / self.best.shape[1]
 
 
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """Passages with the teacher's vectors, to learn from, and lists that say what was learnt."""
+
+    teacher: Encoder
+    folder: Path
+    """The teacher's."""
+    passages: Texts
+    vectors: Vectors
+    """[passages, d]"""
+    comparison: Comparison
+
+
 def learn(run: Path, out: Path, options: StaticOptions) -> Iterator[str]:
     """Write the encoder's folder; yields lines on what was learnt.
 
-    Raises JobError: 73 if `out` has files, 66 if the run has no passages/, 65 if there are fewer than LEAST,
-    78 if the teacher's vectors are not of length 1; ModelMissing if the teacher cannot be had.
+    Raises JobError: 73 if `out` has files, and the errors of `lesson`.
     """
     if out.exists() and any(out.iterdir()):
         raise JobError(f"{out} has files; give another folder, or remove it", OUTPUT_EXISTS)
+
+    use_threads(command_threads())
+    task = lesson(run, options)
+    learnt, compared = len(task.passages), len(task.comparison.passages)
+    yield f"learnt from {learnt:,} passages; compared on {compared:,} others"
+
+    tokenizer = task.folder / TOKENIZER
+    with tempfile.TemporaryDirectory() as name, creating(out) as unfinished:
+        single = Path(name)
+        alone = _alone(task.teacher, tokenizer)
+        write_static(single, alone, tokenizer)
+        ids, starts = StaticEncoder(single, NO_LIMIT).tokens([joined(*text) for text in task.passages])
+        texts = bags(ids, starts, len(alone))
+        start = start_of(alone, texts, task.vectors)
+        write_static(single, start, tokenizer)
+        write_static(unfinished, fit(texts, task.vectors, start), tokenizer)
+
+        depth = task.comparison.best.shape[1]
+        lines = [f"{f'of the first {depth}':<18}{'questions by the teacher':>26}{'by itself':>12}"]
+        for title, place in (("single tokens", single), ("learnt", unfinished)):
+            shares = task.comparison.shares(dense_encoder(str(place)))
+            lines.append(f"{title:<18}{shares[0]:>24.1f} %{shares[1]:>10.1f} %")
+        yield from lines
+
+        write_text(unfinished / CARD, card(options.teacher, task.folder, learnt, compared, lines))
+        write_sums(unfinished, (MODULES, TOKENIZER, WEIGHTS))
+        replace_folder(unfinished, out)
+
+    yield f"written: {out}"
+
+
+def lesson(run: Path, options: StaticOptions) -> Lesson:
+    """The lesson of a run.
+
+    Raises JobError: 66 if it has no passages/, 65 if there are fewer than LEAST, 78 if the teacher's vectors
+    are not of length 1; ModelMissing if the teacher cannot be had.
+    """
     folder, passages = find_model(options.teacher), PASSAGES.open(run)
     if min(passages.rows, options.passages) < LEAST:
         raise JobError(
@@ -97,7 +146,6 @@ def learn(run: Path, out: Path, options: StaticOptions) -> Iterator[str]:
             BAD_DATA,
         )
 
-    use_threads(command_threads())
     teacher = dense_encoder(options.teacher)
     texts, sentences = sample(passages, options)
     shards = SHARDS.find(run)
@@ -110,37 +158,14 @@ def learn(run: Path, out: Path, options: StaticOptions) -> Iterator[str]:
             SETTINGS,
         )
 
-    # What is learnt from, and what is compared.
     held = np.arange(len(texts)) % HELD_OUT == 0
     learnt = [text for text, is_held in zip(texts, held, strict=True) if not is_held]
-    questions = _questions(run, options, [sentences[n] for n in np.flatnonzero(held)])
     compared = [texts[n] for n in np.flatnonzero(held)]
+    questions = _questions(run, options, [sentences[n] for n in np.flatnonzero(held)])
     asked = teacher.encode_questions(questions)
-    depth = min(DEPTH, len(compared) // 4)
-    comparison = Comparison(compared, questions, asked, best_of(asked, vectors[held], depth))
-    yield f"learnt from {len(learnt):,} passages; compared on {len(compared):,} others"
-
-    tokenizer = folder / TOKENIZER
-    with tempfile.TemporaryDirectory() as name, creating(out) as unfinished:
-        alone = _alone(teacher, tokenizer)
-        write_static(Path(name), alone, tokenizer)
-        ids, starts = StaticEncoder(Path(name), 1 << 20).tokens([joined(*text) for text in learnt])
-        matrix = bags(ids, starts, len(alone))
-        start = start_of(alone, matrix, vectors[~held])
-        write_static(Path(name), start, tokenizer)
-        write_static(unfinished, fit(matrix, vectors[~held], start), tokenizer)
-
-        lines = [f"{f'of the first {depth}':<18}{'questions by the teacher':>26}{'by itself':>12}"]
-        for title, place in (("single tokens", Path(name)), ("learnt", unfinished)):
-            shares = comparison.shares(dense_encoder(str(place)))
-            lines.append(f"{title:<18}{shares[0]:>24.1f} %{shares[1]:>10.1f} %")
-        yield from lines
-
-        write_text(unfinished / CARD, card(options.teacher, folder, len(learnt), len(compared), lines))
-        write_sums(unfinished, (MODULES, TOKENIZER, WEIGHTS))
-        replace_folder(unfinished, out)
-
-    yield f"written: {out}"
+    best = best_of(asked, vectors[held], min(DEPTH, len(compared) // 4))
+    comparison = Comparison(compared, questions, asked, best)
+    return Lesson(teacher, folder, learnt, vectors[~held], comparison)
 
 
 def sample(passages: Folder[Passage], options: StaticOptions) -> tuple[Texts, list[str]]:
