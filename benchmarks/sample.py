@@ -42,9 +42,9 @@ def answers(run: Path) -> dict[str, str]:
     return {row["question_id"]: row["answer"] or "" for row in rows}
 
 
-def full_plan(run: Path) -> dict[str, str]:
-    """The best sentences that the full plan finds."""
-    plan = load_plan(load(run.parent / sample.PLANS["full"]))
+def answers_by(run: Path, name: str) -> dict[str, str]:
+    """The best sentences that the sample's plan of this name finds in a run's retrieved/."""
+    plan = load_plan(load(run.parent / sample.PLANS[name]))
     lists = list(ranked_lists(RETRIEVED.open(run).read()))
     kept = [outcome.kept for outcome in run_stages(lists, plan)]
     return {ranked.question.question_id: ranked.candidates[0].text for ranked in kept if ranked.candidates}
@@ -85,7 +85,7 @@ def main() -> None:
             with seconds(taken):
                 peak = max(peak, run_command("sample", "--out", folder, inline=options.smoke))
             run = Path(folder) / "run"
-            plans = [answers(run), full_plan(run)] if len(taken) == options.rounds else []
+            plans = [answers(run), answers_by(run, "full")] if len(taken) == options.rounds else []
 
     result: dict[str, float | int | str] = {
         "seconds": statistics.median(taken),
