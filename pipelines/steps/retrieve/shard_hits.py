@@ -23,7 +23,7 @@ from answermill.indexing.shards.rank_fusion import Best, Fused, candidates, fuse
 from answermill.indexing.shards.shard import Shard
 from answermill.indexing.shards.shard_files import ShardDamaged, ShardMismatch, what_to_do
 from answermill.indexing.shards.vectors.coded_index import CodedIndex
-from answermill.indexing.shards.vectors.vector_kinds import EXACT, VectorSearch
+from answermill.indexing.shards.vectors.vector_kinds import EXACT, FLAT, VectorSearch
 from answermill.pipelines.config.job_file import Retrieve
 from answermill.pipelines.steps.retrieve.asked_questions import Block, scoring_of
 from answermill.schemas.corpus import Passage, Question
@@ -118,18 +118,8 @@ def search(
 
     if vectors is not None:
         shard.check_encoder(vectors.encoder)
-        if (shard.coded is not None) != (width.candidates > 0):
-            kind = shard.coded.kind if shard.coded is not None else "flat"
-            raise ShardMismatch(
-                f"{shard.folder}: its dense index is {kind}, the job's index.vectors another; give {kind}, "
-                f"or {what_to_do(shard.folder)}"
-            )
         with timed("dense"):
-            index = shard.dense
-            if isinstance(index, CodedIndex):
-                hits["dense"] = index.search(vectors.vectors, width)
-            else:
-                hits["dense"] = index.search(vectors.vectors, settings.depth)
+            hits["dense"] = _nearest(shard, vectors.vectors, settings.depth, width)
 
     for source, best in hits.items():
         for question, (_, scores, *_) in zip(block.questions, best, strict=True):
@@ -151,6 +141,19 @@ def search(
         ]
         for source, best in hits.items()
     }
+
+
+def _nearest(shard: Shard, questions: Vectors, depth: int, width: VectorSearch) -> list[Any]:
+    """Rows and scores of a shard's best by its dense index, and values where that is not exact. Raises
+    ShardMismatch if it is of another kind than the job's."""
+    index = shard.dense
+    if isinstance(index, CodedIndex) != (width.candidates > 0):
+        kind = shard.coded.kind if shard.coded is not None else FLAT
+        raise ShardMismatch(
+            f"{shard.folder}: its dense index is {kind}, the job's index.vectors another; give {kind}, "
+            f"or {what_to_do(shard.folder)}"
+        )
+    return index.search(questions, width) if isinstance(index, CodedIndex) else index.search(questions, depth)
 
 
 @record

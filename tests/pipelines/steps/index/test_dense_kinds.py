@@ -7,17 +7,23 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from answermill.indexing.shards.bm25 import GlobalStatistics
+from answermill.indexing.shards.shard import Shard
 from answermill.indexing.shards.shard_files import QUANTIZER, ShardMismatch
 from answermill.indexing.shards.vectors.vector_kinds import VectorsUnfit
-from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.config.job_file import Job, Retrieve, load
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.look.verify.verify import Verification
 from answermill.pipelines.specs.index import INDEX, SHARDS, IndexCounts
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.index.index import check, index, step_of
+from answermill.pipelines.steps.retrieve.asked_questions import Block
 from answermill.pipelines.steps.retrieve.retrieve import retrieve
+from answermill.pipelines.steps.retrieve.shard_hits import QuestionVectors, search
+from answermill.schemas.corpus import Question
 from answermill.schemas.ranked import Hit
 
 NARROW = ("index.vectors=ivfrabitq", "index.probes=3", "index.rescore=2", "index.min_recall=0")
@@ -115,6 +121,18 @@ def test_a_shard_of_another_quantizer_is_refused(small_run: Path, wide: Path, tm
     ):
         retrieve(job_of(small_run, *WIDE), run)
     assert ShardMismatch.exit_code == 65
+
+
+def test_shards_of_another_kind_than_the_job_s_are_refused(wide: Path) -> None:
+    shard = Shard.open(next((wide / "shards").glob("*/shard.json")).parent)
+    assert shard.encoder is not None
+    vectors = QuestionVectors(np.ones((1, shard.encoder.dimension), np.float32), shard.encoder.fingerprint)
+    settings = Retrieve(questions="q.tsv", sources=["dense"])
+    block = Block(0, (Question("q1", "Who?"),))
+    with pytest.raises(
+        ShardMismatch, match=r"its dense index is IVF8,SQ8, .* give IVF8,SQ8, or .*--redo index"
+    ):
+        search(shard, 0, block, vectors, GlobalStatistics(), settings=settings)
 
 
 def test_verify_finds_a_flipped_bit_and_the_step_mends_it(
