@@ -110,7 +110,7 @@ def write_static(folder: Path, weights: npt.NDArray[np.float32], scaled: bool = 
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(find_model(DEFAULT) / "tokenizer.json"))
-    modules = [StaticEmbedding(tokenizer, weights), *([Normalize()] if scaled else [])]
+    modules: list[Any] = [StaticEmbedding(tokenizer, weights), *([Normalize()] if scaled else [])]
     SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder), create_model_card=False)
     return folder
 

@@ -57,7 +57,8 @@ def start_of(alone: Vectors, texts: Any, targets: Vectors) -> Vectors:
 
     means = texts @ start
     energy = float((means * means).sum())
-    return start * np.float32((means * targets).sum() / energy if energy else 1.0)
+    scaled: Vectors = start * np.float32((means * targets).sum() / energy if energy else 1.0)
+    return scaled
 
 
 def fit(texts: Any, targets: Vectors, start: Vectors) -> Vectors:

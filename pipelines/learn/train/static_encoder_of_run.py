@@ -20,8 +20,14 @@ from answermill.files.atomic_files import replace_folder, write_text
 from answermill.files.model_files import NO_LIMIT, write_sums
 from answermill.files.store import creating
 from answermill.indexing.shards.dense import DEFAULT, Encoder, find_model, joined
-from answermill.indexing.shards.encoders.static_encoder import MODULES, TOKENIZER, WEIGHTS, StaticEncoder
-from answermill.indexing.shards.encoders.static_fit import Vectors, bags, fit, start_of, write_static
+from answermill.indexing.shards.encoders.static_encoder import (
+    MODULES,
+    TOKENIZER,
+    WEIGHTS,
+    StaticEncoder,
+    Vectors,
+)
+from answermill.indexing.shards.encoders.static_fit import bags, fit, start_of, write_static
 from answermill.indexing.shards.shard_builder import PassageEncoder
 from answermill.pipelines.data.inputs.tables import read_given_questions
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, JobError
