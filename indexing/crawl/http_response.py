@@ -1,67 +1,51 @@
-"""The block of a WARC record -> a raw page: the HTTP status and header, transfer and content encodings, the
-media type."""
+"""The block of a WARC record -> a raw page: the HTTP status and header, the unpacked body, the media type."""
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Mapping
 
-from fastwarc.stream_io import BrotliReader
-from isal import isal_zlib
-from resiliparse.parse.encoding import detect_mime
-
-from answermill.indexing.crawl.gzip_stream import GZIP
+from answermill.indexing.crawl.content_codings import BadCoding, unpacked
+from answermill.indexing.crawl.media_types import HTML, NOT_HTML, PLAIN, XHTML, declared_type, is_xml, type_of
 from answermill.indexing.crawl.raw_page import MAX_BODY, Place, RawPage, date
 from answermill.schemas.corpus import Rejected
 
-_IsalError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub calls the class an instance
-
-_HTML = {"text/html", "application/xhtml+xml"}
 BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})\b")
-_CHUNK_SIZE = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
-_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
+_STATUS = re.compile(rb"[\r\n\t ]*HTTP(?:/[\d.]*)?[ \t]+(\d{3})(?!\d)", re.IGNORECASE)
 
 
 def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rejected:
     """The page in the block of a WARC record with these header fields, or why it is refused."""
-    content_type, charset, body = fields.get("content-type", ""), "", block
-    if fields["warc-type"].lower() == "response" and (
-        block.startswith(b"HTTP/") or content_type.startswith("application/http")
-    ):
-        status = _STATUS.match(block)
-        if status is None:
-            return place.rejected("broken_record", f"no HTTP status: {block[:40]!r}")
-        if status[1] != b"200":
-            return place.rejected("http_status", status[1].decode())
+    kind = fields["warc-type"].lower()
+    content_type, body = fields.get("content-type", ""), block
+    identified = declared_type(fields.get("warc-identified-payload-type", "")).name
+    is_http = content_type.lower().startswith("application/http") or _STATUS.match(block) is not None
+    if is_http and (kind == "response" or not content_type):
+        response = _response(place, block)
+        if isinstance(response, Rejected):
+            return response
 
-        end = BLANK_LINE.search(block)
-        if end is None:
-            return place.rejected("broken_record", "HTTP header without an end")
-
-        http = header_fields(block[: end.start()].partition(b"\n")[2])
+        http, body = response
         content_type = http.get("content-type", "")
-        declared_kind = _kind(content_type, b"")
-        if declared_kind and declared_kind not in _HTML and declared_kind != "text/plain":
-            return place.rejected("not_html", declared_kind)
+        declared = declared_type(content_type)
+        if declared.name and not _may_be_page(declared.name) and identified not in (HTML, XHTML):
+            return place.rejected(NOT_HTML, declared.name)
 
-        decoded = _decoded(block[end.end() :], http)
-        if isinstance(decoded, tuple):
-            return place.rejected(*decoded)
-
-        body = decoded
+        try:
+            body = unpacked(body, http.get("content-encoding", ""), http.get("transfer-encoding", ""))
+        except BadCoding as e:
+            return place.rejected("bad_encoding", str(e))
 
     # A record that is no response has no HTTP header: its own type counts.
     if len(body) > MAX_BODY:
-        return place.rejected("too_large", f"{len(body)} bytes; at most {MAX_BODY}")
+        return place.rejected("too_large", f"more than {MAX_BODY} bytes")
 
-    if declared := _CHARSET.search(content_type):
-        charset = declared[1]
-    kind = _kind(content_type, body)
-    if kind not in _HTML and kind != "text/plain":
-        return place.rejected("not_html", kind or "empty")
+    declared = declared_type(content_type)
+    is_conversion = kind == "conversion" and declared.name == PLAIN
+    media_type = PLAIN if is_conversion else type_of(declared.name, identified, body)
+    if media_type not in (HTML, XHTML, PLAIN):
+        return place.rejected(NOT_HTML, media_type or "empty")
 
     return RawPage(
         source_file=place.file,
@@ -69,102 +53,51 @@ def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rej
         source_record=place.record,
         url=place.url,
         date=date(fields.get("warc-date", "")),
-        content_type=kind,
-        charset=charset,
+        content_type=media_type,
+        charset=declared.charset,
         body=body,
         text=None,
         title="",
         doc_id="",
+        is_conversion=is_conversion,
     )
 
 
-def _kind(content_type: str, body: bytes) -> str:
-    """The declared media type; if none is declared, the one that the first bytes look like ('' for no
-    bytes)."""
-    declared = content_type.partition(";")[0].strip().lower()
-    if "/" in declared and declared not in {"application/octet-stream", "unknown/unknown"}:
-        return declared
-    return str(detect_mime(body[:4096])) if body else ""
+def _may_be_page(name: str) -> bool:
+    """True for a declared type that is read, or whose bytes must be looked at."""
+    return name in (HTML, PLAIN) or is_xml(name)
 
 
-def _decoded(body: bytes, http: Mapping[str, str]) -> bytes | tuple[str, str]:
-    """The body without its transfer and content encodings, or (reason, detail).
+def _response(place: Place, block: bytes) -> tuple[dict[str, str], bytes] | Rejected:
+    """Header and body of the last response of a block: interim ones (1xx) stand before it."""
+    while True:
+        status = _STATUS.match(block)
+        if status is None:
+            return place.rejected("broken_record", f"no HTTP status: {block[:40]!r}")
 
-    Crawlers often store the decoded body with the server's headers, so a body that does not begin as its
-    encoding begins is used as it is.
-    """
-    if "chunked" in http.get("transfer-encoding", "").lower() and _CHUNK_SIZE.match(body):
-        try:
-            body = _unchunked(body)
-        except ValueError as e:
-            return "bad_encoding", f"chunked: {e}"
+        end = BLANK_LINE.search(block)
+        if status[1].startswith(b"1") and status[1] != b"101" and end is not None:
+            block = block[end.end() :]
+            continue
 
-    # The encoding that was applied last is the first to be undone.
-    encodings = [e.strip().lower() for e in http.get("content-encoding", "").split(",")]
-    for encoding in reversed([e for e in encodings if e not in ("", "identity")]):
-        try:
-            if encoding in ("gzip", "x-gzip"):
-                body = _inflated(body, 31) if body.startswith(GZIP) else body
-            elif encoding == "deflate":  # zlib by the standard, bare deflate in the wild
-                body = (
-                    _inflated(body, 15 if body[:1] == b"\x78" else -15)
-                    if not _looks_like_text(body)
-                    else body
-                )
-            elif encoding == "br":
-                body = (
-                    bytes(BrotliReader(io.BytesIO(body)).read(MAX_BODY + 1))
-                    if not _looks_like_text(body)
-                    else body
-                )
-            else:
-                return "bad_encoding", f"unknown content encoding {encoding!r}"
-        except (_IsalError, OSError, EOFError) as e:
-            return "bad_encoding", f"{encoding}: {e}"
-
-        if len(body) > MAX_BODY:
-            return "too_large", f"more than {MAX_BODY} bytes when inflated"
-
-    return body
+        if status[1] != b"200":
+            return place.rejected("http_status", status[1].decode())
+        if end is None:
+            return place.rejected("broken_record", "HTTP header without an end")
+        fields = header_fields(block[status.end() : end.start()].partition(b"\n")[2], joined=True)
+        return fields, block[end.end() :]
 
 
-def _looks_like_text(body: bytes) -> bool:
-    return body.lstrip()[:1] == b"<"
-
-
-def _unchunked(body: bytes) -> bytes:
-    """The joined chunks of a chunked body. Raises ValueError with the offset of a chunk that is wrong."""
-    pieces: list[bytes] = []
-    offset = 0
-    while size := _CHUNK_SIZE.match(body, offset):
-        length = int(size[1], 16)
-        if length == 0:
-            return b"".join(pieces)
-        if size.end() + length > len(body):
-            raise ValueError(f"chunk of {length} bytes at {offset}, where {len(body) - size.end()} are left")
-        pieces.append(body[size.end() : size.end() + length])
-        offset = size.end() + length
-        offset += 2 if body[offset : offset + 2] == b"\r\n" else body[offset : offset + 1] == b"\n"
-    raise ValueError(f"no chunk size at {offset}: {body[offset : offset + 16]!r}")
-
-
-def _inflated(body: bytes, window: int) -> bytes:
-    """A compressed body inflated, at most MAX_BODY + 1 bytes of it."""
-    inflater = isal_zlib.decompressobj(window)
-    whole = bytes(inflater.decompress(body, MAX_BODY + 1))
-    if not inflater.eof and len(whole) <= MAX_BODY:
-        raise EOFError(f"ends after {len(whole)} bytes")
-    return whole
-
-
-def header_fields(lines: bytes) -> dict[str, str]:
-    """Fields of 'Name: value' lines: the first of a name counts, and a line that starts with a blank
-    continues the one before."""
+def header_fields(lines: bytes, joined: bool = False) -> dict[str, str]:
+    """Fields of 'Name: value' lines, names in lower case. A line that starts with a blank continues the one
+    before. Of a name that comes again, the first counts, or all values are one list (`joined`)."""
     fields: dict[str, str] = {}
     for line in re.sub(rb"\r?\n[ \t]+", b" ", lines).splitlines():
         name, colon, value = line.partition(b":")
+        name = name.rstrip(b" \t")
         if colon and _NAME.fullmatch(name):
-            fields.setdefault(name.decode("ascii").lower(), _text(value.strip()))
+            key, text = name.decode("ascii").lower(), _text(value.strip())
+            fields[key] = f"{fields[key]}, {text}" if joined and key in fields else fields.get(key, text)
     return fields
 
 

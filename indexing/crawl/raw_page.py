@@ -28,6 +28,7 @@ class RawPage:
     title: str
     doc_id: str  # '' if none is given
     language: str = ""  # '' if none is given
+    is_conversion: bool = False  # text of a page that its crawler has extracted, as in WET files
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,8 @@ def _record(stream: ByteStream, name: str, skipped: Counter[str]) -> Iterator[Ra
     elif cut := fields.get("warc-truncated"):
         # Nothing would show later that the text ends in the middle of a sentence, or of a tag.
         yield place.rejected("truncated", f"WARC-Truncated: {cut}")
+    elif segment := fields.get("warc-segment-number"):
+        yield place.rejected("truncated", f"WARC-Segment-Number: {segment}; segments are not joined")
     else:
         yield page(place, fields, block)
 

@@ -5,12 +5,13 @@ import io
 import zlib
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from fastwarc.stream_io import BrotliWriter
 
 from answermill.indexing.crawl.raw_page import RawPage
 from answermill.schemas.corpus import Rejected
-from tests.indexing.crawl.warc_files import HTML, http, only, outcomes
+from tests.indexing.crawl.warc_files import HTML, http, only, outcomes, read, record
 
 
 def brotli(content: bytes) -> bytes:
@@ -30,15 +31,70 @@ def brotli(content: bytes) -> bytes:
         ("deflate", zlib.compress(HTML)[2:-4]),
         ("br", brotli(HTML)),
         ("gzip, br", brotli(gzip.compress(HTML, mtime=0))),
-        ("identity", HTML),
-        ("gzip", HTML),  # stored decoded, under the server's header
-        ("br", HTML),
-        ("deflate", HTML),
+        ("gzip", gzip.compress(HTML[:9], mtime=0) + gzip.compress(HTML[9:], mtime=0)),
+        ("gzip", b"".join(gzip.compress(bytes([byte]), mtime=0) for byte in HTML)),
+        ("gzip", gzip.compress(HTML, mtime=0) + b"\0\0 behind it"),
+        ("deflate", gzip.compress(HTML, mtime=0)),
+        ("GZip;q=1", gzip.compress(HTML, mtime=0)),
+        ("gzip, gzip", gzip.compress(gzip.compress(HTML, mtime=0), mtime=0)),
+        ("zstd", bytes(pa.compress(HTML, codec="zstd", asbytes=True))),
+        ("gzip, none", gzip.compress(HTML, mtime=0)),
+        ("utf-8,gzip", gzip.compress(HTML, mtime=0)),
     ],
 )
 def test_content_encodings_are_undone(tmp_path: Path, encoding: str, body: bytes) -> None:
     outcome = only(tmp_path, http(body, Content_Encoding=encoding))
     assert isinstance(outcome, RawPage) and outcome.body == HTML
+
+
+@pytest.mark.parametrize(
+    "body", [HTML, b"\xef\xbb\xbf" + HTML, b" \n" + HTML, HTML.decode().encode("utf-16")]
+)
+@pytest.mark.parametrize(
+    "encoding", ["identity", "gzip", "br", "deflate", "zstd", "none", "utf-8", "text/html", "x"]
+)
+def test_a_page_that_its_crawler_has_unpacked_is_used_as_it_is(
+    tmp_path: Path, encoding: str, body: bytes
+) -> None:
+    outcome = only(tmp_path, http(body, Content_Encoding=encoding))
+    assert isinstance(outcome, RawPage) and outcome.body == body
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "deflate", "zstd", "none"])
+@pytest.mark.parametrize("charset", ["utf-8", "latin-1"])
+def test_so_is_a_page_that_begins_with_text(tmp_path: Path, encoding: str, charset: str) -> None:
+    body = ("Ein größerer Text, der nicht gepackt ist. " * 9).encode(charset) + HTML
+    outcome = only(tmp_path, http(body, Content_Encoding=encoding))
+    assert isinstance(outcome, RawPage) and outcome.body == body
+
+
+def test_a_gzip_transfer_coding_is_undone_below_the_chunks(tmp_path: Path) -> None:
+    packed = gzip.compress(HTML, mtime=0)
+    body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(packed), packed)
+    outcome = only(tmp_path, http(body, Transfer_Encoding="gzip, Chunked"))
+    assert isinstance(outcome, RawPage) and outcome.body == HTML
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding : chunked\r\nContent-Type\t: text/html\r\n\r\n",
+        b"http/1.1 200 OK\r\nTRANSFER-ENCODING:chunked\r\nContent-Type:text/html\r\n\r\n",
+        b"HTTP/10.25 200\r\nTransfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"\r\nHTTP/2\t 200 \nTransfer-Encoding: chunked\nContent-Type: text/html\n\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n  chunked\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ],
+)
+def test_nothing_of_the_transport_is_left_in_a_page(tmp_path: Path, header: bytes) -> None:
+    outcome = only(tmp_path, header + b"0000000%x\r\n%s\r\n0\r\n\r\n" % (len(HTML), HTML))
+    assert isinstance(outcome, RawPage) and (outcome.body, outcome.content_type) == (HTML, "text/html")
+
+
+def test_a_record_without_a_type_that_holds_a_response_is_read_as_one(tmp_path: Path) -> None:
+    records, _ = read(tmp_path / "a.warc", record("resource", http(), ""))
+    assert isinstance(records[0], RawPage) and records[0].body == HTML
 
 
 @pytest.mark.parametrize(
@@ -86,9 +142,21 @@ def test_chunked_bodies_are_joined(tmp_path: Path, body: bytes, expected: bytes 
             "bad_encoding",
             "gzip: ",
         ),
-        (http(Content_Encoding="zstd"), "bad_encoding", "unknown content encoding 'zstd'"),
+        (
+            http(gzip.compress(HTML) + gzip.compress(HTML)[:-9], Content_Encoding="gzip"),
+            "bad_encoding",
+            "gzip: ",
+        ),
+        (
+            http(b"\x1f\x9d\x90" + bytes(300), Content_Encoding="compress"),
+            "bad_encoding",
+            "unknown content encoding 'compress'",
+        ),
+        (http(bytes(range(256)) * 2, Content_Encoding="br"), "bad_encoding", "br: "),
         (b"no http here", "broken_record", "no HTTP status"),
         (b"HTTP/1.1 200 OK\r\nContent-Type: text/html", "broken_record", "HTTP header without an end"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n", "broken_record", "no HTTP status"),
+        (http(status="101 Switching Protocols"), "http_status", "101"),
     ],
 )
 def test_what_is_no_page_says_why(tmp_path: Path, block: bytes, reason: str, detail: str) -> None:

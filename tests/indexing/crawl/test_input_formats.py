@@ -145,10 +145,10 @@ def test_every_real_file_is_read_to_its_end(folder: str) -> None:
             refused.append(path.name.split("__")[-1])
 
     if folder == "warc":
-        assert counts == {"page": 337, "not_html": 504, "http_status": 151, "broken_record": 4}
+        assert counts == {"page": 340, "not_html": 501, "http_status": 151, "broken_record": 4}
         assert refused == []
     else:
-        assert counts["page"] == 269 and counts["unsupported_format"] == 15
+        assert counts["page"] == 272 and counts["unsupported_format"] == 15
         assert refused == [
             "abcd.gz",
             "double-single-inflate-error.gz",

@@ -151,3 +151,10 @@ def test_resources_and_wet_text_are_pages(tmp_path: Path) -> None:
         ("text/plain", "Ünï".encode()),
     ]
     assert skipped == {"metadata": 1}
+
+
+def test_a_segment_of_a_record_is_no_page(tmp_path: Path) -> None:
+    first = record("response", http(), WARC_Segment_Number=1)
+    rest = record("continuation", b"the rest", WARC_Segment_Number=2)
+    outcomes_, skipped = read(tmp_path / "a.warc", first + rest)
+    assert outcomes(outcomes_) == ["truncated"] and skipped["continuation"] == 1

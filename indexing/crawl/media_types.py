@@ -1,0 +1,124 @@
+"""The media type of a page, as browsers take it: from its header by the Fetch standard, else from its first
+bytes by the table of the MIME Sniffing standard."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from resiliparse.parse.encoding import detect_mime
+
+HTML, XHTML, PLAIN = "text/html", "application/xhtml+xml", "text/plain"
+NOT_HTML, NOT_WANTED = "not_html", "media_type"
+REFUSALS = (NOT_HTML, NOT_WANTED)
+"""Reasons of rejects whose detail is a media type: one that is never read, or that the job does not want."""
+HEAD = 1_445
+"""Bytes of a body that the standard looks at."""
+
+_UNDECLARED = ("application/octet-stream", "binary/octet-stream", "unknown/unknown", "application/unknown")
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_VALUE = re.compile(r'(?:"(?:[^"\\]|\\.)*"?|[^,"])+')  # of a list, between commas that are not quoted
+_TYPE = re.compile(rf"({_TOKEN}/{_TOKEN})[\t\n\r ]*(?=;|\Z)")
+_PARAMETER = re.compile(r';[\t\n\r ]*([^;=]*)(?:=(?:"((?:[^"\\]|\\.)*)"?[^;]*|([^;]*)))?')
+_ANY_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
+_BINARY = re.compile(rb"[\0-\x08\x0b\x0e-\x1a\x1c-\x1f]")
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_TAG = re.compile(
+    rb"[\t\n\f\r ]*<(?:!--|(?:!DOCTYPE HTML|HTML|HEAD|SCRIPT|IFRAME|H1|DIV|FONT|TABLE|A|STYLE|TITLE|B|BODY"
+    rb"|BR|P)[\t\n\f\r >])",
+    re.IGNORECASE,
+)
+_PROLOG = rb"[\t\n\f\r ]*<\?xml\b"
+_XML_ROOT = re.compile(
+    rb"(?>\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[[^\]]*\]\s*)?>)*+<(?:[\w.-]+:)?html(?=[\s>])([^>]*)",
+    re.DOTALL | re.IGNORECASE,
+)
+_NAMESPACE = b"http://www.w3.org/1999/xhtml"
+
+
+class MediaType(NamedTuple):
+    """A type in lower case, such as 'text/html'; '' if none is known. The charset is that of the header."""
+
+    name: str
+    charset: str
+
+
+def declared_type(header: str) -> MediaType:
+    """The media type that a Content-Type header declares: the last valid one in its list, with the charset of
+    an earlier one of the same type if it has none (Fetch, "extract a MIME type").
+
+    >>> declared_type("text/html; charset=koi8-r, TEXT/HTML").name, declared_type("text/html charset=x").name
+    ('text/html', '')
+    """
+    name = charset = ""
+    for value in _VALUE.findall(header):
+        match = _TYPE.match(value.strip("\t\n\r "))
+        if match is None or match[1] == "*/*":
+            continue
+        own = next((text for key, text in _parameters(value) if key == "charset" and text), "")
+        if own or match[1].lower() != name:
+            charset = own
+        name = match[1].lower()
+    if not name and (loose := _ANY_CHARSET.search(header)):
+        charset = loose[1]  # of a type that no browser understands, but better than a guess
+    return MediaType("" if name in _UNDECLARED else name, charset)
+
+
+def _parameters(value: str) -> Iterator[tuple[str, str]]:
+    for name, quoted, plain in _PARAMETER.findall(value):
+        yield name.lower(), (quoted or plain).strip("\t\n\r ")
+
+
+def sniffed_type(body: bytes) -> str:
+    """The media type that the first bytes look like; '' for no bytes.
+
+    The standard takes a page behind a byte order mark, or behind the prolog of XML, for no HTML; here it is.
+
+    >>> sniffed_type(b" <p>Tea."), sniffed_type(b"Tea <p>."), sniffed_type(b"%PDF-1.5")
+    ('text/html', 'text/plain', 'application/pdf')
+    """
+    if not body:
+        return ""
+    head = without_mark(body[:HEAD])
+    if _TAG.match(head):
+        return HTML
+    if re.match(_PROLOG, head):
+        root = _XML_ROOT.match(body[:65_536])
+        return "text/xml" if root is None else XHTML if _NAMESPACE in root[1] else HTML
+    name = str(detect_mime(head))
+    if name not in (HTML, XHTML, PLAIN, "application/octet-stream"):
+        return name
+    return "application/octet-stream" if is_binary(body[:HEAD]) else PLAIN
+
+
+def type_of(declared: str, identified: str, body: bytes) -> str:
+    """The media type of a body: as declared, else as its crawler `identified` it, else as it looks; '' for an
+    empty body of an unknown type."""
+    name = declared or identified or sniffed_type(body)
+    if is_xml(name) and (root := _XML_ROOT.match(body[:65_536])) and _NAMESPACE in root[1]:
+        return XHTML
+    if name == PLAIN and is_binary(body[:HEAD]):
+        return "application/octet-stream"  # servers call so what they do not know
+    if name not in (HTML, XHTML, PLAIN) and identified in (HTML, XHTML):
+        looks = sniffed_type(body)
+        return looks if looks in (HTML, XHTML) else name
+    return name
+
+
+def is_xml(name: str) -> bool:
+    """True for the types whose pages browsers parse as XML."""
+    return name in ("text/xml", "application/xml") or name.endswith("+xml")
+
+
+def is_binary(head: bytes) -> bool:
+    """True if a byte is none of a text; UTF-16 shows by its mark that it is text."""
+    return not head.startswith(_UTF_16) and _BINARY.search(head) is not None
+
+
+def without_mark(head: bytes) -> bytes:
+    """The bytes without a byte order mark, and without the NULs of UTF-16 if the mark is of that."""
+    if head.startswith(_UTF_16):
+        return head[2:].replace(b"\0", b"")
+    return head.removeprefix(codecs.BOM_UTF8)
