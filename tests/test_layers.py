@@ -28,7 +28,8 @@ MAY_IMPORT = {
     "indexing": "",
     "indexing.crawl": GROUND,
     "indexing.passages": GROUND,
-    "indexing.documents": f"{GROUND} indexing.crawl indexing.passages",
+    "indexing.encodings": GROUND,
+    "indexing.documents": f"{GROUND} indexing.crawl indexing.encodings indexing.passages",
     "indexing.labels": f"{GROUND} indexing.passages",
     "indexing.shards": GROUND,
     # Methods: each knows the common ground, `ranking`, and what it is built on; only `training` knows them

@@ -6,14 +6,12 @@ The text is normalised once, before any offset is given (indexing/passages/text.
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import re
 from collections.abc import Set
 from dataclasses import dataclass, replace
 
-from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
-
+from answermill.indexing.crawl.media_types import PLAIN, XHTML
 from answermill.indexing.crawl.raw_page import RawPage
 from answermill.indexing.documents.block_list import BlockList
 from answermill.indexing.documents.domains import domain_of
@@ -22,17 +20,16 @@ from answermill.indexing.documents.language import language_of
 from answermill.indexing.documents.main_text import ExtractionFailed, TextExtractor
 from answermill.indexing.documents.personal_data import MaskName, masked
 from answermill.indexing.documents.quality import PageText, PresetName, refusal
+from answermill.indexing.encodings.page_text import decode
+from answermill.indexing.encodings.xhtml import as_html
 from answermill.indexing.passages.text import normalise, one_line, visible
 from answermill.schemas.corpus import Document, Rejected
 
-_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-_META_CHARSET = re.compile(
-    rb"<meta[^>]{1,200}charset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml[^>]{1,100}encoding=[\"']([\w.:-]+)", re.I
-)
 _META = re.compile(r"<meta\b[^>]{1,1000}>", re.I)
 _ROBOTS = re.compile(r"\bname\s*=\s*[\"']?\s*robots\b", re.I)
 _CONTENT = re.compile(r"\bcontent\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+))", re.I)
-_UNREADABLE = 0.01  # share of replacement characters and NULs from which a decoding is not believed
+_UNREADABLE = 0.05
+"""Share of U+FFFD in a main text from which the page is refused."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ def parse(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> Docu
     if rules.blocked is not None and (entry := rules.blocked.entry(page.url)):
         return _rejected(page, "blocked", f"{entry!r} is on the block list")
 
-    is_html = page.text is None and page.content_type != "text/plain"
+    is_html = page.text is None and page.content_type != PLAIN
     title, text = page.title, page.text
     if text is None:
         text = decode(page.body, page.charset, page.content_type)
@@ -79,7 +76,7 @@ def parse(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> Docu
 
     if is_html:
         try:
-            title, text = extractor.extract(text)
+            title, text = extractor.extract(as_html(text) if page.content_type == XHTML else text)
         except ExtractionFailed as e:
             return _rejected(page, e.reason, e.detail)
 
@@ -87,6 +84,10 @@ def parse(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> Docu
     title, text = one_line(title), masked(normalise(text), rules.masks)
     if not text:
         return _rejected(page, "no_content", "no main text was found" if is_html else "the text is empty")
+    if (unread := text.count("\ufffd")) > _UNREADABLE * len(text):
+        return _rejected(
+            page, "undecodable", f"{unread} of {len(text)} characters of its main text are U+FFFD"
+        )
     if is_html and rules.require_title and not title:
         return _rejected(page, "no_title", "neither <title> nor og:title nor <h1>")
     if len(text) > rules.max_characters:
@@ -125,46 +126,6 @@ def parse(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> Docu
         text_hash=text_hash(text),
         metrics=content.metrics(),
     )
-
-
-def decode(body: bytes, charset: str, content_type: str) -> str | None:
-    """The text of a page, or None if no encoding gives a readable one.
-
-    Bytes that are valid UTF-8 are UTF-8, whatever is declared: other encodings do not look like it by chance.
-    Otherwise the first of these decides that gives a readable text: a byte order mark, the HTTP header, the
-    declaration in the page, and the encoding that its bytes look like.
-    """
-    for mark, encoding in _BOMS:
-        if body.startswith(mark):
-            return _readable(body[len(mark) :].decode(encoding, "replace"))
-
-    if b"\x1b" not in body:  # ISO-2022-JP is ASCII with escapes
-        try:
-            return _readable(body.decode("utf-8")) or _guessed(body)
-        except UnicodeDecodeError:
-            pass
-
-    declared = [charset]
-    if content_type != "text/plain" and (meta := _META_CHARSET.search(body, 0, 4096)):
-        declared.append((meta[1] or meta[2]).decode("ascii", "replace"))
-    for name in filter(None, declared):
-        known = map_encoding_to_html5(name, fallback_utf8=False)
-        if known and (text := _readable(body.decode(known, "replace"))) is not None:
-            return text
-
-    return _guessed(body)
-
-
-def _guessed(body: bytes) -> str | None:
-    text = _readable(body.decode(detect_encoding(body) or "utf-8", "replace"))
-    # The default of the HTML standard.
-    return text if text is not None else _readable(body.decode("cp1252", "replace"))
-
-
-def _readable(text: str) -> str | None:
-    """The text; None if too much of it is replacement characters and NULs."""
-    unreadable = text.count("\ufffd") + text.count("\0")
-    return None if unreadable > _UNREADABLE * len(text) else text
 
 
 def noindex(html: str) -> str:

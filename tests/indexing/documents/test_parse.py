@@ -6,15 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from answermill.indexing.crawl.input_formats import read_pages
 from answermill.indexing.crawl.raw_page import RawPage
 from answermill.indexing.documents.domains import domain_of
 from answermill.indexing.documents.language import language_of
 from answermill.indexing.documents.main_text import TextExtractor
-from answermill.indexing.documents.parse import DocumentRules, decode, parse
+from answermill.indexing.documents.parse import DocumentRules, parse
 from answermill.indexing.documents.quality import PageText
 from answermill.schemas.corpus import Document, Rejected
 
@@ -129,6 +127,12 @@ def test_texts_that_differ_in_case_and_white_space_have_one_hash_and_their_own_i
             f"{len(ENGLISH)} characters; at most 100",
         ),
         (html(page(GERMAN)), RULES, "language", "'de', not 'en'"),
+        (
+            html(page("\ufffd\ufffd\ufffd " * 40) + f"<script>{'var a;' * 5_000}</script>"),
+            RULES,
+            "undecodable",
+            "120 of 159 characters of its main text are U+FFFD",
+        ),
         (row(ENGLISH, language="fr-CA"), RULES, "language", "'fr', not 'en'"),
         (row(TABLE), DocumentRules(language="", language_confidence=0.5), "language_unsure", "0.0"),
         (html(b"\x81\x00\x9d\xff" * 250, "utf-8"), RULES, "undecodable", "1000 bytes, charset utf-8"),
@@ -159,6 +163,7 @@ def test_a_refused_page_says_why(
         (html(page(ENGLISH, "")), DocumentRules(require_title=False)),
         (row(ENGLISH), RULES),
         (html(ENGLISH, content_type="text/plain"), RULES),
+        (html(page(f"{ENGLISH} It is 5\ufffdC.")), RULES),
         (html(page(GERMAN)), DocumentRules(language="")),
         (row("月は地球の唯一の自然衛星であり、太陽系で五番目に大きい。" * 3), DocumentRules(language="")),
         (row(ENGLISH, language="en-GB"), RULES),
@@ -169,41 +174,6 @@ def test_a_page_that_keeps_the_rules_is_kept(
     raw: RawPage, rules: DocumentRules, extractor: TextExtractor
 ) -> None:
     assert isinstance(parse(raw, rules, extractor), Document)
-
-
-@pytest.mark.parametrize(
-    ("body", "charset", "expected"),
-    [
-        ("naïve".encode(), "", "naïve"),
-        ("naïve".encode(), "iso-8859-1", "naïve"),  # UTF-8 under a wrong header
-        ("naïve café".encode("latin-1"), "iso-8859-1", "naïve café"),
-        ("“naïve”".encode("cp1252"), "iso-8859-1", "“naïve”"),  # as browsers read Latin-1
-        ("\ufeffnaïve".encode(), "latin-1", "naïve"),
-        ("naïve".encode("utf-16"), "", "naïve"),
-        (b"<meta charset='windows-1251'>" + "Луна".encode("cp1251"), "", "<meta charset='windows-1251'>Луна"),
-        (b"<meta charset=nonsense>" + "naïve".encode("cp1252"), "unheard-of", "<meta charset=nonsense>naïve"),
-        ("これは日本語のページです。".encode("iso-2022-jp"), "iso-2022-jp", "これは日本語のページです。"),
-        (
-            "これは日本語のページです。月は地球の衛星です。".encode("euc_jp"),
-            "",
-            "これは日本語のページです。月は地球の衛星です。",
-        ),
-        (b"", "", ""),
-        (b"a\0b" + b"c" * 500, "", "a\0b" + "c" * 500),
-        (b"a\0b\0" * 50, "utf-8", None),
-    ],
-)
-def test_bytes_are_read_in_the_encoding_they_are_in(body: bytes, charset: str, expected: str | None) -> None:
-    assert decode(body, charset, "text/html") == expected
-
-
-@given(
-    st.binary(max_size=300),
-    st.sampled_from(["", "utf-8", "utf-16", "shift_jis", "gb18030", "iso-2022-jp", "x", "idna", "base64"]),
-)
-def test_any_bytes_are_decoded_or_refused(body: bytes, charset: str) -> None:
-    text = decode(body, charset, "text/html")
-    assert text is None or (text.count("\ufffd") + text.count("\0")) <= 0.01 * len(text)
 
 
 def test_domains_are_those_that_one_can_register() -> None:
@@ -264,3 +234,22 @@ def test_presets_and_masks_of_the_rules_are_applied(extractor: TextExtractor) ->
     assert isinstance(document, Document) and document.text.endswith("Write to [email].")
     refused = parse(raw, DocumentRules(quality=("gopher",)), extractor)
     assert isinstance(refused, Rejected) and refused.reason == "gopher_words"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "<title>The Moon</title><script/>",
+        "<title/><style/><link/>",
+        "<title>The Moon</title><style><![CDATA[a > b { }]]></style>",
+    ],
+)
+@pytest.mark.parametrize(
+    "before", ["", "<iframe/>", "<textarea/>", "<button/>", "<a id='a'/>", "<div/><br/>"]
+)
+def test_xhtml_is_read_as_xml_where_it_is_served_so(head: str, before: str, extractor: TextExtractor) -> None:
+    written = ENGLISH.replace("The Moon", "<![CDATA[The Moon]]>")
+    body = f"<?xml version='1.0'?><html><head>{head}</head><body>{before}<p>{written}</p></body></html>"
+    raw = html(body, content_type="application/xhtml+xml")
+    document = parse(raw, DocumentRules(require_title=False), extractor)
+    assert isinstance(document, Document) and document.text == ENGLISH

@@ -1,0 +1,1 @@
+"""Bytes of pages -> text, by the Encoding and HTML standards that browsers follow."""

@@ -1,0 +1,107 @@
+"""Bytes of a page -> its text: the choice among what its server says, what the page says, and what its bytes
+look like."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from resiliparse.parse.encoding import detect_encoding
+
+from answermill.indexing.encodings.declarations import declared_encoding
+from answermill.indexing.encodings.decoders import REPLACEMENT, decoded, encoding_of, utf_8_sequences
+from answermill.indexing.encodings.double_byte import LETTERS
+
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_UTF_16 = ("utf-16-le", "utf-16-be")
+_EAST_ASIAN = (*LETTERS, "iso2022_jp")
+_UNREADABLE = 0.01
+"""Share of U+FFFD and control characters in a page from which a decoding is not believed."""
+_SPARSE = 0.05
+"""Share of bytes beyond ASCII up to which a page that declares an East Asian encoding may be Western."""
+_VALID = 4
+"""Letters of UTF-8 for each sequence of bytes that is none, in a page that is UTF-8 all the same."""
+_ESCAPED = re.compile(rb"\x1b|~\{")
+"""Marks of encodings that are ASCII with escapes: those of ISO 2022, and HZ."""
+_CONTROLS = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f\ufffd]")
+_ASCII = re.compile("[\0-\x7f]+")
+_BEYOND_ASCII = bytes(range(0x80, 0x100))
+
+
+def decode(body: bytes, charset: str, content_type: str) -> str | None:
+    """The text of a page, or None if no encoding gives a readable one. `charset`: label in the HTTP header.
+
+    The first of these decides that gives a readable text: a byte order mark, UTF-16 by its NULs, UTF-8 if the
+    bytes are that, the header, the page's own declaration, and the encoding that its bytes look like.
+    Browsers follow the header before the bytes; but other encodings do not look like UTF-8 by chance, and the
+    few letters that a cut by the server has spoilt do not change that.
+    """
+    for mark, encoding in _MARKS:
+        if body.startswith(mark):
+            return _readable(decoded(body[len(mark) :], encoding))
+
+    header = encoding_of(charset)
+    if b"\0" in body and (header in _UTF_16 or not header):
+        encoding = _utf_16(body) or header
+        if encoding and (text := _readable(decoded(body, encoding))) is not None:
+            return text
+
+    if not (body.isascii() and _ESCAPED.search(body)) and (text := _utf_8(body)) is not None:
+        return text
+
+    in_page = "" if content_type == "text/plain" else declared_encoding(body, content_type != "text/html")
+    declared = list(filter(None, dict.fromkeys((header, in_page))))
+    for encoding in declared:
+        if encoding == REPLACEMENT:
+            return None
+        if (text := _believed(body, encoding)) is not None:
+            return text
+
+    return _guessed(body, declared)
+
+
+def _utf_8(body: bytes) -> str | None:
+    try:
+        return _readable(body.decode("utf-8"))
+    except UnicodeDecodeError:
+        valid, wrong = utf_8_sequences(body)
+        return _readable(decoded(body, "utf-8")) if valid >= _VALID * wrong and valid else None
+
+
+def _believed(body: bytes, encoding: str) -> str | None:
+    """The text in an encoding; None if most of its letters beyond ASCII cannot be read, or many are control
+    characters."""
+    text = _readable(decoded(body, encoding))
+    if text is None or len(_CONTROLS.findall(text)) > _UNREADABLE * len(text):
+        return None
+    wrong = text.count("\ufffd")
+    return None if wrong and 2 * wrong > len(_ASCII.sub("", text)) else text
+
+
+def _guessed(body: bytes, declared: list[str]) -> str | None:
+    """The text in the encoding that the bytes look like, else in the default of the HTML standard."""
+    if b"\x1b$" in body and (text := _believed(body, "iso2022_jp")) is not None:
+        return text
+
+    guess = detect_encoding(body) or "utf-8"
+    # Letters of two bytes would each be two wrong letters in a Western encoding.
+    beyond_ascii = len(body) - len(body.translate(None, _BEYOND_ASCII))
+    if set(declared).intersection(_EAST_ASIAN) and beyond_ascii > _SPARSE * len(body):
+        return _believed(body, guess) if guess in (*_EAST_ASIAN, "utf-8") else None
+
+    text = _believed(body, guess)
+    return text if text is not None else _believed(body, "cp1252")
+
+
+def _utf_16(body: bytes) -> str:
+    """Name of the UTF-16 whose ASCII letters have their NULs where the bytes have; '' if neither's."""
+    head = body[:4_096]
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    if 10 * max(even, odd) < len(head) or 10 * min(even, odd) > max(even, odd):
+        return ""
+    return "utf-16-be" if even > odd else "utf-16-le"
+
+
+def _readable(text: str) -> str | None:
+    """The text; None if too much of it is U+FFFD and NULs."""
+    return None if text.count("\ufffd") + text.count("\0") > _UNREADABLE * len(text) else text

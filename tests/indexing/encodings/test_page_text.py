@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from answermill.indexing.encodings.page_text import decode
+
+MOON = "これは日本語のページです。月は地球の衛星です。"
+RUSSIAN = "Луна, единственный естественный спутник Земли. "
+
+
+@pytest.mark.parametrize(
+    ("body", "charset", "expected"),
+    [
+        ("naïve".encode(), "", "naïve"),
+        ("naïve".encode(), "iso-8859-1", "naïve"),  # UTF-8 under a wrong header
+        ("naïve café".encode("latin-1"), "iso-8859-1", "naïve café"),
+        ("“naïve”".encode("cp1252"), "iso-8859-1", "“naïve”"),  # as browsers read Latin-1
+        ("\ufeffnaïve".encode(), "latin-1", "naïve"),
+        ("naïve".encode("utf-16"), "", "naïve"),
+        (b"<meta charset='windows-1251'>" + "Луна".encode("cp1251"), "", "<meta charset='windows-1251'>Луна"),
+        (b"<meta charset=nonsense>" + "naïve".encode("cp1252"), "unheard-of", "<meta charset=nonsense>naïve"),
+        (MOON.encode("iso-2022-jp"), "iso-2022-jp", MOON),
+        (MOON.encode("iso-2022-jp"), "", MOON),
+        (MOON.encode("euc_jp"), "", MOON),
+        (b"", "", ""),
+        (b"a\0b" + b"c" * 500, "", "a\0b" + "c" * 500),
+        (b"a\0b\0" * 50, "utf-8", None),
+        # the header before the page, and both before a guess
+        (RUSSIAN.encode("koi8-r"), "koi8-r", RUSSIAN),
+        (b"<meta charset=koi8-r>" + RUSSIAN.encode("cp1251"), "cp1251", "<meta charset=koi8-r>" + RUSSIAN),
+        (MOON.encode("cp932") + b"\x87\x40", "x-sjis", MOON + "①"),
+        # what is declared, and is not so
+        (RUSSIAN.encode("cp1251") * 5, "utf-8", RUSSIAN * 5),
+        (b"caf\xe9 " + b"plain text " * 20, "shift_jis", "café " + "plain text " * 20),
+        (b"It\x92s " + b"plain text " * 20, "utf-8", "It’s " + "plain text " * 20),
+        (
+            b"It\x92s <meta charset=unicode>" + b"plain text " * 20,
+            "",
+            "It’s <meta charset=unicode>" + "plain text " * 20,
+        ),
+        # UTF-16 without a mark
+        (f"<p>{MOON}</p>".encode("utf-16-le"), "utf-16le", f"<p>{MOON}</p>"),
+        ("<p>naïve</p>".encode("utf-16-be"), "utf-16", "<p>naïve</p>"),
+        ("<p>naïve</p>".encode("utf-16-le"), "", "<p>naïve</p>"),
+        (MOON.encode("utf-16-le"), "utf-16", MOON),
+        (b"plain", "utf-16", "plain"),
+        # a byte or two that are wrong
+        (
+            "élève déjà né ".encode() * 9 + b"caf\xe9" + b" end" * 30,
+            "latin1",
+            "élève déjà né " * 9 + "caf\ufffd" + " end" * 30,
+        ),
+        ("naïve ".encode() + b"text " * 30 + b"caf\xc3", "latin1", "naïve " + "text " * 30 + "caf\ufffd"),
+        # encodings that the standard does not decode
+        (b"<meta charset=hz-gb-2312>~{VP~}", "", None),
+        (b"\x1b$)C\x0e1", "iso-2022-kr", None),
+        (b"plain", "hz-gb-2312", "plain"),
+        (b"plain \x1b[0m", "", "plain \x1b[0m"),
+    ],
+)
+def test_bytes_are_read_in_the_encoding_they_are_in(body: bytes, charset: str, expected: str | None) -> None:
+    assert decode(body, charset, "text/html") == expected
+
+
+def test_a_page_of_east_asian_letters_is_refused_before_it_is_read_as_western() -> None:
+    body = b"\xb5\xee\xb4\xeb\x81 \x9f\x80" * 50
+    assert decode(body, "shift_jis", "text/html") is None
+
+
+def test_plain_text_declares_nothing_in_itself() -> None:
+    body = b"<meta charset=koi8-r>" + "“naïve” text of a tutorial".encode("cp1252")
+    assert decode(body, "", "text/plain") == body.decode("cp1252")
+
+
+@given(
+    st.binary(max_size=300),
+    st.sampled_from(["", "utf-8", "utf-16", "shift_jis", "gb18030", "iso-2022-jp", "x", "idna", "base64"]),
+)
+def test_any_bytes_are_decoded_or_refused(body: bytes, charset: str) -> None:
+    text = decode(body, charset, "text/html")
+    assert text is None or (text.count("\ufffd") + text.count("\0")) <= 0.01 * len(text)
