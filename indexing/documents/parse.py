@@ -11,7 +11,8 @@ import re
 from collections.abc import Set
 from dataclasses import dataclass, replace
 
-from answermill.indexing.crawl.media_types import PLAIN, XHTML
+from answermill.indexing.crawl.media_types import HTML, NOT_WANTED, PLAIN, XHTML
+from answermill.indexing.crawl.plain_text import not_for_readers
 from answermill.indexing.crawl.raw_page import RawPage
 from answermill.indexing.documents.block_list import BlockList
 from answermill.indexing.documents.domains import domain_of
@@ -41,6 +42,7 @@ class DocumentRules:
     min_words: int = 30
     max_characters: int = 1_000_000
     require_title: bool = True  # of HTML pages; JSONL, Parquet and plain text need not have one
+    media_types: tuple[str, ...] = (HTML, XHTML)  # of the pages of servers
     quality: tuple[PresetName, ...] = ()  # presets of rules about the text
     masks: tuple[MaskName, ...] = ()  # personal data to mask in the text before anything is counted in it
     refuse_noindex: bool = False  # HTML pages that ask robots not to index them
@@ -62,6 +64,11 @@ def parse(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> Docu
     if rules.blocked is not None and (entry := rules.blocked.entry(page.url)):
         return _rejected(page, "blocked", f"{entry!r} is on the block list")
 
+    # Rows, and texts that a crawler has extracted, are pages of no media type.
+    is_served = page.text is None and not page.is_conversion
+    if is_served and page.content_type not in rules.media_types:
+        return _rejected(page, NOT_WANTED, page.content_type)
+
     is_html = page.text is None and page.content_type != PLAIN
     title, text = page.title, page.text
     if text is None:
@@ -70,6 +77,9 @@ def parse(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> Docu
             return _rejected(
                 page, "undecodable", f"{len(page.body)} bytes, charset {page.charset or 'not declared'}"
             )
+
+    if is_served and not is_html and (kind := not_for_readers(page.url, text)):
+        return _rejected(page, "plain_text", kind)
 
     if is_html and rules.refuse_noindex and (robots := noindex(text)):
         return _rejected(page, "noindex", robots)

@@ -57,6 +57,12 @@ class Ingest(Section):
     min_words: int = Field(30, ge=0, description="pages with fewer words of main text are refused")
     max_characters: Count = Field(1_000_000, description="pages with a longer main text are refused")
     require_title: bool = Field(True, description="refuse HTML pages without a title")
+    media_types: list[Literal["text/html", "application/xhtml+xml", "text/plain"]] = Field(
+        ["text/html", "application/xhtml+xml"],
+        min_length=1,
+        description="media types of the pages of WARC files that are read; with 'text/plain', no robots.txt, "
+        "playlists, programs, logs, data or markup all the same",
+    )
     quality: list[Literal["c4", "gopher", "fineweb"]] = Field(
         [],
         description="presets of rules about a page's text, by the corpora they cleaned; each rule is a "

@@ -43,6 +43,8 @@ class IngestCounts(StepCounts):
     records_failed: int = 0
     skipped: Mapping[str, int] = by_name()
     """Kind → records of the input files that are no page."""
+    media_types: Mapping[str, int] = by_name()
+    """Media type → pages that were refused for it."""
     unread: Mapping[str, int] = by_name()
     """Suffix → files of input folders that are not read."""
     vanished: int = 0
@@ -80,7 +82,7 @@ INGEST = StepSpec(
     settings="answermill.pipelines.config.job_file:Ingest",
     item="pages",
     code="answermill.pipelines.steps.ingest.ingest:STEP",
-    revision=5,
+    revision=6,
     files=(INPUTS,),
     is_main=True,
 )

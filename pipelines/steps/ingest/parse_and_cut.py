@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from answermill.files.atomic_files import sha256
+from answermill.indexing.crawl.media_types import REFUSALS
 from answermill.indexing.crawl.raw_page import RawPage
 from answermill.indexing.crawl.records import FAILURES
 from answermill.indexing.documents import boilerplate
@@ -36,6 +37,7 @@ from answermill.schemas.corpus import Document, Passage, Rejected
 ROWS_OF_PART = 65_536
 """Passages of a part, after which the next document begins another; so a shard reads little beside its own
 passages."""
+_NAME = 60  # characters of a media type that are counted apart
 IngestStep: TypeAlias = Step[IngestCounts]
 IngestReport: TypeAlias = Report[IngestCounts]
 
@@ -51,6 +53,7 @@ def document_rules(
         min_words=settings.min_words,
         max_characters=settings.max_characters,
         require_title=settings.require_title,
+        media_types=tuple(settings.media_types),
         quality=tuple(settings.quality),
         masks=tuple(settings.mask),
         refuse_noindex=settings.refuse_noindex,
@@ -212,7 +215,7 @@ def unparsed(step: IngestStep) -> set[int]:
 def _write(fates: Iterable[Fate], writers: Writers) -> IngestCounts:
     """Write the fates of a unit's pages; return its counts. A part of passages has all passages of the
     documents in the part of documents beside it."""
-    rejected = Counter[str]()
+    rejected, media_types = Counter[str](), Counter[str]()
     sentences = paragraphs = characters = 0
     documents, passages, rejects = writers
 
@@ -222,6 +225,8 @@ def _write(fates: Iterable[Fate], writers: Writers) -> IngestCounts:
             characters += fate.characters
             if isinstance(fate.result, Rejected):
                 rejected[fate.result.reason] += 1
+                if fate.result.reason in REFUSALS:
+                    media_types[fate.result.detail[:_NAME]] += 1
                 rejects.write([fate.result])
                 continue
 
@@ -235,6 +240,7 @@ def _write(fates: Iterable[Fate], writers: Writers) -> IngestCounts:
 
     return IngestCounts(
         rejected=dict(rejected),
+        media_types=dict(media_types),
         sentences=sentences,
         boilerplate_paragraphs=paragraphs,
         boilerplate_characters=characters,

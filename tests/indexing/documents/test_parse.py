@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,14 @@ def test_texts_that_differ_in_case_and_white_space_have_one_hash_and_their_own_i
             f"{len(ENGLISH)} characters; at most 100",
         ),
         (html(page(GERMAN)), RULES, "language", "'de', not 'en'"),
+        (html(ENGLISH, content_type="text/plain"), RULES, "media_type", "text/plain"),
+        (html(page(ENGLISH)), DocumentRules(media_types=("text/plain",)), "media_type", "text/html"),
+        (
+            html(ENGLISH, content_type="text/plain", url="http://a.org/robots.txt"),
+            DocumentRules(media_types=("text/plain",)),
+            "plain_text",
+            "robots.txt",
+        ),
         (
             html(page("\ufffd\ufffd\ufffd " * 40) + f"<script>{'var a;' * 5_000}</script>"),
             RULES,
@@ -162,7 +171,8 @@ def test_a_refused_page_says_why(
     [
         (html(page(ENGLISH, "")), DocumentRules(require_title=False)),
         (row(ENGLISH), RULES),
-        (html(ENGLISH, content_type="text/plain"), RULES),
+        (html(ENGLISH, content_type="text/plain"), DocumentRules(media_types=("text/plain",))),
+        (replace(html(ENGLISH, content_type="text/plain"), is_conversion=True), RULES),
         (html(page(f"{ENGLISH} It is 5\ufffdC.")), RULES),
         (html(page(GERMAN)), DocumentRules(language="")),
         (row("月は地球の唯一の自然衛星であり、太陽系で五番目に大きい。" * 3), DocumentRules(language="")),

@@ -25,6 +25,7 @@ from answermill.pipelines.steps.ingest import crawl_files, ingest, parse_and_cut
 from answermill.pipelines.steps.ingest.crawl_files import find_files
 from answermill.pipelines.steps.ingest.repeated import verdicts
 from answermill.schemas.corpus import Document, Passage, Rejected
+from tests.indexing.crawl.warc_files import http, record
 
 WORDS = "The quick brown fox jumps over the lazy dog while the river runs slowly to the wide grey sea"
 RECORDS = {"documents": Document, "passages": Passage, "rejects": Rejected}
@@ -409,3 +410,30 @@ def test_duplicates_of_other_documents_than_the_parsed_ones_are_refused(tmp_path
     ) as e:
         ingest_without_beam(make_job(tmp_path, DOCUMENTS), tmp_path / "run", parsed_anew)
     assert e.value.code == IO
+
+
+@pytest.mark.parametrize("media_types", [None, ["text/html", "text/plain"]])
+def test_refused_media_types_are_counted_and_plain_text_is_read_if_it_is_asked_for(tmp_path, media_types):
+    pages = [
+        ("http://a.org/", "text/html", f"<html><title>A</title><p>{text(1)}".encode()),
+        ("http://a.org/b.txt", "text/plain", text(2).encode()),
+        ("http://a.org/robots.txt", "text/plain", b"User-agent: *\nDisallow: /\n"),
+        ("http://a.org/c.png", "image/png", b"\x89PNG"),
+    ]
+    (tmp_path / "a.warc").write_bytes(
+        b"".join(
+            record("response", http(body, content_type=kind), WARC_Target_URI=url)
+            for url, kind, body in pages
+        )
+        + record("conversion", text(3).encode(), "text/plain")
+    )
+    asked = {} if media_types is None else {"media_types": media_types}
+    job = make_job(tmp_path, {}, input=["a.warc"], **asked)
+    line = ingest.ingest(job, tmp_path / "run")
+    counts = folder_specs()["documents"].open(tmp_path / "run").manifest.counts
+    if media_types is None:
+        assert "5 pages = 2 documents + 3 rejects (2 media_type, 1 not_html)" in line
+        assert counts["media_types"] == {"text/plain": 2, "image/png": 1}
+    else:
+        assert "5 pages = 3 documents + 2 rejects (1 not_html, 1 plain_text)" in line
+        assert counts["media_types"] == {"image/png": 1}
