@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path, PosixPath
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from answermill.files.extras import ExtraMissing
 from answermill.files.store_errors import errors_of
@@ -82,16 +83,46 @@ class Remote(PosixPath):
     store are OSErrors. A path from a listing has the store's description of it at that time.
     """
 
+    _written = ""  # URL of a web server's file, which the parts of a path do not give back
+
+    def __new__(cls, *segments: Any) -> Remote:
+        path = super().__new__(cls, *segments)
+        if len(segments) == 1 and isinstance(segments[0], str) and scheme_of(segments[0]) in WEB:
+            path._written = segments[0]
+        return path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self),)
+
+    def __eq__(self, other: object) -> bool:
+        return str(self) == str(other) if isinstance(other, Remote) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __truediv__(self, name: str | os.PathLike[str]) -> Remote:
+        """A file below; of a web server, its URL and the name are joined as they are."""
+        if not self._written or not isinstance(name, str):
+            return super().__truediv__(name)
+        return type(self)(f"{self._written.removesuffix('/')}/{name}")
+
     described: Information | None = None
     """The store's description at the time of a listing or of `known`; None if the store must be asked."""
 
     def __str__(self) -> str:
-        return _with_slashes(super().__str__())
+        return _with_slashes(self._written or super().__str__())
 
     def __fspath__(self) -> str:
         raise NotHere(
             f"{self}: a path on a mounted file system is needed here, no URL; copy it, and give that path"
         )
+
+    @property
+    def name(self) -> str:
+        """The last name of the path; of a web server's file, without the query of its URL."""
+        if not self._written:
+            return super().name
+        return urlsplit(self._written).path.rstrip("/").rpartition("/")[2]
 
     @property
     def bucket(self) -> str:
@@ -123,9 +154,11 @@ class Remote(PosixPath):
         return self
 
     def resolve(self, strict: bool = False) -> Remote:
-        """The path without '..'."""
+        """The path without '..'; a web server's is as it was written."""
         return (
-            self if ".." not in self.parts else self.with_parts(posixpath.normpath("/".join(self.parts[1:])))
+            self
+            if self._written or ".." not in self.parts
+            else self.with_parts(posixpath.normpath("/".join(self.parts[1:])))
         )
 
     def with_parts(self, parts: str) -> Remote:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, BinaryIO
+from urllib.parse import urljoin
 from urllib.request import getproxies, proxy_bypass
 
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
@@ -31,6 +32,8 @@ PAUSE_S, LONGEST_PAUSE_S, LONGEST_RETRY_AFTER_S = 1.0, 60.0, 600
 TIMEOUT_S = 60.0
 """Seconds without a byte after which a request fails."""
 BLOCK = 1 << 18
+_NO_HEAD = (400, 401, 403, 405, 406, 501)
+"""Statuses by which servers refuse a HEAD whose GET they answer, such as those of signed URLs."""
 
 
 class WebFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
@@ -63,6 +66,7 @@ class WebFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
 
         proxy = getproxies().get(scheme) if not proxy_bypass(host) else None
         self._pool = ProxyManager(proxy, **settings) if proxy else PoolManager(**settings)
+        self._asks_for_urls = bool(proxy) and scheme == "http"  # of its proxy
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
@@ -70,12 +74,20 @@ class WebFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
         return path
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        with self._requested("HEAD", path) as response:
+        """The description of a file, by HEAD. A server that refuses HEAD, or names no length, is asked for
+        the first byte, which gives the length as well, and one that ignores that for the whole file."""
+        with self._answered("HEAD", path) as response:
             response.drain_conn()  # there is no body; the connection can be used again
             size = response.headers.get("Content-Length", "")
-            if not size.isdecimal():
-                raise Refused("the server does not say how large the file is")
-            return {"name": path, "type": "file", "size": int(size), "ETag": _tag(response)}
+            if response.status < 300 and size.isdecimal():
+                return {"name": path, "type": "file", "size": int(size), "ETag": _tag(response)}
+            if response.status >= 300 and response.status not in _NO_HEAD:
+                _check(response)
+
+        with self._answered("GET", path, {"Range": "bytes=0-0"}) as response:
+            if response.status != 416:  # the answer for an empty file
+                _check(response)
+            return {"name": path, "type": "file", "size": _size(response), "ETag": _tag(response)}
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         raise Refused("a web server lists no folder; name each file, or give a list of paths")
@@ -133,12 +145,33 @@ class WebFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
         self, method: str, path: str, headers: Mapping[str, str] | None = None
     ) -> Iterator[BaseHTTPResponse]:
         """Response, whose body is not read yet; the part that the block does not read is dropped."""
-        headers = {**self._pool.headers, **(headers or {})}
-        response = self._pool.request(
-            method, path, headers=headers, retries=self._retry, preload_content=False
-        )
-        try:
+        with self._answered(method, path, headers) as response:
             _check(response)
+            yield response
+
+    @contextmanager
+    def _answered(
+        self, method: str, path: str, headers: Mapping[str, str] | None = None
+    ) -> Iterator[BaseHTTPResponse]:
+        """As `_requested`, whatever the status."""
+        settings: dict[str, Any] = {
+            "headers": {**self._pool.headers, **(headers or {})},
+            "retries": self._retry,
+            "preload_content": False,
+        }
+
+        if self._asks_for_urls:
+            response = self._pool.request(method, path, **settings)
+        else:
+            # The pool of all servers would drop `./` from the URL, and its signature would be wrong.
+            target = "/" + path.partition("://")[2].partition("/")[2].partition("#")[0]
+            server = self._pool.connection_from_url(path)
+            response = server.urlopen(method, target, redirect=False, assert_same_host=False, **settings)
+            if location := response.get_redirect_location():
+                response.drain_conn()
+                response = self._pool.request(method, urljoin(path, location), **settings)
+
+        try:
             yield response
         finally:
             response.close()
@@ -173,6 +206,20 @@ def _check(response: BaseHTTPResponse) -> None:
     raise (Refused if 400 <= response.status < 500 and response.status not in (408, 425, 429) else OSError)(
         answer
     )
+
+
+def _size(response: BaseHTTPResponse) -> int:
+    """Bytes of the file of which the first was asked for."""
+    total = response.headers.get("Content-Range", "").rpartition("/")[2]
+    if response.status != 200 and total.isdecimal():
+        response.drain_conn()
+        return int(total)
+    length = response.headers.get("Content-Length", "")
+    if response.status == 200 and length.isdecimal():
+        return int(length)
+    if response.status != 200:
+        raise Refused(f"the server answers {response.status} and does not say how large the file is")
+    return sum(map(len, response.stream(BLOCK, decode_content=False)))
 
 
 def _tag(response: BaseHTTPResponse) -> str:

@@ -27,13 +27,15 @@ class Request(NamedTuple):
 @dataclass(frozen=True)
 class Fault:
     """A fault of the server: it answers with another `status`, waits first, breaks the body off after `cut`
-    bytes, ignores ranges, or claims that the file had other bytes than it sends, or another version."""
+    bytes, ignores ranges, names no length, or claims that the file had other bytes than it sends, or another
+    version."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     wait_s: float = 0.0
     cut: int | None = None
     whole: bool = False
+    no_length: bool = False
     tag: str = '"1"'
 
 
@@ -106,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
             fault = self.web.fault(request, before) or Fault()
 
         time.sleep(fault.wait_s)
-        file = self.web.root / self.path.lstrip("/")
+        file = self.web.root / self.path.partition("?")[0].lstrip("/")
         status = fault.status or (200 if file.is_file() else 404)
         content = file.read_bytes() if status == 200 else b"no\n"
         headers = {"ETag": fault.tag, **fault.headers}
@@ -120,7 +122,8 @@ class _Handler(BaseHTTPRequestHandler):
             content = content[first:end]
 
         self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+        lengths = {"Connection": "close"} if fault.no_length else {"Content-Length": str(len(content))}
+        for name, value in {**headers, **lengths}.items():
             self.send_header(name, value)
         self.end_headers()
 
@@ -130,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.web.sent += len(body)
                 self.web.sent_pages += len(body) * self.path.endswith(".warc.gz")
             self.wfile.write(body)
-            self.close_connection = fault.cut is not None
+            self.close_connection = fault.cut is not None or fault.no_length
 
 
 @contextmanager

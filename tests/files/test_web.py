@@ -3,6 +3,7 @@ says why not."""
 
 from __future__ import annotations
 
+import pickle
 import tempfile
 import time
 from collections.abc import Iterator
@@ -165,3 +166,67 @@ def test_answers_that_are_not_read_to_their_end_keep_no_connection(server: WebSe
             read_range(file(server), 5, 10)
         with pytest.raises(FileNotFoundError):
             file(server, "other").known()
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 405, 406, 501])
+def test_a_server_that_refuses_head_is_asked_for_the_first_byte(server: WebServer, status: int) -> None:
+    server.fault = lambda request, n: Fault(status=status) if request.method == "HEAD" else None
+    path = file(server).known()
+    assert path.stat().st_size == len(CONTENT) and server.sent == 1
+    assert fetch(path).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_server_that_names_no_length_is_asked_for_the_first_byte(server: WebServer, whole: bool) -> None:
+    server.fault = lambda request, n: Fault(no_length=True, whole=whole)
+    path = file(server).known()
+    assert path.stat().st_size == len(CONTENT)
+    assert fetch(path).read_bytes() == CONTENT
+
+
+def test_an_empty_file_of_such_a_server_is_empty(server: WebServer, tmp_path: Path) -> None:
+    (tmp_path / "www/empty").touch()
+    server.fault = lambda request, n: Fault(status=403) if request.method == "HEAD" else None
+    assert file(server, "empty").known().stat().st_size == 0
+
+
+@pytest.mark.parametrize(("status", "kind"), [(403, PermissionError), (405, Refused)])
+def test_a_server_that_refuses_get_as_well_is_an_error(
+    server: WebServer, status: int, kind: type[OSError]
+) -> None:
+    server.fault = lambda request, n: Fault(status=status)
+    with pytest.raises(kind, match=f"HTTP {status}"):
+        file(server).known()
+    assert [request.method for request in server.requests] == ["HEAD", "GET"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "file?sign=a%2Fb//c/./d&e=%E4",
+        ".//./file",
+        "./x/../file",
+        "file?to=http://a.org/b.warc.gz#top",
+        "file?" + "long=" + "a" * 2_000,
+    ],
+)
+def test_an_address_is_asked_for_as_it_is_written(server: WebServer, name: str, tmp_path: Path) -> None:
+    (tmp_path / "www/x").mkdir()
+    path = file(server, name)
+    assert fetch(path.known()).read_bytes() == CONTENT
+    assert {request.path for request in server.requests} == {"/" + name.partition("#")[0]}
+    assert (str(path), path.name) == (f"{server.url}/{name}", "file")
+    assert pickle.loads(pickle.dumps(path)) == path == path.resolve() != file(server, "file")
+
+
+def test_a_name_below_an_address_is_joined_as_it_is_written(server: WebServer) -> None:
+    for root in ("web/2020id_", "web/2020id_/"):
+        path = file(server, root) / "http://a.org//b.warc.gz"
+        assert str(path) == f"{server.url}/web/2020id_/http://a.org//b.warc.gz"
+
+
+def test_a_redirect_is_followed(server: WebServer) -> None:
+    server.fault = lambda request, n: (
+        Fault(status=302, headers={"Location": "file?b"}) if request.path.endswith("?a") else None
+    )
+    assert fetch(file(server, "file?a").known()).read_bytes() == CONTENT

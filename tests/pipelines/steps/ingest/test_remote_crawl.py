@@ -414,7 +414,7 @@ def test_where_paths_are_meant_from_by_default(crawl: Path, tmp_path: Path, s3: 
         str(wanted_records.root_of(local, local.ingest, source))
         for source in (crawl / "warc.paths.gz", s3.folder("x.paths.gz"))
     ]
-    assert roots == ["https://data.commoncrawl.org", "s3://commoncrawl"]
+    assert roots == ["https://data.commoncrawl.org/", "s3://commoncrawl"]
 
 
 def test_a_dry_run_says_what_it_would_fetch_and_writes_nothing(
