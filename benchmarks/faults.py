@@ -24,13 +24,23 @@ from pathlib import Path
 os.environ["HF_HUB_OFFLINE"] = "1"  # what a machine without a network has
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from benchmarks.fault_list import advice, commands, fuzz, inputs, machine, models, run_folder, stops
+from benchmarks.fault_list import (
+    advice,
+    commands,
+    fuzz,
+    inputs,
+    machine,
+    models,
+    run_folder,
+    stops,
+    web_pages,
+)
 from benchmarks.fault_list.fault import Ended, Fault, Place, sound_place, try_fault
 from testing.harness import arguments, finish, processes, say
 
 TAKES = "half an hour; [--only NAME]; [--fuzz MINUTES]"
 
-LISTS = (models, run_folder, inputs, commands, advice, machine, stops)
+LISTS = (models, run_folder, inputs, web_pages, commands, advice, machine, stops)
 FAULTS: tuple[Fault, ...] = tuple(fault for module in LISTS for fault in module.FAULTS)
 COUNTS = ("silent", "tracebacks", "wrong_code", "unclear", "loops")
 FAST = (

@@ -1,17 +1,21 @@
 """Crawl files that were damaged at random, thrown at the readers: gzip, WARC, records that are fetched alone,
-HTTP and HTML.
+HTTP and HTML; and sound pages in forms that are drawn at random, for the readers of headers, media types and
+letters.
 
 Each target damages a part of the sample web as a seed says, reads it, and names what is wrong with the
 outcome: an error, a page that is lost though its bytes are sound, a record that is not counted, a place that
-is not in the file. `--minutes N` throws for so long at each target; what is found is printed with its target
-and seed, and belongs among the CASES of tests/indexing/crawl/test_readers.py.
+is not in the file, a tag that was taken for half a letter. `--minutes N` throws for so long at each target;
+what is found is printed with its target and seed, and belongs among the CASES of
+tests/indexing/crawl/test_readers.py.
 """
 
 from __future__ import annotations
 
+import gzip
 import random
 import tempfile
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -22,10 +26,13 @@ from pathlib import Path
 from answermill.indexing.crawl.gzip_stream import ByteStream
 from answermill.indexing.crawl.http_response import page
 from answermill.indexing.crawl.input_formats import read_pages
+from answermill.indexing.crawl.media_types import declared_type, sniffed_type
 from answermill.indexing.crawl.raw_page import Place, RawPage
 from answermill.indexing.crawl.records import WantedRecord, record_pages
 from answermill.indexing.documents.main_text import TextExtractor
 from answermill.indexing.documents.parse import DocumentRules, parse
+from answermill.indexing.encodings.decoders import decoded, encoding_of
+from answermill.indexing.encodings.page_text import decode
 from answermill.schemas.corpus import Document, Rejected
 from benchmarks.fault_list.fuzz import mutated
 from testing.crawl_index import SAMPLE, members
@@ -33,6 +40,20 @@ from testing.harness import arguments, finish, say
 
 TAKES = "--minutes N for each reader"
 
+_LABELS = (
+    *(
+        "utf-8",
+        "utf-16",
+        "utf-16be",
+        "latin1",
+        "koi8-u",
+        "tis-620",
+        "x-mac-cyrillic",
+        "x-user-defined",
+        "hz-gb-2312",
+    ),
+    *("shift_jis", "euc-jp", "iso-2022-jp", "euc-kr", "big5", "gbk", "gb18030", "windows-1255"),
+)
 STEPS = 100_000
 """Calls after which a stream that does not end is taken for endless."""
 
@@ -137,12 +158,99 @@ def read_html(folder: Path, seed: int) -> Iterator[str]:
         (outcome.title + outcome.text).encode()
 
 
+def read_header(folder: Path, seed: int) -> Iterator[str]:
+    """Check that a page comes out of its codings and header as it was, in whichever form they are."""
+    draw = random.Random(seed)
+    sound = draw.choice([page.body for page in _pages() if page.body])
+    body, codings, chunks = sound, list[str](), draw.random() < 0.5
+    for coding in draw.choices(
+        ("gzip", "x-gzip", "deflate", "none", "identity", "utf-8"), k=draw.randrange(3)
+    ):
+        codings.append(coding)
+        body = _packed(coding, body, draw)
+    if chunks:
+        size = draw.choice((1_000, 100_000))
+        pieces = [body[n : n + size] for n in range(0, len(body), size)]
+        body = b"".join(
+            b"%x%s\r\n%s\r\n" % (len(piece), draw.choice((b"", b" ", b";a=b")), piece) for piece in pieces
+        )
+        body += b"0\r\n\r\n"
+
+    blank, end = draw.choice(("", " ", "\t")), draw.choice(("\r\n", "\n"))
+    kind = draw.choice(
+        ("text/html", "TEXT/HTML;charset=x", "text/plain,text/html", "text/html charset=x", "")
+    )
+    fields = [("Content-Type", kind), ("Content-Encoding", ", ".join(codings)), ("X", f"a{end} b: c")]
+    fields += [("Transfer-Encoding", "Chunked")] if chunks else []
+    draw.shuffle(fields)
+    lines = [draw.choice(("HTTP/1.1 200 OK", "http/1.0 200", "HTTP/2  200 "))]
+    lines += [f"{draw.choice((name, name.lower()))}{blank}:{value}" for name, value in fields]
+    interim = f"HTTP/1.1 100 Continue{end}{end}" if draw.random() < 0.3 else ""
+    block = f"{interim}{end.join(lines)}{end}{end}".encode() + body
+
+    outcome = page(Place("a", 0), {"warc-type": "response", "content-type": "application/http"}, block)
+    if not isinstance(outcome, RawPage):
+        yield f"{outcome.reason} {outcome.detail}"
+    elif outcome.body != sound or (outcome.content_type != "text/html" and kind):
+        yield f"{outcome.content_type}, {len(outcome.body)} bytes of {len(sound)}"
+
+
+def read_type(folder: Path, seed: int) -> Iterator[str]:
+    """Check that bytes and headers have a media type or none, and a tag of the standard's makes HTML."""
+    draw = random.Random(seed)
+    head = mutated(
+        draw.choice(
+            (b"<?xml version='1.0'?><html>", b"<!-- a -->", b"<!DOCTYPE a [", b"%PDF-1", b"\xff\xfe")
+        ),
+        draw,
+    )
+    name = sniffed_type(head)
+    if name.count("/") != (1 if head else 0) or not name.isascii():
+        yield f"{name!r} of {head[:60]!r}"
+    if sniffed_type(b" \n<TITLE>" + head) != "text/html":
+        yield f"no HTML of {head[:60]!r}"
+    header = mutated(b'text/html; a="b, c"; charset=utf-8, */*', draw).decode("latin-1")
+    declared = declared_type(header)
+    if declared.name.count("/") > 1 or declared_type(f"{header}").name != declared.name:
+        yield f"{declared.name!r} of {header!r}"
+
+
+def read_letters(folder: Path, seed: int) -> Iterator[str]:
+    """Check that letters are read in every encoding, whatever they are, and that none takes a tag with it."""
+    draw = random.Random(seed)
+    body = (
+        draw.randbytes(draw.randrange(40))
+        if draw.random() < 0.5
+        else mutated(draw.choice(_pages()).body, draw)
+    )
+    label = draw.choice(_LABELS)
+    encoding = encoding_of(label)
+    text = decoded(body, encoding)
+    text.encode("utf-8")
+    if encoding not in ("replacement", "iso2022_jp", "utf-16-le", "utf-16-be") and text.count(
+        "<"
+    ) != body.count(b"<"):
+        yield f"{text.count('<')} tags of {body.count(b'<')} in {label}"
+    chosen = decode(body, label, draw.choice(("text/html", "application/xhtml+xml", "text/plain")))
+    if (
+        chosen is not None
+        and encoding == "utf-8"
+        and body.isascii()
+        and b"\x1b" not in body
+        and chosen != body.decode()
+    ):
+        yield "ASCII is read as something else"
+
+
 TARGETS: dict[str, Callable[[Path, int], Iterator[str]]] = {
     "gzip": read_gzip,
     "warc": read_warc,
     "records": read_records,
     "http": read_http,
     "html": read_html,
+    "header": read_header,
+    "type": read_type,
+    "letters": read_letters,
 }
 
 
@@ -196,6 +304,18 @@ def _read(file: Path, content: bytes) -> RawPage | Rejected | None:
     return next(iter(read_pages(file, "a", Counter())), None)
 
 
+def _packed(coding: str, body: bytes, draw: random.Random) -> bytes:
+    """The body in a coding; in gzip of one to four members."""
+    if coding == "deflate":
+        return zlib.compress(body, 1)
+    if "gzip" not in coding:
+        return body
+    ends = sorted(draw.randrange(len(body) + 1) for _ in range(draw.randrange(4)))
+    return b"".join(
+        gzip.compress(body[start:end], 1) for start, end in zip([0, *ends], [*ends, len(body)], strict=True)
+    )
+
+
 def _members_before(content: bytes, end: int) -> Iterator[bytes]:
     position = 0
     for member in members(content):
@@ -205,8 +325,6 @@ def _members_before(content: bytes, end: int) -> Iterator[bytes]:
 
 
 def _inflated(member: bytes) -> bytes:
-    import zlib
-
     try:
         return zlib.decompress(member, wbits=31)
     except zlib.error:

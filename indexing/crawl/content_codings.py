@@ -17,6 +17,8 @@ _IsalError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its
 
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _CHUNK_SIZE = re.compile(rb"[ \t]*0*([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
+_NOT_READ = ("compress", "x-compress", "dcb", "dcz", "exi", "pack200-gzip", "aes128gcm")
+"""Registered codings that browsers do not undo without more. Other names are no codings, and say nothing."""
 _PIECE = 4_096
 _SHORT = 200
 """Bytes up to which a body must be UTF-8 to be taken for text; longer ones show that they are packed."""
@@ -43,9 +45,9 @@ def unpacked(body: bytes, content_codings: str, transfer_codings: str) -> bytes:
         if len(body) > MAX_BODY:
             return body
 
-    unknown = [coding for coding in codings if coding not in _CODINGS]
-    if unknown and not _is_text(body):
-        raise BadCoding(f"unknown content encoding {unknown[0]!r}")
+    packed = [coding for coding in codings if coding in _NOT_READ]
+    if packed and not _is_text(body):
+        raise BadCoding(f"content encoding {packed[0]!r} is not read")
     return body
 
 

@@ -62,7 +62,9 @@ def decode(body: bytes, charset: str, content_type: str) -> str | None:
 
 def _utf_8(body: bytes) -> str | None:
     try:
-        return _readable(body.decode("utf-8"))
+        text = body.decode("utf-8")
+        # A U+FFFD that stands in the bytes was lost before, and is no other letter in another encoding.
+        return _readable(text, text.count("\ufffd"))
     except UnicodeDecodeError:
         valid, wrong = utf_8_sequences(body)
         return _readable(decoded(body, "utf-8")) if valid >= _VALID * wrong and valid else None
@@ -102,6 +104,7 @@ def _utf_16(body: bytes) -> str:
     return "utf-16-be" if even > odd else "utf-16-le"
 
 
-def _readable(text: str) -> str | None:
-    """The text; None if too much of it is U+FFFD and NULs."""
-    return None if text.count("\ufffd") + text.count("\0") > _UNREADABLE * len(text) else text
+def _readable(text: str, written: int = 0) -> str | None:
+    """The text; None if too much of it is NULs and U+FFFD, but for those that were `written` so."""
+    unreadable = text.count("\ufffd") - written + text.count("\0")
+    return None if unreadable > _UNREADABLE * len(text) else text
