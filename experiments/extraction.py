@@ -36,7 +36,7 @@ import numpy.typing as npt
 from answermill.indexing.crawl.input_formats import read_pages
 from answermill.indexing.crawl.raw_page import RawPage
 from answermill.indexing.documents import html_text
-from answermill.indexing.documents.parse import decode
+from answermill.indexing.encodings.page_text import decode
 from answermill.ranking.evaluation.significance import compare
 from testing.harness import arguments, finish, installed, say, shrink
 

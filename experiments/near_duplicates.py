@@ -21,8 +21,8 @@ from answermill.indexing.crawl.input_formats import read_pages
 from answermill.indexing.crawl.raw_page import RawPage
 from answermill.indexing.documents import html_text, near_duplicates
 from answermill.indexing.documents.exact_duplicates import id_keys
-from answermill.indexing.documents.parse import decode
 from answermill.indexing.documents.quality import PageText
+from answermill.indexing.encodings.page_text import decode
 from answermill.indexing.passages.text import fold, normalise
 from testing.harness import arguments, finish, say, shrink
 

@@ -24,8 +24,8 @@ from resiliparse.parse.lang import detect_fast
 from answermill.indexing.crawl.input_formats import read_pages
 from answermill.indexing.crawl.raw_page import RawPage
 from answermill.indexing.documents import html_text, language
-from answermill.indexing.documents.parse import decode
 from answermill.indexing.documents.quality import PRESETS, PageText, refusal
+from answermill.indexing.encodings.page_text import decode
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.engine.runner import configure_logging
 from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST
