@@ -19,6 +19,8 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 _CHUNK_SIZE = re.compile(rb"[ \t]*0*([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
 _NOT_READ = ("compress", "x-compress", "dcb", "dcz", "exi", "pack200-gzip", "aes128gcm")
 """Registered codings that browsers do not undo without more. Other names are no codings, and say nothing."""
+_ZLIB = re.compile(rb"[\x08\x18\x28\x38\x48\x58\x68\x78].", re.DOTALL)
+_NULS = re.compile(rb"\0*")
 _PIECE = 4_096
 _SHORT = 200
 """Bytes up to which a body must be UTF-8 to be taken for text; longer ones show that they are packed."""
@@ -61,11 +63,10 @@ def _gzip(body: bytes) -> bytes:
 
 
 def _deflate(body: bytes) -> bytes:
-    if body.startswith(GZIP) or _is_markup(body):
+    if body.startswith(GZIP) or (_is_markup(body) and not is_binary(body[:HEAD])):
         return _gzip(body)
-    return _inflated(
-        body, 15 if body[:1] == b"\x78" else -15
-    )  # zlib by the standard, bare deflate in the wild
+    # zlib by the standard, bare deflate in the wild
+    return _inflated(body, 15 if _ZLIB.match(body) and int.from_bytes(body[:2]) % 31 == 0 else -15)
 
 
 def _br(body: bytes) -> bytes:
@@ -136,6 +137,7 @@ def _gunzipped(body: bytes) -> bytes:
                 min(4 * size, 1 << 20),
             )
             pieces.append(piece)
+        position = _NULS.match(body, position).end()  # type: ignore[union-attr]  # padding
     return b"".join(pieces)
 
 

@@ -19,7 +19,7 @@ _UNREADABLE = 0.01
 """Share of U+FFFD and control characters in a page from which a decoding is not believed."""
 _SPARSE = 0.05
 """Share of bytes beyond ASCII up to which a page that declares an East Asian encoding may be Western."""
-_VALID = 4
+_VALID = 2
 """Letters of UTF-8 for each sequence of bytes that is none, in a page that is UTF-8 all the same."""
 _ESCAPED = re.compile(rb"\x1b|~\{")
 """Marks of encodings that are ASCII with escapes: those of ISO 2022, and HZ."""

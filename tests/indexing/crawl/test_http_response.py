@@ -13,6 +13,9 @@ from answermill.indexing.crawl.raw_page import RawPage
 from answermill.schemas.corpus import Rejected
 from tests.indexing.crawl.warc_files import HTML, http, only, outcomes, read, record
 
+_SMALL = zlib.compressobj(wbits=9)
+SMALL_WINDOW = _SMALL.compress(HTML) + _SMALL.flush()
+
 
 def brotli(content: bytes) -> bytes:
     packed = io.BytesIO()
@@ -34,6 +37,8 @@ def brotli(content: bytes) -> bytes:
         ("gzip", gzip.compress(HTML[:9], mtime=0) + gzip.compress(HTML[9:], mtime=0)),
         ("gzip", b"".join(gzip.compress(bytes([byte]), mtime=0) for byte in HTML)),
         ("gzip", gzip.compress(HTML, mtime=0) + b"\0\0 behind it"),
+        ("gzip", gzip.compress(HTML[:9], mtime=0) + bytes(9) + gzip.compress(HTML[9:], mtime=0)),
+        ("deflate", SMALL_WINDOW),
         ("deflate", gzip.compress(HTML, mtime=0)),
         ("GZip;q=1", gzip.compress(HTML, mtime=0)),
         ("gzip, gzip", gzip.compress(gzip.compress(HTML, mtime=0), mtime=0)),
