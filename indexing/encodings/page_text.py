@@ -15,6 +15,7 @@ from answermill.indexing.encodings.double_byte import LETTERS
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _UTF_16 = ("utf-16-le", "utf-16-be")
 _EAST_ASIAN = (*LETTERS, "iso2022_jp")
+_WESTERN = ("cp1252", "iso8859-15", "mac-roman")
 _UNREADABLE = 0.01
 """Share of U+FFFD and control characters in a page from which a decoding is not believed."""
 _SPARSE = 0.05
@@ -25,6 +26,8 @@ _ESCAPED = re.compile(rb"\x1b|~\{")
 """Marks of encodings that are ASCII with escapes: those of ISO 2022, and HZ."""
 _CONTROLS = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f\ufffd]")
 _ASCII = re.compile("[\0-\x7f]+")
+_HANGUL = re.compile("[가-힣]")
+_RUN = re.compile(rb"[\x80-\xff]{4,}")
 _BEYOND_ASCII = bytes(range(0x80, 0x100))
 
 
@@ -86,13 +89,22 @@ def _guessed(body: bytes, declared: list[str]) -> str | None:
         return text
 
     guess = detect_encoding(body) or "utf-8"
-    # Letters of two bytes would each be two wrong letters in a Western encoding.
     beyond_ascii = len(body) - len(body.translate(None, _BEYOND_ASCII))
-    if set(declared).intersection(_EAST_ASIAN) and beyond_ascii > _SPARSE * len(body):
-        return _believed(body, guess) if guess in (*_EAST_ASIAN, "utf-8") else None
+    is_east_asian = bool(set(declared).intersection(_EAST_ASIAN)) and beyond_ascii > _SPARSE * len(body)
+    if not is_east_asian and 2 * _in_runs(body) <= beyond_ascii:
+        text = _believed(body, guess)
+        return text if text is not None else _believed(body, "cp1252")
 
-    text = _believed(body, guess)
-    return text if text is not None else _believed(body, "cp1252")
+    # In a Western encoding each letter of two bytes would be two wrong letters.
+    if guess not in _WESTERN and (text := _believed(body, guess)) is not None:
+        return text
+    korean = _believed(body, "euc_kr") or ""
+    return korean if 20 * len(_HANGUL.findall(korean)) > 9 * beyond_ascii else None
+
+
+def _in_runs(body: bytes) -> int:
+    """Bytes beyond ASCII that stand in runs of different ones, as in texts of no Western language."""
+    return sum(len(run) for run in _RUN.findall(body) if len(set(run)) > 2)
 
 
 def _utf_16(body: bytes) -> str:

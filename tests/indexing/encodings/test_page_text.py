@@ -86,3 +86,20 @@ def test_any_bytes_are_decoded_or_refused(body: bytes, charset: str) -> None:
 
 def test_letters_that_were_lost_before_are_not_read_as_others() -> None:
     assert decode("\ufffd".encode() * 50, "", "text/html") == "\ufffd" * 50
+
+
+@pytest.mark.parametrize(
+    ("text", "codec", "expected"),
+    [
+        ("등대는 긴 방파제 끝에 서 있으며 어부들을 위해 세워졌다. ", "cp949", True),
+        ("ЛУНА ЯВЛЯЕТСЯ ЕДИНСТВЕННЫМ ЕСТЕСТВЕННЫМ СПУТНИКОМ ЗЕМЛИ. ", "iso8859-5", False),
+        ("Le phare — “très” élevé — fut bâti pour les pêcheurs, à côté. ", "cp1252", True),
+        ("••••••• ——————— Le phare fut élevé. ", "cp1252", True),
+    ],
+)
+def test_a_page_that_declares_nothing_is_read_or_refused_but_not_garbled(
+    text: str, codec: str, expected: bool
+) -> None:
+    for times in (1, 20):
+        page = f"<html><title>T</title><p>{text * times}"
+        assert decode(page.encode(codec), "", "text/html") == (page if expected else None)
