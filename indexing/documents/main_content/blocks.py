@@ -13,25 +13,32 @@ from dataclasses import dataclass, field
 from html import unescape
 from typing import Any
 
-from answermill.indexing.documents.main_content.hints import TAGS, Hint, hint_of
+from answermill.indexing.documents.main_content.hints import NO_SIGNS, TAGS, Signs, signs_of
 
 _NO_TEXT = (
-    "script, style, template, svg, iframe, select, object, video, audio, canvas, button, textarea, math "
-    "annotation, "
+    "script, style, template, svg, iframe, select, object, video, audio, canvas, textarea, math annotation, "
     "noembed, noframes"
 )
+_TEMPLATE = re.compile(r"<(/?)template([^<>]*)>")
 _COMMENT = re.compile("<!--.*?-->", re.DOTALL)
 _TAG = re.compile("<(/?)([^\\s<>]+)([^<>]*)>([^<]*)")
 """A tag, its attributes, and the text that follows it."""
 _BREAK = "\x1e"  # a line's end in a block; a line end in HTML is a blank
+_GLUE = "\x1f"  # a tag inside a block
+_GLUED = re.compile(rf"{_GLUE}(?<=[^\W\d_]{{2}}[.!?…]{_GLUE}){_GLUE}*(?=[^\W\d_a-z])")
 _CELLS = frozenset({"td", "th"})
 _BLOCK_LEVEL = """
     address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption figure footer form
     frameset h1 h2 h3 h4 h5 h6 header hgroup legend li main menu nav noscript ol optgroup option p pre search section summary
     table tbody td tfoot th thead tr ul"""
 _ELEMENTS = frozenset(_BLOCK_LEVEL.split())
-"""All other elements are part of a block."""
-_HINTS = 20_000  # attributes whose hints are remembered
+"""All other elements are part of a block, but custom elements and buttons may be one."""
+_NAMING = frozenset({"h1", "h2", "h3", "h4", "h5", "h6", "dt", "summary"})
+"""Elements in which a button is their text."""
+_CONTROLS = re.compile(r' (?:href="#|aria-controls="|data-(?:bs-)?target="#)([^"]+)"')
+_SENTENCE = re.compile(r"[.!?…。！？।؟۔][\"'”’»)\]]*$")
+_SENTENCE_LINK = 80  # bytes in a link from which they may be a sentence
+_SIGNS = 20_000  # attributes whose signs are remembered
 
 
 @dataclass(slots=True)
@@ -48,6 +55,10 @@ class TextBlock:
     in English."""
     linked: int
     """Bytes of the text in links, about."""
+    first_link: str = ""
+    """Attributes of the link that the text begins in; '' if it begins in none."""
+    last_link: str = ""
+    """Attributes of the link that the text ends in."""
 
 
 @dataclass(slots=True)
@@ -58,7 +69,15 @@ class Elements:
     parents: list[int]
     """Number of each element's parent; -1 for the first."""
     names: list[str]
-    hints: list[Hint]
+    signs: list[Signs]
+    firsts: list[int]
+    """Number of blocks before each element."""
+    afters: list[int]
+    """Number of blocks before each element's end."""
+    ends: list[int]
+    """Number of the first element after each element's end."""
+    controlled: set[str] = field(default_factory=set)
+    """Ids of elements that a link or button of the page opens, or leads to."""
 
 
 @dataclass(slots=True)
@@ -66,37 +85,77 @@ class Cursor:
     """A place in a page that is being read: the elements and blocks before it, and the block at it."""
 
     blocks: list[TextBlock] = field(default_factory=list)
-    elements: Elements = field(default_factory=lambda: Elements([-1], ["page"], [Hint.NONE]))
+    elements: Elements = field(default_factory=lambda: Elements([-1], ["page"], [NO_SIGNS], [0], [0], [0]))
     path: list[int] = field(default_factory=lambda: [0])
     """Numbers of the elements that are open, the innermost last."""
     pieces: list[str] = field(default_factory=list)
     """The block's text so far."""
     linked: int = 0
     """Bytes of that text in links."""
-    in_link: bool = False
+    link: str = ""
+    """Attributes of the link that is open."""
+    first_link: str = ""
+    """Attributes of the link that the block's text begins in."""
+    last_link: str = ""
+    """Attributes of the link that it ends in."""
     preformatted: int = 0
     """Open <pre>, in which a line end is one."""
+    in_custom: bool = False
+    """True if the block began in a custom element."""
+    after_custom: int = -1
+    """Pieces of the block when a custom element ended."""
 
-    def open(self, name: str, hint: Hint) -> None:
+    def open(self, name: str, signs: Signs) -> None:
         """Enter a new element."""
         self.preformatted += name == "pre"
         elements = self.elements
         elements.parents.append(self.path[-1])
         elements.names.append(name)
-        elements.hints.append(hint)
+        elements.signs.append(signs)
+        elements.firsts.append(len(self.blocks))
+        elements.afters.append(0)
+        elements.ends.append(0)
         self.path.append(len(elements.parents) - 1)
 
     def close(self, name: str) -> None:
         """Leave the innermost element."""
         self.preformatted -= name == "pre"
         if len(self.path) > 1:  # <xmp> and <plaintext> hold text that looks like tags
-            self.path.pop()
+            self._end(self.path.pop())
+
+    def finish(self) -> None:
+        """End the page."""
+        self.flush()
+        while self.path:
+            self._end(self.path.pop())
+
+    def _end(self, element: int) -> None:
+        self.elements.afters[element] = len(self.blocks)
+        self.elements.ends[element] = len(self.elements.parents)
 
     def add(self, text: str) -> None:
         """Append text to the block."""
-        self.pieces.append(text.replace("\n", _BREAK) if self.preformatted else text)
-        if self.in_link:
+        if self.link:
             self.linked += _bytes(text.strip())
+            if not self.pieces:
+                self.first_link = self.link
+            self.last_link = self.link
+        elif self.last_link and not text.isspace():
+            self.last_link = ""
+        self.pieces.append(text.replace("\n", _BREAK) if self.preformatted else text)
+
+    def pass_custom(self, closes: bool, text: str) -> None:
+        """Go over a custom element's tag, before `text`: it is part of a block, as <span> is, but where it
+        stands beside another one, or would be glued to a sentence."""
+        beside = not closes and self.in_custom and self.after_custom == len(self.pieces)
+        glued = self.pieces and text[:1].strip() and _SENTENCE.search(self.pieces[-1])
+        if beside or glued:
+            self.flush()
+
+        if not self.pieces:
+            self.in_custom = not closes
+        elif closes and not text.strip():
+            self.after_custom = len(self.pieces) + bool(text)
 
     def join(self, by: str) -> None:
         """Separate the block's text, if it has any, from the text that follows."""
@@ -108,24 +167,29 @@ class Cursor:
         if not self.pieces:
             return
 
-        text = "".join(self.pieces)
+        text = self.pieces[0] if len(self.pieces) == 1 else _GLUE.join(self.pieces)
         if "&" in text:
             text = unescape(text)
+        if _GLUE in text:
+            text = _GLUED.sub(" ", text).replace(_GLUE, "")
         if _BREAK in text:
             text = "\n".join(filter(None, (" ".join(line.split()) for line in text.split(_BREAK))))
         else:
             text = " ".join(text.split())
 
         if text:
-            self.blocks.append(TextBlock(self.path[-1], text, _bytes(text), self.linked))
-        self.pieces, self.linked = [], 0
+            self.blocks.append(
+                TextBlock(self.path[-1], text, _bytes(text), self.linked, self.first_link, self.last_link)
+            )
+        self.pieces, self.linked, self.first_link, self.last_link = [], 0, "", ""
+        self.in_custom, self.after_custom = False, -1
 
 
 class BlockReader:
-    """Reads pages; it remembers the hints of attributes, of which the pages of a site share many."""
+    """Reads pages; it remembers the signs of attributes, of which the pages of a site share many."""
 
     def __init__(self) -> None:
-        self._hints: dict[str, Hint] = {}
+        self._signs: dict[str, Signs] = {}
 
     def read(self, tree: Any) -> tuple[list[TextBlock], Elements]:
         """The blocks of a Resiliparse tree, in their order, and its elements; the tree loses scripts, buttons
@@ -133,12 +197,19 @@ class BlockReader:
         cursor = Cursor()
         if (body := tree.body) is None:
             return cursor.blocks, cursor.elements
+        if body.query_selector("template[shadowrootmode]") is not None:
+            tree = tree.parse(_with_shadows(body.html))
+            body = tree.body
 
         for element in body.query_selector_all(_NO_TEXT).values():
             element.decompose()
+        for button in body.query_selector_all("button").values():
+            if not _is_text(button):
+                button.decompose()
 
-        for closes, name, attributes, text in _TAG.findall(_COMMENT.sub("", body.html)):
-            if name in _ELEMENTS:
+        html = _COMMENT.sub("", body.html)
+        for closes, name, attributes, text in _TAG.findall(html):
+            if name in _ELEMENTS or (name == "button" and self._is_block(cursor, closes)):
                 if name in _CELLS:  # cells of a row stand beside each other
                     cursor.join(" ")
                 elif cursor.pieces:
@@ -146,27 +217,90 @@ class BlockReader:
                 if closes:
                     cursor.close(name)
                 else:
-                    cursor.open(name, TAGS.get(name) or self._hint(attributes))
+                    cursor.open(name, TAGS.get(name) or self._signs_of(name, attributes))
             elif name == "a":
-                cursor.in_link = not closes and "href" in attributes
+                cursor.link = attributes if not closes and ' href="' in attributes else ""
             elif name == "br":
                 cursor.join(_BREAK)
             elif name == "hr":
                 cursor.flush()
+            elif "-" in name:
+                cursor.pass_custom(closes != "", text)
 
             if text and (cursor.pieces or not text.isspace()):  # blanks begin no block
                 cursor.add(text)
 
-        cursor.flush()
+        cursor.finish()
+        if any(signs.identity for signs in cursor.elements.signs):
+            cursor.elements.controlled.update(" ".join(_CONTROLS.findall(html)).split())
+        _mend_links(cursor.blocks)
         return cursor.blocks, cursor.elements
 
-    def _hint(self, attributes: str) -> Hint:
-        hint = self._hints.get(attributes)
-        if hint is None:
-            if len(self._hints) >= _HINTS:
-                self._hints.clear()
-            hint = self._hints[attributes] = hint_of(attributes)
-        return hint
+    @staticmethod
+    def _is_block(cursor: Cursor, closes: str) -> bool:
+        """True if a button is no part of a heading, which it is the text of."""
+        name = cursor.elements.names[cursor.path[-1]]
+        return name == "button" if closes else name not in _NAMING
+
+    def _signs_of(self, name: str, attributes: str) -> Signs:
+        if name == "aside":  # the only one whose attributes are read with its name
+            return signs_of(name, attributes)
+        signs = self._signs.get(attributes)
+        if signs is None:
+            if len(self._signs) >= _SIGNS:
+                self._signs.clear()
+            signs = self._signs[attributes] = signs_of(name, attributes)
+        return signs
+
+
+def _is_text(button: Any) -> bool:
+    """True if a button opens something, or is all of a heading."""
+    if button.hasattr("aria-expanded") or button.hasattr("aria-controls"):
+        return True
+    holder = button.parent
+    return holder is not None and holder.tag in _NAMING and holder.text.strip() == button.text.strip()
+
+
+def _with_shadows(html: str) -> str:
+    """HTML with the content of its declarative shadow roots in the place of their templates."""
+    shown: list[bool] = []  # of the templates that are open
+
+    def tag(match: re.Match[str]) -> str:
+        if not match[1]:
+            shown.append(' shadowrootmode="' in match[2])
+            return "<shadow-root>" if shown[-1] else match[0]
+        return "</shadow-root>" if shown and shown.pop() else match[0]
+
+    return _TEMPLATE.sub(tag, html)
+
+
+def _mend_links(blocks: list[TextBlock]) -> None:
+    """Count no text as linked that is so only because a link is never closed: the parser opens it again in
+    each block that follows, and so it runs through sentences."""
+    run: list[TextBlock] = []
+    for block in blocks:
+        if run and not (block.first_link and block.first_link == run[-1].last_link):
+            _mend_run(run)
+            run = []
+        if block.last_link:
+            run.append(block)
+        elif run:
+            _mend_run([*run, block])
+            run = []
+    _mend_run(run)
+
+
+def _mend_run(run: list[TextBlock]) -> None:
+    """Mend the link that goes through some blocks."""
+    if len(run) < 2:
+        return
+    sentences = sum(
+        block.linked >= _SENTENCE_LINK and _SENTENCE.search(block.text) is not None for block in run[1:]
+    )
+    begins_inside = run[0].first_link != run[0].last_link
+    if sentences >= 2 or (sentences and begins_inside):
+        for block in run:
+            block.linked = 0
 
 
 def _bytes(text: str) -> int:

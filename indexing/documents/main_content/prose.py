@@ -18,9 +18,10 @@ on the other, and on 60 pages in other languages.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
+from answermill.indexing.documents.main_content.belief import HEADINGS, Believer
 from answermill.indexing.documents.main_content.blocks import Elements, TextBlock
 from answermill.indexing.documents.main_content.hints import Hint
 
@@ -29,17 +30,12 @@ _LONG_HEADING = 200  # bytes from which a heading is a paragraph that looks like
 _ALONE = 0.2  # weight of prose beside which no other prose stands
 _ITEM = 0.5  # weight of prose in a list, which may be one of references or teasers
 _COVER = 0.9  # share of the prose that the element of the main text has
-_GUARD = {Hint.WIDGET: 0.1, Hint.SURROUNDING: 0.7, Hint.HIDDEN: 0.9, Hint.COMMENT: 0.95}
-"""The share of the page's prose from which a hint is not followed."""
 # Most blocks between the page's heading and the main text among which a lead is looked for.
 _LEAD = 20
 _LINKS = 0.7  # share of a block's bytes in links from which it is nothing but links
 _RUN = 3  # as many blocks of links one after the other are a list of links
 
 _ITEMS = frozenset({"li", "dd", "td"})
-_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
-_WHOLE = frozenset({"page", "body", "main", "article"})
-"""Elements whose content is main text, whatever their classes say: those are often of the page's layout."""
 _PARTS = {
     "li",
     "dd",
@@ -84,10 +80,12 @@ def _wanted(
     Hints that would leave nothing, or no prose where the page has some, are not followed; those of comments
     always are.
     """
-    shares = _shares(blocks, elements)
+    prose = [_prose(block, elements) for block in blocks]
+    believer = Believer(blocks, prose, elements, _shares(blocks, elements))
+    blocks = [block for n, block in enumerate(blocks) if not believer.is_button(n)]
     readings = []
     for ignored in ((), (Hint.WIDGET, Hint.SURROUNDING), (Hint.WIDGET, Hint.SURROUNDING, Hint.HIDDEN)):
-        hints = _followed(elements, shares, ignored)
+        hints = believer.followed(ignored)
         wanted = [
             b
             for b in blocks
@@ -107,7 +105,7 @@ def _has_prose(blocks: Sequence[TextBlock], elements: Elements) -> bool:
 def _prose(block: TextBlock, elements: Elements) -> int:
     """Bytes of a block's prose; 0 if it has none."""
     own = block.size - block.linked
-    least = _LONG_HEADING if elements.names[block.element] in _HEADINGS else _PROSE
+    least = _LONG_HEADING if elements.names[block.element] in HEADINGS else _PROSE
     return own if own >= least and 2 * block.linked < block.size else 0
 
 
@@ -115,7 +113,7 @@ def _shares(blocks: Sequence[TextBlock], elements: Elements) -> list[float]:
     """Weight of the prose in each element."""
     parents, names = elements.parents, elements.names
     weights = [0.0] * len(parents)
-    texts = [block for block in blocks if names[block.element] not in _HEADINGS]
+    texts = [block for block in blocks if names[block.element] not in HEADINGS]
     prose = [_prose(block, elements) for block in texts]
 
     for n, block in enumerate(texts):
@@ -131,19 +129,6 @@ def _shares(blocks: Sequence[TextBlock], elements: Elements) -> list[float]:
     for n in range(len(parents) - 1, 0, -1):
         weights[parents[n]] += weights[n]
     return weights
-
-
-def _followed(elements: Elements, shares: Sequence[float], ignored: Container[Hint]) -> list[Hint]:
-    """The hint that is followed for each element: its own or, if higher, that of an element that holds
-    it."""
-    followed: list[Hint] = []
-    for parent, name, hint, share in zip(
-        elements.parents, elements.names, elements.hints, shares, strict=True
-    ):
-        above = followed[parent] if parent >= 0 else Hint.NONE
-        believed = hint and hint not in ignored and name not in _WHOLE and share <= _GUARD[hint] * shares[0]
-        followed.append(max(above, hint) if believed else above)
-    return followed
 
 
 def _main_element(blocks: Sequence[TextBlock], elements: Elements) -> list[bool]:

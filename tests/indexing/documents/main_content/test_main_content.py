@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from answermill.indexing.documents import html_text
-from answermill.indexing.documents.main_content.hints import Hint, hint_of
+from answermill.indexing.documents.main_content.hints import Hint, Signs, signs_of
 from answermill.indexing.passages.text import normalise
 
 FIRST = "The Moon has four principal phases, and each of them takes about a week to go by before the next."
@@ -157,18 +157,173 @@ def test_odd_markup_ends_no_article(body: str) -> None:
     assert lines(f"<div>{ARTICLE}</div>{body}")[:4] == LINES
 
 
-def test_names_are_taken_apart_into_words() -> None:
-    assert (
-        hint_of(' class="siteFooter"')
-        == hint_of(' id="site-footer"')
-        == hint_of(" class='x'\tid=\"site_footer\"")
-    )
-    assert hint_of(' class="siteFooter"') == Hint.SURROUNDING
-    assert hint_of(' class="barefooted navy adjective"') == hint_of(' href="/comments"') == Hint.NONE
-    assert (
-        hint_of(' class="share comment-list"') == Hint.COMMENT
-        and hint_of(' class="comment-form"') == Hint.SURROUNDING
-    )
+def hint(attributes: str) -> Hint:
+    signs = signs_of("div", attributes)
+    return Hint.HIDDEN if signs.hidden else max((word.hint for word in signs.words), default=Hint.NONE)
 
-    assert hint_of(' class="nav" style="x:y;DISPLAY : none"') == Hint.SURROUNDING
-    assert hint_of(' class="nav" style="color:red;display: none"') == Hint.HIDDEN
+
+def test_names_are_taken_apart_into_words() -> None:
+    assert hint(' class="siteFooter"') == hint(' id="site-footer"') == hint(' class="x" id="site_footer"')
+    assert hint(' class="siteFooter"') == Hint.SURROUNDING
+    assert hint(' class="barefooted navy adjective"') == hint(' href="/comments"') == Hint.NONE
+    assert hint(' class="share comment-list"') == Hint.COMMENT
+    assert hint(' class="comment-form"') == Hint.SURROUNDING
+
+    assert hint(' class="nav" style="x:y"') == Hint.SURROUNDING
+    assert hint(' class="nav" style="x:y;DISPLAY : none"') == Hint.HIDDEN
+    assert hint(' class="nav" style="color:red;display: none"') == Hint.HIDDEN
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        ' aria-label="A hidden path"',
+        ' title="the hidden=garden"',
+        ' alt="a hidden="',
+        ' data-style="display:none"',
+        ' data-class="sidebar"',
+        ' data-role="navigation"',
+        ' aria-hidden="false"',
+        ' class="overflow-hidden"',
+        ' class="prose hidden md:block"',
+        ' class="md:hidden"',
+        ' hidden="until-found"',
+        ' class="body-with-sidebar no-menu"',
+    ],
+)
+def test_the_value_of_an_attribute_hides_nothing(attributes: str) -> None:
+    assert signs_of("div", attributes) == Signs()
+
+
+def section(name: str, heading: str, text: str, tag: str = "section") -> str:
+    return f"<{tag} {name}><h2>{heading}</h2><p>{text}</p></{tag}>"
+
+
+WORDS = """
+    ads author-info banner carousel comments consent cookies discussion footer hidden login menu navigation
+    newsletters pagination player popular previous-versions related replies share sponsors tags"""
+
+
+@pytest.mark.parametrize("tag", ["section", "div"])
+@pytest.mark.parametrize(
+    "word",
+    WORDS.split(),
+)
+def test_a_section_whose_id_is_a_word_of_its_heading_stays(word: str, tag: str) -> None:
+    heading = word.replace("-", " ").capitalize()
+    parts = [
+        section("id=moon", "Moon", FIRST, tag),
+        section(f"id={word}", heading, SECOND, tag),
+        section("id=day", "Day", THIRD, tag),
+    ]
+    rest = lines(f"<main><h1>Guide</h1>{''.join(parts)}</main>")
+    assert rest == ["Guide", "Moon", FIRST, heading, SECOND, "Day", THIRD]
+
+
+def test_an_anchors_name_costs_no_heading_and_no_paragraph() -> None:
+    body = f"<h2 id=cookies>Cookies</h2><p id=comments>{SECOND}</p>"
+    assert lines(f"<div>{ARTICLE}{body}<p>{FIRST}</p></div>") == [*LINES, "Cookies", SECOND, FIRST]
+
+
+@pytest.mark.parametrize("name", ["player-profile", "lunch-menu", "cookies-info"])
+def test_a_class_that_is_a_topic_costs_no_prose_between_prose(name: str) -> None:
+    parts = [section("", "Moon", FIRST), section(f"class={name}", "It", SECOND), section("", "Day", THIRD)]
+    assert SECOND in lines(f"<main>{''.join(parts)}</main>")
+    widget = f"<aside class={name}><p>{SECOND}</p></aside>"
+    assert SECOND not in lines(f"<main>{ARTICLE.replace(SECOND, FIRST)}{widget}</main>")
+
+
+def test_a_section_of_comments_is_one_though_its_heading_says_so() -> None:
+    comments = f"<section id=comments><h2>Comments</h2><p>{COMMENT}</p></section>"
+    assert COMMENT not in lines(f"<article>{ARTICLE}</article>{comments}")
+
+
+QUESTION = "How long is the Moon dark?"
+
+
+@pytest.mark.parametrize("closed", ["hidden", "style='display:none'", "aria-hidden=true", "class='a hidden'"])
+@pytest.mark.parametrize(
+    "panel",
+    [
+        f"<h2>{QUESTION}</h2><div {{}}><p>{SECOND}</p></div>",
+        f"<h3>{QUESTION}</h3><p {{}}>{SECOND}</p>",
+        f"<button aria-expanded=false>{QUESTION}</button><div {{}}><p>{SECOND}</p></div>",
+        f"<h3><button aria-expanded=false>{QUESTION}</button></h3><div {{}}><p>{SECOND}</p></div>",
+        f"<dl><dt><button>{QUESTION}</button></dt><dd {{}}>{SECOND}</dd></dl>",
+        f"<a href='#a1'>{QUESTION}</a><div id=a1 {{}}><p>{SECOND}</p></div>",
+        f"<div>{QUESTION}</div><div role=tabpanel {{}}><p>{SECOND}</p></div>",
+    ],
+)
+def test_a_closed_panel_with_an_answer_stays_with_its_question(panel: str, closed: str) -> None:
+    rest = lines(f"<main><h1>Phases</h1><p>{FIRST}</p>{panel.format(closed)}<p>{THIRD}</p></main>")
+    assert [line for line in rest if line != "Phases"] == [FIRST, QUESTION, SECOND, THIRD]
+
+
+def test_what_is_hidden_and_opened_by_no_text_is_left_out_and_so_are_a_menu_and_its_button() -> None:
+    menu = f"<button aria-expanded=false aria-controls=m>Menu</button><nav id=m hidden><p>{TEASER}</p></nav>"
+    modal = f"<a href='#mod'>Sign up</a><div id=mod class=modal hidden><p>{TEASER}</p></div>"
+    assert lines(f"<div>{menu}{ARTICLE}<div hidden><p>{TEASER}</p></div>{modal}<p>{FIRST}</p></div>") == [
+        *LINES,
+        "Sign up",
+        FIRST,
+    ]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        f"<p>{FIRST} <a href='/map'>Map</p><p>{SECOND}</p><p>{THIRD}</p>",
+        f"<a href='/'>Map<p>{FIRST}</p><p>{SECOND}</p><p>{THIRD}</p>",
+        f"<h1><a href='/'>Map</h1><p>{FIRST}</p><p>{SECOND}</p><p>{THIRD}</p>",
+        f"<div>{FIRST} <a href='/map'>Map</div><div>{SECOND}</div><div>{THIRD}</div>",
+    ],
+)
+def test_a_link_that_is_never_closed_costs_no_paragraph(page: str) -> None:
+    text = "\n".join(lines(page))
+    assert FIRST in text and SECOND in text and THIRD in text
+
+
+def test_a_teaser_whose_heading_and_text_are_one_link_is_left_out() -> None:
+    teasers = "".join(
+        f"<div><h3><a href='/{n}'>Comet {n}</a></h3><p><a href='/{n}'>{TEASER}.</a></p></div>" for n in "12"
+    )
+    assert lines(f"<article>{ARTICLE}</article>{teasers}") == LINES
+
+
+@pytest.mark.parametrize("name", ["sidebar-left", "body-with-sidebar", "menu-layout", "rail", "widget"])
+def test_an_article_in_parts_with_one_name_stays_whole(name: str) -> None:
+    part = f"<div class={name}><p>{{}}</p></div>"
+    page = f"{part.format(FIRST)}{part.format(SECOND)}<div><p>{THIRD}</p></div>"
+    assert lines(page) == [
+        FIRST,
+        SECOND,
+        THIRD,
+    ]
+
+
+def test_neighbours_are_never_glued() -> None:
+    parts = f"<x-par>{FIRST}</x-par><x-par>{SECOND}</x-par> <x-par>{THIRD}</x-par>"
+    assert lines(parts) == [FIRST, SECOND, THIRD]
+    assert lines(f"<div>{FIRST}<x-par>{SECOND}</x-par>{THIRD}</div>") == [FIRST, SECOND, THIRD]
+    assert lines(f"<div><span>{FIRST}</span><span>{SECOND}</span></div>") == [f"{FIRST} {SECOND}"]
+
+    term = "The <x-term>Moon</x-term>, <x-term>its</x-term> <x-term>phases</x-term> and U.<b>S</b>. law."
+    assert lines(f"<p>{FIRST} {term}</p>") == [f"{FIRST} The Moon, its phases and U.S. law."]
+
+
+def test_a_shadow_root_is_read_and_a_template_is_not() -> None:
+    inner = f"<x-b><template shadowrootmode=open><style>p {{}}</style><p>{SECOND}</p></template></x-b>"
+    root = (
+        f"<x-a><template shadowrootmode=closed>{inner}<template><p>{TEASER}</p></template></template></x-a>"
+    )
+    assert lines(f"<p>{FIRST}</p>{root}<p>{THIRD}</p>") == [FIRST, SECOND, THIRD]
+
+
+def test_a_note_in_the_text_is_a_part_of_it_and_a_quote_is_not() -> None:
+    def page(aside: str) -> list[str]:
+        return lines(f"<main><p>{FIRST}</p>{aside}<p>{THIRD}</p></main>")
+
+    assert page(f"<aside><p>{SECOND} {TEASER}.</p></aside>") == [FIRST, f"{SECOND} {TEASER}.", THIRD]
+    assert page(f"<aside class=note><p>{SECOND}</p></aside>") == [FIRST, SECOND, THIRD]
+    assert page(f"<aside><p>{SECOND}</p></aside>") == [FIRST, THIRD]
+    assert page(f"<aside class=related><p>{SECOND} {TEASER}.</p></aside>") == [FIRST, THIRD]
