@@ -1,9 +1,10 @@
-"""Parquet -> raw pages. A value that cannot be read costs its row, damage the rest of its row group; others
-are read."""
+"""Parquet -> raw pages. A value that cannot be read costs its row, but for a date, which is left out; damage
+costs the rest of its row group; others are read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from answermill.indexing.crawl.rows import COLUMNS, row_page
 from answermill.schemas.corpus import Rejected
 
 _DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError)  # the last for a column's name
+# pytz's error for a zone that it does not know is a KeyError.
+_UNREADABLE = (ValueError, OverflowError, LookupError, pa.ArrowException)
 _MOST_LOST = 10_000_000  # rows of a damaged row group that are believed, and become a reject each
 
 
@@ -75,11 +78,11 @@ def _group_pages(
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | str]:
-    """The values of each row, or why they cannot be read: text that is not UTF-8, a date beyond the year
-    9999."""
+    """The values of each row, or why they cannot be read: text that is not UTF-8, say."""
+    batch = _in_known_zones(batch)
     try:
         rows = batch.to_pylist()
-    except (ValueError, OverflowError, pa.ArrowException):
+    except _UNREADABLE:
         rows = [_row(batch.slice(n, 1)) for n in range(batch.num_rows)]
     yield from rows
 
@@ -89,9 +92,30 @@ def _row(row: pa.RecordBatch) -> dict[str, Any] | str:
     for name, column in zip(row.schema.names, row.columns, strict=True):
         try:
             values[name] = column[0].as_py()
-        except (ValueError, OverflowError, pa.ArrowException) as e:
-            return f"{name}: {e}"[:300]
+        except _UNREADABLE as e:
+            if name != "date":
+                return f"{name}: {e}"[:300]
     return values
+
+
+def _in_known_zones(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with times in UTC, as they are stored, where the name of their zone is another program's own:
+    'tzutc()', 'GMT+2'."""
+    for place, column in enumerate(batch.schema):
+        kind = column.type
+        if pa.types.is_timestamp(kind) and kind.tz and not _is_known(kind.tz):
+            times = batch.column(place).cast(pa.int64()).cast(pa.timestamp(kind.unit, "UTC"))
+            batch = batch.set_column(place, column.name, times)
+    return batch
+
+
+@cache
+def _is_known(zone: str) -> bool:
+    try:
+        pa.lib.string_to_tzinfo(zone)
+    except _UNREADABLE:
+        return False
+    return True
 
 
 def _raise_unless_damage(error: Exception) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from answermill.indexing.crawl.gzip_stream import ByteStream
-from answermill.indexing.crawl.raw_page import MAX_BODY, Place, RawPage, date
+from answermill.indexing.crawl.raw_page import MAX_BODY, Place, RawPage
+from answermill.indexing.crawl.values import as_date, as_text
 from answermill.schemas.corpus import Rejected
 
 _ID, _TEXT = ("id", "_id", "doc_id"), ("text", "contents", "body")
@@ -85,9 +85,9 @@ def tsv_row(columns: list[str], line: str) -> dict[str, str]:
 
 def row_page(place: Place, row: Mapping[str, Any]) -> RawPage | Rejected:
     """The page that a line or row holds, or why it is refused."""
-    doc_id = next((_string(row[c]) for c in _ID if row.get(c) is not None), "")
-    text = next((row[c] for c in _TEXT if isinstance(row.get(c), str)), None)
-    url = _string(row.get("url"))
+    doc_id = next((as_text(row[c]) for c in _ID if row.get(c) is not None), "")
+    text = next((as_text(row[c]) for c in _TEXT if isinstance(row.get(c), (str, bytes))), None)
+    url = as_text(row.get("url"))
 
     if text is None:
         return Place(place.file, place.offset, doc_id, url).rejected(
@@ -101,23 +101,12 @@ def row_page(place: Place, row: Mapping[str, Any]) -> RawPage | Rejected:
         source_offset=place.offset,
         source_record=doc_id,
         url=url,
-        date=date(_string(row.get("date"))),
+        date=as_date(row.get("date")),
         content_type="text/plain",
         charset="",
         body=b"",
-        text=_string(text),
-        title=_string(row.get("title")),
+        text=text,
+        title=as_text(row.get("title")),
         doc_id=doc_id,
-        language=_string(row.get("language")),
+        language=as_text(row.get("language")),
     )
-
-
-def _string(value: Any) -> str:
-    """Strings and whole numbers as strings, without the lone surrogates that JSON can hold; '' for anything
-    else."""
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        return ""
-    text = str(value)
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

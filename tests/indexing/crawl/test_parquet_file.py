@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -45,15 +46,30 @@ def test_a_text_that_is_not_utf8_costs_its_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [9 * 10**14, -(9 * 10**14)])
-def test_a_date_that_no_calendar_has_costs_its_row(tmp_path: Path, value: int) -> None:
+def test_a_date_that_no_calendar_has_costs_the_date_and_not_the_row(tmp_path: Path, value: int) -> None:
     dates = pa.array([0, value, 86_400], pa.timestamp("s"))
     pq.write_table(
         pa.table({"id": ["a", "b", "c"], "text": ["one", "two", "three"], "date": dates}),
         tmp_path / "a.parquet",
     )
     pages = pages_of(tmp_path / "a.parquet")
-    assert outcomes(pages) == ["page", "broken_record", "page"]
-    assert isinstance(pages[2], RawPage) and pages[2].date == "1970-01-02T00:00:00"
+    dates_read = [page.date for page in pages if isinstance(page, RawPage)]
+    assert dates_read == ["1970-01-01T00:00:00", "", "1970-01-02T00:00:00"]
+
+
+ZONES = "tzutc() tzlocal() GMT+2 UTC+1 CEST +0100 UTC+01:00 Z local dateutil//usr/share Europe/Paris"
+
+
+@pytest.mark.parametrize("zone", ZONES.split())
+def test_a_time_in_any_zone_is_read(tmp_path: Path, zone: str) -> None:
+    dates = pa.array([1_709_633_472, None], pa.timestamp("s", zone))
+    pq.write_table(
+        pa.table({"id": [1.0, None], "text": ["one", "two"], "date": dates}), tmp_path / "a.parquet"
+    )
+    first, second = pages_of(tmp_path / "a.parquet")
+    assert isinstance(first, RawPage) and isinstance(second, RawPage)
+    assert datetime.fromisoformat(first.date).timestamp() == 1_709_633_472
+    assert (first.doc_id, second.doc_id, second.date) == ("1", "", "")
 
 
 def test_a_damaged_page_costs_its_row_group_and_every_row_is_counted(tmp_path: Path) -> None:

@@ -1,0 +1,115 @@
+"""Values of rows, of whatever type another program gave them, as a document has them: an id, a text, a
+date."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from email.utils import parsedate_to_datetime
+from math import isfinite
+from typing import Any
+from uuid import UUID
+
+from answermill.indexing.crawl.raw_page import date as iso_date
+
+_EXACT = 2**53  # from which a float stands for several whole numbers
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LEAST_SECONDS = 10**8  # of an epoch, 1973: a smaller number is none
+_UNITS = ((10**11, 1), (10**14, 10**3), (10**17, 10**6), (10**20, 10**9))
+"""(number below which an epoch is in this unit, units of a second)."""
+_UTC = re.compile(r"\s*(?:Z|UTC|GMT)$", re.IGNORECASE)
+_OFFSET = re.compile(r"\s+(?=[+-]\d\d(?::?\d\d)?$)")
+_ZONE_NAME = re.compile(r"\[[^\[\]]*\]$")  # as Java writes it: 2024-03-05T10:11:12+01:00[Europe/Paris]
+_DAY = re.compile(r"(\d{4})([-/.]?)(\d\d)\2(\d\d)")
+_STAMP = re.compile(r"\d{14}")  # of web archives
+
+
+def as_text(value: Any) -> str:
+    """A string as it is, other values as their writers would print them; '' for null and what is no number.
+
+    >>> [as_text(value) for value in ("a", 7, 7.0, 7.5, Decimal("7.00"), b"a", float("nan"), None)]
+    ['a', '7', '7', '7.5', '7', 'a', '', '']
+    """
+    match value:
+        case None:
+            return ""
+        case str():
+            text = value
+        case bytes() | bytearray() | memoryview():
+            text = _of_bytes(bytes(value))
+        case bool():
+            text = str(value).lower()
+        case float():
+            whole = value.is_integer() and abs(value) < _EXACT
+            text = "" if value != value else str(int(value)) if whole else repr(value)
+        case Decimal():
+            if value.is_nan():
+                return ""
+            whole = value.is_finite() and value == value.to_integral_value()
+            text = str(int(value)) if whole else str(value.normalize())
+        case date():  # a datetime is one
+            text = value.isoformat()
+        case {"$oid": inner} | {"$numberLong": inner} | {"$date": inner}:  # as MongoDB exports them
+            return as_text(inner)
+        case dict() | list() | tuple():
+            text = json.dumps(value, ensure_ascii=False, sort_keys=True, default=as_text)
+        case _:
+            text = str(value)
+    # JSON can hold lone surrogates.
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _of_bytes(content: bytes) -> str:
+    """Bytes as the text that they are in UTF-8, else as a UUID if they may be one, else in hexadecimal."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return str(UUID(bytes=content)) if len(content) == 16 else content.hex()
+
+
+def as_date(value: Any) -> str:
+    """A date in ISO 8601, of a date, a number since 1970 in seconds or smaller units, or a text in ISO 8601
+    or as HTTP writes it; '' for anything else.
+
+    >>> [as_date(value) for value in ("2024-03-05 10:11:12", 1709633472000, "Tue, 05 Mar 2024 10:11:12 GMT")]
+    ['2024-03-05T10:11:12', '2024-03-05T10:11:12+00:00', '2024-03-05T10:11:12+00:00']
+    """
+    number = Decimal(value) if isinstance(value, float) and isfinite(value) else value
+    text = as_text(number).strip()
+    if isinstance(value, bool) or not text:
+        return ""
+    if iso := iso_date(text):
+        return iso
+    try:
+        read = _read(text)
+    except (ValueError, TypeError, IndexError, OverflowError):  # by parsers of what is no date
+        return ""
+    return iso_date(read)
+
+
+def _read(text: str) -> str:
+    """The date that a text has, which is not ISO 8601 as it is. Raises ValueError, TypeError, IndexError or
+    OverflowError if it has none."""
+    if _STAMP.fullmatch(text):
+        return datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC).isoformat()
+    if day := _DAY.fullmatch(text):
+        return date(int(day[1]), int(day[3]), int(day[4])).isoformat()
+    if text.replace(".", "", 1).isdigit():
+        return _since_1970(Decimal(text)).isoformat()
+
+    shape = _DAY.match(text)
+    if shape is None:
+        return parsedate_to_datetime(text).isoformat()
+    zone = _OFFSET.sub("", _UTC.sub("+00:00", _ZONE_NAME.sub("", text)))
+    return datetime.fromisoformat(f"{shape[1]}-{shape[3]}-{shape[4]}{zone[shape.end() :]}").isoformat()
+
+
+def _since_1970(number: Decimal) -> datetime:
+    if number < _LEAST_SECONDS:
+        raise ValueError(f"{number} is no time since 1970")
+    parts = next((parts for below, parts in _UNITS if number < below), None)
+    if parts is None:
+        raise ValueError(f"{number} is no time since 1970")
+    return _EPOCH + timedelta(microseconds=int(number * 10**6 / parts))
