@@ -19,8 +19,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import product
 from typing import Literal, TypeAlias
 
+import numpy as np
+
+from answermill.indexing.passages.characters import ALPHABETIC, SPACE, kinds
 from answermill.indexing.passages.text import UNSPACED
 from answermill.schemas.corpus import TextMetrics
 
@@ -30,7 +34,12 @@ _TERMINAL = (".", "?", "!", '"', "”", "'", "’")
 _SENTENCE_END = re.compile(r"[.?!][\"”'’)]*(?=\s|$)")
 _BULLETS = ("•", "‣", "●", "▪", "-", "*", "–")
 _ELLIPSES = ("...", "…")
-_STOP_WORDS = frozenset(("the", "be", "to", "of", "and", "that", "have", "with"))
+_STOP_WORDS = {
+    "".join(letters): word
+    for word in ("the", "be", "to", "of", "and", "that", "have", "with")
+    for letters in product(*zip(word, word.upper(), strict=True))
+}
+"""Each of eight words in any letter case → the word."""
 # Words of a run: share of the characters that the most frequent one may have.
 _TOP_RUNS = {2: 0.20, 3: 0.18, 4: 0.16}
 # The same for all runs that occur twice.
@@ -76,7 +85,7 @@ class PageText:
 
     @cached_property
     def stop_words(self) -> int:
-        return len(_STOP_WORDS & {word.lower() for word in self.words})
+        return len({_STOP_WORDS[word] for word in _STOP_WORDS.keys() & self.words})
 
     @cached_property
     def symbols(self) -> float:
@@ -84,9 +93,12 @@ class PageText:
 
     @cached_property
     def alphabetic(self) -> float:
-        return sum(word[0].isalpha() or any(map(str.isalpha, word)) for word in self.words) / max(
-            1, len(self.words)
-        )
+        kind = kinds(self.text)
+        spaces = np.flatnonzero(kind & SPACE)
+        edges = np.concatenate(([-1], spaces, [len(kind)]))
+        letters = np.concatenate(([0], np.cumsum(kind & ALPHABETIC > 0)))
+        with_letter = int(np.count_nonzero(letters[edges[1:]] > letters[edges[:-1] + 1]))
+        return with_letter / max(1, len(self.words))
 
     @cached_property
     def line_ends(self) -> float:

@@ -16,6 +16,9 @@ from functools import cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
+from answermill.indexing.passages.characters import Counts, Extra
 from answermill.indexing.passages.sentences import Span, sentence_spans, stripped
 from answermill.schemas.corpus import Document, Passage, Sentence
 
@@ -53,20 +56,22 @@ class Splitter:
                 f"max_tokens must be at least 10 and words at least 1, not {max_tokens} and {words}"
             )
         self._nlp, self._extra = _english()
+        self._extra_words = Extra(self._extra)
         self._max_tokens = max_tokens
         self._words = words
         self._mode = mode
 
     def sentences(self, doc_id: str, text: str) -> list[Sentence]:
         """The sentences of a text; one of more than max_tokens tokens is cut into several."""
-        return [
-            Sentence(f"{doc_id}@{start}", start, end, text[start:end]) for start, end in self._spans(text)
-        ]
+        return _sentences(doc_id, text, self._spans(text, Counts(text, self._extra_words)))
 
     def split(self, document: Document) -> list[Passage]:
         """The passages of a document, in reading order."""
-        sentences = self.sentences(document.doc_id, document.text)
-        packed = self._blocks(document.text, sentences) if self._mode == "dpr" else self._packed(sentences)
+        counts = Counts(document.text, self._extra_words)
+        sentences = _sentences(document.doc_id, document.text, self._spans(document.text, counts))
+        packed = (
+            self._blocks(document.text, sentences) if self._mode == "dpr" else self._packed(sentences, counts)
+        )
 
         return [
             Passage(
@@ -99,9 +104,14 @@ class Splitter:
         with self._nlp.memory_zone():
             return [len(self._nlp.tokenizer(text)) for text in texts]
 
-    def _spans(self, text: str) -> Iterator[Span]:
-        for start, end in sentence_spans(text):
-            if end - start <= self._max_tokens:  # characters, so no more tokens
+    def _spans(self, text: str, counts: Counts) -> Iterator[Span]:
+        spans = list(sentence_spans(text))
+        if not spans:
+            return
+
+        bounds = counts.tokens(*np.array(spans).T)
+        for (start, end), bound in zip(spans, bounds.tolist(), strict=True):
+            if bound <= self._max_tokens:
                 yield start, end
                 continue
             for part in _short_enough(text, start, end, _CHARACTERS_PER_TOKEN * self._max_tokens):
@@ -110,18 +120,25 @@ class Splitter:
                 else:
                     yield from self._cut(text, *part)
 
-    def _packed(self, sentences: Sequence[Sentence]) -> Iterator[tuple[int, int, Sequence[Sentence]]]:
+    def _packed(
+        self, sentences: Sequence[Sentence], counts: Counts
+    ) -> Iterator[tuple[int, int, Sequence[Sentence]]]:
         """Whole sentences, passages of about equal length near `words` words, by the bound never above
         max_tokens.
 
         For each passage, the remaining sentences are planned anew as n passages of equal length, so that no
         small rest remains.
         """
-        words = [len(s.text.split()) for s in sentences]
+        if not sentences:
+            return
+        starts, ends = np.array([(s.start, s.end) for s in sentences]).T
+        words = counts.words(starts, ends).tolist()
         # [i]: words of sentences i and later.
         words_after = list(accumulate(reversed(words), initial=0))[::-1]
         # + 1: a line end between two sentences is a token.
-        tokens = [self._bound(s.text) + 1 for s in sentences]
+        tokens = (counts.tokens(starts, ends) + 1).tolist()
+        for n in np.flatnonzero(counts.cut(starts, ends)).tolist():  # pieces of a long run
+            tokens[n] = self._bound(sentences[n].text) + 1
         tokens_after = list(accumulate(reversed(tokens), initial=0))[::-1]
 
         first = 0
@@ -187,6 +204,10 @@ class Splitter:
                 yield span
             else:  # a blank before the edge moved too much over, or a piece alone has other tokens
                 yield from self._cut(text, *span)
+
+
+def _sentences(doc_id: str, text: str, spans: Iterable[Span]) -> list[Sentence]:
+    return [Sentence(f"{doc_id}@{start}", start, end, text[start:end]) for start, end in spans]
 
 
 def _short_enough(text: str, start: int, end: int, size: int) -> Iterator[Span]:

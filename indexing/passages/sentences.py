@@ -19,7 +19,8 @@ Span = tuple[int, int]  # (start, end) in code points of Document.text
 
 _OPENING = "\"'“‘«([{‹„¿¡"
 _END = re.compile(
-    r"(?:[.!?…]+|(?P<wide>[。！？]+))"  # marks that may end a sentence,
+    # Marks that may end a sentence; a set of characters at the start is what `re` looks for fastest.
+    r"[.!?…。！？](?:(?<=[.!?…])[.!?…]*|(?<=[。！？])[。！？]*)"
     # Closing quotes, brackets and footnote marks [1] [a] [note 2].
     r"(?P<closing>(?:[\"'”’»›)\]}」』）]|\[[\w ]{1,12}\])*)"
     r"(?:(?=[ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000])|(?<=[。！？」』”）])|$)",
@@ -67,6 +68,8 @@ _MAYBE_LAST = _words(  # last in a sentence only if the next word is one that st
     "Tex Va Vt Wash Wis Wyo Ed Eds Ph.D M.D B.A M.A B.Sc M.Sc"
 )
 
+_NAMED = frozenset(word.lower() for word in _TITLES | _LATIN | _BEFORE_NUMBER | _MAYBE_LAST)
+"""Words that a rule names."""
 _SHORTENED = _BEFORE_NUMBER | _words("approx assn dept dist etc incl univ")
 
 
@@ -79,7 +82,7 @@ class EndMark:
         self.start, self.end = match.span()
 
         marks = text[self.start : match.start("closing")]
-        self.wide = match["wide"] is not None
+        self.wide = marks[0] in "。！？"
         self.dots = marks[0] == "…" or marks.startswith("..")
         self.asks = "!" in marks or "?" in marks  # or it exclaims
         self.closing: str = match["closing"]
@@ -202,9 +205,35 @@ def _ends(text: str) -> Iterator[int]:
         line_end = text.find("\n", line)
         line_end = line_end if line_end >= 0 else len(text)
 
-        yield from (end for end, rule in decisions(text, line, line_end) if rule.ends)
+        sentence = line
+        for match in _END.finditer(text, line, line_end):
+            end = match.end()
+            if end < line_end and (_is_plain(text, match) or _rule(text, sentence, line_end, match).ends):
+                yield end
+                sentence = end
+
         yield line_end
         line = line_end + 1
+
+
+def _is_plain(text: str, match: re.Match[str]) -> bool:
+    """True if one '.', '?' or '!' stands between a word that no rule names and a word that begins with no
+    small letter: then a sentence ends, and no rule needs to be asked. Most marks are so."""
+    start, end = match.start(), match.end()
+    if text[end] != " " or match.start("closing") != start + 1 or end + 1 >= len(text):
+        return False
+    after, mark = text[end + 1], text[start]
+    if after.islower() or not after.isalnum():
+        return False
+    if mark in "?!":
+        return True
+    last = text[max(text.rfind(" ", 0, start) + 1, start - _LONGEST_LAST) : start]
+    return mark == "." and 1 < len(last) < _LONGEST_LAST and last.isalpha() and last.lower() not in _NAMED
+
+
+def _rule(text: str, sentence: int, line_end: int, match: re.Match[str]) -> Rule:
+    mark = EndMark(text, sentence, line_end, match)
+    return next(rule for rule in RULES if rule.applies(mark))
 
 
 def decisions(text: str, line: int, line_end: int) -> Iterator[tuple[int, Rule]]:
@@ -213,18 +242,16 @@ def decisions(text: str, line: int, line_end: int) -> Iterator[tuple[int, Rule]]
     sentence = line
     for match in _END.finditer(text, line, line_end):
         if match.end() < line_end:
-            mark = EndMark(text, sentence, line_end, match)
-            rule = next(rule for rule in RULES if rule.applies(mark))
-            yield mark.end, rule
+            rule = _rule(text, sentence, line_end, match)
+            yield match.end(), rule
             if rule.ends:
-                sentence = mark.end
+                sentence = match.end()
 
 
 def stripped(text: str, start: int, end: int) -> Span | None:
     """The span without white space at its edges; None if nothing remains."""
-    part = text[start:end]
-    body = part.strip()
-    if not body:
-        return None
-    start += len(part) - len(part.lstrip())
-    return start, start + len(body)
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return (start, end) if start < end else None

@@ -20,6 +20,7 @@ _UNSEEN = re.compile(
 """Control characters but white space, marks of the writing direction, and characters of no width but
 joiners."""
 _BREAKS = re.compile("[\t-\r\x1c-\x1f\x85\u2028\u2029]+")
+_UNTIDY = ("  ", " \n", "\n ", "\n\n")
 _JOINERS = re.compile("[\u200c\u200d]+")
 _JOINED = re.compile("[\u0590-\u1cff\ua800-\ud7ff\ufb1d-\ufefc\U00010000-\U0001ffff]")
 """Letters of scripts that are spelt with joiners, such as Persian and Hindi; and emoji."""
@@ -36,9 +37,17 @@ def normalise(text: str) -> str:
         # No lone surrogates.
         text = _JOINERS.sub(_joiner, _UNSEEN.sub("", text.encode("utf-8", "replace").decode("utf-8")))
         text = unicodedata.normalize("NFC", text)
-    else:
+    elif not _is_tidy(text):
         text = _UNSEEN.sub("", text)
+    if _is_tidy(text):
+        return text
     return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
+
+
+def _is_tidy(text: str) -> bool:
+    """True only if there is nothing in the text to remove or fold: most texts are so, and need no more."""
+    edges = text[:1].isspace() or text[-1:].isspace()
+    return not edges and text.replace("\n", " ").isprintable() and not any(map(text.__contains__, _UNTIDY))
 
 
 def _joiner(match: re.Match[str]) -> str:
@@ -56,7 +65,7 @@ def one_line(text: str) -> str:
 def visible(text: str) -> str:
     """An id or URL without control characters and marks of the writing direction, on one line, otherwise
     unchanged."""
-    return _BREAKS.sub(" ", _UNSEEN.sub("", text))
+    return text if text.isprintable() else _BREAKS.sub(" ", _UNSEEN.sub("", text))
 
 
 def fold(text: str) -> str:

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from answermill.indexing.passages.characters import ALPHABETIC, DIGIT, LETTER, SPACE, Counts, Extra, kinds
+from answermill.indexing.passages.passages import Splitter
+from answermill.indexing.passages.sentences import decisions, sentence_spans
+
+SPLITTER = Splitter()
+PIECES = ["Go", "cannot", "id", "7", "3.5", "né", "½", "𝟙x", "中文。", "_a_", *"  \n\u00a0.!", "  ", "Dr."]
+TEXTS = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=30).map("".join)
+
+
+@given(TEXTS)
+def test_the_counts_of_a_span_are_those_of_the_expressions_for_one_text(text: str) -> None:
+    text = text.encode("utf-8", "replace").decode()
+    counts = Counts(text, Extra(SPLITTER._extra))
+    for start, end in sentence_spans(text):
+        if not counts.cut([start], [end])[0]:
+            assert counts.tokens([start], [end]).tolist() == [SPLITTER._bound(text[start:end])]
+        assert counts.words([start], [end]).tolist() == [len(text[start:end].split())]
+
+
+@given(st.text())
+def test_kinds_are_those_of_the_expressions(text: str) -> None:
+    text = text.encode("utf-8", "replace").decode()
+    for character, kind in zip(text, kinds(text).tolist(), strict=True):
+        assert bool(kind & SPACE) == character.isspace()
+        assert bool(kind & LETTER) == bool(re.match(r"[^\W\d_]", character))
+        assert bool(kind & DIGIT) == bool(re.match(r"\d", character))
+        assert bool(kind & ALPHABETIC) == character.isalpha()
+
+
+WORDS = (
+    "Dr. Smith approx. Messrs. Sept. 3 U.S. The house. It Why? No Yahoo! is 1. Intro J. A Ltd. and Oh... I"
+)
+
+
+@given(st.lists(st.sampled_from([*WORDS.split(), "(so.)", "e.g.", "中。", "\n"]), max_size=20).map(" ".join))
+def test_plain_marks_end_sentences_where_the_rules_say_so(text: str) -> None:
+    lines = [0, *(match.end() for match in re.finditer("\n", text)), len(text) + 1]
+    ends = {0}
+    for line, after in pairwise(lines):
+        ends |= {line, *(end for end, rule in decisions(text, line, after - 1) if rule.ends)}
+    bounds = sorted({*ends, len(text)})
+    pieces = [text[a:b].strip() for a, b in pairwise(bounds)]
+    assert [text[a:b] for a, b in sentence_spans(text)] == [piece for piece in pieces if piece]
