@@ -11,7 +11,19 @@ import shutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.fault_list.damage import all_of, changed, copied, cut, emptied, flipped, replaced, written
+from benchmarks.fault_list.damage import (
+    all_of,
+    all_parts,
+    changed,
+    copied,
+    cut,
+    emptied,
+    flipped,
+    replaced,
+    shown_pages,
+    typed_pages,
+    written,
+)
 from benchmarks.fault_list.fault import (
     Fault,
     Harm,
@@ -260,6 +272,22 @@ FAULTS = (
         0,
         "broken_record",
         right=all_documents,
+    ),
+    Fault(
+        "pages: what a browser shows",
+        shown_pages,
+        NEW + "'[\"shown.warc\"]'",
+        0,
+        "6 documents",
+        right=all_parts,
+    ),
+    Fault(
+        "pages: Parquet of others",
+        typed_pages,
+        NEW + "'[\"typed.parquet\"]'",
+        0,
+        "6 documents",
+        right=all_parts,
     ),
     Fault(
         "pages: a folder of all sorts",
