@@ -150,7 +150,9 @@ def read_html(folder: Path, seed: int) -> Iterator[str]:
     draw = random.Random(seed)
     sound = draw.choice(_pages())
     outcome = parse(
-        replace(sound, body=mutated(sound.body, draw)), DocumentRules(language="", min_words=0), _extractor()
+        replace(sound, body=mutated(sound.body, draw)),
+        DocumentRules(languages=frozenset(), min_words=0),
+        _extractor(),
     )
     if not isinstance(outcome, Document | Rejected):
         yield f"{type(outcome).__name__} came back"

@@ -21,6 +21,10 @@ _NEAR = 400  # distance up to which the first look may be believed
 _APART = 25
 
 
+_FORMER = {"nb": "no", "iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro"}
+"""Other codes of languages that the detectors know by one."""
+
+
 class Language(NamedTuple):
     """A language, and how sure it is."""
 
@@ -34,8 +38,18 @@ class Language(NamedTuple):
 def language_of(text: str, declared: str) -> Language:
     """The text's language: `declared` by the input if that begins with a code of two letters, else the
     detected one."""
-    code = declared.partition("-")[0].strip().lower()
+    code = code_of(declared.partition("-")[0])
     return Language(code, 1.0) if len(code) == 2 and code.isalpha() else detected(text)
+
+
+def code_of(language: str) -> str:
+    """The code that documents have for a language.
+
+    >>> code_of("nb"), code_of("EN")
+    ('no', 'en')
+    """
+    code = language.strip().lower()
+    return _FORMER.get(code, code)
 
 
 def detected(text: str) -> Language:

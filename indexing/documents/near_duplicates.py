@@ -35,7 +35,8 @@ in one of the bands with probability 0.95, texts of 0.9 with 0.9998."""
 _ROWS = SIZE // BANDS
 _RUN = 5  # words
 _SEED = 1
-_WORDS = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
+_VOWEL_SIGNS = "\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0df3"
+_WORDS = re.compile(rf"[{UNSPACED}]|(?:[^\W{UNSPACED}]|[{_VOWEL_SIGNS}])+")
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 

@@ -37,7 +37,7 @@ _UNREADABLE = 0.05
 class DocumentRules:
     """Rules by which pages become documents."""
 
-    language: str = "en"  # ISO 639-1 code; '' keeps every language
+    languages: Set[str] = frozenset({"en"})  # as in Document.language; none keeps every language
     language_confidence: float = 0.0  # at least
     min_words: int = 30
     max_characters: int = 1_000_000
@@ -109,8 +109,9 @@ def parse(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> Docu
 
     language, confidence = language_of(text, page.language)
     content.language = language
-    if rules.language and language != rules.language:
-        return _rejected(page, "language", f"{language!r}, not {rules.language!r}")
+    if rules.languages and language not in rules.languages:
+        wanted = " or ".join(map(repr, sorted(rules.languages)))
+        return _rejected(page, "language", f"{language!r}, not {wanted}")
     if confidence < rules.language_confidence:
         return _rejected(
             page,

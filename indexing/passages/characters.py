@@ -15,6 +15,7 @@ OTHER, SPACE, LETTER, DIGIT, ALPHABETIC, GAP = 0, 1, 2, 4, 8, 16
 for, and white space that is no blank."""
 _RUN_KIND = SPACE | LETTER | DIGIT
 Kinds = npt.NDArray[np.uint8]  # [characters]
+Places = npt.NDArray[np.int64]  # [spans]
 
 
 def _kind(character: str) -> int:
@@ -103,23 +104,24 @@ class Counts:
         self._inside = np.zeros(size + 1, bool)
         self._inside[:-1] = ~(begins | is_space)
 
-    def tokens(self, starts: npt.ArrayLike, ends: npt.ArrayLike) -> npt.NDArray[np.int32]:
+    def tokens(self, starts: Places, ends: Places) -> npt.NDArray[np.int32]:
         """At least as many as the tokens of each span, of those that cut no run.
 
-        >>> Counts("I cannot go", Extra({"cannot": 1})).tokens([0, 2], [11, 8]).tolist()
+        >>> Counts("I cannot go", Extra({"cannot": 1})).tokens(*np.array([[0, 2], [11, 8]])).tolist()
         [4, 2]
         """
         return self._tokens[ends] - self._tokens[starts]
 
-    def words(self, starts: npt.ArrayLike, ends: npt.ArrayLike) -> npt.NDArray[np.int32]:
+    def words(self, starts: Places, ends: Places) -> npt.NDArray[np.int32]:
         """The words of each span between blanks.
 
-        >>> Counts("Go on, then", Extra({})).words([0, 3], [6, 11]).tolist()
+        >>> Counts("Go on, then", Extra({})).words(*np.array([[0, 3], [6, 11]])).tolist()
         [2, 2]
         """
-        begun = self._words[np.asarray(starts) + 1] - self._words[starts]
-        return self._words[ends] - self._words[starts] + (begun == 0)
+        begun = self._words[starts + 1] - self._words[starts]
+        words: npt.NDArray[np.int32] = self._words[ends] - self._words[starts] + (begun == 0)
+        return words
 
-    def cut(self, starts: npt.ArrayLike, ends: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    def cut(self, starts: Places, ends: Places) -> npt.NDArray[np.bool_]:
         """True for spans that begin or end inside a run of letters or digits."""
         return self._inside[starts] | self._inside[ends]

@@ -61,14 +61,15 @@ class Splitter:
         self._words = words
         self._mode = mode
 
-    def sentences(self, doc_id: str, text: str) -> list[Sentence]:
-        """The sentences of a text; one of more than max_tokens tokens is cut into several."""
-        return _sentences(doc_id, text, self._spans(text, Counts(text, self._extra_words)))
+    def sentences(self, doc_id: str, text: str, language: str = "") -> list[Sentence]:
+        """The sentences of a text in a language; one of more than max_tokens tokens is cut into several."""
+        return _sentences(doc_id, text, self._spans(text, Counts(text, self._extra_words), language))
 
     def split(self, document: Document) -> list[Passage]:
         """The passages of a document, in reading order."""
         counts = Counts(document.text, self._extra_words)
-        sentences = _sentences(document.doc_id, document.text, self._spans(document.text, counts))
+        spans = self._spans(document.text, counts, document.language)
+        sentences = _sentences(document.doc_id, document.text, spans)
         packed = (
             self._blocks(document.text, sentences) if self._mode == "dpr" else self._packed(sentences, counts)
         )
@@ -104,8 +105,8 @@ class Splitter:
         with self._nlp.memory_zone():
             return [len(self._nlp.tokenizer(text)) for text in texts]
 
-    def _spans(self, text: str, counts: Counts) -> Iterator[Span]:
-        spans = list(sentence_spans(text))
+    def _spans(self, text: str, counts: Counts, language: str) -> Iterator[Span]:
+        spans = list(sentence_spans(text, language))
         if not spans:
             return
 

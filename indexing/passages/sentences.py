@@ -1,6 +1,7 @@
 """A text -> its sentences, each an exact span of it: text[start:end] is the sentence.
 
-Sentences cover every character that is not white space exactly once, and none crosses a line: after
+Marks are those of Unicode's property Sentence_Terminal (terminals.py), and of the text's language. Sentences
+cover every character that is not white space exactly once, and none crosses a line: after
 extraction, a line is a block of the page. Inside a line, a decision list decides: of RULES the first that
 applies to a mark says whether a sentence ends there.
 
@@ -13,24 +14,46 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import NamedTuple
+
+from answermill.indexing.passages.terminals import TERMINALS, marks_of
+from answermill.indexing.passages.text import UNSPACED
 
 Span = tuple[int, int]  # (start, end) in code points of Document.text
 
 _OPENING = "\"'“‘«([{‹„¿¡"
-_END = re.compile(
-    # Marks that may end a sentence; a set of characters at the start is what `re` looks for fastest.
-    r"[.!?…。！？](?:(?<=[.!?…])[.!?…]*|(?<=[。！？])[。！？]*)"
-    # Closing quotes, brackets and footnote marks [1] [a] [note 2].
-    r"(?P<closing>(?:[\"'”’»›)\]}」』）]|\[[\w ]{1,12}\])*)"
-    r"(?:(?=[ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000])|(?<=[。！？」』”）])|$)",
-    re.MULTILINE,
-)
+_WIDE = re.escape("".join(sorted(TERMINALS)))
+_WIDE_MARKS = TERMINALS | frozenset("|།༎༏༑")
+"""Marks that stand for nothing but an end, if they may be one."""
+_UNSPACED = f"{UNSPACED}\uff00-\uff9f"
+
+
+@cache
+def _end(language: str) -> re.Pattern[str]:
+    """Marks that may end a sentence in a language, with the closing quotes, brackets and footnote marks, [1]
+    [a] [note 2], after them. Other scripts' marks need no blank after them, nor do '!' and '?' between
+    letters that are written without blanks."""
+    own = marks_of(language)
+    marks = f".!?…{_WIDE}{re.escape(own)}"
+    wide = _WIDE if own.isascii() else _WIDE + own
+    return re.compile(
+        rf"[{marks}](?:[{marks}]|(?<=፡)፡)*"
+        r"(?P<closing>(?:[\"'”’»›)\]}」』）】》〉〕］｣]|\[[\w ]{1,12}\])*)"
+        r"(?:(?=[ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000])"
+        rf"|(?<=[{wide}」』”）])|(?<=[{_UNSPACED}][!?])(?=[{_UNSPACED}])|$)",
+        re.MULTILINE,
+    )
+
+
 _BEFORE_LAST = re.compile(r".*[\s\"'“‘«(\[{‹„/—–]", re.DOTALL)
 _LONGEST_LAST = 40  # characters before a mark among which its word is looked for
 _WORD_AFTER = re.compile(
     r"[\"'“‘«(\[{‹„¿¡ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000]*(?P<word>[^\s.,;:!?\"”’)\]}…]*)"
 )
+_ASKING = frozenset("!?;")
+_QUOTE_GOES_ON = frozenset("とってなのはがをにでもや")
+"""Kana with which a sentence goes on after a quotation."""
 _CONTINUES = frozenset(".,;:!?…)]}%-–—/&+=|")
 # U.S, p.m, Ph.D: the last dot is the one in question.
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")
@@ -77,14 +100,14 @@ class EndMark:
     """Marks that may end a sentence inside a line, and the text around them."""
 
     def __init__(self, text: str, sentence: int, line_end: int, match: re.Match[str]) -> None:
-        """`match` is a match of _END in a sentence that begins at the offset `sentence`."""
+        """`match` is a match of `_end` in a sentence that begins at the offset `sentence`."""
         self.text, self.sentence, self.line_end = text, sentence, line_end
         self.start, self.end = match.span()
 
         marks = text[self.start : match.start("closing")]
-        self.wide = marks[0] in "。！？"
+        self.wide = not _WIDE_MARKS.isdisjoint(marks)
         self.dots = marks[0] == "…" or marks.startswith("..")
-        self.asks = "!" in marks or "?" in marks  # or it exclaims
+        self.asks = not _ASKING.isdisjoint(marks)  # or it exclaims
         self.closing: str = match["closing"]
 
         first = max(sentence, self.start - _LONGEST_LAST)
@@ -135,6 +158,11 @@ class EndMark:
         return self.last.isdigit() and len(self.last) <= 3 and not self.before.strip(_OPENING + " \t")
 
     @property
+    def is_decimal(self) -> bool:
+        """True if a full-width stop stands between digits."""
+        return self.text[self.start] == "．" and self.last[-1:].isdecimal() and self.follower.isdecimal()
+
+    @property
     def number_follows(self) -> bool:
         return _NUMBER_OR_ROMAN.match(self.text, self.end, self.line_end) is not None
 
@@ -152,7 +180,14 @@ class Rule(NamedTuple):
 
 RULES = (
     Rule("a mark that goes on", lambda m: m.follower in _CONTINUES, False, "Why?| - he asked."),
-    Rule("wide marks", lambda m: m.wide, True, "これは文です。|次の文です。"),
+    Rule(
+        "a quotation that goes on",
+        lambda m: m.wide and m.closing != "" and m.follower in _QUOTE_GOES_ON,
+        False,
+        "「来た。」|と聞いた。",
+    ),
+    Rule("a full-width number", lambda m: m.is_decimal, False, "約３．|５です。"),
+    Rule("other scripts' marks", lambda m: m.wide, True, "これは文です。|次の文です。"),
     Rule(
         "dots in a sentence", lambda m: m.dots and (m.goes_on or m.word == "I"), False, "Well...| I think so."
     ),
@@ -184,29 +219,30 @@ RULES = (
 """The first that applies decides."""
 
 
-def sentence_spans(text: str) -> Iterator[Span]:
-    """The sentences of a text, not cut to any length.
+def sentence_spans(text: str, language: str = "") -> Iterator[Span]:
+    """The sentences of a text, not cut to any length; `language`, an ISO 639 code, adds the marks of its own.
 
     >>> list(sentence_spans("Dr. Smith came. He left."))
     [(0, 15), (16, 24)]
     """
     start = 0
-    for end in _ends(text):
+    for end in _ends(text, language):
         if (span := stripped(text, start, end)) is not None:
             yield span
         start = end
 
 
-def _ends(text: str) -> Iterator[int]:
+def _ends(text: str, language: str) -> Iterator[int]:
     """Offsets after which a new sentence may begin, ascending: the end of each line, and the ends that the
     rules find in it."""
+    marks = _end(language)
     line = 0
     while line <= len(text):
         line_end = text.find("\n", line)
         line_end = line_end if line_end >= 0 else len(text)
 
         sentence = line
-        for match in _END.finditer(text, line, line_end):
+        for match in marks.finditer(text, line, line_end):
             end = match.end()
             if end < line_end and (_is_plain(text, match) or _rule(text, sentence, line_end, match).ends):
                 yield end
@@ -236,11 +272,11 @@ def _rule(text: str, sentence: int, line_end: int, match: re.Match[str]) -> Rule
     return next(rule for rule in RULES if rule.applies(mark))
 
 
-def decisions(text: str, line: int, line_end: int) -> Iterator[tuple[int, Rule]]:
+def decisions(text: str, line: int, line_end: int, language: str = "") -> Iterator[tuple[int, Rule]]:
     """(offset after the marks, the rule that decides on them) of all marks inside a line that may end a
     sentence."""
     sentence = line
-    for match in _END.finditer(text, line, line_end):
+    for match in _end(language).finditer(text, line, line_end):
         if match.end() < line_end:
             rule = _rule(text, sentence, line_end, match)
             yield match.end(), rule

@@ -46,7 +46,10 @@ class Ingest(Section):
         description="refuse pages of this file's hosts and addresses, one a line: 'example.org', "
         "'example.org/shop'",
     )
-    language: str = Field("en", description="ISO 639-1 code of the pages to keep; '' keeps every language")
+    language: str | list[str] = Field(
+        "en",
+        description="ISO 639-1 code of the pages to keep, or a list of codes; '' keeps every language",
+    )
     language_confidence: float = Field(
         0.0,
         ge=0,
@@ -128,6 +131,21 @@ class Ingest(Section):
     max_reject_share: float = Field(
         1.0, ge=0, le=1, description="the job fails (65) if a larger share of the pages is refused"
     )
+
+    @property
+    def languages(self) -> list[str]:
+        """The codes of the languages to keep; [] keeps every one."""
+        return list(filter(None, [self.language] if isinstance(self.language, str) else self.language))
+
+    @model_validator(mode="after")
+    def _has_codes(self) -> Self:
+        for code in self.languages:
+            if not (code.isascii() and code.isalpha() and len(code) in (2, 3)):
+                raise ValueError(
+                    f"language has {code!r}, which is no ISO 639 code; give codes of two or three letters: "
+                    "'en', or ['en', 'de']"
+                )
+        return self
 
     @model_validator(mode="after")
     def _has_pages(self) -> Self:

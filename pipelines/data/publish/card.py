@@ -121,6 +121,7 @@ class Card:
         from huggingface_hub import DatasetCardData  # takes half a second, so not at the top
 
         language = origin.documents.settings.get("language") if origin else None
+        languages = [language] if isinstance(language, str) else language or []
         files = [name for name in SPLITS if statistics.total((name,), "questions")]
         configs = [
             {
@@ -133,7 +134,7 @@ class Card:
             pretty_name=self.name,
             license="other",
             license_name=self.licence,
-            language=[language] if language else None,
+            language=list(filter(None, languages)) or None,
             task_categories=["question-answering", "text-ranking"],
             configs=configs if "parquet" in forms else None,
         )
@@ -197,7 +198,7 @@ def _provenance(summary: Mapping[str, Any], origin: Origin | None, digest: str) 
         kept += "; a list of domains" if "domain_list" in origin.documents.inputs else ""
         yield (
             f"- Pages: {counts.get('pages', 0):,} read, {counts.get('documents', 0):,} kept (language "
-            f"{settings.get('language') or 'any'}, at least {settings.get('min_words')} words{kept})"
+            f"{_any_of(settings.get('language'))}, at least {settings.get('min_words')} words{kept})"
         )
 
         if origin.questions:
@@ -290,3 +291,9 @@ def _flat(values: Mapping[str, Any]) -> str:
 
 def _spaced(name: str) -> str:
     return name.replace("_", " ").replace(".", " ")
+
+
+def _any_of(languages: object) -> str:
+    """One code or several for people; 'any' if there is none."""
+    codes = languages if isinstance(languages, list) else [languages]
+    return " or ".join(str(code) for code in codes if code) or "any"

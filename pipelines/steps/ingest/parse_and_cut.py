@@ -17,6 +17,7 @@ from answermill.indexing.crawl.records import FAILURES
 from answermill.indexing.documents import boilerplate
 from answermill.indexing.documents.block_list import BlockList
 from answermill.indexing.documents.domains import domain_of
+from answermill.indexing.documents.language import code_of
 from answermill.indexing.documents.main_text import TextExtractor
 from answermill.indexing.documents.parse import DocumentRules, parse
 from answermill.indexing.passages.passages import Splitter
@@ -48,7 +49,7 @@ def document_rules(
     """The rules of an [ingest] section; `domains` are those that are kept, None = all; pages of `blocked` are
     refused."""
     return DocumentRules(
-        language=settings.language,
+        languages=frozenset(map(code_of, settings.languages)),
         language_confidence=settings.language_confidence,
         min_words=settings.min_words,
         max_characters=settings.max_characters,

@@ -28,7 +28,7 @@ def listed(job: Job, settings: Ingest, path: Path, key: str) -> list[Path]:
     try:
         content = fetch(path).read_bytes()
         content = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
-        entries = [line.strip() for line in content.decode("utf-8").splitlines() if line.strip()]
+        entries = [line.strip() for line in content.decode("utf-8-sig").splitlines() if line.strip()]
     except FileNotFoundError:
         raise JobError(f"{key}: {path}: no such file", INPUT_MISSING) from None
     except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as e:

@@ -31,6 +31,7 @@ def test_a_language_that_the_input_declares_counts_if_it_is_one() -> None:
     declared = ("de", "DE-at", "", "unknown", "english")
     assert [language_of(ENGLISH, each).code for each in declared] == ["de", "de", "en", "en", "en"]
     assert language_of("a b", "fr-CA") == ("fr", 1.0)
+    assert language_of("a b", "nb-NO") == ("no", 1.0)  # as the detectors call it
 
 
 def test_where_the_first_look_is_sure_there_is_no_second(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,3 +129,8 @@ def test_a_signature_is_that_of_every_machine_and_version() -> None:
 
 
 FROZEN = [137, 137, 25, 134, 50, 185, 20, 58]
+
+
+def test_texts_that_differ_in_vowel_signs_have_other_words() -> None:
+    one, other = "कि की कु के को कल", "का की कू कै कौ कल"
+    assert len(runs_of_words(one)) == 2 and not set(runs_of_words(one)) & set(runs_of_words(other))

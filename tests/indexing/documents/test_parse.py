@@ -143,7 +143,8 @@ def test_texts_that_differ_in_case_and_white_space_have_one_hash_and_their_own_i
             "120 of 159 characters of its main text are U+FFFD",
         ),
         (row(ENGLISH, language="fr-CA"), RULES, "language", "'fr', not 'en'"),
-        (row(TABLE), DocumentRules(language="", language_confidence=0.5), "language_unsure", "0.0"),
+        (html(page(GERMAN)), DocumentRules(languages={"fr", "en"}), "language", "'de', not 'en' or 'fr'"),
+        (row(TABLE), DocumentRules(languages=frozenset(), language_confidence=0.5), "language_unsure", "0.0"),
         (html(b"\x81\x00\x9d\xff" * 250, "utf-8"), RULES, "undecodable", "1000 bytes, charset utf-8"),
         (
             html("".join(f"<b {n}>" for n in range(20_000))),
@@ -174,9 +175,13 @@ def test_a_refused_page_says_why(
         (html(ENGLISH, content_type="text/plain"), DocumentRules(media_types=("text/plain",))),
         (replace(html(ENGLISH, content_type="text/plain"), is_conversion=True), RULES),
         (html(page(f"{ENGLISH} It is 5\ufffdC.")), RULES),
-        (html(page(GERMAN)), DocumentRules(language="")),
-        (row("月は地球の唯一の自然衛星であり、太陽系で五番目に大きい。" * 3), DocumentRules(language="")),
+        (html(page(GERMAN)), DocumentRules(languages=set())),
+        (
+            row("月は地球の唯一の自然衛星であり、太陽系で五番目に大きい。" * 3),
+            DocumentRules(languages=set()),
+        ),
         (row(ENGLISH, language="en-GB"), RULES),
+        (html(page(GERMAN)), DocumentRules(languages={"en", "de"})),
         (row("word " * 30, language="en"), RULES),
     ],
 )

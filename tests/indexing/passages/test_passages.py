@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -168,3 +169,16 @@ def test_sentences_of_wikipedia_are_spacys_or_several_of_them_joined() -> None:
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Splitter(**settings)  # type: ignore[arg-type]
+
+
+def test_a_document_is_cut_by_the_marks_of_its_own_language() -> None:
+    text = "Πού είναι το σπίτι; Είναι εδώ."
+    sentences = {
+        language: [
+            sentence.text
+            for passage in Splitter().split(replace(document(text), language=language))
+            for sentence in passage.sentences
+        ]
+        for language in ("el", "en")
+    }
+    assert sentences == {"el": ["Πού είναι το σπίτι;", "Είναι εδώ."], "en": [text]}

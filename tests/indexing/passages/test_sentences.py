@@ -53,6 +53,48 @@ def test_sentences_end_where_a_reader_ends_them(sentences: list[str]) -> None:
     assert cut(joint.join(sentences)) == sentences
 
 
+@pytest.mark.parametrize(
+    ("language", "sentences"),
+    [
+        ("hi", ["वह घर गया।", "क्या तुम आए?", "हाँ!", "रात हो गई।"]),
+        ("hi", ["वह घर गया |", "रात हो गई |"]),  # on a keyboard without a danda
+        ("mr", ["तो शाळेत गेला।", "पाऊस पडला।"]),
+        ("sa", ["धर्मो रक्षति रक्षितः॥", "सत्यं वद।"]),
+        ("bn", ["সে বাড়ি গেল।", "তুমি কি আসবে?"]),
+        ("pa", ["ਉਹ ਘਰ ਗਿਆ।", "ਮੀਂਹ ਪਿਆ।"]),
+        ("ur", ["وہ گھر گیا۔", "کیا تم آئے؟", "ہاں۔"]),
+        ("ar", ["ذهب إلى البيت.", "هل جئت؟", "نعم!"]),
+        ("fa", ["او به خانه رفت.", "آیا آمدی؟", "بله."]),
+        ("hy", ["Նա գնաց տուն։", "Անձրեւ եկավ։"]),
+        ("hy", ["Նա գնաց տուն:", "Անձրեւ եկավ:"]),
+        ("el", ["Πού είναι το σπίτι;", "Είναι εδώ.", "Ήρθε;"]),
+        ("am", ["ወደ ቤት ሄደ።", "መጣህ፧", "አዎ።"]),
+        ("km", ["គាត់ទៅផ្ទះ។", "ភ្លៀងធ្លាក់។"]),
+        ("my", ["သူအိမ်သို့သွားသည်။", "မိုးရွာသည်။"]),
+        ("bo", ["ཁོ་ནང་ལ་སོང་།", "ཆར་པ་བབས།"]),
+        ("zh", ["他回家了。", "你来吗？", "来！", "好｡"]),
+        ("zh", ["他回家了!", "你来吗?", "来了。"]),
+        ("ja", ["彼は「来た。」と言った。", "「行こう。」", "雨が降った．"]),
+        ("ja", ["約３．５です。", "終わり。"]),
+        ("th", ["เขากลับบ้าน", "ฝนตก"]),
+        ("si", ["ඔහු ගෙදර ගියේය.", "වැස්ස වැටුණා."]),
+        ("mn", ["ᠲᠡᠷᠡ ᠢᠷᠡᠪᠡ᠃", "ᠪᠣᠷᠣᠭᠠ ᠣᠷᠣᠪᠠ᠃"]),
+        ("ru", ["Он ушёл домой.", "Ты пришёл?", "Да!"]),
+        ("he", ["הוא הלך הביתה.", "באת?", "כן."]),
+        ("ko", ["그는 집에 갔다.", "왔니?", "네."]),
+    ],
+)
+def test_sentences_of_every_script_end_at_its_marks(language: str, sentences: list[str]) -> None:
+    joint = "" if language in ("zh", "ja", "my", "km", "bo") else "\n" if language == "th" else " "
+    text = joint.join(sentences)
+    assert [text[start:end] for start, end in sentence_spans(text, language)] == sentences
+
+
+def test_a_sign_of_one_language_ends_no_sentence_of_another() -> None:
+    for text in ("He came; she left.", "One: Two.", "a | b", "ཁོ་ནང་ལ་སོང་།"):
+        assert [text[start:end] for start, end in sentence_spans(text, "en")] == [text]
+
+
 def test_a_line_is_a_block_and_no_sentence_crosses_it() -> None:
     assert cut("A heading\nMr.\nJones came\n\n1. Introduction\n  2. The end  \n") == [
         "A heading",

@@ -107,6 +107,12 @@ def test_settings_are_laid_over_the_file(tmp_path):
     assert loaded.ingest.language == ""
 
 
+def test_languages_are_one_code_a_list_or_all(tmp_path):
+    for override, codes in (("=de", ["de"]), ("=['en', 'hi']", ["en", "hi"]), ("=", []), ("=[]", [])):
+        assert job(tmp_path, GOOD, f"ingest.language{override}").ingest.languages == codes
+    assert "'english', which is no ISO 639 code; give" in refused(tmp_path, GOOD, "ingest.language=english")
+
+
 @pytest.mark.parametrize(
     ("override", "says"),
     [
