@@ -15,6 +15,9 @@ from typing import NamedTuple
 
 from answermill.files.remote import _filesystem
 
+POLL_S = 0.02
+"""Seconds until a server that is to stop notices it, which each test waits for."""
+
 
 class Request(NamedTuple):
     method: str
@@ -143,7 +146,7 @@ def serving(root: Path) -> Iterator[WebServer]:
     handler = type("Handler", (_Handler,), {"web": web})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     web.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), daemon=True)
     thread.start()
     _filesystem.cache_clear()
 
