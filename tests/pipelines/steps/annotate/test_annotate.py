@@ -1,4 +1,4 @@
-"""Tasks of the sample run: who is asked what, and that it is the same however it is made."""
+"""Tasks of a part of the sample run: who is asked what, and that it is the same however it is made."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.data.inputs.label_tables import label_batches
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
 from answermill.pipelines.runs.commit import Commit
-from answermill.pipelines.runs.step import work_folders
+from answermill.pipelines.runs.manifests.reports import Report
+from answermill.pipelines.runs.parquet_folder import PartWriter
+from answermill.pipelines.runs.step import Step, work_folders
 from answermill.pipelines.specs.annotate import ANNOTATE, TASKS
-from answermill.pipelines.specs.rerank import SCORED
-from answermill.pipelines.specs.retrieve import RETRIEVED
+from answermill.pipelines.specs.rerank import RERANK, SCORED, RerankCounts
+from answermill.pipelines.specs.retrieve import RETRIEVE, RETRIEVED, RetrieveCounts
 from answermill.pipelines.steps.annotate.annotate import annotate
 from answermill.pipelines.steps.annotate.known_labels import KnownLabels
 from answermill.pipelines.steps.annotate.run_packs import text_digest
@@ -32,11 +34,37 @@ def job(sample_run: Path, *overrides: str) -> Job:
     return load(sample_run.parent / "job.toml", overrides)
 
 
+QUESTIONS = 18
+
+
+@pytest.fixture(scope="module")
+def fewer(sample_run, tmp_path_factory) -> Path:
+    """Every fifth question of the sample's run, in two parts as there."""
+    run = tmp_path_factory.mktemp("fewer")
+    asked = sorted({hit.question_id for hit in RETRIEVED.open(sample_run).read()})[::5]
+    assert len(asked) == QUESTIONS
+    for spec, source, counts in ((RETRIEVE, RETRIEVED, RetrieveCounts()), (RERANK, SCORED, RerankCounts())):
+        step = Step(run, spec, source.open(sample_run).manifest.settings, {})
+        Commit(step).begin()
+
+        for unit, questions in enumerate((asked[:12], asked[12:])):
+            parts = {}
+            for folder in spec:
+                with PartWriter(run / folder.name, folder.record, unit) as writer:
+                    if folder.name == source.name:
+                        writer.write(list(source.open(sample_run).where("question_id", set(questions))))
+                parts[folder.name] = writer.parts
+            step.reports.write(Report(unit, parts, counts))
+        Commit(step).finish(Commit(step).reported(2))
+
+    return run
+
+
 @pytest.fixture
-def run(sample_run, tmp_path) -> Path:
+def run(fewer, tmp_path) -> Path:
     """A run without tasks, to write into."""
     for name in ("scored", "retrieved"):
-        shutil.copytree(sample_run / name, tmp_path / "run" / name)
+        shutil.copytree(fewer / name, tmp_path / "run" / name)
     return tmp_path / "run"
 
 
@@ -51,7 +79,7 @@ def scored(run: Path) -> list[ScoredCandidate]:
 
 def test_the_top_is_the_plan_s_result_then_those_that_left_last(sample_run, run):
     line = annotate(job(sample_run, "annotate.top=40"), run)
-    assert "3,780 tasks = 3,600 top + 180 random + 0 control" in line
+    assert "756 tasks = 720 top + 36 random + 0 control" in line
     rows = [row for row in scored(run) if row.question_id == "q01"]
     top = {
         each.sentence_id: each for each in tasks(run) if each.question_id == "q01" and each.stratum == "top"
@@ -77,13 +105,13 @@ def test_a_task_shows_its_sentence_in_the_passage_that_was_retrieved(sample_run,
         assert each.task_id == text_digest(each.question_id, each.sentence_id)
         assert each.text_hash == text_digest(each.question, each.sentence)
 
-    assert len({each.task_id for each in asked}) == len(asked) == 1530
+    assert len({each.task_id for each in asked}) == len(asked) == 17 * QUESTIONS
     groups = [
         each.question_id
         for n, each in enumerate(asked)
         if n == 0 or asked[n - 1].question_id != each.question_id
     ]
-    assert len(groups) == 90 == len(set(groups))
+    assert len(groups) == QUESTIONS == len(set(groups))
 
 
 def test_known_labels_are_controls_and_blind(sample_run, run):
@@ -103,7 +131,7 @@ def test_known_labels_are_controls_and_blind(sample_run, run):
     for each in asked:
         assert each.expected == known.get((each.question_id, fold(each.sentence)))
     strata = Counter((each.stratum, each.expected is not None) for each in asked)
-    assert strata["control", False] == 0 < strata["control", True] and strata["top", True] > 50
+    assert strata["control", False] == 0 < strata["control", True] and strata["top", True] > 20
     assert all(0 < each.probability <= 1 for each in asked if each.stratum == "control")
     counts = ANNOTATE.counts_of(TASKS.open(run).manifest)
     assert counts.controls_given == len(known_rows) == counts.controls_found + counts.controls_not_found
@@ -113,10 +141,10 @@ def test_known_labels_are_controls_and_blind(sample_run, run):
 
 
 def test_labels_by_id_are_controls_too_and_files_of_another_corpus_are_refused(sample_run, run):
-    row = next(row for row in scored(run) if row.question_id == "q05" and row.rank is None)
+    row = next(row for row in scored(run) if row.question_id == "q06" and row.rank is None)
     controls = run.parent / "controls.jsonl"
     controls.write_text(
-        2 * (json.dumps({"question_id": "q05", "sentence_id": row.candidate_id, "label": 1}) + "\n")
+        2 * (json.dumps({"question_id": "q06", "sentence_id": row.candidate_id, "label": 1}) + "\n")
     )
     annotate(
         job(sample_run, f"annotate.controls={controls}", "annotate.top=1", "annotate.control_share=0.5"), run
@@ -128,7 +156,7 @@ def test_labels_by_id_are_controls_too_and_files_of_another_corpus_are_refused(s
     assert (counts.controls_given, counts.controls_not_found) == (1, 0)  # the repeated one is one
     shutil.rmtree(run / "tasks")
     shutil.rmtree(run / "packs")
-    controls.write_text(json.dumps({"question_id": "q05", "sentence_id": "other@1", "label": 1}) + "\n")
+    controls.write_text(json.dumps({"question_id": "q06", "sentence_id": "other@1", "label": 1}) + "\n")
     with pytest.raises(JobError, match="none of its 1 labels is of a sentence that was scored") as e:
         annotate(job(sample_run, f"annotate.controls={controls}"), run)
     assert e.value.code == BAD_DATA and not (run / "packs").exists()
@@ -154,17 +182,17 @@ def test_the_strata_of_the_sample_estimate_what_its_labels_say(sample_run, run):
         for each in tasks(run)
     ]
     overall, by_question = estimate(rows)
-    assert overall.sentences == pytest.approx(len(population)) and len(by_question) == 90
+    assert overall.sentences == pytest.approx(len(population)) and len(by_question) == QUESTIONS
 
     truth = sum(population) / len(population)
-    assert 0.2 < truth < 0.8 and 0 < overall.prevalence_se < 0.03
+    assert 0.2 < truth < 0.8 and 0 < overall.prevalence_se < 0.04
     assert abs(overall.prevalence - truth) < 3 * overall.prevalence_se
 
 
 def test_overlap_goes_to_a_share_of_the_tasks(sample_run, run):
     annotate(job(sample_run, "annotate.annotators=3", "annotate.overlap_share=0.2"), run)
     many = Counter(each.annotators for each in tasks(run))
-    assert set(many) == {1, 3} and 0.15 < many[3] / 1530 < 0.25
+    assert set(many) == {1, 3} and 0.15 < many[3] / (17 * QUESTIONS) < 0.25
     files = json.loads((run / "packs/packs.json").read_text())["files"]
     assert files["prodigy/3-annotators/tasks-00001.jsonl"] == many[3]
 
@@ -225,8 +253,9 @@ def test_packs_leave_out_what_an_earlier_run_asked(sample_run, run, tmp_path):
     asked = {each.task_id for each in tasks(first)}
     shown = json.loads((run / "packs/label-studio/tasks-00001.json").read_text(encoding="utf-8"))
     new = [each["data"]["task_id"] for each in shown]
-    assert set(new) == {each.task_id for each in tasks(run)} - asked and 90 * 4 < len(new) < 90 * 7
-    assert f"1,530 tasks = 1,350 top + 180 random + 0 control; {len(new)} of them new" in line
+    assert set(new) == {each.task_id for each in tasks(run)} - asked
+    assert 4 * QUESTIONS < len(new) < 7 * QUESTIONS
+    assert f"306 tasks = 270 top + 36 random + 0 control; {len(new)} of them new" in line
     shutil.rmtree(run / "packs")
     assert "; 0 of them new" in annotate(job(sample_run, f"annotate.since={run}"), run)
 
@@ -269,9 +298,8 @@ def test_the_command_needs_no_section_and_tells_what_it_made(sample_run, run, ca
     with pytest.raises(SystemExit) as e:
         main(["annotate", str(sample_run.parent / "job.toml"), "--out", str(run)])
     assert e.value.code == 0
-    assert (
-        f"annotate   90 questions, {len(scored(run)):,} sentences; 1,530 tasks = " in capsys.readouterr().out
-    )
+    said = f"annotate   {QUESTIONS} questions, {len(scored(run)):,} sentences; 306 tasks = "
+    assert said in capsys.readouterr().out
 
 
 def test_a_known_label_is_not_of_a_sentence_whose_text_has_changed(tmp_path):
