@@ -489,15 +489,17 @@ def test_vectors_that_are_not_stored_are_made_again_from_their_transformer(tmp_p
     assert np.array_equal(back.vectors, embeddings.vectors)
 
 
-def test_stored_pieces_give_the_vectors_that_the_tokenizer_gives(folder: Path, tmp_path: Path) -> None:
-    embeddings = derive([*VOCABULARY, "♋", "ship-yard"], folder, "bundled")
-    assert "♋" not in embeddings.words
-    embeddings.save(tmp_path, "source")
-    with_pieces = Embeddings.load(tmp_path, lambda _: folder)
-    (tmp_path / "pieces.safetensors").unlink()
-    without = Embeddings.load(tmp_path, lambda _: folder)
+def test_stored_pieces_give_the_vectors_that_the_tokenizer_gives(tmp_path: Path) -> None:
+    folder, saved = a_transformer(tmp_path / "model"), tmp_path / "saved"
+    embeddings = derive(["bad", "egg", "♋", "fab", "a"], folder, "tiny", 4)
+    assert embeddings.words == ("a", "bad", "egg", "fab")
+    saved.mkdir()
+    embeddings.save(saved, "source")
+    with_pieces = Embeddings.load(saved, lambda _: folder)
+    (saved / "pieces.safetensors").unlink()
+    without = Embeddings.load(saved, lambda _: folder)
     assert same(with_pieces, embeddings) and same(without, embeddings)
-    assert lookup(embeddings, "sea") == word_encoder(folder)(["sea"])[0].tolist()
+    assert lookup(embeddings, "egg") == word_pieces(["egg"], folder, 4)[1][0].tolist()
 
 
 def test_stored_pieces_need_no_tokenizer(tmp_path: Path) -> None:

@@ -384,10 +384,9 @@ def test_another_tokenizer_of_the_encoder_is_another_training(
 
 
 def test_a_checkpoint_s_training_goes_on_with_other_data(folder: Path) -> None:
-    list(run(load_job(write_transformer(folder)), folder / "transferred"))
-    path = write_transformer(folder, epochs=1)
-    path.write_text(path.read_text().replace("layers = 2\nexits = [1, 2]", 'encoder = "transferred"'))
-    lines = list(run(load_job(path), folder / "adapted"))
+    path = write_tiny_job(folder, "cascade", write_body(folder / "tiny"), "exits = [1, 2]")
+    list(run(load_job(path), folder / "transferred"))
+    lines = list(run(load_job(write_tiny_job(folder, "cascade", "transferred")), folder / "adapted"))
     assert "begun with transferred" in lines[1]
     assert json.loads((folder / "adapted" / "config.json").read_text())["exits"] == [1, 2]
     card = (folder / "adapted" / "README.md").read_text()
@@ -634,7 +633,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 def test_a_joint_peasi_begins_with_a_pr_and_an_easi(folder: Path) -> None:
     tiny = write_body(folder / "tiny")
     for variant in ("pr", "easi"):
-        lines = list(run(load_job(write_peasi(folder, variant, tiny, epochs=8)), folder / variant))
+        lines = list(run(load_job(write_peasi(folder, variant, tiny, epochs=2)), folder / variant))
         assert lines[0].startswith(
             "passages.parquet: 5 questions, 5 answered, 15 candidates; dev passages.parquet"
         )
@@ -854,10 +853,9 @@ def write_hashing(
 def test_a_trained_hashing_model_serves_with_its_dev_score_and_another_variant_begins_with_it(
     folder: Path,
 ) -> None:
-    lines = list(run(load_job(write_hashing(folder, "attention")), folder / "attention"))
-    assert f"hashing attention of {DEFAULT}: " in lines[1] and lines[1].endswith(
-        "6 layers of 384; 0 tokens cut"
-    )
+    path = write_hashing(folder, "attention", write_body(folder / "tiny"), epochs=12)
+    lines = list(run(load_job(path, ["train.learning_rate=0.01"]), folder / "attention"))
+    assert "hashing attention of tiny: " in lines[1] and lines[1].endswith("2 layers of 16; 0 tokens cut")
     assert "best dev MAP 100.00" in lines[2]
     evaluation = evaluate(
         "hashing",
