@@ -45,8 +45,17 @@ def predicted(folder: Path) -> np.ndarray:
     return np.array([model.predict([pair])[0] for pair in PAIRS])
 
 
-@pytest.mark.parametrize("no", [True, False])
-@pytest.mark.parametrize("kind", ["Qwen3", "Qwen2", "Gemma2", "Llama"])
+@pytest.mark.parametrize(
+    ("kind", "no"),
+    [
+        ("Qwen3", True),
+        ("Qwen3", False),
+        ("Qwen2", True),
+        ("Gemma2", True),
+        ("Llama", True),
+        *(pytest.param(kind, False, marks=pytest.mark.nightly) for kind in ("Qwen2", "Gemma2", "Llama")),
+    ],
+)
 def test_a_score_is_the_one_of_sentence_transformers(kind: str, no: bool, tmp_path: Path) -> None:
     folder = write_yes_no(tmp_path, kind, TEXTS, no)
     result = scored(folder)
