@@ -281,9 +281,6 @@ def test_no_file_has_more_than_375_lines() -> None:
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [
-        ("ranking.rerankers.registry", "torch transformers spacy"),
-        ("pipelines.config.job_file", "torch transformers spacy apache_beam faiss"),
-        ("pipelines.config.training_file", "torch transformers spacy apache_beam faiss"),
         ("pipelines.cli.command_line", "torch transformers spacy apache_beam faiss pyarrow"),
         ("schemas.section", "pyarrow torch"),
     ],
