@@ -226,9 +226,9 @@ def test_cuts_of_the_usual_size_give_the_same(indexed: Callable[[int], Indexed],
 def test_a_shard_is_opened_once_to_count_once_to_search_once_to_fetch_and_read_whole_once(
     indexed: Callable[[int], Indexed], openings: Openings, tmp_path: Path
 ) -> None:
-    indexed(8).retrieve(indexed(8).copy(tmp_path))
+    indexed(3).retrieve(indexed(3).copy(tmp_path))
     # Two where no passage is wanted.
-    assert len(openings.opened) == 8 and set(openings.opened.values()) <= {2, 3}
+    assert len(openings.opened) == 3 and set(openings.opened.values()) <= {2, 3}
     assert set(openings.verified.values()) == {1}
 
 
