@@ -101,14 +101,14 @@ def fresh_sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A complete run of the same steps and stages with small random models, on a third of the questions; for
+    """A complete run of the same steps and stages with small random models, on a sixth of the questions; for
     reading only."""
     from answermill.pipelines.config.job_file import load
     from answermill.pipelines.steps.chain import run_steps, steps_of
     from testing.tiny import write_job
 
     def fill(folder: Path) -> None:
-        job = load(write_job(folder))
+        job = load(write_job(folder, every=6))
         list(run_steps(job, folder / "run", steps_of(job), ()))
 
     return shared_folder(tmp_path_factory, "small", fill) / "run"

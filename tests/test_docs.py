@@ -93,7 +93,8 @@ def test_the_commands_of_a_page_run_one_after_the_other(page, small_run, tmp_pat
         with pytest.raises(SystemExit) as e:
             main(shlex.split(command)[1:])
         output = capsys.readouterr()
-        assert e.value.code == 0, (command, output.err)
+        # Of random models either side may be the worse one, which a margin makes the end of `compare`.
+        assert e.value.code in ((0, 3) if "--margin" in command else (0,)), (command, output.err)
         assert output.out
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from testing.engines import ROOT, digests
 
-BLOCK = "retrieve.block=10"
+BLOCK = "retrieve.block=5"
 """Three blocks of questions, so that every step but the last has units for two slots."""
 
 

@@ -240,7 +240,7 @@ def test_one_more_question_is_one_message_and_one_command(
 
     assert call(*advice(err, job)) == 0
     first, *lines = capsys.readouterr().out.splitlines()
-    assert first.startswith("redo       retrieve, rerank; removes questions (30 rows), retrieved (")
+    assert first.startswith("redo       retrieve, rerank; removes questions (15 rows), retrieved (")
     assert first.endswith(" rows), answers.jsonl")
     assert [line.split()[0] for line in lines if line.endswith("(complete)")] == [
         "ingest",
@@ -248,7 +248,7 @@ def test_one_more_question_is_one_message_and_one_command(
         "propagate",
     ]
 
-    assert len((run / "answers.jsonl").read_text().splitlines()) == 31
+    assert len((run / "answers.jsonl").read_text().splitlines()) == 16
 
 
 @pytest.mark.nightly

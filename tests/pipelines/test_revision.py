@@ -85,7 +85,7 @@ def test_workers_of_another_revision_end_the_step_with_one_line_and_nothing_is_c
             str(run),
             "--set",
             "workers.processes=2",
-            "retrieve.block=10",
+            "retrieve.block=5",
             "--",
             *options,
         ]

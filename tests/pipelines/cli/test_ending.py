@@ -195,7 +195,7 @@ def run(small_run, tmp_path):
 @pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_a_file_that_may_not_grow_is_one_line_and_74(run, capfd, processes):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    settings = ("retrieve.block=10", "index.shards=2")
+    settings = ("retrieve.block=5", "index.shards=2")
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
 
     try:

@@ -130,7 +130,7 @@ def test_a_damaged_shard_in_a_worker_process_exits_with_65(run, capfd):
         content = bytearray(vectors.read_bytes())
         content[len(content) // 2] ^= 1
         vectors.write_bytes(content)
-    settings = ("workers.processes=2", "retrieve.block=10")
+    settings = ("workers.processes=2", "retrieve.block=5")
     assert call("retrieve", run.parent / "job.toml", "--out", run, "--set", *settings) == 65
     err = capfd.readouterr().err
     assert "dense.faiss was changed since it was written (SHA-256)" in err

@@ -144,9 +144,9 @@ def test_what_later_stages_wait_for_ends_the_pipeline_unless_it_may_be_missing(b
 
 @pytest.fixture(scope="module")
 def reranked(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, Path]:
-    """The small job in blocks of ten questions, and a run of it up to answers."""
+    """The small job in blocks of five questions, and a run of it up to answers."""
     job = load(
-        small_run.parent / "job.toml", ["retrieve.block=10", "rerank.stages=[{reranker='overlap', keep=5}]"]
+        small_run.parent / "job.toml", ["retrieve.block=5", "rerank.stages=[{reranker='overlap', keep=5}]"]
     )
     run = tmp_path_factory.mktemp("reranked")
     for folder in ("documents", "passages", "rejects", "shards"):
@@ -237,7 +237,7 @@ def test_a_failed_block_is_rejects_and_the_rest_as_ever(
         assert reject.detail.startswith(f"{len(mine)} passages: ")
 
     counts = RERANK.counts_of(manifest_of(run / "scored"))
-    assert counts.rejects == len(rejects) == 10 and f"+ {len(rejects)} rejects (unit_failed)" in line
+    assert counts.rejects == len(rejects) == 5 and f"+ {len(rejects)} rejects (unit_failed)" in line
     assert counts.passages + counts.rejected_passages == len(hits)
 
     if roots:
@@ -251,7 +251,7 @@ def test_a_failed_block_is_rejects_and_the_rest_as_ever(
     written, whole = manifest_of(run / "scored").parts, manifest_of(reranked[1] / "scored").parts
     assert (written[0], written[2]) == (whole[0], whole[2]) and written[1].rows == 0
     answers = [json.loads(answer) for answer in (run / "answers.jsonl").read_text().splitlines()]
-    assert len(answers) == 30
+    assert len(answers) == 15
     assert {a["question_id"] for a in answers if a["answer"] is None} >= {
         reject.source_record for reject in rejects
     }

@@ -29,7 +29,7 @@ name = "words"
 [[rerank.stages]]
 reranker = "cascade"
 checkpoint = "cascade"
-drop = [0.5]
+drop = [0.1]
 [[rerank.stages]]
 reranker = "similarity"
 keep = 30
@@ -170,7 +170,7 @@ def test_the_exits_of_a_cascade_get_a_table_that_its_stage_takes(
     shutil.copytree(ranked / "run", run, ignore=shutil.ignore_patterns("scored", "work", "answers*"))
     shutil.copytree(ranked / "cascade", tmp_path / "cascade")
     job.write_text(
-        (ranked / "job.toml").read_text().replace("drop = [0.5]\n", f"drop = [0.5]\n{EXIT_WEIGHTS}")
+        (ranked / "job.toml").read_text().replace("drop = [0.1]\n", f"drop = [0.1]\n{EXIT_WEIGHTS}")
     )
     assert call("rerank", job, "--out", run) == 0
 
@@ -200,7 +200,7 @@ def test_the_lists_are_those_that_came_to_the_stage_and_left_it_at_any_exit(rank
     correct = [
         [int((each.question.question_id, c.candidate_id) in gold) for c in each.candidates] for each in lists
     ]
-    expected = fit_prior(cascade.reranker, lists, correct, EXIT_NAMES[1:], (0.5,), options=options)
+    expected = fit_prior(cascade.reranker, lists, correct, EXIT_NAMES[1:], (0.1,), options=options)
     assert [fit.weights for fit in fitted.file.fits] == [
         fit.weights for fit in expected
     ] and fitted.left_out == 0

@@ -38,7 +38,8 @@ def session(small_run: Path) -> Iterator[Session]:
 
 def of_batch(run: Path, questions: int) -> Iterator[tuple[Question, list[ScoredCandidate]]]:
     """Some questions of a run, with their rows of scored/."""
-    asked = list(QUESTIONS.open(run).read())[:: max(1, 30 // questions)][:questions]
+    asked = list(QUESTIONS.open(run).read())
+    asked = asked[:: max(1, len(asked) // questions)][:questions]
     scored = SCORED.open(run)
     rows = list(scored.where("question_id", {question.question_id for question in asked}))
     for question in asked:

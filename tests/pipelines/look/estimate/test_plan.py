@@ -328,7 +328,7 @@ def test_a_plan_is_kept_with_its_run_and_compared_with_what_came(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """The small run asks 30 questions, and the plan sees 10 of them, and half of the pages."""
+    """The small run asks 15 questions, and the plan sees 10 of them, and half of the pages."""
     monkeypatch.setattr(plan, "PAGES", 34)
     monkeypatch.setattr(sample_runs, "STEP_S", 30.0)
     (tmp_path / "temporary").mkdir()
@@ -353,11 +353,11 @@ def test_a_plan_is_kept_with_its_run_and_compared_with_what_came(
     assert "measures   retrieve" in captured.err and "WARNING" not in captured.err, (
         "what libraries log is no news"
     )
-    assert e.value.code == 0 and printed["counts"]["pages"] == 70 and printed["counts"]["questions"] == 30
+    assert e.value.code == 0 and printed["counts"]["pages"] == 70 and printed["counts"]["questions"] == 15
     assert printed["drawn"] == 34 and printed["dollars"] > 0 and Rates.read(rates).item["ingest"] > 0
     compared = predicted_and_actual(Run.open(tmp_path / "run"))
     assert (
-        compared["pages"] == (70, 70) and compared["shards"] == (2, 2) and compared["questions"] == (30, 30)
+        compared["pages"] == (70, 70) and compared["shards"] == (2, 2) and compared["questions"] == (15, 15)
     )
 
     for name in ("documents", "passages", "hits", "candidates", "bytes of passages", "bytes of scored"):

@@ -68,8 +68,8 @@ def test_two_stages_agree_as_scipy_says(small_run: Path, report: RunReport, a: s
             rho.append(stats.spearmanr(both).statistic)
 
     (agreement,) = [each for each in report.agreement if (each.a, each.b) == (a, b)]
-    assert agreement.questions == len(same) > 20 and agreement.same_first == pytest.approx(np.mean(same))
-    assert agreement.spearman == pytest.approx(np.mean(rho)) and len(rho) > 20
+    assert agreement.questions == len(same) > 10 and agreement.same_first == pytest.approx(np.mean(same))
+    assert agreement.spearman == pytest.approx(np.mean(rho)) and len(rho) > 10
 
 
 def test_orders_that_no_question_shares_have_no_correlation() -> None:
@@ -87,4 +87,4 @@ def test_a_block_holds_whole_lists_and_every_row_once(
         assert len(block) == block.begins[-1] and len(block.begins) == len(block.question_ids) + 1
         ids += block.question_ids
     rows = [row.question_id for row in folder.read()]
-    assert ids == list(dict.fromkeys(rows)) and len(ids) == 30
+    assert ids == list(dict.fromkeys(rows)) and len(ids) == 15

@@ -15,7 +15,7 @@ from answermill.__main__ import main
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
 from answermill.pipelines.look.estimate.plan_file import RunEstimate
-from answermill.pipelines.look.report import scored_blocks
+from answermill.pipelines.look.report import scored_blocks, shown_questions
 from answermill.pipelines.look.report.correct_answers import CorrectAnswers, QuestionValues
 from answermill.pipelines.look.report.figures import RunReport
 from answermill.pipelines.look.report.run_report import read_report, write_report
@@ -79,7 +79,7 @@ def test_the_answers_are_counted_by_their_place_in_retrieval(
 ) -> None:
     assert report.answers is not None
     firsts = [row for row in rows if row.rank == 1]
-    assert report.answers.questions == 30 and report.answers.answered == len(firsts)
+    assert report.answers.questions == 15 and report.answers.answered == len(firsts)
     assert report.answers.retrieved_rank["1"] == sum(row.retrieved_rank == 1 for row in firsts)
     assert report.answers.retrieved_rank["6–10"] == sum(6 <= row.retrieved_rank <= 10 for row in firsts)
     assert sum(report.answers.retrieved_rank.values()) == sum(report.answers.sources.values()) == len(firsts)
@@ -90,7 +90,7 @@ def test_the_quality_is_what_evaluate_says(report: RunReport, small_run: Path, p
     assert report.quality is not None
     evaluation = evaluate(str(small_run / "scored"), small_run / "labels/sentences", by=by)
     order = report.quality.orders[place]
-    assert evaluation.kept == report.quality.questions > 20
+    assert evaluation.kept == report.quality.questions > 10
     assert (order.p1, order.mrr) == pytest.approx((evaluation.means["P@1"][0], evaluation.means["MRR"][0]))
     assert order.mrr > 0
 
@@ -117,11 +117,13 @@ def test_a_lost_answer_is_shown_with_the_correct_one(report: RunReport, rows: li
         assert (row.dropped_by or "") == loss.stage and (row.rank is not None) == (loss.fate == "not first")
 
 
-def test_twenty_questions_are_shown_with_their_answers_in_their_passages(
-    report: RunReport, small_run: Path
+def test_some_questions_are_shown_with_their_answers_in_their_passages_and_others_by_another_seed(
+    small_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(shown_questions, "QUESTIONS", 10)
     answers = {answer.question_id: answer for answer in ANSWERS.open(small_run).read()}
-    assert len(report.questions) == 20
+    report = read_report(small_run)
+    assert len(report.questions) == 10 < len(answers)
     for shown in report.questions:
         first, expected = shown.answers[0], answers[shown.question_id]
         assert (first.text, first.url, first.start) == (expected.answer, expected.url, expected.start)
@@ -131,10 +133,8 @@ def test_twenty_questions_are_shown_with_their_answers_in_their_passages(
         )
     assert any(answer.before or answer.after for shown in report.questions for answer in shown.answers)
 
-
-def test_another_seed_shows_others(report: RunReport, small_run: Path) -> None:
-    shown = {each.question_id for each in read_report(small_run, seed=1).questions}
-    assert len(shown) == 20 and shown != {each.question_id for each in report.questions}
+    others = {each.question_id for each in read_report(small_run, seed=1).questions}
+    assert len(others) == 10 and others != {each.question_id for each in report.questions}
 
 
 def test_the_size_of_blocks_changes_no_figure(
@@ -391,7 +391,7 @@ def test_what_a_plan_predicted_stands_beside_what_came(small_run: Path, tmp_path
         "pages": 35, "questions": 30, "bytes of scored": 0, "seconds of rerank": 1_234.5
     }  # fmt: skip
 
-    assert (predictions["pages"]["actual"], predictions["questions"]["actual"]) == (70, 30)
+    assert (predictions["pages"]["actual"], predictions["questions"]["actual"]) == (70, 15)
     manifest = read_manifest(run / "scored")
     assert manifest is not None and predictions["bytes of scored"]["actual"] == sum(
         part.bytes for part in manifest.parts
@@ -435,8 +435,8 @@ def test_the_seconds_of_pages_and_passages_are_told(report: RunReport) -> None:
 def test_the_rates_of_both_indexes_are_told(report: RunReport) -> None:
     work = {one.what: one for one in report.work}
     for name in ("retrieve: BM25", "retrieve: dense vectors"):
-        assert (work[name].items, work[name].item) == (30, "questions")
-        assert work[name].per_second == pytest.approx(30 / work[name].seconds) and work[name].seconds > 0
+        assert (work[name].items, work[name].item) == (15, "questions")
+        assert work[name].per_second == pytest.approx(15 / work[name].seconds) and work[name].seconds > 0
 
 
 def test_a_report_reads_each_manifest_once(small_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
