@@ -207,9 +207,11 @@ def job_service(folder: Path) -> Iterator[Sequence[str]]:
     "engine",
     [
         "this process",
-        "two processes",
         "Beam in this process",
-        *(pytest.param(engine, marks=pytest.mark.nightly) for engine in ("a pool", "a job service")),
+        *(
+            pytest.param(engine, marks=pytest.mark.nightly)
+            for engine in ("two processes", "a pool", "a job service")
+        ),
     ],
 )
 def test_an_error_of_a_unit_is_one_line_with_its_exit_code_whatever_runs_it(
