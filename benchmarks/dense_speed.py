@@ -94,7 +94,9 @@ class Graph(torch.nn.Module):
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self._model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+        self._model = transformers.AutoModel.from_pretrained(
+            folder, attn_implementation="eager", trust_remote_code=False
+        ).eval()
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
         hidden: torch.Tensor = self._model(
@@ -107,7 +109,7 @@ class GraphEncoder:
     """Vectors by an exported graph, which another library runs: mean over the tokens, length 1."""
 
     def __init__(self, folder: Path, run: Callable[[Mapping[str, Any]], Any]) -> None:
-        self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         self._run = run
 
     def encode(self, texts: Texts) -> Vectors:
@@ -129,7 +131,7 @@ class GraphEncoder:
 
 def others(model: Path, folder: Path) -> dict[str, Work]:
     """Ways of running the default's weights by other libraries; says which are absent."""
-    library = SentenceTransformer(str(model), device="cpu")
+    library = SentenceTransformer(str(model), device="cpu", trust_remote_code=False)
     ways: dict[str, Work] = {
         "sentence_transformers": lambda texts: library.encode(
             [joined(*text) for text in texts], batch_size=BATCH, show_progress_bar=False

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +25,14 @@ from answermill.files.store import in_parallel, requests_to
 from answermill.pipelines.engine.protocol import Engine, Units
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.commit import Commit
+from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Part, read_batches
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.retrieve import PassCounts
 
+TIMES = ("bm25_ms", "dense_ms", "lists_ms")
+"""Counts of milliseconds: for BM25; for dense vectors, the encoding of questions included; for all else."""
 PlacedPart = tuple[Path, Part]
 """A part, and the folder in which it is."""
 
@@ -60,7 +64,7 @@ class Timer:
 class Pass:
     """Some units of work, and the parts that they write."""
 
-    step: Step[PassCounts]
+    step: Step[Any]
     units: int
 
     @property
@@ -68,11 +72,11 @@ class Pass:
         """Folder of the parts."""
         return self.step.run / self.step.spec.folders[0].name
 
-    def write(self, unit: int, parts: Sequence[Part], counts: PassCounts) -> None:
+    def write(self, unit: int, parts: Sequence[Part], counts: StepCounts) -> None:
         """Report a unit."""
         self.step.reports.write(Report(unit, {self.folder.name: parts} if parts else {}, counts))
 
-    def reports(self, units: Iterable[int]) -> list[Report[PassCounts]]:
+    def reports(self, units: Iterable[int]) -> list[Report[Any]]:
         """Reports of some units. Raises JobError (74), with the reason, if one has failed."""
         wanted = list(units)
         read = in_parallel(self.step.reports.read_one, wanted, requests_to(self.step.work))

@@ -36,7 +36,7 @@ from answermill.pipelines.specs.retrieve import (
 from answermill.pipelines.steps.models import check_engines, encoder_inputs, encoder_settings
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions, settings_of, write_asked
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
-from answermill.pipelines.steps.retrieve.passes import Pass, Turn, define
+from answermill.pipelines.steps.retrieve.passes import TIMES, Pass, Turn, define
 from answermill.pipelines.steps.retrieve.shard_hits import QuestionVector, ShardHit
 from answermill.pipelines.steps.retrieve.shard_search import (
     CountWords,
@@ -134,9 +134,8 @@ def plan(
     turns: list[Turn] = []
     words = vectors = None
 
-    def define_pass(name: str, record: type[Record] | None, units: int) -> Pass:
-        folders = {name: record} if record is not None else {}
-        return Pass(step.within(name, folders, PassCounts, division), units)
+    def define_pass(name: str, record: type[Record], units: int) -> Pass:
+        return Pass(step.within(name, {name: record}, PassCounts, division), units)
 
     # A unit is a group of questions: they are encoded once, not once for each shard.
     if "dense" in settings.sources:
@@ -156,16 +155,15 @@ def plan(
     turns.append(Turn("Search", hits, search, [size for size in in_batch for _ in range(shards.count)]))
 
     # A unit is a group of questions: it merges a part of each shard, fuses, fetches passages, and writes.
-    lists = define_pass("lists", None, len(asked.groups))
+    lists = Pass(step.within("lists", {}, RetrieveCounts, division), len(asked.groups))
     write = WriteBlocks(lists, asked, shards, settings, hits=hits, step=step)
     return [*turns, Turn("Write blocks", lists, write, in_group)]
 
 
 def times(turns: Sequence[Turn]) -> RetrieveCounts:
     """Milliseconds that all units of the passes have reported."""
-    counts = (report.counts for turn in turns for report in turn.target.step.reports.each())
-    total = sum(counts, PassCounts())
-    return RetrieveCounts(bm25_ms=total.bm25_ms, dense_ms=total.dense_ms, lists_ms=total.lists_ms)
+    counts = [report.counts for turn in turns for report in turn.target.step.reports.each()]
+    return RetrieveCounts(**{name: sum(getattr(unit, name) for unit in counts) for name in TIMES})
 
 
 def write_rejects(choice: QuestionChoice, step: Step[RetrieveCounts], unit: int) -> Report[RetrieveCounts]:

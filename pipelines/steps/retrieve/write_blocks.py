@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
@@ -23,11 +24,11 @@ from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meter
-from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED, PassCounts, RetrieveCounts
+from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED, RetrieveCounts
 from answermill.pipelines.steps.models import vector_search
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions, Block
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
-from answermill.pipelines.steps.retrieve.passes import Pass, PlacedPart, Timer, by_block
+from answermill.pipelines.steps.retrieve.passes import TIMES, Pass, PlacedPart, Timer, by_block
 from answermill.pipelines.steps.retrieve.shard_hits import (
     SOURCES,
     Lists,
@@ -60,12 +61,12 @@ class WriteBlocks(UnitWork):
         hits: Pass,
         step: Step[RetrieveCounts],
     ) -> None:
-        super().__init__(target.step.name, target.step.work, PassCounts)
+        super().__init__(target.step.name, target.step.work, RetrieveCounts)
         self._target, self._asked, self._shards, self._settings = target, asked, shards, settings
         self._hits, self._step = hits, step
 
     def work(self, unit: int) -> None:
-        timer, step = Timer(), self._step
+        timer, step, counts = Timer(), self._step, RetrieveCounts()
         asked_blocks = list(self._asked.read(self._asked.group(unit)))
         blocks = [block for block in asked_blocks if not step.reports.has(block.number)]
 
@@ -84,10 +85,13 @@ class WriteBlocks(UnitWork):
                 ]
                 passages = Fetched(self._shards, list(chain.from_iterable(chain.from_iterable(fused))))
                 for block, ranked in zip(run, fused, strict=True):
-                    step.reports.write(self._write(block, ranked, passages))
+                    report = step.reports.write(self._write(block, ranked, passages))
+                    counts += report.counts
                     meter.add(len(block.questions))
 
-            self._target.write(unit, (), timer.counts())
+            # Engines show the counts of a pass' report; the command takes the blocks' own, and these times.
+            times = {name: getattr(timer.counts(), name) for name in TIMES}
+            self._target.write(unit, (), replace(counts, **times))
 
     def _parts(self, group: int) -> list[PlacedPart]:
         """The hits of a group, a part of each shard."""
