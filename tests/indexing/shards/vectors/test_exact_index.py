@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+import faiss
 import numpy as np
 import pytest
 
-from answermill.indexing.shards.vectors.exact_index import DenseIndex, DenseWriter
+from answermill.indexing.shards.vectors.exact_index import AT_ONCE, DenseIndex, DenseWriter
 
 
 def index_of(vectors: np.ndarray, folder: Path) -> DenseIndex:
@@ -67,3 +68,13 @@ def test_another_kind_of_faiss_index_is_refused(tmp_path: Path) -> None:
     faiss.write_index(faiss.IndexFlatL2(4), str(tmp_path / "l2.faiss"))
     with pytest.raises(ValueError, match="IndexFlatL2"):
         DenseIndex.open(tmp_path / "l2.faiss")
+
+
+def test_a_question_has_the_hits_among_many_that_it_has_alone(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(0).standard_normal((500, 48)).astype(np.float32)
+    index, questions = index_of(vectors, tmp_path), vectors[:AT_ONCE] + np.float32(0.1)
+    usual = faiss.cvar.distance_compute_blas_threshold
+    for question, (rows, scores) in zip(questions, index.search(questions, 50), strict=True):
+        ((own_rows, own_scores),) = index.search(question[None], 50)
+        assert (rows.tolist(), scores.tolist()) == (own_rows.tolist(), own_scores.tolist())
+    assert faiss.cvar.distance_compute_blas_threshold == usual
