@@ -160,9 +160,9 @@ def test_the_exits_of_a_cascade_get_a_table_that_its_stage_takes(
     written = file.read_bytes()
     monkeypatch.chdir(tmp_path)
 
-    # It is beside the job.
-    assert call("weights", ranked / "run/scored", *options, "--names", "bm25", "words") == 66
-    assert "no checkpoint cascade; name its folder with --checkpoint" in capsys.readouterr().err
+    # It is beside the job; elsewhere its name is that of a checkpoint that ships.
+    assert call("weights", ranked / "run/scored", *options, "--names", "bm25", "words") == 65
+    assert "not the checkpoint that cascade had in" in capsys.readouterr().err
     more = ["--names", "bm25", "words", "--checkpoint", ranked / "cascade"]
     assert call("weights", ranked / "run/scored", *options, *more) == 0 and file.read_bytes() == written
 
