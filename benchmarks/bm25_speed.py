@@ -16,17 +16,17 @@ from __future__ import annotations
 
 import gzip
 import json
-import random
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from answermill.indexing.passages.sentences import sentence_spans
 from answermill.indexing.shards import jvm
 from answermill.indexing.shards.bm25 import USUAL, Bm25Index, GlobalStatistics, build
+from testing.drawn_text import drawn, wiki
 from testing.harness import arguments, finish, say, shrink
 
 TAKES = "ten minutes, on a quiet machine"
@@ -38,15 +38,8 @@ ASKED = "questions/nq-open-dev.jsonl.gz"
 
 def passages(data: Path, number: int) -> Iterator[tuple[str, str]]:
     """(title, text) of passages of drawn sentences, always the same."""
-    titles, sentences = list[str](), list[str]()
-    with gzip.open(data / "corpus-wiki/documents.jsonl.gz", "rt", encoding="utf-8") as file:
-        for document in map(json.loads, file):
-            titles.append(document.get("title") or "")
-            text = document["text"]
-            sentences += [text[begin:end] for begin, end in sentence_spans(text)]
-    draw = random.Random(0)
-    for _ in range(number):
-        yield draw.choice(titles), " ".join(draw.choices(sentences, k=SENTENCES))
+    for title, sentences in islice(drawn(wiki(data), SENTENCES), number):
+        yield title, " ".join(sentences)
 
 
 def questions(data: Path, number: int) -> list[str]:

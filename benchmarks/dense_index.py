@@ -25,7 +25,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +33,6 @@ import numpy.typing as npt
 
 from answermill.files.atomic_files import sha256
 from answermill.files.store import remove_tree as remove
-from answermill.indexing.passages.sentences import sentence_spans
 from answermill.indexing.shards.rank_fusion import Best, candidates, merge
 from answermill.indexing.shards.shard_files import CODED, DENSE, QUANTIZER
 from answermill.indexing.shards.vectors.coded_index import CodedIndex, CodedWriter
@@ -42,6 +41,7 @@ from answermill.indexing.shards.vectors.quantizer import Quantizer, sample_size
 from answermill.indexing.shards.vectors.stored_vectors import rounded
 from answermill.indexing.shards.vectors.vector_kinds import FLAT, VectorSearch, rescore_for
 from answermill.pipelines.steps.models import dense_encoder, use_threads
+from testing.drawn_text import drawn, wiki
 from testing.harness import arguments, finish, processes, say, shrink, work_folder
 
 TAKES = "fifteen minutes, on a quiet machine"
@@ -58,19 +58,14 @@ Ranking = list[tuple[bytes, float]]
 
 def texts(data: Path, number: int) -> Iterator[tuple[str, str]]:
     """(title, text) of the corpus' passages, then of drawn sentences; always the same."""
-    titles, sentences, passages = list[str](), list[str](), list[tuple[str, str]]()
-    with gzip.open(data / "corpus-wiki/documents.jsonl.gz", "rt", encoding="utf-8") as file:
-        for document in map(json.loads, file):
-            title, text = document.get("title") or "", document["text"]
-            words = text.split()
-            passages += [(title, " ".join(words[n : n + WORDS])) for n in range(0, len(words), WORDS)]
-            titles.append(title)
-            sentences += [text[begin:end] for begin, end in sentence_spans(text)]
-    draw = random.Random(0)
-    draw.shuffle(passages)
+    documents, passages = wiki(data), list[tuple[str, str]]()
+    for title, text in documents:
+        words = text.split()
+        passages += [(title, " ".join(words[n : n + WORDS])) for n in range(0, len(words), WORDS)]
+    random.Random(0).shuffle(passages)
     yield from passages[:number]
-    for _ in range(number - len(passages)):
-        yield draw.choice(titles), " ".join(draw.choices(sentences, k=SENTENCES))
+    for title, sentences in islice(drawn(documents, SENTENCES), max(number - len(passages), 0)):
+        yield title, " ".join(sentences)
 
 
 def encoded(data: Path, number: int, work: Path) -> tuple[Vectors, Vectors]:

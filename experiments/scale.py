@@ -17,17 +17,16 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import random
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from answermill.indexing.passages.sentences import sentence_spans
 from answermill.pipelines.data import sample
 from answermill.pipelines.specs.ingest import PASSAGES
 from experiments.question_sets.sources import documents
+from testing.drawn_text import drawn
 from testing.harness import arguments, finish, run_command, say, seconds, shrink, work_folder
 from testing.smoke_data import small_encoder
 from tools.sample_web.build import member, record
@@ -81,12 +80,9 @@ def texts(data: Path) -> Iterator[Text]:
     real = [Text(row["title"], row["text"]) for row in documents(data)]
     yield from real
 
-    sentences = [text[begin:end].strip() for _, text in real for begin, end in sentence_spans(text)]
-    draw = random.Random(0)
-    while True:
-        drawn = draw.choices(sentences, k=SENTENCES)
-        paragraphs = (drawn[n : n + PARAGRAPH] for n in range(0, SENTENCES, PARAGRAPH))
-        yield Text(draw.choice(real).title, "\n".join(map(" ".join, paragraphs)))
+    for title, sentences in drawn(real, SENTENCES):
+        paragraphs = (sentences[n : n + PARAGRAPH] for n in range(0, SENTENCES, PARAGRAPH))
+        yield Text(title, "\n".join(map(" ".join, paragraphs)))
 
 
 def with_words(pages: Iterator[Text], words: int) -> Iterator[Text]:
