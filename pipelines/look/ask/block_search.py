@@ -13,6 +13,7 @@ from answermill.pipelines.config.job_file import Retrieve
 from answermill.pipelines.steps.retrieve.asked_questions import Block, scoring_of
 from answermill.pipelines.steps.retrieve.shard_hits import (
     by_question,
+    cut_candidates,
     encode,
     fuse_block,
     merge_lists,
@@ -40,7 +41,7 @@ def search_block(
         by_question(search(shard, number, block, vectors, statistics, settings=settings, width=width))
         for number, shard in enumerate(shards)
     ]
-    merged = merge_lists(lists, settings.depth, width)
+    merged = cut_candidates(merge_lists(lists, settings.depth, width), settings.depth, width)
     fused_lists = fuse_block(merged, len(block.questions), settings.fusion_k)
 
     for question, fused in zip(block.questions, fused_lists, strict=True):

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from answermill.files.store import fetch, sha256, store_of
@@ -40,20 +39,19 @@ from answermill.pipelines.steps.index.shard_ranges import ShardRange
 from answermill.pipelines.steps.model_work import ModelWork
 from answermill.pipelines.steps.models import passage_encoder
 from answermill.pipelines.steps.since.earlier_vectors import KnownVectors
+from answermill.schemas.arrays import Vectors
 from answermill.schemas.corpus import Passage
 from answermill.schemas.record import Record, column, record
+from answermill.schemas.vector_column import VECTOR, from_column, to_column
 
 FOLDER = "vectors"
-Vectors = npt.NDArray[np.float32]
 
 
 @record
 class SampledVector(Record):
     """A vector that the quantizer is trained on. Rows are in the order of passages/."""
 
-    vector: tuple[float, ...] = column(
-        pa.list_(pa.field("element", pa.float32(), nullable=False)), "the vector"
-    )
+    vector: tuple[float, ...] = column(VECTOR, "the vector")
 
 
 def known_encoder(job: Job, former: Folder[Passage] | None) -> Encoder | KnownVectors:
@@ -94,7 +92,8 @@ class EncodePassages(ModelWork):
             with writer:
                 rows = rows_between(self._passages, span.start, span.stop)
                 for block in blocks_of(rows, self._encoder.at_once):
-                    writer.write_table(_table(self._sampled(block, unit)))
+                    vectors = to_column(self._sampled(block, unit))
+                    writer.write_table(pa.Table.from_arrays([vectors], schema=SampledVector.schema()))
                     meter.add(len(block))
             counts = IndexCounts(dense_ms=round(1000 * (time.perf_counter() - began)))
             self._encoding.reports.write(Report(unit, {FOLDER: writer.parts}, counts))
@@ -106,15 +105,6 @@ class EncodePassages(ModelWork):
             kept = KeptBlocks(self._step.work / "blocks")
             return encoded(block, self._encoder, kept)[chosen]
         return self._encoder.encode_passages([(block[n].title, block[n].text) for n in chosen])
-
-
-def _table(vectors: Vectors) -> pa.Table:
-    """Vectors [n, d] as rows."""
-    number, dimension = vectors.shape
-    ends = pa.array(np.arange(0, number * dimension + 1, dimension, dtype=np.int32))
-    kind = SampledVector.schema().field("vector").type
-    lists = pa.ListArray.from_arrays(ends, pa.array(vectors.ravel()), type=kind)
-    return pa.Table.from_arrays([lists], schema=SampledVector.schema())
 
 
 def trained(
@@ -176,8 +166,7 @@ def _sample(encoding: Step[IndexCounts], units: int) -> Iterator[Vectors]:
         assert report is not None  # `carry` has raised if one is missing
         for batch in read_batches(encoding.run / FOLDER, report.parts[FOLDER][0], ["vector"]):
             if batch.num_rows:
-                values = batch.column("vector").flatten().to_numpy()
-                yield values.reshape(batch.num_rows, -1)
+                yield from_column(batch.column("vector"))
 
 
 def _digest_of_shards(step: Step[IndexCounts]) -> str | None:

@@ -26,9 +26,11 @@ from answermill.indexing.shards.vectors.coded_index import CodedIndex
 from answermill.indexing.shards.vectors.vector_kinds import EXACT, FLAT, VectorSearch
 from answermill.pipelines.config.job_file import Retrieve
 from answermill.pipelines.steps.retrieve.asked_questions import Block, scoring_of
+from answermill.schemas.arrays import Vectors
 from answermill.schemas.corpus import Passage, Question
 from answermill.schemas.ranked import Hit
 from answermill.schemas.record import Record, column, record
+from answermill.schemas.vector_column import VECTOR, from_column, to_column
 
 SOURCES = ("bm25", "dense")
 ROWS_PER_GROUP = 16_384
@@ -37,7 +39,6 @@ Lists = Mapping[tuple[int, int], Best]
 """(place of a question in its block, place of a source in SOURCES) → the best passages."""
 BlockHits: TypeAlias = dict[str, list[Best]]
 """Source → the best passages of each question of a block."""
-Vectors: TypeAlias = npt.NDArray[np.float32]
 
 
 @record
@@ -46,9 +47,7 @@ class QuestionVector(Record):
 
     block: int = column(pa.int32(), "number of the question's block")
     encoder: str = column(pa.string(), "fingerprint of the encoder")
-    vector: tuple[float, ...] = column(
-        pa.list_(pa.field("element", pa.float32(), nullable=False)), "the vector"
-    )
+    vector: tuple[float, ...] = column(VECTOR, "the vector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +59,18 @@ class QuestionVectors:
 
     def table(self, block: int) -> pa.Table:
         """The vectors as rows of the block."""
-        questions, dimension = self.vectors.shape
-        ends = pa.array(np.arange(0, questions * dimension + 1, dimension, dtype=np.int32))
-        vectors = pa.ListArray.from_arrays(
-            ends, pa.array(self.vectors.ravel()), type=QuestionVector.schema().field("vector").type
-        )
+        questions = len(self.vectors)
         columns = [
             pa.array(np.full(questions, block, np.int32)),
             pa.array([self.encoder] * questions),
-            vectors,
+            to_column(self.vectors),
         ]
         return pa.Table.from_arrays(columns, schema=QuestionVector.schema())
 
     @classmethod
     def of_table(cls, table: pa.Table) -> QuestionVectors:
         """The vectors in the rows of a block."""
-        values = table["vector"].combine_chunks().flatten().to_numpy()
-        return cls(values.reshape(len(table), -1), table["encoder"][0].as_py())
+        return cls(from_column(table["vector"].combine_chunks()), table["encoder"][0].as_py())
 
 
 def encode(block: Block, encoder: Encoder) -> QuestionVectors:
@@ -106,8 +100,8 @@ def search(
     timed: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> BlockHits:
     """One shard's best `depth` for each question of a block, by each source, whose search runs in the block
-    of `timed`; of a dense index that is not exact its candidates, which `merge_lists` cuts. `width`: of that
-    index.
+    of `timed`; of a dense index that is not exact its candidates, which `cut_candidates` cuts. `width`: of
+    that index.
 
     Raises ShardMismatch if another encoder or kind of index built it, ShardDamaged if a score is not
     finite."""
@@ -214,23 +208,27 @@ def from_table(table: pa.Table) -> dict[tuple[int, int], Best]:
 
 
 def merge_lists(
-    parts: Iterable[Lists], depth: int, width: VectorSearch = EXACT, is_last: bool = True
+    parts: Iterable[Lists], depth: int, width: VectorSearch = EXACT
 ) -> dict[tuple[int, int], Best]:
-    """The best `depth` of each list over several shards. `width`: of the dense index, whose candidates over
-    all shards are chosen first; they stay until `is_last`, when all shards are merged."""
+    """The best `depth` of each list over some of the shards; of a dense index that is not exact, whose
+    `width` this is, its candidates, which `cut_candidates` cuts when all shards are merged."""
     lists: dict[tuple[int, int], list[Best]] = {}
     for part in parts:
         for key, best in part.items():
             lists.setdefault(key, []).append(best)
+    return {
+        key: candidates(bests, width.candidates) if _has_candidates(key, width) else merge(bests, depth)
+        for key, bests in lists.items()
+    }
 
-    merged = {}
-    for key, bests in lists.items():
-        if width.candidates and SOURCES[key[1]] == "dense":
-            chosen = candidates(bests, width.candidates)
-            merged[key] = merge([chosen], depth) if is_last else chosen
-        else:
-            merged[key] = merge(bests, depth)
-    return merged
+
+def cut_candidates(lists: Lists, depth: int, width: VectorSearch = EXACT) -> dict[tuple[int, int], Best]:
+    """The lists over all shards, with the best `depth` of the candidates, by their exact scores."""
+    return {key: merge([best], depth) if _has_candidates(key, width) else best for key, best in lists.items()}
+
+
+def _has_candidates(key: tuple[int, int], width: VectorSearch) -> bool:
+    return width.candidates > 0 and SOURCES[key[1]] == "dense"
 
 
 def fuse_block(lists: Lists, questions: int, k: int) -> list[list[Fused]]:

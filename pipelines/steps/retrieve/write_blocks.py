@@ -32,6 +32,7 @@ from answermill.pipelines.steps.retrieve.passes import TIMES, Pass, PlacedPart, 
 from answermill.pipelines.steps.retrieve.shard_hits import (
     SOURCES,
     Lists,
+    cut_candidates,
     from_table,
     fuse_block,
     merge_lists,
@@ -131,15 +132,13 @@ def merge_parts(parts: Sequence[PlacedPart], depth: int, width: VectorSearch = E
     """Number of a block → the best `depth` of its lists over all parts, each of which is read once and whole.
     `width`: of the dense index."""
     merged: dict[int, Lists] = {}
-    several_runs = list(runs(parts, lambda placed: placed[1].rows, HITS_AT_ONCE))
-    for number, run in enumerate(several_runs, 1):
+    for run in runs(parts, lambda placed: placed[1].rows, HITS_AT_ONCE):
         several = defaultdict(list, {block: [lists] for block, lists in merged.items()})
         for tables in in_parallel(by_block, run, requests_to(run[0][0])):
             for block, table in tables:
                 several[block].append(from_table(table))
-        is_last = number == len(several_runs)
-        merged = {block: merge_lists(lists, depth, width, is_last) for block, lists in several.items()}
-    return merged
+        merged = {block: merge_lists(lists, depth, width) for block, lists in several.items()}
+    return {block: cut_candidates(lists, depth, width) for block, lists in merged.items()}
 
 
 class Fetched:
