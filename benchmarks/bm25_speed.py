@@ -7,9 +7,10 @@ medians over the rounds:
 `questions_per_s`: `Bm25Index.search` of one batch, statistics of the corpus known, from text to arrays.
 `lucene_questions_per_s`: Lucene's search alone, a call for each question, its query ready and its hits left
 where they are; `share_of_lucene` is the former over the latter, the median of the rounds' ratios. Keys
-`.._N_shards` are of N shards, each of which answers all questions. `rankings_differ` counts the questions
-whose best DEPTH, merged over shards, are not those of the one index, scores included. `passages_per_s` is the
-speed of building the one index.
+`.._N_shards` are of N shards, each of which answers all questions. `over_pyserini`: our questions a second
+over those of pyserini's batch search by one thread, in an index of the same passages that it has built, its
+hits left in Java. `rankings_differ` counts the questions whose best DEPTH, merged over shards, are not those
+of the one index, scores included. `passages_per_s` is the speed of building the one index.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from __future__ import annotations
 import gzip
 import json
 import statistics
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,29 @@ def lucene(indexes: Sequence[Bm25Index], asked: Sequence[str]) -> Callable[[], o
     return lambda: [searcher.search(each, DEPTH) for searcher in searchers for each in queries]
 
 
+def pyserini(texts: Sequence[tuple[str, str]], folder: Path, asked: Sequence[str]) -> Callable[[], object]:
+    """pyserini's batch search of all questions, in an index that it builds in the folder."""
+    from jnius import autoclass
+
+    (folder / "texts").mkdir(parents=True)
+    with (folder / "texts" / "all.jsonl").open("w", encoding="utf-8") as file:
+        for number, text in enumerate(texts):
+            file.write(json.dumps({"id": str(number), "contents": "\n".join(text)}) + "\n")
+    options = {"-collection": "JsonCollection", "-generator": "DefaultLuceneDocumentGenerator"}
+    options |= {"-input": f"{folder}/texts", "-index": f"{folder}/index", "-threads": "1"}
+    java, jar = jvm.find_java().home / "bin" / "java", jvm.anserini_jar()
+    command = [java, "-cp", jar, "io.anserini.index.IndexCollection", *chain.from_iterable(options.items())]
+    subprocess.run(command, check=True, capture_output=True)
+
+    searcher = autoclass("io.anserini.search.SimpleSearcher")(str(folder / "index"))
+    searcher.set_bm25(USUAL.k1, USUAL.b)
+    queries, ids = autoclass("java.util.ArrayList")(), autoclass("java.util.ArrayList")()
+    for number, question in enumerate(asked):
+        queries.add(question)
+        ids.add(str(number))
+    return lambda: searcher.batch_search(queries, ids, DEPTH, 1)
+
+
 def ours(indexes: Sequence[Bm25Index], asked: Sequence[str]) -> Callable[[], list[Any]]:
     """Search of the batch in each index, with the statistics of all of them."""
     total = sum((index.share(asked) for index in indexes), GlobalStatistics())
@@ -117,6 +142,8 @@ def main() -> None:
                 build(texts[n::shards], folder / f"{shards}-{n}")
             indexes[shards] = [Bm25Index(folder / f"{shards}-{n}") for n in range(shards)]
         runs = {number: (ours(shards, asked), lucene(shards, asked)) for number, shards in indexes.items()}
+        theirs_whole, over = pyserini(texts, folder / "pyserini", asked), list[float]()
+        theirs_whole()
         whole, differ = runs[1][0](), set[int]()
         times: dict[int, list[tuple[float, float]]] = {number: [] for number in runs}
         for search, _ in runs.values():
@@ -125,6 +152,7 @@ def main() -> None:
         for _ in range(options.rounds):
             for number, (search, theirs) in runs.items():
                 times[number].append((took(search), took(theirs)))
+            over.append(took(theirs_whole) / times[1][-1][0])
 
     for number, taken in times.items():
         end = "" if number == 1 else f"_{number}_shards"
@@ -134,6 +162,7 @@ def main() -> None:
             f"share_of_lucene{end}": statistics.median(theirs / own for own, theirs in taken),
         }
         say(f"{number} shards: {result[f'questions_per_s{end}']:,.0f} questions/s")
+    result["over_pyserini"] = statistics.median(over)
     finish("bm25_speed", result | {"rankings_differ": len(differ)}, options.save)
 
 
