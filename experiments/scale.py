@@ -3,7 +3,8 @@
 Pages are WARC files of HTML: first the documents of `long_lists`, all texts there are, 46,000 passages; then
 pages of their sentences drawn anew, each with the title of one of them. The steps are commands of their own
 with PROCESSES workers: `ingest`, `index` with --encoder, `retrieve` and `rerank` of QUESTIONS of Natural
-Questions, the latter by a cheap plan, Cosinet, which leaves 20 sentences. At the largest size
+Questions, the latter by a cheap plan, Cosinet, which leaves 20 sentences. At the largest size `index_coded`
+and `retrieve_coded` are with `index.vectors` as CODED, whose recall@100 is `recall_coded`; and
 `retrieve_default` and `rerank_default` are of DEFAULT_QUESTIONS by the default plan; by another encoder than
 the plan's without `similarity` and the blend that weighs it.
 
@@ -24,7 +25,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from answermill.pipelines.data import sample
+from answermill.pipelines.specs.index import INDEX, SHARDS
 from answermill.pipelines.specs.ingest import PASSAGES
+from answermill.pipelines.specs.run import Run
 from experiments.question_sets.sources import documents
 from testing.drawn_text import drawn
 from testing.harness import arguments, finish, run_command, say, seconds, shrink, work_folder
@@ -42,6 +45,7 @@ WORDS = 100
 SENTENCES, PARAGRAPH = 40, 5
 """Sentences of a page that is drawn, and of each of its paragraphs."""
 FILE_PAGES = 4_000
+INGESTED = ("documents", "passages", "rejects", "inputs.json")
 STEPS = ("ingest", "index", "retrieve", "rerank")
 PROCESSES = 2
 ENCODER = "all-MiniLM-L6-v2"
@@ -53,6 +57,7 @@ language = ""
 
 [index]
 encoder = {encoder}
+vectors = "{vectors}"
 
 [retrieve]
 questions = "questions.jsonl"
@@ -62,6 +67,7 @@ depth = 20
 [workers]
 processes = {processes}
 """
+CODED = "ivfrabitq"
 CHEAP = """[[rerank.stages]]
 reranker = "cosinet"
 keep = 20
@@ -132,9 +138,10 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def write_job(folder: Path, encoder: str, plan: str) -> Path:
+def write_job(folder: Path, encoder: str, plan: str, vectors: str = "flat") -> Path:
     job = folder / "job.toml"
-    job.write_text(JOB.format(encoder=json.dumps(encoder), plan=plan, processes=PROCESSES), encoding="utf-8")
+    values = {"encoder": json.dumps(encoder), "vectors": vectors, "plan": plan, "processes": PROCESSES}
+    job.write_text(JOB.format(**values), encoding="utf-8")
     return job
 
 
@@ -172,11 +179,11 @@ def seconds_of(result: Mapping[str, Any], step: str, size: int, per: str) -> flo
     return float(result[f"seconds_{step}_{size}"] / items)
 
 
-def linked(source: Path, target: Path) -> None:
-    """Copy what `retrieve` reads of a run: its files are links to the same bytes."""
+def linked(source: Path, target: Path, names: Sequence[str]) -> None:
+    """Copy these folders and files of a run, as links to the same bytes."""
     for path in source.rglob("*"):
         name = path.relative_to(source)
-        if path.is_file() and not name.parts[0].startswith(("questions", "retrieved", "scored", "answers")):
+        if path.is_file() and name.parts[0] in names:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             os.link(path, target / name)
 
@@ -210,10 +217,15 @@ def main() -> None:
             result |= run_steps(job, folder / "run", STEPS, f"{size}", inline=options.smoke)
             result[f"passages_{size}"] = PASSAGES.open(folder / "run").manifest.rows
 
+        linked(folder / "run", folder / "coded", INGESTED)
+        job = write_job(folder, encoder, CHEAP, CODED)
+        result |= run_steps(job, folder / "coded", ("index", "retrieve"), "coded", inline=options.smoke)
+        result["recall_coded"] = Run.open(folder / "coded").counts(INDEX).recall
+
         result["default_questions"] = write_questions(
             folder / "questions.jsonl", options.data, DEFAULT_QUESTIONS
         )
-        linked(folder / "run", folder / "default")
+        linked(folder / "run", folder / "default", (*INGESTED, SHARDS.name))
         job = write_job(folder, encoder, default_plan(folder, encoder))
         result |= run_steps(job, folder / "default", ("retrieve", "rerank"), "default", inline=options.smoke)
 
