@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from answermill.files.remote import as_path
 from answermill.schemas.labels import LabelledCandidate
+from answermill.user_errors import as_job_errors
 
 if TYPE_CHECKING:
     from answermill.pipelines.learn.evaluate.compare import Compared
     from answermill.pipelines.learn.evaluate.evaluate import Evaluation
 
 
+@as_job_errors
 def train(job: str | Path, out: str | Path, settings: Sequence[str] = ()) -> Path:
     """Train the checkpoint that a training file describes into `out`, or continue there; returns `out`.
+    `settings` as `--set`, e.g. ["train.epochs=3"].
 
     Raises JobError: 65 and 66 if the data are wrong or missing, 73 if `out` holds something else, 78 for
     wrong settings.
@@ -29,6 +32,7 @@ def train(job: str | Path, out: str | Path, settings: Sequence[str] = ()) -> Pat
     return Path(out)
 
 
+@as_job_errors
 def read_dataset(path: str | Path, form: str | None = None, **options: Any) -> Iterator[LabelledCandidate]:
     """Labelled candidates of a data set file, one at a time; a question's are consecutive, in their
     original order.
@@ -41,6 +45,7 @@ def read_dataset(path: str | Path, form: str | None = None, **options: Any) -> I
     return read(Path(path), form, **options)
 
 
+@as_job_errors
 def evaluate(
     scores: str | Path,
     labels: str | Path,
@@ -64,6 +69,7 @@ def evaluate(
     return measure(str(scores), as_path(labels), ranker=ranker, **options)
 
 
+@as_job_errors
 def compare(a: str | Path, b: str | Path, labels: str | Path | None = None, **options: Any) -> Compared:
     """Compare B with A over the same questions: differences with bootstrap intervals and p-values, and the
     flipped questions.

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ValidationError
 
 from answermill.pipelines.config.job_file import Job
-from answermill.pipelines.errors import SETTINGS, JobError
+from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError
 from answermill.ranking.entry import StageSettings
 from answermill.schemas.corpus import Passage, Question, Sentence
 from answermill.schemas.ranked import Candidate, Hit, RankedList
+from answermill.user_errors import as_job_errors
 
 if TYPE_CHECKING:
     from answermill.ranking.plan import Reranked
@@ -56,21 +57,17 @@ class Plan:
         best = plan.rerank("When was the dam completed?", texts)[0]
     """
 
+    @as_job_errors
     def __init__(
         self, stages: Sequence[StageSettings | str], *, device: Device = "auto", encoder: str | None = None
     ) -> None:
         """`stages`: settings of `stage`, or names of rerankers; `encoder`: folder or name of the model for
-        stages that compare vectors, the embedded one if None. Raises JobError if a stage or checkpoint is
-        wrong, or if stages do not fit together."""
+        stages that compare vectors, the embedded one if None. Raises JobError if a stage, a checkpoint or the
+        device is wrong, or if stages do not fit together."""
         from answermill.pipelines.steps.job_plan import load_plan  # imports torch
 
         settings: dict[str, Any] = {
-            "rerank": {
-                "stages": [
-                    {"reranker": s} if isinstance(s, str) else s.model_dump(exclude_unset=True)
-                    for s in stages
-                ]
-            },
+            "rerank": {"stages": [_stage_keys(s) for s in _listed(stages, "stages", "['cosinet']")]},
             "workers": {"device": device},
         }
         if encoder is not None:
@@ -87,15 +84,26 @@ class Plan:
         """
         return self.rerank_all([(question, texts)], split=split)[0]
 
+    @as_job_errors
     def rerank_all(
-        self, questions: Sequence[tuple[str, Sequence[str]]], *, split: bool = False
+        self,
+        questions: Sequence[tuple[str, Sequence[str]]],
+        *,
+        split: bool = False,
+        ids: Sequence[str] | None = None,
     ) -> list[list[Answer]]:
-        """Answers to several questions at once, which fills the batches of a GPU; see `rerank`."""
+        """Answers to several questions at once, which fills the batches of a GPU; see `rerank`.
+
+        `ids`: those by which the table of a stage `scores` knows the questions; their texts if None. Raises
+        JobError (65) if a question or text is none, naming it.
+        """
         lists = [
-            _ranked_list(str(n), question, texts, split) for n, (question, texts) in enumerate(questions)
+            _ranked_list(question if ids is None else ids[n], question, texts, split)
+            for n, (question, texts) in enumerate(questions)
         ]
         return [list(_answers(outcome)) for outcome in self.run(lists)]
 
+    @as_job_errors
     def run(self, lists: Sequence[RankedList]) -> list[Reranked]:
         """Run the stages over whole ranked lists of passages; returns the kept and the departed candidates.
 
@@ -138,9 +146,32 @@ def _job(settings: dict[str, Any]) -> Job:
         ) from e
 
 
+def _stage_keys(stage: StageSettings | str) -> dict[str, Any]:
+    if isinstance(stage, str):
+        return {"reranker": stage}
+    if isinstance(stage, StageSettings):
+        return stage.model_dump(exclude_unset=True)
+    raise JobError(
+        f"a stage is the name of a reranker, or what am.stage(name, ...) gives, and not a "
+        f"{type(stage).__name__}",
+        SETTINGS,
+    )
+
+
+def _listed(values: Sequence[Any], name: str, example: str) -> Sequence[Any]:
+    """The values. Raises JobError (78) if they are one string, whose letters they would be."""
+    if isinstance(values, str | bytes):
+        raise JobError(f"{name} is one string, {values!r:.40}; give a list, such as {example}", SETTINGS)
+    return values
+
+
 def _ranked_list(question_id: str, question: str, texts: Sequence[str], split: bool) -> RankedList:
     """Ranked list with each text as one passage, in one sentence or split; positions count from 0."""
-    passages = (_passage(n, text, split) for n, text in enumerate(texts))
+    _check_text(question, "the question")
+    passages = (
+        _passage(n, _check_text(text, f"text {n} of the question {question!r:.60}"), split)
+        for n, text in enumerate(_listed(texts, "texts", "[text]"))
+    )
     candidates = (
         Candidate(Hit(question_id, question, rank, 1 / rank, None, None, None, None, passage), None, rank - 1)
         for rank, passage in enumerate(passages, 1)
@@ -148,12 +179,27 @@ def _ranked_list(question_id: str, question: str, texts: Sequence[str], split: b
     return RankedList(Question(question_id, question), tuple(candidates))
 
 
+def _check_text(text: object, name: str) -> str:
+    """The text. Raises JobError (65) if it is none, or has letters that no encoding can write."""
+    if not isinstance(text, str):
+        raise JobError(f"{name} is {text!r:.40}; give a string", BAD_DATA)
+    try:
+        text.encode()
+    except UnicodeEncodeError as e:
+        raise JobError(
+            f"{name} has half a surrogate pair, {text[e.start]!r}, at {e.start}; decode it again, or give "
+            "text.encode(errors='replace').decode()",
+            BAD_DATA,
+        ) from None
+    return str(text)
+
+
 def _passage(n: int, text: str, split: bool) -> Passage:
     spans: Sequence[tuple[int, int]] = [(0, len(text))]
     if split:
         from answermill.indexing.passages.sentences import sentence_spans
 
-        spans = list(sentence_spans(text))
+        spans = list(sentence_spans(text)) or spans  # a blank text stays, as a sentence without words
     sentences = tuple(Sentence(f"{n}@{start}", start, end, text[start:end]) for start, end in spans)
     return Passage(f"{n}#0", str(n), "", "", 0, len(text), text, sentences)
 

@@ -14,10 +14,12 @@ from answermill.files.remote import as_path
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.errors import INPUT_MISSING, JobError
 from answermill.schemas.record import Record
+from answermill.user_errors import as_job_errors
 
 R = TypeVar("R", bound=Record)
 
 
+@as_job_errors
 def load_job(path: str | Path, settings: Sequence[str] = ()) -> Job:
     """Job of a TOML file, with `settings` such as 'index.shards=4' in place of its own.
 
@@ -27,6 +29,7 @@ def load_job(path: str | Path, settings: Sequence[str] = ()) -> Job:
     return load(as_path(path), settings)
 
 
+@as_job_errors
 def run(
     job: Job | str | Path,
     out: str | Path,
@@ -55,6 +58,7 @@ def run(
     return open_run(out)
 
 
+@as_job_errors
 def open_run(path: str | Path) -> Run:
     """Run in a folder, complete or not. Raises JobError (66) if the folder is missing."""
     if not as_path(path).is_dir():

@@ -89,7 +89,13 @@ def pyserini(texts: Sequence[tuple[str, str]], folder: Path, asked: Sequence[str
     options = {"-collection": "JsonCollection", "-generator": "DefaultLuceneDocumentGenerator"}
     options |= {"-input": f"{folder}/texts", "-index": f"{folder}/index", "-threads": "1"}
     java, jar = jvm.find_java().home / "bin" / "java", jvm.anserini_jar()
-    command = [java, "-cp", jar, "io.anserini.index.IndexCollection", *chain.from_iterable(options.items())]
+    command = [
+        str(java),
+        "-cp",
+        str(jar),
+        "io.anserini.index.IndexCollection",
+        *chain.from_iterable(options.items()),
+    ]
     subprocess.run(command, check=True, capture_output=True)
 
     searcher = autoclass("io.anserini.search.SimpleSearcher")(str(folder / "index"))

@@ -130,7 +130,7 @@ def unit_seconds(job: Job, run: Path, steps: Sequence[str]) -> dict[str, float]:
     return taken
 
 
-def model_costs(smoke: bool) -> dict[str, float]:
+def model_costs(smoke: bool) -> dict[str, Any]:
     """Costs that depend on the models, measured on the sample job."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

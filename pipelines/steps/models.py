@@ -54,12 +54,17 @@ _loading = RLock()  # loading one model may load another
 
 
 def device_of(setting: Device) -> Literal["cpu", "cuda"]:
-    """Device of the models: the setting, with 'auto' = CUDA if this machine has it."""
+    """Device of the models: the setting, with 'auto' = CUDA if this machine has it. Raises JobError (78) if
+    it is CUDA, which this machine has not."""
     import torch
 
-    if setting != "auto":
-        return setting
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    if setting == "cpu":
+        return "cpu"
+    if torch.cuda.is_available():
+        return "cuda"
+    if setting == "cuda":
+        raise JobError("device is 'cuda', and torch finds no CUDA here; give 'cpu' or 'auto'", SETTINGS)
+    return "cpu"
 
 
 def precision_of(setting: PrecisionSetting, device: str) -> Precision:

@@ -77,6 +77,48 @@ def test_a_wrong_stage_is_refused_with_what_is_known(settings, message):
     assert e.value.code == 78
 
 
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [(None, "text 1 of the question"), (float("nan"), "is nan"), (b"x", "is b'x'"), ("\ud800", "surrogate")],
+)
+def test_a_text_that_is_none_is_refused_and_named(text, what):
+    with pytest.raises(am.JobError, match=what) as e:
+        am.rerank(QUESTION, ["", text], ["overlap"])
+    assert e.value.code == 65
+
+
+def test_one_string_is_no_list_of_texts_or_stages():
+    with pytest.raises(am.JobError, match="texts is one string") as e:
+        am.rerank(QUESTION, TEXTS[0], ["overlap"])
+    assert e.value.code == 78
+    with pytest.raises(am.JobError, match=r"stages is one string, 'cosinet'; give a list"):
+        am.Plan("cosinet")
+    with pytest.raises(am.JobError, match="not a object"):
+        am.Plan([object()])
+
+
+def test_a_blank_text_stays_when_texts_are_split():
+    answers = am.Plan(["overlap"]).rerank(QUESTION, ["", "  ", TEXTS[1]], split=True)
+    assert sorted(answer.index for answer in answers) == [0, 1, 2]
+
+
+def test_what_a_user_can_cause_is_a_job_error_with_the_exit_code(tmp_path, monkeypatch):
+    with pytest.raises(am.JobError, match="no model 'nowhere/nothing'") as e:
+        am.Plan([am.stage("cross_encoder", checkpoint="nowhere/nothing")])
+    assert e.value.code == 69
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(am.JobError, match="torch finds no CUDA here; give 'cpu' or 'auto'") as e:
+        am.Plan(["cascade"], device="cuda")
+    assert e.value.code == 78
+
+
+def test_what_is_stored_is_refused_only_where_a_user_asks_for_it():
+    am.Plan(["hashing"])
+    am.Plan([am.stage("hashing", stored=False)])
+    with pytest.raises(am.JobError, match="nothing is indexed here that could hold vectors"):
+        am.Plan([am.stage("hashing", stored=True)])
+
+
 def test_a_run_is_read_as_records_and_as_arrow(sample_run):
     run = am.open_run(sample_run)
     assert {"documents", "passages", "scored", "labels/sentences"} <= set(run)
@@ -162,8 +204,19 @@ def test_a_plan_is_a_pyterrier_transformer():
         "d1",
         "d9",
     ]
-    with pytest.raises(ValueError, match="lacks text"):
-        am.PyTerrierReranker(["overlap"]).transform(frame.drop(columns="text"))
+    reranker = am.PyTerrierReranker(["overlap"])
+    assert reranker.transform_inputs() == ["qid", "query", "docno", "text"]
+    assert list(reranker(frame.iloc[:0]).columns) == [*frame.columns, "rank", "answer"]
+    with pytest.warns(UserWarning, match="1 of 4 documents have no text"):
+        assert len(reranker(frame.assign(text=[None, *frame["text"][1:]]))) == 4
+    for wrong, message in (
+        (frame.drop(columns="text"), "lacks text"),
+        (frame.assign(qid=["q1", None, "q1", "q2"]), "row 1 of the frame has no qid"),
+        (frame.assign(query=["a", "b", "a", "c"]), "the query q1 has 2 texts"),
+    ):
+        with pytest.raises(am.JobError, match=message) as e:
+            reranker.transform(wrong)
+        assert e.value.code == 65
 
 
 def examples(folder: Path) -> str:

@@ -139,12 +139,13 @@ def stored(stage: StageSettings, digest: str | None, run: Path, verify: bool = T
 
 
 def check_stored(job: Job, run: Path | None = None) -> None:
-    """Refuse a stage with `stored` in a job without shards for it: one that does not retrieve, unless the run
-    has shards. Raises JobError (78)."""
+    """Refuse a stage whose settings want what is `stored` in a job without shards for it: one that does not
+    retrieve, unless the run has shards. Raises JobError (78)."""
     if job.retrieve is not None or (run is not None and SHARDS.manifest(run) is not None):
         return
     for n, stage in enumerate(job.rerank.stages if job.rerank else []):
-        if (form := getattr(stage, "stored", None)) is not None:
+        form = getattr(stage, "stored", None) if "stored" in stage.model_fields_set else None
+        if form:
             raise JobError(
                 f"rerank.stages.{n} ({stage.key}): stored = {form!r}, but nothing is indexed here that "
                 "could hold vectors: the "
