@@ -57,12 +57,13 @@ def cells_for(rows: int) -> int:
 
 
 def probes_for(cells: int) -> int:
-    """Cells that a question visits unless the job says otherwise: 8 √cells, so all where there are up to 64.
+    """Cells that a question visits unless the job says otherwise: 16 √cells, so all where there are up to
+    256.
 
     >>> [probes_for(cells) for cells in (1, 64, 1024, 4096, 32768)]
-    [1, 64, 256, 512, 1448]
+    [1, 64, 512, 1024, 2896]
     """
-    return min(cells, round(8 * math.sqrt(cells)))
+    return min(cells, round(16 * math.sqrt(cells)))
 
 
 def rescore_for(kind: str) -> int:
