@@ -46,7 +46,8 @@ class Index(Section):
     question_encoder: str | None = Field(None, description="encoder of questions if it is another one (DPR)")
     encoder_tokens: int = Field(256, ge=8, description="tokens after which a text is cut for the encoder")
     precision: Literal["auto", "fp32", "bf16"] = Field(
-        "auto", description="'auto' is bf16 if the processor has it in hardware, else fp32"
+        "auto",
+        description="'auto' is bf16 on processors and graphics cards that multiply it natively, else fp32",
     )
     vectors: str = Field(
         "flat",

@@ -68,17 +68,15 @@ def device_of(setting: Device) -> Literal["cpu", "cuda"]:
 
 
 def precision_of(setting: PrecisionSetting, device: str) -> Precision:
-    """The dense encoder's precision: the setting, with 'auto' = bf16 on graphics cards that multiply it
-    natively and on processors with AMX, else fp32."""
+    """The dense encoder's precision: the setting, with 'auto' = bf16 where the device multiplies it natively,
+    else fp32."""
     import torch
+
+    from answermill.ranking.transformer.devices import fast
 
     if setting != "auto":
         return setting
-    if device == "cuda":
-        from answermill.ranking.transformer.devices import fast
-
-        return "bf16" if fast(device) == torch.bfloat16 else "fp32"
-    return "bf16" if torch.cpu.get_capabilities().get("amx_bf16") else "fp32"
+    return "bf16" if fast(device) == torch.bfloat16 else "fp32"
 
 
 def emulates(precision: Literal["bf16", "fp16"], device: str) -> bool:

@@ -91,9 +91,8 @@ class BiEncoderStage(SimilarityStage):
     )
     precision: PrecisionSetting = Field(
         "auto",
-        description="arithmetic; 'auto' is bf16 on graphics cards that multiply it natively and on "
-        "processors with AMX, else "
-        "fp32",
+        description="arithmetic; 'auto' is bf16 on processors and graphics cards that multiply it natively, "
+        "else fp32",
     )
 
 

@@ -875,6 +875,18 @@ def test_a_graphics_card_computes_in_what_it_multiplies_natively(
     assert precision_of("bf16", "cuda") == "bf16"
 
 
+@pytest.mark.parametrize(
+    ("capabilities", "expected"),
+    [({"amx_bf16": True}, "bf16"), ({"avx512_bf16": True}, "bf16"), ({"avx512_f": True}, "fp32")],
+)
+def test_a_processor_computes_in_what_it_multiplies_natively(
+    capabilities: dict[str, bool], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+    assert precision_of("auto", "cpu") == expected
+    assert precision_of("fp32", "cpu") == "fp32"
+
+
 def test_attention_over_all_lengths_is_asked_for_by_what_this_pytorch_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
