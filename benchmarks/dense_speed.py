@@ -3,13 +3,14 @@ weights, and a static encoder learnt from it, with what its lists and answers lo
 
 Speed: passages of `corpus-wiki`, of at most 100 words, and questions, one a call. Each way runs on one
 thread, and its CPU seconds are counted; rounds are interleaved, and ratios are taken round by round.
-`…_default` is the packed encoder, as the job runs it; `…_padded` Hugging Face's own forward, as the job runs
-models that are not packed; `…_sentence_transformers` the library's `encode`. `…_onnx` is onnxruntime on
-batches of texts of about one length, `…_onnx_int8` the same with its dynamic quantization, `…_openvino`
-openvino on the same graph: each is absent where its packages are (`onnx`, which writes the graph, and
-`openvino`). `over_sentence_transformers_best` is against the fastest of those in fp32; `difference_…` is the
-largest difference of a number from the default's, which for int8 is no rounding error: `over_onnx_int8` is
-apart.
+`…_default` is the packed encoder as the job runs it, in bf16 where the processor multiplies that, and
+`…_fp32` the same in fp32; `…_padded` Hugging Face's own forward, as the job runs models that are not packed;
+`…_sentence_transformers` the library's `encode`, and `…_sentence_transformers_bf16` that of its model in
+bf16. `…_onnx` is onnxruntime on batches of texts of about one length, `…_onnx_int8` the same with its dynamic
+quantization, `…_openvino` openvino on the same graph, in the precision that it chooses itself: each is absent
+where its packages are (`onnx`, which writes the graph, and `openvino`). `over_sentence_transformers_best` is
+against the fastest of all but int8; `difference_…` is the largest difference of a number from the packed
+encoder's in fp32, which for int8 is no rounding error: `over_onnx_int8` is apart.
 
 Lists: `answermill static-encoder` learns from a run over corpus-wiki. `recall_static` is the percentage of
 the default's exact first 100 passages that are among the first 100 by the static encoder, for questions of
@@ -32,6 +33,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +49,7 @@ from answermill.pipelines.data import sample
 from answermill.pipelines.engine.runner import configure_logging
 from answermill.pipelines.learn.train.static_encoder_of_run import StaticOptions, learn, lesson
 from answermill.pipelines.steps import chain
-from answermill.pipelines.steps.models import load_transformer, use_threads
+from answermill.pipelines.steps.models import dense_encoder, load_transformer, use_threads
 from answermill.ranking.transformer.padded import PaddedTransformer
 from answermill.ranking.transformer.text_vectors import PackedTransformer
 from benchmarks.sample import answers_by, gold, right, write_small_job
@@ -129,14 +131,20 @@ class GraphEncoder:
         return np.stack(vectors).astype(np.float32)
 
 
+def _encoded(library: SentenceTransformer, texts: Texts) -> Vectors:
+    lines = [joined(*text) for text in texts]
+    vectors: Vectors = library.encode(lines, batch_size=BATCH, show_progress_bar=False)
+    return vectors
+
+
 def others(model: Path, folder: Path) -> dict[str, Work]:
     """Ways of running the default's weights by other libraries; says which are absent."""
-    library = SentenceTransformer(str(model), device="cpu", trust_remote_code=False)
-    ways: dict[str, Work] = {
-        "sentence_transformers": lambda texts: library.encode(
-            [joined(*text) for text in texts], batch_size=BATCH, show_progress_bar=False
+    ways: dict[str, Work] = {}
+    for name, numbers in (("sentence_transformers", "float32"), ("sentence_transformers_bf16", "bfloat16")):
+        library = SentenceTransformer(
+            str(model), device="cpu", trust_remote_code=False, model_kwargs={"dtype": numbers}
         )
-    }
+        ways[name] = partial(_encoded, library)
     if importlib.util.find_spec("onnx") is None:
         say("onnx is not installed, so no graph can be written: onnxruntime and openvino are not measured")
         return ways
@@ -179,7 +187,8 @@ def others(model: Path, folder: Path) -> dict[str, Work]:
 def speeds(texts: Texts, many: Texts, static: Path, rounds: int) -> dict[str, float]:
     """Passages a second by each way, questions by those of the job, and the ratios."""
     encoders: dict[str, Encoder] = {
-        "default": load_encoder(PackedTransformer, TEACHER),
+        "default": dense_encoder(TEACHER, device="cpu"),
+        "fp32": load_encoder(PackedTransformer, TEACHER),
         "padded": load_encoder(PaddedTransformer, TEACHER),
     }
     fast = load_encoder(load_transformer, str(static))
@@ -191,9 +200,9 @@ def speeds(texts: Texts, many: Texts, static: Path, rounds: int) -> dict[str, fl
         vectors = {name: encode(texts) for name, encode in ways.items()}
         fast.encode_passages(texts)
         result = {
-            f"difference_{name}": float(np.abs(vectors["default"] - vectors[name]).max())
+            f"difference_{name}": float(np.abs(vectors["fp32"] - vectors[name]).max())
             for name in ways
-            if name != "default"
+            if name != "fp32"
         }
 
         taken: dict[str, list[float]] = {name: [] for name in (*ways, "static")}
@@ -208,6 +217,7 @@ def speeds(texts: Texts, many: Texts, static: Path, rounds: int) -> dict[str, fl
     best = min(exact, key=lambda name: statistics.median(taken[name]))
     pairs = {
         "default_over_padded": ("padded", "default"),
+        "default_over_fp32": ("fp32", "default"),
         "over_sentence_transformers_best": (best, "default"),
         "over_onnx_int8": ("onnx_int8", "default"),
         "static_over_default": ("default", "static"),
