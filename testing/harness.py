@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
@@ -21,7 +21,6 @@ from typing import Any, ParamSpec, TypeVar
 
 from answermill.pipelines.runs.manifests.environment import processor
 from testing.command_peak import peak_bytes
-from testing.measured_models import KEY, models_text
 from testing.smoke_data import small_data
 
 _BEGAN = time.monotonic()
@@ -205,7 +204,7 @@ def _exit_status(run: Callable[[], object]) -> object:
 
 
 def finish(
-    name: str, result: Mapping[str, float | int | str], save: bool, models: Iterable[str] = ()
+    name: str, result: Mapping[str, float | int | str], save: bool, models: Collection[str] = ()
 ) -> None:
     """Print the result as one JSON object, the last line of the run.
 
@@ -222,8 +221,11 @@ def finish(
             "machine": machine(),
             "revision": revision(),
         }
-        if text := models_text(models):
-            about[KEY] = text
+        if models:
+            # Late: what reads checkpoints needs packages that a lent card's machine may lack.
+            from testing.measured_models import KEY, models_text
+
+            about[KEY] = models_text(models)
         folder = ROOT / _module(name).partition(".")[0] / RESULTS
         (folder / f"{name}.json").write_text(json.dumps({**flat, **about}, indent=1) + "\n", encoding="utf-8")
 

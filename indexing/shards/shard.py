@@ -39,8 +39,10 @@ from answermill.schemas.corpus import Passage
 class Shard:
     """A shard, open for search. Its Lucene and FAISS indexes are loaded when they are first needed."""
 
-    def __init__(self, folder: Path, contents: ShardFile, java: Java | None, heap: str) -> None:
-        self.folder = folder
+    def __init__(
+        self, folder: Path, contents: ShardFile, java: Java | None, heap: str, device: str = "cpu"
+    ) -> None:
+        self.folder, self._device = folder, device
         self.rows, self.encoder, self.coded = contents.rows, contents.encoder, contents.coded
         self._fields, self._lucene_version = contents.bm25, contents.lucene
         self._java, self._heap = java, heap
@@ -53,16 +55,19 @@ class Shard:
         heap: str = "1g",
         verify: bool = True,
         digest: str | None = None,
+        *,
+        device: str = "cpu",
     ) -> Shard:
         """Open a shard folder, reading every byte once to compare checksums unless `verify` is off.
 
-        `digest`: the expected SHA-256 of its shard.json. Raises ShardDamaged if a file is missing or not the
-        one that was written, ShardMismatch if another version of this program wrote the shard.
+        `digest`: the expected SHA-256 of its shard.json. `device`: that which searches an exact dense index,
+        as torch names it. Raises ShardDamaged if a file is missing or not the one that was written,
+        ShardMismatch if another version of this program wrote the shard.
         """
         contents = read_shard_file(folder, digest)
         if verify:
             check_files(folder, contents.files)
-        return cls(folder, contents, java, heap)
+        return cls(folder, contents, java, heap, device)
 
     def close(self) -> None:
         """Close the files, and free their memory."""
@@ -99,7 +104,7 @@ class Shard:
         if self.encoder is None:
             raise ShardMismatch(f"{self.folder}: built without an encoder, so it has no dense index")
         if self.coded is None:
-            return DenseIndex.open(self.folder / DENSE)
+            return DenseIndex.open(self.folder / DENSE, self._device)
         try:
             quantizer = Quantizer.open(self.folder.parent / QUANTIZER, self.coded.quantizer)
         except (FileNotFoundError, ValueError):

@@ -37,4 +37,8 @@ class Workers(Section):
     )
     java: str | None = Field(None, description="home folder of a Java 21 or later; found by itself if absent")
     java_heap: str = Field("1g", pattern=r"^\d+[mg]$", description="memory for Lucene, per process")
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where models run")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto",
+        description="where models run, and `retrieve` searches an exact dense index; 'auto' = CUDA if there "
+        "is a device",
+    )

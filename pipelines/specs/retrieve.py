@@ -33,6 +33,8 @@ class RetrieveCounts(StepCounts):
     # Of the passes, not of units. They are 0 where blocks were lost from a complete step, and searched again.
     bm25_ms: int = milliseconds("BM25", "questions")
     dense_ms: int = milliseconds("dense vectors", "questions")
+    dense_card_ms: int = 0
+    """Milliseconds, among these, in which a graphics card encoded or searched, the host's part included."""
     lists_ms: int = milliseconds("lists and passages", "questions")
 
     sums: ClassVar[Mapping[str, tuple[str, ...]]] = {"questions_given": ("questions", "rejects")}
@@ -49,6 +51,7 @@ class PassCounts(StepCounts):
     title_tokens: int = 0
     bm25_ms: int = 0
     dense_ms: int = 0
+    dense_card_ms: int = 0
     lists_ms: int = 0
 
 

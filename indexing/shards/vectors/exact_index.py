@@ -3,9 +3,10 @@ random."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ SCORE_DECIMALS = 6
 AT_ONCE = 8
 """Questions from which one product of matrices takes less time than a product for each."""
 _SLACK = 32  # hits fetched beyond the depth, to see whether the last one is tied with more
-_NOISE = 1e-5  # upper bound of the relative error of FAISS' float32 sums
+_NOISE = 1e-5  # upper bound of the relative error of sums in float32, in whatever order they are added
 
 Vectors = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
+Nearest = Callable[[Vectors, int], tuple[Vectors, Rows]]
+"""(questions [n, d], number to fetch) → (sums in float32, the highest first, rows), [n, number] each."""
 
 
 def exact_scores(vectors: Vectors, question: Vectors) -> Scores:
@@ -66,22 +69,36 @@ class DenseWriter:
 
 @dataclass(frozen=True)
 class DenseIndex:
-    """An exact inner-product index, open for search; `vectors` [rows, d] is a view into it."""
+    """An exact inner-product index, open for search. FAISS or a graphics card finds the candidates, and their
+    scores are computed here: hits are the same, bit for bit."""
 
-    _index: Any
     vectors: Vectors
+    """[rows, d]"""
+    _nearest: Nearest
+    _memory: object = None
+    """FAISS' index, if the vectors are a view into it."""
 
     @classmethod
-    def open(cls, path: Path) -> DenseIndex:
-        """Open the index in a file. Raises ValueError if it is of another kind."""
+    def open(cls, path: Path, device: str = "cpu") -> DenseIndex:
+        """Open the index in a file, to be searched by FAISS on 'cpu', else by torch on that device. Raises
+        ValueError if it is of another kind."""
         import faiss
 
         index = faiss.read_index(str(path))
         if not isinstance(index, faiss.IndexFlatIP):
             raise ValueError(f"{path}: {type(index).__name__}, not IndexFlatIP")
-        return cls(
-            index, faiss.rev_swig_ptr(index.get_xb(), index.ntotal * index.d).reshape(index.ntotal, index.d)
-        )
+        numbers = faiss.rev_swig_ptr(index.get_xb(), index.ntotal * index.d)
+        vectors = numbers.reshape(index.ntotal, index.d)
+        if device == "cpu":
+            return cls(vectors, partial(_nearest_by_faiss, index))
+        return replace(cls.by_torch(vectors, device), _memory=index)
+
+    @classmethod
+    def by_torch(cls, vectors: Vectors, device: str) -> DenseIndex:
+        """An index of vectors [rows, d] in memory, searched by torch on a device."""
+        from answermill.indexing.shards.vectors.card_search import CardSearch
+
+        return cls(vectors, CardSearch(vectors, device).nearest)
 
     @property
     def rows(self) -> int:
@@ -91,16 +108,16 @@ class DenseIndex:
         """Rows and scores of the best `depth` vectors for each question [d], and of all that tie with the
         last of them.
 
-        FAISS finds the candidates; each one's score is then summed anew in float64, row by row, and rounded
-        to 6 decimals, so it does not depend on the size of the shard. Order is score descending, then row.
+        Candidates are found by sums in float32; each one's score is then summed anew in float64, row by row,
+        and rounded to 6 decimals, so it does not depend on the size of the shard, or on the device. Order is
+        score descending, then row.
         """
         if depth < 1:
             raise ValueError(f"depth is {depth}, must be at least 1")
         if self.rows == 0:
             return [(np.empty(0, np.int64), np.empty(0)) for _ in questions]
         fetch = min(depth + _SLACK, self.rows)
-        with _product_of_matrices(len(questions)):
-            sums, nearest = self._index.search(np.ascontiguousarray(questions, np.float32), fetch)
+        sums, nearest = self._nearest(questions, fetch)
         return [
             self._exact(question, rows, sums[n], depth)
             for n, (question, rows) in enumerate(zip(questions, nearest, strict=True))
@@ -119,10 +136,16 @@ class DenseIndex:
                 break
 
             # The last one may tie with vectors that were not fetched.
-            sums, rows = (a[0] for a in self._index.search(question[None], min(2 * len(rows), self.rows)))
+            sums, rows = (a[0] for a in self._nearest(question[None], min(2 * len(rows), self.rows)))
 
         tied = int((scores >= last).sum())
         return rows[:tied], scores[:tied]
+
+
+def _nearest_by_faiss(index: Any, questions: Vectors, fetch: int) -> tuple[Vectors, Rows]:
+    with _product_of_matrices(len(questions)):
+        sums, rows = index.search(np.ascontiguousarray(questions, np.float32), fetch)
+    return sums, rows
 
 
 @contextmanager

@@ -36,11 +36,12 @@ class RunShards:
         return cls(job, shards, len(shards.parts))
 
     @contextmanager
-    def open(self, number: int, only: str | None = None) -> Iterator[Shard]:
+    def open(self, number: int, only: str | None = None, device: str = "cpu") -> Iterator[Shard]:
         """A shard, open until the block ends. Raises as `Shard.open`, and JobError (74) if the worker sees
         other shards.
 
-        `only`: the file that is needed; no others are compared, or copied from a store.
+        `only`: the file that is needed; no others are compared, or copied from a store. `device`: as in
+        `Shard.open`.
         """
         part = self.folder.parts[number]
         place, workers = self.folder.path / part.file, self.job.workers
@@ -56,6 +57,7 @@ class RunShards:
             workers.java_heap,
             verify=verify and only is None,
             digest=part.sha256,
+            device=device,
         )
         if self.job.retrieve is not None:
             shard.check_words(self.job.index.language, self.job.retrieve.title_weight)

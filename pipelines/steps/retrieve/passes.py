@@ -33,6 +33,8 @@ from answermill.pipelines.specs.retrieve import PassCounts
 
 TIMES = ("bm25_ms", "dense_ms", "lists_ms")
 """Counts of milliseconds: for BM25; for dense vectors, the encoding of questions included; for all else."""
+ON_CARD = "dense_card_ms"
+"""Count of milliseconds, among those for dense vectors, of work on a graphics card."""
 PlacedPart = tuple[Path, Part]
 """A part, and the folder in which it is."""
 
@@ -40,8 +42,9 @@ PlacedPart = tuple[Path, Part]
 class Timer:
     """Seconds of a unit from now on, by the clock."""
 
-    def __init__(self) -> None:
-        self._began = time.perf_counter()
+    def __init__(self, on_card: bool = False) -> None:
+        """`on_card`: a graphics card does the work of dense vectors."""
+        self._began, self._on_card = time.perf_counter(), on_card
         self._seconds = {"bm25": 0.0, "dense": 0.0}
 
     @contextmanager
@@ -55,8 +58,12 @@ class Timer:
         """Milliseconds so far; work of no source counts as 'lists_ms'."""
         bm25, dense = self._seconds.values()
         rest = time.perf_counter() - self._began - bm25 - dense
+        dense_ms = round(1000 * dense)
         return PassCounts(
-            bm25_ms=round(1000 * bm25), dense_ms=round(1000 * dense), lists_ms=round(1000 * rest)
+            bm25_ms=round(1000 * bm25),
+            dense_ms=dense_ms,
+            dense_card_ms=dense_ms if self._on_card else 0,
+            lists_ms=round(1000 * rest),
         )
 
 

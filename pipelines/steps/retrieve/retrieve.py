@@ -36,7 +36,7 @@ from answermill.pipelines.specs.retrieve import (
 from answermill.pipelines.steps.models import check_engines, encoder_inputs, encoder_settings
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions, settings_of, write_asked
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
-from answermill.pipelines.steps.retrieve.passes import TIMES, Pass, Turn, define
+from answermill.pipelines.steps.retrieve.passes import ON_CARD, TIMES, Pass, Turn, define
 from answermill.pipelines.steps.retrieve.shard_hits import QuestionVector, ShardHit
 from answermill.pipelines.steps.retrieve.shard_search import (
     CountWords,
@@ -163,7 +163,7 @@ def plan(
 def times(turns: Sequence[Turn]) -> RetrieveCounts:
     """Milliseconds that all units of the passes have reported."""
     counts = [report.counts for turn in turns for report in turn.target.step.reports.each()]
-    return RetrieveCounts(**{name: sum(getattr(unit, name) for unit in counts) for name in TIMES})
+    return RetrieveCounts(**{name: sum(getattr(unit, name) for unit in counts) for name in (*TIMES, ON_CARD)})
 
 
 def write_rejects(choice: QuestionChoice, step: Step[RetrieveCounts], unit: int) -> Report[RetrieveCounts]:

@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from answermill.indexing.shards.bm25 import GlobalStatistics, ShardSize
+from answermill.indexing.shards.vectors.vector_kinds import FLAT
 from answermill.pipelines.config.job_file import Job, Retrieve
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.parquet_folder import PartWriter, read_batches
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.retrieve import PassCounts
 from answermill.pipelines.steps.model_work import ModelWork
-from answermill.pipelines.steps.models import passage_encoder, vector_search
+from answermill.pipelines.steps.models import device_of, passage_encoder, vector_search
 from answermill.pipelines.steps.retrieve.asked_questions import (
     AskedQuestions,
     Block,
@@ -107,7 +108,7 @@ class EncodeQuestions(ModelWork):
         self._encoder = passage_encoder(self._job)
 
     def work(self, unit: int) -> None:
-        timer, target = Timer(), self._target
+        timer, target = Timer(device_of(self._job.workers.device) == "cuda"), self._target
         writer = PartWriter(target.folder, QuestionVector, unit)
         with Meter(target.step.work, unit) as meter:
             with writer, timer.on("dense"):
@@ -142,14 +143,15 @@ class SearchShard(ModelWork):
         self._statistics: GlobalStatistics | None = None
 
     def work(self, unit: int) -> None:
-        timer, target, (batch, number) = Timer(), self._target, divmod(unit, self._shards.count)
+        target, (batch, number) = self._target, divmod(unit, self._shards.count)
         if self._statistics is None:  # not in `load`, which an engine may call before the words are counted
             self._statistics = read_statistics(self._words) if self._words is not None else GlobalStatistics()
-        width = vector_search(self._shards.job, self._settings.depth)
+        width, device = vector_search(self._shards.job, self._settings.depth), self._device()
+        timer = Timer(device == "cuda")
         writer = PartWriter(target.folder, ShardHit, unit, ROWS_PER_GROUP)
 
         with Meter(target.step.work, unit) as meter:
-            with self._shards.open(number) as shard, writer:
+            with self._shards.open(number, device=device) as shard, writer:
                 for place, group in enumerate(self._asked.batch(batch)):
                     if place:
                         writer.begin_part()
@@ -168,6 +170,12 @@ class SearchShard(ModelWork):
                         meter.add(len(block.questions))
 
             target.write(unit, writer.parts, timer.counts())
+
+    def _device(self) -> str:
+        """Device of the search of the dense index: the models' if it is exact."""
+        job = self._shards.job
+        searches = self._vector_parts is not None and job.index.vectors == FLAT
+        return device_of(job.workers.device) if searches else "cpu"
 
     def _blocks(self, group: int) -> Iterator[tuple[Block, QuestionVectors | None]]:
         """The blocks of a group with their vectors; None if the dense index is not searched."""

@@ -14,8 +14,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import apache_beam as beam
+import faiss
 import numpy as np
 import pytest
+import torch
 
 from answermill.indexing.shards.bm25 import GlobalStatistics
 from answermill.indexing.shards.jvm import Java
@@ -141,11 +143,11 @@ def openings(monkeypatch: pytest.MonkeyPatch) -> Openings:
     open_shard = Shard.open
 
     def counted(
-        folder: Path, java: Java | None = None, heap: str = "1g", verify: bool = True, digest: str = ""
+        folder: Path, java: Java | None = None, heap: str = "1g", verify: bool = True, **options: Any
     ) -> Shard:
         counts.opened[folder.name] += 1
         counts.verified[folder.name] += verify
-        return open_shard(folder, java, heap, verify, digest)
+        return open_shard(folder, java, heap, verify, **options)
 
     monkeypatch.setattr(Shard, "open", counted)
     return counts
@@ -335,6 +337,35 @@ def test_the_manifest_counts_what_each_index_took(
     assert spent["bm25_ms"] == 1000 * shards * (1 + 7 + 7)
     assert spent["dense_ms"] == 1000 * (1 + 7 * shards)  # all questions are encoded at once
     assert spent["lists_ms"] > 0
+
+
+def test_another_device_searches_exact_vectors_with_the_rows_and_scores_of_a_processor(
+    indexed: Callable[[int], Indexed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = written(indexed(3).retrieve(indexed(3).copy(tmp_path / "before")))
+    asked = list[str]()
+    # Torch's name of the processor, where FAISS answers to 'cpu'.
+    monkeypatch.setattr(shard_search, "device_of", lambda setting: asked.append(setting) or "cpu:0")
+    monkeypatch.setattr(faiss.IndexFlatIP, "search", None)  # is not called
+    assert written(indexed(3).retrieve(indexed(3).copy(tmp_path / "after"))) == before
+    assert {*asked} == {"auto"}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_the_manifest_tells_the_time_on_a_card(indexed: Callable[[int], Indexed], tmp_path: Path) -> None:
+    spent = times(indexed(3).retrieve(indexed(3).copy(tmp_path)))
+    assert spent["dense_card_ms"] == spent["dense_ms"] > 0
+
+
+@pytest.mark.usefixtures("ticking")
+def test_work_on_a_card_is_counted_among_that_of_dense_vectors() -> None:
+    counts = list[tuple[int, int]]()
+    for on_card in (True, False):
+        timer = passes.Timer(on_card)
+        with timer.on("dense"):
+            pass
+        counts.append((timer.counts().dense_ms, timer.counts().dense_card_ms))
+    assert counts == [(1000, 1000), (1000, 0)]
 
 
 @pytest.mark.usefixtures("ticking", "small_cuts")
