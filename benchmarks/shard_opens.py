@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from answermill.indexing.shards.jvm import Java
 from answermill.indexing.shards.shard import Shard
@@ -86,11 +85,13 @@ def counted() -> Iterator[Openings]:
         java: Java | None = None,
         heap: str = "1g",
         verify: bool = True,
-        **options: Any,
+        digest: str | None = None,
+        *,
+        device: str = "cpu",
     ) -> Shard:
         counts.opened[folder.name] += 1
         counts.verified[folder.name] += verify
-        return open_shard(folder, java, heap, verify, **options)
+        return open_shard(folder, java, heap, verify, digest, device=device)
 
     def closed(self: Shard) -> None:
         counts.searched[self.folder.name] += not vars(self).keys().isdisjoint({"bm25", "dense"})

@@ -14,6 +14,8 @@ _PLAIN = (
     ("ingest", "block_list"),
     ("ingest", "since"),
     ("index", "since"),
+    ("index", "faiss"),
+    ("index", "faiss_ids"),
     ("retrieve", "questions"),
     ("rerank", "since"),
     ("annotate", "controls"),

@@ -84,6 +84,23 @@ class Index(Section):
         "and text",
     )
 
+    faiss: str | None = Field(
+        None,
+        description="FAISS file of others, such as DPR's index.dpr: an exact index (IndexFlatIP) by "
+        "`encoder`, whose vectors are taken in place of encoding",
+    )
+    faiss_ids: str | None = Field(
+        None, description="text file with the id of the page of each row of `faiss`, one a line"
+    )
+
+    @model_validator(mode="after")
+    def _takes_vectors_from_one_place(self) -> Self:
+        if (self.faiss is None) != (self.faiss_ids is None):
+            raise ValueError("faiss and faiss_ids belong together; give both")
+        if self.faiss is not None and self.since is not None:
+            raise ValueError("faiss and since both say where vectors are taken from; give one of them")
+        return self
+
     @field_validator("language")
     @classmethod
     def _has_an_analyser(cls, language: str) -> str:

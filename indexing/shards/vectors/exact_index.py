@@ -79,12 +79,12 @@ class DenseIndex:
     """FAISS' index, if the vectors are a view into it."""
 
     @classmethod
-    def open(cls, path: Path, device: str = "cpu") -> DenseIndex:
-        """Open the index in a file, to be searched by FAISS on 'cpu', else by torch on that device. Raises
-        ValueError if it is of another kind."""
+    def open(cls, path: Path, device: str = "cpu", mapped: bool = False) -> DenseIndex:
+        """Open the index in a file, to be searched by FAISS on 'cpu', else by torch on that device. `mapped`:
+        its vectors stay on the disk until they are read. Raises ValueError if it is of another kind."""
         import faiss
 
-        index = faiss.read_index(str(path))
+        index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC if mapped else 0)
         if not isinstance(index, faiss.IndexFlatIP):
             raise ValueError(f"{path}: {type(index).__name__}, not IndexFlatIP")
         numbers = faiss.rev_swig_ptr(index.get_xb(), index.ntotal * index.d)

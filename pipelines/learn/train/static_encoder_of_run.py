@@ -155,7 +155,7 @@ def lesson(run: Path, options: StaticOptions) -> Lesson:
     teacher = dense_encoder(options.teacher)
     texts, sentences = sample(passages, options)
     shards = SHARDS.find(run)
-    known = teacher if shards is None else KnownVectors(teacher, shards)
+    known = teacher if shards is None else KnownVectors.of_shards(teacher, shards)
     vectors = _encoded(known, texts)
     if np.abs(np.linalg.norm(vectors[:LEAST], axis=1) - 1).max() > 1e-3:
         raise JobError(

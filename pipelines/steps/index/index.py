@@ -46,9 +46,10 @@ from answermill.pipelines.steps.index.training_sample import (
     trained,
 )
 from answermill.pipelines.steps.model_work import ModelWork
-from answermill.pipelines.steps.models import check_engines, encoder_inputs, encoder_settings
+from answermill.pipelines.steps.models import check_engines, encoder_inputs, encoder_settings, passage_encoder
 from answermill.pipelines.steps.since.earlier_vectors import KnownVectors
 from answermill.pipelines.steps.since.former_run import former_run
+from answermill.pipelines.steps.since.given_vectors import check_given, given_inputs, given_vectors
 from answermill.schemas.corpus import Passage
 
 CUT = ("shards", "passages_per_shard")
@@ -56,6 +57,8 @@ CUT = ("shards", "passages_per_shard")
 WIDTH = ("probes", "rescore", "min_recall")
 """Keys that decide nothing in the shards: of the search of a dense index that is not exact, and of its
 check."""
+TAKEN = ("since", "faiss", "faiss_ids")
+"""Keys that say where vectors are taken from; the files of the latter two are inputs."""
 CODED_KEYS = ("vectors", "stored_vectors")
 """Keys that an exact dense index leaves out, as it did before there was another."""
 
@@ -68,11 +71,10 @@ def units_of(job: Job, passages: Folder[Passage]) -> list[ShardRange]:
 def step_of(job: Job, run: Path) -> Step[IndexCounts]:
     """The index step of a run. Raises JobError if passages/ is missing, ModelMissing if the encoder is."""
     passages = PASSAGES.open(run)
-    others = {"question_encoder", "since", *WIDTH, *(CODED_KEYS if job.index.vectors == FLAT else ())}
+    others = {"question_encoder", *TAKEN, *WIDTH, *(CODED_KEYS if job.index.vectors == FLAT else ())}
     settings = job.index.model_dump(exclude=others) | _same_cut(job, passages.rows, run)
-    inputs = (
-        {"passages": passages.digest()} | encoder_inputs(job, questions=False) | sentence_codes.inputs(job)
-    )
+    inputs = {"passages": passages.digest()} | encoder_inputs(job, questions=False)
+    inputs |= sentence_codes.inputs(job) | given_inputs(job)
     return Step(run, INDEX, settings, inputs)
 
 
@@ -96,6 +98,8 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
 
     commit.begin(job.workers)
     passages, former = PASSAGES.open(run), _former(job, run)
+    if job.index.faiss is not None:
+        check_given(given_vectors(job, passage_encoder(job), passages), passage_encoder(job), passages)
     units = units_of(job, passages)
     quantizer = (
         None if is_exact else trained(job, passages, units, step, former=former, beam_options=beam_options)
@@ -138,6 +142,9 @@ def _former(job: Job, run: Path) -> Folder[Passage] | None:
     if not is_same or any(former.settings.get(key) != settings[key] for key in keys):
         print_line(f"index.since: {shards.path} is by another encoder, so no vector is taken over")
         return None
+    if "faiss" in former.inputs:
+        print_line(f"index.since: {shards.path} has vectors of index.faiss, so no vector is taken over")
+        return None
 
     stored = former.settings.get("stored_vectors")
     if stored is not None and (job.index.vectors == FLAT or stored != job.index.stored_vectors):
@@ -161,7 +168,7 @@ class BuildShard(ModelWork):
 
     def load(self) -> None:
         self._units = units_of(self._job, self._passages)
-        self._encoder = known_encoder(self._job, self._former)
+        self._encoder = known_encoder(self._job, self._passages, self._former)
         self._coders = sentence_codes.coders(self._job)
         self._coding = coding_of(self._job, self._step.run)
 

@@ -39,6 +39,7 @@ from answermill.pipelines.steps.index.shard_ranges import ShardRange
 from answermill.pipelines.steps.model_work import ModelWork
 from answermill.pipelines.steps.models import passage_encoder
 from answermill.pipelines.steps.since.earlier_vectors import KnownVectors
+from answermill.pipelines.steps.since.given_vectors import given_vectors
 from answermill.schemas.arrays import Vectors
 from answermill.schemas.corpus import Passage
 from answermill.schemas.record import Record, column, record
@@ -54,12 +55,18 @@ class SampledVector(Record):
     vector: tuple[float, ...] = column(VECTOR, "the vector")
 
 
-def known_encoder(job: Job, former: Folder[Passage] | None) -> Encoder | KnownVectors:
-    """The job's encoder of passages, which takes over what the former run's shards hold."""
+def known_encoder(
+    job: Job, passages: Folder[Passage], former: Folder[Passage] | None
+) -> Encoder | KnownVectors:
+    """The job's encoder of passages, which takes over what the former run's shards hold, or the job's FAISS
+    file. Raises JobError as `given_vectors`."""
     encoder = passage_encoder(job)
+    if job.index.faiss is not None:
+        return given_vectors(job, encoder, passages)
     if former is None:
         return encoder
-    return KnownVectors(encoder, former, None if job.index.vectors == FLAT else job.index.stored_vectors)
+    stored = None if job.index.vectors == FLAT else job.index.stored_vectors
+    return KnownVectors.of_shards(encoder, former, stored)
 
 
 class EncodePassages(ModelWork):
@@ -81,7 +88,7 @@ class EncodePassages(ModelWork):
         self._encoding, self._step = encoding, step
 
     def load(self) -> None:
-        self._encoder = known_encoder(self._job, self._former)
+        self._encoder = known_encoder(self._job, self._passages, self._former)
         index, rows = self._job.index, self._passages.rows
         self._share = sample_size(index.vectors, self._encoder.dimension, rows) / max(rows, 1)
 

@@ -10,12 +10,14 @@ fp16 or int8 are taken over by a run that stores them in the same form, and by n
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from answermill.indexing.shards.shard_builder import PassageEncoder
@@ -31,21 +33,39 @@ _OPEN = 8
 _FILES = (PASSAGES, DENSE, f"{CODED}/{NUMBERS}", f"{CODED}/{SCALES}")
 
 Vectors = npt.NDArray[np.float32]
+Keys = npt.NDArray[np.uint64]
+"""[texts, 2]: 16 bytes of a digest of each."""
 Texts = Sequence[tuple[str, str]]
 """(title, text) of passages."""
 
 
 class KnownVectors:
-    """An encoder of passages that encodes only what no shard of the earlier run holds."""
+    """An encoder of passages that encodes only what is not known."""
 
-    def __init__(self, encoder: PassageEncoder, shards: Folder[Passage], stored: Form | None = None) -> None:
-        """Reads the texts of all shards by this encoder: 32 bytes a passage stay in memory. `stored`: form in
-        which the vectors will be stored; None for an exact index. Raises ShardDamaged if a file is not the
-        one that was written."""
+    def __init__(
+        self,
+        encoder: PassageEncoder,
+        keys: Keys,
+        places: npt.NDArray[np.int64],
+        open_shard: Callable[[int], Any],
+    ) -> None:
+        """`keys` of the texts whose vectors are known, and their `places` [texts, 2]: shard and row. A shard
+        that is opened is a DenseIndex or StoredVectors."""
         self._encoder = encoder
         self.name, self.dimension, self.precision = encoder.name, encoder.dimension, encoder.precision
         self.at_once = encoder.at_once
-        self._folders: list[Path] = []
+        order = np.lexsort((keys[:, 1], keys[:, 0]))
+        self._keys, self._places = keys[order], places[order]
+        self._index = lru_cache(_OPEN)(open_shard)
+
+    @classmethod
+    def of_shards(
+        cls, encoder: PassageEncoder, shards: Folder[Passage], stored: Form | None = None
+    ) -> KnownVectors:
+        """Vectors of an earlier run. Reads the texts of all shards by this encoder: 32 bytes a passage stay
+        in memory. `stored`: form in which the vectors will be stored; None for an exact index. Raises
+        ShardDamaged if a file is not the one that was written."""
+        folders: list[Path] = []
         keys, places = [np.empty((0, 2), np.uint64)], [np.empty((0, 2), np.int64)]
 
         for part in shards.parts:
@@ -63,13 +83,13 @@ class KnownVectors:
             check_files(folder, {name: file for name, file in contents.files.items() if name in _FILES})
             keys.append(_keys_of(folder / PASSAGES))
             rows = np.arange(len(keys[-1]))
-            places.append(np.stack([np.full_like(rows, len(self._folders)), rows], 1))
-            self._folders.append(folder)
+            places.append(np.stack([np.full_like(rows, len(folders)), rows], 1))
+            folders.append(folder)
 
-        all_keys = np.concatenate(keys)
-        order = np.lexsort((all_keys[:, 1], all_keys[:, 0]))
-        self._keys, self._places = all_keys[order], np.concatenate(places)[order]
-        self._index = lru_cache(_OPEN)(lambda shard: _vectors(self._folders[shard]))
+        def open_shard(shard: int) -> DenseIndex | StoredVectors:
+            return _vectors(folders[shard])
+
+        return cls(encoder, np.concatenate(keys), np.concatenate(places), open_shard)
 
     @property
     def fingerprint(self) -> str:
@@ -111,16 +131,20 @@ def _vectors(folder: Path) -> DenseIndex | StoredVectors:
     return StoredVectors.open(folder / CODED)
 
 
-def _keys_of(passages: Path) -> npt.NDArray[np.uint64]:
+def _keys_of(passages: Path) -> Keys:
     keys = [np.empty((0, 2), np.uint64)]
     with pq.ParquetFile(passages, page_checksum_verification=True) as file:
-        for batch in file.iter_batches(columns=["title", "text"]):
-            titles, texts = (batch.column(name).to_pylist() for name in ("title", "text"))
-            keys.append(_keys(list(zip(titles, texts, strict=True))))
+        keys += map(keys_of_batch, file.iter_batches(columns=["title", "text"]))
     return np.concatenate(keys)
 
 
-def _keys(texts: Texts) -> npt.NDArray[np.uint64]:
+def keys_of_batch(batch: pa.RecordBatch) -> Keys:
+    """The keys of a batch's columns title and text."""
+    titles, texts = (batch.column(name).to_pylist() for name in ("title", "text"))
+    return _keys(list(zip(titles, texts, strict=True)))
+
+
+def _keys(texts: Texts) -> Keys:
     """[texts, 2]: 16 bytes of the SHA-256 of title and text."""
     digests = b"".join(
         hashlib.sha256(f"{len(title)} {title}{text}".encode()).digest()[:16] for title, text in texts

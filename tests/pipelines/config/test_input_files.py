@@ -27,6 +27,8 @@ KEYS = (
     "ingest.block_list",
     "ingest.since",
     "index.since",
+    "index.faiss",
+    "index.faiss_ids",
     "retrieve.questions",
     "rerank.since",
     "annotate.controls",
@@ -34,14 +36,17 @@ KEYS = (
     "annotate.since",
     "propagate.labels",
 )
+BESIDE = {"index.faiss": ["index.faiss_ids=there"], "index.faiss_ids": ["index.faiss=there"]}
+"""What a job needs beside a key."""
 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_each_key_that_names_a_file_is_looked_at(key: str, tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text(JOB)
     (tmp_path / "there").touch()
-    check_files(load(tmp_path / "job.toml", [f"{key}=there"]), list(job_steps()))
-    job = load(tmp_path / "job.toml", [f"{key}=absent"])
+    beside = BESIDE.get(key, [])
+    check_files(load(tmp_path / "job.toml", [f"{key}=there", *beside]), list(job_steps()))
+    job = load(tmp_path / "job.toml", [f"{key}=absent", *beside])
     with pytest.raises(JobError, match=f"{key}: {tmp_path / 'absent'}: no such file or folder") as e:
         check_files(job, list(job_steps()))
     assert e.value.code == INPUT_MISSING
