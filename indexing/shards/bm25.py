@@ -20,13 +20,14 @@ from dataclasses import dataclass, field, fields
 from functools import cache, lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from answermill.indexing.shards.jvm import calls_java
 from answermill.indexing.shards.lucene.analyzers import ANALYZERS, ENGLISH
+from answermill.indexing.shards.lucene.feedback import Bag
 
 SCORE_DECIMALS = 4
 """Lucene's scores are float32; differences below this decimal are noise, and must not order hits."""
@@ -37,6 +38,8 @@ _RAM_BUFFER_MB = 256.0
 
 Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
+AskedTexts: TypeAlias = Sequence[str] | Sequence[Bag]
+"""Questions as texts, or as words with weights, which are looked for in title and text together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ class Bm25Writer:
     @calls_java
     def add(self, title: str, text: str) -> None:
         """Index the next row."""
-        self._contents.setStringValue(f"{title}\n{text}" if title else text)
+        self._contents.setStringValue(contents_of(title, text))
         self._title.setStringValue(title)
         self._writer.addDocument(self._document)
         self.rows += 1
@@ -145,6 +148,11 @@ class Bm25Writer:
                 raise RuntimeError(f"{self.rows} passages were added, but Lucene holds {rows} documents")
         finally:
             self._directory.close()
+
+
+def contents_of(title: str, text: str) -> str:
+    """The text of a passage that is indexed."""
+    return f"{title}\n{text}" if title else text
 
 
 def build(passages: Iterable[tuple[str, str]], folder: Path, language: str = ENGLISH) -> int:
@@ -186,20 +194,20 @@ class Bm25Index:
         return self._size
 
     @calls_java
-    def document_frequencies(self, questions: Sequence[str], scoring: Scoring = USUAL) -> dict[str, int]:
+    def document_frequencies(self, questions: AskedTexts, scoring: Scoring = USUAL) -> dict[str, int]:
         """Analysed word of the questions → the number of passages of this shard that hold it (0 included)."""
         asked = self._asked(questions, scoring)
         return dict(zip(asked.words, asked.java.frequencies(self._reader), strict=True))
 
     @calls_java
-    def share(self, questions: Sequence[str], scoring: Scoring = USUAL) -> GlobalStatistics:
+    def share(self, questions: AskedTexts, scoring: Scoring = USUAL) -> GlobalStatistics:
         """This shard's share of the corpus' statistics for these questions; sum it over all shards."""
         return GlobalStatistics(self._size, self.document_frequencies(questions, scoring))
 
     @calls_java
     def search(
         self,
-        questions: Sequence[str],
+        questions: AskedTexts,
         depth: int,
         total: GlobalStatistics | None,
         scoring: Scoring = USUAL,
@@ -226,8 +234,11 @@ class Bm25Index:
         )
         return _split(packed.tostring(), len(questions))
 
-    def _asked(self, questions: Sequence[str], scoring: Scoring) -> _Asked:
-        return self._lucene.asked(tuple(questions), self._language, scoring.title_weight)
+    def _asked(self, questions: AskedTexts, scoring: Scoring) -> _Asked:
+        texts = tuple(question for question in questions if isinstance(question, str))
+        if len(texts) == len(questions):
+            return self._lucene.asked(texts, self._language, scoring.title_weight)
+        return self._lucene.weighted([bag for bag in questions if not isinstance(bag, str)])
 
     def _frequencies(self, words: Sequence[str], total: GlobalStatistics) -> list[int]:
         """Number of passages of the corpus that have each of the words."""
@@ -238,6 +249,15 @@ class Bm25Index:
                 "scoring"
             )
         return [total.frequencies[word] for word in words]
+
+
+@calls_java
+def words_of(texts: Sequence[str], language: str = ENGLISH) -> list[dict[str, int]]:
+    """The words of each text, by the analyser of their language, and how often each occurs. The JVM must be
+    started."""
+    lines = _lucene().counts(texts, language).split("\n")[:-1]
+    cells = (line.split("\t")[:-1] for line in lines)
+    return [dict(zip(words[::2], map(int, words[1::2]), strict=True)) for words in cells]
 
 
 def _split(packed: bytes, questions: int) -> list[tuple[Rows, Scores]]:
@@ -308,10 +328,26 @@ class _Lucene:
         return analyzer.newDefaultInstance() if language == ENGLISH else analyzer()
 
     def _asked(self, questions: tuple[str, ...], language: str, title_weight: float) -> _Asked:
-        # Half a surrogate pair is no text to Java.
-        texts = [text.encode("utf-8", "replace").decode() for text in questions]
-        java = self._questions(self.analyzer(language), texts, title_weight)
-        return _Asked(java, java.words().split("\n") if java.words() else [])
+        texts = [_java_text(text) for text in questions]
+        return _listed(self._questions(self.analyzer(language), texts, title_weight))
+
+    def weighted(self, bags: Sequence[Bag]) -> _Asked:
+        """The batch of questions that are words with weights."""
+        pairs = [pair for bag in bags for pair in bag.items()]
+        words, weights = [word for word, _ in pairs], [float(weight) for _, weight in pairs]
+        return _listed(self._questions(words, weights, [len(bag) for bag in bags]))
+
+    def counts(self, texts: Sequence[str], language: str) -> str:
+        return str(self._questions.counts(self.analyzer(language), [_java_text(text) for text in texts]))
+
+
+def _listed(java: Any) -> _Asked:
+    return _Asked(java, java.words().split("\n") if java.words() else [])
+
+
+def _java_text(text: str) -> str:
+    """The text, as Java takes it: half a surrogate pair is no text there."""
+    return text.encode("utf-8", "replace").decode()
 
 
 @cache

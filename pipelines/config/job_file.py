@@ -117,6 +117,16 @@ class Index(Section):
         return settings
 
 
+class Rm3(Section):
+    """RM3, pseudo-relevance feedback: BM25 looks for words of its first passages too."""
+
+    passages: Count = Field(10, description="first passages of a question whose words are looked at")
+    words: Count = Field(10, description="most words that are added")
+    question_weight: float = Field(
+        0.5, gt=0, lt=1, description="share of the weight that stays with the question's own words"
+    )
+
+
 class Retrieve(Section):
     """Questions in, ranked passages out."""
 
@@ -161,8 +171,19 @@ class Retrieve(Section):
         description="times BM25's score of the title alone, which is added to that of title and text; 0 "
         "leaves it out",
     )
+    rm3: Rm3 | None = None
     fusion_k: Count = Field(60, description="k of reciprocal rank fusion, 1 / (k + rank)")
     block: Count = Field(64, description="questions per unit of work, and per part of retrieved/ and scored/")
+
+    @model_validator(mode="after")
+    def _adds_words_to_no_titles(self) -> Self:
+        if self.rm3 is not None and self.title_weight:
+            raise ValueError(
+                "rm3 adds words to title and text together; give title_weight = 0, or leave rm3 out"
+            )
+        if self.rm3 is not None and "bm25" not in self.sources:
+            raise ValueError("rm3 is of BM25, which sources leaves out; add 'bm25', or leave rm3 out")
+        return self
 
 
 class Rerank(Section):

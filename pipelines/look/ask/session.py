@@ -104,14 +104,16 @@ class Session:
         self, job: Job, shards: Sequence[Shard], encoder: Encoder | None, plan: Sequence[Stage]
     ) -> None:
         self._settings, self._shards, self._encoder, self._plan = settings_of(job), shards, encoder, plan
-        self._width = vector_search(job, self._settings.depth)
+        self._width, self._language = vector_search(job, self._settings.depth), job.index.language
 
     def ask(self, text: str) -> Reply:
         """Search for a question and rerank its candidates, as `answermill run` would."""
         seconds, question = Seconds(), Question(QUESTION_ID, one_line(text))
         with seconds("search"):
             block = Block(0, (question,))
-            (hits,) = search_block(block, self._shards, self._encoder, self._settings, self._width)
+            (hits,) = search_block(
+                block, self._shards, self._encoder, self._settings, self._width, language=self._language
+            )
         with seconds("rerank"):
             lists = list(ranked_lists(iter(hits)))
             rows, _ = rerank_lists(lists, self._plan) if lists else ([], {})

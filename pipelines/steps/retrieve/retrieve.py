@@ -35,6 +35,12 @@ from answermill.pipelines.specs.retrieve import (
 )
 from answermill.pipelines.steps.models import check_engines, encoder_inputs, encoder_settings
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions, settings_of, write_asked
+from answermill.pipelines.steps.retrieve.feedback import (
+    CountFeedback,
+    FeedbackWord,
+    ReadFeedback,
+    first_settings,
+)
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.pipelines.steps.retrieve.passes import ON_CARD, TIMES, Pass, Turn, define
 from answermill.pipelines.steps.retrieve.shard_hits import QuestionVector, ShardHit
@@ -42,8 +48,8 @@ from answermill.pipelines.steps.retrieve.shard_search import (
     CountWords,
     EncodeQuestions,
     SearchShard,
-    WordCount,
 )
+from answermill.pipelines.steps.retrieve.word_counts import WordCount
 from answermill.pipelines.steps.retrieve.write_blocks import WriteBlocks
 from answermill.schemas.record import Record
 
@@ -67,7 +73,7 @@ def step_of(job: Job, run: Path) -> Step[RetrieveCounts]:
     shards = SHARDS.open(run)
     settings = settings_of(job)
     inputs = {"questions": sha256(job.path(settings.questions)), "shards": shards.manifest.fingerprint}
-    decisive = settings.model_dump(exclude={"questions"})
+    decisive = settings.model_dump(exclude={"questions", *(["rm3"] if settings.rm3 is None else [])})
     if "dense" in settings.sources:
         decisive["encoder"] = encoder_settings(job)
         inputs |= encoder_inputs(job)
@@ -149,10 +155,26 @@ def plan(
             Turn("Count words", words, CountWords(words, asked, shards), [asked.part.rows] * shards.count)
         )
 
+    in_search = [size for size in in_batch for _ in range(shards.count)]
+    feedback = None
+    if settings.rm3 is not None:
+        first = define_pass("first", ShardHit, len(in_search))
+        search = SearchShard(first, asked, shards, first_settings(settings), words=words, vectors=None)
+        turns.append(Turn("Search for feedback", first, search, in_search))
+
+        read = define_pass("feedback", FeedbackWord, len(asked.groups))
+        turns.append(
+            Turn("Read feedback", read, ReadFeedback(read, asked, shards, settings, first), in_group)
+        )
+        added = define_pass("added", WordCount, shards.count)
+        count = CountFeedback(added, asked, shards, read)
+        turns.append(Turn("Count feedback", added, count, [asked.part.rows] * shards.count))
+        feedback = (read, added)
+
     # A unit is a shard and a batch of questions: its best for each, in a part for each group of the batch.
-    hits = define_pass("hits", ShardHit, len(asked.batches) * shards.count)
-    search = SearchShard(hits, asked, shards, settings, words=words, vectors=vectors)
-    turns.append(Turn("Search", hits, search, [size for size in in_batch for _ in range(shards.count)]))
+    hits = define_pass("hits", ShardHit, len(in_search))
+    search = SearchShard(hits, asked, shards, settings, words=words, vectors=vectors, feedback=feedback)
+    turns.append(Turn("Search", hits, search, in_search))
 
     # A unit is a group of questions: it merges a part of each shard, fuses, fetches passages, and writes.
     lists = Pass(step.within("lists", {}, RetrieveCounts, division), len(asked.groups))

@@ -7,7 +7,7 @@ Merging is associative, and ties go by id. These are functions without Beam: pas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from answermill.indexing.shards.bm25 import GlobalStatistics
 from answermill.indexing.shards.dense import Encoder
+from answermill.indexing.shards.lucene.feedback import Bag
 from answermill.indexing.shards.rank_fusion import Best, Fused, candidates, fuse, merge
 from answermill.indexing.shards.shard import Shard
 from answermill.indexing.shards.shard_files import ShardDamaged, ShardMismatch, what_to_do
@@ -97,18 +98,20 @@ def search(
     *,
     settings: Retrieve,
     width: VectorSearch = EXACT,
+    bags: Sequence[Bag] | None = None,
     timed: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> BlockHits:
     """One shard's best `depth` for each question of a block, by each source, whose search runs in the block
     of `timed`; of a dense index that is not exact its candidates, which `cut_candidates` cuts. `width`: of
-    that index.
+    that index. `bags`: weighted words that BM25 looks for in place of the questions.
 
     Raises ShardMismatch if another encoder or kind of index built it, ShardDamaged if a score is not
     finite."""
     hits: dict[str, list[Any]] = {}
     if "bm25" in settings.sources:
         with timed("bm25"):
-            hits["bm25"] = shard.bm25.search(block.texts, settings.depth, statistics, scoring_of(settings))
+            asked = block.texts if bags is None else bags
+            hits["bm25"] = shard.bm25.search(asked, settings.depth, statistics, scoring_of(settings))
 
     if vectors is not None:
         shard.check_encoder(vectors.encoder)

@@ -6,14 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
-import numpy as np
-import pyarrow as pa
-
-from answermill.indexing.shards.bm25 import GlobalStatistics, ShardSize
+from answermill.indexing.shards.bm25 import GlobalStatistics
 from answermill.indexing.shards.vectors.vector_kinds import FLAT
 from answermill.pipelines.config.job_file import Job, Retrieve
 from answermill.pipelines.engine.unit_work import UnitWork
-from answermill.pipelines.runs.parquet_folder import PartWriter, read_batches
+from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.retrieve import PassCounts
 from answermill.pipelines.steps.model_work import ModelWork
@@ -24,6 +21,7 @@ from answermill.pipelines.steps.retrieve.asked_questions import (
     scoring_of,
     settings_of,
 )
+from answermill.pipelines.steps.retrieve.feedback import Expansions
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.pipelines.steps.retrieve.passes import Pass, Timer, by_block
 from answermill.pipelines.steps.retrieve.shard_hits import (
@@ -36,15 +34,7 @@ from answermill.pipelines.steps.retrieve.shard_hits import (
     search,
     to_table,
 )
-from answermill.schemas.record import Record, column, record
-
-
-@record
-class WordCount(Record):
-    """Number of passages in which a word of the questions occurs."""
-
-    word: str = column(pa.string(), "as Lucene's analyser gives it; after a tab, one of titles")
-    passages: int = column(pa.int64(), "passages that hold it")
+from answermill.pipelines.steps.retrieve.word_counts import read_statistics, write_counts
 
 
 class CountWords(UnitWork):
@@ -57,7 +47,6 @@ class CountWords(UnitWork):
 
     def work(self, unit: int) -> None:
         timer, target, frequencies = Timer(), self._target, dict[str, int]()
-        writer = PartWriter(target.folder, WordCount, unit)
         scoring = scoring_of(settings_of(self._shards.job))
 
         with Meter(target.step.work, unit) as meter, self._shards.open(unit) as shard:
@@ -68,33 +57,7 @@ class CountWords(UnitWork):
                     frequencies.update(shard.bm25.document_frequencies(block.texts, scoring))
                 meter.add(len(block.questions))
 
-            with writer:
-                writer.write([WordCount(word, frequencies[word]) for word in sorted(frequencies)])
-            counts = PassCounts(**size) + timer.counts()
-            target.write(unit, writer.parts, counts)
-
-
-def read_statistics(words: Pass) -> GlobalStatistics:
-    """The sum over all shards. With it, each shard's BM25 scores are those of one index over everything.
-
-    Raises RuntimeError if two shards were asked for different words.
-    """
-    size, names, passages = PassCounts(), pa.array([], pa.string()), np.empty(0, np.int64)
-    for report in words.reports(range(words.units)):
-        size += report.counts
-        (part,) = report.parts[words.folder.name]
-        batches = read_batches(words.folder, part, rows=65_536)
-        table = pa.Table.from_batches(batches, WordCount.schema()).combine_chunks()
-
-        # All shards have the same words, in the same order: numbers are added without looking up words.
-        if report.unit == 0:
-            names, passages = table["word"], np.zeros(len(table), np.int64)
-        if not table["word"].equals(names):
-            raise RuntimeError(f"shard {report.unit} has counted other words than shard 0")
-        passages += table["passages"].to_numpy()
-
-    counted = ShardSize(size.documents, size.tokens, size.titles, size.title_tokens)
-    return GlobalStatistics(counted, dict(zip(names.to_pylist(), passages.tolist(), strict=True)))
+            write_counts(target, unit, frequencies, PassCounts(**size) + timer.counts())
 
 
 class EncodeQuestions(ModelWork):
@@ -123,6 +86,7 @@ class SearchShard(ModelWork):
     each group.
 
     `words` and `vectors` are the passes before it; None where the index that needs them is not searched.
+    `feedback`: those of RM3, of the first passages' words and of their counts; None without it.
     """
 
     def __init__(
@@ -134,18 +98,24 @@ class SearchShard(ModelWork):
         *,
         words: Pass | None,
         vectors: Pass | None,
+        feedback: tuple[Pass, Pass] | None = None,
     ) -> None:
         super().__init__(target.step.name, target.step.work, PassCounts)
         self._target, self._asked, self._shards, self._settings = target, asked, shards, settings
-        self._words, self._vector_parts = words, vectors
+        self._words, self._vector_parts, self._feedback = words, vectors, feedback
 
     def load(self) -> None:
         self._statistics: GlobalStatistics | None = None
+        self._expansions: Expansions | None = None
 
     def work(self, unit: int) -> None:
         target, (batch, number) = self._target, divmod(unit, self._shards.count)
         if self._statistics is None:  # not in `load`, which an engine may call before the words are counted
             self._statistics = read_statistics(self._words) if self._words is not None else GlobalStatistics()
+            if self._feedback is not None:
+                job, settings = self._shards.job, self._settings
+                self._expansions = Expansions(job, settings, self._statistics, *self._feedback)
+                self._statistics = self._expansions.statistics
         width, device = vector_search(self._shards.job, self._settings.depth), self._device()
         timer = Timer(device == "cuda")
         writer = PartWriter(target.folder, ShardHit, unit, ROWS_PER_GROUP)
@@ -155,7 +125,7 @@ class SearchShard(ModelWork):
                 for place, group in enumerate(self._asked.batch(batch)):
                     if place:
                         writer.begin_part()
-                    for block, vectors in self._blocks(group):
+                    for block, vectors, bags in self._blocks(group):
                         best = search(
                             shard,
                             number,
@@ -164,6 +134,7 @@ class SearchShard(ModelWork):
                             self._statistics,
                             settings=self._settings,
                             width=width,
+                            bags=bags,
                             timed=timer.on,
                         )
                         writer.write_table(to_table(block.number, by_question(best)))
@@ -177,12 +148,17 @@ class SearchShard(ModelWork):
         searches = self._vector_parts is not None and job.index.vectors == FLAT
         return device_of(job.workers.device) if searches else "cpu"
 
-    def _blocks(self, group: int) -> Iterator[tuple[Block, QuestionVectors | None]]:
-        """The blocks of a group with their vectors; None if the dense index is not searched."""
-        blocks = self._asked.read(self._asked.group(group))
-        if self._vector_parts is None:
-            yield from ((block, None) for block in blocks)
-            return
-        (part,) = self._vector_parts.parts([group])
-        for block, (_, table) in zip(blocks, by_block(part), strict=True):
-            yield block, QuestionVectors.of_table(table)
+    def _blocks(
+        self, group: int
+    ) -> Iterator[tuple[Block, QuestionVectors | None, list[dict[str, float]] | None]]:
+        """The blocks of a group with their vectors, None if the dense index is not searched, and the weighted
+        words of RM3, None without it."""
+        blocks = list(self._asked.read(self._asked.group(group)))
+        vectors: list[QuestionVectors | None] = [None] * len(blocks)
+        if self._vector_parts is not None:
+            (part,) = self._vector_parts.parts([group])
+            vectors = [QuestionVectors.of_table(table) for _, table in by_block(part)]
+        if self._expansions is None:
+            yield from ((block, own, None) for block, own in zip(blocks, vectors, strict=True))
+        else:
+            yield from zip(blocks, vectors, self._expansions.bags(group, blocks), strict=True)

@@ -74,7 +74,8 @@ class WriteBlocks(UnitWork):
         with Meter(self._target.step.work, unit) as meter:
             meter.add(sum(len(block.questions) for block in asked_blocks if block not in blocks))
             width = vector_search(self._shards.job, self._settings.depth)
-            lists = merge_parts(self._parts(unit), self._settings.depth, width) if blocks else {}
+            parts = hits_of_group(unit, self._hits, self._asked, self._shards.count)
+            lists = merge_parts(parts, self._settings.depth, width) if blocks else {}
 
             def hits(block: Block) -> int:
                 return sum(len(best) for best in lists.get(block.number, {}).values())
@@ -93,12 +94,6 @@ class WriteBlocks(UnitWork):
             # Engines show the counts of a pass' report; the command takes the blocks' own, and these times.
             times = {name: getattr(timer.counts(), name) for name in TIMES}
             self._target.write(unit, (), replace(counts, **times))
-
-    def _parts(self, group: int) -> list[PlacedPart]:
-        """The hits of a group, a part of each shard."""
-        batch, place = divmod(group, self._asked.groups_per_batch)
-        first = batch * self._shards.count
-        return self._hits.parts(range(first, first + self._shards.count), place)
 
     def _write(
         self, block: Block, fused: Sequence[Sequence[Fused]], fetched: Fetched
@@ -126,6 +121,12 @@ class WriteBlocks(UnitWork):
         return Report(
             block.number, {QUESTIONS.name: questions.parts, RETRIEVED.name: retrieved.parts}, counts
         )
+
+
+def hits_of_group(group: int, hits: Pass, asked: AskedQuestions, shards: int) -> list[PlacedPart]:
+    """The hits of a group, a part of each of the shards."""
+    batch, place = divmod(group, asked.groups_per_batch)
+    return hits.parts(range(batch * shards, (batch + 1) * shards), place)
 
 
 def merge_parts(parts: Sequence[PlacedPart], depth: int, width: VectorSearch = EXACT) -> dict[int, Lists]:

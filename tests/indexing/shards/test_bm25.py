@@ -25,6 +25,7 @@ from answermill.indexing.shards.bm25 import (
     Scoring,
     ShardSize,
     build,
+    words_of,
 )
 from answermill.indexing.shards.jvm import anserini_jar, find_java, start
 from answermill.indexing.shards.lucene.analyzers import ANALYZERS
@@ -129,6 +130,21 @@ def test_the_constants_of_a_search_are_its_own(tmp_path: Path) -> None:
     for k1, b in ((0.9, 0.4), (1.6, 0.0), (0.3, 1.0)):
         [(_, scores)] = bm25.search(["ice"], 3, None, Scoring(k1, b))
         assert scores[0] == pytest.approx(idf * 2 / (2 + k1 * (1 - b + b * 3 / 2)), abs=6e-5)
+
+
+def test_words_with_weights_are_searched_as_the_question_that_has_them(tmp_path: Path) -> None:
+    build([("Glacier", "Melting ice."), ("", "A river of ice."), ("", "Wind.")], tmp_path)
+    index, texts = Bm25Index(tmp_path), ["melting melting ice", "the wind", "of the", "glaciers' ice"]
+    bags = words_of(texts)
+    assert bags == [{"melt": 2, "ic": 1}, {"wind": 1}, {}, {"glacier": 1, "ic": 1}]
+    assert _same(index.search(bags, 3, None), index.search(texts, 3, None))
+    ((rows, scores),), ((_, ice), (_, wind)) = (
+        index.search(several, 3, None)
+        for several in ([{"ic": 0.25, "wind": 3.0}], [{"ic": 1.0}, {"wind": 1.0}])
+    )
+    assert rows.tolist()[0] == 2 and scores[0] == pytest.approx(3 * wind[0], abs=1e-3)
+    assert scores[1] == pytest.approx(ice[0] / 4, abs=1e-4)
+    assert index.document_frequencies([{"ic": 9.0, "none": 1.0}]) == {"ic": 2, "none": 0}
 
 
 def test_a_weight_of_titles_adds_their_own_score(tmp_path: Path) -> None:

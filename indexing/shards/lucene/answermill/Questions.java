@@ -53,6 +53,31 @@ public final class Questions {
     terms = List.copyOf(known.keySet());
   }
 
+  /** Questions as weighted words: question number i has the next sizes[i] of the words. */
+  public Questions(String[] words, float[] weights, int[] sizes) {
+    IndexSearcher.setMaxClauseCount(Integer.MAX_VALUE);
+    Map<Term, Query> known = new LinkedHashMap<>();
+    int next = 0;
+    for (int size : sizes) {
+      BooleanQuery.Builder builder = new BooleanQuery.Builder();
+      for (int end = next + size; next < end; next++) {
+        add(builder, known, new Term(CONTENTS, words[next]), weights[next]);
+      }
+      queries.add(builder.build());
+    }
+    terms = List.copyOf(known.keySet());
+  }
+
+  /** The words of each text, a text to a line: each different word, a tab, how often it is there, and a tab. */
+  public static String counts(Analyzer analyzer, String[] texts) throws IOException {
+    StringBuilder lines = new StringBuilder();
+    for (String text : texts) {
+      counted(analyzer, text).forEach((word, count) -> lines.append(word).append('\t').append(count).append('\t'));
+      lines.append('\n');
+    }
+    return lines.toString();
+  }
+
   private static void add(BooleanQuery.Builder builder, Map<Term, Query> known, Term term, float weight) {
     Query query = known.computeIfAbsent(term, TermQuery::new);
     builder.add(weight == 1 ? query : new BoostQuery(query, weight), BooleanClause.Occur.SHOULD);

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from answermill.indexing.shards.bm25 import GlobalStatistics
+from answermill.indexing.shards.bm25 import GlobalStatistics, contents_of, words_of
+from answermill.indexing.shards.lucene.feedback import Feedback, candidate_words, expanded
+from answermill.indexing.shards.shard import Shard
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.steps.models import passage_encoder
 from answermill.pipelines.steps.retrieve.asked_questions import scoring_of, settings_of
@@ -38,7 +40,9 @@ def hits(job: Job, run: Path, questions: Sequence[Question]) -> list[Hit]:
             )
             vectors = passage_encoder(job).encode_questions(texts) if source == "dense" else None
             for shard in opened:
-                if vectors is None:
+                if vectors is None and settings.rm3 is not None:
+                    results = shard.bm25.search(with_feedback(job, shard, texts), settings.depth, None)
+                elif vectors is None:
                     results = shard.bm25.search(texts, settings.depth, total, scoring_of(settings))
                 else:
                     results = shard.dense.search(vectors, settings.depth)
@@ -51,6 +55,29 @@ def hits(job: Job, run: Path, questions: Sequence[Question]) -> list[Hit]:
         results += fused(question, ranked, settings.fusion_k, passages)
 
     return results
+
+
+def with_feedback(job: Job, shard: Shard, texts: Sequence[str]) -> list[dict[str, float]]:
+    """The questions as RM3's weighted words, by the one shard of a run."""
+    settings = settings_of(job)
+    assert settings.rm3 is not None
+    bags = []
+    for text, (rows, scores) in zip(
+        texts, shard.bm25.search(texts, shard.rows, None, scoring_of(settings)), strict=True
+    ):
+        ranked = best(list(zip(scores.tolist(), shard.passage_ids(rows), strict=True)), settings.rm3.passages)
+        passages = {passage.passage_id: passage for passage in shard.passages(rows)}
+        first = []
+        for passage_id, (score, _) in ranked.items():
+            passage = passages[passage_id]
+            (words,) = words_of([contents_of(passage.title, passage.text)])
+            first.append((score, candidate_words(words)))
+        (question,) = words_of([text])
+        frequencies = shard.bm25.document_frequencies([{word: 1.0 for _, bag in first for word in bag}])
+        documents = shard.bm25.statistics().documents
+        feedback = Feedback(settings.rm3.passages, settings.rm3.words, settings.rm3.question_weight)
+        bags.append(expanded(question, first, frequencies, documents, feedback))
+    return bags
 
 
 def best(scored: Sequence[tuple[float, str]], depth: int) -> Ranked:

@@ -7,6 +7,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -18,14 +19,17 @@ import faiss
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 
 from answermill.indexing.shards.bm25 import GlobalStatistics
 from answermill.indexing.shards.jvm import Java
 from answermill.indexing.shards.shard import Shard
 from answermill.indexing.shards.shard_files import PASSAGES, ShardDamaged
-from answermill.pipelines.config.job_file import Job, Retrieve
+from answermill.indexing.shards.vectors.vector_kinds import EXACT
+from answermill.pipelines.config.job_file import Job, Retrieve, Rm3
 from answermill.pipelines.engine.beam_engine import BeamEngine
 from answermill.pipelines.errors import IO, JobError
+from answermill.pipelines.look.ask.block_search import search_block
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.parquet_folder import Folder, Part, PartWriter
 from answermill.pipelines.runs.step import Step
@@ -33,6 +37,7 @@ from answermill.pipelines.specs import retrieve as specs
 from answermill.pipelines.specs.index import SHARDS
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.chain import run_steps
+from answermill.pipelines.steps.models import passage_encoder
 from answermill.pipelines.steps.retrieve import (
     asked_questions,
     open_shards,
@@ -48,10 +53,9 @@ from answermill.pipelines.steps.retrieve.retrieve import plan, step_of
 from answermill.pipelines.steps.retrieve.shard_search import (
     QuestionVectors,
     SearchShard,
-    WordCount,
-    read_statistics,
     search,
 )
+from answermill.pipelines.steps.retrieve.word_counts import WordCount, read_statistics
 from answermill.pipelines.steps.retrieve.write_blocks import WriteBlocks
 from answermill.schemas.corpus import Question
 from answermill.schemas.ranked import Hit
@@ -217,6 +221,47 @@ def test_titles_of_three_shards_weigh_what_they_weigh_in_one(
     without = section.model_copy(update={"sources": ["bm25"]})
     usual = Indexed(one.job.model_copy(update={"retrieve": without}), one.run)
     assert parts != expected(usual, tmp_path / "usual")
+
+
+@pytest.mark.usefixtures("small_cuts")
+def test_words_of_feedback_from_three_shards_are_those_of_one(
+    indexed: Callable[[int], Indexed], tmp_path: Path
+) -> None:
+    section = plain_retrieval.settings_of(indexed(1).job)
+    fed = section.model_copy(update={"rm3": Rm3(passages=3, words=2, question_weight=0.6)})
+    one, three = (
+        Indexed(indexed(shards).job.model_copy(update={"retrieve": fed}), indexed(shards).run)
+        for shards in (1, 3)
+    )
+    run = three.retrieve(three.copy(tmp_path / "run"))
+    parts = written(run)
+    assert parts == expected(one, tmp_path / "plain") and len(parts) == 14
+    assert parts != expected(indexed(1), tmp_path / "usual")
+
+    asked = list(specs.QUESTIONS.open(run).read())
+    shards = RunShards.of(three.job, run)
+    with ExitStack() as stack:
+        opened = [stack.enter_context(shards.open(number)) for number in range(3)]
+        lists = search_block(Block(0, tuple(asked)), opened, passage_encoder(three.job), fed, EXACT)
+        assert [hit for hits in lists for hit in hits] == list(RETRIEVED.open(run).read())
+
+
+def test_a_job_without_feedback_is_the_step_that_it_was(
+    indexed: Callable[[int], Indexed],
+) -> None:
+    job, run = indexed(3).job, indexed(3).run
+    fed = plain_retrieval.settings_of(job).model_copy(update={"rm3": Rm3()})
+    assert "rm3" not in step_of(job, run).settings
+    assert step_of(job.model_copy(update={"retrieve": fed}), run).settings["rm3"]["passages"] == 10
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [({"title_weight": 0.5}, "give title_weight = 0"), ({"sources": ["dense"]}, "add 'bm25'")],
+)
+def test_feedback_with_titles_or_without_bm25_is_refused(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Retrieve.model_validate({"questions": "q.tsv", "rm3": {}} | keys)
 
 
 def test_cuts_of_the_usual_size_give_the_same(indexed: Callable[[int], Indexed], tmp_path: Path) -> None:
