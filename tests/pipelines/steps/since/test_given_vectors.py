@@ -13,8 +13,9 @@ import faiss
 import numpy as np
 import pytest
 
-from answermill.indexing.shards.shard_files import DENSE
+from answermill.indexing.shards.shard_files import CODED, DENSE
 from answermill.indexing.shards.vectors.exact_index import DenseIndex
+from answermill.indexing.shards.vectors.stored_vectors import StoredVectors
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError
 from answermill.pipelines.specs.index import INDEX, SHARDS
@@ -107,6 +108,17 @@ def test_shards_have_the_vectors_that_encoding_gives_and_nothing_is_encoded(
     run = indexed(place, job(place, f"index.shards={shards}"), tmp_path / "given")
     assert np.abs(vectors(run) - anew).max() < 1e-6 and len(anew) == PAGES
     assert INDEX.counts_of(SHARDS.manifest(run)).vectors_taken_over == PAGES
+
+
+def test_an_index_of_cells_is_trained_on_them_and_holds_them(place: Path, own: Path) -> None:
+    write_index(own, scale=2.0)
+    cells = job(own, "index.vectors='IVF1,SQ8'", "index.min_recall=0")
+    run = indexed(place, cells, own / "out")
+    assert INDEX.counts_of(SHARDS.manifest(run)).vectors_taken_over == PAGES
+    (part,) = SHARDS.open(run).parts
+    stored = StoredVectors.open(run / "shards" / part.file / CODED)[:PAGES]
+    plain = vectors(indexed(place, job(place, "index.shards=1"), own / "plain"))
+    assert stored == pytest.approx(2 * plain, abs=1e-2)
 
 
 def test_a_vector_is_that_of_the_passage_s_page(place: Path, own: Path) -> None:
