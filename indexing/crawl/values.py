@@ -19,7 +19,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LEAST_SECONDS = 10**8  # of an epoch, 1973: a smaller number is none
 _UNITS = ((10**11, 1), (10**14, 10**3), (10**17, 10**6), (10**20, 10**9))
 """(number below which an epoch is in this unit, units of a second)."""
-_UTC = re.compile(r"\s*(?:Z|UTC|GMT)$", re.IGNORECASE)
+_ZONES = {
+    **dict.fromkeys(("Z", "UT", "UTC", "GMT"), "+0000"),
+    **{"EST": "-0500", "EDT": "-0400", "CST": "-0600", "CDT": "-0500"},
+    **{"MST": "-0700", "MDT": "-0600", "PST": "-0800", "PDT": "-0700"},
+}
+"""Name of a zone of RFC 5322, section 4.3 → its offset. Others have several, or none that all know."""
+_NAMED = re.compile(r"(?<=\d)\s*([A-Za-z]+)(?=$|\s+\d{4}$)")
+_COMMENT = re.compile(r"\s*\([^()]*\)$")
+_MAIL_DATE = re.compile(r"[^:]*:\d\d(?::\d\d)?(?: [+-]\d{4})?(?:\s+\d{4})?")
 _OFFSET = re.compile(r"\s+(?=[+-]\d\d(?::?\d\d)?$)")
 _ZONE_NAME = re.compile(r"\[[^\[\]]*\]$")  # as Java writes it: 2024-03-05T10:11:12+01:00[Europe/Paris]
 _DAY = re.compile(r"(\d{4})([-/.]?)(\d\d)\2(\d\d)")
@@ -71,7 +79,7 @@ def _of_bytes(content: bytes) -> str:
 
 def as_date(value: Any) -> str:
     """A date in ISO 8601, of a date, a number since 1970 in seconds or smaller units, or a text in ISO 8601
-    or as HTTP writes it; '' for anything else.
+    or as HTTP and mail write it; '' for anything else, such as a zone's name that RFC 5322 does not have.
 
     >>> [as_date(value) for value in ("2024-03-05 10:11:12", 1709633472000, "Tue, 05 Mar 2024 10:11:12 GMT")]
     ['2024-03-05T10:11:12', '2024-03-05T10:11:12+00:00', '2024-03-05T10:11:12+00:00']
@@ -99,11 +107,22 @@ def _read(text: str) -> str:
     if text.replace(".", "", 1).isdigit():
         return _since_1970(Decimal(text)).isoformat()
 
+    text = _NAMED.sub(_offset, _ZONE_NAME.sub("", _COMMENT.sub("", text)))
     shape = _DAY.match(text)
     if shape is None:
+        # The parser of mail drops a zone that it does not know.
+        if not _MAIL_DATE.fullmatch(text):
+            raise ValueError(f"{text} is no date of RFC 5322")
         return parsedate_to_datetime(text).isoformat()
-    zone = _OFFSET.sub("", _UTC.sub("+00:00", _ZONE_NAME.sub("", text)))
+    zone = _OFFSET.sub("", text)
     return datetime.fromisoformat(f"{shape[1]}-{shape[3]}-{shape[4]}{zone[shape.end() :]}").isoformat()
+
+
+def _offset(name: re.Match[str]) -> str:
+    offset = _ZONES.get(name[1].upper())
+    if offset is None:
+        raise ValueError(f"{name[1]} is no zone of RFC 5322")
+    return f" {offset}"
 
 
 def _since_1970(number: Decimal) -> datetime:

@@ -53,7 +53,10 @@ def test_an_id_of_any_type_keeps_its_value_as_text(value: Any, text: str) -> Non
         ("2024/03/05 10:11", "2024-03-05T10:11:00"),
         ("20240305101112", "2024-03-05T10:11:12+00:00"),
         ("Tue, 05 Mar 2024 10:11:12 GMT", "2024-03-05T10:11:12+00:00"),
+        ("Tue, 05 Mar 2024 10:11:12 +0100 (CET)", "2024-03-05T10:11:12+01:00"),
         ("Tue Mar  5 10:11:12 2024", "2024-03-05T10:11:12"),
+        ("Tue Mar  5 10:11:12 EST 2024", "2024-03-05T10:11:12-05:00"),
+        ("Tue Mar  5 10:11:12 +0100 2024", "2024-03-05T10:11:12+01:00"),
         (20240305, "2024-03-05"),
         (2024, "2024"),
         (1709633472, "2024-03-05T10:11:12+00:00"),
@@ -67,6 +70,27 @@ def test_an_id_of_any_type_keeps_its_value_as_text(value: Any, text: str) -> Non
 )
 def test_a_date_of_any_writer_is_read(value: Any, iso: str) -> None:
     assert as_date(value) == iso
+
+
+ZONES = {
+    **{"Z": "+00:00", "UT": "+00:00", "UTC": "+00:00", "GMT": "+00:00", "est": "-05:00", "EDT": "-04:00"},
+    **{"CST": "-06:00", "CDT": "-05:00", "MST": "-07:00", "MDT": "-06:00", "PST": "-08:00", "PDT": "-07:00"},
+}
+
+
+@pytest.mark.parametrize(("zone", "offset"), ZONES.items())
+@pytest.mark.parametrize("day", ["2024-03-05", "Tue, 05 Mar 2024"])
+def test_a_zone_of_mail_is_read_by_its_name(day: str, zone: str, offset: str) -> None:
+    assert as_date(f"{day} 10:11:12 {zone}") == f"2024-03-05T10:11:12{offset}"
+
+
+@pytest.mark.parametrize(
+    "zone", ["CEST", "CET", "AST", "A", "IST", "EST5EDT", "GMT+2", "UTC+01:00", "+2", "PM"]
+)
+@pytest.mark.parametrize("day", ["2024-03-05", "Tue, 05 Mar 2024"])
+def test_another_zone_costs_the_date_and_not_the_row(day: str, zone: str) -> None:
+    page = row_page(Place("in", 0), {"id": "a", "text": "A text.", "date": f"{day} 10:11:12 {zone}"})
+    assert isinstance(page, RawPage) and page.date == ""
 
 
 @pytest.mark.parametrize("value", [None, "", "yesterday", "2024-02-30", "9" * 40, -1, 7, True, float("inf")])
