@@ -6,7 +6,16 @@ import re
 from collections.abc import Mapping
 
 from answermill.indexing.crawl.content_codings import BadCoding, unpacked
-from answermill.indexing.crawl.media_types import HTML, NOT_HTML, PLAIN, XHTML, declared_type, is_xml, type_of
+from answermill.indexing.crawl.media_types import (
+    HTML,
+    NOT_HTML,
+    PLAIN,
+    XHTML,
+    declared_type,
+    detail_of,
+    is_xml,
+    type_of,
+)
 from answermill.indexing.crawl.raw_page import MAX_BODY, Place, RawPage, date
 from answermill.schemas.corpus import Rejected
 
@@ -30,7 +39,7 @@ def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rej
         content_type = http.get("content-type", "")
         declared = declared_type(content_type)
         if declared.name and not _may_be_page(declared.name) and identified not in (HTML, XHTML):
-            return place.rejected(NOT_HTML, declared.name)
+            return place.rejected(NOT_HTML, detail_of(NOT_HTML, declared.name))
 
         try:
             body = unpacked(body, http.get("content-encoding", ""), http.get("transfer-encoding", ""))
@@ -45,7 +54,7 @@ def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rej
     is_conversion = kind == "conversion" and declared.name == PLAIN
     media_type = PLAIN if is_conversion else type_of(declared.name, identified, body)
     if media_type not in (HTML, XHTML, PLAIN):
-        return place.rejected(NOT_HTML, media_type or "empty")
+        return place.rejected(NOT_HTML, detail_of(NOT_HTML, media_type) if media_type else "empty")
 
     return RawPage(
         source_file=place.file,

@@ -12,8 +12,12 @@ from resiliparse.parse.encoding import detect_mime
 
 HTML, XHTML, PLAIN = "text/html", "application/xhtml+xml", "text/plain"
 NOT_HTML, NOT_WANTED = "not_html", "media_type"
-REFUSALS = (NOT_HTML, NOT_WANTED)
-"""Reasons of rejects whose detail is a media type: one that is never read, or that the job does not want."""
+ADVICE = {
+    NOT_HTML: "ingest.media_types cannot name it",
+    NOT_WANTED: "ingest.media_types can name it",
+}
+"""Reasons of rejects whose detail begins with a media type, one that is never read, or that the job does not
+want → what follows it."""
 HEAD = 1_445
 """Bytes of a body that the standard looks at."""
 
@@ -69,6 +73,20 @@ def declared_type(header: str) -> MediaType:
 def _parameters(value: str) -> Iterator[tuple[str, str]]:
     for name, quoted, plain in _PARAMETER.findall(value):
         yield name.lower(), (quoted or plain).strip("\t\n\r ")
+
+
+def detail_of(reason: str, name: str) -> str:
+    """The detail of a reject that is refused for its media type.
+
+    >>> detail_of("media_type", "text/plain")
+    'text/plain; ingest.media_types can name it'
+    """
+    return f"{name}; {ADVICE[reason]}"
+
+
+def refused_type(detail: str) -> str:
+    """The media type in such a detail."""
+    return detail.partition(";")[0]
 
 
 def sniffed_type(body: bytes) -> str:

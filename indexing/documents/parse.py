@@ -11,7 +11,7 @@ import re
 from collections.abc import Set
 from dataclasses import dataclass, replace
 
-from answermill.indexing.crawl.media_types import HTML, NOT_WANTED, PLAIN, XHTML
+from answermill.indexing.crawl.media_types import HTML, NOT_WANTED, PLAIN, XHTML, detail_of
 from answermill.indexing.crawl.plain_text import not_for_readers
 from answermill.indexing.crawl.raw_page import RawPage
 from answermill.indexing.documents.block_list import BlockList
@@ -67,7 +67,7 @@ def parse(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> Docu
     # Rows, and texts that a crawler has extracted, are pages of no media type.
     is_served = page.text is None and not page.is_conversion
     if is_served and page.content_type not in rules.media_types:
-        return _rejected(page, NOT_WANTED, page.content_type)
+        return _rejected(page, NOT_WANTED, detail_of(NOT_WANTED, page.content_type))
 
     is_html = page.text is None and page.content_type != PLAIN
     title, text = page.title, page.text

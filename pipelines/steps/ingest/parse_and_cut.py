@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from answermill.files.atomic_files import sha256
-from answermill.indexing.crawl.media_types import REFUSALS
+from answermill.indexing.crawl.media_types import ADVICE, refused_type
 from answermill.indexing.crawl.raw_page import RawPage
 from answermill.indexing.crawl.records import FAILURES
 from answermill.indexing.documents import boilerplate
@@ -226,8 +226,8 @@ def _write(fates: Iterable[Fate], writers: Writers) -> IngestCounts:
             characters += fate.characters
             if isinstance(fate.result, Rejected):
                 rejected[fate.result.reason] += 1
-                if fate.result.reason in REFUSALS:
-                    media_types[fate.result.detail[:_NAME]] += 1
+                if fate.result.reason in ADVICE:
+                    media_types[refused_type(fate.result.detail)[:_NAME]] += 1
                 rejects.write([fate.result])
                 continue
 

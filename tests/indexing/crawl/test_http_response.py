@@ -129,8 +129,12 @@ def test_chunked_bodies_are_joined(tmp_path: Path, body: bytes, expected: bytes 
     [
         (http(status="404 Not Found"), "http_status", "404"),
         (http(status="301"), "http_status", "301"),
-        (http(content_type="image/png"), "not_html", "image/png"),
-        (http(b"\x89PNG\r\n\x1a\n\0\0\0", content_type=""), "not_html", "image/png"),
+        (http(content_type="image/png"), "not_html", "image/png; ingest.media_types cannot name it"),
+        (
+            http(b"\x89PNG\r\n\x1a\n\0\0\0", content_type=""),
+            "not_html",
+            "image/png; ingest.media_types cannot name it",
+        ),
         (http(b""), "page", ""),
         (http(content_type=""), "page", ""),
         (http(content_type="application/octet-stream"), "page", ""),

@@ -123,6 +123,13 @@ def test_the_type_is_the_servers_then_the_crawlers_then_the_bytes(
     assert (outcome.reason if isinstance(outcome, Rejected) else outcome.content_type) == name
 
 
+@pytest.mark.parametrize("name", ["application/x-httpd-php", "text/htm", "text/xhtml", "application/html"])
+def test_a_type_that_is_never_read_is_named_in_its_reject(name: str, tmp_path: Path) -> None:
+    outcome = only(tmp_path, http(content_type=f"{name}; charset=utf-8"))
+    assert isinstance(outcome, Rejected)
+    assert (outcome.reason, outcome.detail) == ("not_html", f"{name}; ingest.media_types cannot name it")
+
+
 def test_a_conversion_is_text_that_its_crawler_has_extracted(tmp_path: Path) -> None:
     for kind, is_conversion in (("conversion", True), ("resource", False)):
         (page,), _ = read(tmp_path / "a.warc", record(kind, b"Tea.", "text/plain"))

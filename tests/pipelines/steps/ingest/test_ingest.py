@@ -434,6 +434,10 @@ def test_refused_media_types_are_counted_and_plain_text_is_read_if_it_is_asked_f
     if media_types is None:
         assert "5 pages = 2 documents + 3 rejects (2 media_type, 1 not_html)" in line
         assert counts["media_types"] == {"text/plain": 2, "image/png": 1}
+        assert {row.detail for row in folder_specs()["rejects"].open(tmp_path / "run").read()} == {
+            "text/plain; ingest.media_types can name it",
+            "image/png; ingest.media_types cannot name it",
+        }
     else:
         assert "5 pages = 3 documents + 2 rejects (1 not_html, 1 plain_text)" in line
         assert counts["media_types"] == {"image/png": 1}
