@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import NamedTuple
 
+from answermill.indexing.passages.abbreviations import NO_NOUNS, followed_in
 from answermill.indexing.passages.terminals import TERMINALS, marks_of
 from answermill.indexing.passages.text import UNSPACED
 
@@ -103,9 +104,11 @@ _SHORTENED = _BEFORE_NUMBER | _words("approx assn dept dist etc incl univ")
 class EndMark:
     """Marks that may end a sentence inside a line, and the text around them."""
 
-    def __init__(self, text: str, sentence: int, line_end: int, match: re.Match[str]) -> None:
+    def __init__(
+        self, text: str, sentence: int, line_end: int, match: re.Match[str], language: str = ""
+    ) -> None:
         """`match` is a match of `_end` in a sentence that begins at the offset `sentence`."""
-        self.text, self.sentence, self.line_end = text, sentence, line_end
+        self.text, self.sentence, self.line_end, self.language = text, sentence, line_end, language
         self.start, self.end = match.span()
 
         marks = text[self.start : match.start("closing")]
@@ -156,6 +159,23 @@ class EndMark:
         return self.is_initial or self.last in _MAYBE_LAST or _DOTTED.fullmatch(self.last) is not None
 
     @property
+    def is_followed(self) -> bool:
+        """True if the word before the marks is an abbreviation of the language that something follows."""
+        return self.last in followed_in(self.language)
+
+    @property
+    def is_spaced_form(self) -> bool:
+        """True if a small letter stands before the marks, and one with a full stop after them."""
+        after = self.text[self.end : self.line_end].lstrip()
+        return len(self.last) == 1 and self.last.islower() and len(self.word) == 1 and after[1:2] == "."
+
+    @property
+    def is_ordinal(self) -> bool:
+        """True if a number of one or two digits stands before the marks, and a noun of German after them."""
+        is_number = self.last.isdecimal() and len(self.last) <= 2
+        return self.language == "de" and is_number and self.word[:1].isupper() and self.word not in NO_NOUNS
+
+    @property
     def is_list_number(self) -> bool:
         """True if a number of up to three digits stands before the marks, and only opening quotes before
         it."""
@@ -180,6 +200,8 @@ class Rule(NamedTuple):
     """True if a sentence ends at a mark to which the rule applies."""
     example: str
     """A line in which the rule decides on the marks before '|'."""
+    language: str = ""
+    """Language of the example, if the rule is for some."""
 
 
 RULES = (
@@ -212,6 +234,9 @@ RULES = (
     ),
     Rule("a small letter", lambda m: m.goes_on, False, "It is 5 p.m.| in Rome."),
     Rule("a title", lambda m: m.last in _TITLES, False, "Dr.| Smith came."),
+    Rule("a title of another language", lambda m: m.is_followed, False, "डॉ.| शर्मा चले।", "hi"),
+    Rule("letters with blanks", lambda m: m.is_spaced_form, False, "Er kam z.| B. im Mai."),
+    Rule("an ordinal", lambda m: m.is_ordinal, False, "Am 3.| Oktober kam er.", "de"),
     Rule("Latin", lambda m: m.last in _LATIN, False, "Jones vs.| Brown"),
     Rule("a number's name", lambda m: m.number_follows and m.plain in _BEFORE_NUMBER, False, "See Fig.| 3."),
     Rule("a list's number", lambda m: m.is_list_number, False, "1.| Introduction"),
@@ -224,7 +249,8 @@ RULES = (
 
 
 def sentence_spans(text: str, language: str = "") -> Iterator[Span]:
-    """The sentences of a text, not cut to any length; `language`, an ISO 639 code, adds the marks of its own.
+    """The sentences of a text, not cut to any length; `language`, an ISO 639 code, adds the marks and
+    abbreviations of its own.
 
     >>> list(sentence_spans("Dr. Smith came. He left."))
     [(0, 15), (16, 24)]
@@ -240,6 +266,7 @@ def _ends(text: str, language: str) -> Iterator[int]:
     """Offsets after which a new sentence may begin, ascending: the end of each line, and the ends that the
     rules find in it."""
     marks = _end(language, _ALL if not text.isascii() and _BEYOND.search(text) else _BASIC)
+    followed = followed_in(language)
     line = 0
     while line <= len(text):
         line_end = text.find("\n", line)
@@ -248,7 +275,9 @@ def _ends(text: str, language: str) -> Iterator[int]:
         sentence = line
         for match in marks.finditer(text, line, line_end):
             end = match.end()
-            if end < line_end and (_is_plain(text, match) or _rule(text, sentence, line_end, match).ends):
+            if end < line_end and (
+                _is_plain(text, match, followed) or _rule(text, sentence, line_end, match, language).ends
+            ):
                 yield end
                 sentence = end
 
@@ -256,7 +285,7 @@ def _ends(text: str, language: str) -> Iterator[int]:
         line = line_end + 1
 
 
-def _is_plain(text: str, match: re.Match[str]) -> bool:
+def _is_plain(text: str, match: re.Match[str], followed: frozenset[str]) -> bool:
     """True if one '.', '?' or '!' stands between a word that no rule names and a word that begins with no
     small letter: then a sentence ends, and no rule needs to be asked. Most marks are so."""
     start, end = match.start(), match.end()
@@ -268,11 +297,12 @@ def _is_plain(text: str, match: re.Match[str]) -> bool:
     if mark in "?!":
         return True
     last = text[max(text.rfind(" ", 0, start) + 1, start - _LONGEST_LAST) : start]
-    return mark == "." and 1 < len(last) < _LONGEST_LAST and last.isalpha() and last.lower() not in _NAMED
+    is_word = 1 < len(last) < _LONGEST_LAST and last.isalpha()
+    return mark == "." and is_word and last.lower() not in _NAMED and last not in followed
 
 
-def _rule(text: str, sentence: int, line_end: int, match: re.Match[str]) -> Rule:
-    mark = EndMark(text, sentence, line_end, match)
+def _rule(text: str, sentence: int, line_end: int, match: re.Match[str], language: str) -> Rule:
+    mark = EndMark(text, sentence, line_end, match, language)
     return next(rule for rule in RULES if rule.applies(mark))
 
 
@@ -282,7 +312,7 @@ def decisions(text: str, line: int, line_end: int, language: str = "") -> Iterat
     sentence = line
     for match in _end(language, _ALL).finditer(text, line, line_end):
         if match.end() < line_end:
-            rule = _rule(text, sentence, line_end, match)
+            rule = _rule(text, sentence, line_end, match, language)
             yield match.end(), rule
             if rule.ends:
                 sentence = match.end()

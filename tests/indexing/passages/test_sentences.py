@@ -91,6 +91,66 @@ def test_sentences_of_every_script_end_at_its_marks(language: str, sentences: li
     assert [text[start:end] for start, end in sentence_spans(text, language)] == sentences
 
 
+# Texts of ours in the most written languages, with what looks like an end: a title before a name, an
+# abbreviation, a number with a point.
+GOLD = {
+    "en": ["Dr. Lee came at 5 p.m. on Monday.", "“Is it open?” she asked.", "It costs $3.50."],
+    "zh": ["灯塔高3.5米。", "他问：“船来了吗？”", "没有人知道！"],
+    "hi": ["डॉ. शर्मा ३.५ किलोमीटर चले।", "क्या नाव आई?", "किसी को पता नहीं!"],
+    "es": ["El Sr. García vive en la Av. Colón n.º 5.", "¿Llegó el barco?", "¡Nadie lo sabe!"],
+    "ar": ["يبلغ ارتفاع المنارة 3.5 أمتار.", "هل وصل القارب؟", "لا أحد يعرف!"],
+    "bn": ["ড. রহমান ৩.৫ কিলোমিটার হাঁটলেন।", "নৌকা কি এসেছে?", "কেউ জানে না!"],
+    "pt": ["O Sr. Silva mora na Av. Brasil, n.º 5.", "O barco chegou?", "Ninguém sabe!"],
+    "ru": ["Маяк построен в 1871 г. на ул. Ленина.", "Пришла ли лодка?", "Никто не знает!"],
+    "ur": ["مینار کی اونچائی 3.5 میٹر ہے۔", "کیا کشتی آئی؟", "کوئی نہیں جانتا!"],
+    "id": ["Dr. Budi membayar Rp5.000 pada pukul 10.30.", "Apakah kapal datang?", "Tidak ada yang tahu!"],
+    "de": ["Am 3. Oktober kam Dr. Huber, z. B. mit dem Zug.", "Ist das Boot da?", "Niemand weiß es!"],
+    "ja": ["灯台の高さは3.5メートルです。", "「船は来ましたか？」と彼は聞いた。", "誰も知らない！"],
+    "mr": ["डॉ. पाटील ३.५ किलोमीटर चालले.", "होडी आली का?", "कोणालाच माहीत नाही!"],
+    "te": ["డా. రావు 3.5 కిలోమీటర్లు నడిచారు.", "పడవ వచ్చిందా?", "ఎవరికీ తెలియదు!"],
+    "tr": ["Dr. Kaya 3. gün saat 10.30'da geldi.", "Tekne geldi mi?", "Kimse bilmiyor!"],
+    "ta": ["டாக்டர் ராமன் 3.5 கிலோமீட்டர் நடந்தார்.", "படகு வந்ததா?", "யாருக்கும் தெரியாது!"],
+    "vi": ["TS. Nam đi 3,5 km ở TP. Hồ Chí Minh.", "Thuyền đã đến chưa?", "Không ai biết!"],
+    "ko": ["등대의 높이는 3.5미터이다.", "배가 왔습니까?", "아무도 모른다!"],
+    "fr": [
+        "M. Dupont habite à 3,5 km, p. ex. de la gare.",
+        "Le bateau est-il arrivé ?",
+        "Personne ne le sait !",
+    ],
+    "it": ["Il sig. Rossi cita l'art. 5 della legge.", "È arrivata la barca?", "Nessuno lo sa!"],
+    "gu": ["ડૉ. પટેલ 3.5 કિલોમીટર ચાલ્યા.", "હોડી આવી?", "કોઈને ખબર નથી!"],
+    "pa": ["ਡਾ. ਸਿੰਘ 3.5 ਕਿਲੋਮੀਟਰ ਤੁਰੇ।", "ਕੀ ਕਿਸ਼ਤੀ ਆਈ?", "ਕੋਈ ਨਹੀਂ ਜਾਣਦਾ!"],
+    "pl": ["Latarnia stoi od 1871 r. przy ul. Morskiej 5.", "Czy łódź przypłynęła?", "Nikt nie wie!"],
+    "uk": ["Маяк стоїть з 1871 р. на вул. Морській.", "Чи прийшов човен?", "Ніхто не знає!"],
+    "ml": ["ഡോ. നായർ 3.5 കിലോമീറ്റർ നടന്നു.", "വള്ളം വന്നോ?", "ആർക്കും അറിയില്ല!"],
+    "kn": ["ಡಾ. ರಾವ್ 3.5 ಕಿಲೋಮೀಟರ್ ನಡೆದರು.", "ದೋಣಿ ಬಂತೇ?", "ಯಾರಿಗೂ ಗೊತ್ತಿಲ್ಲ!"],
+    "my": ["မီးပြတိုက်သည် ၃.၅ မီတာ မြင့်သည်။", "လှေ ရောက်ပြီလား။", "မည်သူမျှ မသိပါ။"],
+    "th": ["ประภาคารสูง 3.5 เมตร", "เรือมาหรือยัง", "ไม่มีใครรู้"],
+    "am": ["መብራቱ 3.5 ሜትር ነው።", "ጀልባው መጣ?", "ማንም አያውቅም!"],
+}
+
+
+@pytest.mark.parametrize(("language", "sentences"), GOLD.items(), ids=list(GOLD))
+def test_the_most_written_languages_are_cut_where_their_readers_cut_them(
+    language: str, sentences: list[str]
+) -> None:
+    joint = "" if language in ("zh", "ja") else "\n" if language == "th" else " "
+    text = joint.join(sentences)
+    assert [text[start:end] for start, end in sentence_spans(text, language)] == sentences
+
+
+@pytest.mark.parametrize(
+    ("language", "sentences"),
+    [
+        ("de", ["Es kamen 25.", "Danach kam der 2. Zug.", "Es war 1990.", "Niemand kam."]),
+        ("fr", ["Ils sont 25.", "Demain le train vient."]),
+    ],
+)
+def test_a_number_is_an_ordinal_only_before_a_noun_of_german(language: str, sentences: list[str]) -> None:
+    text = " ".join(sentences)
+    assert [text[start:end] for start, end in sentence_spans(text, language)] == sentences
+
+
 def test_a_sign_of_one_language_ends_no_sentence_of_another() -> None:
     for text in ("He came; she left.", "One: Two.", "a | b", "ཁོ་ནང་ལ་སོང་།"):
         assert [text[start:end] for start, end in sentence_spans(text, "en")] == [text]
@@ -110,5 +170,6 @@ def test_a_line_is_a_block_and_no_sentence_crosses_it() -> None:
 def test_a_rule_decides_in_its_example(rule: Rule) -> None:
     before, _, after = rule.example.partition("|")
     text = before + after
-    assert dict(decisions(text, 0, len(text)))[len(before)] is rule
-    assert cut(text)[0] == (before if rule.ends else text)
+    assert dict(decisions(text, 0, len(text), rule.language))[len(before)] is rule
+    start, end = next(sentence_spans(text, rule.language))
+    assert text[start:end] == (before if rule.ends else text)
