@@ -21,6 +21,8 @@ _CELLS_OF_A_LIST = 4_096
 _ROWS_PER_CELL = 39
 """Fewest vectors that a cell is trained on, which FAISS asks for too."""
 _PACKAGES = ("faiss-cpu", "faiss-gpu", "faiss-gpu-cu11", "faiss-gpu-cu12")
+_FATAL = re.compile(r"(?<!\d)0+(?!\d)|HNSW0*1(?!\d)")
+"""Sizes in a factory string with which FAISS ends the process: 0, and one link of a graph."""
 _ADVICE = f"give {FLAT}, {', '.join(WORDS)}, or a FAISS factory string such as IVF256,PQ48"
 
 
@@ -97,6 +99,10 @@ def empty_index(kind: str, dimension: int, rows: int) -> Any:
     import faiss
 
     factory = factory_string(kind, dimension, rows)
+    if size := _FATAL.search(factory):
+        raise VectorsUnfit(
+            f"index.vectors: {factory!r} has the size {size[0]}, which is too small for FAISS; {_ADVICE}"
+        )
     try:
         index: Any = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
     except RuntimeError as e:

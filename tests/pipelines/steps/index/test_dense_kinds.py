@@ -13,7 +13,7 @@ import pytest
 from answermill.indexing.shards.bm25 import GlobalStatistics
 from answermill.indexing.shards.shard import Shard
 from answermill.indexing.shards.shard_files import QUANTIZER, ShardMismatch
-from answermill.indexing.shards.vectors.vector_kinds import VectorsUnfit
+from answermill.indexing.shards.vectors.vector_kinds import VectorsUnfit, empty_index
 from answermill.pipelines.config.job_file import Job, Retrieve, load
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.look.verify.verify import Verification
@@ -188,3 +188,12 @@ def test_a_kind_that_does_not_fit_the_encoder_is_refused_before_any_work(
 ) -> None:
     with pytest.raises(VectorsUnfit, match=r"FAISS makes no 'IVF4,PQ7' of vectors of \d+ numbers"):
         check(job_of(small_run, "index.vectors=IVF4,PQ7"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"), [("IVF0,PQ8", "0"), ("RR0,IVF4,PQ8", "0"), ("HNSW0", "0"), ("HNSW1", "HNSW1")]
+)
+def test_a_size_with_which_faiss_ends_the_process_is_refused(kind: str, size: str) -> None:
+    with pytest.raises(VectorsUnfit, match=f"has the size {size}, which is too small"):
+        empty_index(kind, 32, 100)
+    assert empty_index("IVF10,PQ8", 32, 100).nlist == 10
