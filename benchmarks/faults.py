@@ -26,21 +26,22 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from benchmarks.fault_list import (
     advice,
+    coded_index,
     commands,
     fuzz,
-    inputs,
     machine,
     models,
     run_folder,
     stops,
-    web_pages,
 )
 from benchmarks.fault_list.fault import Ended, Fault, Place, sound_place, try_fault
+from benchmarks.fault_list.inputs import files, rows, shown_pages, web_pages, web_servers
 from testing.harness import arguments, finish, processes, say
 
 TAKES = "half an hour; [--only NAME]; [--fuzz MINUTES]"
 
-LISTS = (models, run_folder, inputs, web_pages, commands, advice, machine, stops)
+INPUTS = (files, web_pages, shown_pages, rows, web_servers)
+LISTS = (models, run_folder, coded_index, *INPUTS, commands, advice, machine, stops)
 FAULTS: tuple[Fault, ...] = tuple(fault for module in LISTS for fault in module.FAULTS)
 COUNTS = ("silent", "tracebacks", "wrong_code", "unclear", "loops")
 FAST = (

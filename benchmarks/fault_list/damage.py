@@ -9,9 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.runs.step import MARK, WORK
 from benchmarks.fault_list.fault import Harm, Place
@@ -152,53 +149,3 @@ def copied(pattern: str, name: str) -> Harm:
         shutil.copy2(place.file(pattern), target)
 
     return harm
-
-
-PARTS = (
-    "The {} boat leaves the harbour at nine in the morning, and it comes back to the old pier before dark.",
-    "The {} lighthouse was built of red stone by two brothers, and its lamp can be seen from the far hills.",
-    "The {} storm took the roof away in the winter, and the keeper lived below it with his dog for a year.",
-)
-PAGES = {
-    "section": "<main><p>{}</p><section id=cookies><h2>Cookies</h2><p>{}</p></section><p>{}</p></main>",
-    "panel": "<p>{}</p><h2>How do I get there?</h2><div hidden><p>{}</p></div><p>{}</p>",
-    "value": "<p>{}</p><section aria-label='A hidden path'><p>{}</p></section><p>{}</p>",
-    "link": "<p>{} <a href=/map>Map</p><p>{}</p><p>{}</p>",
-    "layout": "<div class=rail><p>{}</p></div><div class=rail><p>{}</p></div><div><p>{}</p></div>",
-    "element": "<x-p>{}</x-p><x-p>{}</x-p><x-a><template shadowrootmode=open><p>{}</p></template></x-a>",
-}
-"""Name of a page whose three paragraphs a browser shows, or opens → its body."""
-
-
-def shown_pages(place: Place) -> None:
-    """Write PAGES as a WARC file."""
-    records = b""
-    for name, body in PAGES.items():
-        html = f"<title>Harbour</title>{body.format(*(part.format(name) for part in PARTS))}"
-        http = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n{html}"
-        head = f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.org/{name}\r\n"
-        records += f"{head}Content-Length: {len(http)}\r\n\r\n{http}\r\n\r\n".encode()
-    (place.folder / "shown.warc").write_bytes(records)
-
-
-def typed_pages(place: Place) -> None:
-    """Write PAGES' names as pages of Parquet, with floats as ids and a date in another program's zone."""
-    texts = [" ".join(part.format(name) for part in PARTS) for name in PAGES]
-    dates = pa.array([0] * len(texts), pa.timestamp("s", "tzutc()"))
-    ids = [float(n) for n in range(len(texts))]
-    pq.write_table(pa.table({"id": ids, "text": texts, "date": dates}), place.folder / "typed.parquet")
-
-
-def all_parts(place: Place, sound: Place) -> bool:
-    """True if the new run has the three paragraphs of each of PAGES, and ids and dates where rows have
-    them."""
-    rows = [
-        row
-        for path in sorted((place.folder / "work/new/documents").glob("part-*.parquet"))
-        for row in pq.read_table(path, columns=["doc_id", "date", "text"]).to_pylist()
-    ]
-    whole = [
-        all(part.format(name) in row["text"] for part in PARTS) for name, row in zip(PAGES, rows, strict=True)
-    ]
-    of_rows = [(row["doc_id"], row["date"][:4]) for row in rows if row["date"]]
-    return all(whole) and of_rows in ([], [(str(n), "1970") for n in range(len(rows))])

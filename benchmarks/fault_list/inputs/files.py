@@ -13,15 +13,12 @@ import pyarrow.parquet as pq
 
 from benchmarks.fault_list.damage import (
     all_of,
-    all_parts,
     changed,
     copied,
     cut,
     emptied,
     flipped,
     replaced,
-    shown_pages,
-    typed_pages,
     written,
 )
 from benchmarks.fault_list.fault import (
@@ -272,22 +269,6 @@ FAULTS = (
         0,
         "broken_record",
         right=all_documents,
-    ),
-    Fault(
-        "pages: what a browser shows",
-        shown_pages,
-        NEW + "'[\"shown.warc\"]'",
-        0,
-        "6 documents",
-        right=all_parts,
-    ),
-    Fault(
-        "pages: Parquet of others",
-        typed_pages,
-        NEW + "'[\"typed.parquet\"]'",
-        0,
-        "6 documents",
-        right=all_parts,
     ),
     Fault(
         "pages: a folder of all sorts",

@@ -1,0 +1,52 @@
+"""Faults of pages whose words or elements mislead: what a browser shows, or opens, is in the document."""
+
+from __future__ import annotations
+
+from benchmarks.fault_list.damage import written
+from benchmarks.fault_list.fault import Fault, Place, Right, documents
+from benchmarks.fault_list.inputs.web_pages import COMMAND, record, response
+
+PARTS = (
+    "The {} boat leaves the harbour at nine in the morning, and it comes back to the old pier before dark.",
+    "The {} lighthouse was built of red stone by two brothers, and its lamp can be seen from the far hills.",
+    "The {} storm took the roof away in the winter, and the keeper lived below it with his dog for a year.",
+)
+PAGES = {
+    "section": "<main><p>{}</p><section id=cookies><h2>Cookies</h2><p>{}</p></section><p>{}</p></main>",
+    "panel": "<p>{}</p><h2>How do I get there?</h2><div hidden><p>{}</p></div><p>{}</p>",
+    "value": "<p>{}</p><section aria-label='A hidden path'><p>{}</p></section><p>{}</p>",
+    "link": "<p>{} <a href=/map>Map</p><p>{}</p><p>{}</p>",
+    "layout": "<div class=rail><p>{}</p></div><div class=rail><p>{}</p></div><div><p>{}</p></div>",
+    "element": "<x-p>{}</x-p><x-p>{}</x-p><x-a><template shadowrootmode=open><p>{}</p></template></x-a>",
+}
+"""Name of a page whose three paragraphs a browser shows, or opens → its body."""
+
+
+def page(name: str) -> bytes:
+    """A record of the page."""
+    body = PAGES[name].format(*(part.format(name) for part in PARTS))
+    return record(response(f"<title>Harbour</title>{body}".encode()))
+
+
+def has_all_parts(name: str) -> Right:
+    """Test that the new run has one page, with the three paragraphs in their order, each by itself."""
+
+    def right(place: Place, sound: Place) -> bool:
+        [(_, text)] = documents(place, "work/new")
+        places = [text.find(part.format(name)) for part in PARTS]
+        return -1 not in places and places == sorted(places)
+
+    return right
+
+
+FAULTS = tuple(
+    Fault(
+        f"page shown: {name}",
+        written("page.warc", page(name)),
+        COMMAND,
+        0,
+        "1 pages = 1 documents + 0 rejects",
+        right=has_all_parts(name),
+    )
+    for name in PAGES
+)
