@@ -113,13 +113,21 @@ def collect(
             "lists all."
         ),
     ] = None,
+    user_numbers: Annotated[
+        Literal["shared", "per-file"] | None,
+        Parameter(
+            help="Users whom Label Studio exports as numbers. shared: all exports are of one server, so a "
+            "number is one person; per-file: each is of a server of its own, so 1 of anna.json is anna:1. If "
+            "absent, shared, but an error where that cannot be."
+        ),
+    ] = None,
 ) -> None:
     """Read exports of annotation tools; write labels, conflicts and agreement into RUN/collected.
 
     Only the exports that are named count: a second collect replaces the first, so name the old ones again. A
     record that is not a label (cancelled, skipped, duplicate, unknown_task, text_changed, not_a_label) is
     kept in collected/rejects. If an annotator labelled a task twice, the later label holds: by the tool's
-    time, else by the order of files and records.
+    time, else by the order of files and records. Votes of users whom the tool no longer names are kept apart.
 
     A vote's weight is ln((right + 1) / (wrong + 1)) on controls, never below 0; an annotator who judged no
     control gets the mean weight.
@@ -132,7 +140,8 @@ def collect(
     from answermill.pipelines.steps.collect.collect import collect as collect_exports
     from answermill.pipelines.steps.collect.resolution import ResolutionRules
 
-    write_lines(collect_exports(run, exports, ResolutionRules(resolve, min_votes, adjudicator), form))
+    rules = ResolutionRules(resolve, min_votes, adjudicator)
+    write_lines(collect_exports(run, exports, rules, form, user_numbers))
 
 
 @Parameter(name="*")

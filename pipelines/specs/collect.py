@@ -45,6 +45,8 @@ class CollectCounts(StepCounts):
     unchecked_text: int = 0
     """Annotations without a digest of their text."""
     unknown_status: int = 0
+    unknown_annotators: int = 0
+    """Votes of users whom their tool no longer names."""
     conflicts: int = 0
     controls_judged: int = 0
     fates: Mapping[str, int] = by_name()

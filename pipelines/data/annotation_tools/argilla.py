@@ -120,7 +120,7 @@ def read(record: int, row: ExportRow) -> list[ExportedLabel]:
         elif status not in (None, "submitted"):
             label, reason, detail = None, "not_a_label", f"response status {status!r}"
 
-        annotator = text_of(user)
+        annotator = text_of(user) or None
         labels.append(
             ExportedLabel(
                 record, task_id, text_hash, annotator, label, reason, detail, None, status is not None

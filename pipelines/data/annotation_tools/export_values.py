@@ -39,7 +39,8 @@ def read_table_row(record: int, row: ExportRow) -> list[ExportedLabel]:
     """The label of a row of CSV or of Label Studio's JSON_MIN: `task_id`, `text_hash`, `label` or `answer`,
     `annotator`.
 
-    An empty label is no annotation, unless the row has an annotation's id.
+    An empty label is no annotation, unless the row has an annotation's id: then Label Studio wrote it, whose
+    users are null or "None" once they are deleted.
     """
     answer = row.get("label") if "label" in row else row.get(QUESTION)
     if isinstance(answer, dict):
@@ -48,14 +49,34 @@ def read_table_row(record: int, row: ExportRow) -> list[ExportedLabel]:
     if not choices and not row.get("annotation_id"):
         return []
 
-    changed_at = time_of(row.get("updated_at")) or time_of(row.get("created_at"))
-    annotator = row.get("annotator")
-    if isinstance(annotator, dict):
-        annotator = annotator.get("email") or annotator.get("id")
+    created_at = time_of(row.get("created_at"))
+    changed_at = time_of(row.get("updated_at")) or created_at
     task_id, text_hash = text_of(row.get("task_id")).strip(), text_of(row.get("text_hash")).strip()
-    name = text_of(annotator).strip()
+    annotation_id = text_of(row.get("annotation_id")).strip()
+    name: str | None = user_of(row.get("annotator"))
+    if annotation_id and name in ("", "None"):
+        name = None
 
-    return [ExportedLabel(record, task_id, text_hash, name, *label_of(choices), changed_at)]
+    return [
+        ExportedLabel(
+            record,
+            task_id,
+            text_hash,
+            name,
+            *label_of(choices),
+            changed_at,
+            annotation_id=annotation_id,
+            created_at=created_at,
+        )
+    ]
+
+
+def user_of(user: Any) -> str:
+    """The name by which an export knows a user: an e-mail address, a user name or a number; '' if it has
+    none."""
+    if isinstance(user, dict):
+        user = user.get("email") or user.get("username") or user.get("id")
+    return text_of(user).strip()
 
 
 def object_at(row: ExportRow, name: str) -> ExportRow:

@@ -19,6 +19,7 @@ from answermill.pipelines.data.annotation_tools.export_values import (
     read_table_row,
     text_of,
     time_of,
+    user_of,
 )
 from answermill.pipelines.data.annotation_tools.tool import (
     LABELS,
@@ -99,17 +100,25 @@ def read_json(record: int, row: ExportRow) -> list[ExportedLabel]:
         if not isinstance(annotation, dict):
             raise Malformed(f"an annotation that is no object: {str(annotation)[:60]!r}")
 
-        annotator = annotation.get("completed_by")
-        if isinstance(annotator, dict):
-            annotator = annotator.get("email") or annotator.get("username") or annotator.get("id")
-
         # A skipped task may hold choices, which count for nothing.
         label, reason, detail = label_of(_choices(annotation))
         if annotation.get("was_cancelled"):
             label, reason, detail = None, "cancelled", "skipped in Label Studio"
-        changed_at = time_of(annotation.get("updated_at")) or time_of(annotation.get("created_at"))
-        name = text_of(annotator)
-        labels.append(ExportedLabel(record, task_id, text_hash, name, label, reason, detail, changed_at))
+        created_at = time_of(annotation.get("created_at"))
+        labels.append(
+            ExportedLabel(
+                record,
+                task_id,
+                text_hash,
+                user_of(annotation.get("completed_by")) or None,
+                label,
+                reason,
+                detail,
+                time_of(annotation.get("updated_at")) or created_at,
+                annotation_id=text_of(annotation.get("id")),
+                created_at=created_at,
+            )
+        )
 
     return labels
 

@@ -62,8 +62,9 @@ class ExportedLabel:
     task_id: str
     text_hash: str
     """'' if the export does not carry it."""
-    annotator: str
-    """'' if the export names none: `Export.read` fills in the file's name."""
+    annotator: str | None
+    """'' if the export names none: `Export.read` fills in the file's name. None if the tool knows its users,
+    but not this one: they were deleted."""
     label: int | None
     reason: str
     """'' with a label, else cancelled, skipped or not_a_label."""
@@ -72,6 +73,10 @@ class ExportedLabel:
     """Seconds since 1970 of the last change; None if the tool does not say."""
     submitted: bool = True
     """True if the export marks it as submitted, in a tool that exports drafts as well."""
+    annotation_id: str = ""
+    """The tool's own id of the annotation, which no other of its server has; '' if it has none."""
+    created_at: float | None = None
+    """Seconds since 1970; None if the tool does not say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,32 +16,39 @@ from answermill.pipelines.runs.counts import counts_by_reason
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.watch.progress import progress
 from answermill.pipelines.specs.annotate import TASKS
-from answermill.pipelines.specs.collect import AGREEMENT, COLLECTED, OPEN_TASKS, CollectCounts
+from answermill.pipelines.specs.collect import AGREEMENT, COLLECTED, OPEN_IDS, OPEN_TASKS, CollectCounts
 from answermill.pipelines.steps.collect.collected_folder import check_replaceable, replace
 from answermill.pipelines.steps.collect.exports import Export
+from answermill.pipelines.steps.collect.people import UserNumbers
 from answermill.pipelines.steps.collect.resolution import ResolutionRules
 from answermill.pipelines.steps.collect.votes import AnnotatorAgreement, CollectedVotes
 
 
 def collect(
-    run: Path, files: Sequence[Path], rules: ResolutionRules | None = None, form: str | None = None
+    run: Path,
+    files: Sequence[Path],
+    rules: ResolutionRules | None = None,
+    form: str | None = None,
+    numbers: UserNumbers | None = None,
 ) -> Iterator[str]:
-    """Read the exports and replace RUN/collected; yield lines of figures for people.
+    """Read the exports and replace RUN/collected; yield lines of figures for people. `numbers`: what is known
+    of users who are numbers.
 
     Raises JobError: 66 if tasks/ or an export is missing, 65 if an export is cut off, none of its annotations
-    can be used, or two without annotators have one name, 73 if RUN/collected is not collect's own, if its
-    adjudication.csv was edited, or if another process writes into the run.
+    can be used, two without annotators have one name, or one number must be two people, 73 if
+    RUN/collected is not collect's own, if its adjudication.csv was edited, or if another process writes into
+    the run.
     """
     rules = rules or ResolutionRules()
     tasks = TASKS.open(run)
     recover_folder(run / COLLECTED)
     check_replaceable(run, files)
     exports = [Export(file, form) for file in files]
-    votes = CollectedVotes(tasks, files)
+    votes = CollectedVotes(tasks, files, numbers)
     size = sum(export.file.size for export in exports)
     with progress("collect", size, lambda: sum(export.file.position for export in exports), what="bytes"):
         annotations = [_read(export, n, votes) for n, export in enumerate(exports)]
-    _check_names([export for export in exports if export.unnamed])
+    _check_names([e for n, e in enumerate(exports) if e.unnamed or n in votes.people.named_by_file])
 
     if not votes.votes:
         if not sum(annotations):
@@ -79,25 +86,25 @@ def collect(
         "min_votes": rules.min_votes,
         "adjudicator": rules.adjudicator,
         "form": form,
+        "user_numbers": numbers,
     }
     with claimed(run):
         counts = replace(
             run, tasks, votes, rules=rules, agreement=agreement, settings=settings, sources=sources
         )
 
-    yield from _summary(run, counts, agreement, len(files))
+    yield from _summary(run, counts, votes, agreement, len(files))
 
 
 def _check_names(unnamed: Sequence[Export]) -> None:
-    """Raises JobError (65) if two of these exports, whose labels name no annotator, have one name in
+    """Raises JobError (65) if two of these exports, whose names stand for annotators, have one name in
     different folders."""
     first: dict[str, Export] = {}
     for export in unnamed:
         if (other := first.setdefault(export.path.name, export)) is not export:
             raise JobError(
-                f"{other.path} and {export.path} name no annotator, and both would stand for one, "
-                f"{export.stem!r}; call each "
-                "by its annotator, as anna.csv, or fill in the annotators",
+                f"{other.path} and {export.path} name no annotator, or a number, and both would stand for "
+                f"one, {export.stem!r}; call each by its annotator, as anna.csv, or fill in the annotators",
                 BAD_DATA,
             )
 
@@ -110,7 +117,9 @@ def _read(export: Export, number: int, votes: CollectedVotes) -> int:
     return votes.counts.annotations - before
 
 
-def _summary(run: Path, counts: CollectCounts, agreement: AnnotatorAgreement, files: int) -> Iterator[str]:
+def _summary(
+    run: Path, counts: CollectCounts, votes: CollectedVotes, agreement: AnnotatorAgreement, files: int
+) -> Iterator[str]:
     """Lines for people on what was collected."""
     refused = f" ({counts_by_reason(counts.rejected)})" if counts.rejects else ""
     annotations = (
@@ -140,6 +149,17 @@ def _summary(run: Path, counts: CollectCounts, agreement: AnnotatorAgreement, fi
             "Argilla's records.to_list(flatten=True) has it, to_json does not"
         )
 
+    if counts.unknown_annotators:
+        yield (
+            f"note: {counts.unknown_annotators:,} votes are of users whom their tool no longer names: those "
+            "of one task are kept apart, as unknown-1, unknown-2 and so on, and no such name is one person"
+        )
+    if numbers := votes.people.in_several_files():
+        yield (
+            f"note: user{'s'[: len(numbers) != 1]} {', '.join(numbers)} in several exports: taken for the "
+            "same people; if the exports are of several servers, type --user-numbers per-file"
+        )
+
     yield ""
     yield from agreement.lines()
     yield ""
@@ -147,4 +167,5 @@ def _summary(run: Path, counts: CollectCounts, agreement: AnnotatorAgreement, fi
         pack = run / COLLECTED / OPEN_TASKS
         yield f"{open_tasks:,} open: {pack} is a pack of them; a judged copy comes back with --adjudicator"
 
-    yield f"in {run / COLLECTED}: annotations, labels, conflicts, rejects, {AGREEMENT}"
+    files_written = f"{AGREEMENT}, {OPEN_TASKS}, {OPEN_IDS}"
+    yield f"in {run / COLLECTED}: annotations, labels, conflicts, rejects, {files_written}"

@@ -16,6 +16,15 @@ from answermill.pipelines.steps.collect.export_files import ExportFile
 _ENDING = re.compile(r"(\.\d+)?(\.(csv|json|jsonl|ndjson|tsv|txt))?(\.gz)?$", re.IGNORECASE)
 
 
+def stem_of(path: Path) -> str:
+    """The name for which a file stands where annotators have none.
+
+    >>> [stem_of(Path(name)) for name in ("anna.csv", "anna.2.csv", "anna.json.gz")]
+    ['anna', 'anna', 'anna']
+    """
+    return _ENDING.sub("", path.name)
+
+
 class Export:
     """One export. `records` and `unanswered` count as it is read: tasks, lines or rows, and those that nobody
     has judged; `unnamed`: True if a label had no annotator."""
@@ -28,8 +37,8 @@ class Export:
             raise JobError(f"--form {form}: give one of {', '.join(forms)}", USAGE)
 
         self.path, self.file = path, ExportFile(path)
-        self.stem = _ENDING.sub("", path.name)
-        """The annotator of labels that name none: 'anna' of anna.csv, anna.2.csv and anna.json.gz."""
+        self.stem = stem_of(path)
+        """The annotator of labels that name none."""
         self.records = self.unanswered = 0
         self.unnamed = False
         first = next(self.file.rows(), None)
@@ -63,5 +72,5 @@ class Export:
             self.records += 1
             self.unanswered += not labels
             for label in labels:
-                self.unnamed |= not label.annotator
-                yield label if label.annotator else replace(label, annotator=self.stem)
+                self.unnamed |= label.annotator == ""
+                yield replace(label, annotator=self.stem) if label.annotator == "" else label

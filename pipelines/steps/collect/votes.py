@@ -17,6 +17,7 @@ from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.pipelines.specs.collect import CollectCounts
 from answermill.pipelines.steps.collect import annotator_agreement
 from answermill.pipelines.steps.collect.annotator_agreement import Figure, Share, Votes
+from answermill.pipelines.steps.collect.people import Identity, People, UserNumbers, identity
 from answermill.schemas.annotation import Task
 from answermill.schemas.corpus import Rejected
 
@@ -30,6 +31,7 @@ class Vote(NamedTuple):
     record: int
     label: int
     changed_at: float | None
+    identity: Identity
 
 
 class NoVote(NamedTuple):
@@ -42,8 +44,8 @@ class NoVote(NamedTuple):
 class CollectedVotes:
     """The annotations of all exports, each either one annotator's vote on a task of the run, or a reject."""
 
-    def __init__(self, tasks: Folder[Task], files: Sequence[Path]) -> None:
-        self._files = files
+    def __init__(self, tasks: Folder[Task], files: Sequence[Path], numbers: UserNumbers | None = None) -> None:
+        self._files, self.people = files, People(files, numbers)
         self.number: dict[str, int] = {}
         """Task.task_id → its place in tasks/."""
         self.expected: list[int] = []
@@ -74,26 +76,33 @@ class CollectedVotes:
     def counts(self) -> CollectCounts:
         """The annotations that were added, those that are used, and the others by reason."""
         rejected = Counter(reject.reason for _, reject in self.rejects)
-        return CollectCounts.from_json({**self._tally, "votes": len(self.votes), "rejected": dict(rejected)})
+        tally = {**self._tally, "votes": len(self.votes), "unknown_annotators": self.people.unknown}
+        return CollectCounts.from_json({**tally, "rejected": dict(rejected)})
 
     def add(self, file: int, exported: ExportedLabel) -> None:
-        """Add an annotation of file number `file`. The later of two by one annotator on one task holds."""
+        """Add an annotation of file number `file`. The later of two by one annotator on one task holds.
+
+        Raises JobError (65) if the annotator is a number that must be two people.
+        """
         self._tally["annotations"] += 1
         self._tally["unchecked_text"] += not exported.text_hash
         self._tally["unknown_status"] += not exported.submitted
-        task_id, annotator = exported.task_id, exported.annotator
+        task_id = exported.task_id
         if (refusal := self._refusal(exported)) is not None:
-            self._reject(file, exported.record, task_id, annotator, refusal)
+            self._reject(file, exported.record, task_id, exported.annotator or "an unknown user", refusal)
             return
 
         assert exported.label is not None
+        annotator = self.people.name(file, exported)
         key, new = (
             (self.number[task_id], annotator),
-            Vote(file, exported.record, exported.label, exported.changed_at),
+            Vote(file, exported.record, exported.label, exported.changed_at, identity(exported)),
         )
         old = self.votes.setdefault(key, new)
 
         if old is not new:
+            if old.identity.differs_from(new.identity):
+                self.people.refuse_two(exported, old.file, file)
             timed = (
                 old.changed_at is not None and new.changed_at is not None and old.changed_at != new.changed_at
             )
