@@ -235,9 +235,9 @@ class Annotate(Section):
         "known if absent",
     )
     predictions: bool = Field(
-        True,
-        description="packs hold the model's score, as a prediction 'correct', which tools may show or "
-        "choose beforehand",
+        False,
+        description="packs hold the model's score and what it predicts, 'correct' from a score of 0.5 on, "
+        "which tools may choose beforehand: people then tend to agree with it",
     )
     guidelines: str | None = Field(
         None, description="Markdown file for annotators; ours (correct, sufficient, direct) if absent"

@@ -36,7 +36,8 @@ def item(task: Task, model: Model | None) -> str:
     texts = {name: marked(task) if name == "passage" else getattr(task, name) for name in FIELDS}
     suggestions = {}
     if model is not None:
-        suggestions[QUESTION] = {"value": LABELS[0], "score": model.score(task), "agent": model.name}
+        label, confidence = model.prediction(task)
+        suggestions[QUESTION] = {"value": label, "score": confidence, "agent": model.name}
     record = {
         "id": task.task_id,
         "fields": {name: text for name, text in texts.items() if FIELDS[name] or text},

@@ -66,15 +66,14 @@ def item(task: Task, model: Model | None) -> str:
         "data": {name: getattr(task, name) for name in names} | {"context": marked_html(task)}
     }
     if model is not None:
+        label, confidence = model.prediction(task)
         result = {
             "from_name": QUESTION,
             "to_name": "sentence",
             "type": "choices",
-            "value": {"choices": [LABELS[0]]},
+            "value": {"choices": [label]},
         }
-        content["predictions"] = [
-            {"model_version": model.name, "score": model.score(task), "result": [result]}
-        ]
+        content["predictions"] = [{"model_version": model.name, "score": confidence, "result": [result]}]
 
     return json.dumps(content, ensure_ascii=False)
 

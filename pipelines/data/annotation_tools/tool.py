@@ -37,6 +37,12 @@ class Model:
         small = math.exp(-abs(task.score))
         return round((1 if task.score >= 0 else small) / (1 + small), 6)
 
+    def prediction(self, task: Task) -> tuple[str, float]:
+        """The label that the model takes for likelier, and its confidence in it, 0.5 to 1: 'correct' from a
+        score of 0.5 on, below it 'wrong'."""
+        score = self.score(task)
+        return (LABELS[0], score) if score >= 0.5 else (LABELS[1], round(1 - score, 6))
+
 
 @dataclass(frozen=True, slots=True)
 class PackFormat:

@@ -60,7 +60,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setitem(annotation_tools.TOOLS, "toy", module.TOOL)
     (tmp_path / "set.tsv").write_text(DATA)
     (tmp_path / "job.toml").write_text(
-        '[[rerank.stages]]\nreranker = "overlap"\n[annotate]\ntools = ["toy", "csv"]\n'
+        '[[rerank.stages]]\nreranker = "overlap"\n[annotate]\ntools = ["toy", "csv"]\npredictions = true\n'
     )
 
     assert call("candidates", tmp_path / "set.tsv", "--out", tmp_path / "run") == 0

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from answermill.pipelines.config.job_file import Annotate
 from answermill.pipelines.data.annotation_tools import TOOLS
 from answermill.pipelines.data.annotation_tools.spreadsheet import unquote
 from answermill.pipelines.data.annotation_tools.tool import LABELS, Model, marked, marked_html
@@ -162,14 +163,14 @@ def test_label_studio_s_tasks_have_what_its_configuration_reads(tmp_path):
     assert tuple(each.get("value") for each in choices) == LABELS
 
     (prediction,) = shown["predictions"]
-    assert (prediction["score"], prediction["model_version"]) == (0.25, MODEL.name)
+    assert (prediction["score"], prediction["model_version"]) == (0.75, MODEL.name)  # of 'wrong': 1 - 0.25
     (result,) = prediction["result"]
     assert (
         (result["from_name"], result["to_name"])
         == (choices.get("name"), choices.get("toName"))
         == ("answer", "sentence")
     )
-    assert result["type"] == "choices" and result["value"] == {"choices": ["correct"]}
+    assert result["type"] == "choices" and result["value"] == {"choices": ["wrong"]}
 
 
 def test_label_studio_s_data_is_the_same_in_every_export(tmp_path):
@@ -247,6 +248,20 @@ def test_scores_of_a_prediction_lie_within_0_and_1_in_their_order():
     assert Model("m", unbounded=False).score(replace(task(1), score=0.3)) == 0.3
 
 
+def test_a_prediction_says_what_the_model_takes_for_likelier():
+    bounded, unbounded = Model("m", unbounded=False), Model("m", unbounded=True)
+    scored = {score: replace(task(1), score=score) for score in (-2.0, 0.0, 0.0055, 0.5, 0.9)}
+    assert bounded.prediction(scored[0.0055]) == ("wrong", 0.9945)
+    assert bounded.prediction(scored[0.5]) == ("correct", 0.5)
+    assert bounded.prediction(scored[0.9]) == ("correct", 0.9)
+    assert unbounded.prediction(scored[-2.0]) == ("wrong", pytest.approx(1 / (1 + math.e**-2), abs=1e-6))
+    assert unbounded.prediction(scored[0.0]) == ("correct", 0.5)
+
+
+def test_packs_hold_no_prediction_unless_the_job_asks_for_them():
+    assert not Annotate().predictions
+
+
 def test_packs_of_another_job_are_not_overwritten(tmp_path):
     folder = write(tmp_path, [task(1)])
     assert packs.are_written(folder, {"tools": list(TOOLS)})
@@ -288,4 +303,4 @@ def test_argilla_s_own_models_take_settings_and_records(tmp_path):
     for shown in argilla(folder):
         model = Record.from_dict(shown).api_model()
         assert isinstance(model, RecordModel) and model.external_id == shown["id"]
-        assert model.suggestions[0].score == 0.25
+        assert (model.suggestions[0].value, model.suggestions[0].score) == ("wrong", 0.75)
