@@ -36,6 +36,8 @@ class StepCode:
     --dry-run`."""
     grow: Callable[[WholeStep], object] | None = None
     """Sets what of a whole job does not grow with the step's items; for `answermill plan`."""
+    place: Callable[[Job, Path], Path] | None = None
+    """The folder that holds its output, as a run holds that of other steps; None = the run itself."""
     refuses_first: bool = False
     """True if `run` itself begins with the check, which is then not called for the first of the steps that
     run now."""

@@ -12,6 +12,7 @@ from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest
 from answermill.pipelines.runs.manifests.reports import units_done
 from answermill.pipelines.runs.step import work_folders
 from answermill.pipelines.runs.watch.live import Running
+from answermill.pipelines.specs.annotate import ANNOTATE, TASKS, batch_folders
 from answermill.pipelines.specs.registry import SPECS
 from answermill.pipelines.specs.run import Run
 
@@ -38,14 +39,16 @@ def status(path: Path) -> Iterator[tuple[str, str, str, str]]:
                 rows.append((name, folder.name, "", f"damaged: {run.path / folder.name / MANIFEST}"))
             elif manifest is None:
                 rows.append((name, folder.name, "", uncommitted))
-            elif damage := _damage(manifest, run.path / folder.name):
-                remedies[manifest.maker.again(run.path, option="")] = None
-                more = f" (and {len(damage) - 1:,} more)" if len(damage) > 1 else ""
-                rows.append((name, folder.name, f"{manifest.rows:,}", f"damaged: {damage[0]}{more}"))
             else:
-                parts = f"{len(manifest.parts)} part{'s'[: len(manifest.parts) != 1]}"
-                failed = _failed(manifest.counts.get("failed_units", 0))
-                rows.append((name, folder.name, f"{manifest.rows:,}", f"complete, {parts}{failed}"))
+                state, is_damaged = _state(manifest, run.path / folder.name)
+                rows.append((name, folder.name, f"{manifest.rows:,}", state))
+                remedies |= {manifest.maker.again(run.path, option=""): None} if is_damaged else {}
+
+        for batch in batch_folders(run.path)[1:] if spec is ANNOTATE else ():
+            if (manifest := TASKS.manifest(batch)) is not None:
+                place = TASKS.path(batch)
+                shown = place.relative_to(run.path).as_posix()
+                rows.append((name, shown, f"{manifest.rows:,}", _state(manifest, place)[0]))
 
     yield from rows
     if remedies:
@@ -60,9 +63,15 @@ def _uncommitted(run: Run, step: str) -> str:
     return f"begun, {len(units_done(work[0]))} units done{_failed(len(Failures(work[0]).read()))}"
 
 
-def _damage(manifest: Manifest, folder: Path) -> list[str]:
+def _state(manifest: Manifest, folder: Path) -> tuple[str, bool]:
+    """State of a committed folder, and True if it is damaged."""
     with listed(folder):
-        return list(manifest.damage(folder))
+        damage = list(manifest.damage(folder))
+    if damage:
+        more = f" (and {len(damage) - 1:,} more)" if len(damage) > 1 else ""
+        return f"damaged: {damage[0]}{more}", True
+    failed = _failed(manifest.counts.get("failed_units", 0))
+    return f"complete, {counted(len(manifest.parts), 'part')}{failed}", False
 
 
 def _failed(units: int) -> str:

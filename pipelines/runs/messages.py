@@ -57,7 +57,7 @@ def conflict(
         if manifest.step != spec.name and not manifest.maker.command
     ]
     in_the_way = f"in the way: {', '.join([*others, *made_of_them])}"
-    remedy = f"{spec.maker.again(run)}; or give another --out"
+    remedy = f"{spec.maker.again(run)}; or give another --out{f'; or {spec.adds}' if spec.adds else ''}"
     return (
         f"{run / name} holds the output of another job: {_difference(other, spec, settings, inputs)}; "
         f"{in_the_way}. {remedy}"

@@ -208,6 +208,8 @@ class StepSpec(Generic[AnyCounts]):
     replaced_whole: bool = False
     """True if its folders are built in its work folder and replace earlier ones all at once."""
     files: tuple[SealedFile, ...] = ()
+    adds: str = ""
+    """For a step whose output can be kept and added to: a clause with what to type."""
     is_main: bool = False
     """True if a report names it as missing even if nothing of it was begun."""
 

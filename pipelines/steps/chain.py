@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,6 @@ from answermill.pipelines.runs.watch.live import Live
 from answermill.pipelines.runs.watch.progress import print_line
 from answermill.pipelines.specs.registry import SPECS, job_steps, makers
 from answermill.pipelines.specs.run import Run
-
 
 def steps_of(job: Job, run: Path | None = None) -> list[str]:
     """The steps that `answermill run` runs: those that the job has settings for.
@@ -148,7 +148,7 @@ def run_steps(
 
     with claimed(run), Live(run) as live:
         if redo is not None:
-            removal = Removal.of(run, redo, steps)
+            removal = _removal(job, run, redo, steps)
             yield removal.summary()
             removal.carry_out()
 
@@ -159,10 +159,59 @@ def run_steps(
                 _remove_changed(job, run, name)
             summary = _run_step(job, run, name, beam_options, checked if name == steps[0] else None)
             if store_of(run).has_locks:  # else another command may work as well
-                _remove_leftovers(run, name)
+                _remove_leftovers(_place(job, run, name), name)
             if ended is not None:
                 ended(name, time.monotonic() - began)
             yield summary
+
+
+def _removal(job: Job, run: Path, first: str, steps: Sequence[str]) -> Removal:
+    """The removal for step `first` and for what this job makes of it in the run's own folders.
+
+    Raises JobError (73) if people work on what was made of a folder that would be removed, such as packs/,
+    and this job would make other rows; or if the step's output is a further batch.
+    """
+    places = {name: _place(job, run, name) for name in steps}
+    if places[first] != run:
+        raise JobError(
+            f"--redo {first}: its output is in {places[first]}, where people may work; delete that folder, "
+            "and leave out --redo",
+            OUTPUT_EXISTS,
+        )
+
+    removal = Removal.of(run, first, [name for name in steps if places[name] == run])
+    following_steps = steps[steps.index(first) :]
+    worked_on = [
+        places[name] / file.place
+        for name in following_steps
+        for file in SPECS[name].files
+        if file.place and (places[name] / file.place).exists()
+    ]
+    for name in removal.steps if worked_on else ():
+        if _makes_other_rows(job, run, name):
+            adds = "".join(f"; or {SPECS[name].adds}" for name in following_steps if SPECS[name].adds)
+            other = f"by a {name} with other settings or inputs"
+            raise JobError(
+                f"{worked_on[0]} was made of what --redo {first} would remove, {other}; people may have "
+                f"worked there, so move it away first{adds}",
+                OUTPUT_EXISTS,
+            )
+    return removal
+
+
+def _place(job: Job, run: Path, step: str) -> Path:
+    place = _code(step).place
+    return run if place is None else place(job, run)
+
+
+def _makes_other_rows(job: Job, run: Path, step: str) -> bool:
+    """True if the step's output is another job's. What cannot be read, and is therefore done again, counts as
+    this job's."""
+    with suppress(JobError):
+        fingerprint = _code(step).step_of(job, run).fingerprint()
+        manifests = (folder.manifest(run) for folder in SPECS[step])
+        return any(manifest is not None and manifest.fingerprint != fingerprint for manifest in manifests)
+    return False
 
 
 def _remove_changed(job: Job, run: Path, step: str) -> None:
@@ -172,9 +221,10 @@ def _remove_changed(job: Job, run: Path, step: str) -> None:
     Raises JobError (73), and removes nothing, if the output is another job's.
     """
     Commit(_code(step).step_of(job, run)).refuse_other_job()
+    place = _place(job, run, step)
     for folder in SPECS[step]:
-        manifest = folder.manifest(run)
-        for wrong in manifest.remove_changed(run / folder.name) if manifest is not None else ():
+        manifest = folder.manifest(place)
+        for wrong in manifest.remove_changed(place / folder.name) if manifest is not None else ():
             print_line(f"{wrong}; removed")
 
 

@@ -19,6 +19,7 @@ from answermill.pipelines.look.verify.verify import Verification
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.manifests.manifest import SHARD_FILE
 from answermill.pipelines.runs.manifests.run_folder import following
+from answermill.pipelines.specs.annotate import BATCHES
 from answermill.pipelines.specs.registry import SPECS, STAND_INS, folder_specs, job_steps, maker_of
 
 Mode = Literal["look", "plan", "remove"]
@@ -147,7 +148,7 @@ class Repair:
 def _remedy(finding: Finding) -> Remedy:
     """Remedy of a finding. Nothing is removed from packs and from collected votes, whatever is wrong there:
     people judge in them."""
-    return Remedy.PEOPLE if finding.path.partition("/")[0] in PLACES else finding.remedy
+    return Remedy.PEOPLE if finding.path.partition("/")[0] in {*PLACES, BATCHES} else finding.remedy
 
 
 def _steps(findings: Sequence[Finding]) -> list[str]:

@@ -41,10 +41,17 @@ class _ListRow(NamedTuple):
 
 class RunRows:
     """Rows of the committed folders of `run` whose files are sound. `scratch`: an empty folder of this
-    machine for hashes."""
+    machine for hashes. `further`: folder → the same folder of other places, whose ids may be linked to as
+    well."""
 
-    def __init__(self, run: Path, manifests: Mapping[str, Manifest], scratch: Path) -> None:
-        self._run, self._manifests, self._scratch = run, manifests, scratch
+    def __init__(
+        self,
+        run: Path,
+        manifests: Mapping[str, Manifest],
+        scratch: Path,
+        further: Mapping[str, Sequence[RunRows]] | None = None,
+    ) -> None:
+        self._run, self._manifests, self._scratch, self._further = run, manifests, scratch, further or {}
         self._specs = folder_specs()
         self._files = files_for(max((manifest.rows for manifest in manifests.values()), default=0))
 
@@ -62,6 +69,11 @@ class RunRows:
             key = self._specs[folder].key
             for value in self._named(folder, key, set(ids.repeated()), more_than_once=True):
                 yield self._wrong(folder, f"has two rows of {' and '.join(key)} {value}")
+
+        for folder, others in self._further.items():
+            for other in others if folder in keys else ():
+                for ids_of_batch in other._keys(folder, self._specs[folder].key):
+                    keys[folder].add(ids_of_batch)
 
         for folder in sound:
             for column, target in self._specs[folder].links.items():

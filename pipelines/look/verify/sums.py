@@ -4,7 +4,7 @@ present ones, and incoming numbers equal outgoing ones."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 from answermill.pipelines.errors import JobError
 from answermill.pipelines.look.verify.finding import Finding, Remedy
@@ -15,10 +15,15 @@ from answermill.pipelines.specs.registry import folder_specs, spec_of
 _DIGEST = re.compile("[0-9a-f]{32}")
 
 
-def check(manifests: Mapping[str, Manifest], unreadable: set[str]) -> Iterator[Finding]:
-    """Contradictions between the manifests of a run's folders; `unreadable` folders are left out."""
+def check(
+    manifests: Mapping[str, Manifest], unreadable: set[str], kept: Set[str] = frozenset()
+) -> Iterator[Finding]:
+    """Contradictions between the manifests of a run's folders; `unreadable` folders are left out. `kept`:
+    steps whose output stays when what it was made of is made anew."""
     yield from _absent(manifests, unreadable)
-    yield from _stale(manifests, unreadable)
+    yield from _stale(
+        {name: it for name, it in manifests.items() if it.step not in kept}, manifests, unreadable
+    )
     for folder, manifest in manifests.items():
         for wrong in _wrong_sums(folder, manifest):
             yield Finding(folder, wrong, manifest.step, Remedy.REDO)
@@ -43,11 +48,13 @@ def _absent(manifests: Mapping[str, Manifest], unreadable: set[str]) -> Iterator
             yield Finding(first, f"and other folders of {step} are of different jobs", step, Remedy.REDO)
 
 
-def _stale(manifests: Mapping[str, Manifest], unreadable: set[str]) -> Iterator[Finding]:
-    """Folders that were made of other folders than the present ones."""
+def _stale(
+    checked: Mapping[str, Manifest], manifests: Mapping[str, Manifest], unreadable: set[str]
+) -> Iterator[Finding]:
+    """Folders among `checked` that were made of other folders than the present ones."""
     known = folder_specs()
     reported: set[tuple[str, str]] = set()
-    for folder, manifest in manifests.items():
+    for folder, manifest in checked.items():
         for name, digest in manifest.inputs.items():
             if (
                 name not in known

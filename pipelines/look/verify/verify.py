@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from answermill.pipelines.errors import INPUT_MISSING, JobError, counted
@@ -16,6 +16,7 @@ from answermill.pipelines.look.verify.rows import RunRows
 from answermill.pipelines.runs.manifests.run_folder import check_run
 from answermill.pipelines.runs.step import WORK
 from answermill.pipelines.runs.watch.progress import progress
+from answermill.pipelines.specs.annotate import ANNOTATE, TASKS, batch_folders
 
 
 @dataclass
@@ -47,8 +48,15 @@ class Verification:
         with progress("verify files", files.bytes, lambda: read["bytes"], what="bytes"):
             yield from files.check(lambda size: read.update(bytes=size))
 
+        # Tasks that people have begun stay, though what they were made of may be made anew for a later batch.
+        batches = [RunFiles.of(folder) for folder in batch_folders(self.run)[1:]] if files.manifests else []
+        kept = {ANNOTATE.name} if batches else set[str]()
         unreadable = {finding.path.rpartition("/")[0] for finding in files.unreadable}
-        yield from sums.check(files.manifests, unreadable)
+        yield from sums.check(files.manifests, unreadable, kept)
+        for batch in batches:
+            place = batch.run.relative_to(self.run).as_posix()
+            wrong = [*batch.check(lambda size: read.update(bytes=size))]
+            yield from (replace(finding, path=f"{place}/{finding.path}") for finding in wrong)
 
         sound = {name: manifest for name, manifest in files.manifests.items() if name not in files.damaged}
         rows = sum(manifest.rows for manifest in sound.values())
@@ -56,9 +64,14 @@ class Verification:
             tempfile.TemporaryDirectory() as scratch,
             progress("verify rows", rows, lambda: read["rows"], what="rows"),
         ):
-            yield from RunRows(self.run, sound, Path(scratch)).check(lambda number: read.update(rows=number))
+            further = [
+                RunRows(batch.run, batch.manifests, Path(scratch)) for batch in batches if not batch.damaged
+            ]
+            rows_of_run = RunRows(self.run, sound, Path(scratch), {TASKS.name: further})
+            yield from rows_of_run.check(lambda number: read.update(rows=number))
 
-        self.files, self.bytes, self.rows = len(files.named), read["bytes"], rows
+        named = len(files.named) + sum(len(batch.named) for batch in batches)
+        self.files, self.bytes, self.rows = named, read["bytes"], rows
         work = self.run / WORK
         self.unfinished = tuple(sorted(path.name for path in work.iterdir())) if work.is_dir() else ()
 

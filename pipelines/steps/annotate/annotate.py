@@ -3,13 +3,15 @@
 
 A part of scored/ is one unit of work: whole lists of some questions, whose passages are in the part of
 retrieved/ with the same number. tasks/ has each question's tasks together, in the order in which packs show
-them.
+them. A further batch is the same in another folder: all tasks that its settings choose, and packs of
+those that no earlier batch has.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -24,17 +26,31 @@ from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.data.annotation_tools import TOOLS
 from answermill.pipelines.engine.runner import carry
 from answermill.pipelines.engine.unit_work import UnitWork
-from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from answermill.pipelines.runs.commit import Commit
+from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Folder, Part, read_batches
 from answermill.pipelines.runs.step import Step
-from answermill.pipelines.specs.annotate import ANNOTATE, PACKS, STRATA, TASKS, AnnotateCounts
+from answermill.pipelines.specs.annotate import (
+    ANNOTATE,
+    BATCHES,
+    PACKS,
+    STRATA,
+    TASKS,
+    AnnotateCounts,
+    batch_folder,
+)
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.annotate import packs
 from answermill.pipelines.steps.annotate.known_labels import KnownLabels
-from answermill.pipelines.steps.annotate.run_packs import read_guidelines, text_digest, write_packs
+from answermill.pipelines.steps.annotate.run_packs import (
+    read_guidelines,
+    refuse_other_packs,
+    text_digest,
+    write_packs,
+)
 from answermill.pipelines.steps.annotate.sampling import SampledSentence, SamplingRules, choose, draw
 from answermill.ranking.rerankers.registry import find
 from answermill.schemas.annotation import Task
@@ -51,9 +67,14 @@ def controls_file(job: Job) -> Path | None:
     return None if path is None else job.path(path)
 
 
-def check(job: Job) -> None:
-    """Raises JobError: 78 if the plan ends in passages, 65 or 66 if a file that [annotate] names is missing
-    or unusable."""
+def place_of(job: Job, run: Path) -> Path:
+    """The folder of the batch's tasks/ and packs/."""
+    return batch_folder(run, settings_of(job).batch)
+
+
+def check(job: Job, run: Path) -> None:
+    """Raises JobError: 78 if the plan ends in passages, 65 or 66 if a file that [annotate] names, or an
+    earlier batch, is missing or unusable, 73 if the tasks are there and packs/ is of another job."""
     last = job.rerank.stages[-1] if job.rerank is not None else None
     if last is not None and find(last.reranker).reranker_of(last).writes != "sentence":
         raise JobError(
@@ -74,6 +95,28 @@ def check(job: Job) -> None:
     if settings.since is not None:
         TASKS.open(job.path(settings.since))
 
+    for batch in range(1, settings.batch):
+        if TASKS.manifest(batch_folder(run, batch)) is None:
+            raise JobError(
+                f"annotate.batch = {settings.batch}: the tasks of batch {batch} are not in {run} yet; make "
+                "them first",
+                INPUT_MISSING,
+            )
+
+    # Before anything runs or is removed: tasks that are there stay, so their packs must be this job's.
+    if _are_made(job, run):
+        refuse_other_packs(job, settings, run)
+
+
+def _are_made(job: Job, run: Path) -> bool:
+    """True if the tasks of this job are complete; False too where a manifest is damaged, since the step then
+    makes them again."""
+    with suppress(JobError):
+        tasks = TASKS.manifest(place_of(job, run))
+        is_scored = all((folder.path(run) / MANIFEST).exists() for folder in (SCORED, RETRIEVED))
+        return tasks is not None and is_scored and tasks.fingerprint == annotate_step(job, run).fingerprint()
+    return False
+
 
 def annotate_step(job: Job, run: Path) -> Step[AnnotateCounts]:
     """The annotate step of a run. Raises JobError if scored/, retrieved/ or the controls are missing."""
@@ -86,7 +129,7 @@ def annotate_step(job: Job, run: Path) -> Step[AnnotateCounts]:
         KnownLabels(controls)
         inputs["controls"] = sha256(controls)
         decisive.add("control_share")
-    return Step(run, ANNOTATE, settings_of(job).model_dump(include=decisive), inputs)
+    return Step(place_of(job, run), ANNOTATE, settings_of(job).model_dump(include=decisive), inputs)
 
 
 def annotate(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
@@ -94,20 +137,20 @@ def annotate(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
 
     Raises JobError (73) if packs/ holds packs of other tasks or settings: people may have filled them in.
     """
-    check(job)
+    check(job, run)
     step = annotate_step(job, run)
     if not (complete := Commit(step).is_complete()):
-        make_tasks(job, step, beam_options)
+        make_tasks(job, run, step, beam_options)
     new_packs = write_packs(job, settings_of(job), run)
-    return summary(run) + (" (complete)" if complete and not new_packs else "")
+    return summary(run, settings_of(job).batch) + (" (complete)" if complete and not new_packs else "")
 
 
-def make_tasks(job: Job, step: Step[AnnotateCounts], beam_options: Sequence[str]) -> None:
-    """Write tasks/ from all parts of scored/."""
+def make_tasks(job: Job, run: Path, step: Step[AnnotateCounts], beam_options: Sequence[str]) -> None:
+    """Write the step's tasks/ from all parts of the run's scored/."""
     commit = Commit(step)
     commit.begin(job.workers)
-    scored = SCORED.open(step.run)
-    retrieved = RETRIEVED.open(step.run)
+    scored = SCORED.open(run)
+    retrieved = RETRIEVED.open(run)
     if len(scored.parts) != len(retrieved.parts):
         raise RuntimeError(
             f"{len(scored.parts)} parts in {scored.path}, {len(retrieved.parts)} in {retrieved.path}"
@@ -147,18 +190,25 @@ class TaskPart(UnitWork):
         self._known = KnownLabels(controls_file(self._job))
 
     def work(self, unit: int) -> None:
-        scored, hits = self._scored.parts[unit], self._retrieved.parts[unit]
-        write_part(unit, scored, hits, self._step, settings=settings_of(self._job), known=self._known)
+        settings = settings_of(self._job)
+        write_part(unit, self._scored, self._retrieved, self._step, settings=settings, known=self._known)
 
 
 def write_part(
-    unit: int, scored: Part, hits: Part, step: Step[AnnotateCounts], *, settings: Annotate, known: KnownLabels
+    unit: int,
+    scored: Folder[ScoredCandidate],
+    retrieved: Folder[Hit],
+    step: Step[AnnotateCounts],
+    *,
+    settings: Annotate,
+    known: KnownLabels,
 ) -> None:
-    """Choose the tasks of one part's questions, show each in its passage, write them, report."""
+    """Choose the tasks of the questions of part number `unit`, show each in its passage, write them,
+    report."""
     counts: Counter[str] = Counter()
     rules = SamplingRules(settings.top, settings.random, settings.control_share, settings.seed)
     chosen: list[tuple[dict[str, Any], SampledSentence]] = []
-    rows_of_part = _scored_rows(SCORED.path(step.run), scored)
+    rows_of_part = _scored_rows(scored.path, scored.parts[unit])
 
     for question_id, rows in groupby(rows_of_part, key=itemgetter("question_id")):
         candidates = list(rows)
@@ -173,7 +223,7 @@ def write_part(
         chosen += [(sentences[sampled.number], sampled) for sampled in selection]
 
     keys = {(row["question_id"], row["passage_id"]) for row, _ in chosen}
-    shown = _passages(RETRIEVED.path(step.run), hits, keys)
+    shown = _passages(retrieved.path, retrieved.parts[unit], keys)
 
     with TASKS.writer(step.run, unit) as writer:
         for row, sampled in chosen:
@@ -254,10 +304,11 @@ def _passages(folder: Path, part: Part, keys: set[tuple[str, str]]) -> dict[tupl
     return passages
 
 
-def summary(run: Path) -> str:
-    """One line for people, from the manifests of tasks and packs."""
-    counts = ANNOTATE.counts_of(TASKS.open(run).manifest)
-    pack_summary = packs.read_summary(run / PACKS)
+def summary(run: Path, batch: int = 1) -> str:
+    """One line for people, from the manifests of a batch's tasks and packs."""
+    place = batch_folder(run, batch)
+    counts = ANNOTATE.counts_of(TASKS.open(place).manifest)
+    pack_summary = packs.read_summary(place / PACKS)
     strata = " + ".join(f"{getattr(counts, name):,} {name}" for name in STRATA)
     known_clause = f", {counts.known:,} of them of known labels" if counts.known else ""
     lost_clause = (
@@ -266,13 +317,15 @@ def summary(run: Path) -> str:
         else ""
     )
 
-    new = f"; {pack_summary.tasks:,} of them new" if pack_summary.settings.get("since") else ""
+    where = f"{BATCHES}/{batch}/" if batch > 1 else ""
+    is_further = batch > 1 or pack_summary.settings.get("since")
+    new = f"; {pack_summary.tasks:,} of them new" if is_further else ""
     return (
         f"annotate   {counts.questions:,} questions, {counts.sentences:,} sentences; {counts.tasks:,} tasks "
         "= "
         f"{strata}{known_clause}{lost_clause}{new}; "
-        f"{PACKS}/ for {', '.join(pack_summary.settings.get('tools', ()))}"
+        f"{where}{PACKS}/ for {', '.join(pack_summary.settings.get('tools', ()))}"
     )
 
 
-STEP = StepCode(annotate, lambda job, run: check(job), annotate_step)
+STEP = StepCode(annotate, check, annotate_step, place=place_of)

@@ -19,7 +19,7 @@ from answermill.files.sealed_json import write_sealed
 from answermill.pipelines.data.annotation_tools import TOOLS
 from answermill.pipelines.data.annotation_tools.tool import Model, PackFormat
 from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
-from answermill.pipelines.specs.annotate import PACK_SUMMARY
+from answermill.pipelines.specs.annotate import ANNOTATE, PACK_SUMMARY
 from answermill.schemas.annotation import Task
 
 GUIDELINES = "guidelines.md"
@@ -56,7 +56,7 @@ def are_written(folder: Path, settings: Mapping[str, Any]) -> bool:
         if former != new:
             raise JobError(
                 f"{folder} holds the packs of another job: {key} = {former!r} there, {new!r} here. "
-                "Move it away; it may hold answers",
+                f"Move it away; it may hold answers. Or {ANNOTATE.adds}",
                 OUTPUT_EXISTS,
             )
     return True

@@ -1,9 +1,11 @@
-"""RUN/packs: choice of the tasks, guidelines and scores that the packs of a run hold."""
+"""RUN/packs, and those of further batches: choice of the tasks, guidelines and scores that packs hold."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from answermill.files.store import publishing
 from answermill.pipelines.config.job_file import Annotate, Job
@@ -12,7 +14,14 @@ from answermill.pipelines.data.annotation_tools.tool import Model
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from answermill.pipelines.runs.manifests.run_folder import stage_name
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
-from answermill.pipelines.specs.annotate import ANNOTATE, PACK_SUMMARY, PACKS, TASKS
+from answermill.pipelines.specs.annotate import (
+    ANNOTATE,
+    PACK_SUMMARY,
+    PACKS,
+    TASKS,
+    batch_folder,
+    batch_folders,
+)
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.steps.annotate import packs
 from answermill.schemas.annotation import Task
@@ -32,45 +41,67 @@ def read_guidelines(job: Job, settings: Annotate) -> str:
         raise JobError(f"annotate.guidelines: {path}: not UTF-8: {e}", BAD_DATA) from e
 
 
-def write_packs(job: Job, settings: Annotate, run: Path) -> bool:
-    """Write packs/ with all tasks, or with `since` those that the earlier run did not have; False if the
-    packs exist.
+def refuse_other_packs(job: Job, settings: Annotate, run: Path) -> None:
+    """Raise JobError (73) if the batch's packs/ holds packs of other tasks or settings than these: people may
+    have filled them in."""
+    packs.are_written(batch_folder(run, settings.batch) / PACKS, _decisive(job, settings, run))
 
-    Raises JobError (73) if packs/ holds packs of other tasks or settings: people may have filled them in.
-    """
-    guidelines, tools = read_guidelines(job, settings), settings.tools or list(TOOLS)
-    tasks = TASKS.open(run)
-    earlier = TASKS.open(job.path(settings.since)) if settings.since is not None else None
-    decisive = {
-        "tasks": tasks.digest(),
-        "since": earlier.digest() if earlier is not None else None,
-        "guidelines": text_digest(guidelines),
-        "tools": tools,
-        **settings.model_dump(include={"predictions", "tasks_per_file"}),
-    }
-    if packs.are_written(run / PACKS, decisive):
+
+def write_packs(job: Job, settings: Annotate, run: Path) -> bool:
+    """Write the batch's packs/ with all its tasks but those of earlier batches, and with `since` those of the
+    earlier run; False if the packs exist. Raises JobError as `refuse_other_packs`."""
+    place = batch_folder(run, settings.batch)
+    decisive = _decisive(job, settings, run)
+    if packs.are_written(place / PACKS, decisive):
         return False
 
+    guidelines, tasks = read_guidelines(job, settings), TASKS.open(place)
     scored = SCORED.open(run).manifest
     plan = "+".join(map(stage_name, scored.settings["stages"]))
     model = Model(
         f"{plan} {scored.fingerprint[:8]}", unbounded=ANNOTATE.counts_of(tasks.manifest).scores_beyond_0_1 > 0
     )
-    known = _known_tasks(earlier) if earlier is not None else frozenset()
+    known = _known_tasks([*_since(job, settings), *_earlier(settings, run)])
     new = (task for task in tasks.read() if (task.task_id, task.text_hash) not in known)
     options = packs.PackOptions(guidelines, model if settings.predictions else None, settings.tasks_per_file)
-    with publishing(run / PACKS, PACK_SUMMARY) as folder:
-        packs.write(folder, new, tools, options, decisive)
+    with publishing(place / PACKS, PACK_SUMMARY) as folder:
+        packs.write(folder, new, decisive["tools"], options, decisive)
 
     return True
 
 
-def _known_tasks(earlier: Folder[Task]) -> frozenset[tuple[str, str]]:
-    """(task_id, text_hash) of all tasks of an earlier run."""
+def _decisive(job: Job, settings: Annotate, run: Path) -> dict[str, Any]:
+    """All that decides the content of the packs of the batch, whose tasks are complete."""
+    since, earlier = ([tasks.digest() for tasks in _since(job, settings)], _earlier(settings, run))
+    return {
+        "tasks": TASKS.open(batch_folder(run, settings.batch)).digest(),
+        "since": "+".join(since) or None,
+        "guidelines": text_digest(read_guidelines(job, settings)),
+        "tools": settings.tools or list(TOOLS),
+        **settings.model_dump(include={"predictions", "tasks_per_file"}),
+    } | ({"batches": [tasks.digest() for tasks in earlier]} if earlier else {})
+
+
+def _since(job: Job, settings: Annotate) -> list[Folder[Task]]:
+    """The tasks of the run that `since` names, of all its batches."""
+    if settings.since is None:
+        return []
+    run = job.path(settings.since)
+    return [TASKS.open(folder) for folder in batch_folders(run) or [run]]
+
+
+def _earlier(settings: Annotate, run: Path) -> list[Folder[Task]]:
+    """The tasks of the batches before this one."""
+    return [TASKS.open(batch_folder(run, batch)) for batch in range(1, settings.batch)]
+
+
+def _known_tasks(earlier: Iterable[Folder[Task]]) -> frozenset[tuple[str, str]]:
+    """(task_id, text_hash) of all tasks of these folders."""
     batches = (
         b
-        for part in earlier.parts
-        for b in read_batches(earlier.path, part, ["task_id", "text_hash"], rows=8_192)
+        for tasks in earlier
+        for part in tasks.parts
+        for b in read_batches(tasks.path, part, ["task_id", "text_hash"], rows=8_192)
     )
     return frozenset(
         pair

@@ -15,8 +15,8 @@ from answermill.pipelines.errors import BAD_DATA, JobError, counted
 from answermill.pipelines.runs.counts import counts_by_reason
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.watch.progress import progress
-from answermill.pipelines.specs.annotate import TASKS
 from answermill.pipelines.specs.collect import AGREEMENT, COLLECTED, OPEN_IDS, OPEN_TASKS, CollectCounts
+from answermill.pipelines.steps.collect.asked_tasks import AskedTasks
 from answermill.pipelines.steps.collect.collected_folder import check_replaceable, replace
 from answermill.pipelines.steps.collect.exports import Export
 from answermill.pipelines.steps.collect.people import UserNumbers
@@ -40,7 +40,7 @@ def collect(
     the run.
     """
     rules = rules or ResolutionRules()
-    tasks = TASKS.open(run)
+    tasks = AskedTasks.of(run)
     recover_folder(run / COLLECTED)
     check_replaceable(run, files)
     exports = [Export(file, form) for file in files]

@@ -23,7 +23,6 @@ from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.part import Part
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.runs.step import WORK, Step
 from answermill.pipelines.specs.collect import (
     AGREEMENT,
@@ -39,6 +38,7 @@ from answermill.pipelines.specs.collect import (
     CollectCounts,
     LabelCounts,
 )
+from answermill.pipelines.steps.collect.asked_tasks import AskedTasks
 from answermill.pipelines.steps.collect.resolution import ResolutionRules, TaskOutcome, resolve_task
 from answermill.pipelines.steps.collect.votes import AnnotatorAgreement, CollectedVotes
 from answermill.schemas.annotation import Annotation, Conflict, ResolvedLabel, Task
@@ -76,7 +76,7 @@ def check_replaceable(run: Path, exports: Sequence[Path]) -> None:
 
 def replace(
     run: Path,
-    tasks: Folder[Task],
+    tasks: AskedTasks,
     votes: CollectedVotes,
     *,
     rules: ResolutionRules,
@@ -89,7 +89,7 @@ def replace(
     stage, target = run / WORK / COLLECT.name, run / COLLECTED
     shutil.rmtree(stage, ignore_errors=True)
     inputs = {f"export {n}": f"{source['file']} {source['sha256']}" for n, source in enumerate(sources, 1)}
-    step = Step(stage, COLLECT, settings, {"tasks": tasks.digest(), **inputs})
+    step = Step(stage, COLLECT, settings, {**tasks.digests(), **inputs})
     commit = Commit(step)
     commit.begin()
 

@@ -16,7 +16,7 @@ from answermill.pipelines.steps.collect.exports import stem_of
 
 UserNumbers = Literal["shared", "per-file"]
 """Users whom an export knows by a number alone. shared: all exports are of one server; per-file: each is of
-its own."""
+another."""
 
 
 class Identity(NamedTuple):
@@ -58,7 +58,7 @@ class People:
 
     def name(self, file: int, exported: ExportedLabel) -> str:
         """The person whose annotation, of file number `file`, this is: as the tool names them,
-        'FILE:unknown-2', or 'FILE:1' for number 1 of a server of its own.
+        'FILE:unknown-2', or 'FILE:1' for number 1 of its server.
 
         Raises JobError (65) if two annotations of one id show that a number is two people.
         """

@@ -13,12 +13,11 @@ import numpy as np
 
 from answermill.pipelines.data.annotation_tools.tool import ExportedLabel
 from answermill.pipelines.errors import BAD_DATA, JobError
-from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.pipelines.specs.collect import CollectCounts
 from answermill.pipelines.steps.collect import annotator_agreement
 from answermill.pipelines.steps.collect.annotator_agreement import Figure, Share, Votes
+from answermill.pipelines.steps.collect.asked_tasks import AskedTasks
 from answermill.pipelines.steps.collect.people import Identity, People, UserNumbers, identity
-from answermill.schemas.annotation import Task
 from answermill.schemas.corpus import Rejected
 
 SHOWN_PAIRS = 20
@@ -44,22 +43,18 @@ class NoVote(NamedTuple):
 class CollectedVotes:
     """The annotations of all exports, each either one annotator's vote on a task of the run, or a reject."""
 
-    def __init__(self, tasks: Folder[Task], files: Sequence[Path], numbers: UserNumbers | None = None) -> None:
+    def __init__(self, tasks: AskedTasks, files: Sequence[Path], numbers: UserNumbers | None = None) -> None:
         self._files, self.people = files, People(files, numbers)
         self.number: dict[str, int] = {}
-        """Task.task_id → its place in tasks/."""
+        """Task.task_id → its place among the tasks."""
         self.expected: list[int] = []
         """The known label of each task; -1 if there is none."""
         self._hashes: list[str] = []
 
-        for part in tasks.parts:
-            for batch in read_batches(tasks.path, part, ["task_id", "text_hash", "expected"]):
-                for task_id, text_hash, expected in zip(
-                    *(column.to_pylist() for column in batch.columns), strict=True
-                ):
-                    self.number[task_id] = len(self._hashes)
-                    self._hashes.append(text_hash)
-                    self.expected.append(-1 if expected is None else expected)
+        for task_id, text_hash, expected in tasks.values("task_id", "text_hash", "expected"):
+            self.number[task_id] = len(self._hashes)
+            self._hashes.append(text_hash)
+            self.expected.append(-1 if expected is None else expected)
 
         if len(self.number) != tasks.rows:
             raise JobError(

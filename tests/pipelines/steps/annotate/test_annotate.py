@@ -223,10 +223,9 @@ def _annotate_and_stop(run_job: Job, run: Path) -> None:
 
     step = annotate_step(run_job, run)
     Commit(step).begin()
-    scored_parts = SCORED.open(run).parts
-    hits = RETRIEVED.open(run).parts
-    assert len(scored_parts) == 2
-    write_part(0, scored_parts[0], hits[0], step, settings=settings_of(run_job), known=KnownLabels(None))
+    candidates, hits = SCORED.open(run), RETRIEVED.open(run)
+    assert len(candidates.parts) == 2
+    write_part(0, candidates, hits, step, settings=settings_of(run_job), known=KnownLabels(None))
     raise IndexError
 
 
