@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from answermill.pipelines.data.licences import hub_id
+from answermill.pipelines.data.publish.left_out import count_in_words
 from answermill.pipelines.data.splits import SPLITS, Split
 from answermill.pipelines.runs.manifests.manifest import Manifest
+from answermill.schemas.labels import LabelledPassage
 
-_SHOWN_FILES = 20
+_SHOWN_FILES, _SHOWN_CHARACTERS = 20, 240
 _HEAD = ("Split", "Questions", "Documents", "QP pairs", "QP+", "QP-", "QA pairs", "QA+", "QA-")
 _FILES = {
     "parquet": '`passages/` and `sentences/`: Parquet; `datasets.load_dataset(FOLDER, "passages")`, or '
@@ -72,7 +75,8 @@ class Origin:
 
     documents: Manifest
     questions: Manifest | None
-    tasks: Manifest | None
+    tasks: Sequence[Manifest]
+    """Of each batch that people were asked, the first batch first."""
     agreement: Mapping[str, Any] | None
 
 
@@ -91,18 +95,20 @@ class Card:
         statistics: SplitCounts,
         summary: Mapping[str, Any],
         origin: Origin | None,
+        *,
         digest: str,
+        example: LabelledPassage | None = None,
     ) -> str:
-        """The file. `summary` is the content of passages.json, `digest` its SHA-256."""
+        """The file. `summary` is the content of passages.json, `digest` its SHA-256; `example` a row to show."""
         parts = [
             f"---\n{self._head(forms, statistics, origin)}\n---",
             f"# {self.name}",
             "Questions, passages and sentences of web pages, labelled for answer sentence selection in the "
-            "way of WQA (Zhang, "
-            "Vu & Moschitti 2021, §3). Made by AnswerMill.",
+            "way of WQA (Zhang, Vu & Moschitti 2022, §3). Made by AnswerMill.",
             "## Statistics\n\n" + "\n".join(_table(_HEAD, statistics.rows())),
             _table_note(statistics),
             "## Files\n\n" + "\n".join(f"- {_FILES[form]}" for form in forms),
+            *([f"## A row\n\n{_example(example)}"] if example is not None else []),
             _LABELS,
             "## How it was made\n\n" + "\n".join(_provenance(summary, origin, digest)),
             *(
@@ -112,6 +118,7 @@ class Card:
             ),
             "## Sources and licences\n\n" + "\n".join(self._sources(origin)),
             "## Known limits\n\n" + "\n".join(_limits(statistics, summary, forms, origin)),
+            _CITATION,
         ]
 
         return "\n\n".join(parts) + "\n"
@@ -130,10 +137,11 @@ class Card:
             }
             for config in ("passages", "sentences")
         ]
+        known = hub_id(self.licence)
         head = DatasetCardData(
             pretty_name=self.name,
-            license="other",
-            license_name=self.licence,
+            license=known or "other",
+            license_name=self.licence if known is None else None,
             language=list(filter(None, languages)) or None,
             task_categories=["question-answering", "text-ranking"],
             configs=configs if "parquet" in forms else None,
@@ -162,6 +170,27 @@ _LABELS = """## Labels
 - A passage is positive (1) if it holds at least one correct sentence. A window (`source` is `window`) is a run of whole
   sentences around a judged one, negative (0) if none of its sentences is correct. A passage that was `retrieved` for the
   question and holds no sentence that is known to be correct is a hard negative, which nobody judged."""
+
+
+_CITATION = """## Citation
+
+The sources above are to be cited for their texts, and for the way in which the set was made: Zhang, Vu and Moschitti,
+*In Situ Answer Sentence Selection at Web-scale*, 2022."""
+
+
+def _example(row: LabelledPassage) -> str:
+    """A row for people: its first words, and its first sentence with a label."""
+    shown = next((sentence for sentence in row.sentences if sentence.label), row.sentences[0])
+    pairs = {
+        "question": row.question,
+        "passage": f"{_shortened(row.text)} (`{row.source}` of `{row.doc_id}`, label {row.label})",
+        "one of its sentences": f"{_shortened(shown.text)} (label {shown.label})",
+    }
+    return "\n".join(f"- {name}: {' '.join(text.split())}" for name, text in pairs.items())
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS].rpartition(" ")[0] + " …"
 
 
 def _table(head: Sequence[str], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
@@ -194,7 +223,8 @@ def _provenance(summary: Mapping[str, Any], origin: Origin | None, digest: str) 
 
     if origin:
         settings, counts = origin.documents.settings, origin.documents.counts
-        kept = f"; {settings['domains']:,} domains" if settings.get("domains") else ""
+        domains = settings.get("domains")
+        kept = f"; of the {domains:,} most frequent domains, or all if there are fewer" if domains else ""
         kept += "; a list of domains" if "domain_list" in origin.documents.inputs else ""
         yield (
             f"- Pages: {counts.get('pages', 0):,} read, {counts.get('documents', 0):,} kept (language "
@@ -210,11 +240,9 @@ def _provenance(summary: Mapping[str, Any], origin: Origin | None, digest: str) 
                 "index"
             )
 
-        if origin.tasks:
-            yield (
-                f"- Judged sentences were chosen so: {_flat(origin.tasks.settings)}; tasks: "
-                f"{_flat(origin.tasks.counts)}"
-            )
+        for number, tasks in enumerate(origin.tasks, 1):
+            batch = f", batch {number}" if len(origin.tasks) > 1 else ""
+            yield f"- Judged sentences{batch}: {_sampling(tasks.settings, tasks.counts)}"
 
     yield (
         f"- Passages: windows of at most {summary.get('max_tokens')} tokens, group "
@@ -228,9 +256,26 @@ def _provenance(summary: Mapping[str, Any], origin: Origin | None, digest: str) 
         f"{summary.get('similar', 1)} or more stand together; {apart} in two splits"
     )
 
-    left_out = {name: n for name, n in summary.items() if "left_out" in name and n}
-    yield f"- Left out: {_flat(left_out) or 'nothing'}"
+    left_out = [count_in_words(name, n) for name, n in summary.items() if "left_out" in name and n]
+    yield f"- Left out: {', '.join(left_out) or 'nothing'}"
     yield f"- `passages.json` of the passages has the SHA-256 `{digest}`"
+
+
+def _sampling(settings: Mapping[str, Any], counts: Mapping[str, Any]) -> str:
+    """How the sentences that people judge were chosen, and how many they are."""
+    top, random, control, tasks = (counts.get(name, 0) for name in ("top", "random", "control", "tasks"))
+    people, share = settings.get("annotators", 1), settings.get("overlap_share", 1)
+    by = (
+        ""
+        if people == 1
+        else f"; {people} people judge each" + (f" of {share:.0%} of them" if share < 1 else "")
+    )
+    controls = f", and {control:,} with known labels, unseen" if control else ""
+    return (
+        f"of each question the {settings.get('top')} best and, drawn from the others, {settings.get('random')}; for "
+        f"{counts.get('questions', 0):,} questions {tasks:,} sentences, {top:,} of the best, {random:,} of the "
+        f"others{controls}{by}"
+    )
 
 
 def _agreement(agreement: Mapping[str, Any]) -> Iterator[str]:
@@ -238,24 +283,31 @@ def _agreement(agreement: Mapping[str, Any]) -> Iterator[str]:
     for name, figure in agreement.items():
         if isinstance(figure, Mapping) and "value" in figure:
             basis = ", ".join(
-                f"{key} {n:,}" for key, n in figure.items() if key != "value" and isinstance(n, int)
+                f"{n:,} {_spaced(key)}"
+                for key, n in figure.items()
+                if key in ("tasks", "votes") and isinstance(n, int)
             )
             value = (
                 f"{figure['value']:.3f}"
                 if isinstance(figure["value"], float | int)
                 else f"undefined ({figure.get('undefined')})"
             )
-            yield f"- {_spaced(name)}: {value}" + (f" ({basis})" if basis else "")
+            known = {"krippendorff_alpha": "Krippendorff's alpha", "fleiss_kappa": "Fleiss' kappa"}
+            yield f"- {known.get(name, _spaced(name))}: {value}" + (f" ({basis})" if basis else "")
 
     if isinstance(people := agreement.get("annotators"), Mapping):
-        yield f"- annotators: {len(people):,}"
+        yield f"- people who judged: {len(people):,}"
         controls = [person.get("controls") or {} for person in people.values() if isinstance(person, Mapping)]
         right, judged = (sum(tally.get(key) or 0 for tally in controls) for key in ("right", "of"))
         if judged:
-            yield f"- controls, whose label is known: {right:,} of {judged:,} judged right"
+            yield f"- sentences whose label was known: {right:,} of {judged:,} were judged right"
 
     if isinstance(counts := agreement.get("counts"), Mapping):
-        yield f"- counts: {_flat(counts)}"
+        votes, conflicts = counts.get("votes", 0), counts.get("conflicts", 0)
+        yield f"- judgements: {counts.get('annotations', 0):,}, of which {votes:,} count; they differ on {conflicts:,} tasks"
+        fates = counts.get("fates")
+        if isinstance(fates, Mapping):
+            yield f"- tasks: {', '.join(f'{n:,} {_spaced(fate)}' for fate, n in sorted(fates.items()))}"
 
 
 def _limits(
@@ -280,13 +332,6 @@ def _limits(
         )
     if origin is None or origin.agreement is None:
         yield "- How far annotators agree is not known here."
-
-
-def _flat(values: Mapping[str, Any]) -> str:
-    pairs = ((name, n) for name, n in values.items() if isinstance(n, int | float | str) and n != "")
-    return ", ".join(
-        f"{_spaced(name)} {n:,}" if isinstance(n, int) else f"{_spaced(name)} {n}" for name, n in pairs
-    )
 
 
 def _spaced(name: str) -> str:

@@ -32,6 +32,38 @@ class Reason(StrEnum):
     NOT_DRAWN = "not_drawn"
 
 
+_WORDS = {
+    Reason.NOT_IN_SPLIT_FILE: "of a question that the file of splits lacks",
+    Reason.UNKNOWN_QUESTION: "of a question that the run does not have",
+    Reason.UNKNOWN_SENTENCE: "of a sentence that its document does not have",
+    Reason.QUESTION_OF_ANOTHER_SPLIT: "of a question that is nearly one of another split",
+    Reason.DOCUMENT_OF_ANOTHER_SPLIT: "of a document that is in another split",
+    Reason.CORRECT: "with a correct sentence",
+    Reason.LOOKS_CORRECT: "that may hold a correct sentence, by its text",
+    Reason.WITHOUT_SENTENCE: "without a whole sentence",
+    Reason.SAME_AS_WINDOW: "that are windows already",
+    Reason.QUESTION_WITHOUT_ANSWER: "of a question without a correct sentence",
+    Reason.SAME_TEXT: "with a text that is there already",
+    Reason.TEXT_OF_A_RIGHT_ONE: "with the text of a correct one",
+    Reason.RIGHT_FOR_A_NEAR_QUESTION: "that are correct for nearly the same question",
+    Reason.ANSWER_STRING: "that hold an answer",
+    Reason.NOT_DRAWN: "that were not drawn",
+}
+
+
+def count_in_words(name: str, number: int) -> str:
+    """A count of a summary, for people.
+
+    >>> count_in_words("labels_left_out_unknown_sentence", 2), count_in_words("questions_left_out", 3)
+    ('2 labels of a sentence that its document does not have', '3 questions left out')
+    """
+    what, left_out, reason = name.partition("_left_out")
+    items = {"retrieved": "retrieved passages"}.get(what, what.replace("_", " "))
+    items = items.removesuffix("s") if number == 1 else items
+    fate = _WORDS[Reason(reason.removeprefix("_"))] if reason else left_out.replace("_", " ").strip()
+    return f"{number:,} {items} {fate}".strip()
+
+
 def left_out_counts(items: str, reasons: Mapping[Reason, int]) -> dict[str, int]:
     """The counts under their names in a summary.
 

@@ -28,7 +28,7 @@ from answermill.pipelines.runs.manifests.manifest import read_manifest
 from answermill.pipelines.runs.parquet_folder import digest_of, read_batches
 from answermill.pipelines.runs.spec import FolderSpec
 from answermill.pipelines.runs.watch.progress import progress
-from answermill.pipelines.specs.annotate import TASKS
+from answermill.pipelines.specs.annotate import TASKS, batch_folders
 from answermill.pipelines.specs.collect import AGREEMENT, COLLECT, COLLECTED, LABELS
 from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.specs.propagate import SENTENCE_LABELS
@@ -54,6 +54,8 @@ class Counting:
     counts: Counter[tuple[Split, str]] = field(default_factory=Counter)
     split_of: dict[str, Split] = field(default_factory=dict)
     """question_id → its split."""
+    example: LabelledPassage | None = None
+    """The first row with a correct sentence; the first row if no row has one."""
     _documents: dict[Split, set[str]] = field(default_factory=lambda: {name: set() for name in SPLITS})
     _previous: tuple[Split | None, str] = (None, "")
     """Split and folded text of the question before."""
@@ -68,6 +70,9 @@ class Counting:
 
         self.split_of[question] = split
         self._documents[split].update(row.doc_id for row in rows)
+
+        if self.example is None or not self.example.label:
+            self.example = next((row for row in rows if row.label), self.example or rows[0])
 
         windows, candidates = judged(rows), sentences(judged(rows))
         counts = {
@@ -127,9 +132,10 @@ def publish(
 
     annotated = _annotated(run, counting.split_of) if run is not None else None
     statistics = counting.statistics(annotated)
-    write_text(
-        out / CARD, card.text(list(dict.fromkeys(forms)), statistics, summary, origin, sha256(data / SUMMARY))
-    )
+    digest = sha256(data / SUMMARY)
+    written = list(dict.fromkeys(forms))
+    text = card.text(written, statistics, summary, origin, digest=digest, example=counting.example)
+    write_text(out / CARD, text)
     yield from statistics.lines()
     yield f"written: {out}"
 
@@ -206,9 +212,8 @@ def _check_run(run: Path, summary: Mapping[str, Any], data: Path) -> None:
 def origin_of(run: Path) -> Origin:
     """Origin of the data of a run, by its manifests. Raises JobError (66) if it is no run."""
     recover_folder(run / COLLECTED)
-    documents, questions, tasks = (
-        read_manifest(folder.path(run)) for folder in (DOCUMENTS, QUESTIONS, TASKS)
-    )
+    documents, questions = (read_manifest(folder.path(run)) for folder in (DOCUMENTS, QUESTIONS))
+    tasks = [TASKS.open(folder).manifest for folder in batch_folders(run)]
     if documents is None:
         problem = "does not exist or is not complete; --run takes the folder of a run"
         raise JobError(f"{DOCUMENTS.path(run)} {problem}", INPUT_MISSING)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ from answermill.__main__ import main
 from answermill.indexing.passages.text import fold
 from answermill.pipelines.data.formats import read_dataset
 from answermill.pipelines.data.inputs.tables import read_questions
-from answermill.pipelines.data.publish.card import Card
+from answermill.pipelines.data.publish.card import Card, _sampling
 from answermill.pipelines.data.publish.formats import asnq_classes
 from answermill.pipelines.data.publish.publish import publish
 from answermill.pipelines.data.splits import SPLITS
@@ -235,15 +236,43 @@ def test_trec_s_files_are_read_back(published):
     }
 
 
+def test_a_licence_that_the_hub_does_not_list_keeps_its_name(tmp_path):
+    list(
+        publish(
+            written(tmp_path / "data"), tmp_path / "out", ["trec"], replace(CARD, licence="research only")
+        )
+    )
+    _, head, _ = (tmp_path / "out/README.md").read_text().split("---\n", 2)
+    known = yaml.safe_load(head)
+    assert (known["license"], known["license_name"]) == ("other", "research only")
+
+
+def test_the_card_shows_a_row_and_says_in_words_what_was_left_out_and_how_it_was_sampled(tmp_path):
+    data = written(tmp_path / "data")
+    summary = json.loads((data / "passages.json").read_text())
+    left_out = {"labels_left_out_document_of_another_split": 16, "questions_left_out": 1}
+    (data / "passages.json").write_text(json.dumps(summary | left_out))
+    list(publish(data, tmp_path / "out", ["trec"], CARD))
+    card = (tmp_path / "out/README.md").read_text()
+    assert "- Left out: 3 labels of a sentence that its document does not have, " in card
+    assert ", 16 labels of a document that is in another split, 1 question left out\n" in card
+    assert "## A row\n\n- question: What is q" in card and ", label 1)" in card and "## Citation" in card
+    settings = {"top": 15, "random": 2, "annotators": 3, "overlap_share": 0.2}
+    counts = {"questions": 30, "tasks": 512, "top": 450, "random": 60, "control": 2}
+    assert _sampling(settings, counts) == (
+        "of each question the 15 best and, drawn from the others, 2; for 30 questions 512 sentences, 450 "
+        "of the best, 60 of the others, and 2 with known labels, unseen; 3 people judge each of 20% of them"
+    )
+
+
 def test_the_card_has_the_table_and_what_to_know(published):
     card = (published / "README.md").read_text()
     _, head, text = card.split("---\n", 2)
     known = yaml.safe_load(head)
-    assert (known["pretty_name"], known["license"], known["license_name"]) == (
+    assert (known["pretty_name"], known["license"]) == (
         CARD.name,
-        "other",
-        CARD.licence,
-    )
+        "cc-by-4.0",
+    ) and "license_name" not in known
 
     # Dev has no question.
     files = [{"split": name, "path": f"sentences/{name}.parquet"} for name in ("train", "test")]
@@ -265,7 +294,7 @@ def test_the_card_has_the_table_and_what_to_know(published):
         "CC BY 4.0",
         "pages of a.example: CC BY-SA 4.0",
         "3 retrieved passages are hard negatives",
-        "unknown sentence 3",
+        "Left out: 3 labels of a sentence that its document does not have\n",
     ):
         assert fact in text
 
@@ -378,8 +407,8 @@ def test_the_command_publishes_a_run_s_set_with_its_origin(sample_run, tmp_path,
         and rows[-1][7].isdecimal()
     )
     assert (
-        "krippendorff alpha: 0.812 (tasks 40, votes 80)" in card
-        and "annotators: 1" in card
+        "Krippendorff's alpha: 0.812 (40 tasks, 80 votes)" in card
+        and "people who judged: 1" in card
         and "Ann" not in card
     )
 
