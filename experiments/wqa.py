@@ -291,9 +291,8 @@ def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
     for line in chain.run_steps(job, folder, ["propagate"], ()):
         say(line)
     shutil.rmtree(work / "data", ignore_errors=True)
-    passages = json.loads(
-        write_passages(folder, work / "data", PassageRules(max_tokens=WINDOW_TOKENS, seed=SEED))
-    )
+    write_passages(folder, work / "data", PassageRules(max_tokens=WINDOW_TOKENS, seed=SEED))
+    passages = json.loads((work / "data/passages.json").read_text(encoding="utf-8"))
     say(json.dumps(passages))
 
     labels = list(LABELS.open(folder).read())

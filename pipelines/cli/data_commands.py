@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from answermill.pipelines.cli.parameters import Form, LocalOut, check_there, write_lines
+from answermill.pipelines.cli.parameters import LICENCE, Form, LocalOut, check_there, write_lines
 
 GROUP = Group("Data sets and annotation", sort_key=2)
 
@@ -117,7 +116,7 @@ def collect(
         Literal["shared", "per-file"] | None,
         Parameter(
             help="Users whom Label Studio exports as numbers. shared: all exports are of one server, so a "
-            "number is one person; per-file: each is of a server of its own, so 1 of anna.json is anna:1. If "
+            "number is one person; per-file: each is of another server, so 1 of anna.json is anna:1. If "
             "absent, shared, but an error where that cannot be."
         ),
     ] = None,
@@ -213,8 +212,8 @@ def passages(
 
     Windows of whole sentences slide over each labelled sentence; a passage is positive if it holds a correct
     one. Neither a question, or one nearly the same, nor a document is in two splits: test is filled before
-    dev, dev before train, and what is therefore left out is counted. Prints the counts as one JSON object,
-    and writes it to passages.json in --out.
+    dev, dev before train, and what is therefore left out is counted. Prints a line, and writes all counts to
+    passages.json in --out.
     """
     from answermill.pipelines.data.publish.passage_set import PassageRules
     from answermill.pipelines.data.publish.training_passages import write_passages
@@ -229,7 +228,7 @@ def passages(
         similar=split.similar,
         documents_apart=split.keep_documents_apart,
     )
-    sys.stdout.write(write_passages(run, out, rules, split.split_file))
+    write_lines([write_passages(run, out, rules, split.split_file)])
 
 
 @Parameter(name="*")
@@ -280,7 +279,7 @@ def sentences(
         Path, Parameter(help="Folder for train, dev and test; it is created if it does not exist.")
     ],
     name: Annotated[str, Parameter(help="Name of the set, for its card.")],
-    licence: Annotated[str, Parameter(help="Licence of the set, for its card.")],
+    licence: Annotated[str, LICENCE, Parameter(help="Licence of the set, for its card.")],
     negatives: Negatives = Negatives(),
     split: Split = Split(),
 ) -> None:
@@ -288,7 +287,7 @@ def sentences(
 
     A list has the question's right sentences and wrong ones, judged or not, which are drawn in given shares.
     Splits are as those of `answermill passages`. `answermill train` and `answermill dataset` read the files.
-    Prints the counts as one JSON object, and writes it to sentences.json in --out, beside a card.
+    Prints a line, and writes all counts to sentences.json in --out, beside a card.
     """
     from answermill.pipelines.data.publish.lists.list_files import Attribution, write_lists
     from answermill.pipelines.data.publish.lists.list_rules import ListRules
@@ -305,10 +304,8 @@ def sentences(
     )
 
     attribution = Attribution(name, licence)
-    content = write_lists(
-        run, out, rules, attribution, split_file=split.split_file, answers=negatives.answers
-    )
-    sys.stdout.write(content)
+    line = write_lists(run, out, rules, attribution, split_file=split.split_file, answers=negatives.answers)
+    write_lines([line])
 
 
 def publish(
@@ -316,7 +313,7 @@ def publish(
     *,
     out: Annotated[Path, Parameter(help="Folder of the published set; it is created if it does not exist.")],
     name: Annotated[str, Parameter(help="Name of the set, for its card.")],
-    licence: Annotated[str, Parameter(help="Licence of the set itself, for its card.")],
+    licence: Annotated[str, LICENCE, Parameter(help="Licence of the set itself, for its card.")],
     forms: Annotated[
         tuple[Literal["parquet", "dpr", "beir", "asnq", "trec"], ...],
         Parameter(negative=(), consume_multiple=True, help="Forms to write."),

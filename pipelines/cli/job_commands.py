@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,6 +13,7 @@ from cyclopts import Group, Parameter
 
 from answermill.pipelines.cli.job_work import DEFAULTS, JobWork, Outlets
 from answermill.pipelines.cli.parameters import JobFile, LocalOut, Out, Overrides, Run, Running, write_lines
+from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.specs.registry import folders, job_steps
 
 GROUP = Group("Jobs", sort_key=1)
@@ -163,7 +166,6 @@ def status(run: Run) -> None:
     stopped; stale, if its process is gone without a word; or complete. Any terminal can ask, on another
     machine too if it sees the folder.
     """
-    from answermill.pipelines.errors import JobError
     from answermill.pipelines.look.status import status as states
     from answermill.pipelines.runs.watch.live import line_of
 
@@ -187,12 +189,15 @@ def status(run: Run) -> None:
 
 
 def keys(
+    name: Annotated[
+        str | None, Parameter(help="A section or a key, such as rerank or ingest.input; all if absent.")
+    ] = None,
     *,
     kind: Annotated[
         Literal["job", "train"], Parameter(name="--of", help="The kind of file: job or train.")
     ] = "job",
 ) -> None:
-    """List every key of a job file, or of a training file, with its type, default and meaning."""
+    """List the keys of a job file, or of a training file, with their types, defaults and meanings."""
     if kind == "train":
         from answermill.pipelines.config.training_file import keys as training_keys
 
@@ -202,7 +207,8 @@ def keys(
 
         listing = job_keys()
 
-    for key, value, default, meaning in listing:
+    rows = {row[0]: row for row in listing}
+    for key, value, default, meaning in (rows[key] for key in _named(name, list(rows), "keys")):
         write_lines(
             [
                 key,
@@ -212,9 +218,29 @@ def keys(
         )
 
 
-def columns() -> None:
-    """Print the data dictionary: every column of every folder."""
-    for _, folder in folders():
+def _named(name: str | None, names: Sequence[str], what: str) -> list[str]:
+    """The names that are `name`, or parts of it: 'labels' is 'labels/sentences' as well, and 'rerank'
+    'rerank.stages[].keep'. All without a name. Raises JobError (2) if there is none."""
+    if name is None:
+        return list(names)
+    name = name.strip("/[]")
+    if parts := [each for each in names if re.match(rf"{re.escape(name)}(?:[./\[]|$)", each)]:
+        return parts
+
+    firsts = list(dict.fromkeys(re.split(r"[./\[]", each)[0] for each in names))
+    alike = difflib.get_close_matches(name, [*firsts, *names], 1)
+    meant = f"; is {alike[0]} meant" if alike else ""
+    raise JobError(f"{what} {name}: no such name{meant}; they begin with {', '.join(firsts)}", USAGE)
+
+
+def columns(
+    name: Annotated[
+        str | None, Parameter(help="A folder of a run, such as scored or labels/sentences; all if absent.")
+    ] = None,
+) -> None:
+    """Print the data dictionary: the columns of a run's folders."""
+    specs = {folder.name: folder for _, folder in folders()}
+    for folder in (specs[each] for each in _named(name, list(specs), "columns")):
         write_lines([f"{folder.name}/  {' '.join((folder.record.__doc__ or '').split())}"])
         write_lines(
             f"    {name:<32} {kind:<26} {meaning}" for name, kind, meaning in folder.record.describe()

@@ -26,6 +26,7 @@ def _place(kind: object, tokens: Sequence[Token]) -> Path:
 
 PLACE = Parameter(converter=_place)
 """A path, or the URL of an object store."""
+LICENCE = Parameter(name=("--licence", "--license"))
 JobFile: TypeAlias = Annotated[Path, PLACE, Parameter(help="The job file, or its URL.")]
 TrainingFile: TypeAlias = Annotated[Path, Parameter(help="The training file.")]
 Run: TypeAlias = Annotated[Path, PLACE, Parameter(help="Folder of a run, or its URL.")]

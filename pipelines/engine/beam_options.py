@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 from collections.abc import Sequence
 
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -20,7 +21,8 @@ one, with 0.90."""
 
 
 def check_options(beam_options: Sequence[str]) -> None:
-    """Raises JobError (2) for an option that Beam does not know; Beam itself would ignore it.
+    """Raises JobError (2) for an option that Beam does not know, which Beam itself would ignore, and for
+    workers at anything but one address.
 
     If the runner is not in IN_PROCESS, only a misspelt option of Beam's is refused.
     """
@@ -32,10 +34,25 @@ def check_options(beam_options: Sequence[str]) -> None:
         raise JobError(
             f"Beam has no option {' '.join(unknown)}; arguments after -- are passed to Beam", USAGE
         )
+    if known.environment_type == "EXTERNAL" and not _is_address(known.environment_config):
+        raise JobError(
+            f"--environment_config={known.environment_config}: give one HOST:PORT, that of the pool of "
+            "workers; Beam takes one pool",
+            USAGE,
+        )
     names = [name for action in parser._actions for name in action.option_strings]
     for argument in unknown:
         for name in difflib.get_close_matches(argument.partition("=")[0], names, 1, ALIKE):
             raise JobError(f"Beam has no option {argument}; is {name} meant?", USAGE)
+
+
+def _is_address(text: str | None) -> bool:
+    """True for HOST:PORT, for JSON, which may name more, and where other options say what Beam needs.
+
+    >>> [_is_address(text) for text in ("a:50000", "a:50000,b:50000", "a", None)]
+    [True, False, False, True]
+    """
+    return text is None or text.startswith("{") or re.fullmatch(r"[^\s,;]+:\d+", text) is not None
 
 
 class _FirstWins:

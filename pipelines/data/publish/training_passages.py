@@ -168,7 +168,7 @@ def _leave_out_copies(question: QuestionPassages, documents: Mapping[str, CutDoc
 
 
 def write_passages(run: Path, out: Path, rules: PassageRules, split_file: Path | None = None) -> str:
-    """Build the training data of a run and write the folder; returns the content of its passages.json.
+    """Build the training data of a run and write the folder; returns a line for people.
 
     Raises JobError: 66 if the run lacks a folder or the split file is missing, 65 if one is wrong or no label
     can be used, 73 if `out` is complete already.

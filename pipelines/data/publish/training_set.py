@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from answermill.files.atomic_files import sha256, write_text
 from answermill.pipelines.data.splits import SPLITS, Split
-from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
+from answermill.pipelines.errors import OUTPUT_EXISTS, JobError, counted
 from answermill.pipelines.runs.parquet_folder import Folder, whole_file
 from answermill.pipelines.runs.watch.progress import progress
 from answermill.schemas.record import Record
@@ -59,10 +59,17 @@ class SetFiles(Generic[R]):
         return counts
 
     def write_summary(self, content: Mapping[str, Any]) -> str:
-        """Write the summary; returns its text."""
-        text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-        write_text(self.summary, text)
-        return text
+        """Write the summary; returns a line for people."""
+        write_text(self.summary, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        rows = next(iter(self.tally([])))
+        counts = {name: sum(content[f"{split}_{name}"] for split in SPLITS) for name in (rows, "positives")}
+        questions = " + ".join(f"{content[f'{split}_questions']:,} {split}" for split in SPLITS)
+        total = sum(content[f"{split}_questions"] for split in SPLITS)
+        return (
+            f"{self.name:<10} {counted(total, 'question')} = {questions}; "
+            f"{counts[rows]:,} {self.name}, {counts['positives']:,} positive; {self.summary} counts what was "
+            "left out"
+        )
 
 
 def digests(folders: Mapping[str, Folder[Any] | None], files: Mapping[str, Path | None]) -> dict[str, str]:

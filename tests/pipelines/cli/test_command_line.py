@@ -121,3 +121,24 @@ def test_an_engine_s_options_are_refused_where_no_engine_works(words, says, tmp_
     assert call(*words, "--", "--runner=DirectRunner") == 2
     assert f"{says}, so leave out what follows `--`: --runner=DirectRunner" in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_keys_and_columns_show_what_is_named_and_say_what_names_there_are(capsys):
+    assert call("columns", "scored") == 0
+    shown = capsys.readouterr().out
+    folders = [line for line in shown.splitlines() if not line.startswith(" ")]
+    assert [line.split()[0] for line in folders] == ["scored/"] and "    question_id" in shown
+    assert call("columns", "labels") == 0
+    assert "labels/sentences/  " in capsys.readouterr().out
+
+    assert call("keys", "rerank") == 0
+    names = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
+    assert len(names) > 1 and all(name.startswith("rerank.") for name in names)
+    assert call("keys", "distil", "--of", "train") == 0
+    assert capsys.readouterr().out.startswith("distil.")
+
+    for command, wrong, meant in (("columns", "scoerd", "scored"), ("keys", "rerunk", "rerank")):
+        assert call(command, wrong) == 2
+        assert (
+            f"{command} {wrong}: no such name; is {meant} meant; they begin with " in capsys.readouterr().err
+        )

@@ -62,3 +62,14 @@ def test_options_of_all_runners_are_known_and_each_only_by_its_whole_name():
 
 def test_the_private_method_of_beam_was_tried_with_this_release():
     assert version("apache-beam").rpartition(".")[0] in TRIED
+
+
+@pytest.mark.parametrize("place", ["a:50000,b:50000", "a:50000 b:50000", "a"])
+def test_workers_are_at_one_address(place):
+    options = ["--environment_type=EXTERNAL", f"--environment_config={place}"]
+    for runner in ([], ["--runner=PortableRunner"]):
+        with pytest.raises(JobError, match="give one HOST:PORT") as e:
+            check_options([*runner, *options])
+        assert e.value.code == USAGE
+    check_options(["--environment_type=EXTERNAL", "--environment_config=localhost:50000"])
+    check_options(["--environment_type=PROCESS", '--environment_config={"command":"a,b"}'])

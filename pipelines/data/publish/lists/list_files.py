@@ -10,6 +10,7 @@ from typing import Any
 
 from answermill.files.atomic_files import write_text
 from answermill.pipelines.data.inputs.tables import read_answers, read_splits
+from answermill.pipelines.data.publish.left_out import count_in_words
 from answermill.pipelines.data.publish.lists.list_rules import KINDS, ListRules, RetrievedSentence
 from answermill.pipelines.data.publish.lists.list_sources import ReadRanking, Sources, by_rank, by_stage
 from answermill.pipelines.data.publish.lists.retrieval_scores import with_scores
@@ -50,7 +51,7 @@ def write_lists(
     split_file: Path | None = None,
     answers: Path | None = None,
 ) -> str:
-    """Draw the lists of a run and write the folder; returns the content of its sentences.json.
+    """Draw the lists of a run and write the folder; returns a line for people.
 
     `rules.by` names the stage that ranks the sentences. None takes the last stage of scored/ or, if there is
     none, the rank of the passage, as 'retrieved' does.
@@ -156,7 +157,7 @@ def _card(attribution: Attribution, content: Mapping[str, Any]) -> str:
 
     apart = "no document stands" if content["documents_apart"] else "documents may stand"
     known = {*ListRules.__dataclass_fields__, "inputs"}
-    counts = [f"- {name.replace('_', ' ')}: {n:,}" for name, n in content.items() if name not in known]
+    counts = [f"- {count_in_words(name, n)}" for name, n in content.items() if name not in known]
     lines = "\n".join
     return f"""\
 # {attribution.name}

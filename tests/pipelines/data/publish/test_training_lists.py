@@ -476,15 +476,15 @@ def test_the_command_writes_what_training_and_dataset_read(
         "6",
         "--name",
         "A made set",
-        "--licence",
+        "--license",  # either spelling
         "CC0",
     ]
     with pytest.raises(SystemExit) as e:
         main(["sentences", str(run), "--out", str(tmp_path / "data"), *options])
     assert e.value.code == 0
 
-    counts = json.loads(capsys.readouterr().out)
-    assert counts == json.loads((tmp_path / "data/sentences.json").read_text())
+    assert capsys.readouterr().out.startswith("sentences  ")
+    counts = json.loads((tmp_path / "data/sentences.json").read_text())
     lists = Lists().draw(ListRules(6), answers={q: ["document 7"] for q in Lists().questions})
     assert {name: counts[name] for name in lists.counts} == dict(lists.counts) and counts["by"] == "retrieved"
 
@@ -502,7 +502,7 @@ def test_the_command_writes_what_training_and_dataset_read(
     assert (
         card.startswith("# A made set")
         and "Licence: CC0." in card
-        and f"candidates: {counts['candidates']:,}" in card
+        and f"- {counts['candidates']:,} candidates\n" in card
     )
     assert str(run) not in card and counts["inputs"]["labels"] in card
     with pytest.raises(JobError, match="is written already") as refused:
@@ -533,9 +533,8 @@ def test_rows_have_the_scores_that_a_stage_would_see_of_the_whole_retrieved_list
     write(tmp_path / "run", "retrieve", "questions", Question, [Question("q", "Who wrote it?")])
 
     write(tmp_path / "run", "retrieve", "retrieved", Hit, world.hits)
-    counts = json.loads(
-        write_lists(tmp_path / "run", tmp_path / "data", ListRules(20, depth=12, shares=(1.0, 0, 0)), NAMED)
-    )
+    write_lists(tmp_path / "run", tmp_path / "data", ListRules(20, depth=12, shares=(1.0, 0, 0)), NAMED)
+    counts = json.loads((tmp_path / "data/sentences.json").read_text())
     rows = list(read_dataset(tmp_path / "data/train.parquet"))
     far = [row for row in rows if row.doc_id.startswith("far")]
     assert 2 < len(far) <= 12 < 36  # of six passages of six sentences

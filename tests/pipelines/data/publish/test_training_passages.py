@@ -555,7 +555,8 @@ def test_the_command_reads_a_run_of_dpr_passages(tmp_path: Path, capsys) -> None
     assert 0 < sum(not each.sentences for each in passages) < len(passages)
     capsys.readouterr()
     assert call(run, "--out", tmp_path / "out", "--negatives", "3", "--split", "1", "0", "0") == 0
-    counts = json.loads(capsys.readouterr().out)
+    assert capsys.readouterr().out.startswith("passages   4 questions = 4 train + 0 dev + 0 test; ")
+    counts = json.loads((tmp_path / "out/passages.json").read_text())
     assert counts["retrieved_left_out_without_sentence"] > 0 and counts["train_questions"] == 4
     rows = LabelledPassage.rows(pq.read_table(tmp_path / "out/train.parquet"))
     assert {row.question_id for row in rows if row.source == "retrieved"} == {"q0", "q1", "q2", "q3"}
@@ -570,9 +571,12 @@ def call(*arguments: object) -> int:
 
 def test_the_command_writes_three_files_and_says_what_is_in_them(sample_run, tmp_path: Path, capsys) -> None:
     assert call(sample_run, "--out", tmp_path / "a", "--max-tokens", "120") == 0
-    said = capsys.readouterr().out
-    counts = json.loads(said)
-    assert (tmp_path / "a/passages.json").read_text() == said
+    (said,) = capsys.readouterr().out.splitlines()
+    counts = json.loads((tmp_path / "a/passages.json").read_text())
+    rows = sum(counts[f"{name}_passages"] for name in ("train", "dev", "test"))
+    assert f" {rows:,} passages, " in said and said.endswith(
+        f"{tmp_path / 'a/passages.json'} counts what was left out"
+    )
     assert sorted(p.name for p in (tmp_path / "a").iterdir()) == [
         "dev.parquet",
         "passages.json",
@@ -615,7 +619,7 @@ def test_the_command_takes_a_split_file(sample_run, tmp_path: Path, capsys) -> N
         )
         == 0
     )
-    counts = json.loads(capsys.readouterr().out)
+    counts = json.loads((tmp_path / "out/passages.json").read_text())
     assert counts["test_questions"] == 1 and counts["dev_questions"] == 0 and counts["shares"] is None
 
     assert counts["labels"] == counts["labels_used"] + sum(
