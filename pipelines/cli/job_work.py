@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from answermill.files.remote import as_path
 from answermill.pipelines.cli.ending import Command
 from answermill.pipelines.cli.parameters import write_lines
 from answermill.pipelines.errors import USAGE, JobError
@@ -69,13 +70,21 @@ class JobWork:
         log_lines.choose(self.outlets.log_format)
         job = self._checked([step] if step else list(job_steps()))
         from answermill.pipelines.engine.runner import configure_logging
+        from answermill.pipelines.runs.watch.clock import record
         from answermill.pipelines.steps.chain import run_steps, steps_of
 
         logging.disable(logging.NOTSET)  # the libraries are loaded
         configure_logging()
 
         steps = [step] if step else steps_of(job, self.out)
-        options, ended = self.command.beam_options, self._metrics()
+        options, metrics = self.command.beam_options, self._metrics()
+
+        def ended(name: str, seconds: float, had_work: bool) -> None:
+            if had_work:
+                record(as_path(self.out), name, seconds)
+            if metrics is not None:
+                metrics(name, seconds)
+
         write_lines(run_steps(job, self.out, steps, options, redo=redo, verify=verify, ended=ended))
         columns = "`answermill columns` their columns"
         write_lines([f"in {self.out}: `answermill status {self.out}` shows its folders, {columns}"])

@@ -28,6 +28,10 @@ from answermill.pipelines.runs.watch.progress import print_line
 from answermill.pipelines.specs.registry import SPECS, job_steps, makers
 from answermill.pipelines.specs.run import Run
 
+COMPLETE = "(complete)"
+"""End of the summary line of a step that was complete before."""
+
+
 def steps_of(job: Job, run: Path | None = None) -> list[str]:
     """The steps that `answermill run` runs: those that the job has settings for.
 
@@ -124,10 +128,10 @@ def run_steps(
     *,
     redo: str | None = None,
     verify: str | None = None,
-    ended: Callable[[str, float], object] | None = None,
+    ended: Callable[[str, float, bool], object] | None = None,
 ) -> Iterator[str]:
     """Check, then run the steps in order; yield each one's summary line as it ends. `ended` is called with
-    its name and its seconds.
+    its name, its seconds, and True if it had work to do.
 
     `redo`: a step whose output is removed first, with what was made of it by the steps that now run; the
     first line yielded lists what is removed, before it is. `verify`: a step whose output is compared byte by
@@ -161,7 +165,7 @@ def run_steps(
             if store_of(run).has_locks:  # else another command may work as well
                 _remove_leftovers(_place(job, run, name), name)
             if ended is not None:
-                ended(name, time.monotonic() - began)
+                ended(name, time.monotonic() - began, not summary.endswith(COMPLETE))
             yield summary
 
 

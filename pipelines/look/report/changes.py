@@ -57,6 +57,8 @@ class TwoRuns:
     seconds: tuple[Amounts, ...]
     dollars: tuple[Amounts, ...]
     """Price of these seconds; empty without a price."""
+    has_answers: bool
+    """False if neither run has answers: then the numbers of questions are 0."""
     questions: int
     """Questions that both runs have."""
     only_a: int

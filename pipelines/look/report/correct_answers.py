@@ -88,14 +88,17 @@ class CorrectAnswers:
     def __init__(self, labels: Path, name: str, stages: Sequence[str]) -> None:
         """`name`: name of the labels for people. Raises JobError as `read_labels`."""
         values = read_labels(labels).values
-        correct = pa.array(values.value > 0)
-        self._question_id, self._candidate_id = (
-            values.question_id.filter(correct),
-            values.candidate_id.filter(correct),
+        self._labels = pa.table(
+            {
+                "question_id": values.question_id,
+                "candidate_id": values.candidate_id,
+                "is_correct": pa.array(values.value > 0),
+            }
         )
+        correct = self._labels.filter(self._labels["is_correct"]).combine_chunks()
         self._name, self._stages = name, tuple(stages)
-        self._questions = pc.unique(self._question_id)
-        self._keys = _key(self._question_id, self._candidate_id)
+        self._questions = pc.unique(correct["question_id"])
+        self._keys = _key(correct["question_id"], correct["candidate_id"])
 
         self._sums = np.zeros((len(stages) + 2, 3))  # alive, P@1, MRR of each order
         self._outcomes: Counter[tuple[Fate, str]] = Counter()
@@ -150,11 +153,12 @@ class CorrectAnswers:
         """True if any candidate is labelled correct."""
         return len(self._questions) > 0
 
-    def pairs(self, questions: Collection[str]) -> frozenset[tuple[str, str]]:
-        """(question id, candidate id) of the correct candidates of these questions."""
-        rows = pc.is_in(self._question_id, value_set=pa.array(sorted(questions), pa.string()))
-        columns = self._question_id.filter(rows).to_pylist(), self._candidate_id.filter(rows).to_pylist()
-        return frozenset(zip(*columns, strict=True))
+    def labels(self, questions: Collection[str]) -> dict[tuple[str, str], bool]:
+        """(question id, candidate id) → True if it is correct, of the judged candidates of these
+        questions."""
+        asked = pc.is_in(self._labels["question_id"], value_set=pa.array(sorted(questions), pa.string()))
+        columns = (column.to_pylist() for column in self._labels.filter(asked).columns)
+        return {(question, candidate): correct for question, candidate, correct in zip(*columns, strict=True)}
 
     def result(self) -> Quality:
         questions = max(1, len(self._questions))

@@ -30,6 +30,10 @@ class StepFigures:
     environment: Mapping[str, str]
     counts: Mapping[str, int]
     """Every count that is not 0, inner ones as 'stages.cascade.incoming'."""
+    ended: float | None
+    """Seconds since 1970; None if the run does not say."""
+    clock_seconds: float | None
+    """Seconds by the clock, within the command that ended it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +152,7 @@ class ShownAnswer:
     source_file: str
     source_offset: int | None
     is_correct: bool | None
-    """True if a label says so; None if there are no labels."""
+    """What a label says of it; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from answermill.pipelines.specs.rerank import RERANK
 from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED
 from answermill.pipelines.specs.run import Run
 
+RETRIEVED_PASSAGES = "retrieved passages"
+
 
 def corpus(run: Run) -> Iterator[Amount]:
     """Amounts from pages to passages."""
@@ -32,7 +34,7 @@ def candidates(run: Run, dropped: Mapping[str, int]) -> Iterator[Amount]:
     if retrieved is not None:
         questions = run.get(QUESTIONS)
         note = f"for {counted(questions.rows, 'question')}" if questions else ""
-        yield Amount("retrieved passages", retrieved.rows, note)
+        yield Amount(RETRIEVED_PASSAGES, retrieved.rows, note)
 
     if not run.is_complete(RERANK):
         return

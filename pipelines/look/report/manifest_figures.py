@@ -12,7 +12,8 @@ from answermill.pipelines.look.report.figures import Missing, Rejects, StepCost,
 from answermill.pipelines.runs.manifests.manifest import Manifest
 from answermill.pipelines.runs.parquet_folder import read_batches
 from answermill.pipelines.runs.step import work_folders
-from answermill.pipelines.specs.registry import SPECS, AnyStep
+from answermill.pipelines.runs.watch.clock import step_times
+from answermill.pipelines.specs.registry import SPECS, STAND_INS, AnyStep
 from answermill.pipelines.specs.run import Run
 from answermill.schemas.corpus import Rejected
 
@@ -22,11 +23,17 @@ _SLOWEST = 10
 
 def missing_steps(run: Run) -> Iterator[Missing]:
     """Incomplete steps, of those that were begun or that every run has, with what each does or lacks."""
-    for spec in SPECS.values():
+    specs = list(SPECS.values())
+    # Another command wrote what a step writes, so the steps before it never run here.
+    stood_in = [
+        n for n, spec in enumerate(specs) if any(it.step in STAND_INS for it in run.of(spec).values())
+    ]
+    for number, spec in enumerate(specs):
         lacking = [(writer, absent) for writer, absent in run.lacking(spec) if absent]
         for writer, absent in lacking:
             yield Missing(writer.name, f"has not committed {', '.join(absent)}")
-        if not lacking and not run.is_complete(spec) and (spec.is_main or work_folders(run.path, spec.name)):
+        is_expected = spec.is_main and number > max(stood_in, default=-1)
+        if not lacking and not run.is_complete(spec) and (is_expected or work_folders(run.path, spec.name)):
             yield Missing(spec.name, run.state(spec))
 
 
@@ -37,8 +44,9 @@ def complete_steps(run: Run) -> Iterator[tuple[AnyStep, dict[str, Manifest]]]:
 
 def step_figures(run: Run) -> Iterator[StepFigures]:
     """Figures of the complete steps."""
+    times = step_times(run.path)
     for spec, written in complete_steps(run):
-        first = next(iter(written.values()))
+        first, time = next(iter(written.values())), times.get(spec.name)
         yield StepFigures(
             step=spec.name,
             rows={name: manifest.rows for name, manifest in written.items()},
@@ -51,6 +59,8 @@ def step_figures(run: Run) -> Iterator[StepFigures]:
             more_inputs=max(0, len(first.inputs) - _INPUTS),
             environment=dict(first.environment),
             counts=dict(run.counts(spec).flat()),
+            ended=time.ended if time is not None else None,
+            clock_seconds=time.seconds if time is not None else None,
         )
 
 

@@ -196,9 +196,8 @@ class _Pass:
         chosen = [*self.choices.questions, *(choice for choice, _ in self.choices.losses)]
         shown = {choice.question_id for choice in chosen}
         retrieved = self._run[RETRIEVED] if self._run.get(RETRIEVED) is not None else None
-        return Reader(
-            self._scored, retrieved, self.correct.pairs(shown) if self.correct is not None else None
-        )
+        labels = self.correct.labels(shown) if self.correct is not None else {}
+        return Reader(self._scored, retrieved, labels)
 
     @property
     def dropped(self) -> dict[str, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -71,13 +71,13 @@ class Reader:
         self,
         scored: Folder[ScoredCandidate],
         retrieved: Folder[Hit] | None,
-        correct: frozenset[tuple[str, str]] | None,
+        labels: Mapping[tuple[str, str], bool],
     ) -> None:
-        """`correct`: (question id, candidate id) of the correct candidates of the shown questions; None if
-        there are no labels."""
+        """`labels`: (question id, candidate id) → True if correct, of the judged candidates of the shown
+        questions."""
         self._scored = scored
         self._parts = {part.file: part for part in scored.parts}
-        self._correct = correct
+        self._labels = labels
         self._hits = Hits(retrieved)
 
     def questions(self, choices: Iterable[Choice]) -> Iterator[ShownQuestion]:
@@ -126,9 +126,7 @@ class Reader:
             start=row.start,
             source_file=source_file,
             source_offset=offset,
-            is_correct=None
-            if self._correct is None
-            else (row.question_id, row.candidate_id) in self._correct,
+            is_correct=self._labels.get((row.question_id, row.candidate_id)),
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -29,8 +29,8 @@ from answermill.ranking.evaluation.significance import Comparison, compare_share
 from answermill.schemas.ranked import Answer
 
 PAGE, FIGURES = "compared.html", "compared.json"
-_INPUTS = 10
-"""Most inputs of a step whose differences are listed."""
+_INPUTS = 3
+"""Most inputs of a step whose differences are listed; of more their number, and the first names."""
 
 
 def write_comparison(
@@ -58,6 +58,8 @@ def write_comparison(
         else ""
     )
 
+    if not compared.has_answers:
+        return f"report     neither run has answers yet: settings, counts and seconds; {folder / PAGE}"
     return (
         f"report     {counted(compared.questions, 'question')}, {changed:,} first answers changed{kinds}; "
         f"{folder / PAGE}"
@@ -67,24 +69,26 @@ def write_comparison(
 def read_comparison(
     a: Path, b: Path, labels: Path | None = None, price_per_hour: float | None = None, show: int = 50
 ) -> TwoRuns:
-    """Compare two runs. `labels` and `price_per_hour` are those of `read_report`, for both.
+    """Compare two runs, their answers if they have some. `labels` and `price_per_hour` are those of
+    `read_report`, for both.
 
-    Raises JobError: 65 if the runs share no question, 66 if one has no answers, 2 if `show` is negative; else
-    as `read_report`.
+    Raises JobError: 65 if the runs share no question, 66 if one has answers and the other has none, 2 if
+    `show` is negative; else as `read_report`.
     """
     if show < 0:
         raise JobError(f"--show {show}: give how many changed answers are shown, 0 or more", USAGE)
 
     runs = Run.open(a), Run.open(b)
-    answers_a, answers_b = (run[ANSWERS] for run in runs)
+    has_answers = any(run.get(ANSWERS) is not None or ANSWERS.name in run.unreadable for run in runs)
+    answers = [run[ANSWERS] for run in runs] if has_answers else []
     (report_a, values_a), (report_b, values_b) = (
         read_with_values(run, labels, price_per_hour) for run in runs
     )
     p1_a, p1_b = (values.p1 if values is not None else {} for values in (values_a, values_b))
-    pairs = _Pairs(answers_a, moved(p1_a, p1_b))
-    shown = pairs.compare_with(answers_b, show)
+    pairs = _Pairs(answers[:1], moved(p1_a, p1_b))
+    shown = [*pairs.compare_with(answers[1:], show)]
 
-    if not pairs.questions:
+    if has_answers and not pairs.questions:
         raise JobError(
             f"{a} and {b} have no question in common, by id and text; give two runs of the same questions",
             BAD_DATA,
@@ -97,6 +101,7 @@ def read_comparison(
         counts=tuple(_paired(_counts(report_a), _counts(report_b))),
         seconds=tuple(_paired(_seconds(report_a), _seconds(report_b))),
         dollars=tuple(_paired(_dollars(report_a), _dollars(report_b))) if price_per_hour is not None else (),
+        has_answers=has_answers,
         questions=pairs.questions,
         only_a=len(pairs.digests) - pairs.questions,
         only_b=pairs.only_b,
@@ -109,21 +114,24 @@ def read_comparison(
 
 
 class _Pairs:
-    """Questions of A with digests of their answers, for comparison with B's."""
+    """Questions of A with digests of their answers, for comparison with B's. Answers are one folder, or none
+    if the runs have none."""
 
-    def __init__(self, a: Folder[Answer], moved: Mapping[str, Kind]) -> None:
+    def __init__(self, a: Sequence[Folder[Answer]], moved: Mapping[str, Kind]) -> None:
         self._a, self._moved = a, moved
         self.digests = {
-            _digest(answer.question_id, answer.question): _digest(answer.answer or "") for answer in a.read()
+            _digest(answer.question_id, answer.question): _digest(answer.answer or "")
+            for folder in a
+            for answer in folder.read()
         }
         self.questions = self.only_b = 0
         self.changed: Counter[Kind] = Counter()
 
-    def compare_with(self, b: Folder[Answer], show: int) -> Iterator[ChangedAnswer]:
+    def compare_with(self, b: Sequence[Folder[Answer]], show: int) -> Iterator[ChangedAnswer]:
         """Compare all answers, then yield the first `show` changed ones of each kind, in the order of B's
         questions."""
         chosen: dict[Kind, list[Answer]] = {kind: [] for kind in KINDS}
-        for answer in b.read():
+        for answer in (answer for folder in b for answer in folder.read()):
             digest_a = self.digests.get(_digest(answer.question_id, answer.question))
             if digest_a is None:
                 self.only_b += 1
@@ -137,7 +145,8 @@ class _Pairs:
                     chosen[kind].append(answer)
 
         ids = {answer.question_id for answers in chosen.values() for answer in answers}
-        former = {answer.question_id: answer for answer in self._a.where("question_id", ids)} if ids else {}
+        changed = (answer for folder in self._a if ids for answer in folder.where("question_id", ids))
+        former = {answer.question_id: answer for answer in changed}
         return (
             ChangedAnswer(
                 answer.question_id, answer.question, kind, _side(former[answer.question_id]), _side(answer)
@@ -157,8 +166,7 @@ def _digest(*texts: str) -> bytes:
 
 
 def _settings(a: Run, b: Run) -> Iterator[str]:
-    """Clauses on settings, inputs and versions that differ, step by step; of inputs the first, and the number
-    of others."""
+    """Clauses on settings, inputs and versions that differ, step by step; of many inputs one clause."""
     sides = ("in A", "in B")
     manifests_b = {spec.name: next(iter(written.values())) for spec, written in complete_steps(b)}
     for spec, written in complete_steps(a):
@@ -168,10 +176,12 @@ def _settings(a: Run, b: Run) -> Iterator[str]:
             continue
 
         yield from differences(manifest_a.settings, manifest_b.settings, step, sides)
-        inputs = list(differences(dict(manifest_a.inputs), dict(manifest_b.inputs), f"{step}: input", sides))
-        yield from inputs[:_INPUTS]
-        if len(inputs) > _INPUTS:
-            yield f"{step}: {len(inputs) - _INPUTS:,} more inputs differ"
+        inputs_a, inputs_b = dict(manifest_a.inputs), dict(manifest_b.inputs)
+        names = [name for name in sorted({*inputs_a, *inputs_b}) if inputs_a.get(name) != inputs_b.get(name)]
+        if len(names) > _INPUTS:
+            yield f"{step}: {len(names):,} inputs differ, {', '.join(names[:_INPUTS])} and others"
+        else:
+            yield from differences(inputs_a, inputs_b, f"{step}: input", sides)
         yield from differences(manifest_a.version, manifest_b.version, f"{step}: version", sides)
         yield from differences(manifest_a.revision, manifest_b.revision, f"{step}: revision", sides)
 

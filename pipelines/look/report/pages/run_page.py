@@ -6,7 +6,21 @@ from collections.abc import Iterator
 
 from answermill.pipelines.look.report.correct_answers import Fates
 from answermill.pipelines.look.report.figures import Amount, Rejects, RunReport, StageFigures, StepFigures
-from answermill.pipelines.look.report.pages.templates import NOTHING, money, number, page, percent
+from answermill.pipelines.look.report.funnel import RETRIEVED_PASSAGES
+from answermill.pipelines.look.report.pages.reasons import meaning
+from answermill.pipelines.look.report.pages.templates import (
+    NOTHING,
+    duration,
+    hundredths,
+    moment,
+    money,
+    number,
+    page,
+    percent,
+)
+
+_PAGES = ("pages", "documents")
+"""Amounts of the corpus that are pages."""
 
 
 def run_page(report: RunReport) -> Iterator[str]:
@@ -15,8 +29,17 @@ def run_page(report: RunReport) -> Iterator[str]:
         "run.html.j2",
         report=report,
         versions=sorted({step.version for step in report.steps}),
+        times=_times(report),
         first_figures=list(_first_figures(report)),
-        rejects=[(f"{rejects.folder}: {rejects.rows:,}", _reasons(rejects)) for rejects in report.rejects],
+        # Amounts of one kind have one scale: passages and sentences are not pages.
+        pages=[amount for amount in report.corpus if amount.what in _PAGES],
+        passages=[amount for amount in report.corpus if amount.what not in _PAGES],
+        retrieved=[amount for amount in report.candidates if amount.what == RETRIEVED_PASSAGES],
+        candidates=[amount for amount in report.candidates if amount.what != RETRIEVED_PASSAGES],
+        rejects=[
+            (f"{rejects.folder}: {rejects.rows:,}", _reasons(rejects), _meanings(rejects))
+            for rejects in report.rejects
+        ],
         stages=list(_stages(report)),
         stage_notes=list(_stage_notes(report)),
         predictions=list(_predictions(report)),
@@ -39,8 +62,24 @@ def _first_figures(report: RunReport) -> Iterator[tuple[str, str]]:
         yield number(report.answers.answered), "answered"
     if report.quality is not None:
         last = report.quality.orders[-1]
-        yield percent(last.p1), "P@1"
-        yield f"{last.mrr:.3f}", "MRR"
+        yield hundredths(last.p1), "P@1, of 100"
+        yield hundredths(last.mrr), "MRR, of 100"
+
+
+def _times(report: RunReport) -> str:
+    """When the run ended, and its duration by the clock; '' if the run does not say."""
+    steps = [step for step in report.steps if step.ended is not None]
+    if not steps:
+        return ""
+    seconds = sum(step.clock_seconds or 0.0 for step in steps)
+    some = "" if len(steps) == len(report.steps) else f" for {', '.join(step.step for step in steps)}"
+    return f"ended {moment(max(step.ended or 0.0 for step in steps))}, {duration(seconds)} by the clock{some}"
+
+
+def _meanings(rejects: Rejects) -> list[tuple[str, str]]:
+    """Reasons whose words do not say all, with their meanings."""
+    meanings = ((reason, meaning(rejects.folder, reason)) for reason in rejects.reasons)
+    return [(reason, words) for reason, words in meanings if words]
 
 
 def _reasons(rejects: Rejects) -> list[Amount]:
@@ -117,7 +156,7 @@ def _orders(report: RunReport) -> Iterator[tuple[str, ...]]:
     if report.quality is not None:
         for order in report.quality.orders:
             share = percent(order.alive / report.quality.questions)
-            yield order.order, number(order.alive), share, f"{100 * order.p1:.2f}", f"{100 * order.mrr:.2f}"
+            yield order.order, number(order.alive), share, hundredths(order.p1), hundredths(order.mrr)
 
 
 def _outcomes(report: RunReport) -> Iterator[Amount]:
@@ -174,6 +213,9 @@ def _units(report: RunReport) -> Iterator[tuple[str, ...]]:
 
 def _pairs(step: StepFigures) -> Iterator[tuple[str, str]]:
     """Names and values of a step's fingerprint, version, folders, inputs and environment."""
+    if step.ended is not None:
+        yield "ended", moment(step.ended)
+        yield "by the clock", duration(step.clock_seconds or 0.0)
     yield "fingerprint", step.fingerprint
     yield "version", f"{step.version}, revision {step.revision} of the step"
     for folder, rows in step.rows.items():

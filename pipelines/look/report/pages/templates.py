@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,32 @@ def percent(share: float | None) -> str:
     return NOTHING if share is None else f"{100 * share:.1f} %"
 
 
+def hundredths(share: float) -> str:
+    """A metric as the field prints it: of 100, to two decimals."""
+    return f"{100 * share:.2f}"
+
+
+def moment(seconds: float) -> str:
+    """A time, given in seconds since 1970.
+
+    >>> moment(0.0)
+    '1970-01-01 00:00 UTC'
+    """
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def duration(seconds: float) -> str:
+    """Seconds, below a minute with a decimal, else hours, minutes and seconds.
+
+    >>> duration(5.25), duration(3_725.6)
+    ('5.2 s', '1:02:06')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
 def money(value: float | None) -> str:
     """Dollars: cents, and parts of them below one dollar."""
     return NOTHING if value is None else f"$ {value:,.4f}" if value < 1 else f"$ {value:,.2f}"
@@ -51,6 +78,11 @@ def short(value: float) -> str:
 def is_web_page(url: str) -> bool:
     """True if a URL may become a link; a browser might run one of another kind."""
     return _WEB_PAGE.match(url) is not None
+
+
+def last_word(text: str) -> str:
+    """The last word of a text: 'passages' of 'retrieved passages'."""
+    return text.rpartition(" ")[2]
 
 
 def indented(settings: Mapping[str, Any]) -> str:
@@ -67,6 +99,7 @@ TEMPLATES = Environment(
     keep_trailing_newline=True,
 )
 TEMPLATES.filters |= {
-    function.__name__: function for function in (number, percent, money, short, indented, scaled, score_bars)
+    function.__name__: function
+    for function in (number, percent, money, short, last_word, indented, scaled, score_bars)
 }
 TEMPLATES.tests["web_page"] = is_web_page

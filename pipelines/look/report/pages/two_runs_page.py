@@ -51,7 +51,7 @@ def _first_figures(compared: TwoRuns) -> Iterator[tuple[str, str]]:
     if compared.metrics:
         yield number(compared.changed["lost"]), "lost"
         yield number(compared.changed["gained"]), "gained"
-        yield f"{100 * compared.metrics['P@1'].difference:+.1f}", "P@1, points"
+        yield f"{100 * compared.metrics['P@1'].difference:+.2f}", "P@1, of 100"
 
 
 def _metrics(compared: TwoRuns) -> Iterator[tuple[str, ...]]:

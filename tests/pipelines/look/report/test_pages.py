@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from jinja2 import UndefinedError
 
-from answermill.pipelines.look.report.figures import Amount
+from answermill.indexing.passages.question_rules import refusal
+from answermill.pipelines.look.report.figures import Amount, ShownAnswer
 from answermill.pipelines.look.report.pages import templates
+from answermill.pipelines.look.report.pages.reasons import meaning
 from answermill.pipelines.look.report.pages.run_page import run_page
 from answermill.pipelines.look.report.run_report import read_report, write_report
 from tests.pipelines.look.report.written_run import passage, write_run
@@ -94,17 +96,31 @@ def test_a_page_has_no_address_to_load_and_no_link_but_to_pages_of_the_web(
     hostile: Elements, small_run: Path, tmp_path: Path
 ):
     # Its only URL runs a script.
-    assert not [attributes for tag, attributes in hostile.elements if tag == "a"]
+    assert not [url for url in hrefs(hostile) if not url.startswith("#")]
     write_report(small_run, out=tmp_path)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     real = Elements(page)
-    links = [attributes["href"] for tag, attributes in real.elements if tag == "a"]
-    assert len(links) > 20 and all(url is not None and url.startswith("https://") for url in links)
+    links = [url for url in hrefs(real) if not url.startswith("#")]
+    assert len(links) > 20 and all(url.startswith("https://") for url in links)
     assert not LOADING & {tag for tag, _ in real.elements} and "@import" not in page and "url(" not in page
     assert (
         "meta",
         {"http-equiv": "Content-Security-Policy", "content": "default-src 'none'; style-src 'unsafe-inline'"},
     ) in (real.elements)
+
+
+def hrefs(page: Elements) -> list[str]:
+    return [attributes["href"] or "" for tag, attributes in page.elements if tag == "a"]
+
+
+def test_the_contents_lead_to_every_section_and_to_nothing_else(
+    hostile: Elements, small_run: Path, tmp_path: Path
+) -> None:
+    write_report(small_run, out=tmp_path)
+    real = Elements((tmp_path / "report.html").read_text(encoding="utf-8"))
+    for page in (hostile, real):
+        sections = [attributes["id"] for tag, attributes in page.elements if tag == "section"]
+        assert [url.removeprefix("#") for url in hrefs(page) if url.startswith("#")] == sections
 
 
 @pytest.mark.parametrize(
@@ -147,6 +163,34 @@ def test_a_template_marks_nothing_as_markup_and_prints_nothing_that_is_missing()
     assert not re.search(r"\{[{%#]", (FOLDER / "style.css").read_text(encoding="utf-8"))
     with pytest.raises(UndefinedError):
         list(templates.page("two_runs.html.j2"))
+
+
+def test_a_heading_in_a_passage_keeps_its_line(tmp_path: Path) -> None:
+    page = passage("The waggle dance\nA bee has found a meadow.")
+    write_report(write_run(tmp_path / "run", "Why?", page))
+    shown = (tmp_path / "run/report.html").read_text(encoding="utf-8")
+    assert "The waggle dance\nA bee has found a meadow." in shown
+    assert re.search(r"\.passage \{[^}]*white-space: pre-line", shown)
+
+
+def test_what_is_judged_wrong_and_what_nobody_judged_have_two_marks() -> None:
+    answers = {
+        said: ShownAnswer("It.", "", "", 1, 0.5, 1, "A", "https://a.example", 0, "", None, said)
+        for said in (True, False, None)
+    }
+    marks = {said: part("answer", shown, True) for said, shown in answers.items()}
+    assert '<b class="correct">✓ judged correct</b>' in marks[True]
+    assert '<b class="wrong">✗ judged wrong</b>' in marks[False]
+    assert '<b class="unjudged">? not judged</b>' in marks[None]
+    assert "judged" not in part("answer", answers[None], False)  # there are no labels at all
+
+
+def test_reasons_of_refusals_are_explained(tmp_path: Path) -> None:
+    write_report(write_run(tmp_path / "run", "Why?", passage("So."), reason="too_short"))
+    shown = (tmp_path / "run/report.html").read_text(encoding="utf-8")
+    assert "<dt>too_short</dt><dd>its main text has too few words</dd>" in shown
+    questions = refusal("Is http://a.example it?", lambda text: 1)
+    assert questions is not None and meaning("questions_rejects", questions)
 
 
 def test_a_page_is_written_piece_by_piece_and_always_the_same(small_run: Path) -> None:

@@ -12,18 +12,21 @@ from pathlib import Path
 import pytest
 
 from answermill.__main__ import main
+from answermill.pipelines.data.convert.as_run import write_candidates
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
 from answermill.pipelines.look.estimate.plan_file import RunEstimate
 from answermill.pipelines.look.report import scored_blocks, shown_questions
 from answermill.pipelines.look.report.correct_answers import CorrectAnswers, QuestionValues
 from answermill.pipelines.look.report.figures import RunReport
+from answermill.pipelines.look.report.pages.run_page import run_page
 from answermill.pipelines.look.report.run_report import read_report, write_report
 from answermill.pipelines.runs import parquet_folder
 from answermill.pipelines.runs.manifests import manifest
 from answermill.pipelines.runs.manifests.manifest import Manifest, read_manifest
+from answermill.pipelines.runs.watch.clock import CLOCK, record
 from answermill.pipelines.specs.ingest import PASSAGES
-from answermill.pipelines.specs.propagate import PROPAGATE, PropagateCounts
+from answermill.pipelines.specs.propagate import PROPAGATE, SENTENCE_LABELS, PropagateCounts
 from answermill.pipelines.specs.registry import folders
 from answermill.pipelines.specs.rerank import ANSWERS, SCORED, StageCounts
 from answermill.pipelines.specs.retrieve import RETRIEVED
@@ -180,6 +183,52 @@ def test_a_run_that_is_not_finished_is_reported_as_far_as_it_is(small_run: Path,
     assert [each.state for each in report.missing] == ["has not run"] and not report.stages and report.corpus
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "not all steps are complete" in page and "<b>rerank</b>: has not run" in page
+
+
+def test_a_run_of_candidates_misses_no_step_that_it_will_never_have(tmp_path: Path) -> None:
+    (tmp_path / "set.tsv").write_text("question\tsentence\tlabel\nWhy?\tSo.\t1\nWhy?\tNo.\t0\n")
+    write_candidates([tmp_path / "set.tsv"], tmp_path / "run", None)
+    assert [missing.step for missing in read_report(tmp_path / "run").missing] == ["rerank"]
+
+
+def test_a_report_tells_when_the_steps_ended_and_how_long_they_took_by_the_clock(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", "Why?", passage("Because."))
+    assert "by the clock" not in page_of(run)
+    for number, step in enumerate(("ingest", "retrieve", "rerank")):
+        record(run, step, 30.0 + number, clock=lambda: 1_700_000_000.0)
+    shown = page_of(run)
+    assert "ended 2023-11-14 22:13 UTC, 0:01:33 by the clock</p>" in shown
+    assert "<dt>by the clock</dt><dd>31.0 s</dd>" in shown
+    (run / CLOCK).write_text("{")
+    assert "by the clock" not in page_of(run)
+
+
+def page_of(run: Path) -> str:
+    write_report(run)
+    return (run / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_metric_has_one_scale_and_a_list_of_bars_one_kind(report: RunReport) -> None:
+    page = "".join(run_page(report))
+    assert report.quality is not None
+    last = report.quality.orders[-1]
+    assert page.count(f">{100 * last.p1:.2f}<") >= 2 and f">{last.mrr:.3f}<" not in page
+    pages = page[page.index("<h3>Pages</h3>") :]
+    assert "passages" not in pages[: pages.index("</ul>")]
+
+
+def test_marks_follow_the_labels_of_the_candidate(small_run: Path, report: RunReport) -> None:
+    labels = {
+        (row.question_id, row.sentence_id): bool(row.label) for row in SENTENCE_LABELS.open(small_run).read()
+    }
+    ids = {(row.question_id, row.url, row.start): row.candidate_id for row in SCORED.open(small_run).read()}
+    marks = [
+        (answer.is_correct, labels.get((shown.question_id, ids[shown.question_id, answer.url, answer.start])))
+        for shown in report.questions
+        for answer in shown.answers
+    ]
+    assert all(mark == label for mark, label in marks) and (None, None) in marks
+    assert {loss.correct.is_correct for loss in report.losses} == {True}
 
 
 def test_a_step_of_which_a_folder_is_not_committed_is_not_complete(tmp_path: Path) -> None:

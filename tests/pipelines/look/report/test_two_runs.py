@@ -12,7 +12,8 @@ import pytest
 from answermill.__main__ import main
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from answermill.pipelines.look.report.two_runs import read_comparison, write_comparison
-from tests.pipelines.look.report.written_run import passage, write_run
+from answermill.pipelines.specs.ingest import INGEST, IngestCounts
+from tests.pipelines.look.report.written_run import commit, passage, write_run
 
 
 @pytest.fixture
@@ -69,11 +70,8 @@ def test_inputs_that_differ_are_reported_whichever_they_are(tmp_path: Path) -> N
     )
 
     other = write_run(tmp_path / "d", "Why?", passage("So."), inputs=dict.fromkeys(files, "6 bytes"))
-    *first, more = read_comparison(former, other).settings
-    assert (
-        len(first) == 10
-        and first[0].startswith("ingest: input.pages-00.jsonl")
-        and more == "ingest: 20 more inputs differ"
+    assert read_comparison(former, other).settings == (
+        "ingest: 30 inputs differ, pages-00.jsonl, pages-01.jsonl, pages-02.jsonl and others",
     )
 
 
@@ -133,6 +131,22 @@ def test_a_run_without_answers_is_refused(a: Path, b: Path) -> None:
     with pytest.raises(JobError, match=r"rerank JOB\.toml") as e:
         write_comparison(a, b)
     assert e.value.code == INPUT_MISSING
+
+
+def test_two_runs_without_answers_are_compared_as_far_as_they_are(tmp_path: Path) -> None:
+    runs = []
+    for name, pages in (("a", 2), ("b", 3)):
+        counts = IngestCounts(pages=pages, documents=pages)
+        commit(tmp_path / name, INGEST, {"passages": [passage("So.")]}, counts, min_words=pages)
+        runs.append(tmp_path / name)
+    compared = read_comparison(*runs)
+    assert not compared.has_answers and compared.questions == 0
+    assert compared.settings == ("ingest.min_words = 2 in A, 3 in B",)
+    assert {pair.what: (pair.a, pair.b) for pair in compared.counts}["pages"] == (2, 3)
+    assert write_comparison(*runs).startswith("report     neither run has answers yet")
+    page = (tmp_path / "b/compared.html").read_text(encoding="utf-8")
+    assert "Neither run has answers yet." in page and "questions of both" not in page
+    assert page.index('id="counts"') < page.index('id="settings"')
 
 
 def test_the_command_writes_the_page_into_the_second_run_and_escapes_it(a: Path, b: Path, capsys) -> None:

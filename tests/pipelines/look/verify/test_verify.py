@@ -51,7 +51,9 @@ def call(*words: object) -> int:
 
 
 def files(run: Path) -> dict[str, bytes]:
-    return {path.relative_to(run).as_posix(): path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    """All files but the hidden ones, which are for people who look on."""
+    paths = (path for path in run.rglob("[!.]*") if path.is_file())
+    return {path.relative_to(run).as_posix(): path.read_bytes() for path in paths}
 
 
 def test_a_sound_run_is_verified_with_all_its_rows(small_run: Path, capsys) -> None:
