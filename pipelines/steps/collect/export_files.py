@@ -153,6 +153,8 @@ class ExportFile:
                 unquote(name).strip().casefold() for name in next(csv.reader([line], delimiter=delimiter), [])
             ]
             if "task_id" in names:
+                while not names[-1]:  # empty columns, which a spreadsheet may save at the end
+                    names.pop()
                 if len(set(names)) < len(names):
                     raise bad(self.path, 1, f"a column comes twice: {', '.join(names)}")
                 return names, delimiter

@@ -290,6 +290,14 @@ def test_csv_as_spreadsheets_save_it(tmp_path: Path, delimiter: str, end: str, e
     assert (export.records, export.unanswered) == (6, 1)
 
 
+def test_empty_columns_at_the_end_of_a_table_are_none(tmp_path: Path) -> None:
+    file = written(tmp_path, "task_id,text_hash,label,,\nt1,h1,correct,,\n", "csv")
+    assert said(Export(file)) == [("t1", "h1", "anna", 1, "")]
+    file = written(tmp_path, "task_id,text_hash,label,,\nt1,h1,correct,,wrong\n", "csv")
+    with pytest.raises(JobError, match="5 cells where the header has 3"):
+        list(Export(file).read())
+
+
 def test_csv_rows_are_told_by_the_line_on_which_they_begin(tmp_path: Path) -> None:
     file = written(tmp_path, 'task_id,label,sentence\nt1,1,"one\ntwo\nthree"\nt2,0,four\n', "csv")
     assert [g.record for g in Export(file).read()] == [2, 5]
