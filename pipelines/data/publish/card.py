@@ -13,6 +13,7 @@ from typing import Any
 from answermill.pipelines.data.licences import hub_id
 from answermill.pipelines.data.publish.left_out import count_in_words
 from answermill.pipelines.data.splits import SPLITS, Split
+from answermill.pipelines.errors import counted
 from answermill.pipelines.runs.manifests.manifest import Manifest
 from answermill.schemas.labels import LabelledPassage
 
@@ -99,7 +100,8 @@ class Card:
         digest: str,
         example: LabelledPassage | None = None,
     ) -> str:
-        """The file. `summary` is the content of passages.json, `digest` its SHA-256; `example` a row to show."""
+        """The file. `summary` is the content of passages.json, `digest` its SHA-256, `example` a row to
+        show."""
         parts = [
             f"---\n{self._head(forms, statistics, origin)}\n---",
             f"# {self.name}",
@@ -271,11 +273,9 @@ def _sampling(settings: Mapping[str, Any], counts: Mapping[str, Any]) -> str:
         else f"; {people} people judge each" + (f" of {share:.0%} of them" if share < 1 else "")
     )
     controls = f", and {control:,} with known labels, unseen" if control else ""
-    return (
-        f"of each question the {settings.get('top')} best and, drawn from the others, {settings.get('random')}; for "
-        f"{counts.get('questions', 0):,} questions {tasks:,} sentences, {top:,} of the best, {random:,} of the "
-        f"others{controls}{by}"
-    )
+    chosen = f"the {settings.get('top')} best and, drawn from the others, {settings.get('random')}"
+    drawn = f"{tasks:,} sentences, {top:,} of the best, {random:,} of the others{controls}"
+    return f"of each question {chosen}; for {counted(counts.get('questions', 0), 'question')} {drawn}{by}"
 
 
 def _agreement(agreement: Mapping[str, Any]) -> Iterator[str]:
@@ -283,7 +283,7 @@ def _agreement(agreement: Mapping[str, Any]) -> Iterator[str]:
     for name, figure in agreement.items():
         if isinstance(figure, Mapping) and "value" in figure:
             basis = ", ".join(
-                f"{n:,} {_spaced(key)}"
+                counted(n, key.removesuffix("s"))
                 for key, n in figure.items()
                 if key in ("tasks", "votes") and isinstance(n, int)
             )
@@ -304,7 +304,8 @@ def _agreement(agreement: Mapping[str, Any]) -> Iterator[str]:
 
     if isinstance(counts := agreement.get("counts"), Mapping):
         votes, conflicts = counts.get("votes", 0), counts.get("conflicts", 0)
-        yield f"- judgements: {counts.get('annotations', 0):,}, of which {votes:,} count; they differ on {conflicts:,} tasks"
+        said = f"{counts.get('annotations', 0):,}, of which {votes:,} count"
+        yield f"- judgements: {said}; they differ on {counted(conflicts, 'task')}"
         fates = counts.get("fates")
         if isinstance(fates, Mapping):
             yield f"- tasks: {', '.join(f'{n:,} {_spaced(fate)}' for fate, n in sorted(fates.items()))}"

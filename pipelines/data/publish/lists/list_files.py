@@ -141,6 +141,10 @@ def _tally(rows: Sequence[LabelledCandidate]) -> dict[str, int]:
     return {"candidates": len(rows), "positives": sum(row.label for row in rows)}
 
 
+def _count(name: str, number: int) -> str:
+    return count_in_words(name, number) if "_left_out_" in name else f"{name.replace('_', ' ')}: {number:,}"
+
+
 def _card(attribution: Attribution, content: Mapping[str, Any]) -> str:
     """The set's README: its content, its making, its limits."""
     numbers = {
@@ -157,7 +161,7 @@ def _card(attribution: Attribution, content: Mapping[str, Any]) -> str:
 
     apart = "no document stands" if content["documents_apart"] else "documents may stand"
     known = {*ListRules.__dataclass_fields__, "inputs"}
-    counts = [f"- {count_in_words(name, n)}" for name, n in content.items() if name not in known]
+    counts = [f"- {_count(name, n)}" for name, n in content.items() if name not in known]
     lines = "\n".join
     return f"""\
 # {attribution.name}

@@ -502,7 +502,7 @@ def test_the_command_writes_what_training_and_dataset_read(
     assert (
         card.startswith("# A made set")
         and "Licence: CC0." in card
-        and f"- {counts['candidates']:,} candidates\n" in card
+        and f"- candidates: {counts['candidates']:,}\n" in card
     )
     assert str(run) not in card and counts["inputs"]["labels"] in card
     with pytest.raises(JobError, match="is written already") as refused:
