@@ -194,10 +194,9 @@ def _removal(job: Job, run: Path, first: str, steps: Sequence[str]) -> Removal:
     for name in removal.steps if worked_on else ():
         if _makes_other_rows(job, run, name):
             adds = "".join(f"; or {SPECS[name].adds}" for name in following_steps if SPECS[name].adds)
-            other = f"by a {name} with other settings or inputs"
             raise JobError(
-                f"{worked_on[0]} was made of what --redo {first} would remove, {other}; people may have "
-                f"worked there, so move it away first{adds}",
+                f"{worked_on[0]} was made of what --redo {first} would remove, and {name} has other settings "
+                f"or inputs now; people may have worked there, so move it away first{adds}",
                 OUTPUT_EXISTS,
             )
     return removal
