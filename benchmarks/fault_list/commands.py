@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from benchmarks.fault_list.damage import changed, overwritten, replaced, written
 from benchmarks.fault_list.fault import Fault, Harm, Place, nothing
 
@@ -29,7 +31,19 @@ MISSING = {
 
 def annotated(place: Place) -> None:
     """Write packs to annotate into the run."""
+    place.work.mkdir(exist_ok=True)
     place.call("annotate JOB --out RUN")
+
+
+def two_servers(place: Place) -> None:
+    """Judge the first task of a pack on two servers, on each as its user 1."""
+    annotated(place)
+    (task, *_) = json.loads((place.run / "packs/label-studio/tasks-00001.json").read_text(encoding="utf-8"))
+    for name, number, user, label in (("anna", 5, 1, "correct"), ("bob", 8, 1, "wrong")):
+        result = {"from_name": "answer", "type": "choices", "value": {"choices": [label]}}
+        annotation = {"id": number, "completed_by": user, "result": [result]}
+        export = json.dumps([{"id": 1, "data": task["data"], "annotations": [annotation]}])
+        (place.work / f"{name}.json").write_text(export, encoding="utf-8")
 
 
 def _edited_sample() -> Harm:
@@ -150,6 +164,36 @@ FAULTS = (
         "collect RUN RUN/packs/csv/tasks-00001.csv",
         65,
         "no label is filled in",
+    ),
+    Fault(
+        "user 1 of two servers",
+        two_servers,
+        "collect RUN WORK/anna.json WORK/bob.json",
+        65,
+        "--user-numbers per-file",
+    ),
+    Fault(
+        "other tasks than those of the packs, redone",
+        annotated,
+        "annotate JOB --out RUN --set annotate.top=1 --redo",
+        73,
+        "annotate.batch=2",
+    ),
+    Fault(
+        "a batch without the one before it",
+        nothing,
+        "annotate JOB --out RUN --set annotate.batch=2",
+        66,
+        "batch 1",
+    ),
+    Fault("columns of no folder", nothing, "columns scoerd", 2, "is scored meant"),
+    Fault("keys of no section", nothing, "keys rerunk", 2, "is rerank meant"),
+    Fault(
+        "two pools of workers",
+        nothing,
+        "run JOB --out WORK/new -- --environment_type=EXTERNAL --environment_config=a:1,b:1",
+        2,
+        "give one HOST:PORT",
     ),
     Fault(
         "a URL that is not read, for --out",
