@@ -212,8 +212,7 @@ def passages(
 
     Windows of whole sentences slide over each labelled sentence; a passage is positive if it holds a correct
     one. Neither a question, or one nearly the same, nor a document is in two splits: test is filled before
-    dev, dev before train, and what is therefore left out is counted. Prints a line, and writes all counts to
-    passages.json in --out.
+    dev, dev before train, and what is therefore left out is counted: passages.json in --out has all counts.
     """
     from answermill.pipelines.data.publish.passage_set import PassageRules
     from answermill.pipelines.data.publish.training_passages import write_passages
@@ -287,7 +286,7 @@ def sentences(
 
     A list has the question's right sentences and wrong ones, judged or not, which are drawn in given shares.
     Splits are as those of `answermill passages`. `answermill train` and `answermill dataset` read the files.
-    Prints a line, and writes all counts to sentences.json in --out, beside a card.
+    sentences.json in --out has all counts, beside a card.
     """
     from answermill.pipelines.data.publish.lists.list_files import Attribution, write_lists
     from answermill.pipelines.data.publish.lists.list_rules import ListRules

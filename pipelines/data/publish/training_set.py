@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from answermill.files.atomic_files import sha256, write_text
 from answermill.pipelines.data.splits import SPLITS, Split
-from answermill.pipelines.errors import OUTPUT_EXISTS, JobError, counted
+from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
 from answermill.pipelines.runs.parquet_folder import Folder, whole_file
 from answermill.pipelines.runs.watch.progress import progress
 from answermill.schemas.record import Record
@@ -59,17 +59,12 @@ class SetFiles(Generic[R]):
         return counts
 
     def write_summary(self, content: Mapping[str, Any]) -> str:
-        """Write the summary; returns a line for people."""
+        """Write the summary; returns a line for people, with the counts of each split."""
         write_text(self.summary, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-        rows = next(iter(self.tally([])))
-        counts = {name: sum(content[f"{split}_{name}"] for split in SPLITS) for name in (rows, "positives")}
-        questions = " + ".join(f"{content[f'{split}_questions']:,} {split}" for split in SPLITS)
-        total = sum(content[f"{split}_questions"] for split in SPLITS)
-        return (
-            f"{self.name:<10} {counted(total, 'question')} = {questions}; "
-            f"{counts[rows]:,} {self.name}, {counts['positives']:,} positive; {self.summary} counts what was "
-            "left out"
-        )
+        names = ("questions", *self.tally([]))
+        counts = {split: [f"{content[f'{split}_{name}']:,} {name}" for name in names] for split in SPLITS}
+        splits = [f"{split} {', '.join(clauses)}" for split, clauses in counts.items()]
+        return f"{self.name:<10} {'; '.join(splits)}; {self.summary} has all counts"
 
 
 def digests(folders: Mapping[str, Folder[Any] | None], files: Mapping[str, Path | None]) -> dict[str, str]:

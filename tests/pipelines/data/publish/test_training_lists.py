@@ -483,8 +483,12 @@ def test_the_command_writes_what_training_and_dataset_read(
         main(["sentences", str(run), "--out", str(tmp_path / "data"), *options])
     assert e.value.code == 0
 
-    assert capsys.readouterr().out.startswith("sentences  ")
     counts = json.loads((tmp_path / "data/sentences.json").read_text())
+    (line,) = capsys.readouterr().out.splitlines()
+    assert (
+        line.startswith(f"sentences  train {counts['train_questions']} questions, ")
+        and "sentences.json" in line
+    )
     lists = Lists().draw(ListRules(6), answers={q: ["document 7"] for q in Lists().questions})
     assert {name: counts[name] for name in lists.counts} == dict(lists.counts) and counts["by"] == "retrieved"
 
