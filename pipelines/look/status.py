@@ -12,7 +12,6 @@ from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest
 from answermill.pipelines.runs.manifests.reports import units_done
 from answermill.pipelines.runs.step import work_folders
 from answermill.pipelines.runs.watch.live import Running
-from answermill.pipelines.specs.annotate import ANNOTATE, TASKS, batch_folders
 from answermill.pipelines.specs.registry import SPECS
 from answermill.pipelines.specs.run import Run
 
@@ -44,9 +43,9 @@ def status(path: Path) -> Iterator[tuple[str, str, str, str]]:
                 rows.append((name, folder.name, f"{manifest.rows:,}", state))
                 remedies |= {manifest.maker.again(run.path, option=""): None} if is_damaged else {}
 
-        for batch in batch_folders(run.path)[1:] if spec is ANNOTATE else ():
-            if (manifest := TASKS.manifest(batch)) is not None:
-                place = TASKS.path(batch)
+        for batch, folder in ((batch, folder) for batch in spec.places(run.path)[1:] for folder in spec):
+            if (manifest := folder.manifest(batch)) is not None:
+                place = folder.path(batch)
                 shown = place.relative_to(run.path).as_posix()
                 rows.append((name, shown, f"{manifest.rows:,}", _state(manifest, place)[0]))
 

@@ -208,8 +208,11 @@ class StepSpec(Generic[AnyCounts]):
     replaced_whole: bool = False
     """True if its folders are built in its work folder and replace earlier ones all at once."""
     files: tuple[SealedFile, ...] = ()
+    batches: str = ""
+    """The folder of a run that holds the step's output for further batches, in folders named 2, 3, …; '' if
+    there are none."""
     adds: str = ""
-    """For a step whose output can be kept and added to: a clause with what to type."""
+    """For a step with batches: a clause with what to type for another one."""
     is_main: bool = False
     """True if a report names it as missing even if nothing of it was begun."""
 
@@ -223,6 +226,21 @@ class StepSpec(Generic[AnyCounts]):
         """The class of its settings; the module is imported now."""
         section: type[Section] = resolve_name(self.settings)
         return section
+
+    def place(self, run: Path, batch: int) -> Path:
+        """The folder of a batch's output, where its folders are as in a run: the run itself for the first."""
+        return run if batch == 1 else run / self.batches / str(batch)
+
+    def places(self, run: Path) -> list[Path]:
+        """The folders of all batches whose output is committed, the first batch first."""
+        from answermill.pipelines.runs.manifests.manifest import MANIFEST
+
+        places: list[Path] = []
+        while (self.folders[0].path(place := self.place(run, len(places) + 1)) / MANIFEST).is_file():
+            places.append(place)
+            if not self.batches:
+                break
+        return places
 
     def __iter__(self) -> Iterator[FolderSpec[Any]]:
         return iter(self.folders)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from answermill.pipelines.runs.counts import StepCounts
@@ -66,20 +65,6 @@ ANNOTATE = StepSpec(
     code="answermill.pipelines.steps.annotate.annotate:STEP",
     revision=2,
     files=(SealedFile(f"{PACKS}/{PACK_SUMMARY}"),),
+    batches=BATCHES,
     adds="`--set annotate.batch=2` asks for more and keeps it",
 )
-
-
-def batch_folder(run: Path, batch: int) -> Path:
-    """The folder of a batch's tasks/ and packs/: the run itself for the first."""
-    return run if batch == 1 else run / BATCHES / str(batch)
-
-
-def batch_folders(run: Path) -> list[Path]:
-    """The folders of all batches whose tasks are committed, the first batch first."""
-    from answermill.pipelines.runs.manifests.manifest import MANIFEST  # late: it imports Arrow
-
-    folders: list[Path] = []
-    while (TASKS.path(folder := batch_folder(run, len(folders) + 1)) / MANIFEST).is_file():
-        folders.append(folder)
-    return folders

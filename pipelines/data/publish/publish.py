@@ -28,7 +28,7 @@ from answermill.pipelines.runs.manifests.manifest import read_manifest
 from answermill.pipelines.runs.parquet_folder import digest_of, read_batches
 from answermill.pipelines.runs.spec import FolderSpec
 from answermill.pipelines.runs.watch.progress import progress
-from answermill.pipelines.specs.annotate import TASKS, batch_folders
+from answermill.pipelines.specs.annotate import ANNOTATE, TASKS
 from answermill.pipelines.specs.collect import AGREEMENT, COLLECT, COLLECTED, LABELS
 from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.specs.propagate import SENTENCE_LABELS
@@ -213,7 +213,7 @@ def origin_of(run: Path) -> Origin:
     """Origin of the data of a run, by its manifests. Raises JobError (66) if it is no run."""
     recover_folder(run / COLLECTED)
     documents, questions = (read_manifest(folder.path(run)) for folder in (DOCUMENTS, QUESTIONS))
-    tasks = [TASKS.open(folder).manifest for folder in batch_folders(run)]
+    tasks = [TASKS.open(folder).manifest for folder in ANNOTATE.places(run)]
     if documents is None:
         problem = "does not exist or is not complete; --run takes the folder of a run"
         raise JobError(f"{DOCUMENTS.path(run)} {problem}", INPUT_MISSING)

@@ -19,9 +19,10 @@ from answermill.pipelines.look.verify.verify import Verification
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.manifests.manifest import SHARD_FILE
 from answermill.pipelines.runs.manifests.run_folder import following
-from answermill.pipelines.specs.annotate import BATCHES
 from answermill.pipelines.specs.registry import SPECS, STAND_INS, folder_specs, job_steps, maker_of
 
+BATCHES = {spec.batches for spec in SPECS.values()} - {""}
+"""Folders of further batches, in which people may work as in the first."""
 Mode = Literal["look", "plan", "remove"]
 """Extent of a repair: only a look at the run, also a plan, or also the removal of damaged files."""
 
@@ -148,7 +149,7 @@ class Repair:
 def _remedy(finding: Finding) -> Remedy:
     """Remedy of a finding. Nothing is removed from packs and from collected votes, whatever is wrong there:
     people judge in them."""
-    return Remedy.PEOPLE if finding.path.partition("/")[0] in {*PLACES, BATCHES} else finding.remedy
+    return Remedy.PEOPLE if finding.path.partition("/")[0] in PLACES | BATCHES else finding.remedy
 
 
 def _steps(findings: Sequence[Finding]) -> list[str]:

@@ -16,7 +16,7 @@ from answermill.pipelines.look.verify.rows import RunRows
 from answermill.pipelines.runs.manifests.run_folder import check_run
 from answermill.pipelines.runs.step import WORK
 from answermill.pipelines.runs.watch.progress import progress
-from answermill.pipelines.specs.annotate import ANNOTATE, TASKS, batch_folders
+from answermill.pipelines.specs.registry import SPECS
 
 
 @dataclass
@@ -48,9 +48,10 @@ class Verification:
         with progress("verify files", files.bytes, lambda: read["bytes"], what="bytes"):
             yield from files.check(lambda size: read.update(bytes=size))
 
-        # Tasks that people have begun stay, though what they were made of may be made anew for a later batch.
-        batches = [RunFiles.of(folder) for folder in batch_folders(self.run)[1:]] if files.manifests else []
-        kept = {ANNOTATE.name} if batches else set[str]()
+        # What people have begun stays, though what it was made of may be made anew for a later batch.
+        places = {name: spec.places(self.run)[1:] for name, spec in SPECS.items()}
+        batches = [RunFiles.of(place) for further in places.values() for place in further]
+        kept = {name for name, further in places.items() if further}
         unreadable = {finding.path.rpartition("/")[0] for finding in files.unreadable}
         yield from sums.check(files.manifests, unreadable, kept)
         for batch in batches:
@@ -64,10 +65,12 @@ class Verification:
             tempfile.TemporaryDirectory() as scratch,
             progress("verify rows", rows, lambda: read["rows"], what="rows"),
         ):
-            further = [
-                RunRows(batch.run, batch.manifests, Path(scratch)) for batch in batches if not batch.damaged
-            ]
-            rows_of_run = RunRows(self.run, sound, Path(scratch), {TASKS.name: further})
+            rows_of_batches: dict[str, list[RunRows]] = {}
+            for batch in batches:
+                for name in batch.manifests.keys() - batch.damaged:
+                    others = rows_of_batches.setdefault(name, [])
+                    others.append(RunRows(batch.run, batch.manifests, Path(scratch)))
+            rows_of_run = RunRows(self.run, sound, Path(scratch), rows_of_batches)
             yield from rows_of_run.check(lambda number: read.update(rows=number))
 
         named = len(files.named) + sum(len(batch.named) for batch in batches)

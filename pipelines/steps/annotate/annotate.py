@@ -39,7 +39,6 @@ from answermill.pipelines.specs.annotate import (
     STRATA,
     TASKS,
     AnnotateCounts,
-    batch_folder,
 )
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.specs.retrieve import RETRIEVED
@@ -69,7 +68,7 @@ def controls_file(job: Job) -> Path | None:
 
 def place_of(job: Job, run: Path) -> Path:
     """The folder of the batch's tasks/ and packs/."""
-    return batch_folder(run, settings_of(job).batch)
+    return ANNOTATE.place(run, settings_of(job).batch)
 
 
 def check(job: Job, run: Path) -> None:
@@ -96,7 +95,7 @@ def check(job: Job, run: Path) -> None:
         TASKS.open(job.path(settings.since))
 
     for batch in range(1, settings.batch):
-        if TASKS.manifest(batch_folder(run, batch)) is None:
+        if TASKS.manifest(ANNOTATE.place(run, batch)) is None:
             raise JobError(
                 f"annotate.batch = {settings.batch}: the tasks of batch {batch} are not in {run} yet; make "
                 "them first",
@@ -306,7 +305,7 @@ def _passages(folder: Path, part: Part, keys: set[tuple[str, str]]) -> dict[tupl
 
 def summary(run: Path, batch: int = 1) -> str:
     """One line for people, from the manifests of a batch's tasks and packs."""
-    place = batch_folder(run, batch)
+    place = ANNOTATE.place(run, batch)
     counts = ANNOTATE.counts_of(TASKS.open(place).manifest)
     pack_summary = packs.read_summary(place / PACKS)
     strata = " + ".join(f"{getattr(counts, name):,} {name}" for name in STRATA)

@@ -19,8 +19,6 @@ from answermill.pipelines.specs.annotate import (
     PACK_SUMMARY,
     PACKS,
     TASKS,
-    batch_folder,
-    batch_folders,
 )
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.steps.annotate import packs
@@ -44,13 +42,13 @@ def read_guidelines(job: Job, settings: Annotate) -> str:
 def refuse_other_packs(job: Job, settings: Annotate, run: Path) -> None:
     """Raise JobError (73) if the batch's packs/ holds packs of other tasks or settings than these: people may
     have filled them in."""
-    packs.are_written(batch_folder(run, settings.batch) / PACKS, _decisive(job, settings, run))
+    packs.are_written(ANNOTATE.place(run, settings.batch) / PACKS, _decisive(job, settings, run))
 
 
 def write_packs(job: Job, settings: Annotate, run: Path) -> bool:
     """Write the batch's packs/ with all its tasks but those of earlier batches, and with `since` those of the
     earlier run; False if the packs exist. Raises JobError as `refuse_other_packs`."""
-    place = batch_folder(run, settings.batch)
+    place = ANNOTATE.place(run, settings.batch)
     decisive = _decisive(job, settings, run)
     if packs.are_written(place / PACKS, decisive):
         return False
@@ -74,7 +72,7 @@ def _decisive(job: Job, settings: Annotate, run: Path) -> dict[str, Any]:
     """All that decides the content of the packs of the batch, whose tasks are complete."""
     since, earlier = ([tasks.digest() for tasks in _since(job, settings)], _earlier(settings, run))
     return {
-        "tasks": TASKS.open(batch_folder(run, settings.batch)).digest(),
+        "tasks": TASKS.open(ANNOTATE.place(run, settings.batch)).digest(),
         "since": "+".join(since) or None,
         "guidelines": text_digest(read_guidelines(job, settings)),
         "tools": settings.tools or list(TOOLS),
@@ -87,12 +85,12 @@ def _since(job: Job, settings: Annotate) -> list[Folder[Task]]:
     if settings.since is None:
         return []
     run = job.path(settings.since)
-    return [TASKS.open(folder) for folder in batch_folders(run) or [run]]
+    return [TASKS.open(folder) for folder in ANNOTATE.places(run) or [run]]
 
 
 def _earlier(settings: Annotate, run: Path) -> list[Folder[Task]]:
     """The tasks of the batches before this one."""
-    return [TASKS.open(batch_folder(run, batch)) for batch in range(1, settings.batch)]
+    return [TASKS.open(ANNOTATE.place(run, batch)) for batch in range(1, settings.batch)]
 
 
 def _known_tasks(earlier: Iterable[Folder[Task]]) -> frozenset[tuple[str, str]]:

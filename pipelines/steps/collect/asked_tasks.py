@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
-from answermill.pipelines.specs.annotate import TASKS, batch_folders
+from answermill.pipelines.specs.annotate import ANNOTATE, TASKS
 from answermill.schemas.annotation import Task
 
 
@@ -24,7 +24,7 @@ class AskedTasks:
     @classmethod
     def of(cls, run: Path) -> Self:
         """The tasks of a run. Raises JobError: 66 if it has none, 65 if a manifest is damaged."""
-        return cls([TASKS.open(folder) for folder in batch_folders(run) or [run]])
+        return cls([TASKS.open(folder) for folder in ANNOTATE.places(run) or [run]])
 
     @property
     def path(self) -> Path:

@@ -13,7 +13,7 @@ import pytest
 from answermill.__main__ import main
 from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS
 from answermill.pipelines.look.status import status
-from answermill.pipelines.specs.annotate import TASKS, batch_folders
+from answermill.pipelines.specs.annotate import ANNOTATE, TASKS
 from answermill.pipelines.specs.collect import LABELS
 from answermill.pipelines.steps.collect.asked_tasks import AskedTasks
 
@@ -158,7 +158,7 @@ def test_other_scores_may_come_if_a_further_batch_takes_them(run: Path, tmp_path
         )
         == 0
     )
-    assert content(run, ["tasks", "packs"]) == before and len(batch_folders(run)) == 2
+    assert content(run, ["tasks", "packs"]) == before and len(ANNOTATE.places(run)) == 2
     assert call("collect", run, judged) == 0
     assert call("verify", run) == 0
     assert annotate(run, "batch=2", redo=True) == OUTPUT_EXISTS
