@@ -27,6 +27,7 @@ from answermill.pipelines.look.verify.repair import mend
 from answermill.pipelines.look.verify.verify import Verification
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
+from answermill.pipelines.runs.watch.clock import CLOCK
 from answermill.pipelines.specs.annotate import TASKS
 from testing.object_store import ObjectStore
 
@@ -51,8 +52,8 @@ def call(*words: object) -> int:
 
 
 def files(run: Path) -> dict[str, bytes]:
-    """All files but the hidden ones, which are for people who look on."""
-    paths = (path for path in run.rglob("[!.]*") if path.is_file())
+    """All files but the times of the steps, which differ between equal runs."""
+    paths = (path for path in run.rglob("*") if path.is_file() and path.name != CLOCK)
     return {path.relative_to(run).as_posix(): path.read_bytes() for path in paths}
 
 
