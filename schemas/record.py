@@ -14,7 +14,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, chain
+from operator import attrgetter
 from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform, get_type_hints
 
 import pyarrow as pa
@@ -76,13 +78,24 @@ class Record:
     @classmethod
     def table(cls, rows: Sequence[Self]) -> pa.Table:
         """Rows as an Arrow table with this record's schema."""
+        return pa.Table.from_arrays(cls._columns(rows), schema=cls._arrow)
+
+    @classmethod
+    def _columns(cls, rows: Sequence[Self]) -> list[pa.Array]:
+        """An array for each column: a nested record is made of arrays as well, not of a dict for each row."""
         columns = []
         for (name, nested, is_many), field in zip(cls._fields, cls._arrow, strict=True):
-            values: Iterable[Any] = (getattr(row, name) for row in rows)
-            if nested is not None:
-                values = ([n.to_dict() for n in v] if is_many else v.to_dict() for v in values)
-            columns.append(pa.array(list(values), type=field.type))
-        return pa.Table.from_arrays(columns, schema=cls._arrow)
+            values = list(map(attrgetter(name), rows))
+            if nested is None:
+                columns.append(pa.array(values, type=field.type))
+                continue
+            inner = list(chain.from_iterable(values)) if is_many else values
+            structs = pa.StructArray.from_arrays(nested._columns(inner), fields=list(nested._arrow))
+            if is_many:
+                ends = pa.array(accumulate(map(len, values), initial=0), pa.int32())
+                structs = pa.ListArray.from_arrays(ends, structs, type=field.type)
+            columns.append(structs)
+        return columns
 
     @classmethod
     def rows(cls, data: pa.Table | pa.RecordBatch) -> list[Self]:

@@ -19,10 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import product
 from typing import Literal, TypeAlias
-
-import numpy as np
 
 from answermill.indexing.passages.characters import ALPHABETIC, SPACE, kinds
 from answermill.indexing.passages.text import UNSPACED
@@ -34,12 +31,9 @@ _TERMINAL = (".", "?", "!", '"', "”", "'", "’")
 _SENTENCE_END = re.compile(r"[.?!][\"”'’)]*(?=\s|$)")
 _BULLETS = ("•", "‣", "●", "▪", "-", "*", "–")
 _ELLIPSES = ("...", "…")
-_STOP_WORDS = {
-    "".join(letters): word
-    for word in ("the", "be", "to", "of", "and", "that", "have", "with")
-    for letters in product(*zip(word, word.upper(), strict=True))
-}
-"""Each of eight words in any letter case → the word."""
+_STOP_WORDS = [f" {word} " for word in ("the", "be", "to", "of", "and", "that", "have", "with")]
+_NO_BLANK_OR_LETTER = bytes(kind for kind in range(256) if not kind & (SPACE | ALPHABETIC))
+_BLANK_OR_LETTER = bytes(ord(" ") if kind & SPACE else ord("a") for kind in range(256))
 # Words of a run: share of the characters that the most frequent one may have.
 _TOP_RUNS = {2: 0.20, 3: 0.18, 4: 0.16}
 # The same for all runs that occur twice.
@@ -50,7 +44,9 @@ class PageText:
     """A text with its figures, each counted once."""
 
     def __init__(self, text: str, language: str = "") -> None:
-        """`language`, an ISO 639-1 code, may be set later: only Gopher's rule about stop words reads it."""
+        """`text` in its stored form, with one blank between words and one line end between lines.
+
+        `language`, an ISO 639-1 code, may be set later: only Gopher's rule about stop words reads it."""
         self.text, self.language = text, language
 
     @cached_property
@@ -65,7 +61,17 @@ class PageText:
     def word_count(self) -> int:
         """Words between blanks; in scripts that are written without them, two characters count as a word."""
         unspaced = 0 if self.text.isascii() else len(_UNSPACED.findall(self.text)) // 2
-        return max(len(self.words), unspaced)
+        return max(self.spaced_words, unspaced)
+
+    @cached_property
+    def spaced_words(self) -> int:
+        """Words between blanks."""
+        return self._blanks + 1 if self.text else 0
+
+    @cached_property
+    def _blanks(self) -> int:
+        """Blanks and line ends."""
+        return self.text.count(" ") + self.text.count("\n")
 
     def metrics(self) -> TextMetrics:
         return TextMetrics(
@@ -81,24 +87,22 @@ class PageText:
 
     @cached_property
     def word_length(self) -> float:
-        return self.letters / max(1, len(self.words))
+        return self.letters / max(1, self.spaced_words)
 
     @cached_property
     def stop_words(self) -> int:
-        return len({_STOP_WORDS[word] for word in _STOP_WORDS.keys() & self.words})
+        words = f" {self.text.lower()} ".replace("\n", " ")
+        return sum(word in words for word in _STOP_WORDS)
 
     @cached_property
     def symbols(self) -> float:
-        return (self.text.count("#") + sum(map(self.text.count, _ELLIPSES))) / max(1, len(self.words))
+        return (self.text.count("#") + sum(map(self.text.count, _ELLIPSES))) / max(1, self.spaced_words)
 
     @cached_property
     def alphabetic(self) -> float:
-        kind = kinds(self.text)
-        spaces = np.flatnonzero(kind & SPACE)
-        edges = np.concatenate(([-1], spaces, [len(kind)]))
-        letters = np.concatenate(([0], np.cumsum(kind & ALPHABETIC > 0)))
-        with_letter = int(np.count_nonzero(letters[edges[1:]] > letters[edges[:-1] + 1]))
-        return with_letter / max(1, len(self.words))
+        # Of blanks and letters alone, as many words are left as had a letter.
+        rest = b" " + kinds(self.text).translate(_BLANK_OR_LETTER, _NO_BLANK_OR_LETTER)
+        return rest.count(b" a") / max(1, self.spaced_words)
 
     @cached_property
     def line_ends(self) -> float:
@@ -119,6 +123,8 @@ class PageText:
     @cached_property
     def repeated_lines(self) -> tuple[int, int]:
         """(number of lines that occurred before in the text, their characters)."""
+        if len(set(self.lines)) == len(self.lines):
+            return 0, 0
         seen: set[str] = set()
         count = characters = 0
         for line in self.lines:
@@ -129,7 +135,7 @@ class PageText:
     @cached_property
     def letters(self) -> int:
         """Characters of all words."""
-        return sum(map(len, self.words))
+        return len(self.text) - self._blanks
 
     def share_of_top_run(self, size: int) -> float:
         """The share of the characters in the run of words that takes most of them, if it occurs twice."""

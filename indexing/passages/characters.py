@@ -1,5 +1,5 @@
-"""Kinds of a text's characters, by a table, and counts of words and tokens in its spans: one pass over a text
-in place of a regular expression for each of its sentences."""
+"""Kinds of a text's characters, by a table, and counts of tokens in its spans: one pass over a text in place
+of a regular expression for each of its sentences."""
 
 from __future__ import annotations
 
@@ -13,8 +13,21 @@ import numpy.typing as npt
 OTHER, SPACE, LETTER, DIGIT, ALPHABETIC, GAP = 0, 1, 2, 4, 8, 16
 """White space, what `[^\\W\\d_]` and `\\d` match, or none of these; beside these, what `str.isalpha` is true
 for, and white space that is no blank."""
-_RUN_KIND = SPACE | LETTER | DIGIT
-Kinds = npt.NDArray[np.uint8]  # [characters]
+_LETTERS, _DIGITS, _MARK, _BLANK, _GAP = 1, 2, 4, 8, 16
+"""Bits of the kinds of tokens. A blank is a token if another one is beside it, and a gap always is."""
+
+
+def _bit(kind: int) -> int:
+    if kind & SPACE:
+        return _BLANK | _GAP if kind & GAP else _BLANK
+    return _LETTERS if kind & LETTER else _DIGITS if kind & DIGIT else _MARK
+
+
+_OWN = bytes(_bit(kind) for kind in range(256))
+_AFTER = bytes(
+    _GAP | (_LETTERS | _DIGITS | _MARK) & ~(bit & (_LETTERS | _DIGITS)) | bit & _BLANK for bit in _OWN
+)
+"""Kind of a character → its bits, and the bits with which the character after it begins a token."""
 Places = npt.NDArray[np.int64]  # [spans]
 
 
@@ -31,25 +44,25 @@ _ASCII = bytes(_kind(chr(code)) for code in range(128)) + bytes(128)
 
 
 @cache
-def _basic_plane() -> Kinds:
+def _basic_plane() -> npt.NDArray[np.uint8]:
     return np.array([_kind(chr(code)) for code in range(0x10000)], np.uint8)
 
 
-def kinds(text: str) -> Kinds:
+def kinds(text: str) -> bytes:
     """The kind of each character of a text without lone surrogates.
 
-    >>> kinds("a 1.").tolist()
+    >>> list(kinds("a 1."))
     [10, 1, 4, 0]
     """
     if text.isascii():
-        return np.frombuffer(text.encode("ascii").translate(_ASCII), np.uint8)
+        return text.encode("ascii").translate(_ASCII)
 
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     if (beyond := np.flatnonzero(codes >= 0x10000)).size:
         result = _basic_plane()[np.where(codes < 0x10000, codes, 0)]
         result[beyond] = [_kind(text[place]) for place in beyond.tolist()]
-        return result
-    return _basic_plane()[codes]
+        return result.tobytes()
+    return _basic_plane()[codes].tobytes()
 
 
 class Extra:
@@ -77,32 +90,26 @@ class Extra:
 
 
 class Counts:
-    """Words of spans of a text, and an upper bound of their spaCy tokens.
+    """An upper bound of the spaCy tokens of spans of a text.
 
     A span begins and ends with a character that is no white space.
     """
 
     def __init__(self, text: str, extra: Extra) -> None:
-        size = len(text)
+        # A token begins with each run of letters or of digits, and is each other character, so that each
+        # character is compared with the one before it; the text begins as after a mark.
         kind = kinds(text)
-        run = np.full(size + 2, SPACE, np.uint8)  # with a blank on both sides
-        run[1:-1] = kind & _RUN_KIND
-        before, run, after = run[:-2], run[1:-1], run[2:]
-        is_space = run == SPACE
+        own = np.frombuffer(kind.translate(_OWN), np.uint8)
+        begins = np.frombuffer(_AFTER[OTHER : OTHER + 1] + kind.translate(_AFTER), np.uint8)[:-1] & own
+        # Of several blanks the first is a token as well.
+        blanks = own & _BLANK
+        begins[:-1] |= blanks[:-1] & blanks[1:]
 
-        # A token begins with each run of letters or of digits, and is each other character; so is white space
-        # where it is not one blank.
-        begins = (run != before) | (run == OTHER)
-        tokens = np.where(is_space, (kind >= GAP) | (before == SPACE) | (after == SPACE), begins)
-        self._tokens = np.zeros(size + 1, np.int32)
-        np.cumsum(tokens, out=self._tokens[1:])
+        self._own, self._begins = own, begins
+        self._tokens = np.zeros(len(text) + 1, np.int32)
+        np.cumsum(begins != 0, dtype=np.int32, out=self._tokens[1:])
         for start, more in extra.places(text):
             self._tokens[start + 1 :] += more
-
-        self._words = np.zeros(size + 1, np.int32)
-        np.cumsum((before == SPACE) > is_space, out=self._words[1:])
-        self._inside = np.zeros(size + 1, bool)
-        self._inside[:-1] = ~(begins | is_space)
 
     def tokens(self, starts: Places, ends: Places) -> npt.NDArray[np.int32]:
         """At least as many as the tokens of each span, of those that cut no run.
@@ -112,16 +119,8 @@ class Counts:
         """
         return self._tokens[ends] - self._tokens[starts]
 
-    def words(self, starts: Places, ends: Places) -> npt.NDArray[np.int32]:
-        """The words of each span between blanks.
-
-        >>> Counts("Go on, then", Extra({})).words(*np.array([[0, 3], [6, 11]])).tolist()
-        [2, 2]
-        """
-        begun = self._words[starts + 1] - self._words[starts]
-        words: npt.NDArray[np.int32] = self._words[ends] - self._words[starts] + (begun == 0)
-        return words
-
     def cut(self, starts: Places, ends: Places) -> npt.NDArray[np.bool_]:
         """True for spans that begin or end inside a run of letters or digits."""
-        return self._inside[starts] | self._inside[ends]
+        inside = np.append((self._begins == 0) & (self._own < _BLANK), False)
+        cut: npt.NDArray[np.bool_] = inside[starts] | inside[ends]
+        return cut

@@ -63,15 +63,17 @@ class Splitter:
 
     def sentences(self, doc_id: str, text: str, language: str = "") -> list[Sentence]:
         """The sentences of a text in a language; one of more than max_tokens tokens is cut into several."""
-        return _sentences(doc_id, text, self._spans(text, Counts(text, self._extra_words), language))
+        spans, _ = self._spans(text, language)
+        return _sentences(doc_id, text, spans)
 
     def split(self, document: Document) -> list[Passage]:
         """The passages of a document, in reading order."""
-        counts = Counts(document.text, self._extra_words)
-        spans = self._spans(document.text, counts, document.language)
+        spans, tokens = self._spans(document.text, document.language)
         sentences = _sentences(document.doc_id, document.text, spans)
         packed = (
-            self._blocks(document.text, sentences) if self._mode == "dpr" else self._packed(sentences, counts)
+            self._blocks(document.text, sentences)
+            if self._mode == "dpr"
+            else self._packed(document.text, sentences, tokens)
         )
 
         return [
@@ -105,42 +107,51 @@ class Splitter:
         with self._nlp.memory_zone():
             return [len(self._nlp.tokenizer(text)) for text in texts]
 
-    def _spans(self, text: str, counts: Counts, language: str) -> Iterator[Span]:
+    def _spans(self, text: str, language: str) -> tuple[Sequence[Span], Sequence[int]]:
+        """(the sentences of a text, those of too many tokens in several spans; the bound of tokens of
+        each)."""
         spans = list(sentence_spans(text, language))
         if not spans:
-            return
+            return [], []
 
-        bounds = counts.tokens(*np.array(spans).T)
-        for (start, end), bound in zip(spans, bounds.tolist(), strict=True):
-            if bound <= self._max_tokens:
-                yield start, end
-                continue
-            for part in _short_enough(text, start, end, _CHARACTERS_PER_TOKEN * self._max_tokens):
-                if self.fits(text, *part):
-                    yield part
-                else:
-                    yield from self._cut(text, *part)
+        counts = Counts(text, self._extra_words)
+        places = np.array(spans).T
+        tokens: list[int] = counts.tokens(*places).tolist()
+        if max(tokens) <= self._max_tokens:
+            return spans, tokens
+
+        short = list[Span]()
+        for (start, end), bound in zip(spans, tokens, strict=True):
+            short += [(start, end)] if bound <= self._max_tokens else self._pieces(text, start, end)
+        places = np.array(short).T
+        tokens = counts.tokens(*places).tolist()
+        for n in np.flatnonzero(counts.cut(*places)).tolist():  # pieces of a long run
+            tokens[n] = self._bound(text[slice(*short[n])])
+
+        return short, tokens
+
+    def _pieces(self, text: str, start: int, end: int) -> Iterator[Span]:
+        for part in _short_enough(text, start, end, _CHARACTERS_PER_TOKEN * self._max_tokens):
+            if self.fits(text, *part):
+                yield part
+            else:
+                yield from self._cut(text, *part)
 
     def _packed(
-        self, sentences: Sequence[Sentence], counts: Counts
+        self, text: str, sentences: Sequence[Sentence], bounds: Sequence[int]
     ) -> Iterator[tuple[int, int, Sequence[Sentence]]]:
-        """Whole sentences, passages of about equal length near `words` words, by the bound never above
-        max_tokens.
+        """Whole sentences, passages of about equal length near `words` words, by the `bounds` of tokens never
+        above max_tokens.
 
         For each passage, the remaining sentences are planned anew as n passages of equal length, so that no
         small rest remains.
         """
-        if not sentences:
-            return
-        starts, ends = np.array([(s.start, s.end) for s in sentences]).T
-        words = counts.words(starts, ends).tolist()
+        # One blank is between two words of a stored text.
+        words = [text.count(" ", s.start, s.end) + 1 for s in sentences]
         # [i]: words of sentences i and later.
         words_after = list(accumulate(reversed(words), initial=0))[::-1]
         # + 1: a line end between two sentences is a token.
-        tokens = (counts.tokens(starts, ends) + 1).tolist()
-        for n in np.flatnonzero(counts.cut(starts, ends)).tolist():  # pieces of a long run
-            tokens[n] = self._bound(sentences[n].text) + 1
-        tokens_after = list(accumulate(reversed(tokens), initial=0))[::-1]
+        tokens_after = list(accumulate((bound + 1 for bound in reversed(bounds)), initial=0))[::-1]
 
         first = 0
         while first < len(sentences):

@@ -33,24 +33,6 @@ _WIDE_MARKS = TERMINALS | frozenset("|།༎༏༑")
 _UNSPACED = f"{UNSPACED}\uff00-\uff9f"
 
 
-@cache
-def _end(language: str, largest: str) -> re.Pattern[str]:
-    """Marks that may end a sentence in a language, with the closing quotes, brackets and footnote marks, [1]
-    [a] [note 2], after them. Other scripts' marks need no blank after them, nor do '!' and '?' between
-    letters that are written without blanks."""
-    own = marks_of(language)
-    listed = re.escape("".join(sorted(mark for mark in TERMINALS if mark <= largest)))
-    marks = f".!?…{listed}{re.escape(own)}"
-    wide = listed if own.isascii() else listed + own
-    return re.compile(
-        rf"[{marks}](?:[{marks}]|(?<=፡)፡)*"
-        r"(?P<closing>(?:[\"'”’»›)\]}」』）】》〉〕］｣]|\[[\w ]{1,12}\])*)"
-        r"(?:(?=[ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000])"
-        rf"|(?<=[{wide}」』”）])|(?<=[{_UNSPACED}][!?])(?=[{_UNSPACED}])|$)",
-        re.MULTILINE,
-    )
-
-
 _BEFORE_LAST = re.compile(r".*[\s\"'“‘«(\[{‹„/—–]", re.DOTALL)
 _LONGEST_LAST = 40  # characters before a mark among which its word is looked for
 _WORD_AFTER = re.compile(
@@ -99,6 +81,57 @@ _MAYBE_LAST = _words(  # last in a sentence only if the next word is one that st
 _NAMED = frozenset(word.lower() for word in _TITLES | _LATIN | _BEFORE_NUMBER | _MAYBE_LAST)
 """Words that a rule names."""
 _SHORTENED = _BEFORE_NUMBER | _words("approx assn dept dist etc incl univ")
+
+
+def _plain(language: str) -> str:
+    """Condition, after one mark, under which no rule of the language says otherwise than that a sentence
+    ends.
+
+    One blank and a capital or a digit of ASCII follow '?', '!' or a '.' that stands after four small letters
+    with which no word of a rule ends, after a word of three or two that is none, after a year, a blank or a
+    bracket.
+    """
+    named = _NAMED | {word.lower() for word in followed_in(language)}
+    ends = sorted({word[-4:] for word in named if word[-4:].isalpha() and len(word) >= 4})
+    three, two = (sorted(word for word in named if word.isalpha() and len(word) == n) for n in (3, 2))
+    before = (
+        r"(?<=[?!])",
+        rf"(?<=[a-z]{{4}}\.)(?<!(?:{'|'.join(ends)})\.)",
+        r"(?<=[ )\]]\.)",
+        rf"(?<= [a-z]{{3}}\.)(?<!(?:{'|'.join(three)})\.)",
+        rf"(?<= [a-z]{{2}}\.)(?<!(?:{'|'.join(two)})\.)",
+        r"(?<= \d{4}\.)",
+    )
+    return f"(?:{'|'.join(before)}) (?=[A-Z0-9])"
+
+
+_NEVER = "(?!)"
+
+
+@cache
+def _end(language: str, largest: str, *, by_rules_alone: bool = False) -> re.Pattern[str]:
+    """Line ends, and marks that may end a sentence in a language. The name of the last group says which:
+
+    - 'line': the end of a line;
+    - 'plain': one mark with which a sentence ends by the rules, whatever else is in the text: most marks are
+      so, and no rule is asked;
+    - 'closing': marks on which the rules decide, with the closing quotes, brackets and footnote marks, [1]
+      [a] [note 2], after them. Other scripts' marks need no blank after them, nor do '!' and '?' between
+      letters that are written without blanks.
+    """
+    plain = _NEVER if by_rules_alone else _plain(language)
+    own = marks_of(language)
+    listed = re.escape("".join(sorted(mark for mark in TERMINALS if mark <= largest)))
+    marks = f".!?…{listed}{re.escape(own)}"
+    wide = listed if own.isascii() else listed + own
+    return re.compile(
+        rf"[{marks}\n](?:(?P<line>(?<=\n))|(?P<plain>{plain})|"
+        rf"(?:[{marks}]|(?<=፡)፡)*"
+        r"(?P<closing>(?:[\"'”’»›)\]}」』）】》〉〕］｣]|\[[\w ]{1,12}\])*)"
+        r"(?:(?=[ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000])"
+        rf"|(?<=[{wide}」』”）])|(?<=[{_UNSPACED}][!?])(?=[{_UNSPACED}])|$))",
+        re.MULTILINE,
+    )
 
 
 class EndMark:
@@ -255,50 +288,30 @@ def sentence_spans(text: str, language: str = "") -> Iterator[Span]:
     >>> list(sentence_spans("Dr. Smith came. He left."))
     [(0, 15), (16, 24)]
     """
+    marks = _end(language, _ALL if not text.isascii() and _BEYOND.search(text) else _BASIC)
     start = 0
-    for end in _ends(text, language):
-        if (span := stripped(text, start, end)) is not None:
-            yield span
+    for match in marks.finditer(text):
+        kind, end = match.lastgroup, match.end()
+        if kind == "plain":  # it ends with the blank, and there is rarely one before it
+            while text[start].isspace():
+                start += 1
+            yield start, end - 1
+        elif kind == "line" or _ends_at(text, start, match, language):
+            if (span := stripped(text, start, end)) is not None:
+                yield span
+        else:
+            continue
         start = end
 
-
-def _ends(text: str, language: str) -> Iterator[int]:
-    """Offsets after which a new sentence may begin, ascending: the end of each line, and the ends that the
-    rules find in it."""
-    marks = _end(language, _ALL if not text.isascii() and _BEYOND.search(text) else _BASIC)
-    followed = followed_in(language)
-    line = 0
-    while line <= len(text):
-        line_end = text.find("\n", line)
-        line_end = line_end if line_end >= 0 else len(text)
-
-        sentence = line
-        for match in marks.finditer(text, line, line_end):
-            end = match.end()
-            if end < line_end and (
-                _is_plain(text, match, followed) or _rule(text, sentence, line_end, match, language).ends
-            ):
-                yield end
-                sentence = end
-
-        yield line_end
-        line = line_end + 1
+    if (span := stripped(text, start, len(text))) is not None:
+        yield span
 
 
-def _is_plain(text: str, match: re.Match[str], followed: frozenset[str]) -> bool:
-    """True if one '.', '?' or '!' stands between a word that no rule names and a word that begins with no
-    small letter: then a sentence ends, and no rule needs to be asked. Most marks are so."""
-    start, end = match.start(), match.end()
-    if text[end] != " " or match.start("closing") != start + 1 or end + 1 >= len(text):
-        return False
-    after, mark = text[end + 1], text[start]
-    if after.islower() or not after.isalnum():
-        return False
-    if mark in "?!":
-        return True
-    last = text[max(text.rfind(" ", 0, start) + 1, start - _LONGEST_LAST) : start]
-    is_word = 1 < len(last) < _LONGEST_LAST and last.isalpha()
-    return mark == "." and is_word and last.lower() not in _NAMED and last not in followed
+def _ends_at(text: str, sentence: int, match: re.Match[str], language: str) -> bool:
+    """True if the rules let a sentence, which begins at an offset, end at the marks inside its line."""
+    line_end = text.find("\n", match.end())
+    line_end = line_end if line_end >= 0 else len(text)
+    return match.end() < line_end and _rule(text, sentence, line_end, match, language).ends
 
 
 def _rule(text: str, sentence: int, line_end: int, match: re.Match[str], language: str) -> Rule:
@@ -310,7 +323,7 @@ def decisions(text: str, line: int, line_end: int, language: str = "") -> Iterat
     """(offset after the marks, the rule that decides on them) of all marks inside a line that may end a
     sentence."""
     sentence = line
-    for match in _end(language, _ALL).finditer(text, line, line_end):
+    for match in _end(language, _ALL, by_rules_alone=True).finditer(text, line, line_end):
         if match.end() < line_end:
             rule = _rule(text, sentence, line_end, match, language)
             yield match.end(), rule

@@ -20,7 +20,6 @@ _UNSEEN = re.compile(
 """Control characters but white space, marks of the writing direction, and characters of no width but
 joiners."""
 _BREAKS = re.compile("[\t-\r\x1c-\x1f\x85\u2028\u2029]+")
-_UNTIDY = ("  ", " \n", "\n ", "\n\n")
 _JOINERS = re.compile("[\u200c\u200d]+")
 _JOINED = re.compile("[\u0590-\u1cff\ua800-\ud7ff\ufb1d-\ufefc\U00010000-\U0001ffff]")
 """Letters of scripts that are spelt with joiners, such as Persian and Hindi; and emoji."""
@@ -33,21 +32,26 @@ def normalise(text: str) -> str:
     control or zero-width characters but joiners inside words, one blank between words, one line for each
     block of the page, no empty lines.
     """
-    if not text.isascii():
-        # No lone surrogates.
-        text = _JOINERS.sub(_joiner, _UNSEEN.sub("", text.encode("utf-8", "replace").decode("utf-8")))
-        text = unicodedata.normalize("NFC", text)
-    elif not _is_tidy(text):
-        text = _UNSEEN.sub("", text)
-    if _is_tidy(text):
-        return text
+    # Most texts have nothing to remove: they are printable, at the latest when their blanks are folded.
+    tidied = text if _is_tidy(text) else _folded(text)
+    if _is_tidy(tidied):
+        return unicodedata.normalize("NFC", tidied)
+
+    # No lone surrogates.
+    text = _JOINERS.sub(_joiner, _UNSEEN.sub("", text.encode("utf-8", "replace").decode("utf-8")))
+    return _folded(unicodedata.normalize("NFC", text))
+
+
+def _folded(text: str) -> str:
+    """The text with one blank between words and one line end between lines."""
     return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
 
 
 def _is_tidy(text: str) -> bool:
     """True only if there is nothing in the text to remove or fold: most texts are so, and need no more."""
     edges = text[:1].isspace() or text[-1:].isspace()
-    return not edges and text.replace("\n", " ").isprintable() and not any(map(text.__contains__, _UNTIDY))
+    line = text.replace("\n", " ")
+    return not edges and line.isprintable() and "  " not in line  # no control character is printable
 
 
 def _joiner(match: re.Match[str]) -> str:

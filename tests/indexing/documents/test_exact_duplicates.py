@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import random
 
 import numpy as np
@@ -7,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from answermill.indexing.documents import exact_duplicates
 from answermill.indexing.documents.exact_duplicates import id_keys, losers, text_keys
+from answermill.indexing.passages.text import fold, normalise
 
 HASHES = st.lists(st.integers(0, 5).map(lambda n: f"{n:032x}"), max_size=12)
 
@@ -52,3 +55,8 @@ def test_no_files_have_no_duplicates_and_a_unit_given_twice_is_refused() -> None
     assert losers([]) == {}
     with pytest.raises(ValueError, match=r"given twice: \[3\]"):
         losers([(3, id_keys(["x"])), (3, id_keys(["y"]))])
+
+
+@given(st.text("aAß Σς\xa0\n\u3000İ\u0301", max_size=12).map(normalise))
+def test_the_hash_of_a_stored_text_is_that_of_the_text_folded(text: str) -> None:
+    assert exact_duplicates.text_hash(text) == hashlib.sha256(fold(text).encode()).hexdigest()[:32]

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from answermill.indexing.documents.quality import PRESETS, PageText, PresetName, refusal
+from answermill.indexing.passages.text import normalise
 
 NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
 GOOD = "\n".join(
@@ -91,6 +94,16 @@ def test_metrics_are_counted_in_the_text() -> None:
     assert metrics.symbols == 3 / words and metrics.alphabetic == (words - 4) / words
     assert (metrics.line_ends, metrics.short_lines) == (3 / 4, 1.0)
     assert metrics.repeated_lines == len("It is to be seen.") / len(text)
+
+
+@given(st.lists(st.sampled_from(["The", "bé", "4.", "#", "ﬁ", "中文", "𝟙", "to,", "of", "\n"]), max_size=12))
+def test_figures_of_words_are_those_of_the_words_between_blanks(words: list[str]) -> None:
+    text = normalise(" ".join(words))
+    page, known = PageText(text), {"the", "be", "to", "of", "and", "that", "have", "with"}
+    assert (page.spaced_words, page.letters) == (len(page.words), sum(map(len, page.words)))
+    assert page.stop_words == len(known & {word.lower() for word in page.words})
+    with_letter = [word for word in page.words if any(map(str.isalpha, word))]
+    assert page.alphabetic == len(with_letter) / max(1, len(page.words))
 
 
 def test_a_text_without_words_has_metrics() -> None:

@@ -24,13 +24,12 @@ def test_the_counts_of_a_span_are_those_of_the_expressions_for_one_text(text: st
         span = np.array([start]), np.array([end])
         if not counts.cut(*span)[0]:
             assert counts.tokens(*span).tolist() == [SPLITTER._bound(text[start:end])]
-        assert counts.words(*span).tolist() == [len(text[start:end].split())]
 
 
 @given(st.text())
 def test_kinds_are_those_of_the_expressions(text: str) -> None:
     text = text.encode("utf-8", "replace").decode()
-    for character, kind in zip(text, kinds(text).tolist(), strict=True):
+    for character, kind in zip(text, kinds(text), strict=True):
         assert bool(kind & SPACE) == character.isspace()
         assert bool(kind & LETTER) == bool(re.match(r"[^\W\d_]", character))
         assert bool(kind & DIGIT) == bool(re.match(r"\d", character))
@@ -38,9 +37,14 @@ def test_kinds_are_those_of_the_expressions(text: str) -> None:
 
 
 WORDS = "Dr. Smith approx. Messrs. Sept. 3 U.S. The house. Why? No Yahoo! is 1. Intro J. A Ltd. and Oh... I"
+MORE = "in 1999. 5 a.m. see figs. No. no. vs. calif. Calif. it. dogs. on [1]. ] . ) . re-sent. misses. It?"
 
 
-@given(st.lists(st.sampled_from([*WORDS.split(), "(so.)", "e.g.", "中。", "\n"]), max_size=20).map(" ".join))
+@given(
+    st.lists(st.sampled_from([*f"{WORDS} {MORE}".split(), "(so.)", "e.g.", "中。", "\n"]), max_size=20).map(
+        " ".join
+    )
+)
 def test_plain_marks_end_sentences_where_the_rules_say_so(text: str) -> None:
     lines = [0, *(match.end() for match in re.finditer("\n", text)), len(text) + 1]
     ends = {0}

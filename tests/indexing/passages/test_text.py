@@ -20,6 +20,10 @@ def test_normalising_keeps_lines_and_drops_what_is_not_seen() -> None:
     assert normalise("  a\t b\r\n\r\n\u200bc\u00add\x00\u2028e\u0301\u00a0f ") == "a b\ncd\né f"
 
 
+def test_lone_surrogates_are_replaced_on_a_line_that_has_nothing_to_fold() -> None:
+    assert normalise("a\ud800 b") == "a? b"
+
+
 @given(st.text("ab \u200c\u200d\u0645\u0301\u093f\u1fef\U0001f469\ufe0f\u0300\uf900", max_size=12))
 def test_normalised_text_with_joiners_has_one_form(text: str) -> None:
     assert normalise(normalise(text)) == normalise(text)
