@@ -31,21 +31,24 @@ class ByteStream:
     checksum was never reached.
     """
 
-    def __init__(self, path: Path, compressed: bool, starts: bytes) -> None:
+    def __init__(self, path: Path, compressed: bool, starts: bytes, start: int = 0) -> None:
+        """`start`: the byte of the file with which the stream begins, one of a member if it is compressed;
+        positions count from it in a plain file, and from 0 in a compressed one."""
         self.ahead = bytearray()
-        self.position = 0
+        self.position = 0 if compressed else start
         self.fault = ""
         self.fault_offset = 0  # in the file
         self.fault_position = 0  # in the stream: the first byte that is uncertain
         self._file: BinaryIO = path.open("rb")
+        self._file.seek(start)
         self._compressed = compressed
         self._starts = starts  # first bytes of a member that is believed after a fault
         self._inflater: Any = None
 
         self._input = b""  # compressed bytes, read and not yet inflated
-        self._offset = 0  # offset in the file of the first of them
+        self._offset = start  # offset in the file of the first of them
         # (position, offset in the file) of the members of `ahead`
-        self._members: deque[tuple[int, int]] = deque([(0, 0)])
+        self._members: deque[tuple[int, int]] = deque([(0, start)])
 
     def close(self) -> None:
         self._file.close()
@@ -81,34 +84,14 @@ class ByteStream:
     def resume(self) -> None:
         """Skip the rest of a faulty member and go to the next one that can be read."""
         self.drop(len(self.ahead))
-        offset = self.fault_offset + 1
         self.fault = ""
         self._inflater = None
-        overlap = b""
-        self._file.seek(offset)
+        self._offset, self._input = next_member(self._file, self.fault_offset + 1, self._starts), b""
+        self._file.seek(self._offset)
 
-        while chunk := self._file.read(CHUNK):
-            block = overlap + chunk
-            start = offset - len(overlap)
-            place = block.find(GZIP)
-
-            while place >= 0:
-                if self._readable(start + place):
-                    self._file.seek(start + place)
-                    self._offset, self._input = start + place, b""
-                    return
-                place = block.find(GZIP, place + 1)
-
-            # A member's first bytes may lie in two blocks.
-            overlap = block[-2:]
-            offset += len(chunk)
-            self._file.seek(offset)
-
-        self._input = b""
-
-    def _readable(self, offset: int) -> bool:
-        self._file.seek(offset)
-        return inflated_head(self._file.read(4096), len(self._starts) or 1).startswith(self._starts)
+    def ratio(self) -> float:
+        """Bytes of the text for each byte of the file, up to here."""
+        return (self.position + len(self.ahead)) / max(1, self._offset)
 
     def _fill(self) -> bool:
         if self.fault:
@@ -176,6 +159,30 @@ class ByteStream:
         else:
             self._members.append((end, self._offset))
             raise Fault(f"no gzip member at byte {self._offset}")
+
+
+def next_member(file: BinaryIO, offset: int, starts: bytes) -> int:
+    """Offset of the first gzip member at or after an offset whose content begins with `starts`; the file's
+    size if there is none."""
+    overlap = b""
+    file.seek(offset)
+    while chunk := file.read(CHUNK):
+        block = overlap + chunk
+        start = offset - len(overlap)
+        place = block.find(GZIP)
+
+        while place >= 0:
+            file.seek(start + place)
+            if inflated_head(file.read(4096), len(starts) or 1).startswith(starts):
+                return start + place
+            place = block.find(GZIP, place + 1)
+
+        # A member's first bytes may lie in two blocks.
+        overlap = block[-2:]
+        offset += len(chunk)
+        file.seek(offset)
+
+    return offset
 
 
 def inflated_head(compressed: bytes, size: int = 4096) -> bytes:

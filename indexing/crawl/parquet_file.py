@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from answermill.files.parquet_files import open_parquet
-from answermill.indexing.crawl.raw_page import Place, RawPage
+from answermill.indexing.crawl.raw_page import WHOLE, Place, Range, RawPage
 from answermill.indexing.crawl.rows import COLUMNS, row_page
 from answermill.schemas.corpus import Rejected
 
@@ -22,25 +22,32 @@ _UNREADABLE = (ValueError, OverflowError, LookupError, pa.ArrowException)
 _MOST_LOST = 10_000_000  # rows of a damaged row group that are believed, and become a reject each
 
 
-def parquet_pages(path: Path, name: str) -> Iterator[RawPage | Rejected]:
+def parquet_pages(path: Path, name: str, within: Range = WHOLE) -> Iterator[RawPage | Rejected]:
     """A page or reject for each row that the file's footer counts, in order; one reject for a file that
-    cannot be opened."""
+    cannot be opened.
+
+    Of a range, those of the row groups that begin in it, as if all rows had the same size.
+    """
+    start, stop = within
     try:
         file = open_parquet(path)
         columns = [column for column in file.schema_arrow.names if column in COLUMNS]
     except _DAMAGE as e:
         _raise_unless_damage(e)
-        yield Place(name, 0).rejected("broken_record", f"the file cannot be opened: {e}"[:300])
+        if not start:
+            yield Place(name, 0).rejected("broken_record", f"the file cannot be opened: {e}"[:300])
         return
 
     with file:
-        first = 0
+        first, size = 0, path.stat().st_size
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
-            yield from _group_pages(file, group, columns, name=name, first=first, rows=rows)
+            place = size * first // max(1, file.metadata.num_rows)
+            if start <= place and (stop is None or place < stop):
+                yield from _group_pages(file, group, columns, name=name, first=first, rows=rows)
             first += rows
 
-        if first != file.metadata.num_rows:
+        if stop is None and first != file.metadata.num_rows:
             detail = f"the footer counts {file.metadata.num_rows} rows, its row groups have {first}"
             yield Place(name, first).rejected("broken_record", detail)
 

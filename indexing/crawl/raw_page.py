@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from answermill.schemas.corpus import Rejected
 
@@ -29,6 +30,20 @@ class RawPage:
     doc_id: str  # '' if none is given
     language: str = ""  # '' if none is given
     is_conversion: bool = False  # text of a page that its crawler has extracted, as in WET files
+
+
+class Range(NamedTuple):
+    """A part of a file: the records that begin in [start, stop).
+
+    Bytes of the file as it is on the disk; of JSONL and TSV that is compressed, of the text.
+    """
+
+    start: int = 0
+    stop: int | None = None
+    """None for the end of the file."""
+
+
+WHOLE = Range()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from answermill.indexing.crawl.gzip_stream import ByteStream
-from answermill.indexing.crawl.raw_page import MAX_BODY, Place, RawPage
+from answermill.indexing.crawl.raw_page import MAX_BODY, WHOLE, Place, Range, RawPage
 from answermill.indexing.crawl.values import as_date, as_text
 from answermill.schemas.corpus import Rejected
 
@@ -17,12 +17,23 @@ COLUMNS = {*_ID, *_TEXT, "title", "url", "language", "date"}
 
 
 def line_pages(
-    path: Path, compressed: bool, name: str, parse: Callable[[str], Any], header: bool = False
+    path: Path,
+    compressed: bool,
+    name: str,
+    parse: Callable[[str], Any],
+    *,
+    header: bool = False,
+    within: Range = WHOLE,
 ) -> Iterator[RawPage | Rejected]:
-    """A page per line that is not blank; without the first line if it is a `header`."""
-    stream = ByteStream(path, compressed, b"")
+    """A page per line within a range that is not blank; without the file's first line if it is a
+    `header`."""
+    start, stop = within
+    # A plain file is entered one byte before the range, where a line may end; in another, all is inflated.
+    stream = ByteStream(path, compressed, b"", 0 if compressed else max(0, start - 1))
+    header = header and not start
     try:
-        while True:
+        _to_own_lines(stream, start)
+        while stop is None or stream.position < stop:
             place = Place(name, stream.position)
             line, size = _line(stream)
 
@@ -39,6 +50,18 @@ def line_pages(
                 yield _line_page(place, line, parse)
     finally:
         stream.close()
+
+
+def _to_own_lines(stream: ByteStream, start: int) -> None:
+    """Skip to the first line that begins at or after the position `start`; the lines and faults before it are
+    another unit's."""
+    while stream.position < start:
+        stream.drop(start - 1 - stream.position)
+        _, size = _line(stream)
+        if stream.fault and (stream.position < start or stream.position > stream.fault_position):
+            stream.resume()
+        elif not size:
+            return
 
 
 def _line(stream: ByteStream) -> tuple[bytes | None, int]:

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from answermill.indexing.crawl.gzip_stream import CHUNK, ByteStream
+from answermill.indexing.crawl.gzip_stream import CHUNK, ByteStream, next_member
 from answermill.indexing.crawl.http_response import BLANK_LINE, header_fields, page
-from answermill.indexing.crawl.raw_page import MAX_BODY, Place, RawPage
+from answermill.indexing.crawl.raw_page import MAX_BODY, WHOLE, Place, Range, RawPage
 from answermill.schemas.corpus import Rejected
 
 _MAX_HEADER = 65_536  # bytes of the WARC header of a record
@@ -23,20 +23,26 @@ _OTHERS = {"request", "warcinfo", "metadata", "revisit", "continuation"}
 
 _START = re.compile(rb"WARC/\d+\.\d+[ \t]*\r?\n")
 _BLANKS = re.compile(rb"[\r\n]*")
+_SURE_START = re.compile(rb"\n\r?\n(?P<start>WARC/\d+\.\d+[ \t]*\r?\n)")
+"""Start of a record after the two line ends of another one: a page may have a line like it."""
 _NEXT = re.compile(rb"\nWARC/\d+\.\d+[ \t]*\r?\n")
 
 
 def warc_pages(
-    path: Path, compressed: bool, name: str, skipped: Counter[str]
+    path: Path, compressed: bool, name: str, skipped: Counter[str], within: Range = WHOLE
 ) -> Iterator[RawPage | Rejected]:
     """Pages as `read_pages` yields them, of a file that is known to be WARC, `compressed` by gzip or not."""
-    stream = ByteStream(path, compressed, b"WARC/")
+    first, end = (_first_record(path, compressed, edge) for edge in within)
+    stream = ByteStream(path, compressed, b"WARC/", first or 0)
 
     try:
         while True:
             while stream.need(64) and (blanks := len(_BLANKS.match(stream.ahead)[0])):  # type: ignore[index]
                 stream.drop(blanks)
-            if stream.fault and stream.position >= stream.fault_position:
+            is_faulty = stream.fault and stream.position >= stream.fault_position
+            if end is not None and (stream.fault_offset if is_faulty else stream.offset()) >= end:
+                return
+            if is_faulty:
                 yield from _faulty_member(stream, name, skipped)
             elif not stream.ahead:
                 return
@@ -44,6 +50,29 @@ def warc_pages(
                 yield from _record(stream, name, skipped)
     finally:
         stream.close()
+
+
+def _first_record(path: Path, compressed: bool, edge: int | None) -> int | None:
+    """Where the first record begins after an edge of a range; the file's size if none does.
+
+    Both ranges at an edge look for it, so that each record is in one of them.
+    """
+    if not edge:
+        return edge
+
+    with path.open("rb") as file:
+        if compressed:
+            return next_member(file, edge, b"WARC/")
+
+        offset, block = edge, b""
+        file.seek(offset)
+        while chunk := file.read(CHUNK):
+            block += chunk
+            if match := _SURE_START.search(block):
+                return offset + match.start("start")
+            offset += max(0, len(block) - 64)
+            block = block[-64:]
+        return offset + len(block)
 
 
 def _faulty_member(stream: ByteStream, name: str, skipped: Counter[str]) -> Iterator[Rejected]:

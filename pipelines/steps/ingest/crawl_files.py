@@ -1,4 +1,4 @@
-"""The input of ingest as its units of work: files, and records that are fetched alone
+"""The input of ingest as its units of work: files, parts of large files, and records that are fetched alone
 (fetched_records.py)."""
 
 from __future__ import annotations
@@ -8,18 +8,19 @@ import os
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol, overload
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from answermill.files.atomic_files import replacing
 from answermill.files.remote import as_path, name_from
 from answermill.files.store import fetch, store_of
-from answermill.indexing.crawl.input_formats import read_pages, suffix_of
-from answermill.indexing.crawl.raw_page import RawPage
+from answermill.indexing.crawl.input_formats import cut, read_pages, suffix_of
+from answermill.indexing.crawl.raw_page import WHOLE, Range, RawPage
 from answermill.pipelines.config.job_file import Ingest, Job
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from answermill.pipelines.specs.ingest import IngestCounts
@@ -31,12 +32,20 @@ KINDS = (".warc", ".wet", ".jsonl", ".ndjson", ".parquet", ".tsv")
 """Suffixes of the files that are read in a folder, each plain or with .gz; a .tsv only if it is a table of
 pages."""
 
+UNIT_BYTES = 134_217_728
+"""Size of a file, as it is on the disk, beyond which it becomes several units. One in a store does not: each
+worker would fetch all of it."""
+_MOST_UNITS = 64
+"""Units of one file. One of compressed lines inflates all before it, which takes a hundredth of the time of
+parsing."""
 _FILES = "files.parquet"
 _COLUMNS = pa.schema(
     [
         ("path", pa.binary()),
         ("name", pa.string()),
         ("said", pa.string()),
+        ("start", pa.int64()),
+        ("stop", pa.int64()),
         ("group", pa.int64()),
         ("size", pa.int64()),
     ]
@@ -55,6 +64,10 @@ class Input(Protocol):
     @property
     def size(self) -> int:
         """Bytes, as progress counts them."""
+
+    @property
+    def is_first(self) -> bool:
+        """False for a later unit of a file."""
 
     def fetch(self) -> Path:
         """The file with its pages on this machine."""
@@ -75,22 +88,29 @@ class Input(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file; its name is as records carry it (`written_name`)."""
+    """A file, or a part of one; its name is as records carry it (`written_name`)."""
 
     number: int
     path: Path
     name: str
+    within: Range = WHOLE
+    share: int | None = None
+    """Bytes of a part, as progress counts them."""
 
     @property
     def size(self) -> int:
-        return self.path.stat().st_size
+        return self.path.stat().st_size if self.share is None else self.share
+
+    @property
+    def is_first(self) -> bool:
+        return self.within.start == 0
 
     def fetch(self) -> Path:
         return fetch(self.path)
 
     def pages(self, file: Path, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
         try:
-            return read_pages(file, self.name, skipped)
+            return read_pages(file, self.name, skipped, self.within)
         except ValueError as e:
             raise JobError(f"ingest.input: {e}", BAD_DATA) from e
 
@@ -98,10 +118,11 @@ class InputFile:
         """Offsets count bytes of the file as it is on the disk; those in other gzip files than WARC count
         unpacked ones."""
         suffixes = set(self.path.suffixes)
-        return page.source_offset if ".gz" not in suffixes or {".warc", ".wet"} & suffixes else None
+        is_known = ".gz" not in suffixes or {".warc", ".wet"} & suffixes
+        return page.source_offset - self.within.start if is_known else None
 
     def rejects(self, reason: str, detail: str) -> Iterator[Rejected]:
-        yield Rejected(self.name, 0, "", "", reason, detail)
+        yield Rejected(self.name, self.within.start, "", "", reason, detail)
 
     def counts(self) -> IngestCounts:
         return IngestCounts()
@@ -137,6 +158,20 @@ def find_files(job: Job, settings: Ingest) -> InputFiles:
     unread = {path.resolve() for path in passed_over}.difference(paths)
     suffixes = Counter(_escaped(os.fsencode(path.suffix.lower())) or "no suffix" for path in unread)
     return InputFiles(files, dict(sorted(suffixes.items())), tables)
+
+
+def units_of(files: Sequence[InputFile]) -> list[InputFile]:
+    """The files as units of work: those that are larger than UNIT_BYTES as several, in their order."""
+    units = list[InputFile]()
+    for file in files:
+        parts = -(-file.size // UNIT_BYTES) if store_of(file.path).is_local else 1
+        ranges = cut(file.path, min(parts, _MOST_UNITS))
+        share = None if len(ranges) == 1 else file.size // len(ranges)
+        units += [
+            replace(file, number=number, within=within, share=share)
+            for number, within in enumerate(ranges, len(units))
+        ]
+    return units
 
 
 class ListedFiles(NamedTuple):
@@ -223,11 +258,26 @@ class FileList(Sequence[Input]):
             ],
             "name": [unit.name for unit in inputs],
             "said": [_stated(unit.path) if isinstance(unit, InputFile) else None for unit in inputs],
+            "start": [unit.within.start if isinstance(unit, InputFile) else None for unit in inputs],
+            "stop": [unit.within.stop if isinstance(unit, InputFile) else None for unit in inputs],
             "group": [unit.group if isinstance(unit, RecordUnit) else None for unit in inputs],
-            "size": [unit.size if isinstance(unit, RecordUnit) else None for unit in inputs],
+            "size": [unit.size if isinstance(unit, RecordUnit) else unit.share for unit in inputs],
         }
         with replacing(work / _FILES) as temporary:
             pq.write_table(pa.table(columns, schema=_COLUMNS), temporary, compression="zstd")
+
+    @staticmethod
+    def differs(units: Sequence[InputFile], work: Path) -> bool:
+        """True if the work folder has a list whose files are cut into other units, as another version may
+        have cut them."""
+        try:
+            table = pq.read_table(fetch(work / _FILES), columns=["name", "start", "stop"])
+            rows = table.filter(pc.is_valid(table["start"])).to_pylist()
+        except FileNotFoundError:
+            return False
+        except KeyError:  # of a version that cut none
+            return True
+        return [tuple(row.values()) for row in rows] != [(unit.name, *unit.within) for unit in units]
 
     def __len__(self) -> int:
         return len(self._table)
@@ -242,13 +292,13 @@ class FileList(Sequence[Input]):
         if isinstance(number, slice):
             return [self[n] for n in range(*number.indices(len(self)))]
         row = (self._table[column][number].as_py() for column in _COLUMNS.names)
-        path_bytes, name, stated, group, size = row
+        path_bytes, name, stated, start, stop, group, size = row
         path = as_path(os.fsdecode(path_bytes))
         if group is not None:
             return RecordUnit(number, name, path, group, size)
         if stated is not None:
             store_of(path).remember(json.loads(stated))
-        return InputFile(number, path, name)
+        return InputFile(number, path, name, Range(start, stop), size)
 
 
 def _stated(path: Path) -> str | None:

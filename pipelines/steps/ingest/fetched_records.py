@@ -41,6 +41,10 @@ class RecordUnit:
     group: int
     size: int
 
+    @property
+    def is_first(self) -> bool:
+        return True
+
     @cached_property
     def records(self) -> list[WantedRecord]:
         rows = pq.ParquetFile(fetch(self.table)).read_row_group(self.group).to_pylist()

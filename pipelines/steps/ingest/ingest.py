@@ -1,11 +1,11 @@
 """Ingest: crawled files in; documents, passages and rejects out.
 
-Each input file is one unit of work. Its pages are parsed into a part in the work folder; the keys of all
-documents (16 bytes each) are grouped to find exact duplicates; then each unit drops its duplicates and cuts
-the other documents into passages. If the job asks for it, near duplicates and boilerplate are found in the
-same way, one after the other (repeated/). Page text moves through local files, never through a shuffle. If
-the job keeps only some domains (`domains`), they are chosen first (domain_filter.py), and parsing refuses the
-pages of others.
+Each input file is one unit of work, or several if it is large. A unit's pages are parsed into a part in the
+work folder; the keys of all documents (16 bytes each) are grouped to find exact duplicates; then each unit
+drops its duplicates and cuts the other documents into passages. If the job asks for it, near duplicates and
+boilerplate are found in the same way, one after the other (repeated/). Page text moves through local files,
+never through a shuffle. If the job keeps only some domains (`domains`), they are chosen first
+(domain_filter.py), and parsing refuses the pages of others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,13 @@ from answermill.pipelines.runs.watch.meter import Meters, add_up
 from answermill.pipelines.runs.watch.progress import print_line, progress
 from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST, INPUTS, IngestCounts
 from answermill.pipelines.steps.ingest import blocked, domain_filter, vanished
-from answermill.pipelines.steps.ingest.crawl_files import FileList, InputFile, InputFiles, find_files
+from answermill.pipelines.steps.ingest.crawl_files import (
+    FileList,
+    InputFile,
+    InputFiles,
+    find_files,
+    units_of,
+)
 from answermill.pipelines.steps.ingest.fetch_plan import foresee
 from answermill.pipelines.steps.ingest.fetched_records import RecordUnit
 from answermill.pipelines.steps.ingest.input_digests import changed, confirm, write_dates
@@ -131,15 +137,19 @@ def ingest_checked(
         confirm(files, DOCUMENTS.open(run).manifest.digests, run)
         return summary(run) + " (complete)"
 
-    if other := changed(files, _digests(step, files), step.work):
+    units = units_of(files)
+    if other := changed(files, _digests(step, units), step.work):
         print_line(
             f"ingest begins again: {len(other)} of its input files changed since it was stopped, {other[0]} "
             "first"
         )
         remove_tree(step.work)
+    elif FileList.differs(units, step.work):
+        print_line("ingest begins again: this version cuts its input into other units of work")
+        remove_tree(step.work)
 
     commit.begin(job.workers)
-    inputs: list[InputFile | RecordUnit] = [*files, *choose(job, settings, step.work / RECORDS, len(files))]
+    inputs: list[InputFile | RecordUnit] = [*units, *choose(job, settings, step.work / RECORDS, len(units))]
     # Units may have been cut without a file that failed, and its pages may be the first of duplicates.
     if parsed_files(step.work).count() < len(inputs):
         step.reports.forget(step.reports.numbers())
@@ -183,12 +193,13 @@ def ingest_checked(
     return summary(run)
 
 
-def _digests(step: IngestStep, files: Sequence[InputFile]) -> dict[str, str]:
+def _digests(step: IngestStep, units: Sequence[InputFile]) -> dict[str, str]:
     """The digests of the files that a stopped run has read; '' for a file of which only the domains are
-    counted."""
-    digests = {name: d for report in parsed_files(step.work).each() for name, d in report.digests.items()}
-    counted_files = domain_filter.reports(step.work).numbers()
-    return {file.name: "" for file in files if file.number in counted_files} | digests
+    counted, or later units are parsed."""
+    parsed = parsed_files(step.work)
+    digests = {name: d for report in parsed.each() for name, d in report.digests.items()}
+    read = {*parsed.numbers(), *domain_filter.reports(step.work).numbers()}
+    return {unit.name: "" for unit in units if unit.number in read} | digests
 
 
 def define(

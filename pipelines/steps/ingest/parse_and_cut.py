@@ -72,14 +72,14 @@ def splitter(settings: Ingest) -> Splitter:
 
 
 def parse_file(file: Input, rules: DocumentRules, extractor: TextExtractor, work: Path) -> IngestReport:
-    """Parse one file's pages into the work folder.
+    """Parse one unit's pages into the work folder.
 
     If the rules keep only some domains, the pages of each are counted too, unless that was done to choose
     them.
     """
     began = time.perf_counter()
     path = file.fetch()
-    digests = {file.name: sha256(path)}
+    digests = {file.name: sha256(path)} if file.is_first else {}
     pages_of_domain, skipped, reads = Counter[str](), Counter[str](), Counter[str]()
     pages = size = 0
     documents, rejects = DOCUMENTS.writer(work, file.number), REJECTS.writer(work, file.number)

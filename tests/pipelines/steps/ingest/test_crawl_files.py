@@ -12,7 +12,8 @@ import pytest
 
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST, REJECTS
-from answermill.pipelines.steps.ingest.crawl_files import find_files, written_name
+from answermill.pipelines.steps.ingest import crawl_files
+from answermill.pipelines.steps.ingest.crawl_files import FileList, find_files, units_of, written_name
 from answermill.pipelines.steps.ingest.ingest import ingest
 
 TEXT = "The quick brown fox jumps over the lazy dog while the river runs slowly to the wide grey sea number"
@@ -102,3 +103,27 @@ def test_damaged_parquet_beside_a_good_file_does_not_end_the_step(tmp_path):
     (folder / "a.jsonl").write_text(json.dumps({"id": "a", "text": f"{TEXT} 1."}))
     (folder / "b.parquet").write_bytes(b"PAR1 and nothing else")
     assert "2 pages = 1 documents + 1 rejects (1 broken_record)" in ingest(job_of(tmp_path), tmp_path / "run")
+
+
+def test_a_large_file_of_this_machine_is_several_units(tmp_path, monkeypatch):
+    (tmp_path / "a.jsonl").write_text('{"id": "a", "text": "A"}\n' * 10)
+    (tmp_path / "b.jsonl").write_text('{"id": "b", "text": "B"}\n' * 4)
+    (tmp_path / "job.toml").write_text('[ingest]\ninput = ["*.jsonl"]\n')
+    job = load(tmp_path / "job.toml")
+    files = find_files(job, job.ingest).files
+    assert units_of(files) == files
+
+    monkeypatch.setattr(crawl_files, "UNIT_BYTES", 100)
+    units = units_of(files)
+    assert [(unit.number, unit.name, unit.within) for unit in units] == [
+        (0, "a.jsonl", (0, 83)),
+        (1, "a.jsonl", (83, 166)),
+        (2, "a.jsonl", (166, None)),
+        (3, "b.jsonl", (0, None)),
+    ]
+    assert [unit.size for unit in units] == [83, 83, 83, 100]
+    assert [unit.is_first for unit in units] == [True, False, False, True]
+    assert not FileList.differs(units, tmp_path)
+    FileList.write(units, tmp_path)
+    assert list(FileList(tmp_path)) == units
+    assert not FileList.differs(units, tmp_path) and FileList.differs(units[:2], tmp_path)
