@@ -13,6 +13,19 @@ def cut(text: str) -> list[str]:
     "sentences",
     [
         ["Dr. Smith met J. R. R. Tolkien at 5 p.m. in Washington, D.C. on Monday.", "He left."],
+        [
+            "It opens at 9 a.m. Eastern/Pacific and 6 p.m. EST.",
+            "It closed at 3 p.m. Sunday.",
+            "It left at 5 p.m.",
+        ],
+        ["It left at 5 p.m.", "Passengers slept until 6 a.m.", "Michael came at 7 A.M. March 3."],
+        [
+            "Approx. 40 came.",
+            "The Lord is my shepherd (Ps. 23:1), and so on (2 Sam. 3:4).",
+            "He met Sam.",
+            "3 left.",
+        ],
+        ['See Schulte, P.M. "Principles of Physiology", and the call at 9:25 a.m. [Miami Herald, 9/14].'],
         ["The U.S. Army came.", "It left the U.S.", "The end."],
         ["See Fig. 3, No. 5 and Sec. IV.", "Was it him?", "No.", "It was Mr. Jones vs. Mrs. Brown."],
         ["He paid $3.5 million (approx. 4.2 in U.S. dollars).", "Then he left... and came back."],
