@@ -1,7 +1,8 @@
 """Ingest of real pages: Beam against a plain loop over the same functions, interleaved; and its results.
 
 MB/s counts decompressed bytes of web pages: reading text from JSONL counts in the time, not in the bytes, and
-`web_mb_per_s` is without it. `beam_overhead` is Beam's wall time divided by the plain loop's, less one.
+`web_mb_per_s` is without it; `text_mb_per_s` is that of the JSONL alone, in bytes of its texts, by the plain
+loop. `beam_overhead` is Beam's wall time divided by the plain loop's, less one.
 `parse_mb_per_s` and `cut_mb_per_s` are of one core by stage; the rest of the time is Beam's, and that of
 duplicates and checks.
 
@@ -111,7 +112,7 @@ def main() -> None:
         numbers={"pages": f"of the long run; {PAGES:,} if absent: a quarter of an hour"},
     )
     if options.smoke:
-        shrink(globals(), PAGES=1, FOLDERS=("warc",))
+        shrink(globals(), PAGES=1, FOLDERS=("web-html",))
     configure_logging()
     data = options.data.resolve()
     files = sorted(file.resolve() for name in FOLDERS for file in (data / name).glob(CRAWL_FILES))
@@ -119,7 +120,10 @@ def main() -> None:
     job = Job.model_validate({"ingest": {"input": [*web, str(data / "corpus-wiki")]}})
 
     web_job = Job.model_validate({"ingest": {"input": web}})
-    times: dict[str, list[float]] = {"plain": [], "beam": [], "web": []}
+    text_job = Job.model_validate({"ingest": {"input": [str(data / "corpus-wiki")]}})
+    with gzip.open(data / "corpus-wiki/documents.jsonl.gz", "rt", encoding="utf-8") as lines:
+        text_bytes = sum(len(json.loads(line)["text"].encode()) for line in lines)
+    times: dict[str, list[float]] = {"plain": [], "beam": [], "web": [], "text": []}
     _, missing = installed({"trafilatura": lambda: import_module("trafilatura")})
     if not missing:
         times["trafilatura"] = []
@@ -136,6 +140,8 @@ def main() -> None:
                 say(ingest.ingest(job, Path(folder) / f"beam-{n}", ("--runner=DirectRunner",)))
             with seconds(times["web"]):
                 ingest.ingest(web_job, Path(folder) / f"web-{n}")
+            with seconds(times["text"]):
+                ingest_without_beam(text_job, Path(folder) / f"text-{n}")
             if not missing:
                 with seconds(times["trafilatura"]):
                     plain_ingest(files, Path(folder) / f"trafilatura-{n}.jsonl")
@@ -154,6 +160,8 @@ def main() -> None:
         "mb_per_s": counts.bytes / 1e6 / wall,
         "plain_mb_per_s": counts.bytes / 1e6 / statistics.median(times["plain"]),
         "web_mb_per_s": counts.bytes / 1e6 / statistics.median(times["web"]),
+        "text_mb_per_s": text_bytes / 1e6 / statistics.median(times["text"]),
+        "text_mb": text_bytes / 1e6,
         "beam_overhead": statistics.median(b / p for p, b in zip(times["plain"], times["beam"], strict=True))
         - 1,
         "mb": counts.bytes / 1e6,
