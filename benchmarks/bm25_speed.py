@@ -26,8 +26,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from answermill.indexing.shards import jvm
-from answermill.indexing.shards.bm25 import USUAL, Bm25Index, GlobalStatistics, build
+from answermill.indexing.shards.lucene import jvm
+from answermill.indexing.shards.lucene.bm25 import USUAL, Bm25Index, GlobalStatistics, build
 from testing.drawn_text import drawn, wiki
 from testing.harness import arguments, finish, say, shrink
 

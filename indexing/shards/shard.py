@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from answermill.indexing.shards import sentence_codes
-from answermill.indexing.shards.bm25 import Bm25Index
-from answermill.indexing.shards.jvm import Java, anserini_jar, find_java, lucene_version, start
 from answermill.indexing.shards.lucene.analyzers import ANALYZERS
+from answermill.indexing.shards.lucene.bm25 import Bm25Index
+from answermill.indexing.shards.lucene.jvm import Java, anserini_jar, find_java, lucene_version, start
 from answermill.indexing.shards.sentence_codes import CodesName, SentenceCodes, ShardCodes
 from answermill.indexing.shards.shard_files import (
     BM25,

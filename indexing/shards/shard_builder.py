@@ -23,10 +23,10 @@ import pyarrow.parquet as pq
 
 from answermill.files.atomic_files import replace_folder
 from answermill.indexing.shards import sentence_codes
-from answermill.indexing.shards.bm25 import Bm25Writer
-from answermill.indexing.shards.jvm import Java, anserini_jar, find_java, lucene_version, start
 from answermill.indexing.shards.kept_blocks import KeptBlocks
 from answermill.indexing.shards.lucene.analyzers import ANALYZERS, ENGLISH
+from answermill.indexing.shards.lucene.bm25 import Bm25Writer
+from answermill.indexing.shards.lucene.jvm import Java, anserini_jar, find_java, lucene_version, start
 from answermill.indexing.shards.sentence_codes import CodeMaker, CodesName
 from answermill.indexing.shards.shard_files import (
     BM25,

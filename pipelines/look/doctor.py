@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from answermill.indexing.shards.encoders.sliced_model import BASE
-from answermill.indexing.shards.jvm import JavaMissing, anserini_jar, find_java, lucene_version
+from answermill.indexing.shards.lucene.jvm import JavaMissing, anserini_jar, find_java, lucene_version
 from answermill.pipelines.revision import revision
 
 LEAST_DISK_GB = 5

@@ -24,7 +24,7 @@ from answermill.indexing.shards.dense import (
     find_model,
     load_encoder,
 )
-from answermill.indexing.shards.jvm import anserini_jar, find_java
+from answermill.indexing.shards.lucene.jvm import anserini_jar, find_java
 from answermill.indexing.shards.vectors.vector_kinds import (
     FLAT,
     VectorSearch,

@@ -1,1 +1,1 @@
-"""Lucene's side of a shard: the names of its analysers, and the Java of ours that it runs."""
+"""Lucene's side of a shard: BM25, the Java that it runs in, and the analysers."""

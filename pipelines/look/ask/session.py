@@ -12,7 +12,7 @@ from typing import Any
 
 from answermill.indexing.passages.text import one_line
 from answermill.indexing.shards.dense import Encoder
-from answermill.indexing.shards.jvm import find_java, start
+from answermill.indexing.shards.lucene.jvm import find_java, start
 from answermill.indexing.shards.shard import Shard
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.look.ask.block_search import search_block

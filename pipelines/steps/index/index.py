@@ -18,7 +18,7 @@ from typing import Any
 from answermill.files.atomic_files import sha256
 from answermill.files.store import publishing, store_of
 from answermill.indexing.shards.dense import Encoder
-from answermill.indexing.shards.jvm import find_java
+from answermill.indexing.shards.lucene.jvm import find_java
 from answermill.indexing.shards.sentence_codes import TOKEN_BITS, CodeMaker
 from answermill.indexing.shards.shard_builder import ShardReport, ShardSettings, build_shard
 from answermill.indexing.shards.shard_files import SHARD_FILE

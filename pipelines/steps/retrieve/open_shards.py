@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from answermill.indexing.shards.jvm import find_java
+from answermill.indexing.shards.lucene.jvm import find_java
 from answermill.indexing.shards.shard import Shard
 from answermill.indexing.shards.shard_files import check_files, read_shard_file
 from answermill.pipelines.config.job_file import Job

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from answermill import indexing
-from answermill.indexing.shards.bm25 import (
+from answermill.indexing.shards.lucene.analyzers import ANALYZERS
+from answermill.indexing.shards.lucene.bm25 import (
     Bm25Index,
     GlobalStatistics,
     Rows,
@@ -27,8 +28,7 @@ from answermill.indexing.shards.bm25 import (
     build,
     words_of,
 )
-from answermill.indexing.shards.jvm import anserini_jar, find_java, start
-from answermill.indexing.shards.lucene.analyzers import ANALYZERS
+from answermill.indexing.shards.lucene.jvm import anserini_jar, find_java, start
 from answermill.indexing.shards.rank_fusion import Best, merge
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data"

@@ -11,8 +11,8 @@ import ir_measures
 import pytest
 from ir_measures import AP, P
 
-from answermill.indexing.shards import jvm
-from answermill.indexing.shards.bm25 import Bm25Index, build, words_of
+from answermill.indexing.shards.lucene import jvm
+from answermill.indexing.shards.lucene.bm25 import Bm25Index, build, words_of
 from answermill.indexing.shards.lucene.feedback import Feedback, candidate_words, expanded
 
 FIRST = [(6.0, {"ice": 3.0, "melt": 1.0}), (2.0, {"melt": 2.0, "river": 2.0})]

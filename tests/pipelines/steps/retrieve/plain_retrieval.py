@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from answermill.indexing.shards.bm25 import GlobalStatistics, contents_of, words_of
+from answermill.indexing.shards.lucene.bm25 import GlobalStatistics, contents_of, words_of
 from answermill.indexing.shards.lucene.feedback import Feedback, candidate_words, expanded
 from answermill.indexing.shards.shard import Shard
 from answermill.pipelines.config.job_file import Job

@@ -146,7 +146,7 @@ def start(java: Java, heap: str = "1g") -> None:
     if jnius_config.vm_running:
         raise RuntimeError(f"a JVM runs already, not started by us but at {jnius_config.vm_started_at}")
 
-    jnius_config.set_classpath(str(anserini_jar()), str(Path(__file__).parent / "lucene"))
+    jnius_config.set_classpath(str(anserini_jar()), str(Path(__file__).parent))
     jnius_config.set_options(
         f"-Xmx{heap}",
         # Java guards all of the main thread's stack but this much, and a parser written in C may nest deeper

@@ -1,16 +1,16 @@
 """One shard's Lucene index: BM25 as Anserini does it, exact over any number of shards.
 
 Lucene's document number i is row i of the shard. The text that is indexed is the title, a line break, and the
-passage, through the analyser of their language (lucene/analyzers.py). A question is a bag of its analysed
+passage, through the analyser of their language (analyzers.py). A question is a bag of its analysed
 words, never a search expression, so no character in it has a meaning. Titles are indexed once more by
 themselves: a `Scoring` with a title weight adds BM25's score of the title, times the weight, as Anserini
 weighs fields. What `Scoring` says decides the search and not the index, for Lucene stores lengths.
 
-Exact over shards: a shard is searched by `GlobalSearcher` (lucene/answermill/GlobalSearcher.java, compiled
+Exact over shards: a shard is searched by `GlobalSearcher` (answermill/GlobalSearcher.java, compiled
 beside it), which gives Lucene the document count, token count and document frequencies of the whole corpus in
 place of the shard's, for each field. All else in a score is the passage's own, so n shards give, bit for
 bit, the scores of one. A batch of questions is analysed once, whatever the number of shards, and searched in
-a shard by one call into Java (lucene/answermill/Questions.java).
+a shard by one call into Java (answermill/Questions.java).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from answermill.indexing.shards.jvm import calls_java
 from answermill.indexing.shards.lucene.analyzers import ANALYZERS, ENGLISH
 from answermill.indexing.shards.lucene.feedback import Bag
+from answermill.indexing.shards.lucene.jvm import calls_java
 
 SCORE_DECIMALS = 4
 """Lucene's scores are float32; differences below this decimal are noise, and must not order hits."""
@@ -276,7 +276,7 @@ class _Asked(NamedTuple):
     """A batch of questions."""
 
     java: Any
-    """Questions of lucene/answermill."""
+    """Questions of answermill/."""
     words: list[str]
     """All their words, each once."""
 
