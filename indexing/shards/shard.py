@@ -1,4 +1,4 @@
-"""A shard, open for search: a run of passages with their Lucene index and their vectors, in one order (see
+"""A shard, open for search: some passages with their Lucene index and their vectors, in one order (see
 shard_files.py)."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from answermill.indexing.shards import sentence_codes
+from answermill.indexing.shards import sentence_codes, tombstones
 from answermill.indexing.shards.lucene.analyzers import ANALYZERS
 from answermill.indexing.shards.lucene.bm25 import Bm25Index
 from answermill.indexing.shards.lucene.jvm import Java, anserini_jar, find_java, lucene_version, start
@@ -31,7 +31,7 @@ from answermill.indexing.shards.shard_files import (
     what_to_do,
 )
 from answermill.indexing.shards.vectors.coded_index import CodedIndex
-from answermill.indexing.shards.vectors.exact_index import DenseIndex
+from answermill.indexing.shards.vectors.exact_index import DenseIndex, Rows
 from answermill.indexing.shards.vectors.quantizer import Quantizer
 from answermill.schemas.corpus import Passage
 
@@ -44,6 +44,7 @@ class Shard:
     ) -> None:
         self.folder, self._device = folder, device
         self.rows, self.encoder, self.coded = contents.rows, contents.encoder, contents.coded
+        self._tombstones = contents.gone
         self._fields, self._lucene_version = contents.bm25, contents.lucene
         self._java, self._heap = java, heap
 
@@ -95,7 +96,8 @@ class Shard:
                 f"Install the pyserini it was built with, or {what_to_do(self.folder)}"
             )
         start(self._java or find_java(), self._heap)
-        return Bm25Index(self.folder / BM25, fields.language)
+        gone_index = self.folder / tombstones.BM25 if len(self.gone) else None
+        return Bm25Index(self.folder / BM25, fields.language, self.gone, gone_index)
 
     @cached_property
     def dense(self) -> DenseIndex | CodedIndex:
@@ -104,7 +106,7 @@ class Shard:
         if self.encoder is None:
             raise ShardMismatch(f"{self.folder}: built without an encoder, so it has no dense index")
         if self.coded is None:
-            return DenseIndex.open(self.folder / DENSE, self._device)
+            return DenseIndex.open(self.folder / DENSE, self.gone, self._device)
         try:
             quantizer = Quantizer.open(self.folder.parent / QUANTIZER, self.coded.quantizer)
         except (FileNotFoundError, ValueError):
@@ -112,7 +114,12 @@ class Shard:
                 f"{self.folder}: its codes are by the quantizer {self.coded.quantizer[:16]}, and "
                 f"{self.folder.parent / QUANTIZER} is another or missing; {what_to_do(self.folder)}"
             ) from None
-        return CodedIndex.open(self.folder / CODED, quantizer)
+        return CodedIndex.open(self.folder / CODED, quantizer, self.gone)
+
+    @cached_property
+    def gone(self) -> Rows:
+        """The rows that no search finds, ascending."""
+        return tombstones.gone_rows(self.folder, self._tombstones)
 
     def check_encoder(self, fingerprint: str) -> None:
         """Raise ShardMismatch unless the shard's vectors are by the encoder of this fingerprint."""

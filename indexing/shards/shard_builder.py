@@ -7,11 +7,11 @@ is on the disk. A killed build leaves a folder of such a name; the index step de
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -35,9 +35,9 @@ from answermill.indexing.shards.shard_files import (
     FORMAT,
     PASSAGES,
     ROWS_PER_GROUP,
-    SHARD_FILE,
     CodedName,
     list_files,
+    write_shard_file,
 )
 from answermill.indexing.shards.vectors.coded_index import CodedWriter
 from answermill.indexing.shards.vectors.exact_index import DenseWriter
@@ -121,20 +121,25 @@ def build_shard(
     those that were kept. Raises JavaMissing, and any error of reading the passages.
     """
     start(settings.java or find_java(), settings.heap)
+    blocks = KeptBlocks(kept)
+    with new_shard(folder) as temporary:
+        report = _write_shard(passages, temporary, settings, blocks, on_block)
+    blocks.delete()
+    return report
+
+
+@contextmanager
+def new_shard(folder: Path) -> Iterator[Path]:
+    """A new folder beside a shard's place, which gets its name when the block succeeds."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.tmp")
     temporary.mkdir()
-
-    blocks = KeptBlocks(kept)
     try:
-        report = _write_shard(passages, temporary, settings, blocks, on_block)
+        yield temporary
         replace_folder(temporary, folder)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-
-    blocks.delete()
-    return report
 
 
 def _write_shard(
@@ -151,7 +156,7 @@ def _write_shard(
     clock = time.perf_counter
 
     with (
-        _passage_writer(folder / PASSAGES) as parquet,
+        passage_writer(folder / PASSAGES) as parquet,
         Bm25Writer(folder / BM25, settings.language) as lucene,
     ):
         for block in blocks_of(passages, encoder.at_once if encoder else BLOCK):
@@ -195,7 +200,7 @@ def _vector_writer(settings: ShardSettings) -> DenseWriter | CodedWriter:
     return CodedWriter(coding.quantizer, coding.stored)
 
 
-def _passage_writer(file: Path) -> pq.ParquetWriter:
+def passage_writer(file: Path) -> pq.ParquetWriter:
     """The writer of a shard's passages; columns whose values repeat have a dictionary."""
     repeated = ["doc_id", "url", "title", "source_file", "source_record"]
     options = {
@@ -224,10 +229,7 @@ def _describe(folder: Path, rows: int, settings: ShardSettings, codes: Sequence[
     if coding is not None:
         name = CodedName(coding.kind, coding.stored, coding.quantizer.digest)
         contents["coded"] = asdict(name)
-    (folder / SHARD_FILE).write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
-
-    size: int = sum(file["size"] for file in files.values()) + (folder / SHARD_FILE).stat().st_size
-    return size
+    return write_shard_file(folder, contents)
 
 
 def blocks_of(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:

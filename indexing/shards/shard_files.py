@@ -6,6 +6,7 @@ were written.
       bm25/              … Lucene's document i …
       dense.faiss        … and vector i; absent if the shard was built without an encoder
       dense/             in its place where the index is not exact: codes or a graph, and the stored vectors
+      gone/              rows that are not searched, if it was taken over from an earlier run (tombstones.py)
       codes/<model>/     bits or vectors of each different sentence, one folder for each model that the plan reads them by
       shard.json         written last: rows, versions, encoder, and the size and SHA-256 of every other file
     shards/quantizer.faiss            what the codes of all shards were trained with; each shard.json has its SHA-256
@@ -16,7 +17,8 @@ reads a byte.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,12 +51,15 @@ class ShardMismatch(RuntimeError):
     exit_code = 65
 
 
-def list_files(folder: Path) -> dict[str, dict[str, Any]]:
-    """Size and SHA-256 of every file below a folder, by its path in it."""
+def list_files(folder: Path, but: Container[str] = ()) -> dict[str, dict[str, Any]]:
+    """Size and SHA-256 of every file below a folder, by its path in it, but for some."""
+    files = {
+        path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()
+    }
     return {
-        path.relative_to(folder).as_posix(): {"size": path.stat().st_size, "sha256": sha256(path)}
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        name: {"size": path.stat().st_size, "sha256": sha256(path)}
+        for name, path in files.items()
+        if name not in but
     }
 
 
@@ -103,6 +108,8 @@ class ShardFile:
     codes: list[dict[str, Any]] = field(default_factory=list)
     coded: CodedName | None = None
     """None if the dense index is exact, or there is none."""
+    gone: int = 0
+    """Tombstones: rows among `rows` that are not searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +137,14 @@ def read_shard_file(folder: Path, digest: str | None = None) -> ShardFile:
         raise ShardDamaged(f"{file} is missing; {what_to_do(folder, '')}") from None
     except WrongShape as e:
         raise ShardDamaged(f"{e}; {what_to_do(folder)}") from None
+
+
+def write_shard_file(folder: Path, contents: Mapping[str, Any]) -> int:
+    """Write the values of a `ShardFile`, the last file of a shard; returns the bytes of all its files."""
+    file = folder / SHARD_FILE
+    file.write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
+    size: int = sum(listed["size"] for listed in contents["files"].values())
+    return size + file.stat().st_size
 
 
 def check_files(folder: Path, files: Mapping[str, ListedFile], checksums: bool = True) -> None:

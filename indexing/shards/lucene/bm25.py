@@ -6,11 +6,12 @@ words, never a search expression, so no character in it has a meaning. Titles ar
 themselves: a `Scoring` with a title weight adds BM25's score of the title, times the weight, as Anserini
 weighs fields. What `Scoring` says decides the search and not the index, for Lucene stores lengths.
 
-Exact over shards: a shard is searched by `GlobalSearcher` (answermill/GlobalSearcher.java, compiled
-beside it), which gives Lucene the document count, token count and document frequencies of the whole corpus in
-place of the shard's, for each field. All else in a score is the passage's own, so n shards give, bit for
-bit, the scores of one. A batch of questions is analysed once, whatever the number of shards, and searched in
-a shard by one call into Java (answermill/Questions.java).
+Exact over shards: a shard is searched by `GlobalSearcher` (answermill/GlobalSearcher.java, compiled beside
+it), which gives Lucene the document count, token count and document frequencies of the whole corpus in place
+of the shard's, for each field. All else in a score is the passage's own, so n shards give, bit for bit, the
+scores of one. Rows that are gone (../tombstones.py) are not found, and what a small index of their passages
+counts is subtracted from what the shard counts. A batch of questions is analysed once, whatever the number of
+shards, and searched in a shard by one call into Java (answermill/Questions.java).
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ _BATCHES = 4  # of questions that stay analysed: a search of a shard counts thei
 _RAM_BUFFER_MB = 256.0
 
 Rows = npt.NDArray[np.int64]
+NO_ROWS: Rows = np.empty(0, np.int64)
 Scores = npt.NDArray[np.float64]
 AskedTexts: TypeAlias = Sequence[str] | Sequence[Bag]
 """Questions as texts, or as words with weights, which are looked for in title and text together."""
@@ -67,6 +69,10 @@ class ShardSize:
     def __add__(self, other: ShardSize) -> ShardSize:
         """Size of both; associative and commutative, with `ShardSize()` as its zero."""
         return ShardSize(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+
+    def __sub__(self, other: ShardSize) -> ShardSize:
+        """Size without the documents of `other`, which are some of these."""
+        return ShardSize(*(getattr(self, one.name) - getattr(other, one.name) for one in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,27 +173,29 @@ class Bm25Index:
     """An index, open for search. The JVM must be started (`jvm.start`)."""
 
     @calls_java
-    def __init__(self, folder: Path, language: str = ENGLISH) -> None:
-        """Open the index, written in this language. Raises FileNotFoundError if the folder holds none."""
-        if not any(folder.glob("segments_*")):
-            raise FileNotFoundError(f"{folder}: no Lucene index")
-
+    def __init__(
+        self, folder: Path, language: str = ENGLISH, gone: Rows = NO_ROWS, gone_index: Path | None = None
+    ) -> None:
+        """Open the index, written in this language. `gone`: ascending rows that are not found, whose passages
+        alone are in `gone_index`. Raises FileNotFoundError if a folder holds no index."""
         lucene = _lucene()
         self._lucene, self._language = lucene, language
-        self._reader = lucene.DirectoryReader.open(lucene.directory(folder))
+        self._reader = self._live = _opened(folder)
+        self._gone = None if gone_index is None else _opened(gone_index)
         self.rows = int(self._reader.maxDoc())
-        """Passages in the shard, with those that have no word."""
-        self._size = ShardSize(*self._field_size(_CONTENTS), *self._field_size(_TITLE))
+        """Passages in the shard, with those that have no word, and those that are gone."""
 
-    def _field_size(self, name: str) -> tuple[int, int]:
-        """Documents that have a word in the field, and their words."""
-        reader = self._reader
-        return (int(reader.getDocCount(name)), int(reader.getSumTotalTermFreq(name))) if self.rows else (0, 0)
+        self._size = _size(self._reader)
+        if self._gone is not None:
+            self._live = lucene.LiveReader(self._reader, gone.tolist())
+            self._size -= _size(self._gone)
 
     @calls_java
     def close(self) -> None:
         """Close the files. A search afterwards raises."""
         self._reader.close()
+        if self._gone is not None:
+            self._gone.close()
 
     def statistics(self) -> ShardSize:
         """This shard's share of the size of the corpus."""
@@ -197,7 +205,11 @@ class Bm25Index:
     def document_frequencies(self, questions: AskedTexts, scoring: Scoring = USUAL) -> dict[str, int]:
         """Analysed word of the questions → the number of passages of this shard that hold it (0 included)."""
         asked = self._asked(questions, scoring)
-        return dict(zip(asked.words, asked.java.frequencies(self._reader), strict=True))
+        frequencies = asked.java.frequencies(self._reader)
+        if self._gone is not None:
+            gone = asked.java.frequencies(self._gone)
+            frequencies = [own - other for own, other in zip(frequencies, gone, strict=True)]
+        return dict(zip(asked.words, frequencies, strict=True))
 
     @calls_java
     def share(self, questions: AskedTexts, scoring: Scoring = USUAL) -> GlobalStatistics:
@@ -225,12 +237,14 @@ class Bm25Index:
         if not questions:
             return []
 
+        if total is None and self._gone is not None:  # Lucene's own statistics count what is gone
+            total = self.share(questions, scoring)
         asked = self._asked(questions, scoring)
         size = self._size if total is None else total.size
         sizes = [size.documents, size.tokens, size.titles, size.title_tokens]
         frequencies = None if total is None else self._frequencies(asked.words, total)
         packed = asked.java.search(
-            self._reader, sizes, frequencies, scoring.k1, scoring.b, depth, SCORE_DECIMALS
+            self._live, sizes, frequencies, scoring.k1, scoring.b, depth, SCORE_DECIMALS
         )
         return _split(packed.tostring(), len(questions))
 
@@ -258,6 +272,26 @@ def words_of(texts: Sequence[str], language: str = ENGLISH) -> list[dict[str, in
     lines = _lucene().counts(texts, language).split("\n")[:-1]
     cells = (line.split("\t")[:-1] for line in lines)
     return [dict(zip(words[::2], map(int, words[1::2]), strict=True)) for words in cells]
+
+
+def _opened(folder: Path) -> Any:
+    """Lucene's reader of the index in a folder. Raises FileNotFoundError if it holds none."""
+    if not any(folder.glob("segments_*")):
+        raise FileNotFoundError(f"{folder}: no Lucene index")
+    lucene = _lucene()
+    return lucene.DirectoryReader.open(lucene.directory(folder))
+
+
+def _size(reader: Any) -> ShardSize:
+    """Documents of an index that have a word, and their words; and those of titles."""
+    if not reader.maxDoc():
+        return ShardSize()
+    counts = [
+        int(count)
+        for name in (_CONTENTS, _TITLE)
+        for count in (reader.getDocCount(name), reader.getSumTotalTermFreq(name))
+    ]
+    return ShardSize(*counts)
 
 
 def _split(packed: bytes, questions: int) -> list[tuple[Rows, Scores]]:
@@ -289,6 +323,7 @@ class _Lucene:
 
         index, document = "org.apache.lucene.index.", "org.apache.lucene.document."
         self._questions = autoclass("answermill.Questions")
+        self.LiveReader = autoclass("answermill.LiveReader")
         self.DirectoryReader = autoclass(index + "DirectoryReader")
         self.IndexWriter = autoclass(index + "IndexWriter")
         self.IndexWriterConfig = autoclass(index + "IndexWriterConfig")

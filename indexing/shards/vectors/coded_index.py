@@ -12,6 +12,7 @@ what one index would give.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,7 +20,14 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from answermill.indexing.shards.vectors.exact_index import Rows, Scores, Vectors, exact_scores
+from answermill.indexing.shards.vectors.exact_index import (
+    NO_ROWS,
+    Rows,
+    Scores,
+    Vectors,
+    exact_scores,
+    live_rows,
+)
 from answermill.indexing.shards.vectors.quantizer import Codes, Quantizer, Values, one_thread
 from answermill.indexing.shards.vectors.stored_vectors import (
     NUMBERS,
@@ -100,35 +108,45 @@ class _Cells:
 @dataclass(frozen=True)
 class _Graph:
     index: Any
+    chosen: Mapping[str, Any]
+    """FAISS' selector of the rows that may be found, as `sel`; empty if all may."""
 
     def nearest(self, questions: Vectors, fetch: int, probes: int) -> tuple[Values, Rows]:
         import faiss
 
         module: Any = faiss  # whose types leave this class out
-        width = module.SearchParametersHNSW(efSearch=max(probes, fetch))
+        width = module.SearchParametersHNSW(efSearch=max(probes, fetch), **self.chosen)
         values, rows = self.index.search(np.ascontiguousarray(questions, np.float32), fetch, params=width)
         return values, rows
 
 
 @dataclass(frozen=True)
 class CodedIndex:
-    """An index of codes or a graph, open for search; `vectors` are the stored ones."""
+    """An index of codes or a graph, open for search; `vectors` are the stored ones, `live` [rows] is False
+    where a row is gone."""
 
     vectors: StoredVectors
+    live: npt.NDArray[np.bool_]
     _finder: _Finder
 
     @classmethod
-    def open(cls, folder: Path, quantizer: Quantizer) -> CodedIndex:
-        """Open the index in a folder: its codes are loaded, its vectors mapped."""
+    def open(cls, folder: Path, quantizer: Quantizer, gone: Rows = NO_ROWS) -> CodedIndex:
+        """Open the index in a folder: its codes are loaded, its vectors mapped. Rows that are `gone` are not
+        found."""
         import faiss
 
+        vectors = StoredVectors.open(folder)
+        live = live_rows(len(vectors), gone)
         finder: _Finder
         if quantizer.is_graph:
-            finder = _Graph(faiss.read_index(str(folder / GRAPH)))
+            module: Any = faiss  # whose types leave this class out
+            bits = np.packbits(live, bitorder="little")
+            chosen = {"sel": module.IDSelectorBitmap(bits)} if len(gone) else {}
+            finder = _Graph(faiss.read_index(str(folder / GRAPH)), chosen)
         else:
             codes = np.load(folder / CODES, mmap_mode="r", allow_pickle=False)
-            finder = _Cells(quantizer, quantizer.lists(codes))
-        return cls(StoredVectors.open(folder), finder)
+            finder = _Cells(quantizer, quantizer.lists(codes, live))
+        return cls(vectors, live, finder)
 
     @property
     def rows(self) -> int:
@@ -142,7 +160,7 @@ class CodedIndex:
         """
         if width.candidates < 1:
             raise ValueError(f"candidates is {width.candidates}, must be at least 1")
-        if self.rows == 0:
+        if not self.live.any():
             return [(np.empty(0, np.int64), np.empty(0), np.empty(0)) for _ in questions]
         fetch = min(width.candidates + _SLACK, self.rows)
         values, rows = self._finder.nearest(questions, fetch, width.probes)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,18 @@ Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
 Nearest = Callable[[Vectors, int], tuple[Vectors, Rows]]
 """(questions [n, d], number to fetch) → (sums in float32, the highest first, rows), [n, number] each."""
+NO_ROWS: Rows = np.empty(0, np.int64)
+
+
+def live_rows(rows: int, gone: Rows) -> npt.NDArray[np.bool_]:
+    """[rows]: False where a row is gone.
+
+    >>> live_rows(4, np.array([1, 2])).tolist()
+    [True, False, False, True]
+    """
+    live = np.ones(rows, np.bool_)
+    live[gone] = False
+    return live
 
 
 def exact_scores(vectors: Vectors, question: Vectors) -> Scores:
@@ -75,11 +87,15 @@ class DenseIndex:
     vectors: Vectors
     """[rows, d]"""
     _nearest: Nearest
+    gone: Rows = field(default_factory=lambda: NO_ROWS)
+    """Rows that are not found, ascending."""
     _memory: object = None
     """FAISS' index, if the vectors are a view into it."""
 
     @classmethod
-    def open(cls, path: Path, device: str = "cpu", mapped: bool = False) -> DenseIndex:
+    def open(
+        cls, path: Path, gone: Rows = NO_ROWS, device: str = "cpu", *, mapped: bool = False
+    ) -> DenseIndex:
         """Open the index in a file, to be searched by FAISS on 'cpu', else by torch on that device. `mapped`:
         its vectors stay on the disk until they are read. Raises ValueError if it is of another kind."""
         import faiss
@@ -90,8 +106,8 @@ class DenseIndex:
         numbers = faiss.rev_swig_ptr(index.get_xb(), index.ntotal * index.d)
         vectors = numbers.reshape(index.ntotal, index.d)
         if device == "cpu":
-            return cls(vectors, partial(_nearest_by_faiss, index))
-        return replace(cls.by_torch(vectors, device), _memory=index)
+            return cls(vectors, partial(_nearest_by_faiss, index), gone)
+        return replace(cls.by_torch(vectors, device), gone=gone, _memory=index)
 
     @classmethod
     def by_torch(cls, vectors: Vectors, device: str) -> DenseIndex:
@@ -99,6 +115,11 @@ class DenseIndex:
         from answermill.indexing.shards.vectors.card_search import CardSearch
 
         return cls(vectors, CardSearch(vectors, device).nearest)
+
+    @cached_property
+    def live(self) -> npt.NDArray[np.bool_]:
+        """[rows]: False where a row is gone."""
+        return live_rows(self.rows, self.gone)
 
     @property
     def rows(self) -> int:
@@ -114,9 +135,12 @@ class DenseIndex:
         """
         if depth < 1:
             raise ValueError(f"depth is {depth}, must be at least 1")
-        if self.rows == 0:
-            return [(np.empty(0, np.int64), np.empty(0)) for _ in questions]
-        fetch = min(depth + _SLACK, self.rows)
+        live = int(self.live.sum())
+        if live == 0:
+            return [(NO_ROWS, np.empty(0)) for _ in questions]
+
+        # The search knows nothing of rows that are gone: as many more are fetched as should be among them.
+        fetch = min(-(-(depth + _SLACK) * self.rows // live), self.rows)
         sums, nearest = self._nearest(questions, fetch)
         return [
             self._exact(question, rows, sums[n], depth)
@@ -127,19 +151,21 @@ class DenseIndex:
         self, question: npt.NDArray[np.float32], rows: Rows, sums: npt.NDArray[np.float32], depth: int
     ) -> tuple[Rows, Scores]:
         while True:
-            scores = exact_scores(self.vectors[rows], question)
-            order = np.lexsort((rows, -scores))
-            rows, scores = rows[order], scores[order]
+            own = rows[self.live[rows]]
+            scores = exact_scores(self.vectors[own], question)
+            order = np.lexsort((own, -scores))
+            own, scores = own[order], scores[order]
 
-            last = scores[min(depth, len(scores)) - 1]
-            if len(rows) == self.rows or sums[-1] + _NOISE * max(1.0, abs(float(sums[0]))) < last:
+            noise = _NOISE * max(1.0, abs(float(sums[0])))
+            is_sure = len(own) >= depth and sums[-1] + noise < scores[depth - 1]
+            if len(rows) == self.rows or is_sure:
                 break
 
             # The last one may tie with vectors that were not fetched.
             sums, rows = (a[0] for a in self._nearest(question[None], min(2 * len(rows), self.rows)))
 
-        tied = int((scores >= last).sum())
-        return rows[:tied], scores[:tied]
+        tied = int((scores >= scores[min(depth, len(scores)) - 1]).sum())
+        return own[:tied], scores[:tied]
 
 
 def _nearest_by_faiss(index: Any, questions: Vectors, fetch: int) -> tuple[Vectors, Rows]:

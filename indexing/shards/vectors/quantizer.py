@@ -81,8 +81,9 @@ class Quantizer:
             codes: Codes = self._cells.sa_encode(self._rotated(vectors))
         return codes
 
-    def lists(self, codes: Codes) -> Any:
-        """The codes by cell, as FAISS searches them; a row's number is its place in `codes`."""
+    def lists(self, codes: Codes, live: npt.NDArray[np.bool_] | None = None) -> Any:
+        """The codes by cell, as FAISS searches them; a row's number is its place in `codes`. Rows that are
+        not `live` are left out."""
         lists = self._faiss.ArrayInvertedLists(self.cells, self.code_bytes)
         in_front = codes.shape[1] - self.code_bytes
         numbers = np.zeros(len(codes), np.int64)
@@ -91,6 +92,7 @@ class Quantizer:
 
         # One call a cell allots just the memory that it needs.
         rows = np.argsort(numbers, kind="stable")
+        rows = rows if live is None else rows[live[rows]]
         edges = np.searchsorted(numbers[rows], np.arange(self.cells + 1))
         for cell in np.flatnonzero(np.diff(edges)).tolist():
             own = np.ascontiguousarray(rows[edges[cell] : edges[cell + 1]])

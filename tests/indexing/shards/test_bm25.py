@@ -292,6 +292,38 @@ def test_statistics_of_other_questions_are_refused(tmp_path: Path) -> None:
         bm25.search(["cave"], 0, None)
 
 
+@pytest.mark.parametrize("weight", [0.0, 1.5])
+def test_rows_that_are_gone_are_as_if_they_had_never_been(weight: float, tmp_path: Path) -> None:
+    corpus = passages(300, seed=7)
+    gone = np.array([0, 3, *range(40, 130, 2), 298])
+    for row in (3, 40):  # words, in a text and in a title, that no other passage has
+        corpus[row] = ("zebra", "zebra unicorn")
+    left = np.delete(np.arange(len(corpus)), gone)
+    build(corpus, tmp_path / "all")
+    build([corpus[row] for row in gone.tolist()], tmp_path / "gone")
+    bm25 = Bm25Index(tmp_path / "all", gone=gone, gone_index=tmp_path / "gone")
+    wanted = index(tmp_path / "left", [corpus[row] for row in left.tolist()])
+
+    questions, scoring = [*WORDS, "zebra unicorn", "glacier zebra ice"], Scoring(title_weight=weight)
+    share = wanted.share(questions, scoring)
+    assert bm25.share(questions, scoring) == share
+    others = GlobalStatistics(ShardSize(50, 900, 20, 20), dict.fromkeys(share.frequencies, 2))
+    for total in (None, share + others):
+        hits, expected = (each.search(questions, 9, total, scoring) for each in (bm25, wanted))
+        assert _same(hits, [(left[rows], scores) for rows, scores in expected])
+        assert [len(rows) > 0 for rows, _ in hits[-2:]] == [False, True]
+
+
+def test_a_shard_of_which_all_is_gone_finds_nothing(tmp_path: Path) -> None:
+    corpus = [("ice", "cave"), ("", "ice")]
+    for name in ("all", "gone"):
+        build(corpus, tmp_path / name)
+    bm25 = Bm25Index(tmp_path / "all", gone=np.arange(2), gone_index=tmp_path / "gone")
+    assert bm25.statistics() == ShardSize()
+    for scoring in (Scoring(), Scoring(title_weight=1.0)):
+        assert len(bm25.search(["ice cave"], 5, None, scoring)[0][0]) == 0
+
+
 def test_a_folder_without_an_index_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=str(tmp_path)):
         Bm25Index(tmp_path)
@@ -399,7 +431,17 @@ def _same(hits: Hits, wanted: Hits) -> bool:
     not (shutil.which("javac") and shutil.which("javap")), reason="needs a JDK (javac and javap) on the path"
 )
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", ["GlobalSearcher", "Questions", "Questions$Hit"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "GlobalSearcher",
+        "LiveReader",
+        "LiveReader$Segment",
+        "LiveReader$Wrapper",
+        "Questions",
+        "Questions$Hit",
+    ],
+)
 def test_a_java_class_of_ours_is_what_its_source_compiles_to(tmp_path: Path, name: str) -> None:
     folder = Path(indexing.__file__).parent / "shards" / "lucene"
     options = ["--release", "17", "-g:none", "-cp", str(anserini_jar()), "-d", str(tmp_path)]

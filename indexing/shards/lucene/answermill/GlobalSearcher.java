@@ -24,14 +24,15 @@ final class GlobalSearcher extends IndexSearcher {
 
   @Override
   public CollectionStatistics collectionStatistics(String field) {
-    long documents = sizes.get(field)[0];
-    long tokens = sizes.get(field)[1];
-    return documents == 0 ? null : new CollectionStatistics(field, documents, documents, tokens, documents);
+    // Where every document that has a word is gone, any numbers do.
+    long documents = Math.max(1, sizes.get(field)[0]);
+    long tokens = Math.max(documents, sizes.get(field)[1]);
+    return new CollectionStatistics(field, documents, documents, tokens, documents);
   }
 
   @Override
   public TermStatistics termStatistics(Term term, int docFreq, long totalTermFreq) {
-    long frequency = frequencies.get(term);
+    long frequency = Math.max(1, frequencies.get(term));
     return new TermStatistics(term.bytes(), frequency, Math.max(frequency, totalTermFreq));
   }
 }

@@ -106,7 +106,7 @@ def test_an_empty_index_finds_nothing() -> None:
 def test_an_index_in_a_file_is_searched_by_torch_on_another_device(tmp_path: Path, monkeypatch) -> None:
     vectors = drawn(200, 4)
     whole = by_faiss(vectors, tmp_path)
-    opened = DenseIndex.open(tmp_path / "dense.faiss", "cpu:0")  # torch's name of the processor
+    opened = DenseIndex.open(tmp_path / "dense.faiss", device="cpu:0")  # torch's name of the processor
     monkeypatch.setattr(faiss.IndexFlatIP, "search", None)  # is not called
     hits = opened.search(vectors[:20], 5)
     monkeypatch.undo()

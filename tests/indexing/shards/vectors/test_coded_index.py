@@ -93,6 +93,32 @@ def test_every_candidate_that_ties_with_the_last_is_returned(tmp_path: Path) -> 
     assert (np.diff(values) <= 0).all() and len(rows) < ROWS
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_are_gone_are_as_if_they_had_never_been(kind: str, tmp_path: Path) -> None:
+    vectors, questions, width = drawn(2, ROWS), drawn(3, 40), VectorSearch(probes=2, candidates=6)
+    quantizer, gone = trained(kind, tmp_path), np.arange(0, ROWS, 4)
+    left = np.delete(np.arange(ROWS), gone)
+    index_of(vectors, quantizer, tmp_path / "all")
+    index = CodedIndex.open(tmp_path / "all", quantizer, gone)
+    wanted = index_of(vectors[left], quantizer, tmp_path / "left")
+    assert ranking([(index, np.arange(ROWS))], questions, width) == ranking(
+        [(wanted, left)], questions, width
+    )
+
+
+def test_a_graph_does_not_find_rows_that_are_gone(tmp_path: Path) -> None:
+    vectors, questions, width = drawn(2, ROWS), drawn(3, 40), VectorSearch(0, 20)
+    quantizer, gone = trained("hnsw", tmp_path), np.arange(0, ROWS, 4)
+    whole = index_of(vectors, quantizer, tmp_path / "all").search(questions, width)
+    lists = CodedIndex.open(tmp_path / "all", quantizer, gone).search(questions, width)
+    for (rows, scores, _), (all_rows, all_scores, _) in zip(lists, whole, strict=True):
+        former = dict(zip(all_rows.tolist(), all_scores.tolist(), strict=True))
+        assert len(rows) >= 20 and (rows % 4 > 0).all()
+        assert {row: score for row, score in former.items() if row % 4} == {
+            row: score for row, score in zip(rows.tolist(), scores.tolist(), strict=True) if row in former
+        }
+
+
 def test_a_graph_finds_nearly_all_and_a_second_build_is_the_same(tmp_path: Path) -> None:
     vectors, questions = drawn(2, ROWS), drawn(3, 40)
     quantizer = trained("hnsw", tmp_path)

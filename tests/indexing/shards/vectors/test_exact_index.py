@@ -50,6 +50,19 @@ def test_every_vector_that_ties_with_the_last_is_returned(tmp_path: Path) -> Non
     assert len(index.search(question, 10_000)[0][0]) == 352
 
 
+def test_rows_that_are_gone_are_as_if_they_had_never_been(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(0).standard_normal((900, 8)).astype(np.float32)
+    vectors[100:300] = vectors[100]  # ties, of which some are gone
+    questions = np.concatenate([vectors[100:101], vectors[:11]])
+    for gone in (np.arange(90, 110), np.arange(0, 880), np.arange(5, 895, 3), np.arange(900)):
+        left = np.delete(np.arange(900), gone)
+        index_of(vectors, tmp_path)
+        index = DenseIndex.open(tmp_path / "dense.faiss", gone)
+        wanted = index_of(vectors[left], tmp_path).search(questions, 30)
+        for (rows, scores), (own, own_scores) in zip(index.search(questions, 30), wanted, strict=True):
+            assert rows.tolist() == left[own].tolist() and scores.tolist() == own_scores.tolist()
+
+
 def test_an_empty_index_finds_nothing(tmp_path: Path) -> None:
     index = index_of(np.empty((0, 8), np.float32), tmp_path)
     assert index.search(np.ones((1, 8), np.float32), 5)[0][0].tolist() == []
