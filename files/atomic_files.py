@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -76,6 +77,16 @@ def _is_stream(file: Path) -> bool:
     ):
         return True
     return file.exists() and not file.is_file() and not file.is_dir()
+
+
+def link_or_copy(file: Path, new: Path) -> None:
+    """Give a file that never changes a second name, in a folder that is made if need be; on another file
+    system, or one without such names, a copy."""
+    new.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(file, new)
+    except OSError:
+        shutil.copyfile(file, new)
 
 
 def replace_folder(new: Path, folder: Path) -> None:

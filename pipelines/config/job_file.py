@@ -80,8 +80,8 @@ class Index(Section):
     )
     since: str | None = Field(
         None,
-        description="folder of an earlier run, whose vectors are taken over for passages of the same title "
-        "and text",
+        description="folder of an earlier run, whose shards are taken over where most of their passages are "
+        "still there, and else the vectors of passages of the same title and text",
     )
 
     faiss: str | None = Field(

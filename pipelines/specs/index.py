@@ -24,6 +24,10 @@ class IndexCounts(StepCounts):
     """Size of all files of the shards."""
     vectors_taken_over: int = 0
     """Passages whose vectors were taken over from an earlier run."""
+    taken_over: int = 0
+    """Passages in shards that were taken over whole from an earlier run."""
+    tombstones: int = 0
+    """Rows of these shards whose passages are gone, so that no search finds them."""
     bm25_ms: int = milliseconds("BM25", "passages")
     dense_ms: int = milliseconds("dense vectors", "passages")
     answers: int = 0

@@ -15,6 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from answermill.files.atomic_files import sha256
 from answermill.files.store import publishing, store_of
 from answermill.indexing.shards.dense import Encoder
@@ -22,12 +24,13 @@ from answermill.indexing.shards.lucene.jvm import find_java
 from answermill.indexing.shards.sentence_codes import TOKEN_BITS, CodeMaker
 from answermill.indexing.shards.shard_builder import ShardReport, ShardSettings, build_shard
 from answermill.indexing.shards.shard_files import SHARD_FILE
+from answermill.indexing.shards.taken_shard import take_over_shard
 from answermill.indexing.shards.vectors.vector_kinds import FLAT
 from answermill.pipelines.config.growth import WholeStep
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.engine.runner import carry
-from answermill.pipelines.errors import counted
+from answermill.pipelines.errors import SETTINGS, JobError, counted
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Folder, Part
@@ -37,7 +40,8 @@ from answermill.pipelines.runs.watch.progress import print_line
 from answermill.pipelines.specs.index import INDEX, SHARDS, IndexCounts
 from answermill.pipelines.specs.ingest import PASSAGES
 from answermill.pipelines.steps.index import recall, sentence_codes
-from answermill.pipelines.steps.index.passage_rows import rows_between
+from answermill.pipelines.steps.index.delta import Delta, fits, planned
+from answermill.pipelines.steps.index.passage_rows import Places, rows_at
 from answermill.pipelines.steps.index.shard_ranges import ShardRange, ranges
 from answermill.pipelines.steps.index.training_sample import (
     coding_of,
@@ -59,6 +63,8 @@ WIDTH = ("probes", "rescore", "min_recall")
 check."""
 TAKEN = ("since", "faiss", "faiss_ids")
 """Keys that say where vectors are taken from; the files of the latter two are inputs."""
+SINCE = "since"
+"""The input that stands for the earlier run's shards, where some are taken over whole."""
 CODED_KEYS = ("vectors", "stored_vectors")
 """Keys that an exact dense index leaves out, as it did before there was another."""
 
@@ -75,7 +81,18 @@ def step_of(job: Job, run: Path) -> Step[IndexCounts]:
     settings = job.index.model_dump(exclude=others) | _same_cut(job, passages.rows, run)
     inputs = {"passages": passages.digest()} | encoder_inputs(job, questions=False)
     inputs |= sentence_codes.inputs(job) | given_inputs(job)
-    return Step(run, INDEX, settings, inputs)
+    step = Step(run, INDEX, settings, inputs)
+    return replace(step, inputs=inputs | _since(job, step))
+
+
+def _since(job: Job, step: Step[IndexCounts]) -> dict[str, str]:
+    """The digest of the earlier run's shards, if shards of the run were taken over, or will be; those that
+    are complete stay, whatever the job says now."""
+    built = SHARDS.manifest(step.run)
+    if built is not None:
+        return {name: digest for name, digest in built.inputs.items() if name == SINCE}
+    former = _former_shards(job, step.run)
+    return {SINCE: former.digest()} if former is not None and fits(former, step, CUT) else {}
 
 
 def _same_cut(job: Job, rows: int, run: Path) -> dict[str, Any]:
@@ -96,24 +113,33 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     if commit.is_complete() and (is_exact or recall.is_measured(job, run)):
         return summary(run) + " (complete)"
 
+    _refuse_other_since(job, step)
     commit.begin(job.workers)
     passages, former = PASSAGES.open(run), _former(job, run)
     if job.index.faiss is not None:
         check_given(given_vectors(job, passage_encoder(job), passages), passage_encoder(job), passages)
-    units = units_of(job, passages)
-    quantizer = (
-        None if is_exact else trained(job, passages, units, step, former=former, beam_options=beam_options)
-    )
+    delta = None
+    if former is not None and SINCE in step.inputs:
+        encoder = passage_encoder(job)  # held until the end, so that a worker in this process has it too
+        delta = planned(job, former, passages, step, encoder)
+    elif former is not None:
+        print_line(f"index.since: {former.path} is of other settings, so no shard is taken over whole")
+    units = units_of(job, passages) if delta is None else delta.new
+    sizes = [unit.stop - unit.start for unit in units] if delta is None else delta.sizes
+    quantizer = None
+    if not is_exact and delta is not None and delta.taken:
+        quantizer = delta.quantizer(run)
+    elif not is_exact:
+        quantizer = trained(job, passages, units, step, former=former, beam_options=beam_options)
 
-    sizes = [unit.stop - unit.start for unit in units]
-    work = BuildShard(job, passages, step, former)
+    work = BuildShard(job, passages, step, former, delta)
     outcome = carry(step, len(sizes), work, beam_options, job.workers.processes, sizes=sizes, what="passages")
     if outcome.counts.passages != passages.rows:
         raise RuntimeError(f"{passages.rows} passages came in, {outcome.counts.passages} were indexed")
 
     if quantizer is not None:
         counts = recall.measure(job, passages, SHARDS.path(run), outcome.parts(SHARDS.name))
-        outcome.include(Report(len(units), {}, counts))
+        outcome.include(Report(len(sizes), {}, counts))
     commit.finish(outcome, () if quantizer is None else (quantizer,))
     return summary(run)
 
@@ -123,6 +149,18 @@ def check(job: Job, run: Path) -> None:
     shards."""
     check_engines(job)
     _former_shards(job, run)
+
+
+def _refuse_other_since(job: Job, step: Step[IndexCounts]) -> None:
+    """Raises JobError (78) if damaged shards were taken over from another run than the job names now."""
+    digest, former = step.inputs.get(SINCE), _former_shards(job, step.run)
+    if digest is not None and (former is None or former.digest() != digest):
+        raise JobError(
+            f"index.since: {SHARDS.path(step.run)} was taken over from another run than "
+            f"{'none' if former is None else former.run}, and what is damaged in it cannot be made again; "
+            "name that run, or give --redo index",
+            SETTINGS,
+        )
 
 
 def _former_shards(job: Job, run: Path) -> Folder[Passage] | None:
@@ -154,7 +192,7 @@ def _former(job: Job, run: Path) -> Folder[Passage] | None:
 
 
 class BuildShard(ModelWork):
-    """A run of passages → its shard folder; and the unit's report."""
+    """Some passages, or a shard of the earlier run → their shard folder; and the unit's report."""
 
     def __init__(
         self,
@@ -162,20 +200,32 @@ class BuildShard(ModelWork):
         passages: Folder[Passage],
         step: Step[IndexCounts],
         former: Folder[Passage] | None = None,
+        delta: Delta | None = None,
     ) -> None:
         super().__init__(step.name, step.work, IndexCounts)
         self._job, self._passages, self._step, self._former = job, passages, step, former
+        self._delta = delta
 
     def load(self) -> None:
-        self._units = units_of(self._job, self._passages)
-        self._encoder = known_encoder(self._job, self._passages, self._former)
+        delta = self._delta
+        self._taken = [] if delta is None else delta.taken
+        self._units = units_of(self._job, self._passages) if delta is None else delta.new
+        self._encoder = known_encoder(self._job, self._passages, self._former, but=self._taken)
         self._coders = sentence_codes.coders(self._job)
         self._coding = coding_of(self._job, self._step.run)
 
     def work(self, unit: int) -> None:
         with Meter(self._step.work, unit) as meter:
             settings = replace(shard_settings(self._job, self._encoder, self._coders), coding=self._coding)
-            build(self._units[unit], self._passages, settings, self._step, meter.add)
+            if self._delta is not None and unit < len(self._taken):
+                take_over(unit, self._delta, settings, self._step)
+                meter.add(self._delta.sizes[unit])
+            else:
+                span = self._units[unit - len(self._taken)]
+                build(span, rows_at(self._passages, self._places(span)), settings, self._step, meter.add)
+
+    def _places(self, span: ShardRange) -> Places:
+        return np.arange(span.start, span.stop) if self._delta is None else self._delta.places(span)
 
 
 def shard_settings(job: Job, encoder: Encoder | KnownVectors, coders: Sequence[CodeMaker]) -> ShardSettings:
@@ -184,20 +234,38 @@ def shard_settings(job: Job, encoder: Encoder | KnownVectors, coders: Sequence[C
     return ShardSettings(encoder, coders, java, job.index.language, job.workers.java_heap)
 
 
+def take_over(unit: int, delta: Delta, settings: ShardSettings, step: Step[IndexCounts]) -> None:
+    """Take one shard over from the earlier run, and report it."""
+    folder = SHARDS.path(step.run) / _new_name(delta.name(unit))
+    former, passages, gone = delta.taken_shard(unit)
+    with publishing(folder, SHARD_FILE) as new:
+        built = take_over_shard(former, passages, gone, new, settings)
+        part = Part(folder.name, built.passages, built.bytes, sha256(new / SHARD_FILE))
+    counts = replace(
+        counts_of(built),
+        vectors_taken_over=built.passages,
+        taken_over=built.passages,
+        tombstones=len(gone),
+    )
+    step.reports.write(Report(unit, {SHARDS.name: (part,)}, counts))
+
+
+def _new_name(unit: str) -> str:
+    """Name of a shard's folder, another one for each attempt: two builds of a shard differ in Lucene's ids of
+    segments."""
+    return f"{unit}-{uuid.uuid4().hex[:8]}"
+
+
 def build(
     unit: ShardRange,
-    passages: Folder[Passage],
+    rows: Iterator[Passage],
     settings: ShardSettings,
     step: Step[IndexCounts],
     on_block: Callable[[int, int], object] = lambda passages, kept: None,
 ) -> None:
-    """Build one shard and report it. `on_block`: see `build_shard`.
-
-    Two builds of a shard differ in Lucene's ids of segments, so each attempt's folder has another name.
-    """
-    folder = SHARDS.path(step.run) / f"{unit.name}-{uuid.uuid4().hex[:8]}"
+    """Build one shard of these rows and report it. `on_block`: see `build_shard`."""
+    folder = SHARDS.path(step.run) / _new_name(unit.name)
     encoder, taken_over = settings.encoder, Counter[str]()
-    rows = rows_between(passages, unit.start, unit.stop)
     if isinstance(encoder, KnownVectors):
         rows = _counted(rows, encoder, taken_over)
     kept_blocks = step.work / "blocks" if store_of(folder).is_local else None
@@ -265,7 +333,13 @@ def summary(run: Path) -> str:
         sentences = counted(counts.recall_questions, "sentence")
         clauses.append(f"recall@{recall.NEAREST} {counts.recall:.3f} over {sentences}")
 
-    if "since" in manifest.inputs or counts.vectors_taken_over:
+    if counts.taken_over:
+        clauses.append(
+            f"{counted(counts.taken_over, 'passage')} taken over with their shards, "
+            f"{counted(counts.tombstones, 'tombstone')}"
+        )
+
+    if SINCE in manifest.inputs or counts.vectors_taken_over:
         clauses.append(f"{counted(counts.vectors_taken_over, 'vector')} taken over")
     return f"index      {'; '.join(clauses)}"
 

@@ -1,26 +1,57 @@
-"""Runs of the rows of passages/, and the passages that a hash chooses."""
+"""Rows of passages/: runs of them, those of some places, and the passages that a hash chooses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from answermill.indexing.labels.hash_join import hashes
-from answermill.pipelines.runs.parquet_folder import Folder, read_batches, read_rows
+from answermill.pipelines.runs.manifests.manifest import checked_once
+from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.schemas.corpus import Passage
+
+Places = npt.NDArray[np.int64]
+"""Rows of passages/, from 0; ascending."""
+_ROWS_AT_ONCE = 512
 
 
 def rows_between(passages: Folder[Passage], start: int, stop: int) -> Iterator[Passage]:
     """The rows [start, stop) of a folder; parts and row groups outside are not read."""
+    return rows_at(passages, np.arange(start, stop))
+
+
+def rows_at(passages: Folder[Passage], places: Places) -> Iterator[Passage]:
+    """The rows at these places."""
+    for table in tables_at(passages, places):
+        for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
+            yield from Passage.rows(batch)
+
+
+def tables_at(passages: Folder[Passage], places: Places) -> Iterator[pa.Table]:
+    """The rows at these places, a table for each row group that has some; others are not read."""
     first = 0
     for part in passages.parts:
-        if first < stop and first + part.rows > start:
-            yield from read_rows(
-                passages.path, part, Passage, max(start - first, 0), min(stop - first, part.rows)
-            )
+        own = places[slice(*np.searchsorted(places, [first, first + part.rows]))] - first
+        if len(own):
+            with pq.ParquetFile(checked_once(passages.path, part), page_checksum_verification=True) as file:
+                yield from _groups(file, own)
         first += part.rows
+
+
+def _groups(file: pq.ParquetFile, places: Places) -> Iterator[pa.Table]:
+    """The rows of a file at these places."""
+    first = 0
+    for group in range(file.num_row_groups):
+        rows = file.metadata.row_group(group).num_rows
+        own = places[slice(*np.searchsorted(places, [first, first + rows]))] - first
+        if len(own):
+            table = file.read_row_group(group, use_threads=False)
+            yield table if len(own) == rows else table.take(pa.array(own))
+        first += rows
 
 
 def is_sampled(passage_id: str, share: float) -> bool:

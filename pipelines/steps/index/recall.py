@@ -16,8 +16,8 @@ import numpy.typing as npt
 from answermill.indexing.shards.rank_fusion import Best, candidates, merge
 from answermill.indexing.shards.shard import Shard
 from answermill.indexing.shards.shard_files import CODED
+from answermill.indexing.shards.tombstones import ROWS
 from answermill.indexing.shards.vectors.coded_index import CodedIndex
-from answermill.indexing.shards.vectors.stored_vectors import StoredVectors
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.runs.manifests.manifest import fetch_shard
@@ -58,10 +58,10 @@ def measure(job: Job, passages: Folder[Passage], folder: Path, parts: Iterable[P
     nearest = [merge([], NEAREST)] * len(texts)
     searched = [candidates([], width.candidates)] * len(texts)
     for number, part in enumerate(parts):
-        copy = fetch_shard(folder / part.file, part.sha256, lambda name: name.startswith(f"{CODED}/"))
+        copy = fetch_shard(folder / part.file, part.sha256, lambda name: name.startswith((f"{CODED}/", ROWS)))
         index = Shard.open(copy, verify=False, digest=part.sha256).dense
         assert isinstance(index, CodedIndex)
-        for n, best in enumerate(exact(index.vectors, questions, number)):
+        for n, best in enumerate(exact(index, questions, number)):
             nearest[n] = merge([nearest[n], best], NEAREST)
         for n, (own, scores, values) in enumerate(index.search(questions, width)):
             best = Best.of(number, own, _names(number, own), scores, values)
@@ -82,15 +82,17 @@ def measure(job: Job, passages: Folder[Passage], folder: Path, parts: Iterable[P
     return counts
 
 
-def exact(vectors: StoredVectors, questions: Vectors, shard: int) -> list[Best]:
+def exact(index: CodedIndex, questions: Vectors, shard: int) -> list[Best]:
     """The NEAREST of a shard's vectors [rows, d] for each question [questions, d], by exact search of some
-    thousand rows at a time."""
+    thousand rows at a time, but for rows that are gone."""
+    vectors, live = index.vectors, np.flatnonzero(index.live)
     nearest = [merge([], NEAREST)] * len(questions)
-    for start in range(0, len(vectors), _ROWS_AT_ONCE):
-        scores = questions @ vectors[start : start + _ROWS_AT_ONCE].T
+    for start in range(0, len(live), _ROWS_AT_ONCE):
+        rows = live[start : start + _ROWS_AT_ONCE]
+        scores = questions @ vectors[rows].T
         for n, own in enumerate(scores):
             best = np.argpartition(-own, min(NEAREST, len(own)) - 1)[:NEAREST].astype(np.int64)
-            part = Best.of(shard, start + best, _names(shard, start + best), own[best].astype(np.float64))
+            part = Best.of(shard, rows[best], _names(shard, rows[best]), own[best].astype(np.float64))
             nearest[n] = merge([nearest[n], part], NEAREST)
     return nearest
 

@@ -10,7 +10,7 @@ fp16 or int8 are taken over by a run that stores them in the same form, and by n
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -60,15 +60,21 @@ class KnownVectors:
 
     @classmethod
     def of_shards(
-        cls, encoder: PassageEncoder, shards: Folder[Passage], stored: Form | None = None
+        cls,
+        encoder: PassageEncoder,
+        shards: Folder[Passage],
+        stored: Form | None = None,
+        but: Collection[int] = (),
     ) -> KnownVectors:
-        """Vectors of an earlier run. Reads the texts of all shards by this encoder: 32 bytes a passage stay
-        in memory. `stored`: form in which the vectors will be stored; None for an exact index. Raises
-        ShardDamaged if a file is not the one that was written."""
+        """Vectors of an earlier run. Reads the texts of all shards by this encoder, `but` the shards of these
+        numbers: 32 bytes a passage stay in memory. `stored`: form in which the vectors will be stored; None
+        for an exact index. Raises ShardDamaged if a file is not the one that was written."""
         folders: list[Path] = []
         keys, places = [np.empty((0, 2), np.uint64)], [np.empty((0, 2), np.int64)]
 
-        for part in shards.parts:
+        for number, part in enumerate(shards.parts):
+            if number in but:
+                continue
             folder = fetch_shard(shards.path / part.file, part.sha256, _FILES.__contains__)
             contents = read_shard_file(folder, part.sha256)
             former = contents.encoder

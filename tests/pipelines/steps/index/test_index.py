@@ -108,7 +108,7 @@ def test_a_part_is_hashed_once_for_all_shards(
     monkeypatch.setattr(atomic_files, "sha256", counted)
     for unit in ranges(folder.rows, 40, 1):
         assert sum(1 for _ in rows_between(folder, unit.start, unit.stop)) == unit.stop - unit.start
-    assert hashed == {part.file: 1 for part in folder.parts}
+    assert hashed == {part.file: 1 for part in folder.parts if part.rows}
 
 
 def test_a_shard_reads_no_part_but_its_own(folder: Folder[Passage], tmp_path: Path) -> None:
@@ -156,7 +156,8 @@ def test_a_shard_that_was_reported_is_not_built_again(small_run: Path, tmp_path:
     step, passages = step_of(job, tmp_path), PASSAGES.open(tmp_path)
     first, second = ranges(passages.rows, job.index.shards, job.index.passages_per_shard)
     Commit(step).begin()
-    build(first, passages, shard_settings(job, passage_encoder(job), ()), step)
+    rows = rows_between(passages, first.start, first.stop)
+    build(first, rows, shard_settings(job, passage_encoder(job), ()), step)
     [built] = (tmp_path / "shards").iterdir()
     written = (built / "shard.json").stat().st_mtime_ns
     index(job, tmp_path)

@@ -27,6 +27,7 @@ from answermill.pipelines.specs.rerank import RERANK, SCORED, StageCounts
 from answermill.pipelines.steps import job_plan, models
 from answermill.pipelines.steps.chain import run_steps, steps_of
 from answermill.pipelines.steps.index import index, sentence_codes
+from answermill.pipelines.steps.index.passage_rows import rows_between
 from answermill.pipelines.steps.models import passage_encoder
 from answermill.ranking.context import Reading
 from answermill.ranking.rerankers.hashing import hashing_model
@@ -213,7 +214,7 @@ def test_an_index_that_was_stopped_ends_with_the_same_codes(sample: tuple[Job, P
     units = index.ranges(passages.rows, 2, 1)
     coders = sentence_codes.coders(hashing_job)
     settings = index.shard_settings(hashing_job, passage_encoder(hashing_job), coders)
-    index.build(units[1], passages, settings, this)
+    index.build(units[1], rows_between(passages, units[1].start, units[1].stop), settings, this)
 
     index.index(hashing_job, tmp_path)
     stopped, undisturbed = (sorted((run / "shards").rglob("*.arrow")) for run in (tmp_path, folder))
