@@ -33,8 +33,8 @@ from answermill.pipelines.steps.chain import run_steps
 from testing.harness import arguments, finish, say, shrink
 from testing.smoke_data import small_encoder
 
-TAKES = "ten minutes; with a static encoder and --pages 5000 five"
-PAGES, QUESTIONS, SHARD_COUNT, DEPTH, FILES = 800, 200, 4, 50, 8
+TAKES = "ten minutes; with a static encoder and --pages 4000 five"
+PAGES, QUESTIONS, SHARD_COUNT, DEPTH, FILES = 1_400, 200, 4, 50, 8
 CHANGED = 0.01
 """Share of the pages that are gone, and of those that are new."""
 Page = dict[str, Any]

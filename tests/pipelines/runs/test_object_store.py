@@ -23,13 +23,15 @@ from answermill.files.store import put, remove_tree
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import IO, OUTPUT_EXISTS, JobError
 from answermill.pipelines.look.status import status
+from answermill.pipelines.look.verify.verify import Verification
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests import manifest as manifests
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, read_manifest
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.index import INDEX, SHARDS
 from answermill.pipelines.specs.rerank import SCORED
-from answermill.pipelines.specs.retrieve import QUESTIONS
+from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED
 from answermill.pipelines.steps.chain import run_steps
 from answermill.schemas.corpus import Question
 from testing.object_store import Fault, ObjectStore
@@ -108,6 +110,25 @@ def test_a_run_in_a_store_has_the_bytes_of_one_on_a_disk(
     s3.requests.clear()
     list(run_steps(stored_job, run, STEPS, ()))
     assert not s3.count("PUT") and not s3.count("DELETE"), "what is complete is not touched"
+
+
+@pytest.mark.nightly
+def test_a_run_in_a_store_takes_shards_over_from_another_there(
+    stored_job: Job, job: Job, folder: Remote, tmp_path: Path
+) -> None:
+    steps = ("ingest", "index", "retrieve")
+    list(run_steps(stored_job, folder / "former", steps[:2], ()))
+    pages = (job.folder / "pages-1.jsonl").read_text().splitlines(keepends=True)
+    write_text(folder / "job" / "pages-1.jsonl", "".join(pages[2:]))
+    index = stored_job.index.model_copy(update={"since": str(folder / "former")})
+    list(run_steps(stored_job.model_copy(update={"index": index}), folder / "updated", steps, ()))
+    list(run_steps(stored_job, tmp_path / "anew", steps, ()))
+
+    counts = INDEX.counts_of(SHARDS.open(folder / "updated").manifest)
+    assert (counts.taken_over, counts.tombstones) == (17, 2)
+    rows = [list(RETRIEVED.open(run).read()) for run in (folder / "updated", tmp_path / "anew")]
+    assert rows[0] == rows[1]
+    assert list(Verification(folder / "updated").findings()) == []
 
 
 def of_cells(job: Job) -> Job:
