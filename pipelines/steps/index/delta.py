@@ -42,15 +42,18 @@ from answermill.pipelines.runs.parquet_folder import Folder, Part, PartWriter, r
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.index import SHARDS, IndexCounts
 from answermill.pipelines.steps.index.passage_rows import Places, tables_at
-from answermill.pipelines.steps.index.shard_ranges import ShardRange, ranges
+from answermill.pipelines.steps.index.shard_ranges import ShardRange, ranges, shards_of
 from answermill.schemas.corpus import Passage
 from answermill.schemas.record import Record, column, record
 
 LEAST = 0.7
-"""Share of a shard's rows that must still be in passages/; with fewer it costs searches more than a build."""
+"""Share of a shard's rows that must still be in passages/, or searches would carry along too much that is
+gone."""
 SMALLEST = 0.1
 """Least passages that must be, as a share of those of a shard from nothing: what was new in the last crawls
 becomes a shard together, and the number of shards does not grow with that of the crawls."""
+SINCE = "since"
+"""The input of a step that stands for the earlier run's shards, where shards may be taken over."""
 FOLDER = "places"
 _SAME = ["passage_id", "title", "text", "sentences"]
 """Columns of a passage that are the same as it was."""
@@ -144,7 +147,7 @@ def fits(former: Folder[Passage], step: Step[IndexCounts], cut: Sequence[str]) -
     ) -> tuple[dict[str, Any], dict[str, str]]:
         return (
             {key: value for key, value in settings.items() if key not in cut},
-            {name: digest for name, digest in inputs.items() if name not in ("passages", "since")},
+            {name: digest for name, digest in inputs.items() if name not in ("passages", SINCE)},
         )
 
     manifest = former.manifest
@@ -180,15 +183,10 @@ def _new_shards(job: Job, rows: int, new: int, taken: int) -> list[ShardRange]:
     are no new passages, but some shards."""
     if taken and not new:
         return []
-    usual = len(_usual(job, rows))
+    usual = len(shards_of(job, rows))
     units = ranges(new, -(-usual * new // max(rows, 1)), 0)
     count = taken + len(units)
     return [ShardRange(taken + unit.number, count, unit.start, unit.stop) for unit in units]
-
-
-def _usual(job: Job, rows: int) -> list[ShardRange]:
-    """The shards of an index of this number of rows from nothing."""
-    return ranges(rows, job.index.shards, job.index.passages_per_shard)
 
 
 def _placed(
@@ -200,7 +198,7 @@ def _placed(
     )
     order = np.lexsort((keys[:, 1], keys[:, 0]))
     keys, is_free = keys[order], np.ones(passages.rows, np.bool_)
-    least = SMALLEST * passages.rows / max(1, len(_usual(job, passages.rows)))
+    least = SMALLEST * passages.rows / max(1, len(shards_of(job, passages.rows)))
 
     for part in former.parts:
         shard = _former_shard(former, part, (PASSAGES,))
@@ -224,7 +222,7 @@ def _is_usable(contents: ShardFile, encoder: Encoder) -> bool:
         encoder.fingerprint,
         encoder.precision,
     )
-    return is_ours and contents.lucene == lucene_version(anserini_jar())
+    return is_ours and contents.bm25.titles and contents.lucene == lucene_version(anserini_jar())
 
 
 def _matches(shard: FormerShard, keys: Keys, order: Places) -> tuple[Places, Places]:

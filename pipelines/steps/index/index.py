@@ -40,9 +40,9 @@ from answermill.pipelines.runs.watch.progress import print_line
 from answermill.pipelines.specs.index import INDEX, SHARDS, IndexCounts
 from answermill.pipelines.specs.ingest import PASSAGES
 from answermill.pipelines.steps.index import recall, sentence_codes
-from answermill.pipelines.steps.index.delta import Delta, fits, planned
+from answermill.pipelines.steps.index.delta import SINCE, Delta, fits, planned
 from answermill.pipelines.steps.index.passage_rows import Places, rows_at
-from answermill.pipelines.steps.index.shard_ranges import ShardRange, ranges
+from answermill.pipelines.steps.index.shard_ranges import ShardRange, ranges, shards_of
 from answermill.pipelines.steps.index.training_sample import (
     coding_of,
     encoding_counts,
@@ -63,15 +63,8 @@ WIDTH = ("probes", "rescore", "min_recall")
 check."""
 TAKEN = ("since", "faiss", "faiss_ids")
 """Keys that say where vectors are taken from; the files of the latter two are inputs."""
-SINCE = "since"
-"""The input that stands for the earlier run's shards, where some are taken over whole."""
 CODED_KEYS = ("vectors", "stored_vectors")
 """Keys that an exact dense index leaves out, as it did before there was another."""
-
-
-def units_of(job: Job, passages: Folder[Passage]) -> list[ShardRange]:
-    """The shards that the job cuts the passages into."""
-    return ranges(passages.rows, job.index.shards, job.index.passages_per_shard)
 
 
 def step_of(job: Job, run: Path) -> Step[IndexCounts]:
@@ -102,7 +95,7 @@ def _same_cut(job: Job, rows: int, run: Path) -> dict[str, Any]:
     shards, per_shard = (built.settings.get(key) for key in CUT) if built is not None else (None, None)
     if not isinstance(shards, int) or not isinstance(per_shard, int) or per_shard < 0:
         return {}
-    is_same = ranges(rows, shards, per_shard) == ranges(rows, job.index.shards, job.index.passages_per_shard)
+    is_same = ranges(rows, shards, per_shard) == shards_of(job, rows)
     return dict(zip(CUT, (shards, per_shard), strict=True)) if is_same else {}
 
 
@@ -118,14 +111,17 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     passages, former = PASSAGES.open(run), _former(job, run)
     if job.index.faiss is not None:
         check_given(given_vectors(job, passage_encoder(job), passages), passage_encoder(job), passages)
-    delta = None
+
+    # The units are shards of the earlier run that are taken over, and then new ones.
+    delta, units = None, shards_of(job, passages.rows)
+    sizes = [unit.stop - unit.start for unit in units]
     if former is not None and SINCE in step.inputs:
         encoder = passage_encoder(job)  # held until the end, so that a worker in this process has it too
         delta = planned(job, former, passages, step, encoder)
+        units, sizes = list(delta.new), delta.sizes
     elif former is not None:
         print_line(f"index.since: {former.path} is of other settings, so no shard is taken over whole")
-    units = units_of(job, passages) if delta is None else delta.new
-    sizes = [unit.stop - unit.start for unit in units] if delta is None else delta.sizes
+
     quantizer = None
     if not is_exact and delta is not None and delta.taken:
         quantizer = delta.quantizer(run)
@@ -209,7 +205,7 @@ class BuildShard(ModelWork):
     def load(self) -> None:
         delta = self._delta
         self._taken = [] if delta is None else delta.taken
-        self._units = units_of(self._job, self._passages) if delta is None else delta.new
+        self._units = shards_of(self._job, self._passages.rows) if delta is None else delta.new
         self._encoder = known_encoder(self._job, self._passages, self._former, but=self._taken)
         self._coders = sentence_codes.coders(self._job)
         self._coding = coding_of(self._job, self._step.run)
@@ -351,8 +347,7 @@ def per_second(items: int, milliseconds: int) -> str:
 
 def grow(step: WholeStep) -> None:
     """Set a unit and a part for each shard."""
-    settings, rows = step.job.index, round(step.before[PASSAGES.name])
-    step.units = step.parts = len(ranges(rows, settings.shards, settings.passages_per_shard))
+    step.units = step.parts = len(shards_of(step.job, round(step.before[PASSAGES.name])))
     step.counts[SHARDS.name] = step.parts
 
 

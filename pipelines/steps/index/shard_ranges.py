@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from answermill.pipelines.config.job_file import Job
+
 SMALLEST, LARGEST = 20_000, 250_000
 """Passages of a shard where nothing else is said: about ten minutes of a core's encoding, and two hours."""
 ENOUGH = 16
@@ -31,6 +33,11 @@ def ranges(rows: int, shard_count: int, per_shard: int) -> list[ShardRange]:
     count = min(wanted, rows) or 1
     edges = [rows * n // count for n in range(count + 1)]
     return [ShardRange(n, count, edges[n], edges[n + 1]) for n in range(count)]
+
+
+def shards_of(job: Job, rows: int) -> list[ShardRange]:
+    """The shards that a job cuts this number of rows into."""
+    return ranges(rows, job.index.shards, job.index.passages_per_shard)
 
 
 def usual_count(rows: int) -> int:
