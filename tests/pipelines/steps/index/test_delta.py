@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import faiss
 import pytest
 
 from answermill.indexing.shards.shard import Shard
+from answermill.indexing.shards.vectors.quantizer import Quantizer
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.look.ask.block_search import search_block
@@ -231,3 +233,23 @@ def test_a_changed_file_of_the_earlier_run_is_refused(home: Path, tmp_path: Path
     second = job(home, "second", None, f"index.since='{tmp_path / 'former'}'")
     with pytest.raises(Exception, match=r"dense\.faiss was changed since it was written"):
         list(run_steps(second, tmp_path / "run", ("index",), ()))
+
+
+def test_a_delta_of_codes_has_the_rows_of_an_index_by_the_same_quantizer(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = ("index.vectors='IVF4,SQ8'", "index.probes=1", "index.min_recall=0")
+    for name in ("first", "updated", "second"):
+        copied(home, name, tmp_path / name, "passages")
+    first, updated, anew = (tmp_path / name for name in ("first", "updated", "second"))
+    list(run_steps(job(home, "first", None, *codes), first, ("index",), ()))
+    since = f"index.since='{first}'"
+    list(run_steps(job(home, "second", None, since, *codes), updated, ("index", "retrieve"), ()))
+    quantizer = first / "shards" / "quantizer.faiss"
+    assert (updated / "shards" / "quantizer.faiss").read_bytes() == quantizer.read_bytes()
+    assert counts(updated).tombstones > 0 and 0 < counts(updated).recall < 1
+
+    monkeypatch.setattr(Quantizer, "train", lambda *_: Quantizer(faiss.read_index(str(quantizer))))
+    list(run_steps(job(home, "second", None, *codes), anew, ("index", "retrieve"), ()))
+    assert rows(updated, "retrieved") == rows(anew, "retrieved")
+    assert (counts(updated).recall_found, counts(anew).taken_over) == (counts(anew).recall_found, 0)
