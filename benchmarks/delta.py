@@ -81,7 +81,11 @@ def job(folder: Path, crawl: str, encoder: str, since: Path | None = None) -> Jo
 def timed(run_job: Job, run: Path) -> dict[str, float]:
     """Step → its seconds."""
     taken = dict[str, float]()
-    list(run_steps(run_job, run, ["ingest", "index"], (), ended=taken.__setitem__))
+
+    def ended(step: str, seconds: float, _: bool) -> None:
+        taken[step] = seconds
+
+    list(run_steps(run_job, run, ["ingest", "index"], (), ended=ended))
     say(f"{run.name}: {', '.join(f'{step} {time:.1f} s' for step, time in taken.items())}")
     return taken
 

@@ -108,7 +108,7 @@ class Delta:
         number = self.taken[number]
         former = _former_shard(self.former, self.former.parts[number])
         rows, places = self._columns(number)
-        gone = np.setdiff1d(np.arange(former.contents.rows), rows)
+        gone = _others(former, rows)
 
         # The rows as passages/ has them, by place, and behind them those that are gone, as they were.
         by_place = np.argsort(places, kind="stable")
@@ -123,6 +123,15 @@ class Delta:
         order[rows[by_place]] = np.arange(len(rows))
         order[gone] = np.arange(len(rows), len(table))
         return former, table.take(pa.array(order)), gone
+
+    def gone(self) -> dict[int, Places]:
+        """Number in the earlier run of each shard that is taken over → its rows, ascending, that are gone. A
+        page that has moved, or changed in one place, has other ids, and most of its texts among these."""
+        gone = {}
+        for number in self.taken:
+            shard = _former_shard(self.former, self.former.parts[number], only=())
+            gone[number] = _others(shard, self._columns(number)[0])
+        return gone
 
     def quantizer(self, run: Path) -> Part:
         """The earlier run's quantizer as a file of this run: the new shards' codes are by it too."""
@@ -201,7 +210,7 @@ def _placed(
     least = SMALLEST * passages.rows / max(1, len(shards_of(job, passages.rows)))
 
     for part in former.parts:
-        shard = _former_shard(former, part, (PASSAGES,))
+        shard = _former_shard(former, part, only=(PASSAGES,))
         rows, places = _matches(shard, keys, order)
         own = is_free[places]
         rows, places = rows[own], places[own]
@@ -249,7 +258,12 @@ def _table(rows: Places, places: Places) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=PlacedRow.schema())
 
 
-def _former_shard(former: Folder[Passage], part: Part, only: Sequence[str] = ()) -> FormerShard:
-    """A shard of the earlier run on this machine; `only`: the files that are needed, all if none is named."""
-    folder = fetch_shard(former.path / part.file, part.sha256, lambda name: not only or name in only)
+def _others(shard: FormerShard, rows: Places) -> Places:
+    """The other rows of a shard, ascending."""
+    return np.setdiff1d(np.arange(shard.contents.rows), rows)
+
+
+def _former_shard(former: Folder[Passage], part: Part, only: Sequence[str] | None = None) -> FormerShard:
+    """A shard of the earlier run on this machine; `only`: the files that are needed, None for all."""
+    folder = fetch_shard(former.path / part.file, part.sha256, lambda name: only is None or name in only)
     return FormerShard(folder, read_shard_file(folder, part.sha256))

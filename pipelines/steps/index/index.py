@@ -206,7 +206,8 @@ class BuildShard(ModelWork):
         delta = self._delta
         self._taken = [] if delta is None else delta.taken
         self._units = shards_of(self._job, self._passages.rows) if delta is None else delta.new
-        self._encoder = known_encoder(self._job, self._passages, self._former, but=self._taken)
+        only = None if delta is None else delta.gone()
+        self._encoder = known_encoder(self._job, self._passages, self._former, only)
         self._coders = sentence_codes.coders(self._job)
         self._coding = coding_of(self._job, self._step.run)
 

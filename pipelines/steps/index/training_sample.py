@@ -10,10 +10,11 @@ one thread, and writes `shards/quantizer.faiss`.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from answermill.files.store import fetch, sha256, store_of
@@ -56,17 +57,20 @@ class SampledVector(Record):
 
 
 def known_encoder(
-    job: Job, passages: Folder[Passage], former: Folder[Passage] | None, but: Collection[int] = ()
+    job: Job,
+    passages: Folder[Passage],
+    former: Folder[Passage] | None,
+    only: Mapping[int, npt.NDArray[np.int64]] | None = None,
 ) -> Encoder | KnownVectors:
-    """The job's encoder of passages, which takes over what the former run's shards hold, `but` these, or the
-    job's FAISS file. Raises JobError as `given_vectors`."""
+    """The job's encoder of passages, which takes over what the former run's shards hold, or the job's FAISS
+    file; `only`: see `KnownVectors.of_shards`. Raises JobError as `given_vectors`."""
     encoder = passage_encoder(job)
     if job.index.faiss is not None:
         return given_vectors(job, encoder, passages)
     if former is None:
         return encoder
     stored = None if job.index.vectors == FLAT else job.index.stored_vectors
-    return KnownVectors.of_shards(encoder, former, stored, but)
+    return KnownVectors.of_shards(encoder, former, stored, only)
 
 
 class EncodePassages(ModelWork):

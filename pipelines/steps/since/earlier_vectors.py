@@ -10,7 +10,7 @@ fp16 or int8 are taken over by a run that stores them in the same form, and by n
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -64,16 +64,20 @@ class KnownVectors:
         encoder: PassageEncoder,
         shards: Folder[Passage],
         stored: Form | None = None,
-        but: Collection[int] = (),
+        only: Mapping[int, npt.NDArray[np.int64]] | None = None,
     ) -> KnownVectors:
-        """Vectors of an earlier run. Reads the texts of all shards by this encoder, `but` the shards of these
-        numbers: 32 bytes a passage stay in memory. `stored`: form in which the vectors will be stored; None
-        for an exact index. Raises ShardDamaged if a file is not the one that was written."""
+        """Vectors of an earlier run.
+
+        Reads the texts of all shards by this encoder, and of those whose numbers are in `only` no rows but
+        these; 32 bytes a passage stay in memory. `stored`: form in which the vectors will be stored; None for
+        an exact index. Raises ShardDamaged if a file is not the one that was written.
+        """
         folders: list[Path] = []
         keys, places = [np.empty((0, 2), np.uint64)], [np.empty((0, 2), np.int64)]
 
         for number, part in enumerate(shards.parts):
-            if number in but:
+            wanted = (only or {}).get(number)
+            if wanted is not None and not len(wanted):
                 continue
             folder = fetch_shard(shards.path / part.file, part.sha256, _FILES.__contains__)
             contents = read_shard_file(folder, part.sha256)
@@ -87,8 +91,8 @@ class KnownVectors:
                 continue
 
             check_files(folder, {name: file for name, file in contents.files.items() if name in _FILES})
-            keys.append(_keys_of(folder / PASSAGES))
-            rows = np.arange(len(keys[-1]))
+            rows = np.arange(contents.rows) if wanted is None else wanted
+            keys.append(_keys_of(folder / PASSAGES, rows))
             places.append(np.stack([np.full_like(rows, len(folders)), rows], 1))
             folders.append(folder)
 
@@ -137,10 +141,14 @@ def _vectors(folder: Path) -> DenseIndex | StoredVectors:
     return StoredVectors.open(folder / CODED)
 
 
-def _keys_of(passages: Path) -> Keys:
-    keys = [np.empty((0, 2), np.uint64)]
+def _keys_of(passages: Path, rows: npt.NDArray[np.int64]) -> Keys:
+    """The keys of these rows, which ascend."""
+    keys, first = [np.empty((0, 2), np.uint64)], 0
     with pq.ParquetFile(passages, page_checksum_verification=True) as file:
-        keys += map(keys_of_batch, file.iter_batches(columns=["title", "text"]))
+        for batch in file.iter_batches(columns=["title", "text"]):
+            own = rows[slice(*np.searchsorted(rows, [first, first + len(batch)]))] - first
+            keys.append(keys_of_batch(batch.take(own)))
+            first += len(batch)
     return np.concatenate(keys)
 
 

@@ -49,7 +49,11 @@ def added(pages: list[Page], word: str) -> list[Page]:
 
 CRAWLS: dict[str, list[Page]] = {
     "first": pages(),
-    "second": [page for n, page in enumerate(pages()[::-1]) if n % 10] + added(pages()[8:20], "persons"),
+    "second": [
+        *(page for n, page in enumerate(pages()[::-1]) if n % 10),
+        *({**page, "id": f"moved-{page['id']}"} for page in pages()[-1:-32:-10]),
+        *added(pages()[8:20], "persons"),
+    ],
     "third": [page for n, page in enumerate(pages()) if n % 13] + added(pages()[30:50], "folk"),
 }
 """Crawls that follow each other: the second in another order; pages that were gone are there again."""
@@ -106,6 +110,11 @@ def test_a_delta_has_the_rows_of_a_run_from_nothing(home: Path, anew: str, taken
     passages = PASSAGES.open(home / taken).rows
     assert 0.6 * passages < counts(home / taken).taken_over < passages == counts(home / taken).passages
     assert counts(home / taken).tombstones > 5 and counts(home / anew).taken_over == 0
+
+
+def test_texts_of_a_page_that_has_moved_are_not_encoded_again(home: Path) -> None:
+    assert {page["id"] for page in CRAWLS["second"] if page["id"].startswith("moved-")} >= {"moved-d29-3"}
+    assert counts(home / "updated").vectors_taken_over > counts(home / "updated").taken_over
 
 
 def test_a_shard_is_taken_over_again_and_finds_passages_that_have_returned(home: Path) -> None:
