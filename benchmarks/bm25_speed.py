@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from answermill.indexing.shards.lucene import jvm
-from answermill.indexing.shards.lucene.bm25 import USUAL, Bm25Index, GlobalStatistics, build
+from answermill.indexing.shards.lucene.bm25 import Bm25Index, build
+from answermill.indexing.shards.lucene.statistics import USUAL, GlobalStatistics
 from testing.drawn_text import drawn, wiki
 from testing.harness import arguments, finish, say, shrink
 

@@ -25,7 +25,7 @@ from unittest.mock import patch
 
 from answermill.files.atomic_files import link_or_copy
 from answermill.indexing.shards.dense import DEFAULT
-from answermill.indexing.shards.lucene.bm25 import ShardSize
+from answermill.indexing.shards.lucene.statistics import ShardSize
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.specs.index import INDEX, SHARDS
 from answermill.pipelines.specs.retrieve import RETRIEVED

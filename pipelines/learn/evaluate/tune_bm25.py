@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from answermill.files.atomic_files import write_text
 from answermill.indexing.passages.text import fold, holds
-from answermill.indexing.shards.lucene.bm25 import GlobalStatistics, Scoring
+from answermill.indexing.shards.lucene.statistics import GlobalStatistics, Scoring
 from answermill.indexing.shards.rank_fusion import Best, merge
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.data.inputs.label_tables import label_batches

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from answermill.indexing.shards.dense import Encoder
 from answermill.indexing.shards.lucene.analyzers import ENGLISH
-from answermill.indexing.shards.lucene.bm25 import GlobalStatistics
+from answermill.indexing.shards.lucene.statistics import GlobalStatistics
 from answermill.indexing.shards.rank_fusion import Fused
 from answermill.indexing.shards.shard import Shard
 from answermill.indexing.shards.vectors.vector_kinds import VectorSearch

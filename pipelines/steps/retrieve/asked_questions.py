@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from answermill.indexing.shards.lucene.bm25 import Scoring
+from answermill.indexing.shards.lucene.statistics import Scoring
 from answermill.pipelines.config.job_file import Job, Retrieve
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.runs.commit import Commit

@@ -17,9 +17,10 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from answermill.indexing.shards.lucene.bm25 import GlobalStatistics, contents_of, words_of
+from answermill.indexing.shards.lucene.bm25 import contents_of, words_of
 from answermill.indexing.shards.lucene.feedback import Bag, Feedback, candidate_words, expanded
 from answermill.indexing.shards.lucene.jvm import find_java, start
+from answermill.indexing.shards.lucene.statistics import GlobalStatistics
 from answermill.indexing.shards.rank_fusion import Fused
 from answermill.pipelines.config.job_file import Job, Retrieve
 from answermill.pipelines.engine.unit_work import UnitWork

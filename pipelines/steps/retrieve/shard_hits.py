@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from answermill.indexing.shards.dense import Encoder
-from answermill.indexing.shards.lucene.bm25 import GlobalStatistics
 from answermill.indexing.shards.lucene.feedback import Bag
+from answermill.indexing.shards.lucene.statistics import GlobalStatistics
 from answermill.indexing.shards.rank_fusion import Best, Fused, candidates, fuse, merge
 from answermill.indexing.shards.shard import Shard
 from answermill.indexing.shards.shard_files import ShardDamaged, ShardMismatch, what_to_do

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from answermill.indexing.shards.lucene.bm25 import GlobalStatistics
+from answermill.indexing.shards.lucene.statistics import GlobalStatistics
 from answermill.indexing.shards.vectors.vector_kinds import FLAT
 from answermill.pipelines.config.job_file import Job, Retrieve
 from answermill.pipelines.engine.unit_work import UnitWork

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from answermill.indexing.shards.lucene.bm25 import GlobalStatistics, ShardSize
+from answermill.indexing.shards.lucene.statistics import GlobalStatistics, ShardSize
 from answermill.pipelines.runs.parquet_folder import PartWriter, read_batches
 from answermill.pipelines.specs.retrieve import PassCounts
 from answermill.pipelines.steps.retrieve.passes import Pass

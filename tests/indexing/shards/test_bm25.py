@@ -18,17 +18,9 @@ import pytest
 
 from answermill import indexing
 from answermill.indexing.shards.lucene.analyzers import ANALYZERS
-from answermill.indexing.shards.lucene.bm25 import (
-    Bm25Index,
-    GlobalStatistics,
-    Rows,
-    Scores,
-    Scoring,
-    ShardSize,
-    build,
-    words_of,
-)
+from answermill.indexing.shards.lucene.bm25 import Bm25Index, Rows, Scores, build, words_of
 from answermill.indexing.shards.lucene.jvm import anserini_jar, find_java, start
+from answermill.indexing.shards.lucene.statistics import GlobalStatistics, Scoring, ShardSize
 from answermill.indexing.shards.rank_fusion import Best, merge
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from answermill.__main__ import main
-from answermill.indexing.shards.lucene.bm25 import Scoring
+from answermill.indexing.shards.lucene.statistics import Scoring
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from answermill.pipelines.learn.evaluate.tune_bm25 import (

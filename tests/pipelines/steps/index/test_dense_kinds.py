@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from answermill.indexing.shards.lucene.bm25 import GlobalStatistics
+from answermill.indexing.shards.lucene.statistics import GlobalStatistics
 from answermill.indexing.shards.shard import Shard
 from answermill.indexing.shards.shard_files import QUANTIZER, ShardMismatch
 from answermill.indexing.shards.vectors.vector_kinds import VectorsUnfit, empty_index

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from answermill.indexing.shards.lucene.bm25 import GlobalStatistics, contents_of, words_of
+from answermill.indexing.shards.lucene.bm25 import contents_of, words_of
 from answermill.indexing.shards.lucene.feedback import Feedback, candidate_words, expanded
+from answermill.indexing.shards.lucene.statistics import GlobalStatistics
 from answermill.indexing.shards.shard import Shard
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.steps.models import passage_encoder

@@ -21,8 +21,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from answermill.indexing.shards.lucene.bm25 import GlobalStatistics
 from answermill.indexing.shards.lucene.jvm import Java
+from answermill.indexing.shards.lucene.statistics import GlobalStatistics
 from answermill.indexing.shards.shard import Shard
 from answermill.indexing.shards.shard_files import PASSAGES, ShardDamaged
 from answermill.indexing.shards.vectors.vector_kinds import EXACT
