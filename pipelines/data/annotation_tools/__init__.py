@@ -4,6 +4,7 @@ writes.
 | form of export | what |
 | --- | --- |
 | label-studio | JSON: tasks with `data.task_id`, `data.text_hash`, and `annotations` with a choice named `answer` |
+| label-studio-annotation | JSON: an annotation with its `task`, a file of each, from a target storage |
 | label-studio-min | JSON_MIN: an annotation a record, with `task_id`, `text_hash`, `answer`, `annotator` |
 | argilla | Argilla 2: records, nested as `to_json` and the server write them, or flat as `to_list(flatten=True)` |
 | prodigy | `db-out`: a judged task a line, with `accept` of a choice, or `answer` alone |

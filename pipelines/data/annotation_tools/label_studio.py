@@ -90,6 +90,16 @@ def is_json_min(row: ExportRow, kind: FileKind) -> bool:
     return kind != "csv" and "annotation_id" in row and "task_id" in row
 
 
+def is_annotation(row: ExportRow, kind: FileKind) -> bool:
+    return kind != "csv" and "result" in row and isinstance(row.get("task"), dict)
+
+
+def read_annotation(record: int, row: ExportRow) -> list[ExportedLabel]:
+    """The label of an annotation with its task in it, which Label Studio writes a file of each into a
+    storage."""
+    return read_json(record, {"data": object_at(object_at(row, "task"), "data"), "annotations": [row]})
+
+
 def read_json(record: int, row: ExportRow) -> list[ExportedLabel]:
     data = object_at(row, "data")
     task_id, text_hash = text_of(data.get("task_id")), text_of(data.get("text_hash"))
@@ -136,6 +146,7 @@ TOOL = Tool(
     pack=PackFormat("tasks", ".json", "[\n", ",\n", "\n]\n", item, other_files),
     exports=(
         ExportForm("label-studio", is_json, read_json),
+        ExportForm("label-studio-annotation", is_annotation, read_annotation),
         ExportForm("label-studio-min", is_json_min, read_table_row),
     ),
 )

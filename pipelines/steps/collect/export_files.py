@@ -1,5 +1,5 @@
-"""Export files as rows with their places: a JSON list, JSON lines or CSV, plain or gzip, one row in memory at
-a time.
+"""Export files as rows with their places: a JSON list, JSON lines, JSON objects over several lines, or CSV,
+plain or gzip, one row in memory at a time.
 
 UTF-8 with or without its mark, or UTF-16 with it. A file that was cut off is an error with the place, never
 fewer rows.
@@ -11,6 +11,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ NumberedRow: TypeAlias = tuple[int, Mapping[str, Any]]
 list; from 1."""
 AGAIN = "export it again, whole"
 CHUNK = 1 << 16
+_NO_JSON = re.compile(r"\b(?:NaN|-?Infinity)\b")
 DEEPEST = 100
 """Levels of lists and objects in a record; no tool writes more than ten."""
 
@@ -49,6 +51,9 @@ class ExportFile:
             while not first and (chunk := text.read(CHUNK)):
                 first = chunk.lstrip()[:1]
         self.kind: FileKind = "list" if first == "[" else "lines" if first == "{" else "csv"
+        self._is_list = self.kind == "list"
+        if self.kind == "lines" and self._goes_on():
+            self.kind = "list"
 
     def rows(self) -> Iterator[NumberedRow]:
         """All rows. Raises JobError (65) with the place where one is broken or the file is cut off."""
@@ -56,6 +61,13 @@ class ExportFile:
         self._where, self._unit = 0, "record" if self.kind == "list" else "line"
         with self._text("" if self.kind == "csv" else "\n") as text:
             yield from rows(text)
+
+    def _goes_on(self) -> bool:
+        """True if the first object goes on in the second line, which begins no other object."""
+        with self._text("\n") as text:
+            filled = (line.strip() for line in text if line.strip())
+            first, second = next(filled), next(filled, "{")
+            return not first.endswith("}") and not second.startswith("{")
 
     @contextmanager
     def _text(self, newline: str) -> Iterator[IO[str]]:
@@ -103,15 +115,19 @@ class ExportFile:
     def _list(self, text: IO[str]) -> Iterator[NumberedRow]:
         characters = _Utf8(text)
         try:
-            events = self._shallow(ijson.basic_parse(characters, buf_size=CHUNK))
-            for number, row in enumerate(ijson.items(ijson.parse(events), "item"), 1):
+            parsed = ijson.basic_parse(characters, buf_size=CHUNK, multiple_values=not self._is_list)
+            rows = ijson.items(ijson.parse(self._shallow(parsed)), "item" if self._is_list else "")
+            for number, row in enumerate(rows, 1):
                 yield number, self._object(row)
                 self._at(number)
         except ijson.JSONError as e:
             problem, _, excerpt = str(e).partition("\n")
             near = f", near {line!r}" if (line := excerpt.partition("\n")[0].strip()) else ""
             place = f"before character {characters.count:,}"
-            raise self._bad(f"{place}: {problem}{near}; is the file cut off here? {AGAIN}") from e
+            why = f"is the file cut off here? {AGAIN}"
+            if no_json := _NO_JSON.search(excerpt):
+                why = f"{no_json[0]} is no value of JSON: write null in its place"
+            raise self._bad(f"{place}: {problem}{near}; {why}") from e
 
     def _shallow(self, events: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
         """The same events. Raises JobError (65) if they are nested deeper than DEEPEST: memory grows with the
@@ -160,7 +176,9 @@ class ExportFile:
                 return names, delimiter
         if not line.strip():
             raise JobError(f"{self.path}: no record in it; leave it out, or export again", BAD_DATA)
-        raise bad(self.path, 1, f"no column task_id in the header, and no JSON: {line.strip()[:80]}")
+        problem = f"no column task_id in the header, and no JSON: {line.strip()[:80]}"
+        names_kept = "task_id, text_hash, label, annotator"
+        raise bad(self.path, 1, f"{problem}; the pack's columns {names_kept} must keep their names")
 
     def _cells(self, names: list[str], cells: list[str], line: int, lines: _Lines) -> Mapping[str, str]:
         """A row; cells that a spreadsheet left out at its end are empty, unless the file ends in the middle

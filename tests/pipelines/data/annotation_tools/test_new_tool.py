@@ -111,7 +111,10 @@ def test_a_new_tool_is_known_by_name_wherever_tools_and_forms_are_named(
     export.write_text('{"toy": "x", "verdict": 1}\n')
 
     assert call("collect", run, export, "--form", "toyy") == USAGE
-    assert "label-studio, label-studio-min, argilla, prodigy, csv, toy" in capsys.readouterr().err
+    assert (
+        "label-studio, label-studio-annotation, label-studio-min, argilla, prodigy, csv, toy"
+        in capsys.readouterr().err
+    )
     export.write_text('{"toy": "x", "verdict": 7}\n')
     assert call("collect", run, export, "--form", "toy") == BAD_DATA
     assert "export.jsonl:1: not what toy writes: verdict 7" in capsys.readouterr().err

@@ -102,6 +102,25 @@ def test_label_studio_s_json(tmp_path: Path) -> None:
     assert [g.changed_at for g in export.read()][:2] == [1767323045.5, None]
 
 
+def test_an_annotation_a_file_and_objects_over_several_lines_are_read(tmp_path: Path) -> None:
+    task = LABEL_STUDIO[0]
+    annotations = [
+        {**annotation, "task": {"id": 7, "data": task["data"]}} for annotation in task["annotations"]
+    ]
+    for annotation, answer in zip(annotations, LABEL_STUDIO_ANSWERS, strict=False):
+        for indent in (None, 2):
+            one = Export(written(tmp_path, json.dumps(annotation, indent=indent)))
+            assert one.form == "label-studio-annotation" and said(one) == [answer]
+    together = "\n".join(json.dumps(annotation, indent=2) for annotation in annotations)
+    export = Export(written(tmp_path, together))
+    assert said(export) == LABEL_STUDIO_ANSWERS[:3] and export.records == 3
+
+
+def test_columns_that_a_spreadsheet_leaves_empty_at_the_end_are_no_columns(tmp_path: Path) -> None:
+    text = "task_id,text_hash,label,annotator,,\nt1,h1,1,bo,,\n"
+    assert said(Export(written(tmp_path, text, "csv"))) == [("t1", "h1", "bo", 1, "")]
+
+
 def test_label_studio_s_json_min_and_csv_say_the_same(tmp_path: Path) -> None:
     rows = [
         {
@@ -413,6 +432,8 @@ def test_an_error_tells_the_place(tmp_path: Path) -> None:
         "anna.jsonl: record 2: before character 33: ": '[{"data": {"a": 1}} {"data": {}}]',
         "anna.jsonl: record 2: before character 22: ": '[{"data": {"a": 1}}] x',
         "anna.jsonl: record 1: before character 15: ": '[{"data": NaN}]',
+        "NaN is no value of JSON: write null in its place": '[{"data": {"score": NaN}}]',
+        "anna.jsonl: record 1: before character 21: ": '{\n "data": {\n  "a": 1',
     }
 
     for expected, content in cases.items():
@@ -450,7 +471,9 @@ def test_what_is_no_file_or_no_form_is_refused(tmp_path: Path) -> None:
         None,
         "not_a_label",
     )
-    assert set(export_forms()) == {"label-studio", "label-studio-min", "argilla", "prodigy", "csv"}
+    tools = {"argilla", "prodigy", "csv"}
+    label_studio = {"label-studio", "label-studio-annotation", "label-studio-min"}
+    assert set(export_forms()) == label_studio | tools
 
 
 def test_half_a_surrogate_pair_is_refused_with_its_line(tmp_path: Path) -> None:
