@@ -146,6 +146,8 @@ def ask(
     began = time.perf_counter()
     if answers < 1:
         raise JobError(f"--answers {answers}: give 1 or more", USAGE)
+    if not all(text.strip() for text in questions):
+        raise JobError("a question is empty; write its words, in quotes", USAGE)
     from answermill.pipelines.look.ask.ask import answer_questions
 
     imported = time.perf_counter() - began

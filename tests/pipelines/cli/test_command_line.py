@@ -142,3 +142,9 @@ def test_keys_and_columns_show_what_is_named_and_say_what_names_there_are(capsys
         assert (
             f"{command} {wrong}: no such name; is {meant} meant; they begin with " in capsys.readouterr().err
         )
+
+
+def test_an_empty_question_is_refused_at_once(tmp_path, capsys):
+    for questions in ([""], ["Why?", " "]):
+        assert call("ask", str(tmp_path), *questions) == 2
+        assert "a question is empty" in capsys.readouterr().err
