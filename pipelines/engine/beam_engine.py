@@ -173,7 +173,10 @@ def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1
     parser.add_argument("--runner", default="DirectRunner")
     known, rest = parser.parse_known_args(list(beam_options))
     if known.runner not in IN_PROCESS:
-        return beam.Pipeline(options=PipelineOptions(list(beam_options)))
+        try:
+            return beam.Pipeline(options=PipelineOptions(list(beam_options)))
+        except ValueError as e:  # a runner that Beam does not know, or wrong options of one
+            raise JobError(f"--runner={known.runner}: {e}", USAGE) from e
 
     environment: Environment | None = None
     portable = PipelineOptions(rest).view_as(PortableOptions)

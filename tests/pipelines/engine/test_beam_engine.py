@@ -62,6 +62,12 @@ def test_any_other_runner_is_beam_s_own():
     assert type(portable.runner).__name__ == "PortableRunner"
 
 
+def test_a_runner_that_beam_does_not_know_is_refused(begun):
+    with pytest.raises(JobError, match=r"--runner=NoSuchRunner: .*NoSuchRunner") as e:
+        new_pipeline(["--runner=NoSuchRunner"])
+    assert e.value.code == USAGE
+
+
 def test_a_graph_of_a_million_units_is_no_larger_than_one_of_ten(tmp_path):
     def graph_bytes(units: int) -> int:
         root = new_pipeline(())
