@@ -12,6 +12,7 @@ from answermill.schemas.labels import LabelledCandidate
 from answermill.user_errors import as_job_errors
 
 if TYPE_CHECKING:
+    from answermill.pipelines.data.formats.format import TableForm
     from answermill.pipelines.learn.evaluate.compare import Compared
     from answermill.pipelines.learn.evaluate.evaluate import Evaluation
 
@@ -33,16 +34,19 @@ def train(job: str | Path, out: str | Path, settings: Sequence[str] = ()) -> Pat
 
 
 @as_job_errors
-def read_dataset(path: str | Path, form: str | None = None, **options: Any) -> Iterator[LabelledCandidate]:
+def read_dataset(
+    path: str | Path, form: str | None = None, columns: Sequence[str] = (), **options: Any
+) -> Iterator[LabelledCandidate]:
     """Labelled candidates of a data set file, one at a time; a question's are consecutive, in their
     original order.
 
     `form` names its format if it is not recognised; `answermill dataset --help` lists the formats and their
-    `options`. Raises JobError: 66 if the file is missing, 65 with the line if a row is wrong.
+    `options`. `columns` names those of a table, if they are unusual, e.g. ["question_id=nr", "text=satz"].
+    Raises JobError: 66 if the file is missing, 65 with the line if a row is wrong.
     """
     from answermill.pipelines.data.formats import read_dataset as read
 
-    return read(Path(path), form, **options)
+    return read(Path(path), _form(form, columns), **options)
 
 
 @as_job_errors
@@ -53,30 +57,50 @@ def evaluate(
     checkpoint: str | Path | None = None,
     settings: Sequence[str] = (),
     words: str = "cosinet",
+    form: str | None = None,
+    columns: Sequence[str] = (),
     **options: Any,
 ) -> Evaluation:
     """Figures of `scores` (a scored/ folder, a TREC run, a Parquet, or a reranker's name) against `labels`.
 
     `checkpoint`, `settings` (as `--set`, e.g. ["drop=[0.2]"]) and `words` are for a reranker or rule by name;
-    the other options are those of `answermill evaluate`: protocol, metrics, by, form. `.summary()` of the
-    result is a flat dict, metrics from 0 to 1; `.lines()` are the printed table. Raises JobError like the
-    command.
+    `form` and `columns` are as for `read_dataset`; the other options are those of `answermill evaluate`:
+    protocol, metrics, by. `.summary()` of the result is a flat dict, metrics from 0 to 1; `.lines()` are the
+    printed table. Raises JobError like the command.
     """
     from answermill.pipelines.learn.evaluate.evaluate import evaluate as measure
     from answermill.pipelines.learn.evaluate.rank import RankOptions
 
     ranker = RankOptions(None if checkpoint is None else str(checkpoint), settings, words)
-    return measure(str(scores), as_path(labels), ranker=ranker, **options)
+    return measure(str(scores), as_path(labels), ranker=ranker, form=_form(form, columns), **options)
 
 
 @as_job_errors
-def compare(a: str | Path, b: str | Path, labels: str | Path | None = None, **options: Any) -> Compared:
+def compare(
+    a: str | Path,
+    b: str | Path,
+    labels: str | Path | None = None,
+    *,
+    form: str | None = None,
+    columns: Sequence[str] = (),
+    **options: Any,
+) -> Compared:
     """Compare B with A over the same questions: differences with bootstrap intervals and p-values, and the
     flipped questions.
 
     `a` and `b` are scores as for `evaluate`, with `labels`; or files of `answermill evaluate --questions`.
-    `options`: protocol, metrics, rounds, seed. Raises JobError: 65 if A and B are not of the same questions.
+    `form` and `columns` are as for `evaluate`; `options`: protocol, metrics, rounds, seed. Raises JobError:
+    65 if A and B are not of the same questions.
     """
     from answermill.pipelines.learn.evaluate.compare import compare_files
 
-    return compare_files(str(a), str(b), labels=None if labels is None else as_path(labels), **options)
+    path = None if labels is None else as_path(labels)
+    return compare_files(str(a), str(b), labels=path, form=_form(form, columns), **options)
+
+
+def _form(form: str | None, columns: Sequence[str]) -> TableForm:
+    """Form and columns of tables, of which there may be several. Raises JobError (2) for unknown names."""
+    from answermill.pipelines.data.formats.format import TableForm
+    from answermill.pipelines.data.inputs.columns import Columns
+
+    return TableForm(form, Columns.of(columns, are_of_several=True))

@@ -33,6 +33,7 @@ from benchmarks.fault_list import (
     models,
     run_folder,
     stops,
+    tables,
 )
 from benchmarks.fault_list.fault import Ended, Fault, Place, sound_place, try_fault
 from benchmarks.fault_list.inputs import files, rows, shown_pages, web_pages, web_servers
@@ -41,7 +42,7 @@ from testing.harness import arguments, finish, processes, say
 TAKES = "half an hour; [--only NAME]; [--fuzz MINUTES]"
 
 INPUTS = (files, web_pages, shown_pages, rows, web_servers)
-LISTS = (models, run_folder, coded_index, *INPUTS, commands, advice, machine, stops)
+LISTS = (models, run_folder, coded_index, *INPUTS, tables, commands, advice, machine, stops)
 FAULTS: tuple[Fault, ...] = tuple(fault for module in LISTS for fault in module.FAULTS)
 COUNTS = ("silent", "tracebacks", "wrong_code", "unclear", "loops")
 FAST = (

@@ -324,7 +324,7 @@ def test_dataset_prints_the_statistics_row(labelled, capsys):
     [
         (("evaluate", "absent.run", "--labels", "set.tsv"), 66, "absent.run: no such file or folder"),
         (("evaluate", "RR", "--labels", "absent"), 66, "absent: no such file or folder"),
-        (("evaluate", "set.tsv", "--labels", "set.tsv"), 65, "set.tsv:1: 4 columns, where a TREC run has 6"),
+        (("evaluate", "set.tsv", "--labels", "set.tsv"), 65, "set.tsv:1: no column candidate_id; it has"),
         (
             ("evaluate", "RR", "--labels", "set.tsv", "--metrics", "MAPP"),
             2,

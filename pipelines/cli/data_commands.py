@@ -9,7 +9,16 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from answermill.pipelines.cli.parameters import LICENCE, Form, LocalOut, check_there, write_lines
+from answermill.pipelines.cli.parameters import (
+    LICENCE,
+    RECOGNISED,
+    ColumnNames,
+    DatasetForm,
+    LocalOut,
+    check_there,
+    parse_columns,
+    write_lines,
+)
 
 GROUP = Group("Data sets and annotation", sort_key=2)
 
@@ -25,6 +34,7 @@ def dataset(
             help="Form of the files, if it is not recognised; 'list' prints all forms with their options."
         ),
     ] = None,
+    columns: ColumnNames = (),
     out: Annotated[
         Path | None, Parameter(help="Write the candidates to this Parquet file, which `--labels` takes.")
     ] = None,
@@ -52,8 +62,13 @@ def dataset(
     """
     check_there(*files)
     from answermill.pipelines.data.convert.convert import convert
+    from answermill.pipelines.data.formats.format import TableForm
 
-    write_lines(convert(files, form, options, out, tokens=tokens, published=published))
+    write_lines(
+        convert(
+            files, TableForm(form, parse_columns(columns)), options, out, tokens=tokens, published=published
+        )
+    )
 
 
 def candidates(
@@ -63,7 +78,7 @@ def candidates(
     ],
     *,
     out: LocalOut,
-    form: Form = None,
+    reading: DatasetForm = RECOGNISED,
 ) -> None:
     """Write labelled data sets as a run, their candidates as if retrieved, for `answermill rerank`.
 
@@ -73,7 +88,7 @@ def candidates(
     """
     from answermill.pipelines.data.convert.as_run import write_candidates
 
-    write_lines([write_candidates(files, out, form)])
+    write_lines([write_candidates(files, out, reading.parse())])
 
 
 def collect(
@@ -186,6 +201,7 @@ class Split:
             "seed."
         ),
     ] = None
+    columns: ColumnNames = ()
     similar: Annotated[
         float,
         Parameter(
@@ -227,7 +243,7 @@ def passages(
         similar=split.similar,
         documents_apart=split.keep_documents_apart,
     )
-    write_lines([write_passages(run, out, rules, split.split_file)])
+    write_lines([write_passages(run, out, rules, split.split_file, parse_columns(split.columns))])
 
 
 @Parameter(name="*")
@@ -303,7 +319,15 @@ def sentences(
     )
 
     attribution = Attribution(name, licence)
-    line = write_lists(run, out, rules, attribution, split_file=split.split_file, answers=negatives.answers)
+    line = write_lists(
+        run,
+        out,
+        rules,
+        attribution,
+        split_file=split.split_file,
+        answers=negatives.answers,
+        columns=parse_columns(split.columns, are_of_several=True),
+    )
     write_lines([line])
 
 

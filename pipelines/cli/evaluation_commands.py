@@ -13,7 +13,15 @@ from cyclopts import Group, Parameter
 
 from answermill.files.extras import need
 from answermill.files.remote import as_path
-from answermill.pipelines.cli.parameters import PLACE, Form, Metrics, Protocol, check_there, write_lines
+from answermill.pipelines.cli.parameters import (
+    PLACE,
+    RECOGNISED,
+    DatasetForm,
+    Metrics,
+    Protocol,
+    check_there,
+    write_lines,
+)
 from answermill.pipelines.errors import INPUT_MISSING, USAGE, WORSE, JobError
 
 GROUP = Group("Evaluation", sort_key=4)
@@ -32,7 +40,7 @@ class Measure:
         PLACE,
         Parameter(
             help="A data set (see `answermill dataset`), a folder below labels/, TREC or BEIR qrels, or a "
-            "Parquet file."
+            "table of question_id, candidate_id, label."
         ),
     ]
     protocol: Protocol = "answerable"
@@ -52,7 +60,6 @@ class ScoreOptions:
             "weights of an ensemble, e.g. '0.5 * a + 0.5 * b'."
         ),
     ] = "final"
-    form: Form = None
     checkpoint: Annotated[str | None, Parameter(help="Checkpoint of the reranker.")] = None
     settings: Annotated[
         tuple[str, ...],
@@ -71,6 +78,7 @@ class ScoreOptions:
             "blanks."
         ),
     ] = "cosinet"
+    reading: DatasetForm = RECOGNISED
 
 
 @Parameter(name="*")
@@ -99,7 +107,7 @@ def evaluate(
     scores: Annotated[
         str,
         Parameter(
-            help="A scored/ folder, a TREC run, or a Parquet file of question_id, candidate_id, score. Or "
+            help="A scored/ folder, a TREC run, or a table of question_id, candidate_id, score. Or "
             "what ranks the data "
             "set: random, RR, WO, WO+RR, or the name of a reranker."
         ),
@@ -130,7 +138,7 @@ def evaluate(
         protocol=measure.protocol,
         metrics=measure.metrics,
         by=options.by,
-        form=options.form,
+        form=options.reading.parse(are_of_several=True),
         ranker=RankOptions(options.checkpoint, options.settings, options.words),
         coverage=bool(files.coverage),
     )
@@ -151,6 +159,7 @@ class ComparedMeasure:
     metrics: Annotated[
         tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="As for `evaluate`.")
     ] = METRICS
+    reading: DatasetForm = RECOGNISED
 
 
 @Parameter(name="*")
@@ -200,6 +209,7 @@ def compare(
         labels=measure.labels,
         protocol=measure.protocol,
         metrics=measure.metrics,
+        form=measure.reading.parse(are_of_several=True),
         rounds=rounds,
         seed=seed,
     )
@@ -244,6 +254,7 @@ def ensemble(
         tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="The stages to combine.")
     ],
     search: WeightSearch = WeightSearch(),
+    reading: DatasetForm = RECOGNISED,
     json: Annotated[Path | None, Parameter(help="Write the weights and values as JSON.")] = None,
 ) -> None:
     """Tune the weights of a linear combination of several models' scores on a dev set.
@@ -255,7 +266,7 @@ def ensemble(
     from answermill.pipelines.learn.evaluate.ensemble import WeightTuning, tune_ensemble
 
     tuning = WeightTuning(search.metric, search.protocol, search.parts, search.trials, search.seed)
-    result = tune_ensemble(scores, labels, stages, tuning)
+    result = tune_ensemble(scores, labels, stages, tuning, reading.parse())
     if json:
         result.write(json)
     write_lines(result.lines())
@@ -281,13 +292,14 @@ def agreement(
         tuple[Path, ...],
         Parameter(negative=(), consume_multiple=True, help="Plot the matrix as .svg, .png or both."),
     ] = (),
+    reading: DatasetForm = RECOGNISED,
 ) -> None:
     """Measure how often a student's heads answer as their teachers do."""
     check_plots(plot)
     check_there(scores, labels)
     from answermill.pipelines.learn.evaluate.ensemble import agree
 
-    result = agree(scores, labels, heads, teachers)
+    result = agree(scores, labels, heads, teachers, reading.parse())
     result.write(json, plot)
     write_lines(result.lines())
 

@@ -12,12 +12,15 @@ from cyclopts import Group, Parameter
 from answermill.files.extras import need
 from answermill.pipelines.cli.parameters import (
     PLACE,
-    Form,
+    RECOGNISED,
+    ColumnNames,
+    DatasetForm,
     LocalOut,
     NewFolder,
     Overrides,
     TrainingFile,
     check_there,
+    parse_columns,
     write_lines,
 )
 from answermill.pipelines.errors import USAGE, JobError
@@ -140,7 +143,7 @@ def tune(
         Path | None, Parameter(help="Another data set, on which the chosen schedules are checked.")
     ] = None,
     aims: ScheduleAims = ScheduleAims(),
-    form: Form = None,
+    reading: DatasetForm = RECOGNISED,
 ) -> None:
     """Choose how many candidates a cascade drops at each exit, within --budget or keeping --delta.
 
@@ -155,7 +158,7 @@ def tune(
     from answermill.pipelines.learn.evaluate.tune import Aims, shares, tune_files
 
     chosen = Aims(shares(aims.grid), aims.budget, aims.metric, aims.delta, aims.epsilon, aims.seed)
-    result = tune_files(checkpoint, dev, chosen, held_out=held_out, form=form)
+    result = tune_files(checkpoint, dev, chosen, held_out=held_out, form=reading.parse())
     result.write(out)
     write_lines([*result.lines(), "", f"written: {out}"])
 
@@ -205,6 +208,7 @@ def weights(
         ),
     ] = None,
     fit: WeightFit = WeightFit(),
+    reading: DatasetForm = RECOGNISED,
 ) -> None:
     """Fit the weights of a stage of `blend`: how much each of a candidate's scores says.
 
@@ -225,6 +229,7 @@ def weights(
     from answermill.pipelines.learn.evaluate.blend_weights import fit_exits_of, fit_run
     from answermill.ranking.rerankers.blend.weights import FitOptions
 
+    form = reading.parse()
     options = FitOptions(fit.penalty, fit.folds, fit.seed)
     if exits_of is None and checkpoint is not None:
         raise JobError(
@@ -232,9 +237,9 @@ def weights(
         )
 
     if exits_of is None:
-        result = fit_run(scored, labels, names, options)
+        result = fit_run(scored, labels, names, options, form=form)
     else:
-        result = fit_exits_of(scored, labels, exits_of, names, options, checkpoint=checkpoint)
+        result = fit_exits_of(scored, labels, exits_of, names, options, checkpoint=checkpoint, form=form)
 
     result.file.write(out)
     write_lines(result.lines())
@@ -311,7 +316,7 @@ def shrink(
             "all-MiniLM-L6-v2, if not named."
         ),
     ] = None,
-    form: Form = None,
+    reading: DatasetForm = RECOGNISED,
 ) -> None:
     """Write a checkpoint in fewer bytes, as differences to the public body that it began as.
 
@@ -323,7 +328,7 @@ def shrink(
     from answermill.pipelines.learn.train.shrink import DevScore
     from answermill.pipelines.learn.train.shrink import shrink as run_shrink
 
-    aim = DevScore(score.dev, score.bound, score.metric, score.reranker, score.settings, form)
+    aim = DevScore(score.dev, score.bound, score.metric, score.reranker, score.settings, reading.parse())
     write_lines(run_shrink(checkpoint, out, aim, body))
 
 
@@ -344,6 +349,7 @@ def static_encoder(
             "of its passages."
         ),
     ] = None,
+    columns: ColumnNames = (),
     seed: Annotated[int, Parameter(help="Seed of what is drawn.")] = 0,
 ) -> None:
     """Write a static encoder, learnt from a dense encoder's vectors of a run's passages.
@@ -355,7 +361,8 @@ def static_encoder(
     check_there(run, *([questions] if questions is not None else []))
     from answermill.pipelines.learn.train.static_encoder_of_run import StaticOptions, learn
 
-    options = StaticOptions(passages=passages, questions=questions, seed=seed)
+    names = parse_columns(columns)
+    options = StaticOptions(passages=passages, questions=questions, columns=names, seed=seed)
     write_lines(learn(run, out, options if teacher is None else replace(options, teacher=teacher)))
 
 

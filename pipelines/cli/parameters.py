@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from cyclopts import App, Parameter, Token
 
@@ -15,6 +15,10 @@ from answermill.files.store import store_of
 from answermill.pipelines.cli.ending import Command
 from answermill.pipelines.config.local_paths import local_path
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
+
+if TYPE_CHECKING:
+    from answermill.pipelines.data.formats.format import TableForm
+    from answermill.pipelines.data.inputs.columns import Columns
 
 
 def _place(kind: object, tokens: Sequence[Token]) -> Path:
@@ -57,6 +61,16 @@ Form: TypeAlias = Annotated[
         help="Form of the data set, if not recognised; `answermill dataset --form list` lists the forms."
     ),
 ]
+ColumnNames: TypeAlias = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--columns",
+        negative=(),
+        consume_multiple=True,
+        help="Columns of the tables, if they have unusual names, e.g. question_id=nr text=frage; the message "
+        "about a missing one names what to write.",
+    ),
+]
 Protocol: TypeAlias = Annotated[
     Literal["raw", "answerable", "clean", "compat"],
     Parameter(
@@ -79,6 +93,32 @@ Running: TypeAlias = Annotated[Command, Parameter(parse=False)]
 """The command that runs. `command_line.run` fills it in."""
 CommandLine: TypeAlias = Annotated[App, Parameter(parse=False)]
 """The whole command line. `command_line.run` fills it in."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetForm:
+    """Form and columns of a labelled data set."""
+
+    form: Form = None
+    columns: ColumnNames = ()
+
+    def parse(self, are_of_several: bool = False) -> TableForm:
+        """Raises JobError (2) if the names of columns are wrong. They may be those of several tables."""
+        from answermill.pipelines.data.formats.format import TableForm
+
+        return TableForm(self.form, parse_columns(self.columns, are_of_several))
+
+
+RECOGNISED = DatasetForm()
+"""A data set whose form is recognised, and whose columns have usual names."""
+
+
+def parse_columns(written: Sequence[str], are_of_several: bool = False) -> Columns:
+    """The value of --columns. Raises JobError (2) if a name is not known."""
+    from answermill.pipelines.data.inputs.columns import Columns
+
+    return Columns.of(written, are_of_several=are_of_several)
 
 
 def refuse_urls(value: object) -> None:

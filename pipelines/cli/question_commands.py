@@ -12,7 +12,16 @@ from typing import Annotated, TextIO
 
 from cyclopts import Group, Parameter
 
-from answermill.pipelines.cli.parameters import PLACE, JobFile, Overrides, Run, check_there, write_lines
+from answermill.pipelines.cli.parameters import (
+    PLACE,
+    ColumnNames,
+    JobFile,
+    Overrides,
+    Run,
+    check_there,
+    parse_columns,
+    write_lines,
+)
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.specs.registry import job_steps
 
@@ -183,6 +192,7 @@ def tune_bm25(
         PLACE,
         Parameter(help="Labels of a dev set: a file as of propagate.labels, or a folder below labels/."),
     ],
+    columns: ColumnNames = (),
     trials: Bm25Trials = Bm25Trials(),
     json: Annotated[Path | None, Parameter(help="Write all figures as JSON.")] = None,
     settings: Overrides = (),
@@ -204,7 +214,7 @@ def tune_bm25(
 
     k1, b, weights = (numbers(name, getattr(trials, name)) for name in ("k1", "b", "title_weight"))
     chosen = Trials(k1, b, weights, trials.metric, trials.seed)
-    result = tune(loaded, out.absolute(), labels, chosen)
+    result = tune(loaded, out.absolute(), labels, chosen, parse_columns(columns))
     if json:
         result.write(json)
     write_lines(result.lines())

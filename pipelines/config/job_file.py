@@ -133,6 +133,9 @@ class Retrieve(Section):
     questions: str = Field(
         description="TSV or JSONL (question_id, text or question) or Parquet, plain or gzip"
     )
+    columns: list[str] = Field(
+        [], description="names of its columns, if they are unusual, e.g. ['question_id=nr', 'text=frage']"
+    )
     question_rules: Literal["none", "well_formed"] = Field(
         "none",
         description="'well_formed' refuses what does not begin as a question, is no single sentence, or has "
@@ -219,6 +222,9 @@ class Annotate(Section):
         description="TSV, JSONL or Parquet of known labels (question_id, sentence_id or sentence, label), "
         "mixed in blindly",
     )
+    columns: list[str] = Field(
+        [], description="names of its columns, if they are unusual, e.g. ['question_id=nr']"
+    )
     control_share: float = Field(
         0.05, ge=0, lt=1, description="share of controls in a question's tasks, if it has known labels"
     )
@@ -269,6 +275,9 @@ class Propagate(Section):
         None,
         description="TSV, JSONL or Parquet: question_id, sentence_id or sentence or both, label (0 or 1); "
         "the run's collected/labels if absent",
+    )
+    columns: list[str] = Field(
+        [], description="names of its columns, if they are unusual, e.g. ['question_id=nr', 'label=urteil']"
     )
     same_text: bool = Field(
         False, description="labels by sentence id hold for the sentences of the same text as well"

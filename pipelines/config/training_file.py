@@ -85,6 +85,9 @@ class Data(Section):
         description="data sets that the dev score is measured on"
     )
     form: str | None = Field(None, description="format of all of them, if it is not recognised")
+    columns: list[str] | None = Field(
+        None, description="names of their columns, if they are unusual, e.g. ['question=frage']"
+    )
 
 
 class Train(Section):

@@ -24,6 +24,8 @@ class RetrieveCounts(StepCounts):
     questions_given: int = 0
     questions: int = 0
     """Questions that were searched."""
+    questions_numbered: int = 0
+    """Questions given whose id is their line, since their file has nothing but their texts."""
     without_hits: int = 0
     """Questions for which nothing was found."""
     hits: int = 0

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 
-from answermill.files.atomic_files import sha256
 from answermill.pipelines.data.formats import read_dataset, row_count
+from answermill.pipelines.data.formats.format import Form, table_form
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError, counted
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.lock import claimed
@@ -29,7 +29,7 @@ from answermill.schemas.ranked import RankedList
 QUESTIONS_OF_PART = 256
 
 
-def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) -> str:
+def write_candidates(files: Sequence[Path], out: Path, form: Form = None) -> str:
     """Write documents/, questions/ and retrieved/ of the run, unless they are there byte for byte; returns a
     line for people.
 
@@ -40,8 +40,10 @@ def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) 
         if not file.is_file():
             raise JobError(f"{file}: no such file", INPUT_MISSING)
 
-    inputs = {f"{n}: {file.name}": sha256(file) for n, file in enumerate(files, 1)}  # names may repeat
-    step = Step(out, CANDIDATES, {"form": form}, inputs)
+    inputs = {
+        f"{n}: {file.name}": table_form(form).columns.digest(file) for n, file in enumerate(files, 1)
+    }  # names may repeat
+    step = Step(out, CANDIDATES, {"form": table_form(form).name}, inputs)
     commit = Commit(step)
 
     with claimed(out):
@@ -73,7 +75,7 @@ def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) 
     return f"candidates {names}: {written}; now `answermill rerank JOB.toml --out {out}`"
 
 
-def _rows(files: Sequence[Path], form: str | None) -> Iterator[tuple[Path, LabelledCandidate]]:
+def _rows(files: Sequence[Path], form: Form) -> Iterator[tuple[Path, LabelledCandidate]]:
     for file in files:
         yield from ((file, row) for row in read_dataset(file, form))
 

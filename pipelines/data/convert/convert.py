@@ -12,6 +12,7 @@ from typing import Any
 
 from answermill.pipelines.data.convert.statistics import PUBLISHED, DatasetStatistics, Tokens, table
 from answermill.pipelines.data.formats import describe_formats, read_dataset, recognise
+from answermill.pipelines.data.formats.format import Form, table_form
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError
 from answermill.pipelines.runs.parquet_folder import ROWS_PER_GROUP, whole_file
 from answermill.pipelines.runs.watch.progress import print_line
@@ -22,7 +23,7 @@ REPORT_SECONDS = 30.0
 
 def convert(
     files: Sequence[Path],
-    form: str | None,
+    form: Form,
     options: Mapping[str, Any],
     out: Path | None,
     *,
@@ -37,7 +38,8 @@ def convert(
     Raises JobError: 2 if `published` or an option is unknown or wrong, 65 if a file is wrong or two have the
     same question id, 73 if `out` exists.
     """
-    if form == "list":
+    name, columns = table_form(form)
+    if name == "list":
         yield from describe_formats()
         return
 
@@ -60,7 +62,8 @@ def convert(
             if write is not None:
                 write(block)
 
-    yield f"{', '.join(map(str, files))} as {form or recognise(files[0])}; lengths in {tokens} tokens"
+    read_as = name or recognise(files[0], columns)
+    yield f"{', '.join(map(str, files))} as {read_as}; lengths in {tokens} tokens"
     yield from table(statistics, known.get(published or "", ()))
     yield from (f"{count:,} {name}" for name, count in sorted(counted.items()) if count)
     if out is not None:
@@ -68,7 +71,7 @@ def convert(
 
 
 def _candidates(
-    files: Sequence[Path], form: str | None, options: Mapping[str, Any], counted: Counter[str]
+    files: Sequence[Path], form: Form, options: Mapping[str, Any], counted: Counter[str]
 ) -> Iterator[list[LabelledCandidate]]:
     """The candidates of all files, some thousands at a time; reports their number so far on stderr."""
     began = reported = time.monotonic()

@@ -26,8 +26,9 @@ from answermill.pipelines.data.formats import (
     trecqa,
     yahooqa,
 )
-from answermill.pipelines.data.formats.format import FileHead, Format
+from answermill.pipelines.data.formats.format import FileHead, Form, Format, TableOptions, table_form
 from answermill.pipelines.data.formats.rows_in_order import in_order
+from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from answermill.schemas.labels import LabelledCandidate
 
@@ -49,7 +50,7 @@ FORMATS: dict[str, Format[Any]] = {
 
 
 def read_dataset(
-    path: Path, form: str | None = None, *, counted: Counter[str] | None = None, **options: Any
+    path: Path, form: Form = None, *, counted: Counter[str] | None = None, **options: Any
 ) -> Iterator[LabelledCandidate]:
     """The candidates of a file, one at a time. `form` is the name of its format; None to recognise it.
 
@@ -63,13 +64,19 @@ def read_dataset(
     """
     if not path.is_file():
         raise JobError(f"{path}: no such file", INPUT_MISSING)
-    name = form or recognise(path)
+    name, columns = table_form(form)
+    name = name or recognise(path, columns)
     known = "; ".join(f"{reader.name} ({reader.about})" for reader in FORMATS.values())
     if name is None:
-        raise JobError(f"{path}: not recognised as a data set; name its form, one of: {known}", BAD_DATA)
+        problem = f"not recognised as a data set; name its form, one of: {known}{_first_line(path)}"
+        raise JobError(f"{path}: {problem}", BAD_DATA)
     if name not in FORMATS:
         raise JobError(f"{path}: unknown form {name!r}; known: {known}", USAGE)
     reader = FORMATS[name]
+    if columns.named:
+        if not issubclass(reader.options, TableOptions):
+            raise JobError(f"{path}: {columns.key} is for tables, and {name} has its own columns", USAGE)
+        options = {**options, "columns": columns}
     return in_order(
         path, reader.read(path, Counter() if counted is None else counted, reader.parse_options(options))
     )
@@ -89,13 +96,23 @@ def by_question(rows: Iterable[LabelledCandidate]) -> Iterator[list[LabelledCand
         yield list(group)
 
 
-def recognise(path: Path) -> str | None:
+def _first_line(path: Path) -> str:
+    """The names in a first line that looks like a table's, for a message; '' where it does not."""
+    head = next(iter(FileHead.of(path).lines), "")
+    if "\t" not in head:
+        return ""
+    names = ", ".join(head.split("\t"))[:120]
+    advice = "write --columns question=NAME text=NAME label=NAME"
+    return f". Its first line has {names}; if these are columns, {advice}"
+
+
+def recognise(path: Path, columns: Columns = AS_NAMED) -> str | None:
     """The name of a file's format, by its name and its first MiB, or its first line of JSON.
 
     None if it is no data set that we know, or could be two. Natural Questions are recognised as 'nq-la',
     never as 'nq-asnq'.
     """
-    head = FileHead.of(path)
+    head = FileHead.of(path, columns)
     return next((known.name for known in FORMATS.values() if known.recognise(head)), None)
 
 

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from answermill.pipelines.data.formats.rows_in_order import Row
+from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
 from answermill.pipelines.data.inputs.text_lines import open_bytes
 from answermill.pipelines.errors import USAGE, JobError
 
@@ -29,7 +30,31 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class TableOptions(Options):
+    """The options of a format that is a table with names of columns."""
+
+    columns: Columns = Field(
+        AS_NAMED, exclude=True, description="names of its columns, as `--columns` gives them"
+    )
+
+
 OptionsT = TypeVar("OptionsT", bound=Options)
+
+
+class TableForm(NamedTuple):
+    """How a data set is to be read: the name of its format, None to recognise it, and the user's names of its
+    columns."""
+
+    name: str | None = None
+    columns: Columns = AS_NAMED
+
+
+Form: TypeAlias = str | TableForm | None
+"""The format of a data set, by its name alone or with names of columns; None to recognise it."""
+
+
+def table_form(form: Form) -> TableForm:
+    return form if isinstance(form, TableForm) else TableForm(form)
 
 
 @dataclass(frozen=True)
@@ -42,21 +67,25 @@ class FileHead:
     lines: tuple[str, ...]
     r"""The whole lines of `text` that are not blank, without \n or \r\n."""
 
+    columns: Columns = AS_NAMED
+    """The user's names of a table's columns."""
+
     @classmethod
-    def of(cls, path: Path) -> FileHead:
+    def of(cls, path: Path, columns: Columns = AS_NAMED) -> FileHead:
         """The head of a file, of which no more than the first MiB is read. A file that is Parquet, missing or
         damaged has the head of an empty one."""
         if path.name.endswith(".parquet"):
-            return cls(path, "", ())
+            return cls(path, "", (), columns)
         try:
             with open_bytes(path) as file:
                 first = file.read(_HEAD_BYTES)
             cut = len(first) == _HEAD_BYTES
             text = first.decode("utf-8", errors="ignore" if cut else "strict").removeprefix("\ufeff")
         except (JobError, OSError, EOFError, zlib.error, UnicodeDecodeError):
-            return cls(path, "", ())
+            return cls(path, "", (), columns)
         lines = text.split("\n")[: -1 if cut else None]
-        return cls(path, text, tuple(line.removesuffix("\r") for line in lines if line.strip()))
+        filled = tuple(line.removesuffix("\r") for line in lines if line.strip())
+        return cls(path, text, filled, columns)
 
     @property
     def first_character(self) -> str:
@@ -116,6 +145,7 @@ class Format(Generic[OptionsT]):
         return [
             f"{_flag(name)}: {field.description} (default: {_default(field.default)})"
             for name, field in fields
+            if not field.exclude
         ]
 
 

@@ -6,18 +6,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from answermill.files.parquet_files import open_parquet
-from answermill.pipelines.data.formats.format import FileHead, Format, Options
+from answermill.pipelines.data.formats.format import FileHead, Format, TableOptions
 from answermill.pipelines.data.formats.rows_in_order import Row
+from answermill.pipelines.data.inputs.columns import CANDIDATES, Columns
 from answermill.pipelines.data.inputs.parquet_batches import DAMAGE, parquet_rows
 from answermill.pipelines.data.inputs.text_lines import bad
-from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.schemas.labels import OPTIONAL, RETRIEVAL, LabelledCandidate
 
 OURS = tuple(name for name in LabelledCandidate.schema().names if name not in OPTIONAL)
@@ -33,27 +33,32 @@ def is_parquet(head: FileHead) -> bool:
     try:
         return (
             head.path.name.endswith(".parquet")
-            and columns_of(open_parquet(head.path).schema_arrow) is not None
+            and columns_of(_ours(open_parquet(head.path).schema_arrow.names, head.columns)) is not None
         )
     except DAMAGE:
         return False
 
 
-def read_parquet(path: Path, counted: Counter[str], options: Options) -> Iterator[Row]:
+def read_parquet(path: Path, counted: Counter[str], options: TableOptions) -> Iterator[Row]:
     """Candidates: the rows. Positions must count from 0 without gaps. A missing candidate id is made:
     '<document_id>-<sentence_index>', as WikiQA makes its own, or the index alone."""
 
-    def choose(schema: pa.Schema) -> tuple[str, ...]:
-        columns = columns_of(schema)
+    names: dict[str, str] = {}
+
+    def choose(schema: pa.Schema) -> list[str]:
+        options.columns.refuse_absent(path, None, CANDIDATES, schema.names)
+        present = _ours(schema.names, options.columns)
+        columns = columns_of(present)
         if columns is None:
-            raise JobError(
-                f"{path}: has neither the columns {', '.join(OURS)} nor {', '.join(SHARED)}", BAD_DATA
-            )
-        return (*columns, *(name for name in OPTIONAL if columns == OURS and name in schema.names))
+            known = f"neither the columns {', '.join(OURS)} nor {', '.join(SHARED)}"
+            raise options.columns.missing(path, None, "question_id", schema.names, f"has {known}")
+        optional = [name for name in OPTIONAL if columns == OURS and name in present]
+        names.update({present[name]: name for name in (*columns, *optional)})
+        return list(names)
 
     previous, due = None, 0
-    for number, cells in parquet_rows(path, choose):
-        position, row = _row(path, number, cells)
+    for number, values in parquet_rows(path, choose):
+        position, row = _row(path, number, {names[column]: value for column, value in values.items()})
         due = due + 1 if row.question_id == previous else 0
         previous = row.question_id
         if position != due:
@@ -61,9 +66,16 @@ def read_parquet(path: Path, counted: Counter[str], options: Options) -> Iterato
         yield row
 
 
-def columns_of(schema: pa.Schema) -> tuple[str, ...] | None:
+def columns_of(present: Collection[str]) -> tuple[str, ...] | None:
     """Columns of a file that are read: one of the two sets; None if it has neither."""
-    return next((names for names in (OURS, SHARED) if set(names) <= set(schema.names)), None)
+    return next((names for names in (OURS, SHARED) if set(names) <= set(present)), None)
+
+
+def _ours(names: Sequence[str], columns: Columns) -> dict[str, str]:
+    """Our name → column of a file with these columns, which has our names or those that the user gives."""
+    return {name: name for name in names} | {
+        name: column for name, column in columns.named.items() if column in names
+    }
 
 
 def _row(path: Path, number: int, cells: dict[str, Any]) -> tuple[int, Row]:
@@ -119,5 +131,5 @@ FORMAT = Format(
     about=f"Parquet with the columns of LabelledCandidate, or {', '.join(SHARED)}",
     read=read_parquet,
     recognise=is_parquet,
-    options=Options,
+    options=TableOptions,
 )

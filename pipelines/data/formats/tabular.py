@@ -1,9 +1,11 @@
 """Tab-separated sets: WikiQA, ASNQ, and the plain `question, sentence, label` that people make of TREC-QA and
 others.
 
-A cell is the text between two tabs; quotes mean nothing. Without a column of question ids, a run of rows with
-the same question text is a question, and its number in the file (from 0) makes its id, 'asnq-00017': the same
-text further down is another question, and a question keeps its id when others are left out.
+A cell is the text between two tabs; quotes mean nothing in the published sets, and in others what
+`text_lines.tab_cells` says. Without a column of question ids, a run of rows with the same question text is a
+question, and its number in the file (from 0) makes its id, 'asnq-00017': a question keeps its id when others
+are left out. The same text further down is refused, since in a table whose rows were shuffled each row would
+be a question with one candidate.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ from typing import Any
 
 from pydantic import Field
 
-from answermill.pipelines.data.formats.format import FileHead, Format, Options, OptionsT
+from answermill.pipelines.data.formats.format import FileHead, Format, Options, OptionsT, TableOptions
 from answermill.pipelines.data.formats.rows_in_order import Row, field
-from answermill.pipelines.data.inputs.text_lines import bad, json_lines, lines
+from answermill.pipelines.data.inputs.columns import AS_NAMED, CANDIDATES, Columns
+from answermill.pipelines.data.inputs.table_rows import header_names, without_blank_end
+from answermill.pipelines.data.inputs.text_lines import bad, json_lines, lines, tab_cells, tab_lines
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 
 WIKIQA_COLUMNS = ("QuestionID", "Question", "DocumentID", "DocumentTitle", "SentenceID", "Sentence", "Label")
@@ -26,20 +30,6 @@ _BINARY = {"0": 0, "1": 1}
 _CLASSES = {"1": 0, "2": 0, "3": 0, "4": 1}  # of ASNQ
 _TAB = "\t"
 _UNNAMED = ("question", "text", "label")  # the cells of a table without a header
-_COLUMNS = {  # names of a field in a header, without case and '_'
-    "questionid": "question_id",
-    "qid": "question_id",
-    "question": "question",
-    "docid": "doc_id",
-    "documentid": "doc_id",
-    "title": "title",
-    "documenttitle": "title",
-    "candidateid": "candidate_id",
-    "sentenceid": "candidate_id",
-    "text": "text",
-    "sentence": "text",
-    "label": "label",
-}
 
 
 class AsnqOptions(Options):
@@ -53,27 +43,45 @@ def read_wikiqa(path: Path, counted: Counter[str], options: Options) -> Iterator
     """WikiQA as Microsoft publishes it (the seven columns of WIKIQA_COLUMNS, header first); ids are the set's
     own."""
     filled = _filled_lines(path)
-    line, header = next(filled, (1, ""))
-    if tuple(header.split("\t")) != WIKIQA_COLUMNS:
-        raise bad(path, line, f"not WikiQA's header {', '.join(WIKIQA_COLUMNS)}: {header[:80]!r}")
+    line, header = next(filled, (1, [""]))
+    if tuple(header) != WIKIQA_COLUMNS:
+        shown = _TAB.join(header)[:80]
+        raise bad(path, line, f"not WikiQA's header {', '.join(WIKIQA_COLUMNS)}: {shown!r}")
     yield from _parse_rows(path, filled, _Table("wikiqa", names_of(header) or (), _BINARY))
 
 
-def read_tsv(path: Path, counted: Counter[str], options: Options) -> Iterator[Row]:
+def read_tsv(path: Path, counted: Counter[str], options: TableOptions) -> Iterator[Row]:
     """Labels 0 and 1. With a header that names at least question, sentence and label, any order and the
     further columns of WikiQA; without one `question, sentence, label` or `question id, question, sentence,
     label`."""
-    filled = _filled_lines(path)
-    line, first = next(filled, (1, _TAB * 2))
-    names = names_of(first)
-    if names is None:
-        names = _UNNAMED if first.count(_TAB) == 2 else ("question_id", *_UNNAMED)
-        if first.count(_TAB) + 1 != len(names):
-            raise bad(
-                path, line, f"{first.count(_TAB) + 1} cells and no header; without one there must be 3 or 4"
-            )
-        filled = _filled_lines(path)
+    rows, columns = tab_lines(path), options.columns
+    line, first = next(rows, (1, [""] * len(_UNNAMED)))
+    names = names_of(first, columns)
+    if names is not None:
+        _check_header(path, line, first, columns)
+        width = len(header_names(path, line, first))
+        names = names[:width]
+    else:
+        names = _UNNAMED if len(first) == len(_UNNAMED) else ("question_id", *_UNNAMED)
+        if columns.named or (columns.is_header(CANDIDATES, first) and first[-1] not in _BINARY):
+            absent = [name for name in _UNNAMED if name not in columns.find(CANDIDATES, first)]
+            raise columns.missing(path, line, absent[0] if absent else "question_id", first)
+        if len(first) != len(names):
+            raise bad(path, line, f"{len(first)} cells and no header; without one there must be 3 or 4")
+        rows = tab_lines(path)
+    filled = ((line, without_blank_end(cells, len(names))) for line, cells in rows)
     yield from _parse_rows(path, filled, _Table("tsv", names, _BINARY))
+
+
+def _check_header(path: Path, line: int, cells: Sequence[str], columns: Columns) -> None:
+    """Raise JobError (65) if a header has no question ids, but a column that is not known: they may be in
+    it."""
+    columns.refuse_absent(path, line, CANDIDATES, [cell.strip() for cell in cells])
+    names = names_of(cells, columns) or ()
+    unknown = [cell for cell, name in zip(cells, names, strict=True) if name is None and cell.strip()]
+    if unknown and "question_id" not in names:
+        missing = columns.missing(path, line, "question_id", cells)
+        raise JobError(f"{missing}; else leave {', '.join(unknown)} out", BAD_DATA)
 
 
 def read_asnq(path: Path, counted: Counter[str], options: AsnqOptions) -> Iterator[Row]:
@@ -124,32 +132,28 @@ def listed(path: Path, split: str | None = None) -> set[str]:
     return selected
 
 
-def names_of(header: str) -> tuple[str | None, ...] | None:
-    """The field of each cell; None if these cells do not name at least question, sentence and label, once
-    each."""
-    names = tuple(_COLUMNS.get(cell.strip().lower().replace("_", "")) for cell in header.split(_TAB))
-    known = [name for name in names if name is not None]
-    return names if set(_UNNAMED) <= set(known) and len(set(known)) == len(known) else None
+def names_of(header: Sequence[str], columns: Columns = AS_NAMED) -> tuple[str | None, ...] | None:
+    """The field of each cell; None if these cells do not name at least question, sentence and label."""
+    cells = [cell.strip() for cell in header]
+    column_of = {column: name for name, column in columns.find(CANDIDATES, cells).items()}
+    return tuple(map(column_of.get, cells)) if set(_UNNAMED) <= set(column_of.values()) else None
 
 
-def table_format(head: Sequence[str]) -> str | None:
+def table_format(head: FileHead) -> str | None:
     """The format of a table by its first lines, the header among them; None if it is none of these, or could
     be two.
 
     Judgements and runs have one word where we need questions and sentences, so half of the rows must have
     more in both. One row in ten may be broken: the reader then reports it.
     """
-    if tuple(head[0].split(_TAB)) == WIKIQA_COLUMNS:
+    if tuple(head.lines[0].split(_TAB)) == WIKIQA_COLUMNS:
         return "wikiqa"
-    if names_of(head[0]) is not None:
+    table = _rows_of(head)
+    if names_of(table[0], head.columns) is not None:
         return "tsv"
 
-    rows = [
-        cells
-        for cells in (text.split(_TAB) for text in head)
-        if len(cells) == 3 and cells[2] in _BINARY | _CLASSES
-    ]
-    if len(rows) * 10 < len(head) * 9 or sum(
+    rows = [cells for cells in table if len(cells) == 3 and cells[2] in _BINARY | _CLASSES]
+    if len(rows) * 10 < len(table) * 9 or sum(
         " " in question and " " in text for question, text, _ in rows
     ) * 2 < len(rows):
         return None
@@ -161,8 +165,16 @@ def table_format(head: Sequence[str]) -> str | None:
     return "asnq" if labels != {"1"} else None  # all 1: could be either
 
 
-def _filled_lines(path: Path) -> Iterator[tuple[int, str]]:
-    return ((line, text) for line, text in lines(path) if text)
+def _rows_of(head: FileHead) -> list[list[str]]:
+    """The cells of the first lines, which the reader may refuse for their quotes."""
+    try:
+        return [cells for _, cells in tab_cells(head.path, enumerate(head.lines, 1))]
+    except JobError:
+        return [text.split(_TAB) for text in head.lines]
+
+
+def _filled_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    return ((line, text.split(_TAB)) for line, text in lines(path) if text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +191,7 @@ class _Table:
 
 def _parse_rows(
     path: Path,
-    filled: Iterable[tuple[int, str]],
+    filled: Iterable[tuple[int, Sequence[str]]],
     table: _Table,
     counted: Counter[str] | None = None,
     selected: Container[str] | None = None,
@@ -190,10 +202,10 @@ def _parse_rows(
     question_cell, text_cell, label_cell = map(names.index, _UNNAMED)
     id_cell = names.index("question_id") if "question_id" in names else None
     others = [(name, cell) for cell, name in enumerate(names) if name in ("doc_id", "title", "candidate_id")]
-    number, previous, question_id = -1, None, ""
+    previous, question_id = None, ""
+    first_lines: dict[str, int] = {}  # of a question's text, in a table without ids
 
-    for line, row in filled:
-        cells = row.split(_TAB)
+    for line, cells in filled:
         if len(cells) != len(names):
             raise bad(path, line, f"{len(cells)} cells; there must be {len(names)}")
 
@@ -207,8 +219,16 @@ def _parse_rows(
         if id_cell is not None:
             question_id = cells[id_cell]
         elif question != previous:
-            number, previous = number + 1, question
-            question_id = f"{table.form}-{number:05d}"
+            if question in first_lines:
+                raise bad(
+                    path,
+                    line,
+                    f"the question {question[:60]!r} comes again; it began at {first_lines[question]}. In a "
+                    "table without question ids its rows must stand together: sort the rows by question, or "
+                    "add a column question_id",
+                )
+            question_id = f"{table.form}-{len(first_lines):05d}"
+            previous, first_lines[question] = question, line
 
         if selected is not None and question not in selected:
             if counted is not None:
@@ -230,7 +250,7 @@ def _tabular(
     """The format, which `table_format` recognises."""
 
     def recognise(head: FileHead) -> bool:
-        return head.first_character not in ("", "{", "<") and table_format(head.lines) == name
+        return head.first_character not in ("", "{", "<") and table_format(head) == name
 
     return Format(name, about, read, options, recognise)
 
@@ -242,5 +262,8 @@ ASNQ = _tabular(
     "asnq", "ASNQ: question, sentence, class 1-4 between tabs; 4 is positive", read_asnq, AsnqOptions
 )
 TSV = _tabular(
-    "tsv", "question, sentence, label 0/1 between tabs, or any columns that a header names", read_tsv, Options
+    "tsv",
+    "question, sentence, label 0/1 between tabs, or any columns that a header names",
+    read_tsv,
+    TableOptions,
 )

@@ -3,7 +3,7 @@ million."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -14,21 +14,17 @@ import pyarrow.compute as pc
 
 from answermill.indexing.labels.given_labels import GIVEN_LABEL
 from answermill.indexing.passages.text import not_plain
+from answermill.pipelines.data.inputs.columns import AS_NAMED, SENTENCE_LABELS, Columns
 from answermill.pipelines.data.inputs.parquet_batches import parquet_batches
-from answermill.pipelines.data.inputs.tables import LONGEST, first_cell, id_of, table_rows, text_of
+from answermill.pipelines.data.inputs.table_rows import TableRow, table_rows
+from answermill.pipelines.data.inputs.tables import LONGEST, id_of, text_of
+from answermill.pipelines.data.inputs.text_lines import bad
 from answermill.pipelines.errors import BAD_DATA, JobError
 
-_COLUMNS = {
-    "question_id": ("question_id",),
-    "sentence_id": ("sentence_id",),
-    "text": ("sentence", "text"),
-    "label": ("label",),
-}
-_ALL_COLUMNS = tuple(name for names in _COLUMNS.values() for name in names)
 _ROWS = 1 << 15  # in memory at a time
 
 
-def label_batches(path: Path) -> Iterator[pa.RecordBatch]:
+def label_batches(path: Path, columns: Columns = AS_NAMED) -> Iterator[pa.RecordBatch]:
     """The sentence labels of a file, in batches of GIVEN_LABEL; `number` of each is its line, or row from 1
     in Parquet.
 
@@ -36,7 +32,7 @@ def label_batches(path: Path) -> Iterator[pa.RecordBatch]:
     `read_questions` does.
     """
     rows = 0
-    for table, names in _tables(path):
+    for table, names in _tables(path, columns):
         line, question_id, sentence_id, text, label = (
             table[name].combine_chunks() for name in GIVEN_LABEL.names
         )
@@ -49,16 +45,14 @@ def label_batches(path: Path) -> Iterator[pa.RecordBatch]:
         if (row := wrong.index(True).as_py()) >= 0:
             problem = f"label {label[row].as_py()!r}; it must be 0 or 1"
             if missing[row].as_py():
-                problem = (
-                    f"needs question_id, sentence_id or sentence, and label; it has {', '.join(names(row))}"
-                )
-            raise JobError(f"{path}:{line[row]}: {problem}", BAD_DATA)
+                raise _missing(path, line[row].as_py(), columns, names(row))
+            raise bad(path, line[row].as_py(), problem)
 
         question_id = _valid(path, "question_id", line, question_id, id_of)
         sentence_id = _valid(path, "sentence_id", line, sentence_id, id_of)
         text = _valid(path, "sentence", line, text, text_of)
-        columns = [line, question_id, sentence_id, text, pc.cast(label, pa.int8())]
-        yield pa.RecordBatch.from_arrays(columns, schema=GIVEN_LABEL)
+        cells = [line, question_id, sentence_id, text, pc.cast(label, pa.int8())]
+        yield pa.RecordBatch.from_arrays(cells, schema=GIVEN_LABEL)
         rows += len(table)
 
     if not rows:
@@ -80,20 +74,32 @@ def _valid(
     )
 
 
-def _tables(path: Path) -> Iterator[tuple[pa.Table, Callable[[int], Iterable[str]]]]:
+def _missing(path: Path, line: int, columns: Columns, names: Sequence[str]) -> JobError:
+    """An error about a row that lacks one of its fields, in a table with these columns."""
+    column_of = columns.find(SENTENCE_LABELS, names)
+    absent = [name for name in ("question_id", "label") if name not in column_of]
+    if not column_of.keys() & {"sentence_id", "text"}:
+        absent.append("sentence")
+    problem = "needs question_id, sentence_id or sentence, and label"
+    if absent:
+        return columns.missing(path, line, absent[0], names, problem)
+    return bad(path, line, f"{problem}; one of them is empty; it has {', '.join(names)}")
+
+
+def _tables(path: Path, columns: Columns) -> Iterator[tuple[pa.Table, Callable[[int], Sequence[str]]]]:
     """Tables with the columns of GIVEN_LABEL as text, null if a cell is empty; each with a function from a
     row to the names of its columns in the file."""
     if path.is_file() and path.name.lower().endswith(".parquet"):
-        yield from _parquet_tables(path)
+        yield from _parquet_tables(path, columns)
         return
-    rows = table_rows(path, _ALL_COLUMNS)
+    rows = table_rows(path, SENTENCE_LABELS, columns)
     while chunk := list(islice(rows, _ROWS)):
-        columns = {"number": pa.array([line for line, _ in chunk], pa.int64())}
-        for name, headings in _COLUMNS.items():
-            columns[name] = pa.array(
-                [_text(path, line, name, first_cell(row, headings)) for line, row in chunk], pa.string()
+        cells = {"number": pa.array([row.number for row in chunk], pa.int64())}
+        for name in SENTENCE_LABELS.fields:
+            cells[name] = pa.array(
+                [_text(path, row.number, name, row.cells.get(name)) for row in chunk], pa.string()
             )
-        yield pa.table(columns), partial(_names, chunk)
+        yield pa.table(cells), partial(_names, chunk)
 
 
 def _text(path: Path, line: int, name: str, value: Any) -> str | None:
@@ -105,38 +111,38 @@ def _text(path: Path, line: int, name: str, value: Any) -> str | None:
     return text_of(path, line, "sentence", value) if name == "text" else id_of(path, line, name, value)
 
 
-def _names(chunk: Sequence[tuple[int, Mapping[str, Any]]], row: int) -> Iterable[str]:
-    return map(str, chunk[row][1])
+def _names(chunk: Sequence[TableRow], row: int) -> Sequence[str]:
+    return chunk[row].names
 
 
-def _parquet_tables(path: Path) -> Iterator[tuple[pa.Table, Callable[[int], Iterable[str]]]]:
+def _parquet_tables(
+    path: Path, columns: Columns
+) -> Iterator[tuple[pa.Table, Callable[[int], Sequence[str]]]]:
     names: list[str] = []
+    column_of: dict[str, str] = {}
 
     def choose(schema: pa.Schema) -> list[str]:
         names.extend(schema.names)
-        present = [name for name in _ALL_COLUMNS if name in names]
-        for name in present:
-            kind = schema.field(name).type
+        columns.refuse_absent(path, None, SENTENCE_LABELS, names)
+        column_of.update(columns.find(SENTENCE_LABELS, names))
+        for name, column in column_of.items():
+            kind = schema.field(column).type
             kind = kind.value_type if pa.types.is_dictionary(kind) else kind
             texts = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)
-            if not texts and (name in _COLUMNS["text"] or not pa.types.is_integer(kind)) and name != "label":
-                raise JobError(f"{path}: the column {name} holds {kind}; give text", BAD_DATA)
-        return present
+            if not texts and (name == "text" or not pa.types.is_integer(kind)) and name != "label":
+                raise JobError(f"{path}: the column {column} holds {kind}; give text", BAD_DATA)
+        return list(column_of.values())
 
     for first, batch in parquet_batches(path, choose, _ROWS):
-        columns = {"number": pa.array(range(first, first + batch.num_rows), pa.int64())}
-        for name, headings in _COLUMNS.items():
-            empty = pa.nulls(batch.num_rows, pa.string())
-            try:
-                texts = [
-                    pc.cast(batch.column(column), pa.string())
-                    for column in headings
-                    if column in batch.schema.names
-                ]
-            except pa.ArrowException as e:
-                raise JobError(f"{path}: the column {headings[0]} is no text: {e}", BAD_DATA) from e
-            columns[name] = pc.coalesce(
-                *(pc.if_else(pc.equal(text, ""), empty, text) for text in texts), empty
-            )
+        cells = {"number": pa.array(range(first, first + batch.num_rows), pa.int64())}
+        empty = pa.nulls(batch.num_rows, pa.string())
+        for name in SENTENCE_LABELS.fields:
+            cells[name] = empty
+            if name in column_of:
+                try:
+                    text = pc.cast(batch.column(column_of[name]), pa.string())
+                except pa.ArrowException as e:
+                    raise JobError(f"{path}: the column {column_of[name]} is no text: {e}", BAD_DATA) from e
+                cells[name] = pc.if_else(pc.equal(text, ""), empty, text)
 
-        yield pa.table(columns), lambda n: names
+        yield pa.table(cells), lambda n: names

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from answermill.files.atomic_files import recover_folder, sha256
+from answermill.files.atomic_files import recover_folder
 from answermill.indexing.labels.given_labels import GIVEN_LABEL, Contradiction, GivenLabels, may_contradict
 from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
 from answermill.pipelines.data.inputs.label_tables import label_batches
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
@@ -34,6 +35,8 @@ class LabelSource:
     """Name in rejects and errors."""
     collected: Folder[ResolvedLabel] | None = None
     """Folder that `collect` wrote; None if `path` is a file of the user's."""
+    columns: Columns = AS_NAMED
+    """The user's names of the file's columns."""
 
     @classmethod
     def of(cls, job: Job, run: Path) -> LabelSource:
@@ -47,10 +50,11 @@ class LabelSource:
         path = job.path(job.propagate.labels)
         if not path.is_file():
             raise JobError(f"propagate.labels: {path}: no such file", INPUT_MISSING)
-        return cls(path, path.name)
+        columns = Columns.of(job.propagate.columns, "propagate.columns")
+        return cls(path, path.name, columns=columns)
 
     def digest(self) -> str:
-        return sha256(self.path) if self.collected is None else self.collected.digest()
+        return self.columns.digest(self.path) if self.collected is None else self.collected.digest()
 
     def may_contradict(self) -> bool:
         """False if no two labels contradict each other, which `write` would refuse; stores nothing.
@@ -70,7 +74,7 @@ class LabelSource:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         """Batches of GIVEN_LABEL; the labels that `collect` wrote are numbered from 1."""
         if self.collected is None:
-            yield from label_batches(self.path)
+            yield from label_batches(self.path, self.columns)
             return
 
         first = 1

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from answermill.indexing.passages.passages import Splitter
 from answermill.indexing.passages.question_rules import QuestionRules, refusal
 from answermill.pipelines.config.job_file import Retrieve
+from answermill.pipelines.data.inputs.columns import Columns
 from answermill.pipelines.data.inputs.tables import GivenQuestion, read_given_questions
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError
 from answermill.schemas.corpus import Question, Rejected
@@ -27,6 +28,8 @@ class QuestionChoice:
 
     questions: tuple[Question, ...]
     rejects: tuple[Rejected, ...]
+    numbered: int = 0
+    """Questions whose id is their line, since the file has nothing but their texts."""
 
     @property
     def reasons(self) -> Counter[str]:
@@ -47,7 +50,7 @@ def choose(file: Path, settings: Retrieve) -> QuestionChoice:
             SETTINGS,
         )
 
-    rows = read_given_questions(file)
+    rows = read_given_questions(file, Columns.of(settings.columns, "retrieve.columns"))
     refuse = _refusal(settings, file)
     reasons = [refuse(row) for row in rows]
     accepted = {row.question.question_id for row, reason in zip(rows, reasons, strict=True) if reason is None}
@@ -65,7 +68,7 @@ def choose(file: Path, settings: Retrieve) -> QuestionChoice:
                 Rejected(file.name, row.number, row.question.question_id, "", reason or "not_sampled", detail)
             )
 
-    choice = QuestionChoice(tuple(chosen), tuple(rejects))
+    choice = QuestionChoice(tuple(chosen), tuple(rejects), sum(row.is_numbered for row in rows))
     if not chosen:
         raise JobError(f"{file}: no question is left of {len(rows)}: {describe(choice.reasons)}", BAD_DATA)
 

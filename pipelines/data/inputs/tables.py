@@ -1,4 +1,4 @@
-"""The small tables that people provide: questions, splits and labels, as TSV, JSONL or Parquet, plain or
+"""The small tables that people provide: questions, splits and answers, as TSV, JSONL or Parquet, plain or
 gzip.
 
 The rules for a valid id and a valid text are here, for all of them.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import reprlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -17,30 +17,28 @@ from pathlib import Path
 from typing import Any
 
 from answermill.indexing.passages.text import one_line, visible
-from answermill.pipelines.data.inputs.parquet_batches import parquet_batches, parquet_rows
-from answermill.pipelines.data.inputs.text_lines import bad, json_lines, lines
-from answermill.pipelines.data.splits import SPLITS, Split
+from answermill.pipelines.data.inputs.columns import ANSWERS, AS_NAMED, QUESTIONS, SPLITS, Columns
+from answermill.pipelines.data.inputs.parquet_batches import parquet_batches
+from answermill.pipelines.data.inputs.table_rows import needed_cell, table_rows
+from answermill.pipelines.data.inputs.text_lines import bad
+from answermill.pipelines.data.splits import SPLITS as SPLIT_NAMES
+from answermill.pipelines.data.splits import Split
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from answermill.schemas.corpus import Question
 from answermill.schemas.labels import LabelledPassage
 
-QUESTION_ID = ("question_id", "_id", "id", "query_id")
-_OTHER_IDS = frozenset(("qid", "questionid", "queryid", "topic", "topicid"))
-"""Other names of the id, without hyphens: a first line that begins with one is a header that we do not read,
-not a question."""
-QUESTION_TEXT = ("text", "question", "query")
-ANSWERS = ("answers", "answer")
 LONGEST = 131_072  # characters of a question, of a sentence, of an id
 
 
 @dataclass(frozen=True, slots=True)
 class GivenQuestion:
     """A row of a file of questions: its line (or row of Parquet) from 1, the question, and a model's score of
-    its form, from 0 to 1."""
+    its form, from 0 to 1. `is_numbered`: True if its id is its line, since the file has its text alone."""
 
     number: int
     question: Question
     well_formed: float | None
+    is_numbered: bool = False
 
 
 def read_questions(path: Path) -> list[Question]:
@@ -49,37 +47,52 @@ def read_questions(path: Path) -> list[Question]:
     return [row.question for row in read_given_questions(path)]
 
 
-def read_given_questions(path: Path) -> list[GivenQuestion]:
-    """The questions of a file, in its order. The id of a row without one is its line, or row of Parquet, from
-    1.
+def read_given_questions(path: Path, columns: Columns = AS_NAMED) -> list[GivenQuestion]:
+    """The questions of a file, in its order. If the text is the only column, an id is the line, or row of
+    Parquet, from 1.
 
-    Raises JobError: 66 if the file is missing; 65, with the line, if a row is wrong or an id occurs twice, or
-    if there is no question.
+    Raises JobError: 66 if the file is missing; 65, with the line, if a row is wrong, an id occurs twice or is
+    missing, or if there is no question.
     """
     questions: list[GivenQuestion] = []
     lines_by_id: dict[str, int] = {}
-    for line, row in table_rows(
-        path, (*QUESTION_ID, *QUESTION_TEXT, "well_formed"), header=("question_id", "text")
-    ):
-        text = first_cell(row, QUESTION_TEXT)
-        if text is None:
-            raise bad(path, line, f"no question; give one of the columns {', '.join(QUESTION_TEXT)}")
+    for row in table_rows(path, QUESTIONS, columns):
+        line, cells = row.number, row.cells
+        text = text_of(path, line, "question", needed_cell(path, row, "text", columns))
 
-        own_id = first_cell(row, QUESTION_ID)
-        question_id = str(line) if own_id is None else id_of(path, line, "question id", own_id)
+        # A table without ids has nothing beside its texts: it may have ids under a name that we do not know.
+        is_numbered = "question_id" not in cells and len(row.names) == 1
+        if questions and is_numbered != questions[0].is_numbered:
+            raise bad(
+                path, line, f"a row {'without' if is_numbered else 'with'} an id, unlike those before it"
+            )
+        if "question_id" not in cells and not is_numbered:
+            missing = columns.missing(path, line, "question_id", row.names)
+            raise JobError(f"{missing}; else give each row one, or a file of the texts alone", BAD_DATA)
+        own_id = line if is_numbered else needed_cell(path, row, "question_id", columns)
+        question_id = id_of(path, line, "question id", own_id)
         if question_id in lines_by_id:
             raise bad(
                 path, line, f"question id {question_id!r} is in line {lines_by_id[question_id]} already"
             )
 
         lines_by_id[question_id] = line
-        question = Question(question_id, text_of(path, line, "question", text))
-        questions.append(GivenQuestion(line, question, _score(path, line, row.get("well_formed"))))
+        score = _score(path, line, cells.get("well_formed"))
+        questions.append(GivenQuestion(line, Question(question_id, text), score, is_numbered))
 
     if not questions:
         raise JobError(f"{path}: no question in it", BAD_DATA)
 
     return questions
+
+
+def read_question_texts(path: Path, columns: Columns = AS_NAMED) -> list[str]:
+    """The texts of the questions of a file, in its order, whose ids do not matter. Raises JobError as
+    `read_given_questions`."""
+    return [
+        text_of(path, row.number, "question", needed_cell(path, row, "text", columns))
+        for row in table_rows(path, QUESTIONS, columns)
+    ]
 
 
 def text_of(path: Path, line: int, name: str, value: object) -> str:
@@ -168,16 +181,17 @@ def passage_rows(path: Path) -> Iterator[LabelledPassage]:
         raise JobError(f"{path}: no passage in it", BAD_DATA)
 
 
-def read_splits(path: Path) -> dict[str, Split]:
+def read_splits(path: Path, columns: Columns = AS_NAMED) -> dict[str, Split]:
     """Question id → its split, of a file. Raises JobError as `read_questions` does."""
     splits: dict[str, Split] = {}
-    for line, row in table_rows(path, (*QUESTION_ID, "split"), header=("question_id", "split")):
-        own_id = first_cell(row, QUESTION_ID)
-        name = next((name for name in SPLITS if row.get("split") == name), None)
-        if own_id is None or name is None:
-            cells = f"question id {own_id!r} and split {row.get('split')!r}"
-            raise bad(path, line, f"{cells}; give question_id, and as split {', '.join(SPLITS)}")
-        question_id = id_of(path, line, "question id", own_id)
+    for row in table_rows(path, SPLITS, columns):
+        line, split = row.number, needed_cell(path, row, "split", columns)
+        question_id = id_of(path, line, "question id", needed_cell(path, row, "question_id", columns))
+        name = next((name for name in SPLIT_NAMES if split == name), None)
+        if name is None:
+            raise bad(
+                path, line, f"split {split!r} of question {question_id!r}; give {', '.join(SPLIT_NAMES)}"
+            )
         if (other := splits.setdefault(question_id, name)) != name:
             raise bad(path, line, f"question id {question_id!r} is in {other} already, {name} here")
 
@@ -187,17 +201,14 @@ def read_splits(path: Path) -> dict[str, Split]:
     return splits
 
 
-def read_answers(path: Path) -> dict[str, list[str]]:
+def read_answers(path: Path, columns: Columns = AS_NAMED) -> dict[str, list[str]]:
     """Question id → its answers, short strings, of a file: a text or a list of them in `answers` or `answer`.
     An id may occur again with further answers; a row without any is skipped. Raises JobError as
     `read_questions` does."""
     answers: dict[str, list[str]] = {}
-    for line, row in table_rows(path, (*QUESTION_ID, *ANSWERS), header=("question_id", "answer")):
-        own_id = first_cell(row, QUESTION_ID)
-        if own_id is None:
-            raise bad(path, line, f"no question id; give one of the columns {', '.join(QUESTION_ID)}")
-
-        cell = first_cell(row, ANSWERS)
+    for row in table_rows(path, ANSWERS, columns):
+        line, cell = row.number, row.cells.get("answer")
+        question_id = id_of(path, line, "question id", needed_cell(path, row, "question_id", columns))
         if isinstance(cell, str) and cell.lstrip().startswith("["):
             with suppress(ValueError):  # a list in a TSV's cell; a text may begin so too
                 cell = json.loads(cell)
@@ -206,74 +217,9 @@ def read_answers(path: Path) -> dict[str, list[str]]:
         if not isinstance(strings, list) or not all(isinstance(text, str) for text in strings):
             raise bad(path, line, f"answers {str(cell)[:60]!r}; give a text or a list of texts")
 
-        answers.setdefault(id_of(path, line, "question id", own_id), []).extend(
-            text for text in strings if text.strip()
-        )
+        answers.setdefault(question_id, []).extend(text for text in strings if text.strip())
 
     if not any(answers.values()):
-        raise JobError(f"{path}: no answer in it; give a column {' or '.join(ANSWERS)}", BAD_DATA)
+        raise JobError(f"{path}: no answer in it; give a column answers or answer", BAD_DATA)
 
     return answers
-
-
-def first_cell(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-    """The first of these cells that is not empty; None if all are."""
-    return next((row[name] for name in names if row.get(name) not in (None, "")), None)
-
-
-def table_rows(
-    path: Path, names: Collection[str], header: tuple[str, ...] = ()
-) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """(line or row, from 1; row) of a file in any of the formats; of Parquet only the columns `names`.
-
-    `header` names the columns of a TSV file without a header line. Raises JobError: 66 if the file is
-    missing; 65, with the line, where it cannot be read.
-    """
-    if not path.is_file():
-        raise JobError(f"{path}: no such file", INPUT_MISSING)
-
-    kind = path.name.removesuffix(".gz").rpartition(".")[2].lower()
-    if kind == "parquet":
-        yield from parquet_rows(path, lambda schema: [name for name in names if name in schema.names])
-    elif kind in ("jsonl", "json", "ndjson"):
-        yield from json_lines(path)
-    elif kind in ("tsv", "txt"):
-        yield from _tab_rows(path, header)
-    else:
-        raise JobError(
-            f"{path}: ends in .{kind}; .tsv, .jsonl and .parquet can be read, each plain or with .gz",
-            BAD_DATA,
-        )
-
-
-def _tab_rows(path: Path, header: tuple[str, ...]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    names: tuple[str, ...] = ()
-    for line, text in lines(path):
-        if not text:
-            continue
-
-        cells = text.split("\t")
-
-        # The first filled line is the header, if it names a column that is known.
-        if not names:
-            known = {*QUESTION_ID, *QUESTION_TEXT, "sentence_id", "sentence", "label"}
-            if known & {cell.strip().lower() for cell in cells}:
-                names = tuple(cell.strip().lower() for cell in cells)
-                continue
-
-            names = header
-            if cells[0].strip().lower().replace("_", "").replace("-", "") in _OTHER_IDS:
-                raise bad(
-                    path,
-                    line,
-                    f"a header line with unknown columns: {text[:60]!r}; known: {', '.join(sorted(known))}",
-                )
-
-            if len(cells) != len(names):
-                columns = f"; without one it must have the columns {', '.join(header)}" if header else ""
-                raise bad(path, line, f"no header line{columns}")
-
-        if len(cells) != len(names):
-            raise bad(path, line, f"{len(cells)} cells where the header has {len(names)}")
-
-        yield line, dict(zip(names, cells, strict=True))

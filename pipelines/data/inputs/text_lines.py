@@ -5,15 +5,20 @@ number, never skipped.
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
+import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, cast
 
 from answermill.files.store import fetch
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+
+_IN_QUOTES = re.compile(r'"(?:[^"]|"")*"')
+_DOUBLED = re.compile(r'"(?:[^"]*"")+[^"]*"')
 
 
 def bad(path: Path, where: int | str, problem: str) -> JobError:
@@ -51,6 +56,38 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
             raise bad(path, number + 1, f"broken gzip: {e}") from e
 
 
+def tab_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """(line from 1, cells) of a table with tabs. Raises JobError as `lines` and `tab_cells`."""
+    return tab_cells(path, lines(path))
+
+
+def tab_cells(path: Path, numbered: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
+    """(line, cells between tabs) of the lines, from the first, that have a filled cell.
+
+    Quotes are text, with two exceptions, since spreadsheets and pandas write tables with the quotes of CSV:
+    in a table whose first line has all its cells in quotes, those of every cell are taken off; and in other
+    tables those of a cell whose inner quotes are all doubled, as in "What is ""mycelium""?". Raises JobError
+    (65), with the line, if a table in quotes has a cell that goes on in the next line, or text beside its
+    quotes.
+    """
+    in_quotes: bool | None = None
+    for number, text in numbered:
+        cells = text.split("\t")
+        if not any(cells):
+            continue
+        if in_quotes is None:
+            in_quotes = all(_IN_QUOTES.fullmatch(cell) for cell in cells if cell)
+        if in_quotes:
+            try:
+                cells = next(csv.reader([text], delimiter="\t", strict=True))
+            except csv.Error as e:
+                problem = f"this table has its cells in quotes, and those of this line do not match ({e})"
+                raise bad(path, number, f"{problem}; write each row in one line, or without quotes") from e
+        elif '""' in text:
+            cells = [cell[1:-1].replace('""', '"') if _DOUBLED.fullmatch(cell) else cell for cell in cells]
+        yield number, cells
+
+
 def parse_json(path: Path, text: str, first_line: int = 1) -> Any:
     """The value of a JSON text that begins at `first_line` of the file.
 
@@ -60,7 +97,8 @@ def parse_json(path: Path, text: str, first_line: int = 1) -> Any:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as e:
-        raise bad(path, first_line + e.lineno - 1, f"not JSON: {e.msg} at column {e.colno}") from e
+        problem = f"not JSON: {e.msg} at column {e.colno}{_over_lines(path, text)}"
+        raise bad(path, first_line + e.lineno - 1, problem) from e
     except ValueError as e:  # a number of thousands of digits
         raise bad(path, first_line, f"not JSON that can be read: {e}") from e
     except RecursionError as e:
@@ -86,5 +124,18 @@ def json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         if text.strip():
             row = parse_json(path, text, line)
             if not isinstance(row, dict):
-                raise bad(path, line, f"not a JSON object: {text.strip()[:60]}")
+                raise bad(path, line, f"not a JSON object: {text.strip()[:60]}{_over_lines(path, text)}")
             yield line, row
+
+
+def _over_lines(path: Path, text: str) -> str:
+    """Advice about a line that begins a list, or an object that goes on in the next line; '' of others."""
+    start = text.strip()
+    if start.startswith("["):
+        return (
+            f"; the file is a list: write each of its objects on a line, e.g. with `jq -c '.[]' {path.name}`"
+        )
+    if start.startswith("{") and not start.endswith("}"):
+        name = path.name
+        return f"; if the object goes on in the next lines, write it on one, e.g. with `jq -c . {name}`"
+    return ""

@@ -17,6 +17,7 @@ from typing import Any
 from answermill.indexing.labels.windows import choose, windows
 from answermill.indexing.passages.text import fold
 from answermill.pipelines.config.job_file import Ingest
+from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
 from answermill.pipelines.data.inputs.tables import read_splits
 from answermill.pipelines.data.publish import hard_negatives
 from answermill.pipelines.data.publish.cut_documents import ReadDocuments, cut, read_only, window_ends
@@ -167,7 +168,13 @@ def _leave_out_copies(question: QuestionPassages, documents: Mapping[str, CutDoc
     return len(copies)
 
 
-def write_passages(run: Path, out: Path, rules: PassageRules, split_file: Path | None = None) -> str:
+def write_passages(
+    run: Path,
+    out: Path,
+    rules: PassageRules,
+    split_file: Path | None = None,
+    columns: Columns = AS_NAMED,
+) -> str:
     """Build the training data of a run and write the folder; returns a line for people.
 
     Raises JobError: 66 if the run lacks a folder or the split file is missing, 65 if one is wrong or no label
@@ -175,7 +182,7 @@ def write_passages(run: Path, out: Path, rules: PassageRules, split_file: Path |
     """
     files = SetFiles(out, "passages", LabelledPassage, _tally)
     files.check_new()
-    splits = read_splits(split_file) if split_file is not None else None
+    splits = read_splits(split_file, columns) if split_file is not None else None
     labels = SENTENCE_LABELS.open(run)
     documents = DOCUMENTS.open(run)
     questions = QUESTIONS.open(run)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from answermill.indexing.shards.dense import find_model
+from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from answermill.pipelines.learn.evaluate.candidate_values import CandidateValues, Value
 from answermill.pipelines.learn.evaluate.join import join
@@ -75,7 +76,14 @@ class Fitted:
         yield f"{f'blend - {fit.best}':<{width}}{_cells(fit.gain)}".rstrip()
 
 
-def fit_run(scored: Path, labels: Path, names: Sequence[str], options: FitOptions = USUAL_FIT) -> Fitted:
+def fit_run(
+    scored: Path,
+    labels: Path,
+    names: Sequence[str],
+    options: FitOptions = USUAL_FIT,
+    *,
+    form: Form = None,
+) -> Fitted:
     """Fit weights of the named scores of a run. The lists are the candidates that all named stages have
     scored, of the kind in which the plan ends; one that nobody has judged counts as wrong.
 
@@ -89,7 +97,7 @@ def fit_run(scored: Path, labels: Path, names: Sequence[str], options: FitOption
     lists, left_out = _lists(folder, stages)
 
     try:
-        columns = LabelledColumns.of(*_judged(scored, lists, labels), names)
+        columns = LabelledColumns.of(*_judged(scored, lists, labels, form), names)
     except ValueError as e:
         raise JobError(f"{scored}: {e}", USAGE) from e
 
@@ -110,6 +118,7 @@ def fit_exits_of(
     options: FitOptions = USUAL_FIT,
     *,
     checkpoint: Path | None = None,
+    form: Form = None,
 ) -> Fitted:
     """Fit a table for each exit but the last of stage `key` of a run: of the exit's score and the named ones,
     which the candidates had before it. The lists are those that the stage has read.
@@ -148,7 +157,7 @@ def fit_exits_of(
     model, drop = _model_of(folder, key, stages[key], checkpoint)
     lists, left_out = _lists_read_by(key, before, folder)
     try:
-        judged = _judged(scored, lists, labels)
+        judged = _judged(scored, lists, labels, form)
         fits = fit_prior(model, *judged, others, drop, options=options)
     except ValueError as e:
         raise JobError(f"{scored} against {labels}: {e}", BAD_DATA) from e
@@ -296,7 +305,7 @@ def _candidate(row: ScoredCandidate) -> Candidate:
 
 
 def _judged(
-    scored: Path, lists: Sequence[RankedList], labels: Path
+    scored: Path, lists: Sequence[RankedList], labels: Path, form: Form
 ) -> tuple[list[RankedList], list[list[int]]]:
     """The lists of the questions that have labels, joined as `evaluate` joins them, and each candidate's
     label."""
@@ -305,7 +314,7 @@ def _judged(
         for candidate in ranked.candidates:
             rows.append((len(rows), ranked.question.question_id, candidate.candidate_id, float(len(rows))))
 
-    joined = join(CandidateValues.from_rows(scored, rows), read_labels(labels))
+    joined = join(CandidateValues.from_rows(scored, rows), read_labels(labels, form))
     ranked_rows = joined.judged.pick(joined.judged.ranked)
     label = dict(zip(ranked_rows.score.astype(np.int64).tolist(), ranked_rows.label.tolist(), strict=True))
     known = set(joined.question_ids)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,9 @@ import pyarrow as pa
 
 from answermill.files.parquet_files import open_parquet
 from answermill.files.store import fetch
+from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns, TableKind
+from answermill.pipelines.data.inputs.table_rows import header_names, without_blank_end
+from answermill.pipelines.data.inputs.text_lines import bad, lines, tab_cells
 from answermill.pipelines.errors import BAD_DATA, JobError
 
 Value = tuple[int, str, str, float]
@@ -68,8 +72,68 @@ def number_of(path: Path, line: int, name: str, text: str) -> float:
         raise JobError(f"{path}:{line}: {name} {text!r} is no number", BAD_DATA) from None
 
 
-def read_parquet(path: Path, value: str) -> CandidateValues:
-    """A Parquet file with question_id, an id of the candidate, and the column `value`.
+def read_text(
+    path: Path, kind: TableKind, columns: Columns, split: Callable[[Path, int, str], tuple[str, str, str]]
+) -> Iterator[Value]:
+    """The values of a text file: a table whose header names the fields of the kind, of which the value is the
+    last; or lines without a header, of which `split` gives question, candidate and value.
+
+    Raises JobError (65), with the line, if a header lacks a field, or a value is no number.
+    """
+    *_, value = kind.fields
+    filled = ((number, text) for number, text in lines(path) if text.strip())
+    first = next(filled, None)
+    if first is None:
+        return
+
+    names = _header(path, *first, kind, columns)
+    if names is None:
+        for number, text in chain([first], filled):
+            question_id, candidate_id, cell = split(path, number, text)
+            yield number, question_id, candidate_id, number_of(path, number, value, cell)
+        return
+
+    has_tabs = "\t" in first[1]
+    rows = tab_cells(path, chain([first], filled)) if has_tabs else ((n, text.split()) for n, text in filled)
+    column_of = columns.find(kind, names)
+    for number, written in islice(rows, int(has_tabs), None):
+        cells = without_blank_end(written, len(names))
+        if len(cells) != len(names):
+            raise bad(path, number, f"{len(cells)} cells where the header has {len(names)}")
+        row = dict(zip(names, (cell.strip() for cell in cells), strict=True))
+        question_id, candidate_id, cell = (row[column_of[name]] for name in kind.fields)
+        if not question_id or not candidate_id:
+            raise bad(path, number, f"no {'candidate' if question_id else 'question'} id: the cell is empty")
+        yield number, question_id, candidate_id, number_of(path, number, value, cell)
+
+
+def _header(path: Path, number: int, text: str, kind: TableKind, columns: Columns) -> tuple[str, ...] | None:
+    """The names of columns in a first line; None if it is a row, since it has a number or less than three
+    cells. Raises JobError (65) if one of the kind's fields has no column."""
+    cells = next(tab_cells(path, [(number, text)]))[1] if "\t" in text else text.split()
+    if len(cells) < len(kind.fields) or any(map(_is_number, cells)):
+        return None
+
+    names = header_names(path, number, cells)
+    columns.refuse_absent(path, number, kind, names)
+    column_of = columns.find(kind, names)
+    for name in kind.fields:
+        if name not in column_of:
+            raise columns.missing(path, number, name, names)
+    return names
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def read_parquet(path: Path, kind: TableKind, columns: Columns = AS_NAMED) -> CandidateValues:
+    """A Parquet file with a column for each field of the kind: the ids of question and candidate, and the
+    value.
 
     Raises JobError (65) if a column is missing, a cell is null or of another type, or the file is not
     readable as Parquet.
@@ -77,29 +141,28 @@ def read_parquet(path: Path, value: str) -> CandidateValues:
     try:
         with open_parquet(fetch(path)) as file:
             names = file.schema_arrow.names
-            ids = next(
-                (n for n in ("candidate_id", "sentence_id", "passage_id", "doc_id") if n in names),
-                "candidate_id",
-            )
-            columns = ("question_id", ids, value)
-            if missing := [n for n in columns if n not in names]:
-                raise JobError(f"{path}: no column {', '.join(missing)}; it has {', '.join(names)}", BAD_DATA)
-            table = file.read(columns=list(columns)).combine_chunks()
+            columns.refuse_absent(path, None, kind, names)
+            column_of = columns.find(kind, names)
+            for name in kind.fields:
+                if name not in column_of:
+                    raise columns.missing(path, None, name, names)
+            chosen = [column_of[name] for name in kind.fields]
+            table = file.read(columns=chosen).combine_chunks()
             table.validate(full=True)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as e:
         raise JobError(f"{path}: not readable as Parquet: {e}", BAD_DATA) from e
 
-    for name in columns:
+    for name in chosen:
         for n in np.flatnonzero(table.column(name).is_null().to_numpy())[:1]:
-            raise JobError(f"{path}, row {n}: null where {', '.join(columns)} are needed", BAD_DATA)
+            raise JobError(f"{path}, row {n}: null where {', '.join(chosen)} are needed", BAD_DATA)
 
     try:
         types = (pa.string(), pa.string(), pa.float64())
         arrays = [
-            table.column(name).cast(kind).combine_chunks() for name, kind in zip(columns, types, strict=True)
+            table.column(name).cast(type_).combine_chunks() for name, type_ in zip(chosen, types, strict=True)
         ]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
-        raise JobError(f"{path}: {value} is no number, or an id no text: {e}", BAD_DATA) from e
+        raise JobError(f"{path}: {chosen[-1]} is no number, or an id no text: {e}", BAD_DATA) from e
 
     question_id, candidate_id, values = arrays
     numbers = np.arange(len(table), dtype=np.int64)

@@ -12,6 +12,7 @@ from answermill.files.atomic_files import write_text
 from answermill.files.parquet_files import open_parquet
 from answermill.files.remote import as_path
 from answermill.files.store import fetch
+from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.data.inputs.parquet_batches import DAMAGE, raise_unless_damage
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
@@ -104,6 +105,7 @@ def compare_files(
     labels: Path | None = None,
     protocol: Protocol = "answerable",
     metrics: Sequence[str] = METRICS,
+    form: Form = None,
     rounds: int = 10_000,
     seed: int = 0,
 ) -> Compared:
@@ -112,7 +114,7 @@ def compare_files(
     Raises JobError: 65 where A and B are not of the same questions, protocol and metrics; else as `evaluate`
     does.
     """
-    sides = [_questions(side, labels, protocol, metrics) for side in (a, b)]
+    sides = [_questions(side, labels, protocol, metrics, form) for side in (a, b)]
     keys_a, keys_b = ({(row.metric, row.question_id) for row in rows} for rows in sides)
     if unmatched := sorted(keys_a ^ keys_b):
         metric, question = unmatched[0]
@@ -153,7 +155,7 @@ def _or_none(value: float | None) -> str:
 
 
 def _questions(
-    side: str, labels: Path | None, protocol: Protocol, metrics: Sequence[str]
+    side: str, labels: Path | None, protocol: Protocol, metrics: Sequence[str], form: Form
 ) -> Sequence[QuestionScore]:
     path = as_path(side)
     if path.name.endswith(".parquet") and path.is_file():
@@ -175,4 +177,4 @@ def _questions(
             USAGE,
         )
 
-    return evaluate(side, labels, protocol=protocol, metrics=metrics).questions
+    return evaluate(side, labels, protocol=protocol, metrics=metrics, form=form).questions

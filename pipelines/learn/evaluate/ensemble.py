@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from answermill.files.atomic_files import write_text
+from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.errors import BAD_DATA, UNAVAILABLE, USAGE, JobError
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
 from answermill.pipelines.learn.evaluate.scores import read_scores
@@ -23,7 +24,7 @@ from answermill.ranking.evaluation.metrics import Protocol, check_metric
 from answermill.schemas.arrays import Floats
 
 
-def side_by_side(scores: Path, stages: Sequence[str], labels: Path) -> tuple[Scored, int]:
+def side_by_side(scores: Path, stages: Sequence[str], labels: Path, form: Form = None) -> tuple[Scored, int]:
     """The labelled candidates in the order of the scores, and the number of those that not every stage has
     scored: missing scores are NaN.
 
@@ -33,7 +34,7 @@ def side_by_side(scores: Path, stages: Sequence[str], labels: Path) -> tuple[Sco
     if len(set(stages)) != len(stages):
         raise JobError(f"a stage is named twice: {', '.join(stages)}", USAGE)
 
-    known = read_labels(labels).values
+    known = read_labels(labels, form).values
     columns: list[dict[tuple[str, str], float]] = []
     for stage in stages:
         rows = read_scores(scores, stage)
@@ -116,7 +117,9 @@ class WeightTuning:
     seed: int = 0
 
 
-def tune_ensemble(scores: Path, labels: Path, stages: Sequence[str], tuning: WeightTuning) -> Ensemble:
+def tune_ensemble(
+    scores: Path, labels: Path, stages: Sequence[str], tuning: WeightTuning, form: Form = None
+) -> Ensemble:
     """Weights by the whole grid, or by trials of Optuna. Raises JobError: 69 if Optuna is needed and
     missing."""
     metric, protocol, parts, trials = tuning.metric, tuning.protocol, tuning.parts, tuning.trials
@@ -130,7 +133,7 @@ def tune_ensemble(scores: Path, labels: Path, stages: Sequence[str], tuning: Wei
             f"{len(stages)} stages and {parts} parts; give at least two --stages and one part", USAGE
         )
 
-    scored, missing = side_by_side(scores, stages, labels)
+    scored, missing = side_by_side(scores, stages, labels, form)
     questions = scored.kept(protocol)
     if not questions:
         raise JobError(f"protocol {protocol} keeps none of the questions of {labels}", BAD_DATA)
@@ -206,12 +209,14 @@ class HeadAgreement:
             plot_agreement(plots, self.matrix, self.heads, self.teachers)
 
 
-def agree(scores: Path, labels: Path, heads: Sequence[str], teachers: Sequence[str]) -> HeadAgreement:
+def agree(
+    scores: Path, labels: Path, heads: Sequence[str], teachers: Sequence[str], form: Form = None
+) -> HeadAgreement:
     """Fig. 3 of stages of one table. Raises JobError as `side_by_side` does."""
     if not heads or not teachers:
         raise JobError("give --heads and --teachers", USAGE)
     stages = list(dict.fromkeys((*heads, *teachers)))
-    scored, _ = side_by_side(scores, stages, labels)
+    scored, _ = side_by_side(scores, stages, labels, form)
     places = ([stages.index(name) for name in names] for names in (heads, teachers))
     complete = scored.complete()
     head_scores, teacher_scores = (

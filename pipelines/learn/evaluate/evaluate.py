@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 
 from answermill.files.atomic_files import write_text
 from answermill.files.remote import as_path
-from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
+from answermill.pipelines.data.formats.format import Form, table_form
+from answermill.pipelines.errors import BAD_DATA, USAGE, JobError, counted
 from answermill.pipelines.learn.evaluate.candidate_values import CandidateValues, SureValue
 from answermill.pipelines.learn.evaluate.join import Joined, join
 from answermill.pipelines.learn.evaluate.rank import DEFAULTS, RankOptions, is_ranker, rank
@@ -115,7 +116,8 @@ class Evaluation:
         )
 
         if self.unknown_questions:
-            yield f"{self.unknown_questions:,} questions of the scores have no label and are left out"
+            ending = "has no label and is" if self.unknown_questions == 1 else "have no label and are"
+            yield f"{counted(self.unknown_questions, 'question')} of the scores {ending} left out"
         if self.empty_questions:
             yield f"{self.empty_questions:,} of the questions kept have no score and count 0"
         if self.missing:
@@ -179,7 +181,7 @@ def evaluate(
     protocol: Protocol = "answerable",
     metrics: Sequence[str] = METRICS,
     by: str = FINAL,
-    form: str | None = None,
+    form: Form = None,
     ranker: RankOptions = DEFAULTS,
     coverage: bool = False,
 ) -> Evaluation:
@@ -210,7 +212,7 @@ def evaluate(
             values = CandidateValues.from_rows(labels, ranked)
     else:
         _check_no_ranker_options(scores, ranker)
-        values = read_scores(as_path(scores), by)
+        values = read_scores(as_path(scores), by, table_form(form).columns)
 
     joined = join(values, reference)
     name = " ".join([scores, *ranker.settings]) if by == FINAL else f"{scores} by {by}"

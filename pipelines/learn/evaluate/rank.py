@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.data.formats import by_question, read_dataset
+from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.errors import SETTINGS, USAGE, JobError
 from answermill.pipelines.learn.evaluate.candidate_values import SureValue
 from answermill.pipelines.runs.watch.progress import print_line
@@ -56,9 +57,7 @@ def is_ranker(name: str, options: RankOptions = DEFAULTS) -> bool:
     )
 
 
-def rank(
-    name: str, dataset: Path, form: str | None = None, options: RankOptions = DEFAULTS
-) -> Iterator[SureValue]:
+def rank(name: str, dataset: Path, form: Form = None, options: RankOptions = DEFAULTS) -> Iterator[SureValue]:
     """A data set's candidates, each with its rule's score, or minus its place in the reranker's order; and
     with its score as the confidence. Candidates that the reranker drops are left out.
 
@@ -75,7 +74,7 @@ def rank(
     return _by_reranker(name, checkpoint, reranker, lists)
 
 
-def _passages(dataset: Path, form: str | None) -> Iterator[Passage]:
+def _passages(dataset: Path, form: Form) -> Iterator[Passage]:
     return (
         c.hit.passage
         for rows in by_question(read_dataset(dataset, form))

@@ -1,5 +1,5 @@
 """The labels that scores are measured against: an AS2 data set, a folder below labels/, TREC or BEIR qrels,
-or a Parquet of question_id, candidate_id, label.
+or a table of question_id, candidate_id, label.
 
 A data set is closed: a score for an id that it does not have is an error. The others are open: a candidate
 that they do not name is unjudged, and counted as such.
@@ -14,13 +14,15 @@ from pathlib import Path
 import numpy as np
 
 from answermill.pipelines.data.formats import read_dataset, recognise
-from answermill.pipelines.data.inputs.text_lines import lines
+from answermill.pipelines.data.formats.format import Form, table_form
+from answermill.pipelines.data.inputs.columns import QRELS
+from answermill.pipelines.data.inputs.text_lines import bad
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from answermill.pipelines.learn.evaluate.candidate_values import (
     CandidateValues,
     Value,
-    number_of,
     read_parquet,
+    read_text,
 )
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, read_manifest
 from answermill.pipelines.runs.parquet_folder import Folder
@@ -34,7 +36,7 @@ _IDS: Mapping[type[Record], str] = {
     DocumentLabel: "doc_id",
 }
 _LEAST, _MOST = -100, 100
-_FORMS = "a data set, a labels/ folder, TREC or BEIR qrels, or a Parquet of question_id, candidate_id, label"
+_FORMS = "a data set, a labels/ folder, TREC or BEIR qrels, or a table of question_id, candidate_id, label"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class ReferenceLabels:
             )
 
 
-def read_labels(path: Path, form: str | None = None) -> ReferenceLabels:
+def read_labels(path: Path, form: Form = None) -> ReferenceLabels:
     """The labels of a file or folder; `form` is that of a data set whose form is not recognised.
 
     Raises JobError: 66 if the file is missing, 65 with the line if a row is wrong or there is no label at
@@ -77,22 +79,23 @@ def read_labels(path: Path, form: str | None = None) -> ReferenceLabels:
     if path.is_dir():
         return ReferenceLabels(_folder(path), closed=False, questions={})
 
-    if form or recognise(path):
+    name, columns = table_form(form)
+    if name or recognise(path, columns):
         texts: dict[str, str] = {}
         return ReferenceLabels(
             CandidateValues.from_rows(path, _dataset(path, form, texts)), closed=True, questions=texts
         )
 
     values = (
-        read_parquet(path, "label")
+        read_parquet(path, QRELS, columns)
         if path.name.endswith(".parquet")
-        else CandidateValues.from_rows(path, _qrels(path))
+        else CandidateValues.from_rows(path, read_text(path, QRELS, columns, _qrel))
     )
 
     return ReferenceLabels(values, closed=False, questions={})
 
 
-def _dataset(path: Path, form: str | None, texts: dict[str, str]) -> Iterator[Value]:
+def _dataset(path: Path, form: Form, texts: dict[str, str]) -> Iterator[Value]:
     """The labels of a data set, whose questions are written into `texts`."""
     for n, row in enumerate(read_dataset(path, form)):
         texts.setdefault(row.question_id, row.question)
@@ -114,16 +117,13 @@ def _folder(path: Path) -> CandidateValues:
     return CandidateValues.from_rows(path, values)
 
 
-def _qrels(path: Path) -> Iterator[Value]:
-    """TREC: question, iteration, candidate, label between blanks. BEIR: a header; question, candidate, label
-    between tabs."""
-    for number, text in lines(path):
-        cells = text.split("\t") if "\t" in text else text.split()
-        if not cells or (number == 1 and cells[:2] == ["query-id", "corpus-id"]):
-            continue
-        if len(cells) not in (3, 4):
-            raise JobError(
-                f"{path}:{number}: {len(cells)} columns, where qrels have 4 (BEIR's 3); give {_FORMS}",
-                BAD_DATA,
-            )
-        yield number, cells[0], cells[-2], number_of(path, number, "label", cells[-1])
+def _qrel(path: Path, number: int, text: str) -> tuple[str, str, str]:
+    """Question, candidate and label of a line of TREC's four columns, or of BEIR's three, between any white
+    space; ids that hold blanks stand between tabs."""
+    cells, tabs = text.split(), [cell.strip() for cell in text.split("\t")]
+    # Of three cells between tabs with one blank in them, 'q1 0<tab>d1<tab>1' alone is TREC's.
+    if len(tabs) in (3, 4) and all(tabs) and (len(cells) != 4 or (len(tabs) == 3 and cells[1] != "0")):
+        cells = tabs
+    if len(cells) not in (3, 4):
+        raise bad(path, number, f"{len(cells)} columns, where qrels have 4 (BEIR's 3); give {_FORMS}")
+    return cells[0], cells[-2], cells[-1]

@@ -1,4 +1,4 @@
-"""The scores of a file or folder: a scored/ folder, a TREC run, or a Parquet of question_id, candidate_id,
+"""The scores of a file or folder: a scored/ folder, a TREC run, or a table of question_id, candidate_id,
 score."""
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from answermill.pipelines.data.inputs.text_lines import lines
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
+from answermill.pipelines.data.inputs.columns import AS_NAMED, SCORES, Columns
+from answermill.pipelines.data.inputs.text_lines import bad
+from answermill.pipelines.errors import INPUT_MISSING, USAGE, JobError
 from answermill.pipelines.learn.evaluate.candidate_values import (
     CandidateValues,
     SureValue,
-    Value,
-    number_of,
     read_parquet,
+    read_text,
 )
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.pipelines.specs.rerank import SCORED
@@ -25,7 +25,7 @@ from answermill.schemas.ranked import answer_kind
 FINAL = "final"
 
 
-def read_scores(path: Path, by: str = FINAL) -> CandidateValues:
+def read_scores(path: Path, by: str = FINAL, columns: Columns = AS_NAMED) -> CandidateValues:
     """The scores of a file or folder. `by` is for a scored/ folder: `final` is the order of the plan's end,
     with the dropped candidates after the kept ones, the last to be dropped first; `position` is the original
     order; another name is the stage whose scores count; and an ensemble, such as '0.5 * a + 0.5 * b', counts
@@ -41,24 +41,22 @@ def read_scores(path: Path, by: str = FINAL) -> CandidateValues:
     if by != FINAL:
         raise JobError(f"--by {by} is for a scored/ folder; {path} has one score per candidate", USAGE)
     return (
-        read_parquet(path, "score")
+        read_parquet(path, SCORES, columns)
         if path.name.endswith(".parquet")
-        else CandidateValues.from_rows(path, _trec_run(path))
+        else CandidateValues.from_rows(path, read_text(path, SCORES, columns, _trec_line))
     )
 
 
-def _trec_run(path: Path) -> Iterator[Value]:
-    """Values of a TREC run: its score decides, as in trec_eval; its rank is not read."""
-    for number, text in lines(path):
-        cells = text.split()
-        if not cells:
-            continue
-        if len(cells) != 6:
-            columns = "question Q0 candidate rank score tag"
-            raise JobError(
-                f"{path}:{number}: {len(cells)} columns, where a TREC run has 6 ({columns})", BAD_DATA
-            )
-        yield number, cells[0], cells[2], number_of(path, number, "score", cells[4])
+def _trec_line(path: Path, number: int, text: str) -> tuple[str, str, str]:
+    """Question, candidate and score of a line of a TREC run, between any white space; ids that hold blanks
+    stand between tabs. The score decides, as in trec_eval; the rank is not read."""
+    cells, tabs = text.split(), [cell.strip() for cell in text.split("\t")]
+    if len(tabs) == 6 and all(tabs):
+        cells = tabs
+    if len(cells) != 6:
+        columns = "question Q0 candidate rank score tag, or a header with question_id, candidate_id, score"
+        raise bad(path, number, f"{len(cells)} columns, where a TREC run has 6 ({columns})")
+    return cells[0], cells[2], cells[4]
 
 
 def _folder(path: Path, by: str) -> CandidateValues:

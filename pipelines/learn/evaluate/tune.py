@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from answermill.files.atomic_files import write_text
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.data.formats import by_question, read_dataset
+from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, USAGE, JobError
 from answermill.pipelines.learn.evaluate.plot import PlotMark, plot
 from answermill.pipelines.runs.watch.progress import progress
@@ -207,7 +208,7 @@ class Tuned:
 
 
 def tune_files(
-    checkpoint: str, dev: Path, aims: Aims, *, held_out: Path | None = None, form: str | None = None
+    checkpoint: str, dev: Path, aims: Aims, *, held_out: Path | None = None, form: Form = None
 ) -> Tuned:
     """Tune the cascade of a checkpoint. Raises JobError: 66 where a file is missing, 78 where it is no
     cascade's checkpoint."""
@@ -228,7 +229,7 @@ def tune(
     aims: Aims,
     *,
     held_out: Path | None = None,
-    form: str | None = None,
+    form: Form = None,
     checkpoint: str = "",
 ) -> Tuned:
     """Replay every schedule of the grid, and the uniform ones, on the dev set; choose; try the chosen on the
@@ -271,7 +272,7 @@ def shares(written: str) -> tuple[float, ...]:
         raise JobError(f"--grid {written}: not numbers with commas between, e.g. 0.1,0.2,0.3", USAGE) from e
 
 
-def _questions(file: Path, form: str | None) -> list[list[LabelledCandidate]]:
+def _questions(file: Path, form: Form) -> list[list[LabelledCandidate]]:
     lists = list(by_question(read_dataset(file, form)))
     if not any(row.label > 0 for rows in lists for row in rows):
         raise JobError(f"{file}: none of its {len(lists):,} questions has a correct candidate", BAD_DATA)

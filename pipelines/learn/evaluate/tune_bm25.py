@@ -24,6 +24,7 @@ from answermill.indexing.passages.text import fold, holds
 from answermill.indexing.shards.lucene.statistics import GlobalStatistics, Scoring
 from answermill.indexing.shards.rank_fusion import Best, merge
 from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
 from answermill.pipelines.data.inputs.label_tables import label_batches
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
@@ -154,14 +155,14 @@ class TunedBm25:
         write_text(file, json.dumps(self.json(), indent=1) + "\n")
 
 
-def tune_bm25(job: Job, run: Path, labels: Path, trials: Trials) -> TunedBm25:
+def tune_bm25(job: Job, run: Path, labels: Path, trials: Trials, columns: Columns = AS_NAMED) -> TunedBm25:
     """Search the run's shards by every setting of the trials for the questions of the job that have a right
     answer.
 
     Raises JobError: 66 if shards/, the questions or the labels are missing; 65 if no question has a right
     answer, or fewer than two; and as `RunShards.open`.
     """
-    answers = right_answers(labels)
+    answers = right_answers(labels, columns)
     questions = [q for q in choose_questions(job).questions if q.question_id in answers]
     if len(questions) < 2:
         raise JobError(
@@ -196,7 +197,7 @@ def _option(name: str) -> str:
     return name.replace("_", "-")
 
 
-def right_answers(labels: Path) -> dict[str, RightAnswers]:
+def right_answers(labels: Path, columns: Columns = AS_NAMED) -> dict[str, RightAnswers]:
     """Question id → its right answers, by a file as of `propagate.labels` or a folder below labels/.
 
     Raises JobError: 66 if it is missing, 65 with the line if a row is wrong.
@@ -212,7 +213,7 @@ def right_answers(labels: Path) -> dict[str, RightAnswers]:
                 answers[question_id].ids.add(candidate_id)
         return dict(answers)
 
-    for batch in label_batches(labels):
+    for batch in label_batches(labels, columns):
         for row in batch.to_pylist():
             if row["label"] != 1:
                 continue

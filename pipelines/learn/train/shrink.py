@@ -12,6 +12,7 @@ from pathlib import Path
 from answermill.files.atomic_files import replace_folder, write_text
 from answermill.files.store import creating
 from answermill.indexing.shards.dense import DEFAULT, find_model
+from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, USAGE, JobError
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
 from answermill.pipelines.learn.evaluate.rank import RankOptions
@@ -47,7 +48,7 @@ class DevScore:
     """Reranker that loads the checkpoint; the one of the checkpoint's format if None."""
     settings: tuple[str, ...] = ()
     """Its stage settings, as for `evaluate`."""
-    form: str | None = None
+    form: Form = None
 
     def of(self, checkpoint: Path) -> float:
         """The score, in percent. Raises the errors of `evaluate`."""

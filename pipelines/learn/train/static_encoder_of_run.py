@@ -29,7 +29,8 @@ from answermill.indexing.shards.encoders.static_encoder import (
 )
 from answermill.indexing.shards.encoders.static_fit import bags, fit, start_of, write_static
 from answermill.indexing.shards.shard_builder import PassageEncoder
-from answermill.pipelines.data.inputs.tables import read_given_questions
+from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
+from answermill.pipelines.data.inputs.tables import read_question_texts
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, JobError
 from answermill.pipelines.learn.train.train import CARD
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
@@ -60,6 +61,8 @@ class StaticOptions:
     questions: Path | None = None
     """Questions of the comparison; those that the run has asked, or else sentences of its passages, if
     None."""
+    columns: Columns = AS_NAMED
+    """The user's names of the columns of `questions`."""
     seed: int = 0
 
 
@@ -208,7 +211,7 @@ def _questions(run: Path, options: StaticOptions, sentences: Sequence[str]) -> l
     """At most ASKED different questions, drawn by the seed."""
     asked = None if options.questions is not None else QUESTIONS.find(run)
     if options.questions is not None:
-        texts = [row.question.text for row in read_given_questions(options.questions)]
+        texts = read_question_texts(options.questions, options.columns)
     elif asked is not None and asked.rows:
         texts = [question.text for question in asked.read()]
     else:

@@ -21,6 +21,8 @@ from answermill.files.model_files import MODEL_FILES
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.config.training_file import TrainJob
 from answermill.pipelines.data.formats import by_question, read_dataset, recognise, row_count
+from answermill.pipelines.data.formats.format import TableForm
+from answermill.pipelines.data.inputs.columns import Columns
 from answermill.pipelines.data.inputs.tables import passage_rows
 from answermill.pipelines.data.inputs.text_lines import lines
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
@@ -248,7 +250,8 @@ def _questions(job: TrainJob, name: str) -> list[list[Any]]:
     """A file's candidates, or passages, of each question."""
     file = job.path(name)
     learns_from_passages = job.training.learns_from == "passages"
-    rows: Iterator[Any] = passage_rows(file) if learns_from_passages else read_dataset(file, job.data.form)
+    form = TableForm(job.data.form, Columns.of(job.data.columns or (), "data.columns"))
+    rows: Iterator[Any] = passage_rows(file) if learns_from_passages else read_dataset(file, form)
     with reading(f"train reads {file.name}", rows, row_count([file])) as counted_rows:
         return list(by_question(counted_rows))
 

@@ -20,10 +20,10 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from answermill.files.atomic_files import sha256
 from answermill.pipelines.config.job_file import Annotate, Job
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.data.annotation_tools import TOOLS
+from answermill.pipelines.data.inputs.columns import Columns
 from answermill.pipelines.engine.runner import carry
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
@@ -71,6 +71,11 @@ def place_of(job: Job, run: Path) -> Path:
     return ANNOTATE.place(run, settings_of(job).batch)
 
 
+def known_labels(job: Job) -> KnownLabels:
+    """The controls of the job. Raises JobError as `KnownLabels`."""
+    return KnownLabels(controls_file(job), Columns.of(settings_of(job).columns, "annotate.columns"))
+
+
 def check(job: Job, run: Path) -> None:
     """Raises JobError: 78 if the plan ends in passages, 65 or 66 if a file that [annotate] names, or an
     earlier batch, is missing or unusable, 73 if the tasks are there and packs/ is of another job."""
@@ -89,7 +94,7 @@ def check(job: Job, run: Path) -> None:
             f"annotate.tools: no tool is named {unknown[0]!r}; known: {', '.join(TOOLS)}", SETTINGS
         )
 
-    KnownLabels(controls_file(job))
+    known_labels(job)
     read_guidelines(job, settings)
     if settings.since is not None:
         TASKS.open(job.path(settings.since))
@@ -125,8 +130,8 @@ def annotate_step(job: Job, run: Path) -> Step[AnnotateCounts]:
     }
     decisive = {"top", "random", "annotators", "overlap_share", "seed"}
     if (controls := controls_file(job)) is not None:
-        KnownLabels(controls)
-        inputs["controls"] = sha256(controls)
+        known_labels(job)
+        inputs["controls"] = Columns.of(settings_of(job).columns).digest(controls)
         decisive.add("control_share")
     return Step(place_of(job, run), ANNOTATE, settings_of(job).model_dump(include=decisive), inputs)
 
@@ -166,7 +171,7 @@ def make_tasks(job: Job, run: Path, step: Step[AnnotateCounts], beam_options: Se
         )
 
     if (controls := controls_file(job)) is not None:
-        labels_given = KnownLabels(controls).count
+        labels_given = known_labels(job).count
         if not counts.controls_found:
             problem = f"none of its {labels_given} labels is of a sentence that was scored for its question"
             raise JobError(f"annotate.controls: {controls}: {problem}", BAD_DATA)
@@ -186,7 +191,7 @@ class TaskPart(UnitWork):
         self._job, self._scored, self._retrieved, self._step = job, scored, retrieved, step
 
     def load(self) -> None:
-        self._known = KnownLabels(controls_file(self._job))
+        self._known = known_labels(self._job)
 
     def work(self, unit: int) -> None:
         settings = settings_of(self._job)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from answermill.indexing.labels.given_labels import Contradiction
 from answermill.indexing.passages.text import fold
+from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
 from answermill.pipelines.data.inputs.label_tables import label_batches
 from answermill.pipelines.errors import BAD_DATA, JobError
 
@@ -25,15 +26,14 @@ class KnownLabel:
 class KnownLabels:
     """The known labels of a file, by question and sentence; none without a file."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, columns: Columns = AS_NAMED) -> None:
         """Raises JobError: 66 if there is no such file, 65 with the line if it is wrong or contradicts
         itself."""
         self._by_id: dict[tuple[str, str], KnownLabel] = {}
         self._by_text: dict[tuple[str, str], KnownLabel] = {}
 
-        for row in (
-            (row for batch in label_batches(path) for row in batch.to_pylist()) if path is not None else ()
-        ):
+        batches = label_batches(path, columns) if path is not None else ()
+        for row in (row for batch in batches for row in batch.to_pylist()):
             text = None if row["sentence_id"] is None or row["text"] is None else fold(row["text"])
             known = KnownLabel(row["number"], row["label"], text)
             if row["sentence_id"] is not None:

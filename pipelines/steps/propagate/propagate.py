@@ -81,7 +81,7 @@ def check(job: Job, run: Path) -> None:
 def step_of(job: Job, run: Path) -> Step[PropagateCounts]:
     """The propagate step of a run. Raises JobError if passages/ or the labels are missing."""
     source, section = LabelSource.of(job, run), _section(job)
-    settings = section.model_dump(exclude={"labels"})
+    settings = section.model_dump(exclude={"labels", "columns"})
     inputs = {"labels": source.digest(), "passages": PASSAGES.open(run).digest()}
     if section.windows == "none":
         settings = {name: settings[name] for name in ("same_text", "windows")}

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from answermill.files.atomic_files import sha256
 from answermill.pipelines.config.growth import Cost, WholeStep
 from answermill.pipelines.config.job_file import Job, Retrieve
 from answermill.pipelines.config.step_code import StepCode
+from answermill.pipelines.data.inputs.columns import Columns
 from answermill.pipelines.data.inputs.questions import QuestionChoice, choose, describe
 from answermill.pipelines.engine.runner import naming_what_is_missing, open_engine
 from answermill.pipelines.errors import counted
@@ -72,8 +72,10 @@ def step_of(job: Job, run: Path) -> Step[RetrieveCounts]:
     encoder is."""
     shards = SHARDS.open(run)
     settings = settings_of(job)
-    inputs = {"questions": sha256(job.path(settings.questions)), "shards": shards.manifest.fingerprint}
-    decisive = settings.model_dump(exclude={"questions", *(["rm3"] if settings.rm3 is None else [])})
+    questions = Columns.of(settings.columns).digest(job.path(settings.questions))
+    inputs = {"questions": questions, "shards": shards.manifest.fingerprint}
+    others = {"questions", "columns", *(["rm3"] if settings.rm3 is None else [])}
+    decisive = settings.model_dump(exclude=others)
     if "dense" in settings.sources:
         decisive["encoder"] = encoder_settings(job)
         inputs |= encoder_inputs(job)
@@ -193,7 +195,11 @@ def write_rejects(choice: QuestionChoice, step: Step[RetrieveCounts], unit: int)
     with QUESTIONS_REJECTS.writer(step.run, unit) as writer:
         writer.write(choice.rejects)
     total = len(choice.questions) + len(choice.rejects)
-    counts = RetrieveCounts(questions_given=total, rejected=dict(sorted(choice.reasons.items())))
+    counts = RetrieveCounts(
+        questions_given=total,
+        questions_numbered=choice.numbered,
+        rejected=dict(sorted(choice.reasons.items())),
+    )
     return Report(unit, {QUESTIONS_REJECTS.name: writer.parts}, counts)
 
 
@@ -204,6 +210,8 @@ def summary(run: Path) -> str:
     if counts.rejects:
         reasons = describe(Counter(counts.rejected))
         questions = f"{counts.questions_given:,} given = {questions} + {counts.rejects:,} rejects ({reasons})"
+    if counts.questions_numbered:
+        questions += " (their ids are line numbers)"
     hits = f"{counts.hits:,} passages ({counts.bm25:,} by BM25, {counts.dense:,} by dense)"
     times = (("BM25", counts.bm25_ms), ("dense", counts.dense_ms))
     speed = ", ".join(f"{name} {1000 * counts.questions / ms:,.0f} questions/s" for name, ms in times if ms)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from answermill.files.atomic_files import write_text
+from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
 from answermill.pipelines.data.inputs.tables import read_answers, read_splits
 from answermill.pipelines.data.publish.left_out import count_in_words
 from answermill.pipelines.data.publish.lists.list_rules import KINDS, ListRules, RetrievedSentence
@@ -50,19 +51,20 @@ def write_lists(
     *,
     split_file: Path | None = None,
     answers: Path | None = None,
+    columns: Columns = AS_NAMED,
 ) -> str:
     """Draw the lists of a run and write the folder; returns a line for people.
 
     `rules.by` names the stage that ranks the sentences. None takes the last stage of scored/ or, if there is
-    none, the rank of the passage, as 'retrieved' does.
+    none, the rank of the passage, as 'retrieved' does. `columns` are those of both files.
 
     Raises JobError: 66 if the run lacks a folder or a file is missing, 65 if one is wrong or no label can be
     used, 73 if `out` is complete already, 78 if the plan has no such stage.
     """
     files = SetFiles(out, "sentences", LabelledCandidate, _tally)
     files.check_new()
-    splits = read_splits(split_file) if split_file is not None else None
-    strings = read_answers(answers) if answers is not None else None
+    splits = read_splits(split_file, columns) if split_file is not None else None
+    strings = read_answers(answers, columns) if answers is not None else None
     folders: dict[str, Folder[Any]] = {
         "labels": SENTENCE_LABELS.open(run),
         "passages": PASSAGES.open(run),

@@ -8,7 +8,9 @@ from itertools import groupby
 import pytest
 
 from answermill.pipelines.data.formats import read_dataset
+from answermill.pipelines.data.formats.format import TableForm
 from answermill.pipelines.data.formats.tabular import WIKIQA_COLUMNS, listed
+from answermill.pipelines.data.inputs.columns import Columns
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from answermill.schemas.labels import LabelledCandidate
 
@@ -18,7 +20,7 @@ WIKI = HEADER + (
     ".\t1\n"
     "Q8\twho?\tD8\tIce\tD8-0\t\t0\n"
 )
-ASNQ = "who is a\tOne two.\t3\nwho is a\tThree four.\t4\nwhat is b\tFive six.\t1\nwho is a\tSeven.\t2\n"
+ASNQ = "who is a\tOne two.\t3\nwho is a\tThree four.\t4\nwhat is b\tFive six.\t1\nwho is c\tSeven.\t2\n"
 
 
 def put(path, text):
@@ -84,8 +86,8 @@ def test_a_list_of_questions_cuts_asnq_and_ids_stay_those_of_the_whole_file(tmp_
 
 def test_questions_of_the_list_that_asnq_does_not_have_are_counted(tmp_path):
     counted: Counter[str] = Counter()
-    questions = put(tmp_path / "l.txt", "who is a\nwho is c\nwho is d\n")
-    assert len(list(read_dataset(put(tmp_path / "a.tsv", ASNQ), counted=counted, questions=questions))) == 3
+    questions = put(tmp_path / "l.txt", "who is a\nwho is d\nwho is e\n")
+    assert len(list(read_dataset(put(tmp_path / "a.tsv", ASNQ), counted=counted, questions=questions))) == 2
     assert counted["listed questions not found"] == 2
 
 
@@ -110,7 +112,7 @@ def test_a_list_without_the_split_or_a_split_without_a_list_is_refused(tmp_path)
         (["who is a\tOne two.\t0", "who is a\tThree.\t1"], [("tsv-00000", "0"), ("tsv-00000", "1")]),
         (["7\twho is a\tOne two.\t0", "7\twho is a\tThree.\t1"], [("7", "0"), ("7", "1")]),
         (
-            ["label\tsentence\tsource\tquestion", "0\tOne two.\tx\twho is a", "1\tThree.\ty\twho is a"],
+            ["label\tsentence\tdoc_id\tquestion", "0\tOne two.\tx\twho is a", "1\tThree.\ty\twho is a"],
             [("tsv-00000", "0"), ("tsv-00000", "1")],
         ),
         (
@@ -128,6 +130,21 @@ def test_plain_tables_are_read_with_and_without_header_and_ids(tmp_path, rows, i
     assert [(c.question_id, c.candidate_id) for c in candidates_read] == ids
     assert [(c.text, c.label, c.position) for c in candidates_read] == [("One two.", 0, 0), ("Three.", 1, 1)]
     assert {c.question for c in candidates_read} == {"who is a"}
+
+
+def test_a_table_of_other_names_or_in_quotes_is_the_same_set(tmp_path):
+    plain = 'question_id\tquestion\tcandidate_id\tsentence\tlabel\n7\twho is a\ts4\tOne "two".\t0\n'
+    expected = list(read_dataset(put(tmp_path / "t.tsv", plain)))
+    pyterrier = plain.replace("question_id\tquestion\tcandidate_id\tsentence", "qid\tquery\tdocno\ttext")
+    quoted = plain.replace('One "two".', '"One ""two""."').replace("label\n", "label\t\t\n")
+    for text in (pyterrier, quoted):
+        assert list(read_dataset(put(tmp_path / "t.tsv", text))) == expected
+    german = plain.replace("question_id\tquestion\t", "nr\tfrage\t")
+    form = TableForm(columns=Columns.of(["question_id=nr", "question=frage"]))
+    assert list(read_dataset(put(tmp_path / "t.tsv", german), form)) == expected
+    with pytest.raises(JobError, match="--columns is for tables, and asnq has its own") as e:
+        read_dataset(put(tmp_path / "a.tsv", ASNQ), TableForm("asnq", form.columns))
+    assert e.value.code == USAGE
 
 
 def wiki(*rows):
@@ -165,6 +182,18 @@ def wiki(*rows):
         ("asnq", "q\ta\t4\nq\ta", r"d.tsv:2: 2 cells; there must be 3"),
         ("asnq", "", r"d.tsv: no candidate in it"),
         ("tsv", "q\ta\t1\nq\ta\t4\n", r"d.tsv:2: label '4'; it must be one of 0, 1"),
+        (
+            "tsv",
+            "q\ta\t1\nr\ta\t0\nq\tb\t0\n",
+            r"d.tsv:3: the question 'q' comes again; it began at 1.*sort the",
+        ),
+        ("asnq", "q\ta\t1\nr\ta\t2\nq\tb\t4\n", r"d.tsv:3: the question 'q' comes again"),
+        (
+            "tsv",
+            "nr\tquestion\tsentence\tlabel\n7\tq\ta\t1\n",
+            r"d.tsv:1: no column question_id; it has nr, .* --columns question_id=NAME; else leave nr out",
+        ),
+        ("tsv", "frage\tsentence\tlabel\nq\ta\t1\n", r"d.tsv:1: no column question; it has frage, sentence"),
         ("tsv", "q\ta\n", r"d.tsv:1: 2 cells and no header"),
         ("tsv", '{"question": "q"}\n', r"d.tsv:1: 1 cells and no header"),
     ],

@@ -7,9 +7,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from answermill.pipelines.data.inputs.columns import Columns
 from answermill.pipelines.data.inputs.label_tables import label_batches
-from answermill.pipelines.data.inputs.tables import read_answers, read_questions, read_splits
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from answermill.pipelines.data.inputs.tables import (
+    read_answers,
+    read_given_questions,
+    read_questions,
+    read_splits,
+)
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, USAGE, JobError
 from answermill.schemas.corpus import Question
 
 TWO = [Question("7", "Who?"), Question("8", 'Why "so"?')]
@@ -279,6 +285,8 @@ def test_labels_are_read_from_parquet_with_rows_from_1(tmp_path):
             r":2: needs question_id, sentence_id or sentence, and label; it has question_id, answer",
         ),
         ("question_id\tsentence_id\tlabel\n", "no label in it"),
+        ("q\td@0\t1\n", r":1: no header line; write one first, such as question_id, sentence_id, sentence"),
+        ("nr\tsentence\tlabel\n7\tA.\t1\n", r":2: needs question_id.*; it has nr, sentence, label. If one"),
     ],
 )
 def test_bad_labels_are_refused_with_their_line(tmp_path, text, says):
@@ -304,7 +312,7 @@ def test_splits_are_read_from_tsv_and_jsonl(tmp_path, name, text):
     [
         (
             "7\ttest\n8\tvalid\n",
-            ":2: question id '8' and split 'valid'; give question_id, and as split train, dev, test",
+            ":2: split 'valid' of question '8'; give train, dev, test",
         ),
         ("7\ttest\n7\tdev\n", ":2: question id '7' is in test already, dev here"),
         ("7\n", ":1: no header line; without one it must have the columns question_id, split"),
@@ -317,11 +325,114 @@ def test_bad_splits_are_refused_with_their_line(tmp_path, text, says):
     assert says in str(e.value) and e.value.code == BAD_DATA
 
 
-def test_a_header_of_others_is_no_question(tmp_path):
-    for header in ("qid\tquestion_text", "Topic-ID\ttitle", "QuestionID\tword"):
-        with pytest.raises(JobError, match="1: a header line with unknown columns") as e:
-            read_questions(put(tmp_path / "q.tsv", f"{header}\n7\tWho wrote it?\n"))
-        assert e.value.code == BAD_DATA
+@pytest.mark.parametrize(
+    ("header", "says"),
+    [
+        (
+            "Topic-ID\ttitle",
+            "q.tsv:2: no column text; it has Topic-ID, title. If one of these holds it, write",
+        ),
+        ("nr\ttext", "q.tsv:2: no column question_id; it has nr, text. If one of these holds it, write"),
+        (
+            "nr\tfrage",
+            "q.tsv:1: a header line with unknown columns, it seems; it has nr, frage. If one of these",
+        ),
+    ],
+)
+def test_a_header_of_others_is_no_question_and_its_first_column_no_made_up_id(tmp_path, header, says):
+    with pytest.raises(JobError) as e:
+        read_questions(put(tmp_path / "q.tsv", f"{header}\n7\tWho wrote it?\n"))
+    assert says in str(e.value) and e.value.code == BAD_DATA
+
+
+HEADERS = ("qid query", "query-id text", "QuestionID Question", "_id text", "idx question", "topic query")
+
+
+@pytest.mark.parametrize("header", [*HEADERS, "question id,question text"])
+def test_the_names_that_other_tools_give_to_ids_and_texts_are_known(tmp_path, header):
+    names = header.split("," if "," in header else " ")
+    table = "\t".join(names) + '\n7\tWho?\n8\tWhy "so"?\n'
+    assert read_questions(put(tmp_path / "q.tsv", table)) == TWO
+    objects = [dict(zip(names, (q.question_id, q.text), strict=True)) for q in TWO]
+    put(tmp_path / "q.jsonl", "".join(json.dumps(row) + "\n" for row in objects))
+    pq.write_table(pa.Table.from_pylist(objects), tmp_path / "q.parquet")
+    assert read_questions(tmp_path / "q.jsonl") == read_questions(tmp_path / "q.parquet") == TWO
+
+
+def test_ids_are_line_numbers_only_where_the_text_is_the_only_column(tmp_path):
+    rows = read_given_questions(put(tmp_path / "q.tsv", "text\nWho?\nWhy?\n"))
+    assert [(row.question.question_id, row.is_numbered) for row in rows] == [("2", True), ("3", True)]
+    pq.write_table(pa.table({"question": ["Who?"], "answer": ["I"]}), tmp_path / "q.parquet")
+    put(tmp_path / "q.jsonl", '{"question": "Who?", "answer": "I"}\n')
+    for name in ("q.parquet", "q.jsonl"):
+        with pytest.raises(
+            JobError, match=r"no column question_id; it has question, answer.*the texts alone"
+        ):
+            read_questions(tmp_path / name)
+    with pytest.raises(JobError, match=r":2: a row with an id, unlike those before it"):
+        read_questions(put(tmp_path / "q.jsonl", '{"text": "Who?"}\n{"text": "Why?", "id": 7}\n'))
+    with pytest.raises(JobError, match=r":3: no question_id: the cell is empty"):
+        read_questions(put(tmp_path / "q.tsv", "question_id\ttext\n1\tWho?\n\tWhy?\n"))
+
+
+def test_the_user_names_columns_and_a_name_that_the_table_lacks_is_refused(tmp_path):
+    columns = Columns.of(["question_id=nr", "text=frage"], "retrieve.columns")
+    tsv = put(tmp_path / "q.tsv", 'frage\ttext\tnr\nWho?\tx\t7\nWhy "so"?\ty\t8\n')
+    assert [row.question for row in read_given_questions(tsv, columns)] == TWO
+    put(tmp_path / "q.tsv", "nr\ttext\tfarge\n7\tx\tWho?\n")
+    with pytest.raises(JobError, match="no column 'frage', which is to be text; it has nr, text, farge") as e:
+        read_given_questions(tsv, columns)
+    assert str(e.value).endswith('write retrieve.columns = ["text=NAME"]')
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("question_id", "write NAME=COLUMN"),
+        ("frage=text", "no table has 'frage'; known: answer, candidate_id"),
+    ],
+)
+def test_names_of_columns_that_no_table_has_are_refused(written, says):
+    for key, code in (("--columns", USAGE), ("retrieve.columns", SETTINGS)):
+        with pytest.raises(JobError, match=says) as e:
+            Columns.of([written], key)
+        assert e.value.code == code and str(e.value).startswith(key)
+
+
+def test_cells_in_the_quotes_of_csv_are_read_without_them_or_refused_with_their_line(tmp_path):
+    minimal = 'question_id\ttext\n7\tWho?\n8\t"Why ""so""?"\n'
+    every = '"question_id"\t"text"\n"7"\t"Who?"\n"8"\t"Why ""so""?"\n'
+    for text in (minimal, every):
+        assert read_questions(put(tmp_path / "q.tsv", text)) == TWO
+    with pytest.raises(
+        JobError, match=r"q.tsv:2: this table has its cells in quotes, and those of this line"
+    ):
+        read_questions(put(tmp_path / "q.tsv", '"question_id"\t"text"\n"7"\t"Who\nwrote it?"\n'))
+    quoted = read_questions(put(tmp_path / "q.tsv", 'question_id\ttext\n7\t"To be or not"\n'))
+    assert quoted == [Question("7", '"To be or not"')]
+
+
+def test_empty_columns_and_rows_at_a_spreadsheets_end_are_left_out(tmp_path):
+    text = 'question_id\ttext\t\t\n7\tWho?\t\t\n8\tWhy "so"?\t\t\n\t\t\t\n'
+    assert read_questions(put(tmp_path / "q.tsv", text)) == TWO
+    with pytest.raises(JobError, match=r":1: the column 'text' comes twice in the header"):
+        read_questions(put(tmp_path / "q.tsv", "question_id\ttext\ttext\n7\tWho?\tx\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            '{\n "id": 7,\n "text": "Who?"\n}\n',
+            "q.jsonl:1: not JSON: .* write it on one, e.g. with `jq -c . q",
+        ),
+        ('[\n{"id": 7, "text": "Who?"}]\n', "q.jsonl:1: not JSON: .* write each of its objects on a line"),
+        ('[{"id": 7, "text": "Who?"}]\n', "q.jsonl:1: not a JSON object: .* write each of its objects"),
+    ],
+)
+def test_json_that_is_not_an_object_a_line_is_refused_with_the_way_to_make_it_so(tmp_path, text, says):
+    with pytest.raises(JobError, match=says):
+        read_questions(put(tmp_path / "q.jsonl", text))
 
 
 def test_a_cell_of_answers_may_be_a_list(tmp_path):

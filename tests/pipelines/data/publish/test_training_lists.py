@@ -578,7 +578,7 @@ def test_an_index_that_was_not_searched_gives_no_score() -> None:
         ('{"id": "other", "answers": ["x"]}\n', "it has answers of none of the 20 labelled questions"),
         ('{"id": "q00", "answers": []}\n', "no answer in it"),
         ('{"id": "q00", "answers": [1]}\n', r"answers '\[1\]'; give a text or a list of texts"),
-        ('{"answers": ["x"]}\n', "no question id"),
+        ('{"answers": ["x"]}\n', "no column question_id; it has answers"),
     ],
 )
 def test_answers_that_are_none_are_refused(run: Path, tmp_path: Path, text: str, says: str) -> None:

@@ -641,7 +641,7 @@ def test_the_command_takes_a_split_file(sample_run, tmp_path: Path, capsys) -> N
             "",
             ("--split-file", "wrong.tsv"),
             BAD_DATA,
-            "wrong.tsv:2: question id 'q02' and split 'valid'; give question_id",
+            "wrong.tsv:2: split 'valid' of question 'q02'; give train, dev, test",
         ),
         (
             "",

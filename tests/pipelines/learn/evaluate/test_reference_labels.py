@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from answermill.pipelines.data.formats.format import TableForm
+from answermill.pipelines.data.inputs.columns import Columns
 from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.learn.evaluate.join import join
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
@@ -65,6 +67,42 @@ def test_beir_qrels_and_a_parquet_of_labels_say_the_same(tmp_path):
         == as_dicts(read_labels(tmp_path / "labels.parquet").values)
     )
     assert not trec.closed and as_dicts(trec.values)["q2"] == {"c": 2}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "q1\t0\ta \t1\nq1 \t0\tb\t0\nq2\t0\tc\t2\n",
+        "q1 0\ta 1\nq1 0\tb 0\nq2  0\tc 2 \n",
+        "q1\u00a00 a 1\nq1\t0 b 0\nq2 0 c 2\n",
+        "query_id\tcorpus_id\tscore\nq1\ta\t1\nq1\tb\t0\nq2\tc\t2\n",
+        "\tqid\tdocno\tlabel\titeration\t\n0\tq1\ta\t1\t0\t\n1\tq1\tb\t0\t0\t\n2\tq2\tc\t2\t0\t\n",
+        "docno qid relevance\na q1 1\nb q1 0\nc q2 2\n",
+        '"qid"\t"docno"\t"label"\n"q1"\t"a"\t1\n"q1"\t"b"\t0\n"q2"\t"c"\t2\n',
+    ],
+)
+def test_qrels_are_read_at_any_white_space_and_by_the_names_of_other_tools(tmp_path, content):
+    expected = as_dicts(read_labels(text(tmp_path, "trec.txt", QRELS)).values)
+    assert as_dicts(read_labels(text(tmp_path, "qrels.tsv", content)).values) == expected
+
+
+def test_ids_that_hold_blanks_stand_between_tabs(tmp_path):
+    for content in ("q 1\t0\td 1\t1\n", "q 1\td 1\t1\n", "q 1\td\t1\n"):
+        labels = as_dicts(read_labels(text(tmp_path, "qrels.txt", content)).values)
+        assert list(labels) == ["q 1"]
+
+
+def test_a_table_of_labels_without_a_key_is_refused_and_the_user_may_name_it(tmp_path):
+    content = "frage\tantwort\turteil\nq1\ta\t1\n"
+    path = text(tmp_path, "qrels.tsv", content)
+    pq.write_table(pa.table({"frage": ["q1"], "antwort": ["a"], "urteil": [1]}), tmp_path / "qrels.parquet")
+    columns = Columns.of(["question_id=frage", "candidate_id=antwort", "label=urteil"])
+    for file in (path, tmp_path / "qrels.parquet"):
+        with pytest.raises(
+            JobError, match=r"no column question_id; it has frage, .* write --columns question_id"
+        ):
+            read_labels(file)
+        assert as_dicts(read_labels(file, TableForm(columns=columns)).values) == {"q1": {"a": 1}}
 
 
 def test_a_data_set_gives_labels_and_the_questions_texts(tmp_path):

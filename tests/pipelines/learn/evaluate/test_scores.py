@@ -30,6 +30,22 @@ def test_a_stage_gives_its_own_scores_and_the_position_the_original_order(sample
     assert 0 < len(cascade) < len(cosinet) == len(read_scores(sample_run / "scored", "position"))
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "q1 Q0 a 1 3.5 t\nq1\tQ0 b\t2 2 t\n",
+        "q1\tQ0\ta \t1\t3.5\tmy run\nq1\tQ0\tb\t2\t2\tmy run\n",
+        "qid\tdocid\tdocno\trank\tscore\tquery\nq1\t7\ta\t0\t3.5\twho\nq1\t8\tb\t1\t2\twho\n",
+        "question_id,sentence_id,score".replace(",", "\t") + "\nq1\ta\t3.5\nq1\tb\t2\n",
+    ],
+)
+def test_runs_are_read_at_any_white_space_and_by_the_names_of_other_tools(tmp_path, content):
+    (tmp_path / "run.txt").write_text(content, encoding="utf-8")
+    scores = read_scores(tmp_path / "run.txt")
+    ids = (scores.question_id.to_pylist(), scores.candidate_id.to_pylist())
+    assert (*ids, scores.value.tolist()) == (["q1", "q1"], ["a", "b"], [3.5, 2.0])
+
+
 def test_a_sentence_keeps_its_score_where_its_passage_was_read_instead_and_no_passage_stands_among_sentences(
     small_run,
 ):
