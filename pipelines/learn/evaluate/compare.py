@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from textwrap import shorten
 
 from answermill.files.atomic_files import write_text
 from answermill.files.parquet_files import open_parquet
@@ -16,21 +17,26 @@ from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.data.inputs.parquet_batches import DAMAGE, raise_unless_damage
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
+from answermill.pipelines.learn.evaluate.reference_labels import texts_of
 from answermill.ranking.evaluation.metrics import METRICS, Protocol
 from answermill.ranking.evaluation.significance import Comparison, compare_shared, moved
 from answermill.schemas.evaluation import QuestionScore
 
 FLIPS_BY = "P@1"
+_SHOWN = 160  # characters of an answer
 
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A question whose P@1 differs: `gained` where B is better."""
+    """A question whose P@1 differs: `gained` where B is better. `answer_a` and `answer_b` are the texts of
+    the first candidates; '' where the labels do not have them."""
 
     question_id: str
     question: str
     a: float
     b: float
+    answer_a: str = ""
+    answer_b: str = ""
 
     @property
     def gained(self) -> bool:
@@ -77,6 +83,9 @@ class Compared:
                 )
                 for flip in flips[:show]:
                     yield f"  {100 * flip.a:6.1f} → {100 * flip.b:5.1f}  {flip.question_id}  {flip.question}"
+                    for side, answer in (("A", flip.answer_a), ("B", flip.answer_b)):
+                        if answer:
+                            yield f"{'':18}{side}: {shorten(answer, _SHOWN, placeholder=' …')}"
 
     def write(self, file: Path) -> None:
         """Write everything as JSON; metrics from 0 to 1."""
@@ -114,7 +123,8 @@ def compare_files(
     Raises JobError: 65 where A and B are not of the same questions, protocol and metrics; else as `evaluate`
     does.
     """
-    sides = [_questions(side, labels, protocol, metrics, form) for side in (a, b)]
+    evaluated = [_questions(side, labels, protocol, metrics, form) for side in (a, b)]
+    sides, firsts = zip(*evaluated, strict=True)
     keys_a, keys_b = ({(row.metric, row.question_id) for row in rows} for rows in sides)
     if unmatched := sorted(keys_a ^ keys_b):
         metric, question = unmatched[0]
@@ -137,9 +147,24 @@ def compare_files(
     flips = [
         Flip(question, texts[question], p1_a[question], p1_b[question]) for question in moved(p1_a, p1_b)
     ]
+    if labels is not None:
+        flips = list(_with_texts(flips, firsts, labels, form))
     flips.sort(key=lambda flip: (flip.gained, -abs(flip.b - flip.a), flip.question_id))
 
     return Compared(a, b, protocols.pop(), len(texts), compared, tuple(flips))
+
+
+def _with_texts(
+    flips: Sequence[Flip], firsts: Sequence[Mapping[str, str]], labels: Path, form: Form
+) -> Iterator[Flip]:
+    """The flips with the texts of their questions and of both first candidates, if the labels have them."""
+    pairs = [{flip.question_id: side.get(flip.question_id, "") for flip in flips} for side in firsts]
+    wanted = {pair for side in pairs for pair in side.items()}
+    questions, texts = texts_of(labels, form, wanted) if wanted else ({}, {})
+    for flip in flips:
+        answers = [texts.get((flip.question_id, side[flip.question_id]), "") for side in pairs]
+        question = flip.question or questions.get(flip.question_id, "")
+        yield replace(flip, question=question, answer_a=answers[0], answer_b=answers[1])
 
 
 def _by_metric(rows: Iterable[QuestionScore]) -> dict[str, dict[str, float]]:
@@ -156,7 +181,9 @@ def _or_none(value: float | None) -> str:
 
 def _questions(
     side: str, labels: Path | None, protocol: Protocol, metrics: Sequence[str], form: Form
-) -> Sequence[QuestionScore]:
+) -> tuple[Sequence[QuestionScore], Mapping[str, str]]:
+    """The rows of each question, and question id → its first candidate, which a finished evaluation does not
+    name."""
     path = as_path(side)
     if path.name.endswith(".parquet") and path.is_file():
         try:
@@ -169,7 +196,7 @@ def _questions(
         if is_ours and not rows:
             raise JobError(f"{path}: no question in it", BAD_DATA)
         if is_ours:
-            return rows
+            return rows, {}
 
     if labels is None:
         raise JobError(
@@ -177,4 +204,5 @@ def _questions(
             USAGE,
         )
 
-    return evaluate(side, labels, protocol=protocol, metrics=metrics, form=form).questions
+    result = evaluate(side, labels, protocol=protocol, metrics=metrics, form=form)
+    return result.questions, result.firsts

@@ -68,6 +68,8 @@ class Evaluation:
     """Expected share of unjudged candidates among the first 1, 5, .. ranked ones, and among 'all'."""
     means: Mapping[str, Means]
     questions: tuple[QuestionScore, ...]
+    firsts: Mapping[str, str]
+    """Question id → id of its first candidate; see `Joined`."""
     curve: RiskCoverage | None = None
     """Curve over all questions that have labels, whatever the protocol; None if it was not requested."""
 
@@ -295,6 +297,7 @@ def _evaluation(
         missing=int(missing.sum()),
         missing_correct=int((missing & (judged.label > 0)).sum()),
         unjudged=unjudged,
+        firsts=dict(zip(joined.question_ids, joined.firsts, strict=True)),
         means={
             metric: cast(Means, tuple(float(v[kept].mean()) for v in values))
             for metric, values in columns.items()

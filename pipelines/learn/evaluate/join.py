@@ -23,6 +23,9 @@ class Joined:
     question_ids: tuple[str, ...]
     texts: tuple[str, ...]
     """The questions; '' for each if the labels do not have their texts."""
+    firsts: tuple[str, ...]
+    """Id of each question's first candidate by score, the first in the file of those that tie; '' without
+    one."""
     judged: Judged
     confidence: Floats
     """The ranker's confidence in each candidate of `judged`; 0 for one that is no answer."""
@@ -65,10 +68,13 @@ def join(scores: CandidateValues, labels: ReferenceLabels) -> Joined:
         np.concatenate([np.ones(labelled.sum(), np.bool_), np.zeros(missing.sum(), np.bool_)]),
     )
     confidence, is_answer = _confidences(scores)
+    first = _first_rows(score_question[labelled], scores.value[labelled], questions)
+    first_names = [names[n] for n in score_candidate[labelled][first]]
 
     return Joined(
         question_ids=tuple(question_ids[:questions]),
         texts=tuple(labels.questions.get(q, "") for q in question_ids[:questions]),
+        firsts=tuple(name if n >= 0 else "" for n, name in zip(first, first_names, strict=True)),
         judged=judged,
         confidence=np.concatenate([confidence[labelled], np.zeros(missing.sum())]),
         is_answer=np.concatenate([is_answer[labelled], np.zeros(missing.sum(), np.bool_)]),
@@ -93,6 +99,20 @@ def _unique_labels(values: CandidateValues, key: Ints) -> tuple[Ints, Ints]:
         candidate = f"{values.candidate_id[row]} of question {values.question_id[row]}"
         raise JobError(f"{values.where(row)}: {candidate} is labelled {first} and {label[n]}", BAD_DATA)
     return keys[~repeated], np.maximum(label[~repeated], 0)  # TREC's negative judgements are kinds of wrong
+
+
+def _first_rows(question: Ints, value: Floats, questions: int) -> Ints:
+    """[questions]: the row of each question's highest value, the first of those that tie; -1 without a row.
+
+    >>> _first_rows(np.array([0, 0, 2, 0]), np.array([1.0, 3.0, 2.0, 3.0]), 3).tolist()
+    [1, -1, 2]
+    """
+    best = np.full(questions, -np.inf)
+    np.maximum.at(best, question, value)
+    rows = np.flatnonzero(value == best[question])[::-1]  # the first last, which then stays
+    first = np.full(questions, -1, np.int64)
+    first[question[rows]] = rows
+    return first
 
 
 def _confidences(scores: CandidateValues) -> tuple[Floats, Bools]:

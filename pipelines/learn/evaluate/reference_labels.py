@@ -7,7 +7,7 @@ that they do not name is unjudged, and counted as such.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,8 @@ from answermill.pipelines.learn.evaluate.candidate_values import (
 )
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, read_manifest
 from answermill.pipelines.runs.parquet_folder import Folder
-from answermill.pipelines.specs.propagate import PROPAGATE
+from answermill.pipelines.specs.propagate import PROPAGATE, SENTENCE_LABELS
+from answermill.pipelines.specs.retrieve import QUESTIONS
 from answermill.schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
 from answermill.schemas.record import Record
 
@@ -93,6 +94,34 @@ def read_labels(path: Path, form: Form = None) -> ReferenceLabels:
     )
 
     return ReferenceLabels(values, closed=False, questions={})
+
+
+def texts_of(
+    path: Path, form: Form, pairs: Collection[tuple[str, str]]
+) -> tuple[dict[str, str], dict[tuple[str, str], str]]:
+    """(question id → its text, (question id, candidate id) → its text) for these pairs, as far as the labels
+    have texts: a data set has both, labels/sentences the sentences, and the questions are in its run."""
+    wanted, asked = set(pairs), {question_id for question_id, _ in pairs}
+    questions: dict[str, str] = {}
+    texts: dict[tuple[str, str], str] = {}
+    if path.is_dir():
+        manifest = read_manifest(path)
+        if manifest is not None and manifest.record == SentenceLabel.__name__:
+            for label in Folder.open(path, SENTENCE_LABELS).where("question_id", asked):
+                texts[label.question_id, label.sentence_id] = label.text
+        run = path.absolute().parent.parent
+        if (folder := QUESTIONS.find(run)) is not None:
+            questions = {row.question_id: row.text for row in folder.where("question_id", asked)}
+        return questions, {pair: text for pair, text in texts.items() if pair in wanted}
+
+    name, columns = table_form(form)
+    if name or recognise(path, columns):
+        for row in read_dataset(path, form):
+            if row.question_id in asked:
+                questions[row.question_id] = row.question
+                if (row.question_id, row.candidate_id) in wanted:
+                    texts[row.question_id, row.candidate_id] = row.text
+    return questions, texts
 
 
 def _dataset(path: Path, form: Form, texts: dict[str, str]) -> Iterator[Value]:

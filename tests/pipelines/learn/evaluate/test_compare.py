@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.pipelines.learn.evaluate.compare import compare_files
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
+from answermill.pipelines.learn.evaluate.reference_labels import read_labels, texts_of
 from answermill.schemas.labels import LabelledCandidate
 
 QUESTIONS = {
@@ -53,7 +55,35 @@ def test_differences_wins_and_the_flipped_questions_with_their_texts(sides):
 def test_with_labels_it_evaluates_both_sides_itself(sides):
     files = compare_files(str(sides / "RR.parquet"), str(sides / "WO+RR.parquet"), rounds=100)
     named = compare_files("RR", "WO+RR", labels=sides / "set.parquet", rounds=100)
-    assert named.metrics == files.metrics and named.flips == files.flips
+    without_answers = [replace(flip, answer_a="", answer_b="") for flip in named.flips]
+    assert named.metrics == files.metrics and without_answers == list(files.flips)
+
+
+def test_files_of_scores_show_each_flipped_question_with_both_first_answers(sides):
+    for name, best in (("a", "0"), ("b", "1")):
+        lines = [f"{q} Q0 {q}-{n} 0 {float(str(n) == best)} {name}\n" for q in QUESTIONS for n in range(2)]
+        (sides / f"{name}.run").write_text("".join(lines))
+    runs = (str(sides / "a.run"), str(sides / "b.run"))
+    compared = compare_files(*runs, labels=sides / "set.parquet", rounds=100)
+    said = "\n".join(compared.lines())
+    assert "100.0 →   0.0  b  Where?" in said
+    assert said.index("A: Here.") < said.index("B: Not where you look.")
+    assert [flip.answer_b for flip in compared.flips if flip.gained] == [
+        "It was he who sang it.",
+        "A red thing.",
+    ]
+
+    (sides / "qrels.txt").write_text("".join(f"{q} 0 {q}-{n} {n}\n" for q in QUESTIONS for n in range(2)))
+    compared = compare_files(*runs, labels=sides / "qrels.txt", rounds=100)
+    assert compared.flips and not any(flip.question or flip.answer_a for flip in compared.flips)
+
+
+def test_a_folder_of_labels_shows_sentences_and_its_runs_questions(sample_run):
+    labels = sample_run / "labels" / "sentences"
+    values = read_labels(labels).values
+    question_id, candidate_id = values.question_id[0].as_py(), values.candidate_id[0].as_py()
+    questions, texts = texts_of(labels, None, {(question_id, candidate_id)})
+    assert questions[question_id].endswith("?") and len(texts) == 1
 
 
 def test_json_has_all_flips_and_fractions(sides):
