@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Group, Parameter
 
 from answermill.pipelines.cli.job_work import JobWork
-from answermill.pipelines.cli.parameters import PLACE, Run, check_there, write_lines
+from answermill.pipelines.cli.parameters import PLACE, RECOGNISED, DatasetForm, Run, check_there, write_lines
 from answermill.pipelines.errors import USAGE, JobError, counted
 
 GROUP = Group("Runs", sort_key=1)
@@ -107,6 +107,7 @@ def report(
         PLACE,
         Parameter(help="Folder to write into; by default that of the run, or of the second run."),
     ] = None,
+    reading: DatasetForm = RECOGNISED,
 ) -> None:
     """Write a run's report, RUN/report.html and .json; or what changed between two runs.
 
@@ -115,14 +116,17 @@ def report(
     answer changed, with both answers.
     """
     check_there(*(path for path in (run, other, labels) if path is not None))
+    form = reading.parse()
     if other is None:
         from answermill.pipelines.look.report.run_report import write_report
 
-        write_lines([write_report(run, labels, price_per_hour, seed, out)])
+        write_lines([write_report(run, labels, price_per_hour, seed, out, form=form)])
         return
     from answermill.pipelines.look.report.two_runs import write_comparison
 
-    line = write_comparison(run, other, labels=labels, price_per_hour=price_per_hour, show=show, out=out)
+    line = write_comparison(
+        run, other, labels=labels, price_per_hour=price_per_hour, show=show, out=out, form=form
+    )
     write_lines([line])
 
 

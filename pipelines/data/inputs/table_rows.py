@@ -120,7 +120,9 @@ def header_names(path: Path, line: int, cells: Sequence[str]) -> tuple[str, ...]
 
 def without_blank_end(cells: Sequence[str], width: int) -> Sequence[str]:
     """The cells of a row, without empty ones beyond `width` of them."""
-    return cells if any(cell.strip() for cell in cells[width:]) else cells[:width]
+    if len(cells) <= width or any(cell.strip() for cell in cells[width:]):
+        return cells
+    return cells[:width]
 
 
 def _refuse_header(

@@ -18,7 +18,7 @@ from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
 from answermill.pipelines.learn.evaluate.plot import FORMS, plot_sweep
 from answermill.pipelines.learn.evaluate.rank import RankOptions
-from answermill.pipelines.learn.train.train import run
+from answermill.pipelines.learn.train.train import data_form, run
 from answermill.ranking.checkpoint import kind_of
 from answermill.ranking.training.state import finished
 
@@ -129,6 +129,7 @@ def _figures(point: Point, labels: Mapping[str, Path], metrics: Sequence[str]) -
             file,
             protocol=point.job.train.protocol,
             metrics=metrics,
+            form=data_form(point.job),
             ranker=RankOptions(checkpoint=str(point.folder)),
         )
         yield from ((f"{name} {metric}", evaluation.means[metric][0]) for metric in metrics)

@@ -250,10 +250,14 @@ def _questions(job: TrainJob, name: str) -> list[list[Any]]:
     """A file's candidates, or passages, of each question."""
     file = job.path(name)
     learns_from_passages = job.training.learns_from == "passages"
-    form = TableForm(job.data.form, Columns.of(job.data.columns or (), "data.columns"))
-    rows: Iterator[Any] = passage_rows(file) if learns_from_passages else read_dataset(file, form)
+    rows: Iterator[Any] = passage_rows(file) if learns_from_passages else read_dataset(file, data_form(job))
     with reading(f"train reads {file.name}", rows, row_count([file])) as counted_rows:
         return list(by_question(counted_rows))
+
+
+def data_form(job: TrainJob) -> TableForm:
+    """Form and columns of the job's data sets. Raises JobError (78) if a name of a column is not known."""
+    return TableForm(job.data.form, Columns.of(job.data.columns or (), "data.columns"))
 
 
 def _texts(file: Path) -> Iterator[str]:

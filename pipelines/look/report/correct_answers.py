@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
 from answermill.pipelines.look.report.agreement import RETRIEVAL
 from answermill.pipelines.look.report.scored_blocks import Bools, Floats, Ints, ScoredBlock
@@ -85,9 +86,9 @@ class LostAnswer:
 class CorrectAnswers:
     """Sums of the fates of the correct candidates of `labels`, block by block."""
 
-    def __init__(self, labels: Path, name: str, stages: Sequence[str]) -> None:
+    def __init__(self, labels: Path, name: str, stages: Sequence[str], form: Form = None) -> None:
         """`name`: name of the labels for people. Raises JobError as `read_labels`."""
-        values = read_labels(labels).values
+        values = read_labels(labels, form).values
         self._labels = pa.table(
             {
                 "question_id": values.question_id,

@@ -17,6 +17,7 @@ import numpy as np
 from answermill.files.atomic_files import sha256, whole_text
 from answermill.files.remote import as_path
 from answermill.files.sealed_json import write_sealed
+from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.look.estimate.actual import predicted_and_actual
 from answermill.pipelines.look.report import funnel, manifest_figures
@@ -48,14 +49,16 @@ def write_report(
     price_per_hour: float | None = None,
     seed: int = 0,
     out: Path | None = None,
+    *,
+    form: Form = None,
 ) -> str:
     """Write the report into `out`, or the run folder; returns a line for people.
 
-    `labels`: labels as for `answermill evaluate`; None = the run's own, if it has some. `price_per_hour`: of
-    one worker. Raises JobError: 66 if there is no run, 65 if it is damaged or another version's, 2 if the
-    price is negative.
+    `labels` and `form`: as for `answermill evaluate`; None = the run's own labels, if it has some.
+    `price_per_hour`: of one worker. Raises JobError: 66 if there is no run, 65 if it is damaged or another
+    version's, 2 if the price is negative.
     """
-    report = read_report(as_path(run), labels, price_per_hour, seed)
+    report = read_report(as_path(run), labels, price_per_hour, seed, form=form)
     folder = out or as_path(run)
     with whole_text(folder / REPORT_PAGE) as write:
         for piece in run_page(report):
@@ -66,10 +69,15 @@ def write_report(
 
 
 def read_report(
-    run: Path, labels: Path | None = None, price_per_hour: float | None = None, seed: int = 0
+    run: Path,
+    labels: Path | None = None,
+    price_per_hour: float | None = None,
+    seed: int = 0,
+    *,
+    form: Form = None,
 ) -> RunReport:
     """All figures of the report. Raises as `write_report`."""
-    report, passed = _read(Run.open(run), labels, price_per_hour, seed)
+    report, passed = _read(Run.open(run), labels, price_per_hour, seed, form)
     if passed is None:
         return report
     reader = passed.reader()
@@ -81,16 +89,16 @@ def read_report(
 
 
 def read_with_values(
-    run: Run, labels: Path | None = None, price_per_hour: float | None = None
+    run: Run, labels: Path | None = None, price_per_hour: float | None = None, form: Form = None
 ) -> tuple[RunReport, QuestionValues | None]:
     """The report without questions and losses to show, and the plan's P@1 and MRR by question; None if there
     are no labels. Raises as `write_report`."""
-    report, passed = _read(run, labels, price_per_hour, seed=0)
+    report, passed = _read(run, labels, price_per_hour, 0, form)
     return report, passed.correct.values if passed is not None and passed.correct is not None else None
 
 
 def _read(
-    run: Run, labels: Path | None, price_per_hour: float | None, seed: int
+    run: Run, labels: Path | None, price_per_hour: float | None, seed: int, form: Form
 ) -> tuple[RunReport, _Pass | None]:
     """The report without questions and losses to show, and the pass that has chosen these; None without
     scored/."""
@@ -103,7 +111,9 @@ def _read(
     run.refuse_none()
     scored = run.get(SCORED) if run.is_complete(RERANK) else None
     stages = stage_names(scored)
-    passed = _Pass(run, stages, labels or own_labels(run), seed) if scored is not None else None
+    passed = None
+    if scored is not None:
+        passed = _Pass(run, stages, labels or own_labels(run), seed, form if labels else None)
     dropped = passed.dropped if passed is not None else {}
     report = RunReport(
         run="/".join(run.path.resolve().parts[-2:]),
@@ -162,7 +172,7 @@ def _name_of(labels: Path, run: Path) -> str:
 class _Pass:
     """Sums and choices of one pass over scored/."""
 
-    def __init__(self, run: Run, stages: tuple[str, ...], labels: Path | None, seed: int) -> None:
+    def __init__(self, run: Run, stages: tuple[str, ...], labels: Path | None, seed: int, form: Form) -> None:
         scored = run[SCORED]
         self._run = run
         self._scored, self._stages = scored, stages
@@ -170,7 +180,9 @@ class _Pass:
         self._histograms = [Histogram() for _ in stages]
         self._ranks, self._sources = Counter[int](), Counter[str]()
         self.agreements, self.choices = Agreements(stages), Choices(seed)
-        correct = CorrectAnswers(labels, _name_of(labels, run.path), stages) if labels is not None else None
+        correct = None
+        if labels is not None:
+            correct = CorrectAnswers(labels, _name_of(labels, run.path), stages, form)
         self.correct = correct if correct is not None and correct.has_any else None
 
         for block in blocks(scored, stages):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from answermill.files.atomic_files import whole_text, write_text
 from answermill.files.remote import as_path
+from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError, counted
 from answermill.pipelines.look.report.changes import KINDS, Amounts, ChangedAnswer, Kind, Side, TwoRuns
 from answermill.pipelines.look.report.correct_answers import QuestionValues
@@ -41,10 +42,11 @@ def write_comparison(
     price_per_hour: float | None = None,
     show: int = 50,
     out: Path | None = None,
+    form: Form = None,
 ) -> str:
     """Write the comparison into `out`, or B's folder; returns a line for people. Raises JobError as
     `read_comparison`."""
-    compared = read_comparison(as_path(a), as_path(b), labels, price_per_hour, show)
+    compared = read_comparison(as_path(a), as_path(b), labels, price_per_hour, show, form=form)
     folder = out or as_path(b)
     write_text(folder / FIGURES, json.dumps(asdict(compared), indent=1, ensure_ascii=False) + "\n")
     with whole_text(folder / PAGE) as write:
@@ -67,9 +69,15 @@ def write_comparison(
 
 
 def read_comparison(
-    a: Path, b: Path, labels: Path | None = None, price_per_hour: float | None = None, show: int = 50
+    a: Path,
+    b: Path,
+    labels: Path | None = None,
+    price_per_hour: float | None = None,
+    show: int = 50,
+    *,
+    form: Form = None,
 ) -> TwoRuns:
-    """Compare two runs, their answers if they have some. `labels` and `price_per_hour` are those of
+    """Compare two runs, their answers if they have some. `labels`, `form` and `price_per_hour` are those of
     `read_report`, for both.
 
     Raises JobError: 65 if the runs share no question, 66 if one has answers and the other has none, 2 if
@@ -82,7 +90,7 @@ def read_comparison(
     has_answers = any(run.get(ANSWERS) is not None or ANSWERS.name in run.unreadable for run in runs)
     answers = [run[ANSWERS] for run in runs] if has_answers else []
     (report_a, values_a), (report_b, values_b) = (
-        read_with_values(run, labels, price_per_hour) for run in runs
+        read_with_values(run, labels, price_per_hour, form) for run in runs
     )
     p1_a, p1_b = (values.p1 if values is not None else {} for values in (values_a, values_b))
     pairs = _Pairs(answers[:1], moved(p1_a, p1_b))

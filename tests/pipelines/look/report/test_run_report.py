@@ -273,6 +273,13 @@ def test_labels_may_be_others_than_the_run_s(small_run: Path, tmp_path: Path, re
         and quality.labels == str(labels)
     )
 
+    labels.write_text(f"nr\tantwort\turteil\n{first.question_id}\t{first.candidate_id}\t1\n")
+    names = ("question_id=nr", "candidate_id=antwort", "label=urteil")
+    with pytest.raises(SystemExit) as e:
+        main(["report", str(small_run), "--labels", str(labels), "--out", str(tmp_path), "--columns", *names])
+    assert e.value.code in (0, None)
+    assert json.loads((tmp_path / "report.json").read_text())["quality"]["questions"] == 1
+
 
 def test_labels_of_which_none_is_correct_measure_nothing(small_run: Path, tmp_path: Path) -> None:
     labels = tmp_path / "labels.qrels"
