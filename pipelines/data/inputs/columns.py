@@ -117,8 +117,19 @@ class Columns:
                 column_of[known] = column
         return column_of
 
+    def refuse_others(self, kind: TableKind) -> None:
+        """Raise JobError (2, or 78 of a file's key) for a name that no column of the kind has, unless it may
+        be of another table."""
+        for name in () if self.are_of_several else self.named:
+            if _field(kind, name) is None:
+                written, known = f"{name}={self.named[name]}", ", ".join(kind.fields)
+                problem = f"{self.key}: {written!r}: a table of this kind has no {name}; it may have {known}"
+                raise JobError(problem, USAGE if self.key.startswith("-") else SETTINGS)
+
     def refuse_absent(self, path: Path, where: int | None, kind: TableKind, names: Sequence[str]) -> None:
-        """Raise JobError (65) if a table with these columns lacks one that the user has given for it."""
+        """Raise JobError (65) if a table with these columns lacks one that the user has given for it; and as
+        `refuse_others`."""
+        self.refuse_others(kind)
         column_of = self.find(kind, names)
         for name, column in self.named.items():
             known = _field(kind, name)

@@ -40,6 +40,7 @@ def table_rows(path: Path, kind: TableKind, columns: Columns = AS_NAMED) -> Iter
     if ending == "parquet":
         yield from _parquet_rows(path, kind, columns)
     elif ending in ("jsonl", "json", "ndjson"):
+        columns.refuse_others(kind)
         known: dict[tuple[str, ...], dict[str, str]] = {}  # keys of an object → field → key
         for line, row in json_lines(path):
             names = tuple(row)

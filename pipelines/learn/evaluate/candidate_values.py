@@ -14,7 +14,13 @@ import pyarrow as pa
 from answermill.files.parquet_files import open_parquet
 from answermill.files.store import fetch
 from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns, TableKind
-from answermill.pipelines.data.inputs.table_rows import header_names, without_blank_end
+from answermill.pipelines.data.inputs.table_rows import (
+    header_names,
+    needed_cell,
+    table_rows,
+    without_blank_end,
+)
+from answermill.pipelines.data.inputs.tables import id_of
 from answermill.pipelines.data.inputs.text_lines import bad, lines, tab_cells
 from answermill.pipelines.errors import BAD_DATA, JobError
 
@@ -64,22 +70,27 @@ class CandidateValues:
         return f"{file}, row {number}" if file.name.endswith(".parquet") else f"{file}:{number}"
 
 
-def number_of(path: Path, line: int, name: str, text: str) -> float:
+def number_of(path: Path, line: int, name: str, text: str | float) -> float:
     """The number that a cell holds. Raises JobError (65), with file and line, if it holds none."""
     try:
         return float(text)
-    except ValueError:
+    except (ValueError, TypeError):
         raise JobError(f"{path}:{line}: {name} {text!r} is no number", BAD_DATA) from None
 
 
 def read_text(
     path: Path, kind: TableKind, columns: Columns, split: Callable[[Path, int, str], tuple[str, str, str]]
 ) -> Iterator[Value]:
-    """The values of a text file: a table whose header names the fields of the kind, of which the value is the
-    last; or lines without a header, of which `split` gives question, candidate and value.
+    """The values of a text file: a table whose header, or objects in JSON lines, name the fields of the kind,
+    of which the value is the last; or lines without a header, of which `split` gives question, candidate and
+    value.
 
-    Raises JobError (65), with the line, if a header lacks a field, or a value is no number.
+    Raises JobError (65), with the line, if a field has no column, or a value is no number.
     """
+    if path.name.removesuffix(".gz").endswith((".jsonl", ".json", ".ndjson")):
+        yield from _json_values(path, kind, columns)
+        return
+
     *_, value = kind.fields
     filled = ((number, text) for number, text in lines(path) if text.strip())
     first = next(filled, None)
@@ -105,6 +116,17 @@ def read_text(
         if not question_id or not candidate_id:
             raise bad(path, number, f"no {'candidate' if question_id else 'question'} id: the cell is empty")
         yield number, question_id, candidate_id, number_of(path, number, value, cell)
+
+
+def _json_values(path: Path, kind: TableKind, columns: Columns) -> Iterator[Value]:
+    """The values of JSON lines."""
+    *ids, value = kind.fields
+    for row in table_rows(path, kind, columns):
+        question_id, candidate_id = (
+            id_of(path, row.number, name, needed_cell(path, row, name, columns)) for name in ids
+        )
+        cell = needed_cell(path, row, value, columns)
+        yield row.number, question_id, candidate_id, number_of(path, row.number, value, cell)
 
 
 def _header(path: Path, number: int, text: str, kind: TableKind, columns: Columns) -> tuple[str, ...] | None:

@@ -96,6 +96,15 @@ def test_a_job_names_the_columns_of_questions_labels_and_controls(tmp_path):
     assert e.value.code == SETTINGS
 
 
+def test_a_name_that_the_table_has_no_use_for_is_refused(tmp_path):
+    tsv = put(tmp_path / "q.tsv", "question_id\ttext\tnote\n7\tWho?\t1\n")
+    rows = put(tmp_path / "q.jsonl", '{"question_id": 7, "text": "Who?"}\n')
+    for file in (tsv, rows):
+        with pytest.raises(JobError, match="'label=note': a table of this kind has no label; it may") as e:
+            choose(file, Retrieve(questions="", columns=["label=note"]))
+        assert e.value.code == SETTINGS
+
+
 def test_without_names_of_columns_the_digest_of_an_input_is_that_of_its_bytes(tmp_path):
     file = put(tmp_path / "q.tsv", "question_id\ttext\n7\tWho?\n")
     assert Columns().digest(file) == sha256(file) != Columns.of(["text=x"]).digest(file)

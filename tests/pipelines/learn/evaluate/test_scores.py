@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from answermill.pipelines.errors import USAGE, JobError
+from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.pipelines.learn.evaluate.scores import read_scores
 from answermill.pipelines.look.report.scored_blocks import blocks
 from answermill.pipelines.specs.rerank import RERANK, SCORED, RerankCounts
@@ -44,6 +44,22 @@ def test_runs_are_read_at_any_white_space_and_by_the_names_of_other_tools(tmp_pa
     scores = read_scores(tmp_path / "run.txt")
     ids = (scores.question_id.to_pylist(), scores.candidate_id.to_pylist())
     assert (*ids, scores.value.tolist()) == (["q1", "q1"], ["a", "b"], [3.5, 2.0])
+
+
+def test_json_lines_of_scores_are_read_or_refused_with_their_line(tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"qid": 1, "docno": "a", "score": 2.5}\n')
+    scores = read_scores(path)
+    assert (scores.question_id.to_pylist(), scores.value.tolist()) == (["1"], [2.5])
+    for row, says in (
+        ('{"qid": 1, "score": 2}', "no column candidate_id; it has qid, score"),
+        ('{"qid": 1, "docno": "a", "score": [1]}', r"score \[1\] is no number"),
+        ('{"qid": "", "docno": "a", "score": 1}', "no question_id: the cell is empty"),
+    ):
+        path.write_text(f"{row}\n")
+        with pytest.raises(JobError, match=f"run.jsonl:1: {says}") as e:
+            read_scores(path)
+        assert e.value.code == BAD_DATA
 
 
 def test_a_sentence_keeps_its_score_where_its_passage_was_read_instead_and_no_passage_stands_among_sentences(
