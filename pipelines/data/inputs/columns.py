@@ -49,7 +49,7 @@ ANSWERS = TableKind({"question_id": _ROW_IDS, "answer": ("answers", "answer")}, 
 SENTENCE_LABELS = TableKind(
     {
         "question_id": _QUESTION_IDS,
-        "sentence_id": ("sentence_id", "candidate_id"),
+        "sentence_id": ("sentence_id",),  # not candidate_id: those of a data set are not the corpus's
         "text": _SENTENCES,
         "label": _LABELS,
     }

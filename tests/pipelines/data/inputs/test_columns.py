@@ -47,6 +47,11 @@ def call(*arguments):
         (QUESTIONS, "_id text metadata", "question_id=_id text=text"),
         (QUESTIONS, "id question_id text", "question_id=question_id text=text"),
         (QUESTIONS, "topic id question", "question_id=id text=question"),
+        (
+            SENTENCE_LABELS,
+            "question_id candidate_id text label",
+            "question_id=question_id text=text label=label",
+        ),
         (QRELS, "query-id corpus-id score", "question_id=query-id candidate_id=corpus-id label=score"),
         (QRELS, "qid docid docno label", "question_id=qid candidate_id=docno label=label"),
         (QRELS, "qid pid rel", "question_id=qid candidate_id=pid label=rel"),
