@@ -607,7 +607,7 @@ def test_the_command_writes_three_files_and_says_what_is_in_them(sample_run, tmp
     assert "is written already; name another --out" in capsys.readouterr().err
 
 
-def test_the_command_takes_a_split_file(sample_run, tmp_path: Path, capsys) -> None:
+def test_the_command_takes_a_split_file(sample_run, tmp_path: Path) -> None:
     (tmp_path / "split.tsv").write_text("q01\ttest\nq02\ttrain\nnobody\tdev\n")
     assert (
         call(
