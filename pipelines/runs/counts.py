@@ -46,8 +46,8 @@ def by_name() -> Any:
 
 
 def milliseconds(work: str, item: str) -> Any:
-    """A field that counts the milliseconds of some work, such as 'pages parsed', done to the items of another
-    field."""
+    """A field that counts the milliseconds of some work by the clock, such as 'pages parsed', done to the
+    items of another field."""
     return field(default=0, metadata={"time": Time(work, item, 1e-3)})
 
 
@@ -128,7 +128,7 @@ class StepCounts(Counts):
 
     @property
     def seconds(self) -> float:
-        """Counted seconds of workers, a card's included."""
+        """Counted seconds of workers by the clock, a card's included."""
         return sum(seconds for _, seconds, _ in self.times())
 
     def wrong_sums(self) -> Iterator[str]:

@@ -16,7 +16,7 @@ def predicted_and_actual(run: Run) -> dict[str, tuple[float, float]]:
 
 def compared(plan: RunEstimate, values: dict[str, float]) -> dict[str, tuple[float, float]]:
     """Name → (predicted, actual) of the figures in both: counts by their names, 'bytes of FOLDER' and
-    'seconds of STEP'."""
+    'seconds of STEP', predicted ones of the processor and actual ones by the clock within the workers."""
     predicted: dict[str, float] = dict(plan.counts)
     predicted |= {f"bytes of {folder}": size for folder, size in plan.bytes.items()}
     predicted |= {f"seconds of {step}": seconds for step, seconds in plan.seconds.items()}

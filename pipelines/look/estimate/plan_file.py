@@ -22,10 +22,10 @@ class RunEstimate:
     """pages, documents, passages, shards, questions, hits, candidates, layer_tokens, and counts of further
     steps."""
     seconds: dict[str, float]
-    """Step → all workers' seconds."""
+    """Step → all workers' processor seconds."""
     hours: dict[str, float]
     stage_seconds: dict[str, dict[str, float]]
-    """Step → stage → all workers' seconds, for steps whose time is all in stages."""
+    """Step → stage → all workers' processor seconds, for steps whose time is all in stages."""
     bytes: dict[str, int]
     """Folder → its size in bytes."""
     workers: int
@@ -43,7 +43,7 @@ class RunEstimate:
         for name, count in self.counts.items():
             yield f"{name.replace('_', ' × ') if name == 'layer_tokens' else name:<16}{count:>18,}"
         yield ""
-        yield f"{'step':<16}{'all workers':>14}{'by the clock':>14}"
+        yield f"{'step':<16}{'processor':>14}{'by the clock':>14}"
 
         for step, seconds in self.seconds.items():
             yield f"{step:<16}{_time(seconds):>14}{_time(3600 * self.hours[step]):>14}"

@@ -28,7 +28,7 @@ def two_runs_page(compared: TwoRuns) -> Iterator[str]:
 
     amounts = [
         ("", _amounts(compared.counts, number)),
-        ("seconds of workers", _amounts(compared.seconds, lambda seconds: number(seconds, 1))),
+        ("clock seconds of workers", _amounts(compared.seconds, lambda seconds: number(seconds, 1))),
         ("cost", _amounts(compared.dollars, money)),
     ]
 
