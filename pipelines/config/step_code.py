@@ -32,8 +32,8 @@ class StepCode:
     is_wanted: Callable[[Job, Path | None], bool] | None = None
     """Decides if `answermill run` runs the step; None = it does if the job has its section."""
     foresee: Callable[[Job], str] | None = None
-    """A line for people on what the step will read, and will ask of stores and servers; for `run
-    --dry-run`."""
+    """A clause for people on what the step will read, and will ask of stores and servers, after its name;
+    for `run --dry-run`."""
     grow: Callable[[WholeStep], object] | None = None
     """Sets what of a whole job does not grow with the step's items; for `answermill plan`."""
     place: Callable[[Job, Path], Path] | None = None

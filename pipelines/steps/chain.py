@@ -22,7 +22,7 @@ from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.runs.manifests.run_folder import committed, following
-from answermill.pipelines.runs.step import work_folders
+from answermill.pipelines.runs.step import state_of, work_folders
 from answermill.pipelines.runs.watch.live import Live
 from answermill.pipelines.runs.watch.progress import print_line
 from answermill.pipelines.specs.registry import SPECS, job_steps, makers
@@ -82,13 +82,42 @@ def _run_step(job: Job, run: Path, name: str, beam_options: Sequence[str], check
     return code.run_checked(job, run, beam_options, checked)
 
 
-def foreseen(job: Job, run: Path, steps: Sequence[str]) -> Iterator[str]:
-    """Lines on what the steps will read, from those that foresee it; nothing is run or written. Raises as
-    `check`."""
-    check(job, as_path(run).absolute(), steps)
+def foreseen(job: Job, run: Path, steps: Sequence[str], redo: str | None = None) -> Iterator[str]:
+    """Lines on what `run_steps` would remove, and on what each step would do; nothing is run or written.
+
+    Raises as `run_steps`: JobError (73) where the output of another job is in a step's way.
+    """
+    run = as_path(run).absolute()
+    _refuse_unknown_step("redo", redo)
+    steps = [name for name in job_steps() if name in {*steps, redo}]
+    check(job, run, steps)
+    removal = _removal(job, run, redo, steps) if redo is not None and run.is_dir() else None
+    if removal is not None:
+        yield f"dry run    redo {removal.clauses()}"
+
+    again = set[str](removal.steps if removal is not None else ())
+    running = set[str]()
     for name in steps:
-        if (foresee := _code(name).foresee) is not None:
-            yield foresee(job)
+        # A step of which nothing is there can neither be complete nor in another job's way; one whose input
+        # will be made is looked at then.
+        place = _place(job, run, name)
+        is_there = any(folder.manifest(place) is not None for folder in SPECS[name])
+        waits = name in again or not running.isdisjoint(makers(SPECS[name].reads))
+        if is_there and not waits and Commit(_code(name).step_of(job, run)).is_complete():
+            yield f"dry run    {name} is complete, and skipped"
+            continue
+        running.add(name)
+        yield f"dry run    {name} {_foreseen(job, run, name, name in again)}"
+
+
+def _foreseen(job: Job, run: Path, name: str, is_again: bool) -> str:
+    """Clauses on what a step that runs will do."""
+    foresee = _code(name).foresee
+    clauses = [foresee(job) if foresee is not None else "runs"]
+    place = _place(job, run, name)
+    if not is_again and place.is_dir() and work_folders(place, name):
+        clauses.append(f"it {state_of(place, name)}, and goes on there")
+    return "; ".join(clauses)
 
 
 def _check_steps_before(job: Job, run: Path, name: str, planned: Sequence[str]) -> None:
@@ -142,10 +171,8 @@ def run_steps(
     run = as_path(run).absolute()  # workers may have another working directory
     CACHE.limit = round(job.workers.cache_gb * 1e9)
     store_of(run).check()
-    for option, step in (("redo", redo), ("verify", verify)):
-        if step is not None and step not in job_steps():
-            raise JobError(f"--{option} {step}: the steps are {', '.join(job_steps())}", USAGE)
-
+    _refuse_unknown_step("redo", redo)
+    _refuse_unknown_step("verify", verify)
     if redo or verify:
         steps = [name for name in job_steps() if name in {*steps, redo, verify}]
     checked = check(job, run, steps, run_now=redo is None)
@@ -217,6 +244,11 @@ def _makes_other_rows(job: Job, run: Path, step: str) -> bool:
     return False
 
 
+def _refuse_unknown_step(option: str, step: str | None) -> None:
+    if step is not None and step not in job_steps():
+        raise JobError(f"--{option} {step}: the steps are {', '.join(job_steps())}", USAGE)
+
+
 def _remove_changed(job: Job, run: Path, step: str) -> None:
     """Compare every byte of a step's output and remove the files that were changed, a line for each on
     stderr.
@@ -273,12 +305,16 @@ class Removal:
         return cls(run, removed, present, files)
 
     def summary(self) -> str:
-        """One line for people: every folder, with its rows if it is complete."""
+        """One line for people."""
+        return f"redo       {self.clauses()}"
+
+    def clauses(self) -> str:
+        """The steps, and every folder that is removed, with its rows if it is complete."""
         manifests = committed(self.run)
         rows = [
             f"{name} ({manifests[name].rows:,} rows)" if name in manifests else name for name in self.folders
         ]
-        return f"redo       {', '.join(self.steps)}; removes {', '.join([*rows, *self.files]) or 'nothing'}"
+        return f"{', '.join(self.steps)}; removes {', '.join([*rows, *self.files]) or 'nothing'}"
 
     def carry_out(self) -> None:
         """Remove it all. The manifests go first, the last step's before those of the steps before it, so that

@@ -14,7 +14,7 @@ from answermill.pipelines.steps.ingest.wanted_records import RECORDS, choose
 
 
 def foresee(job: Job) -> str:
-    """One line for people. Reads lists of paths, the crawl's index and the sizes of files, but no pages.
+    """Clauses for people. Reads lists of paths, the crawl's index and the sizes of files, but no pages.
 
     A run makes just these requests for these bytes, except that it repeats requests after a bad answer, and
     makes none for copies that this machine still has. Raises as ingest does.
@@ -35,6 +35,6 @@ def foresee(job: Job) -> str:
         total = total + crawl
 
     return (
-        f"dry run    ingest reads {'; '.join(clauses)}; it fetches {total.request_bytes:,} bytes in "
+        f"reads {'; '.join(clauses)}; it fetches {total.request_bytes:,} bytes in "
         f"{counted(total.requests, 'request')}"
     )

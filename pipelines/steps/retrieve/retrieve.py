@@ -246,4 +246,14 @@ def grow(step: WholeStep) -> None:
     step.parts = -(-round(questions) // settings.block)
 
 
-STEP = StepCode(retrieve, check, step_of, grow=grow)
+def foresee(job: Job) -> str:
+    """Clause on the questions; reads all of them."""
+    choice = choose_questions(job)
+    asked = counted(len(choice.questions), "question")
+    if not choice.rejects:
+        return f"asks {asked}"
+    reasons = describe(choice.reasons)
+    return f"asks {asked} of {len(choice.questions) + len(choice.rejects):,} given; refuses {reasons}"
+
+
+STEP = StepCode(retrieve, check, step_of, foresee=foresee, grow=grow)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.data.sample import copy_to
-from answermill.pipelines.errors import INPUT_MISSING, JobError
+from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, JobError
 from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.specs.registry import makers
-from answermill.pipelines.steps.chain import check, run_steps
+from answermill.pipelines.steps.chain import check, foreseen, run_steps
+from answermill.pipelines.steps.retrieve.retrieve import foresee
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,31 @@ def test_a_job_that_cannot_run_them_says_what_it_lacks(tmp_path: Path) -> None:
 def test_the_makers_of_folders_come_in_the_order_of_the_steps() -> None:
     assert makers(["scored", "documents", "passages"]) == ["ingest", "rerank"]
     assert makers([]) == []
+
+
+def test_a_dry_run_says_of_each_step_what_it_would_do_and_what_a_redo_removes(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({"id": "a", "text": "Nothing at all."}))
+    (tmp_path / "job.toml").write_text('[ingest]\ninput = ["a.jsonl"]\nmin_words = 1\n')
+    job, run = load(tmp_path / "job.toml"), tmp_path / "run"
+    (reads,) = foreseen(job, run, ["ingest"])
+    assert reads.startswith("dry run    ingest reads 1 file, ") and not run.exists()
+
+    list(run_steps(job, run, ["ingest"], ()))
+    assert list(foreseen(job, run, ["ingest"])) == ["dry run    ingest is complete, and skipped"]
+    removal, again = foreseen(job, run, ["ingest"], redo="ingest")
+    assert removal.startswith("dry run    redo ingest; removes documents (1 rows), passages (1 rows)")
+    assert again == reads and DOCUMENTS.open(run).rows == 1
+
+    other = load(tmp_path / "job.toml", ["ingest.min_words=2"])
+    with pytest.raises(JobError) as e:
+        list(foreseen(other, run, ["ingest"]))
+    assert e.value.code == OUTPUT_EXISTS, "as the step itself would be"
+
+
+def test_a_dry_run_counts_the_questions(tmp_path: Path) -> None:
+    job = load(copy_to(tmp_path), ["retrieve.question_rules=well_formed", "retrieve.question_words=[3, 9]"])
+    asked = foresee(job)
+    assert re.fullmatch(r"asks \d+ questions of 90 given; refuses .+", asked), asked
 
 
 def test_a_step_that_is_refused_removes_nothing_of_what_it_would_redo(tmp_path: Path) -> None:
