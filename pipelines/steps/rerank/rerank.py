@@ -48,7 +48,13 @@ from answermill.pipelines.steps.models import device_of, encoder_settings
 from answermill.pipelines.steps.rerank.answers import best_of, questions_of, write_jsonl
 from answermill.pipelines.steps.rerank.missing_context import check_context
 from answermill.pipelines.steps.rerank.question_groups import KeptGroups, groups, ranked_lists
-from answermill.pipelines.steps.since.earlier_scores import Former, StepPlan, same_stages, taking_over
+from answermill.pipelines.steps.since.earlier_scores import (
+    Former,
+    StepPlan,
+    computed_again,
+    same_stages,
+    taking_over,
+)
 from answermill.pipelines.steps.since.former_run import former_run
 from answermill.ranking.plan import Stage
 from answermill.schemas.corpus import Question, Rejected
@@ -151,9 +157,12 @@ def _former(job: Job, run: Path, plan: CheckedPlan) -> Former | None:
         ),
         scored,
     )
+    if reason := computed_again(plan.stages):
+        print_line(f"rerank.since: {reason}")
     if not same:
         print_line(
-            f"rerank.since: no stage of {scored.path.parent} has scores for this plan, so none are taken over"
+            f"rerank.since: no stage of {scored.path.parent} has scores for this plan, so none are taken "
+            "over; a stage takes over those that one with its model and settings gave there"
         )
         return None
 
@@ -310,4 +319,12 @@ def grow(step: WholeStep) -> None:
             )
 
 
-STEP = StepCode(rerank, check, step_of, run_checked=rerank_plan, grow=grow)
+def foresee(job: Job) -> str:
+    """Clause on the plan, and on what it cannot take over from an earlier run."""
+    settings = plan_settings(job)
+    stages = f"reranks by {', '.join(stage.key for stage in settings.stages)}"
+    again = computed_again(settings.stages) if settings.since is not None else ""
+    return f"{stages}; {again}" if again else stages
+
+
+STEP = StepCode(rerank, check, step_of, run_checked=rerank_plan, foresee=foresee, grow=grow)

@@ -72,8 +72,7 @@ def same_stages(plan: StepPlan, scored: Folder[ScoredCandidate]) -> dict[str, st
 
     for stage in plan.stages:
         entry, model = find(stage.reranker), plan.models[stage.key]
-        # A long passage's score depends on how it is split into sentences too.
-        if not entry.pairwise or model is None or entry.reranker_of(stage) is not entry.reranker:
+        if model is None or not _scores_pairs(stage):
             continue
         if entry.uses_encoder and manifest.settings.get("encoder") != plan.encoder:
             continue
@@ -84,6 +83,31 @@ def same_stages(plan: StepPlan, scored: Folder[ScoredCandidate]) -> dict[str, st
                 same[stage.key] = key
 
     return same
+
+
+def computed_again(stages: Sequence[StageSettings]) -> str:
+    """Clause on the stages with a model whose scores are never taken over, whatever the earlier run, and why;
+    '' if there are none."""
+    names = [stage.key for stage in stages if _has_model(stage) and not _scores_pairs(stage)]
+    if not names:
+        return ""
+    verb = "take" if len(names) > 1 else "takes"
+    return (
+        f"{' and '.join(names)} never {verb} scores over: they depend on the list, on what is dropped "
+        "between layers, or on other sentences of the passage, not on the pair alone"
+    )
+
+
+def _has_model(stage: StageSettings) -> bool:
+    entry = find(stage.reranker)
+    return entry.checkpoint is not None or entry.pretrained is not None or entry.uses_encoder
+
+
+def _scores_pairs(stage: StageSettings) -> bool:
+    """True if a score depends on the question and the parts that are read of the candidate alone."""
+    entry = find(stage.reranker)
+    # A long passage's score depends on how it is split into sentences too.
+    return entry.pairwise and entry.reranker_of(stage) is entry.reranker
 
 
 def _before_passages(reads: Sequence[CandidateKind]) -> list[bool]:

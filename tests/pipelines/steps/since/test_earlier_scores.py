@@ -15,6 +15,9 @@ from answermill.pipelines.data.convert.as_run import write_candidates
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
 from answermill.pipelines.specs.rerank import ANSWERS, RERANK, SCORED, StageCounts
 from answermill.pipelines.steps.chain import run_steps
+from answermill.pipelines.steps.job_plan import plan_settings
+from answermill.pipelines.steps.rerank.rerank import foresee
+from answermill.pipelines.steps.since.earlier_scores import computed_again
 from answermill.ranking.rerankers.registry import RERANKERS
 from answermill.schemas.labels import LabelledCandidate
 from testing.tiny import checkpoint, write_dense
@@ -180,6 +183,19 @@ def test_another_model_another_context_or_another_encoder_takes_nothing_over(
     renamed = candidates(tmp_path / "renamed", 0)
     rerank(job(models, [{**similar[0], "name": "cosine", "keep": 5}], former), renamed)
     assert taken_over(renamed) == {"cosine": QUESTIONS * SENTENCES}, "a name and a bound decide no score"
+
+
+def test_it_says_which_stages_never_take_scores_over_and_why(models: Path) -> None:
+    plan = [
+        {"reranker": "complete_sentence"},
+        {"reranker": "cascade", "checkpoint": str(models / "pointwise")},
+    ]
+    never = computed_again(plan_settings(job(models, [{"reranker": "cosinet"}, *plan])).stages)
+    assert never.startswith("cosinet and cascade never take scores over: they depend on the list")
+    assert computed_again(plan_settings(job(models, [{"reranker": "similarity"}])).stages) == ""
+    assert foresee(job(models, [{"reranker": "overlap"}, *plan[1:]], models)).startswith(
+        "reranks by overlap, cascade; cascade never takes scores over"
+    )
 
 
 def test_since_decides_no_row_so_a_complete_run_stays(models: Path, tmp_path: Path) -> None:
