@@ -84,7 +84,7 @@ def _report(error: BaseException, command: Command) -> int:
     if isinstance(error, KeyboardInterrupt) and command.signal is None:
         command.signal = signal.SIGINT
     if command.signal is not None:
-        _write_reason(STOPPED.strip().removeprefix("answermill: "), 128 + command.signal, "warning")
+        _write_reason(_message(STOPPED), 128 + command.signal, "warning")
         return 128 + command.signal
 
     if isinstance(error, SystemExit):
@@ -109,6 +109,11 @@ def _report(error: BaseException, command: Command) -> int:
 def _write_reason(message: str, code: int, level: str = "error") -> None:
     """Write the reason of the end to stderr, with its exit code."""
     log_lines.write(message, level, text=f"answermill: {message}", code=code)
+
+
+def _message(line: str) -> str:
+    """The message of a line for people."""
+    return line.strip().removeprefix("answermill: ")
 
 
 def message_of(error: BaseException, folder: Path | None) -> tuple[str, int] | None:
@@ -162,13 +167,14 @@ def _signals(command: Command) -> Iterator[None]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         if command.signal is not None:
-            os.write(2, STOPPED.encode())
+            line = log_lines.line(_message(STOPPED), "warning", STOPPED.rstrip("\n"), code=128 + number)
+            os.write(2, line.encode())
             os._exit(128 + number)
         command.signal = number
         logging.disable(logging.CRITICAL)  # libraries log errors while everything shuts down
         if not stopping.request_stop():
             raise Stopped(f"signal {number}")
-        if os.isatty(2):
+        if os.isatty(2) and not log_lines.is_json():
             os.write(2, STOPPING.encode())
 
     former = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}

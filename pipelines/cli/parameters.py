@@ -15,6 +15,7 @@ from answermill.files.store import store_of
 from answermill.pipelines.cli.ending import Command
 from answermill.pipelines.config.local_paths import local_path
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
+from answermill.pipelines.runs.watch import log_lines
 
 if TYPE_CHECKING:
     from answermill.pipelines.data.formats.format import TableForm
@@ -142,7 +143,7 @@ def check_there(*paths: Path) -> None:
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Write lines to stdout, each as soon as it is yielded."""
+    """Write lines to stdout, each as soon as it is yielded; as JSON objects if --log-format says so."""
     for line in lines:
-        sys.stdout.write(line + "\n")
+        sys.stdout.write(log_lines.line(line))
         sys.stdout.flush()

@@ -19,6 +19,7 @@ from typing import Any
 
 from answermill.pipelines.engine.unit_work import Work
 from answermill.pipelines.errors import INTERRUPTED, UNEXPECTED, JobError
+from answermill.pipelines.runs.watch import log_lines
 from answermill.pipelines.runs.watch.stopping import descriptor
 
 CARDS = "CUDA_VISIBLE_DEVICES"
@@ -90,6 +91,7 @@ class _WorkerProcess:
                 "answermill.pipelines.engine.worker_process",
                 str(number),
                 str(folder),
+                "json" if log_lines.is_json() else "text",
                 *map(str, ends),
             ],
             env={**os.environ, **card_of(number)},

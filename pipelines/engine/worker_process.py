@@ -1,8 +1,8 @@
-"""A worker process: `python -m answermill.pipelines.engine.worker_process NUMBER FOLDER SOCKET [STOP]`.
+"""A worker process: `python -m answermill.pipelines.engine.worker_process NUMBER FOLDER FORM SOCKET [STOP]`.
 
-NUMBER: name of its file of values in FOLDER. SOCKET: the descriptor of its tasks and their results. STOP: the
-descriptor that says when no further unit is to begin (stopping.py). The process ends at once when the command
-is gone, whatever is at work.
+NUMBER: name of its file of values in FOLDER. FORM: that of the command's lines, text or json. SOCKET: the
+descriptor of its tasks and their results. STOP: the descriptor that says when no further unit is to begin
+(stopping.py). The process ends at once when the command is gone, whatever is at work.
 
 Messages are pickled, as work is an object of any class. The socket is one of a pair that the command made
 for the process that it started itself: nobody else can write to it, and nothing of it is kept.
@@ -20,11 +20,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from answermill.pipelines.engine.disk_values import KeyValues, ValueWriter, Written
 from answermill.pipelines.engine.protocol import Key
 from answermill.pipelines.engine.unit_work import Work
+from answermill.pipelines.runs.watch import log_lines
 from answermill.pipelines.runs.watch.stopping import follow
 
 KeyTask: TypeAlias = tuple[Key, "array[int] | None"]
@@ -61,8 +62,9 @@ class Worker:
         self._writer.close()
 
 
-def main(number: str, folder: str, socket: str, *stop: str) -> None:
+def main(number: str, folder: str, form: Literal["text", "json"], socket: str, *stop: str) -> None:
     """Do the tasks of all messages, one after the other."""
+    log_lines.choose(form)
     connection, messages = Connection(int(socket)), SimpleQueue[Any]()
     Thread(target=_receive, args=(connection, messages), daemon=True).start()
     for descriptor in stop:
@@ -99,4 +101,4 @@ def _sendable(error: Exception) -> Exception:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:])  # type: ignore[arg-type]  # as worker_pool.py writes them

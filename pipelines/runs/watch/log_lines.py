@@ -1,4 +1,4 @@
-"""Lines on stderr: text for people, or JSON objects for collectors of logs. Loads next to nothing."""
+"""Lines of a command: text for people, or JSON objects for collectors of logs. Loads next to nothing."""
 
 from __future__ import annotations
 
@@ -22,11 +22,15 @@ def is_json() -> bool:
     return _form[0] == "json"
 
 
+def line(message: str, level: str = "info", text: str | None = None, **more: object) -> str:
+    """A line with its end: for people `text`, or the message if there is none; for collectors level, message,
+    and `more`."""
+    return (_object(level, message, more) if is_json() else message if text is None else text) + "\n"
+
+
 def write(message: str, level: str = "info", text: str | None = None, **more: object) -> None:
-    """Write a line: for people `text`, or the message if there is none; for collectors level, message, and
-    `more`."""
-    line = _object(level, message, more) if is_json() else message if text is None else text
-    sys.stderr.write(line + "\n")
+    """Write the `line` of these arguments to stderr."""
+    sys.stderr.write(line(message, level, text, **more))
     sys.stderr.flush()
 
 
