@@ -45,8 +45,12 @@ def instructions(word: str) -> list[str]:
 
 
 def templates() -> Iterator[dict[str, Any]]:
-    """The manifests that have pods."""
-    return (manifest for manifest in OBJECTS if "template" in manifest.get("spec", {}))
+    """The manifests that have pods; of a CronJob its job."""
+    specs = (manifest.get("spec", {}) for manifest in OBJECTS)
+    jobs = (
+        {**manifest, **spec.get("jobTemplate", {})} for manifest, spec in zip(OBJECTS, specs, strict=True)
+    )
+    return (job for job in jobs if "template" in job.get("spec", {}))
 
 
 def containers() -> Iterator[dict[str, Any]]:
@@ -181,7 +185,7 @@ def test_what_pods_refer_to_is_there() -> None:
 
 def test_our_containers_are_not_root_and_the_pool_is_a_sidecar_of_each_slot() -> None:
     ours = [container for container in containers() if container["image"].startswith("answermill:")]
-    assert len(ours) == 2
+    assert len(ours) == 3
     for container in ours:
         security = container["securityContext"]
         assert security["runAsNonRoot"] and f"--uid {security['runAsUser']} worker" in DOCKERFILE
@@ -196,17 +200,21 @@ def test_our_containers_are_not_root_and_the_pool_is_a_sidecar_of_each_slot() ->
     (flink,) = [each for each in OBJECTS if each["kind"] == "ConfigMap"]
     slots = yaml.safe_load(flink["data"]["FLINK_PROPERTIES"])["taskmanager.numberOfTaskSlots"]
 
-    (command,) = [container for container in ours if container["name"] == "command"]
+    (command,) = [container for container in ours if "args" in container]
     assert f"--parallelism={slots * taskmanager['spec']['replicas']}" in command["args"]
 
 
-def test_the_job_s_command_is_understood_and_its_hopeless_exit_codes_are_ours() -> None:
-    (job,) = MANIFESTS["job.yaml"]
+@pytest.mark.parametrize(("name", "more"), [("job.yaml", set[str]()), ("night.yaml", {"WORSE"})])
+def test_a_job_s_command_is_understood_and_its_hopeless_exit_codes_are_ours(
+    name: str, more: set[str]
+) -> None:
+    (manifest,) = MANIFESTS[name]
+    job = manifest["spec"].get("jobTemplate", manifest)
     (container,) = job["spec"]["template"]["spec"]["containers"]
-    words = [word.replace("s3://", "/") for word in container["command"][1:-1]]
+    words = [word.replace("s3://", "/") for word in container["command"][1:] if word != "--"]
     command_line().parse_args(words, exit_on_error=False, print_error=False)
     (rule,) = job["spec"]["podFailurePolicy"]["rules"]
-    hopeless = {"USAGE", "BAD_DATA", "INPUT_MISSING", "UNAVAILABLE", "OUTPUT_EXISTS", "SETTINGS"}
+    hopeless = more | {"USAGE", "BAD_DATA", "INPUT_MISSING", "UNAVAILABLE", "OUTPUT_EXISTS", "SETTINGS"}
     assert set(rule["onExitCodes"]["values"]) == {getattr(errors, name) for name in hopeless}
 
 

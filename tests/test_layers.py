@@ -18,7 +18,20 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "answermill"
 TOP = ("schemas", "files", "indexing", "ranking", "pipelines", "answermill")
 """The folders that are installed, as `answermill` and below it."""
-ROOMS = ("cli", "look", "learn", "steps", "data", "engine", "config", "specs", "runs", "errors", "revision")
+ROOMS = (
+    "cli",
+    "nights",
+    "look",
+    "learn",
+    "steps",
+    "data",
+    "engine",
+    "config",
+    "specs",
+    "runs",
+    "errors",
+    "revision",
+)
 """The rooms of `pipelines/`, from the top: each imports only from rooms below it."""
 GROUND = "schemas files"
 MAY_IMPORT = {

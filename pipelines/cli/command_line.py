@@ -34,7 +34,7 @@ complete is skipped, and one that was stopped continues where it stopped. Argume
 `answermill run JOB.toml --out RUN -- --runner=PortableRunner --job_endpoint=HOST:8099 --environment_type=EXTERNAL
 --environment_config=localhost:50000 --parallelism=8` runs on Flink, with a pool of workers beside each TaskManager.
 
-Exit codes: 0 ok, 2 usage, 3 compared and worse than --margin allows, 65 bad data or too many rejects, 66 input missing,
+Exit codes: 0 ok, 2 usage, 3 worse than --margin or a night's gate allows, 65 bad data or too many rejects, 66 input missing,
 69 Java or model missing, 70 unexpected error, 73 another job's output is in the way or another process writes into the folder,
 74 input/output error, 78 settings, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
 """

@@ -11,8 +11,26 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from answermill.pipelines.cli.job_work import DEFAULTS, JobWork, Outlets
-from answermill.pipelines.cli.parameters import JobFile, LocalOut, Out, Overrides, Run, Running, write_lines
+from answermill.pipelines.cli.job_work import (
+    BARS,
+    DEFAULTS,
+    NIGHT_DEFAULTS,
+    GateBars,
+    JobWork,
+    NightOptions,
+    NightWork,
+    Outlets,
+)
+from answermill.pipelines.cli.parameters import (
+    PLACE,
+    JobFile,
+    LocalOut,
+    Out,
+    Overrides,
+    Run,
+    Running,
+    write_lines,
+)
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.specs.registry import folders, job_steps
 
@@ -44,9 +62,9 @@ class Beginning:
         bool,
         Parameter(
             negative=(),
-            help="Check the job, and say what it will read and fetch: files, records, requests, bytes. "
-            "Reads lists, indexes "
-            "and the sizes of files; runs and writes nothing.",
+            help="Check the job, and say what every step would do, refuse or remove, with --redo too: "
+            "files, records, requests and bytes to read, questions to ask, steps that are complete. Reads "
+            "lists, indexes, questions and the sizes of files; runs and writes nothing.",
         ),
     ] = False
 
@@ -63,11 +81,40 @@ def run(
     """Run the whole job: every step that it has a section for, in order; then write its report."""
     work = JobWork(job, out, settings, outlets, command)
     if beginning.dry_run:
-        work.foresee()
+        work.foresee(beginning.redo, beginning.verify)
         return
 
     work.run(redo=beginning.redo, verify=beginning.verify)
     work.report()
+
+
+def night(
+    job: JobFile,
+    *,
+    runs: Annotated[
+        Path,
+        PLACE,
+        Parameter(help="Folder of all nights, or its URL (s3://, gs://, abfs://); it is created if needed."),
+    ],
+    options: NightOptions = NIGHT_DEFAULTS,
+    bars: GateBars = BARS,
+    settings: Overrides = (),
+    outlets: Outlets = DEFAULTS,
+    command: Running,
+) -> None:
+    """Run a night: the whole job, verified, compared with the last good run, published if it is not worse.
+
+    Stages: run, all steps of the job into RUNS/NIGHT, and their report; verify, every byte and row; gate, the
+    comparison, whose compared.html is in the run; publish, RUNS/good leads to the run (a link or, in an
+    object store, a file that holds its name); retain, old nights are removed, also where the night was
+    refused.
+
+    The exit code is that of the stage that failed, and 3 if the gate refuses the run: then RUNS/good stays,
+    and the message has the command that accepts the run. RUNS/NIGHT/night.json and the file of --metrics say
+    how the night ended. The same command goes on where it was; of two at once in a folder the second is
+    refused (73).
+    """
+    NightWork(job, runs, options, bars, settings, outlets, command).run()
 
 
 def step_command(name: str, about: str) -> Callable[..., None]:
@@ -250,4 +297,4 @@ def columns(
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
     steps = [step_command(step.name, step.about) for step in job_steps().values()]
-    return [run, *steps, sample, recipe, status, keys, columns]
+    return [run, night, *steps, sample, recipe, status, keys, columns]

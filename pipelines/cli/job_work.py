@@ -4,7 +4,9 @@ meanwhile, and a report."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import shlex
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from answermill.files.remote import as_path
+from answermill.files.store import store_of
 from answermill.pipelines.cli.ending import Command
 from answermill.pipelines.cli.parameters import write_lines
 from answermill.pipelines.errors import USAGE, JobError
@@ -20,6 +23,9 @@ from answermill.pipelines.specs.registry import job_steps
 
 if TYPE_CHECKING:
     from answermill.pipelines.config.job_file import Job
+    from answermill.pipelines.nights.gate import Bars
+    from answermill.pipelines.nights.night_folder import Nights
+    from answermill.pipelines.runs.watch.metrics import MetricsFile
 
 
 @Parameter(name="*")
@@ -30,8 +36,8 @@ class Outlets:
     log_format: Annotated[
         Literal["text", "json"],
         Parameter(
-            help="Lines on stderr: text, with a bar on a terminal; json: every line an object with time, "
-            "level and message."
+            help="Lines of the command: text, with a bar on a terminal; json: every line an object with "
+            "time, level and message."
         ),
     ] = "text"
     metrics: Annotated[
@@ -55,6 +61,77 @@ class Outlets:
 DEFAULTS = Outlets()
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateBars:
+    """The most by which a night's run may differ from the last good one; 1 lets everything pass."""
+
+    metric: Annotated[
+        str, Parameter(help="The metric of --margin, among judged candidates, where both runs have labels.")
+    ] = "P@1"
+    margin: Annotated[
+        float,
+        Parameter(
+            help="Most that the metric may fall by, from 0 to 1. More is refused if it is no chance: the "
+            "95 % interval lies below 0, and p is at most 0.05."
+        ),
+    ] = 0.02
+    max_changed: Annotated[
+        float, Parameter(help="Share of the first answers that may be another text; needs no labels.")
+    ] = 0.5
+    max_fall: Annotated[
+        float,
+        Parameter(
+            help="Share by which documents, passages, questions, candidates and answered questions may fall."
+        ),
+    ] = 0.5
+    max_rejects: Annotated[
+        float,
+        Parameter(
+            help="Share of a step's records by which one reason for rejects may grow: 0.2 is from 5 % of the "
+            "pages to 25 %."
+        ),
+    ] = 0.2
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightOptions:
+    """The name of a night, and what it takes over, accepts and keeps."""
+
+    night: Annotated[
+        str | None,
+        Parameter(
+            help="Name of the night, and of its run below --runs; if absent the date, by UTC. Give it where "
+            "a night may go on after midnight."
+        ),
+    ] = None
+    since: Annotated[
+        tuple[Literal["ingest", "index", "rerank", "annotate"], ...],
+        Parameter(
+            negative=(),
+            consume_multiple=True,
+            help="Steps whose key `since` becomes the last good run, so that they do only what is new.",
+        ),
+    ] = ()
+    keep: Annotated[
+        int,
+        Parameter(help="Nights that stay, the newest first, refused or not; the good one stays too."),
+    ] = 7
+    accept: Annotated[
+        bool, Parameter(negative=(), help="Make the run the good one, whatever the gate says.")
+    ] = False
+    dry_run: Annotated[
+        bool,
+        Parameter(
+            negative=(), help="Say what every stage and step would do, refuse or remove; change nothing."
+        ),
+    ] = False
+
+
+BARS, NIGHT_DEFAULTS = GateBars(), NightOptions()
+
+
 @dataclass(frozen=True, slots=True)
 class JobWork:
     """Work of a command on a job, in the run folder `out`."""
@@ -65,8 +142,15 @@ class JobWork:
     outlets: Outlets = DEFAULTS
     command: Command = field(default_factory=Command)
 
-    def run(self, step: str | None = None, redo: str | None = None, verify: str | None = None) -> None:
-        """Run the job, or one step of it; writes a line for each step."""
+    def run(
+        self,
+        step: str | None = None,
+        redo: str | None = None,
+        verify: str | None = None,
+        metrics: MetricsFile | None = None,
+    ) -> None:
+        """Run the job, or one step of it; writes a line for each step. `metrics`: those that the command has
+        begun already."""
         log_lines.choose(self.outlets.log_format)
         job = self._checked([step] if step else list(job_steps()))
         from answermill.pipelines.engine.runner import configure_logging
@@ -77,13 +161,13 @@ class JobWork:
         configure_logging()
 
         steps = [step] if step else steps_of(job, self.out)
-        options, metrics = self.command.beam_options, self._metrics()
+        options, metrics = self.command.beam_options, metrics or self.metrics()
 
         def ended(name: str, seconds: float, had_work: bool) -> None:
             if had_work:
                 record(as_path(self.out), name, seconds)
             if metrics is not None:
-                metrics(name, seconds)
+                metrics.end_step(name, seconds)
 
         write_lines(run_steps(job, self.out, steps, options, redo=redo, verify=verify, ended=ended))
         columns = "`answermill columns` their columns"
@@ -93,17 +177,20 @@ class JobWork:
         """Run the job, and if a step is named, all of that step again."""
         self.run(redo=step)
 
-    def foresee(self) -> None:
-        """Write lines on the inputs of the job's steps. Raises JobError (2) if there are options for an
-        engine."""
+    def foresee(self, redo: str | None = None, verify: str | None = None) -> None:
+        """Write lines on what each step of the job would do. Raises JobError (2) if there are options for an
+        engine, or a step is to be verified; else as the steps would."""
         if options := self.command.beam_options:
             raise JobError(
                 f"--dry-run does no work, so leave out what follows `--`: {' '.join(options)}", USAGE
             )
+        if verify is not None:
+            raise JobError("--dry-run reads no output, so leave out --verify", USAGE)
+        log_lines.choose(self.outlets.log_format)
         job = self._checked(list(job_steps()))
         from answermill.pipelines.steps.chain import foreseen, steps_of
 
-        write_lines(foreseen(job, self.out, steps_of(job, self.out)))
+        write_lines(foreseen(job, self.out, steps_of(job, self.out), redo))
 
     def report(self, only_again: bool = False) -> None:
         """Write the run's report, unless the command was told to write none; with `only_again` only if there
@@ -124,15 +211,15 @@ class JobWork:
         check_files(job, steps)
         return job
 
-    def _metrics(self) -> Callable[[str, float], object] | None:
-        """Start the file of metrics, if one is named; returns a function to call when a step ends."""
+    def metrics(self) -> MetricsFile | None:
+        """Begin the file of metrics, if one is named; it ends with the command."""
         if self.outlets.metrics is None:
             return None
 
         from answermill.pipelines.runs.watch.metrics import MetricsFile
         from answermill.pipelines.runs.watch.progress import sinks
 
-        metrics = MetricsFile(self.outlets.metrics, self.out)
+        metrics = MetricsFile(self.outlets.metrics, as_path(self.job_file).absolute(), self.out)
         metrics.write()
 
         def end(code: int) -> None:
@@ -141,4 +228,84 @@ class JobWork:
 
         sinks.append(metrics.update)
         self.command.at_end.append(end)
-        return metrics.end_step
+        return metrics
+
+
+@dataclass(frozen=True, slots=True)
+class NightWork:
+    """Work of `answermill night`: a run of the job in the folder `runs`, and what follows from it."""
+
+    job_file: Path
+    runs: Path
+    options: NightOptions
+    bars: GateBars
+    settings: Sequence[str]
+    outlets: Outlets
+    command: Command
+
+    def run(self) -> None:
+        """Do the night, or say what it would do. Raises JobError: 2 if an option is wrong; as `Night.lines`
+        and `claimed`."""
+        log_lines.choose(self.outlets.log_format)
+        from answermill.pipelines.nights.gate import Bars
+        from answermill.pipelines.nights.night import foreseen
+        from answermill.pipelines.nights.night_folder import Nights
+        from answermill.pipelines.runs.lock import claimed
+
+        limits, options = self.bars, self.options
+        bars = Bars(limits.metric, limits.margin, limits.max_changed, limits.max_fall, limits.max_rejects)
+        bars.check()
+        if options.keep < 1:
+            raise JobError(f"--keep {options.keep}: give how many nights stay, 1 or more", USAGE)
+
+        nights = Nights(as_path(self.runs).absolute())
+        name = options.night or time.strftime("%Y-%m-%d", time.gmtime())
+        self.command.folder = nights.run(name)
+        store_of(nights.folder).check()
+
+        if options.dry_run:
+            record = nights.read(name)
+            former = nights.good() if record is None else record.former
+            self._job_work(nights.run(name), nights.run(former) if former else None).foresee()
+            write_lines(foreseen(nights, name, options.keep, bars))
+            return
+
+        # Before the file of metrics, which belongs to the night that has the folder.
+        with claimed(nights.folder):
+            self._do(nights, name, bars)
+
+    def _do(self, nights: Nights, name: str, bars: Bars) -> None:
+        from answermill.pipelines.nights.night import STAGES, Night
+
+        metrics = self._job_work(nights.run(name), None).metrics()
+        night = Night(
+            nights,
+            nights.begin(name, as_path(self.job_file).absolute()),
+            lambda run, former: self._run_job(run, former, metrics),
+            self._command_line(name),
+            bars,
+            self.options.keep,
+            self.options.accept,
+        )
+        if metrics is not None:
+            night.on_stage = lambda stage: metrics.enter(stage, STAGES)
+            night.on_figures = metrics.add_figures
+        self.command.at_end.append(night.end)
+        write_lines(night.lines())
+
+    def _command_line(self, name: str) -> str:
+        """What is typed for this night, without what decides no row."""
+        words = ["answermill", "night", str(self.job_file), "--runs", str(self.runs), "--night", name]
+        for option, values in (("--since", self.options.since), ("--set", self.settings)):
+            words += [option, *values] if values else []
+        return shlex.join(words)
+
+    def _run_job(self, run: Path, former: Path | None, metrics: MetricsFile | None) -> None:
+        work = self._job_work(run, former)
+        work.run(metrics=metrics)
+        work.report()
+
+    def _job_work(self, run: Path, former: Path | None) -> JobWork:
+        """The job's work, with `former` as the key `since` of the steps that are to have it."""
+        since = [f"{step}.since={former}" for step in self.options.since if former not in (None, run)]
+        return JobWork(self.job_file, run, (*self.settings, *since), self.outlets, self.command)

@@ -46,7 +46,7 @@ def claimed(folder: Path) -> Iterator[None]:
     # The last two: the other process removes the folder at this moment.
     except (Timeout, FileExistsError, FileNotFoundError):
         raise JobError(
-            f"{folder}: another process is writing here; wait until it ends, or give another --out",
+            f"{folder}: another process is writing here; wait until it ends, or give another folder",
             OUTPUT_EXISTS,
         ) from None
     except OSError as e:

@@ -44,14 +44,16 @@ def write_comparison(
     out: Path | None = None,
     form: Form = None,
 ) -> str:
-    """Write the comparison into `out`, or B's folder; returns a line for people. Raises JobError as
-    `read_comparison`."""
+    """Write the comparison into `out`, or B's folder; returns a line for people. Raises JobError: 65 if the
+    runs have answers and share no question; as `read_comparison`."""
     compared = read_comparison(as_path(a), as_path(b), labels, price_per_hour, show, form=form)
+    if compared.has_answers and not compared.questions:
+        raise JobError(
+            f"{a} and {b} have no question in common, by id and text; give two runs of the same questions",
+            BAD_DATA,
+        )
     folder = out or as_path(b)
-    write_text(folder / FIGURES, json.dumps(asdict(compared), indent=1, ensure_ascii=False) + "\n")
-    with whole_text(folder / PAGE) as write:
-        for piece in two_runs_page(compared):
-            write(piece)
+    write_pages(compared, folder)
 
     changed = sum(compared.changed.values())
     kinds = (
@@ -68,6 +70,14 @@ def write_comparison(
     )
 
 
+def write_pages(compared: TwoRuns, folder: Path) -> None:
+    """Write compared.html and compared.json into a folder."""
+    write_text(folder / FIGURES, json.dumps(asdict(compared), indent=1, ensure_ascii=False) + "\n")
+    with whole_text(folder / PAGE) as write:
+        for piece in two_runs_page(compared):
+            write(piece)
+
+
 def read_comparison(
     a: Path,
     b: Path,
@@ -80,8 +90,8 @@ def read_comparison(
     """Compare two runs, their answers if they have some. `labels`, `form` and `price_per_hour` are those of
     `read_report`, for both.
 
-    Raises JobError: 65 if the runs share no question, 66 if one has answers and the other has none, 2 if
-    `show` is negative; else as `read_report`.
+    Raises JobError: 66 if one has answers and the other has none, 2 if `show` is negative; else as
+    `read_report`.
     """
     if show < 0:
         raise JobError(f"--show {show}: give how many changed answers are shown, 0 or more", USAGE)
@@ -95,12 +105,6 @@ def read_comparison(
     p1_a, p1_b = (values.p1 if values is not None else {} for values in (values_a, values_b))
     pairs = _Pairs(answers[:1], moved(p1_a, p1_b))
     shown = [*pairs.compare_with(answers[1:], show)]
-
-    if has_answers and not pairs.questions:
-        raise JobError(
-            f"{a} and {b} have no question in common, by id and text; give two runs of the same questions",
-            BAD_DATA,
-        )
 
     return TwoRuns(
         a=str(a),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -24,6 +25,8 @@ from answermill.pipelines.errors import BAD_DATA, UNEXPECTED, JobError
 from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.step import MARK
+from answermill.pipelines.runs.watch import log_lines
+from answermill.pipelines.runs.watch.progress import print_line
 from tests.made_steps import NoUnits, Rows, report, reports_of
 
 ROOT = Path(__file__).parents[3]
@@ -71,6 +74,13 @@ class Note(UnitWork):
         (self._work_folder / f"note-{unit}").write_text(line)
 
 
+class Say(UnitWork):
+    """Writes a line to stderr."""
+
+    def work(self, unit: int) -> None:
+        print_line(f"unit {unit}")
+
+
 def notes(folder: Path) -> list[list[str]]:
     return [path.read_text().split(" ") for path in sorted(folder.glob("note-*"))]
 
@@ -95,6 +105,16 @@ def test_several_processes_are_others_which_are_gone_afterwards(begun: Path) -> 
 @pytest.mark.skipif(
     not Path("/proc/net/tcp").is_file(), reason="needs /proc/net/tcp, which lists the sockets"
 )
+def test_workers_write_lines_in_the_form_of_the_command_s(begun: Path, capfd) -> None:
+    log_lines.choose("json")
+    try:
+        do(Say("rerank", begun), begun, units=2)
+    finally:
+        log_lines.choose("text")
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert {"unit 0", "unit 1"} <= {line["message"] for line in lines}
+
+
 def test_with_two_workers_nothing_listens(begun: Path) -> None:
     before = listening(os.getpid())  # a server of other tests
     with socket.create_server(("127.0.0.1", 0)):

@@ -114,7 +114,7 @@ def test_with_labels_a_change_is_lost_or_gained(a: Path, b: Path, labels: Path, 
 def test_two_runs_without_a_common_question_are_refused(a: Path, tmp_path: Path) -> None:
     other = write_run(tmp_path / "other", "Where?", passage("Here."))
     with pytest.raises(JobError, match="no question in common") as e:
-        read_comparison(a, other)
+        write_comparison(a, other)
     assert e.value.code == BAD_DATA
 
 

@@ -18,6 +18,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from answermill.__main__ import main
+from answermill.pipelines.cli.parameters import write_lines
 from answermill.pipelines.errors import INPUT_MISSING
 from answermill.pipelines.runs.watch import live, log_lines
 from answermill.pipelines.runs.watch.live import RUNNING, WORK, Live, Running, line_of
@@ -91,7 +92,7 @@ def test_another_terminal_sees_who_works_and_how_it_was_stopped(
     last = json.loads(err.splitlines()[-1])
     assert (last["level"], last["code"]) == ("warning", 143) and "the same command goes on" in last["message"]
     assert not (run / RUNNING).exists() and line_of(run, is_complete=False).startswith("stopped: ")
-    assert samples(metrics)[f"exit_code {run}"] == 143
+    assert samples(metrics)[f"exit_code {small_run.parent / 'job.toml'}"] == 143
 
 
 def test_a_run_that_is_there_says_so(small_run: Path, capsys) -> None:
@@ -187,16 +188,17 @@ def test_metrics_are_the_manifests_counts_and_the_exit_code(small_run: Path, tmp
     run = shutil.copytree(small_run, tmp_path / "run")
     assert call("propagate", job, "--out", run, "--metrics", file) == 0
     values = samples(file)
-    assert values[f"exit_code {run}"] == 0 and values[f"step_seconds {run} propagate"] >= 0
-    assert values[f"count pages {run} ingest"] == 70 and values[f"rejects not_html {run} ingest"] == 1
-    assert values[f"rows passages {run} ingest"] > 0
-    assert values[f"begin_time_seconds {run}"] <= values[f"end_time_seconds {run}"]
+    assert values[f"exit_code {job}"] == 0 and values[f"step_seconds {job} propagate"] >= 0
+    assert values[f"count pages {job} ingest"] == 70 and values[f"rejects {job} not_html ingest"] == 1
+    assert values[f"rows passages {job} ingest"] > 0
+    assert values[f"begin_time_seconds {job}"] <= values[f"end_time_seconds {job}"]
+    assert values[f"run_info {job} {run}"] == 1, "the run, whose name differs each night, is no other label"
     assert file.read_text().count("# TYPE answermill_count gauge\n") == 1 and list(tmp_path.glob(".*")) == []
 
 
 def test_metrics_say_how_far_a_step_is_at_most_every_half_minute(tmp_path: Path) -> None:
-    now, file, run = [1_000.0], tmp_path / "a.prom", tmp_path / 'say "run"'
-    metrics = MetricsFile(file, run, clock=lambda: now[0])
+    now, file, job = [1_000.0], tmp_path / "a.prom", tmp_path / 'say "job".toml'
+    metrics = MetricsFile(file, job, tmp_path / "run", clock=lambda: now[0])
     metrics.write()
     for items in (10, 20):
         metrics.update(replace(AT_WORK, items_done=items))
@@ -208,10 +210,11 @@ def test_metrics_say_how_far_a_step_is_at_most_every_half_minute(tmp_path: Path)
     now[0] += 31
     metrics.update(replace(AT_WORK, items_done=5))
     values = {name: value for name, value in samples(file).items() if name.startswith("items")}
-    assert values == {f"items_done passages {run} rerank": 5, f"items passages {run} rerank": 9}
+    assert values == {f"items_done passages {job} rerank": 5, f"items passages {job} rerank": 9}
     metrics.end(0)
     assert set(samples(file)) == {
-        f"{name} {run}" for name in ("begin_time_seconds", "end_time_seconds", "exit_code")
+        *(f"{name} {job}" for name in ("begin_time_seconds", "end_time_seconds", "exit_code")),
+        f"run_info {job} {tmp_path / 'run'}",
     }
 
 
@@ -231,6 +234,12 @@ def test_every_line_of_a_log_is_an_object(as_json: None, capsys) -> None:
     assert [line["message"] for line in lines][:2] == ["index makes it again", "progress"]
     assert all(line["level"] == "info" and line["time"].endswith("Z") for line in lines)
     assert lines[1]["step"] == "index" and lines[1]["items_done"] == 3
+
+
+def test_results_are_objects_too(as_json: None, capsys) -> None:
+    write_lines(["ingest     70 pages = 60 documents + 10 rejects"])
+    line = json.loads(capsys.readouterr().out)
+    assert (line["level"], line["message"]) == ("info", "ingest     70 pages = 60 documents + 10 rejects")
 
 
 def test_an_error_is_an_object_too(as_json: None, tmp_path: Path, capsys) -> None:
