@@ -147,6 +147,23 @@ FAULTS = (
         "other settings in a complete folder", nothing, "run JOB --out RUN --set index.shards=1", 73, "shards"
     ),
     Fault(
+        "a dry run of what would be refused",
+        nothing,
+        "run JOB --out RUN --set index.shards=1 --dry-run",
+        73,
+        "shards",
+    ),
+    Fault(
+        "a night whose name is a path", nothing, "night JOB --runs WORK/runs --night a/b", 2, "give a name"
+    ),
+    Fault(
+        "a night's bar that is no number",
+        nothing,
+        "night JOB --runs WORK/runs --max-changed nan",
+        2,
+        "--max-changed nan: give a number",
+    ),
+    Fault(
         "other settings, redone", nothing, "run JOB --out RUN --set retrieve.depth=10", 73, "--redo retrieve"
     ),
     Fault("compare without labels", nothing, "compare RUN/scored RUN/scored", 2, "--labels"),
