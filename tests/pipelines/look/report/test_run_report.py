@@ -193,14 +193,14 @@ def test_a_run_of_candidates_misses_no_step_that_it_will_never_have(tmp_path: Pa
 
 def test_a_report_tells_when_the_steps_ended_and_how_long_they_took_by_the_clock(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", "Why?", passage("Because."))
-    assert "by the clock" not in page_of(run)
+    assert " by the clock</p>" not in page_of(run)
     for number, step in enumerate(("ingest", "retrieve", "rerank")):
         record(run, step, 30.0 + number, clock=lambda: 1_700_000_000.0)
     shown = page_of(run)
     assert "ended 2023-11-14 22:13 UTC, 0:01:33 by the clock</p>" in shown
     assert "<dt>by the clock</dt><dd>31.0 s</dd>" in shown
     (run / CLOCK).write_text("{")
-    assert "by the clock" not in page_of(run)
+    assert " by the clock</p>" not in page_of(run)
 
 
 def page_of(run: Path) -> str:
