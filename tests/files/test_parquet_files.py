@@ -23,6 +23,8 @@ OPEN_THEIR_OWN = {
     "pipelines/look/verify/rows.py",
     "pipelines/runs/manifests/manifest.py",
     "pipelines/runs/parquet_folder.py",
+    "pipelines/steps/index/delta.py",
+    "pipelines/steps/index/passage_rows.py",
     "pipelines/steps/ingest/crawl_files.py",
     "pipelines/steps/ingest/fetched_records.py",
     "pipelines/steps/ingest/wanted_records.py",

@@ -161,12 +161,9 @@ def build(
     """The training before its first step: of questions to learn from, the teachers' logits of each, and
     questions for dev.
 
-    Raises ValueError if the settings do not fit each other, the data or this machine.
+    Raises ValueError if the settings do not fit each other or the data, JobError as `device_of`.
     """
     device, recipe = device_of(job.train.device), _recipe(job)
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("train.device = 'cuda', but PyTorch finds no CUDA device here; give 'auto' or 'cpu'")
-
     torch.manual_seed(recipe.seed)
     inputs = TrainingInputs(
         settings=job.trained,

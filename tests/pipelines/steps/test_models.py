@@ -17,6 +17,7 @@ import torch
 
 from answermill.indexing.shards.dense import Encoder, ModelMissing
 from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.errors import JobError
 from answermill.pipelines.runs.parquet_folder import Folder, Part
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.rerank import RERANK
@@ -177,7 +178,11 @@ def test_auto_is_cuda_where_the_machine_has_it(monkeypatch: pytest.MonkeyPatch) 
     for has in (True, False):
         monkeypatch.setattr(torch.cuda, "is_available", lambda has=has: has)
         assert device_of("auto") == ("cuda" if has else "cpu")
-        assert (device_of("cpu"), device_of("cuda")) == ("cpu", "cuda")
+        assert device_of("cpu") == "cpu"
+    with pytest.raises(
+        JobError, match="device is 'cuda', and torch finds no CUDA here; give 'cpu' or 'auto'"
+    ):
+        device_of("cuda")
 
 
 @pytest.fixture

@@ -84,8 +84,8 @@ def test_a_step_of_a_temporary_module_is_in_every_command(job, capsys, tmp_path)
     assert "by_length.any" in page and f"{letters:,}" in page
 
     metrics = (tmp_path / "run.prom").read_text()
-    assert f'answermill_count{{count="letters",run="{run}",step="toy"}} {float(letters)}' in metrics
-    assert f'answermill_rows{{folder="toy",run="{run}",step="toy"}} 60.0' in metrics
+    assert f'answermill_count{{count="letters",job="{job}",step="toy"}} {float(letters)}' in metrics
+    assert f'answermill_rows{{folder="toy",job="{job}",step="toy"}} 60.0' in metrics
 
 
 def test_damage_to_its_folder_is_found_and_repaired_by_its_description(job, capsys, tmp_path):

@@ -290,7 +290,7 @@ def test_a_training_runs_where_its_setting_says(
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="runs where there is no CUDA")
 def test_a_device_that_is_not_there_is_refused(folder: Path) -> None:
-    with pytest.raises(JobError, match="PyTorch finds no CUDA device here; give 'auto' or 'cpu'") as e:
+    with pytest.raises(JobError, match="torch finds no CUDA here; give 'cpu' or 'auto'") as e:
         list(run(load_job(folder / "train.toml", ["train.device='cuda'"]), folder / "out"))
     assert e.value.code == SETTINGS
 

@@ -131,7 +131,7 @@ def test_the_files_of_a_list_give_the_rows_of_a_local_copy(
     assert rows(tmp_path / "run") == moved_to(server.url, local)
     bytes_asked = sum(file.stat().st_size for file in (crawl / "crawl-data").iterdir())
     assert line.endswith(
-        f"ingest reads 3 files, {bytes_asked:,} bytes; it fetches {bytes_asked:,} bytes in 3 requests"
+        f"reads 3 files, {bytes_asked:,} bytes; it fetches {bytes_asked:,} bytes in 3 requests"
     )
 
     asked = [
