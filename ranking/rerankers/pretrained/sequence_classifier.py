@@ -48,9 +48,8 @@ class CrossEncoder:
         output = classifier.output if stage.output == "model" else stage.output
         if output is None:
             raise ValueError(
-                f"{classifier.folder}: its config.json wants another function of the logit than Sigmoid or "
-                "Identity; set "
-                "output = 'logit' or output = 'probability'"
+                f"{classifier.folder}: its activation function, in config_sentence_transformers.json or "
+                "config.json, is neither Sigmoid nor Identity; set output = 'logit' or output = 'probability'"
             )
         wording = Wording(stage.yes_token, stage.no_token, stage.template)
         scorer = load_scorer(classifier, limit, resources.device, stage.precision, wording)
