@@ -120,7 +120,8 @@ def test_the_model_s_folder_says_what_its_score_is_and_the_stage_may_say_another
     )
 
     with pytest.raises(
-        ValueError, match=r"config_sentence_transformers.json .* neither Sigmoid nor Identity; set output = 'logit' or output = 'probability'"
+        ValueError,
+        match=r"config_sentence_transformers.json .* neither Sigmoid nor Identity; set output = 'logit'",
     ):
         load(folder)
 
