@@ -62,7 +62,7 @@ class Index(Section):
     probes: int = Field(
         0,
         ge=0,
-        description="cells that a question visits, or vectors of a graph; 0 = 8 times the root of the number "
+        description="cells that a question visits, or vectors of a graph; 0 = 16 times the root of the number "
         "of cells; not for 'flat'",
     )
     rescore: int = Field(
