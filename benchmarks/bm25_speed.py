@@ -134,7 +134,7 @@ def main() -> None:
     options = arguments("bm25_speed", __doc__ or "")
     if options.smoke:
         shrink(globals(), PASSAGES=60, QUESTIONS=5, SHARDS=(3,), DEPTH=5)
-    jvm.start(jvm.find_java(), "2g")
+    jvm.start(jvm.find_java(), "1g" if options.smoke else "2g")  # a process with 1g may run the smoke
     asked = questions(options.data, QUESTIONS)
     result: dict[str, float | int | str] = {"passages": PASSAGES, "questions": len(asked), "depth": DEPTH}
 
