@@ -134,7 +134,7 @@ def main() -> None:
     options = arguments("bm25_speed", __doc__ or "")
     if options.smoke:
         shrink(globals(), PASSAGES=60, QUESTIONS=5, SHARDS=(3,), DEPTH=5)
-    jvm.start(jvm.find_java(), "1g" if options.smoke else "2g")  # a process with 1g may run the smoke
+    jvm.start(jvm.find_java(), "1g" if options.smoke else "2g")  # the tests share a JVM
     asked = questions(options.data, QUESTIONS)
     result: dict[str, float | int | str] = {"passages": PASSAGES, "questions": len(asked), "depth": DEPTH}
 
