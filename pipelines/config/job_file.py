@@ -62,8 +62,8 @@ class Index(Section):
     probes: int = Field(
         0,
         ge=0,
-        description="cells that a question visits, or vectors of a graph; 0 = 16 times the root of the number "
-        "of cells; not for 'flat'",
+        description="cells that a question visits, or vectors of a graph; 0 = 16 times the root of the "
+        "number of cells; not for 'flat'",
     )
     rescore: int = Field(
         0,
