@@ -120,6 +120,6 @@ FAULTS = (
     Fault("kill -9 in propagate", all_of(removed("run/labels")), RUN, 0, "", how=killed(begun("propagate"))),
     Fault("kill -9 in train", training(epochs=40, questions=20), TRAIN, 0, "train ", right=same_model,
           how=killed(there_is("work/model/_training/history.json"))),
-    Fault("two workers listen", NO_INDEX, RUN + TWO, 0, "listened on loopback alone", how=watched),
+    Fault("two workers listen", NO_INDEX, RUN + TWO, 0, "listened on nothing", how=watched),
     Fault("one process listens", NO_SCORES, RUN, 0, "listened on nothing", how=watched),
 )  # fmt: skip
