@@ -6,13 +6,15 @@ Each target damages a part of the sample web as a seed says, reads it, and names
 outcome: an error, a page that is lost though its bytes are sound, a record that is not counted, a place that
 is not in the file, a tag that was taken for half a letter. `--minutes N` throws for so long at each target;
 what is found is printed with its target and seed, and belongs among the CASES of
-tests/indexing/crawl/test_readers.py.
+tests/indexing/crawl/test_readers.py. With `--only TARGET` the result is that target's alone, `fuzz_TARGET`, so
+that several commands share a machine's cores.
 """
 
 from __future__ import annotations
 
 import gzip
 import random
+import sys
 import tempfile
 import time
 import zlib
@@ -339,13 +341,17 @@ def main() -> None:
         __doc__ or "",
         needs_data=False,
         numbers={"minutes": "how long to throw at each target; 1 if absent"},
+        texts={"only": f"one target: {', '.join(TARGETS)}; all if absent"},
     )
+    if options.only not in (None, *TARGETS):
+        sys.exit(f"--only {options.only}: the targets are {', '.join(TARGETS)}")
+    targets = [options.only] if options.only else list(TARGETS)
     minutes = 0.01 if options.smoke else 1.0 if options.minutes is None else options.minutes
     thrown: Counter[str] = Counter()
     findings: Counter[str] = Counter()
 
     with tempfile.TemporaryDirectory() as folder:
-        for target in TARGETS:
+        for target in targets:
             say(f"{target}, {minutes:g} minutes")
             end = time.monotonic() + 60 * minutes
             for seed in count(time.time_ns() // 1_000_000):
@@ -357,11 +363,11 @@ def main() -> None:
                     break
 
     _extractor().close()
-    result = {f"thrown_{target}": thrown[target] for target in TARGETS} | {
+    result = {f"thrown_{target}": thrown[target] for target in targets} | {
         "findings": findings.total(),
         "minutes": minutes,
     }
-    finish("fuzz", result, options.save)
+    finish("_".join(["fuzz", *targets[: len(targets) == 1]]), result, options.save)
 
 
 if __name__ == "__main__":
