@@ -6,8 +6,8 @@ Each target damages a part of the sample web as a seed says, reads it, and names
 outcome: an error, a page that is lost though its bytes are sound, a record that is not counted, a place that
 is not in the file, a tag that was taken for half a letter. `--minutes N` throws for so long at each target;
 what is found is printed with its target and seed, and belongs among the CASES of
-tests/indexing/crawl/test_readers.py. With `--only TARGET` the result is that target's alone, `fuzz_TARGET`, so
-that several commands share a machine's cores.
+tests/indexing/crawl/test_readers.py. With `--only TARGET` the result is that target's alone, `fuzz_TARGET`,
+so that several commands share a machine's cores.
 """
 
 from __future__ import annotations
