@@ -95,8 +95,11 @@ class Plan:
         """Answers to several questions at once, which fills the batches of a GPU; see `rerank`.
 
         `ids`: those by which the table of a stage `scores` knows the questions; their texts if None. Raises
-        JobError (65) if a question or text is none, naming it.
+        JobError (65) if a question or text is none, naming it, or if the ids are not as many as the
+        questions.
         """
+        if ids is not None and len(ids) != len(questions):
+            raise JobError(f"{len(questions):,} questions have {len(ids):,} ids; give one each", BAD_DATA)
         lists = [
             _ranked_list(question if ids is None else ids[n], question, texts, split)
             for n, (question, texts) in enumerate(questions)

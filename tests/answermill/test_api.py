@@ -97,6 +97,12 @@ def test_one_string_is_no_list_of_texts_or_stages():
         am.Plan([object()])
 
 
+def test_ids_are_as_many_as_the_questions():
+    with pytest.raises(am.JobError, match="2 questions have 1 ids; give one each") as e:
+        am.Plan(["overlap"]).rerank_all([(QUESTION, TEXTS), ("Why?", TEXTS)], ids=["q1"])
+    assert e.value.code == 65
+
+
 def test_a_blank_text_stays_when_texts_are_split():
     answers = am.Plan(["overlap"]).rerank(QUESTION, ["", "  ", TEXTS[1]], split=True)
     assert sorted(answer.index for answer in answers) == [0, 1, 2]
