@@ -40,6 +40,11 @@ class Best:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __getitem__(self, places: slice | npt.NDArray[np.int64]) -> Best:
+        """The passages at these places."""
+        columns = (self.shards, self.rows, self.ids, self.scores, self.values)
+        return Best(*(column[places] for column in columns))
+
 
 @dataclass(frozen=True, slots=True)
 class Fused:
@@ -63,7 +68,7 @@ def merge(parts: Iterable[Best], depth: int) -> Best:
     ([b'a', b'c'], [0, 1], [4, 5])
     """
     joined = _joined(parts)
-    return _rows(joined, np.lexsort((joined.ids, -joined.scores))[:depth])
+    return joined[np.lexsort((joined.ids, -joined.scores))[:depth]]
 
 
 def candidates(parts: Iterable[Best], number: int) -> Best:
@@ -76,7 +81,7 @@ def candidates(parts: Iterable[Best], number: int) -> Best:
     ([b'a'], [2.0])
     """
     joined = _joined(parts)
-    return _rows(joined, np.lexsort((joined.ids, -joined.values))[:number])
+    return joined[np.lexsort((joined.ids, -joined.values))[:number]]
 
 
 def _joined(parts: Iterable[Best]) -> Best:
@@ -88,12 +93,6 @@ def _joined(parts: Iterable[Best]) -> Best:
         np.concatenate([part.ids for part in parts]),
         np.concatenate([part.scores for part in parts]),
         np.concatenate([part.values for part in parts]),
-    )
-
-
-def _rows(best: Best, places: npt.NDArray[np.int64]) -> Best:
-    return Best(
-        best.shards[places], best.rows[places], best.ids[places], best.scores[places], best.values[places]
     )
 
 

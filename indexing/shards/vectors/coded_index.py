@@ -153,8 +153,8 @@ class CodedIndex:
         return len(self.vectors)
 
     def search(self, questions: Vectors, width: VectorSearch) -> list[tuple[Rows, Scores, Scores]]:
-        """Rows, scores and values of the best candidates by value for each question [d], and of all that tie
-        with the last of them; order is value descending, then row.
+        """Rows, scores and values of the best candidates by value for each question [d], or the first of them
+        (`width.first`), and of all that tie with the last; order is value descending, then row.
 
         Scores are of the stored vectors, summed in float64 and rounded to 6 decimals.
         """
@@ -178,6 +178,10 @@ class CodedIndex:
         rows = rows[rows >= 0]
         if len(rows) > width.candidates:
             wanted = chosen >= chosen[width.candidates - 1]
+            chosen, rows = chosen[wanted], rows[wanted]
+        # The first are cut from the same list, since a graph that is asked for fewer finds others.
+        if 0 < width.first < len(rows):
+            wanted = chosen >= chosen[width.first - 1]
             chosen, rows = chosen[wanted], rows[wanted]
         order = np.lexsort((rows, -chosen))
         return rows[order], exact_scores(self.vectors[rows[order]], question), chosen[order]

@@ -35,6 +35,8 @@ class VectorSearch:
     candidates: int = 0
     """Best candidates by the codes, over all shards, whose exact scores are computed; 0: the index is
     exact."""
+    first: int = 0
+    """Of them, those that a shard scores and sends before it is asked for more; 0: all (`first_for`)."""
 
 
 EXACT = VectorSearch()
@@ -72,6 +74,17 @@ def rescore_for(kind: str) -> int:
     """Candidates for each passage that is wanted unless the job says otherwise: codes need more than a
     graph, which holds the vectors themselves."""
     return 2 if kind.lower().startswith("hnsw") else 8
+
+
+def first_for(candidates: int, shards: int) -> int:
+    """Candidates that each of some shards sends at first, of those that all shards together have: twice its
+    share and eight, so that few are asked for more; 0, all, where it would be as many.
+
+    >>> [first_for(800, shards) for shards in (1, 2, 10, 50, 500)]
+    [0, 0, 168, 40, 12]
+    """
+    first = -(-2 * candidates // shards) + 8
+    return first if first < candidates else 0
 
 
 def factory_string(kind: str, dimension: int, rows: int) -> str:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from answermill.indexing.shards.vectors.vector_kinds import first_for
 from answermill.pipelines.config.growth import Cost, WholeStep
 from answermill.pipelines.config.job_file import Job, Retrieve
 from answermill.pipelines.config.step_code import StepCode
@@ -33,7 +35,12 @@ from answermill.pipelines.specs.retrieve import (
     PassCounts,
     RetrieveCounts,
 )
-from answermill.pipelines.steps.models import check_engines, encoder_inputs, encoder_settings
+from answermill.pipelines.steps.models import (
+    check_engines,
+    encoder_inputs,
+    encoder_settings,
+    vector_search,
+)
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions, settings_of, write_asked
 from answermill.pipelines.steps.retrieve.feedback import (
     CountFeedback,
@@ -41,6 +48,7 @@ from answermill.pipelines.steps.retrieve.feedback import (
     ReadFeedback,
     first_settings,
 )
+from answermill.pipelines.steps.retrieve.more_candidates import FindWanted, SearchAgain, Wanted
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.pipelines.steps.retrieve.passes import ON_CARD, TIMES, Pass, Turn, define
 from answermill.pipelines.steps.retrieve.shard_hits import QuestionVector, ShardHit
@@ -145,6 +153,13 @@ def plan(
     def define_pass(name: str, record: type[Record], units: int) -> Pass:
         return Pass(step.within(name, {name: record}, PassCounts, division), units)
 
+    # Of an index that is not exact, each of many shards sends a few candidates, and more that are wanted.
+    width = vector_search(shards.job, settings.depth)
+    if width.candidates and "dense" in settings.sources:
+        width = replace(width, first=first_for(width.candidates, shards.count))
+    if width.first:
+        division |= {"first": str(width.first)}
+
     # A unit is a group of questions: they are encoded once, not once for each shard.
     if "dense" in settings.sources:
         vectors = define_pass("vectors", QuestionVector, len(asked.groups))
@@ -175,12 +190,24 @@ def plan(
 
     # A unit is a shard and a batch of questions: its best for each, in a part for each group of the batch.
     hits = define_pass("hits", ShardHit, len(in_search))
-    search = SearchShard(hits, asked, shards, settings, words=words, vectors=vectors, feedback=feedback)
+    search = SearchShard(
+        hits, asked, shards, settings, words=words, vectors=vectors, width=width, feedback=feedback
+    )
     turns.append(Turn("Search", hits, search, in_search))
+    found = [hits]
+
+    if width.first and vectors is not None:
+        wanted = define_pass("wanted", Wanted, len(asked.groups))
+        find = FindWanted(wanted, asked, shards, settings, width=width, hits=hits)
+        turns.append(Turn("Find wanted candidates", wanted, find, in_group))
+        more = define_pass("more", ShardHit, len(in_search))
+        again = SearchAgain(more, asked, shards, settings, width=width, vectors=vectors, wanted=wanted)
+        turns.append(Turn("Search for more", more, again, in_search))
+        found.append(more)
 
     # A unit is a group of questions: it merges a part of each shard, fuses, fetches passages, and writes.
     lists = Pass(step.within("lists", {}, RetrieveCounts, division), len(asked.groups))
-    write = WriteBlocks(lists, asked, shards, settings, hits=hits, step=step)
+    write = WriteBlocks(lists, asked, shards, settings, hits=found, step=step)
     return [*turns, Turn("Write blocks", lists, write, in_group)]
 
 

@@ -102,8 +102,9 @@ def search(
     timed: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> BlockHits:
     """One shard's best `depth` for each question of a block, by each source, whose search runs in the block
-    of `timed`; of a dense index that is not exact its candidates, which `cut_candidates` cuts. `width`: of
-    that index. `bags`: weighted words that BM25 looks for in place of the questions.
+    of `timed`; of a dense index that is not exact its candidates, or the first of them, which
+    `cut_candidates` cuts. `width`: of that index. `bags`: weighted words that BM25 looks for in place of the
+    questions.
 
     Raises ShardMismatch if another encoder or kind of index built it, ShardDamaged if a score is not
     finite."""
@@ -129,7 +130,9 @@ def search(
 
     def cut(best: Best, source: str) -> Best:
         is_exact = source != "dense" or not width.candidates
-        return merge([best], settings.depth) if is_exact else candidates([best], width.candidates)
+        return merge([best], settings.depth) if is_exact else candidates([best], most)
+
+    most = width.first or width.candidates
 
     return {
         source: [

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from answermill.indexing.shards.lucene.statistics import GlobalStatistics
-from answermill.indexing.shards.vectors.vector_kinds import FLAT
+from answermill.indexing.shards.vectors.vector_kinds import EXACT, FLAT, VectorSearch
 from answermill.pipelines.config.job_file import Job, Retrieve
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.retrieve import PassCounts
 from answermill.pipelines.steps.model_work import ModelWork
-from answermill.pipelines.steps.models import device_of, passage_encoder, vector_search
+from answermill.pipelines.steps.models import device_of, passage_encoder
 from answermill.pipelines.steps.retrieve.asked_questions import (
     AskedQuestions,
     Block,
@@ -86,7 +86,8 @@ class SearchShard(ModelWork):
     each group.
 
     `words` and `vectors` are the passes before it; None where the index that needs them is not searched.
-    `feedback`: those of RM3, of the first passages' words and of their counts; None without it.
+    `width`: of the dense index. `feedback`: those of RM3, of the first passages' words and of their counts;
+    None without it.
     """
 
     def __init__(
@@ -98,11 +99,13 @@ class SearchShard(ModelWork):
         *,
         words: Pass | None,
         vectors: Pass | None,
+        width: VectorSearch = EXACT,
         feedback: tuple[Pass, Pass] | None = None,
     ) -> None:
         super().__init__(target.step.name, target.step.work, PassCounts)
         self._target, self._asked, self._shards, self._settings = target, asked, shards, settings
         self._words, self._vector_parts, self._feedback = words, vectors, feedback
+        self._width = width
 
     def load(self) -> None:
         self._statistics: GlobalStatistics | None = None
@@ -116,7 +119,7 @@ class SearchShard(ModelWork):
                 job, settings = self._shards.job, self._settings
                 self._expansions = Expansions(job, settings, self._statistics, *self._feedback)
                 self._statistics = self._expansions.statistics
-        width, device = vector_search(self._shards.job, self._settings.depth), self._device()
+        device = self._device()
         timer = Timer(device == "cuda")
         writer = PartWriter(target.folder, ShardHit, unit, ROWS_PER_GROUP)
 
@@ -133,7 +136,7 @@ class SearchShard(ModelWork):
                             vectors,
                             self._statistics,
                             settings=self._settings,
-                            width=width,
+                            width=self._width,
                             bags=bags,
                             timed=timer.on,
                         )

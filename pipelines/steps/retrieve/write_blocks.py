@@ -14,6 +14,7 @@ from itertools import chain
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from answermill.files.store import in_parallel, requests_to
 from answermill.indexing.shards.rank_fusion import Fused
@@ -59,7 +60,7 @@ class WriteBlocks(UnitWork):
         shards: RunShards,
         settings: Retrieve,
         *,
-        hits: Pass,
+        hits: Sequence[Pass],
         step: Step[RetrieveCounts],
     ) -> None:
         super().__init__(target.step.name, target.step.work, RetrieveCounts)
@@ -74,13 +75,18 @@ class WriteBlocks(UnitWork):
         with Meter(self._target.step.work, unit) as meter:
             meter.add(sum(len(block.questions) for block in asked_blocks if block not in blocks))
             width = vector_search(self._shards.job, self._settings.depth)
-            parts = hits_of_group(unit, self._hits, self._asked, self._shards.count)
-            lists = merge_parts(parts, self._settings.depth, width) if blocks else {}
+            parts = [
+                part
+                for hits in self._hits
+                for part in hits_of_group(unit, hits, self._asked, self._shards.count)
+            ]
+            merged = merge_parts(parts, self._settings.depth, width) if blocks else {}
+            lists = {block: cut_candidates(own, self._settings.depth, width) for block, own in merged.items()}
 
-            def hits(block: Block) -> int:
+            def hits_of(block: Block) -> int:
                 return sum(len(best) for best in lists.get(block.number, {}).values())
 
-            for run in runs(blocks, hits, PASSAGES_AT_ONCE):
+            for run in runs(blocks, hits_of, PASSAGES_AT_ONCE):
                 fused = [
                     fuse_block(lists.get(block.number, {}), len(block.questions), self._settings.fusion_k)
                     for block in run
@@ -129,17 +135,23 @@ def hits_of_group(group: int, hits: Pass, asked: AskedQuestions, shards: int) ->
     return hits.parts(range(batch * shards, (batch + 1) * shards), place)
 
 
-def merge_parts(parts: Sequence[PlacedPart], depth: int, width: VectorSearch = EXACT) -> dict[int, Lists]:
-    """Number of a block → the best `depth` of its lists over all parts, each of which is read once and whole.
-    `width`: of the dense index."""
+def merge_parts(
+    parts: Sequence[PlacedPart], depth: int, width: VectorSearch = EXACT, only: Sequence[str] = SOURCES
+) -> dict[int, Lists]:
+    """Number of a block → its lists by some sources, merged over all parts, each of which is read once and
+    whole: the best `depth`, and of a dense index of this `width` that is not exact the candidates."""
+    sources = pa.array([SOURCES.index(source) for source in only], pa.int8())
     merged: dict[int, Lists] = {}
     for run in runs(parts, lambda placed: placed[1].rows, HITS_AT_ONCE):
         several = defaultdict(list, {block: [lists] for block, lists in merged.items()})
         for tables in in_parallel(by_block, run, requests_to(run[0][0])):
             for block, table in tables:
-                several[block].append(from_table(table))
+                rows = (
+                    table if len(only) == len(SOURCES) else table.filter(pc.is_in(table["source"], sources))
+                )
+                several[block].append(from_table(rows))
         merged = {block: merge_lists(lists, depth, width) for block, lists in several.items()}
-    return {block: cut_candidates(lists, depth, width) for block, lists in merged.items()}
+    return merged
 
 
 class Fetched:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +19,14 @@ from answermill.indexing.shards.vectors.vector_kinds import VectorsUnfit, empty_
 from answermill.pipelines.config.job_file import Job, Retrieve, load
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.look.verify.verify import Verification
+from answermill.pipelines.runs.counts import StepCounts
+from answermill.pipelines.runs.parquet_folder import Part
 from answermill.pipelines.specs.index import INDEX, SHARDS, IndexCounts
-from answermill.pipelines.specs.retrieve import RETRIEVED
+from answermill.pipelines.specs.retrieve import RETRIEVE, RETRIEVED
 from answermill.pipelines.steps.index.index import check, index, step_of
+from answermill.pipelines.steps.retrieve import retrieve as retrieve_step
 from answermill.pipelines.steps.retrieve.asked_questions import Block
+from answermill.pipelines.steps.retrieve.passes import Pass
 from answermill.pipelines.steps.retrieve.retrieve import retrieve
 from answermill.pipelines.steps.retrieve.shard_hits import QuestionVectors, search
 from answermill.schemas.corpus import Question
@@ -71,6 +77,31 @@ def test_three_shards_give_the_rows_that_one_gives(small_run: Path, tmp_path: Pa
     one, three = (tmp_path / shards / "shards" for shards in ("1", "3"))
     assert (one / QUANTIZER).read_bytes() == (three / QUANTIZER).read_bytes()
     assert len(built(tmp_path / "3")) == 3
+
+
+@pytest.mark.parametrize("first", [1, 5])
+def test_shards_that_send_a_few_candidates_and_then_those_that_are_wanted_give_the_rows_of_one(
+    small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    keys = ("index.vectors=IVF8,SQ8", "index.probes=8", "retrieve.depth=6", 'retrieve.sources=["dense"]')
+    one = hits(small_run, indexed(small_run, tmp_path / "one", *keys, "index.shards=1"), *keys)
+    sent, write_part = Counter[str](), Pass.write
+
+    def counted(target: Pass, unit: int, parts: Sequence[Part], counts: StepCounts) -> None:
+        sent[target.step.name.rpartition("/")[2]] += sum(part.rows for part in parts)
+        write_part(target, unit, parts, counts)
+
+    monkeypatch.setattr(Pass, "write", counted)
+    monkeypatch.setattr(retrieve_step, "first_for", lambda candidates, shards: first)
+    run = indexed(small_run, tmp_path / "many", *keys, "index.shards=12")
+    assert hits(small_run, run, *keys) == one and len(built(run)) == 12
+
+    questions, candidates = RETRIEVE.counts_of(RETRIEVED.open(run).manifest).questions, 6 * 8
+    assert sent["hits"] == questions * 12 * first
+    assert questions * candidates < sent["hits"] + sent["more"]
+    assert 0 < sent["wanted"] <= questions * candidates / first
+    if first == 5:
+        assert sent["more"] < questions * candidates / 2
 
 
 def test_a_recall_below_the_bar_fails_and_the_shards_stay(small_run: Path, tmp_path: Path) -> None:
