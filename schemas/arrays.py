@@ -12,6 +12,9 @@ Singles: TypeAlias = npt.NDArray[np.float32]
 Vectors: TypeAlias = npt.NDArray[np.float32]
 """Rows of d numbers each, [n, d]."""
 Ints: TypeAlias = npt.NDArray[np.int64]
+Rows: TypeAlias = Ints
+"""Numbers of rows, from 0."""
+NO_ROWS: Rows = np.empty(0, np.int64)
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 

@@ -31,8 +31,9 @@ from answermill.indexing.shards.shard_files import (
     what_to_do,
 )
 from answermill.indexing.shards.vectors.coded_index import CodedIndex
-from answermill.indexing.shards.vectors.exact_index import DenseIndex, Rows
+from answermill.indexing.shards.vectors.exact_index import DenseIndex
 from answermill.indexing.shards.vectors.quantizer import Quantizer
+from answermill.schemas.arrays import Rows
 from answermill.schemas.corpus import Passage
 
 

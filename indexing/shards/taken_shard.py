@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 
 from answermill.files.atomic_files import link_or_copy
-from answermill.indexing.shards.lucene.bm25 import Rows
 from answermill.indexing.shards.lucene.jvm import find_java, start
 from answermill.indexing.shards.sentence_codes import CodesName
 from answermill.indexing.shards.shard_builder import ShardReport, ShardSettings, new_shard, passage_writer
@@ -30,6 +29,7 @@ from answermill.indexing.shards.shard_files import (
     write_shard_file,
 )
 from answermill.indexing.shards.tombstones import GONE, write_tombstones
+from answermill.schemas.arrays import Rows
 
 
 @dataclass(frozen=True, slots=True)

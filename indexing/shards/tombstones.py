@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from answermill.indexing.shards.lucene.bm25 import NO_ROWS, Rows, build
+from answermill.indexing.shards.lucene.bm25 import build
+from answermill.schemas.arrays import NO_ROWS, Rows
 
 GONE = "gone"
 ROWS, BM25 = f"{GONE}/rows.npy", f"{GONE}/bm25"

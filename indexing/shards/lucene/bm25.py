@@ -29,6 +29,7 @@ from answermill.indexing.shards.lucene.analyzers import ANALYZERS, ENGLISH
 from answermill.indexing.shards.lucene.feedback import Bag
 from answermill.indexing.shards.lucene.jvm import calls_java
 from answermill.indexing.shards.lucene.statistics import USUAL, GlobalStatistics, Scoring, ShardSize
+from answermill.schemas.arrays import NO_ROWS, Rows
 
 SCORE_DECIMALS = 4
 """Lucene's scores are float32; differences below this decimal are noise, and must not order hits."""
@@ -37,8 +38,6 @@ _CONTENTS, _TITLE = "contents", "title"  # fields of the index; the former has t
 _BATCHES = 4  # of questions that stay analysed: a search of a shard counts their words first
 _RAM_BUFFER_MB = 256.0
 
-Rows = npt.NDArray[np.int64]
-NO_ROWS: Rows = np.empty(0, np.int64)
 Scores = npt.NDArray[np.float64]
 AskedTexts: TypeAlias = Sequence[str] | Sequence[Bag]
 """Questions as texts, or as words with weights, which are looked for in title and text together."""

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from answermill.indexing.shards.vectors.exact_index import Rows, Vectors
+from answermill.indexing.shards.vectors.exact_index import Vectors
+from answermill.schemas.arrays import Rows
 
 BLOCK_BYTES = 1 << 28
 """Size of a block of vectors: some milliseconds of the way to the card."""

@@ -21,8 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from answermill.indexing.shards.vectors.exact_index import (
-    NO_ROWS,
-    Rows,
     Scores,
     Vectors,
     exact_scores,
@@ -38,6 +36,7 @@ from answermill.indexing.shards.vectors.stored_vectors import (
     unpack,
 )
 from answermill.indexing.shards.vectors.vector_kinds import VectorSearch
+from answermill.schemas.arrays import NO_ROWS, Rows
 
 CODES, GRAPH = "codes.npy", "graph.faiss"
 _SLACK = 32  # candidates fetched beyond those that are wanted, to see whether the last one is tied with more

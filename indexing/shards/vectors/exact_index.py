@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from answermill.schemas.arrays import NO_ROWS, Rows
+
 SCORE_DECIMALS = 6
 """A score is summed in float64 and rounded here, so equal vectors tie whichever shard they are in."""
 AT_ONCE = 8
@@ -21,11 +23,9 @@ _SLACK = 32  # hits fetched beyond the depth, to see whether the last one is tie
 _NOISE = 1e-5  # upper bound of the relative error of sums in float32, in whatever order they are added
 
 Vectors = npt.NDArray[np.float32]
-Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
 Nearest = Callable[[Vectors, int], tuple[Vectors, Rows]]
 """(questions [n, d], number to fetch) → (sums in float32, the highest first, rows), [n, number] each."""
-NO_ROWS: Rows = np.empty(0, np.int64)
 
 
 def live_rows(rows: int, gone: Rows) -> npt.NDArray[np.bool_]:

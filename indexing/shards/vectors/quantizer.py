@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from answermill.files.atomic_files import replacing, sha256
-from answermill.indexing.shards.vectors.exact_index import Rows, Vectors
+from answermill.indexing.shards.vectors.exact_index import Vectors
 from answermill.indexing.shards.vectors.vector_kinds import VectorsUnfit, empty_index, probes_for
+from answermill.schemas.arrays import Rows
 
 Codes = npt.NDArray[np.uint8]
 Values = npt.NDArray[np.float32]

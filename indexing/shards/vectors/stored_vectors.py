@@ -15,7 +15,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from answermill.indexing.shards.vectors.exact_index import Rows, Vectors
+from answermill.indexing.shards.vectors.exact_index import Vectors
+from answermill.schemas.arrays import Rows
 
 Form = Literal["fp16", "int8"]
 NUMBERS, SCALES = "stored.npy", "scales.npy"

@@ -18,12 +18,13 @@ import pyarrow.compute as pc
 from answermill.files.atomic_files import sha256
 from answermill.files.store import fetch
 from answermill.indexing.shards.shard_builder import PassageEncoder
-from answermill.indexing.shards.vectors.exact_index import DenseIndex, Rows
+from answermill.indexing.shards.vectors.exact_index import DenseIndex
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError, counted
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.pipelines.steps.index.passage_rows import rows_between
 from answermill.pipelines.steps.since.earlier_vectors import KnownVectors, keys_of_batch
+from answermill.schemas.arrays import Rows
 from answermill.schemas.corpus import Passage
 
 TRIED = 16

@@ -5,18 +5,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from answermill.indexing.documents.boilerplate import Paragraphs
 from answermill.pipelines.config.job_file import Job
-from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST, PASSAGES, REJECTS
 from answermill.pipelines.steps.ingest import ingest
-from answermill.pipelines.steps.ingest.crawl_files import Input
 from answermill.pipelines.steps.ingest.repeated.boilerplate import Domains, FileParagraphs, on_enough_of_them
+from tests.pipelines.steps.ingest.test_ingest import killed_after_one
 
 MENU = "Read the other reports of our harbour, too."
 TEASER = "Ten reasons to see the sea."
@@ -113,23 +111,12 @@ def test_a_page_that_is_left_with_too_little_is_refused(tmp_path: Path) -> None:
     assert reject.detail == "5 words without 1 paragraph of other pages of its domain; at least 10"
 
 
-def test_a_killed_run_ends_with_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_run_ends_with_the_same_rows(tmp_path: Path) -> None:
     several = job(tmp_path / "in", [PAGES[:2], PAGES[2:5], PAGES[5:]])
     ingest.ingest(several, tmp_path / "whole")
-    cut_file, done = ingest.cut_file, []
-
-    def killed(file: Input, *others: Any) -> Report:
-        if done:
-            raise KeyboardInterrupt
-        done.append(file.number)
-        return cut_file(file, *others)
-
-    monkeypatch.setattr(ingest, "cut_file", killed)
-    with pytest.raises(BaseException):  # noqa: B017  # Beam wraps what a worker raises
-        ingest.ingest(several, tmp_path / "killed")
-    monkeypatch.undo()
+    assert len(killed_after_one(several, tmp_path / "killed")) == 1
     ingest.ingest(several, tmp_path / "killed")
-    assert len(done) == 1 and texts(tmp_path / "killed") == texts(tmp_path / "whole")
+    assert texts(tmp_path / "killed") == texts(tmp_path / "whole")
 
 
 def test_a_share_that_is_reached_exactly_is_enough() -> None:

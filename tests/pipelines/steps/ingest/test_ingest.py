@@ -5,12 +5,13 @@ import json
 import sys
 import zlib
 from collections import Counter, defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from answermill.indexing.documents.main_text import TextExtractor
-from answermill.pipelines.config.job_file import load
+from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.data.sample import copy_to
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, IO, OUTPUT_EXISTS, JobError
 from answermill.pipelines.runs.commit import Commit
@@ -81,6 +82,24 @@ DOCUMENTS = {
     + [{"id": "a1", "text": text(60)}],
     "c.jsonl.gz": [{"id": "c1", "text": text(50)}, {"id": "c2"}],
 }
+
+
+def killed_after_one(job: Job, run: Path) -> list[int]:
+    """Ingest, killed when its second unit is cut into passages; returns the number of the one that is
+    done."""
+    done, cut_file = list[int](), ingest.cut_file
+
+    def killed(file, *others):
+        if done:
+            raise KeyboardInterrupt
+        done.append(file.number)
+        return cut_file(file, *others)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ingest, "cut_file", killed)
+        with pytest.raises(BaseException):  # noqa: B017  # Beam wraps what a worker raises
+            ingest.ingest(job, run)
+    return done
 
 
 def ingest_without_beam(job, run, then=lambda files, step, extractor: None):
@@ -214,18 +233,7 @@ def test_every_sentence_and_passage_is_an_exact_span_of_its_document(sample_run)
 def test_a_killed_run_goes_on_and_ends_with_the_same_rows(tmp_path, monkeypatch):
     job = make_job(tmp_path, DOCUMENTS)
     ingest.ingest(job, tmp_path / "whole")
-    done = []
-    cut_file = ingest.cut_file
-
-    def killed(file, *others):
-        if done:
-            raise KeyboardInterrupt
-        done.append(file.number)
-        return cut_file(file, *others)
-
-    monkeypatch.setattr(ingest, "cut_file", killed)
-    with pytest.raises(BaseException):  # noqa: B017  # Beam wraps what a worker raises
-        ingest.ingest(job, tmp_path / "killed")
+    done, cut_file = killed_after_one(job, tmp_path / "killed"), ingest.cut_file
     assert len(list((tmp_path / "killed" / WORK).glob("ingest-*/unit-*.json"))) == 1
     worked = []
     monkeypatch.setattr(

@@ -7,7 +7,7 @@ import pytest
 from answermill.pipelines.specs.ingest import DOMAINS
 from answermill.pipelines.specs.registry import folder_specs
 from answermill.pipelines.steps.ingest import crawl_files, ingest
-from tests.pipelines.steps.ingest.test_ingest import DOCUMENTS, make_job, rows, text
+from tests.pipelines.steps.ingest.test_ingest import DOCUMENTS, killed_after_one, make_job, rows, text
 
 MENU = "Home and about us and all the other pages of this site"
 
@@ -26,22 +26,11 @@ def cut_small(monkeypatch):
     return lambda: monkeypatch.setattr(crawl_files, "UNIT_BYTES", 200)
 
 
-def test_a_killed_run_of_units_goes_on_and_gives_what_one_unit_a_file_gives(tmp_path, monkeypatch, cut_small):
+def test_a_killed_run_of_units_goes_on_and_gives_what_one_unit_a_file_gives(tmp_path, cut_small):
     job = make_job(tmp_path, DOCUMENTS)
     ingest.ingest(job, tmp_path / "whole")
     cut_small()
-    done, cut_file = [], ingest.cut_file
-
-    def killed(file, *others):
-        if done:
-            raise KeyboardInterrupt
-        done.append(file.number)
-        return cut_file(file, *others)
-
-    monkeypatch.setattr(ingest, "cut_file", killed)
-    with pytest.raises(BaseException):  # noqa: B017  # Beam wraps what a worker raises
-        ingest.ingest(job, tmp_path / "units")
-    monkeypatch.setattr(ingest, "cut_file", cut_file)
+    killed_after_one(job, tmp_path / "units")
     ingest.ingest(job, tmp_path / "units")
 
     assert same_rows(tmp_path / "units", tmp_path / "whole")
