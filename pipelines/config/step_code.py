@@ -26,6 +26,9 @@ class StepCode:
     step_of: Callable[[Job, Path], Step[Any]]
     """The step of the run, which knows its fingerprint; what it reads is complete. Raises with what to
     type."""
+    check_read: Callable[[Job, Path], object] | None = None
+    """Refuses what the step cannot use of the folders that it reads, if they are there: called before
+    `--redo` removes its output, and by the step itself before any work. None if it takes all."""
     run_checked: Callable[[Job, Path, Sequence[str], Any], str] | None = None
     """Runs the step from the result of `check`, so that nothing is looked at twice; None if `run` has no use
     for the result."""

@@ -91,7 +91,10 @@ def foreseen(job: Job, run: Path, steps: Sequence[str], redo: str | None = None)
     _refuse_unknown_step("redo", redo)
     steps = [name for name in job_steps() if name in {*steps, redo}]
     check(job, run, steps)
-    removal = _removal(job, run, redo, steps) if redo is not None and run.is_dir() else None
+    removal = None
+    if redo is not None and run.is_dir():
+        _check_read(job, run, redo)
+        removal = _removal(job, run, redo, steps)
     if removal is not None:
         yield f"dry run    redo {removal.clauses()}"
 
@@ -179,6 +182,7 @@ def run_steps(
 
     with claimed(run), Live(run) as live:
         if redo is not None:
+            _check_read(job, run, redo)
             removal = _removal(job, run, redo, steps)
             yield removal.summary()
             removal.carry_out()
@@ -227,6 +231,13 @@ def _removal(job: Job, run: Path, first: str, steps: Sequence[str]) -> Removal:
                 OUTPUT_EXISTS,
             )
     return removal
+
+
+def _check_read(job: Job, run: Path, step: str) -> None:
+    """Refuse what the step would refuse of the folders that it reads, before its output is removed."""
+    check_read = _code(step).check_read
+    if check_read is not None:
+        check_read(job, run)
 
 
 def _place(job: Job, run: Path, step: str) -> Path:

@@ -25,6 +25,7 @@ from answermill.indexing.shards.dense import (
     load_encoder,
 )
 from answermill.indexing.shards.lucene.jvm import anserini_jar, find_java
+from answermill.indexing.shards.vectors.quantizer import check_enough
 from answermill.indexing.shards.vectors.vector_kinds import (
     FLAT,
     VectorSearch,
@@ -227,9 +228,10 @@ def vector_search(job: Job, depth: int) -> VectorSearch:
     return VectorSearch(index.probes, (index.rescore or rescore_for(index.vectors)) * depth)
 
 
-def check_vectors(job: Job) -> None:
+def check_vectors(job: Job, rows: int | None = None) -> None:
     """Refuse a kind of dense index that FAISS has not, or not for vectors of the encoder's length, and two
-    packages of FAISS at once. Raises VectorsUnfit, FaissTwice, ModelMissing."""
+    packages of FAISS at once; and a kind that cannot be trained on so many `rows`, if their number is known.
+    Raises VectorsUnfit, FaissTwice, ModelMissing."""
     check_faiss()
     if job.index.vectors != FLAT:
         folder = find_model(job.index.encoder, job.folder)
@@ -237,6 +239,8 @@ def check_vectors(job: Job) -> None:
         dimension = config.get("projection_dim") or config.get("hidden_size") or config.get("dim")
         if dimension is not None:  # else the build refuses it, which knows the encoder
             empty_index(job.index.vectors, dimension, rows=1)
+            if rows is not None:
+                check_enough(job.index.vectors, dimension, rows)
 
 
 def encoder_inputs(job: Job, questions: bool = True) -> dict[str, str]:

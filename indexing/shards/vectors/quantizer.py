@@ -50,11 +50,7 @@ class Quantizer:
         so that the same sample gives the same bytes. Raises VectorsUnfit if the sample is too small."""
         index = empty_index(kind, sample.shape[1], rows)
         quantizer = cls(index)
-        if not quantizer.is_graph and quantizer.cells > len(sample):
-            raise VectorsUnfit(
-                f"index.vectors: {kind!r} has {quantizer.cells:,} cells, and is trained on {len(sample):,} "
-                "vectors; give fewer cells, or flat"
-            )
+        quantizer.refuse_few(kind, len(sample))
         try:
             with one_thread():
                 index.train(np.ascontiguousarray(sample))
@@ -64,6 +60,22 @@ class Quantizer:
                 f"({str(e).rpartition(': ')[2]}); give flat, which is best for few"
             ) from None
         return quantizer
+
+    def refuse_few(self, kind: str, vectors: int) -> None:
+        """Raise VectorsUnfit if so many vectors are too few to be trained on."""
+        if self.is_graph:
+            return
+        if self.cells > vectors:
+            raise VectorsUnfit(
+                f"index.vectors: {kind!r} has {self.cells:,} cells, and is trained on {vectors:,} "
+                "vectors; give fewer cells, or flat"
+            )
+        codes = getattr(self._cells, "pq", None)
+        if codes is not None and codes.ksub > vectors:
+            raise VectorsUnfit(
+                f"index.vectors: {kind!r} cannot be trained on {vectors:,} vectors, it has {codes.ksub:,} "
+                "centroids; give flat, which is best for few"
+            )
 
     @classmethod
     def open(cls, path: Path, digest: str) -> Quantizer:
@@ -141,6 +153,12 @@ def _opened(path: Path, digest: str, size: int, time: int) -> Quantizer:
     if sha256(path) != digest:
         raise ValueError(f"{path} is not the quantizer {digest[:16]}")
     return Quantizer(faiss.read_index(str(path)), digest)
+
+
+def check_enough(kind: str, dimension: int, rows: int) -> None:
+    """Refuse a kind that cannot be trained on as many vectors as an index of `rows` vectors has. Raises
+    VectorsUnfit."""
+    Quantizer(empty_index(kind, dimension, rows)).refuse_few(kind, sample_size(kind, dimension, rows))
 
 
 def sample_size(kind: str, dimension: int, rows: int) -> int:

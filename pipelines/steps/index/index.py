@@ -50,7 +50,13 @@ from answermill.pipelines.steps.index.training_sample import (
     trained,
 )
 from answermill.pipelines.steps.model_work import ModelWork
-from answermill.pipelines.steps.models import check_engines, encoder_inputs, encoder_settings, passage_encoder
+from answermill.pipelines.steps.models import (
+    check_engines,
+    check_vectors,
+    encoder_inputs,
+    encoder_settings,
+    passage_encoder,
+)
 from answermill.pipelines.steps.since.earlier_vectors import KnownVectors
 from answermill.pipelines.steps.since.former_run import former_run
 from answermill.pipelines.steps.since.given_vectors import check_given, given_inputs, given_vectors
@@ -107,10 +113,9 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         return summary(run) + " (complete)"
 
     _refuse_other_since(job, step)
+    check_read(job, run)
     commit.begin(job.workers)
     passages, former = PASSAGES.open(run), _former(job, run)
-    if job.index.faiss is not None:
-        check_given(given_vectors(job, passage_encoder(job), passages), passage_encoder(job), passages)
 
     # The units are shards of the earlier run that are taken over, and then new ones.
     delta, units = None, shards_of(job, passages.rows)
@@ -145,6 +150,18 @@ def check(job: Job, run: Path) -> None:
     shards."""
     check_engines(job)
     _former_shards(job, run)
+
+
+def check_read(job: Job, run: Path) -> None:
+    """Refuse passages that are too few for the kind of dense index, or not those of `index.faiss`. Raises
+    VectorsUnfit, and JobError as `given_vectors` and `check_given`."""
+    if PASSAGES.manifest(run) is None:
+        return
+    passages = PASSAGES.open(run)
+    if job.index.since is None:  # which has a quantizer that is trained already
+        check_vectors(job, passages.rows)
+    if job.index.faiss is not None:
+        check_given(given_vectors(job, passage_encoder(job), passages), passage_encoder(job), passages)
 
 
 def _refuse_other_since(job: Job, step: Step[IndexCounts]) -> None:
@@ -352,4 +369,11 @@ def grow(step: WholeStep) -> None:
     step.counts[SHARDS.name] = step.parts
 
 
-STEP = StepCode(index, check, step_of, is_wanted=lambda job, run: job.retrieve is not None, grow=grow)
+STEP = StepCode(
+    index,
+    check,
+    step_of,
+    check_read=check_read,
+    is_wanted=lambda job, run: job.retrieve is not None,
+    grow=grow,
+)

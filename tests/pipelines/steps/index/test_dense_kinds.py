@@ -23,6 +23,7 @@ from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.parquet_folder import Part
 from answermill.pipelines.specs.index import INDEX, SHARDS, IndexCounts
 from answermill.pipelines.specs.retrieve import RETRIEVE, RETRIEVED
+from answermill.pipelines.steps.chain import foreseen, run_steps
 from answermill.pipelines.steps.index.index import check, index, step_of
 from answermill.pipelines.steps.retrieve import retrieve as retrieve_step
 from answermill.pipelines.steps.retrieve.asked_questions import Block
@@ -219,6 +220,23 @@ def test_a_kind_that_does_not_fit_the_encoder_is_refused_before_any_work(
 ) -> None:
     with pytest.raises(VectorsUnfit, match=r"FAISS makes no 'IVF4,PQ7' of vectors of \d+ numbers"):
         check(job_of(small_run, "index.vectors=IVF4,PQ7"), tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["ivfpq", "IVF64,PQ4x8"])
+def test_a_redo_that_is_refused_for_too_few_passages_removes_nothing(
+    small_run: Path, wide: Path, tmp_path: Path, kind: str
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(wide, run)
+    before = built(run)
+    job = job_of(small_run, f"index.vectors='{kind}'")
+    with pytest.raises(
+        VectorsUnfit, match=r"cannot be trained on \d+ vectors, it has 256 centroids; give flat"
+    ):
+        list(run_steps(job, run, ["index"], (), redo="index"))
+    with pytest.raises(VectorsUnfit, match="256 centroids"):
+        list(foreseen(job, run, ["index"], redo="index"))
+    assert built(run) == before and SHARDS.manifest(run) is not None
 
 
 @pytest.mark.parametrize(

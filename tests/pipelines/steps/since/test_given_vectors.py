@@ -184,6 +184,14 @@ def test_vectors_of_another_encoder_are_refused_with_their_cosine(place: Path, o
     assert error.code == BAD_DATA and "have 32 numbers, those of index.encoder 64" in str(error)
 
 
+def test_a_redo_that_is_refused_for_other_vectors_removes_nothing(place: Path, own: Path) -> None:
+    run = indexed(place, job(own), own / "out")
+    (own / "ids.txt").write_text("0\n1\n")
+    with pytest.raises(JobError, match="has 36 vectors, "):
+        list(run_steps(job(own), run, ["index"], (), redo="index"))
+    assert SHARDS.manifest(run) is not None and len(vectors(run)) == PAGES
+
+
 def test_another_kind_of_index_and_another_number_of_ids_are_refused(place: Path, own: Path) -> None:
     (own / "ids.txt").write_text("0\n1\n")
     assert "has 36 vectors, " in str(refusal(place, own))
