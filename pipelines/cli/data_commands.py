@@ -197,8 +197,8 @@ class Split:
     split_file: Annotated[
         Path | None,
         Parameter(
-            help="question_id and train, dev or test, as TSV, JSONL or Parquet; replaces --split and its "
-            "seed."
+            help="question_id and train, dev or test, as TSV, CSV, JSONL or Parquet; replaces --split and "
+            "its seed."
         ),
     ] = None
     columns: ColumnNames = ()
@@ -276,8 +276,8 @@ class Negatives:
     answers: Annotated[
         Path | None,
         Parameter(
-            help="question_id and answers (a text or a list) as TSV, JSONL or Parquet, such as the file of "
-            "questions. A "
+            help="question_id and answers (a text or a list) as TSV, CSV, JSONL or Parquet, such as the "
+            "file of questions. A "
             "sentence of a right one's document that holds one of them is left out, unless it is labelled "
             "right."
         ),

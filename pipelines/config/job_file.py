@@ -131,7 +131,7 @@ class Retrieve(Section):
     """Questions in, ranked passages out."""
 
     questions: str = Field(
-        description="TSV or JSONL (question_id, text or question) or Parquet, plain or gzip"
+        description="TSV, CSV, JSONL or Parquet (question_id, text or question), plain or gzip"
     )
     columns: list[str] = Field(
         [], description="names of its columns, if they are unusual, e.g. ['question_id=nr', 'text=frage']"
@@ -219,8 +219,8 @@ class Annotate(Section):
     )
     controls: str | None = Field(
         None,
-        description="TSV, JSONL or Parquet of known labels (question_id, sentence_id or sentence, label), "
-        "mixed in blindly",
+        description="TSV, CSV, JSONL or Parquet of known labels (question_id, sentence_id or sentence, "
+        "label), mixed in blindly",
     )
     columns: list[str] = Field(
         [], description="names of its columns, if they are unusual, e.g. ['question_id=nr']"
@@ -273,8 +273,8 @@ class Propagate(Section):
 
     labels: str | None = Field(
         None,
-        description="TSV, JSONL or Parquet: question_id, sentence_id or sentence or both, label (0 or 1); "
-        "the run's collected/labels if absent",
+        description="TSV, CSV, JSONL or Parquet: question_id, sentence_id or sentence or both, label (0 or "
+        "1); the run's collected/labels if absent",
     )
     columns: list[str] = Field(
         [], description="names of its columns, if they are unusual, e.g. ['question_id=nr', 'label=urteil']"

@@ -1,5 +1,5 @@
-"""Labels of sentences that people provide, as TSV, JSONL or Parquet, in Arrow batches: there may be a hundred
-million."""
+"""Labels of sentences that people provide, as TSV, CSV, JSONL or Parquet, in Arrow batches: there may be a
+hundred million."""
 
 from __future__ import annotations
 

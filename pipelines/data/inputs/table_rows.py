@@ -1,10 +1,10 @@
-"""Rows of the tables that people and other tools write, as TSV, JSONL or Parquet, plain or gzip, with a cell
-for each field."""
+"""Rows of the tables that people and other tools write, as TSV, CSV, JSONL or Parquet, plain or gzip, with
+a cell for each field."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns, TableKind
 from answermill.pipelines.data.inputs.parquet_batches import parquet_rows
-from answermill.pipelines.data.inputs.text_lines import bad, json_lines, tab_lines
+from answermill.pipelines.data.inputs.text_lines import bad, csv_lines, json_lines, tab_lines
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 
 
@@ -48,10 +48,12 @@ def table_rows(path: Path, kind: TableKind, columns: Columns = AS_NAMED) -> Iter
                 known[names] = columns.find(kind, names)
             yield TableRow(line, _cells(row, known[names]), names)
     elif ending in ("tsv", "txt"):
-        yield from _tab_rows(path, kind, columns)
+        yield from _rows_of_cells(path, kind, columns, tab_lines(path), "tabs")
+    elif ending == "csv":
+        yield from _rows_of_cells(path, kind, columns, csv_lines(path), "commas")
     else:
         raise JobError(
-            f"{path}: ends in .{ending}; .tsv, .jsonl and .parquet can be read, each plain or with .gz",
+            f"{path}: ends in .{ending}; .tsv, .csv, .jsonl and .parquet can be read, each plain or with .gz",
             BAD_DATA,
         )
 
@@ -75,11 +77,14 @@ def _parquet_rows(path: Path, kind: TableKind, columns: Columns) -> Iterator[Tab
         yield TableRow(number, _cells(row, column_of), names)
 
 
-def _tab_rows(path: Path, kind: TableKind, columns: Columns) -> Iterator[TableRow]:
+def _rows_of_cells(
+    path: Path, kind: TableKind, columns: Columns, lines: Iterable[tuple[int, Sequence[str]]], between: str
+) -> Iterator[TableRow]:
+    """The rows of a table's lines. `between`: what is between its cells, 'tabs' or 'commas'."""
     names: tuple[str, ...] = ()
     column_of: dict[str, str] = {}
     unnamed: tuple[int, Sequence[str]] | None = None  # the first row of a table without a header line
-    for line, written in tab_lines(path):
+    for line, written in lines:
         if not names:
             if columns.is_header(kind, [cell.strip() for cell in written]):
                 names = header_names(path, line, written)
@@ -92,7 +97,7 @@ def _tab_rows(path: Path, kind: TableKind, columns: Columns) -> Iterator[TableRo
             if len(without_blank_end(written, len(names))) != len(names):
                 shown = [shorten(cell, 40, placeholder="…") for cell in written]
                 name = next(iter(kind.fields))
-                raise columns.missing(path, line, name, shown, f"no header line; {_example(kind)}")
+                raise columns.missing(path, line, name, shown, f"no header line; {_example(kind, between)}")
 
         elif unnamed is not None:
             _refuse_header(path, *unnamed, written, columns)
@@ -100,8 +105,10 @@ def _tab_rows(path: Path, kind: TableKind, columns: Columns) -> Iterator[TableRo
 
         cells = without_blank_end(written, len(names))
         if len(cells) != len(names):
-            quotes = "; a cell in quotes may not go on in the next line" if '"' in "".join(cells) else ""
-            raise bad(path, line, f"{len(cells)} cells where the header has {len(names)}{quotes}")
+            advice = "; a cell with a comma must be in quotes" if between == "commas" else ""
+            if between == "tabs" and '"' in "".join(cells):
+                advice = "; a cell in quotes may not go on in the next line"
+            raise bad(path, line, f"{len(cells)} cells where the header has {len(names)}{advice}")
 
         row = dict(zip(names, cells, strict=True))
         yield TableRow(line, _cells(row, column_of), names)
@@ -137,11 +144,12 @@ def _refuse_header(
         raise JobError(f"{missing}; if it is a row, write a header line before it", BAD_DATA)
 
 
-def _example(kind: TableKind) -> str:
+def _example(kind: TableKind, between: str) -> str:
     """Words about the header that a table of the kind may have."""
     if kind.header:
-        return f"without one it must have the columns {', '.join(kind.header)}, between tabs"
-    return f"write one first, such as {', '.join(names[0] for names in kind.fields.values())} between tabs"
+        return f"without one it must have the columns {', '.join(kind.header)}, between {between}"
+    names = ", ".join(names[0] for names in kind.fields.values())
+    return f"write one first, such as {names} between {between}"
 
 
 def needed_cell(path: Path, row: TableRow, name: str, columns: Columns) -> Any:

@@ -1,5 +1,5 @@
-"""The small tables that people provide: questions, splits and answers, as TSV, JSONL or Parquet, plain or
-gzip.
+"""The small tables that people provide: questions, splits and answers, as TSV, CSV, JSONL or Parquet,
+plain or gzip.
 
 The rules for a valid id and a valid text are here, for all of them.
 """

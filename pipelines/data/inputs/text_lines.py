@@ -11,6 +11,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -86,6 +87,30 @@ def tab_cells(path: Path, numbered: Iterable[tuple[int, str]]) -> Iterator[tuple
         elif '""' in text:
             cells = [cell[1:-1].replace('""', '"') if _DOUBLED.fullmatch(cell) else cell for cell in cells]
         yield number, cells
+
+
+def csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """(line in which it begins, from 1, cells) of the rows of a CSV that have a filled cell.
+
+    Commas are between cells; or semicolons, as some spreadsheets write, if the first line has no comma. Cells
+    in quotes may hold them, and line ends.
+
+    Raises JobError as `lines`, and 65 with the row's line if its quotes do not match.
+    """
+    numbered = lines(path)
+    first = list(islice(numbered, 1))
+    separator = ";" if first and ";" in first[0][1] and "," not in first[0][1] else ","
+    texts = (f"{text}\n" for _, text in chain(first, numbered))
+    reader = csv.reader(texts, delimiter=separator, strict=True)
+    began = 1
+    try:
+        for cells in reader:
+            if any(cells):
+                yield began, cells
+            began = reader.line_num + 1
+    except csv.Error as e:
+        problem = f"this row has no end, or its quotes do not match ({e})"
+        raise bad(path, began, f"{problem}; put the whole cell in quotes, and double those in it") from e
 
 
 def parse_json(path: Path, text: str, first_line: int = 1) -> Any:

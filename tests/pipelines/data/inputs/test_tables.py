@@ -75,7 +75,15 @@ def test_questions_without_ids_are_numbered(tmp_path):
         ("q.jsonl", '{"text": "Who?"}\n{"text": \n', r"q.jsonl:2: not JSON"),
         ("q.jsonl", "[1]\n", r"q.jsonl:1: not a JSON object: \[1\]"),
         ("q.jsonl", "", "no question in it"),
-        ("q.csv", "a,b", r"ends in .csv; .tsv, .jsonl and .parquet can be read"),
+        ("q.xlsx", "a,b", r"ends in .xlsx; .tsv, .csv, .jsonl and .parquet can be read"),
+        (
+            "q.csv",
+            "question_id,text\n1,Who, and why?\n",
+            "q.csv:2: 3 cells .* with a comma must be in quotes",
+        ),
+        ("q.csv", 'id,text\n1,"Who\nwas it?"\n2,"Why\n', r"q.csv:4: this row has no end, or its quotes"),
+        ("q.csv", 'id,text\n1,Who?\n2,"Why" so?\n', r"q.csv:3: this row .* put the whole cell in quotes"),
+        ("q.csv", "Who?\n", "q.csv:1: no header .* question_id, text, between commas"),
         ("q.jsonl.gz", "text", r"q.jsonl.gz:1: not JSON"),
         ("q.parquet", "text", "not readable as Parquet"),
     ],
@@ -410,6 +418,31 @@ def test_cells_in_the_quotes_of_csv_are_read_without_them_or_refused_with_their_
         read_questions(put(tmp_path / "q.tsv", '"question_id"\t"text"\n"7"\t"Who\nwrote it?"\n'))
     quoted = read_questions(put(tmp_path / "q.tsv", 'question_id\ttext\n7\t"To be or not"\n'))
     assert quoted == [Question("7", '"To be or not"')]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'question_id,text\n7,Who?\n8,"Why ""so""?"\n',
+        '\ufeff"id";"text";""\r\n"7";"Who?";\r\n;;\r\n"8";"Why\r\n""so""?";\r\n',
+        'text,id\nWho?,7\n"Why\t""so""?",8',
+        '7,Who?\n8,"Why ""so""?"\n',
+    ],
+)
+def test_a_csv_is_read_with_its_quotes_by_comma_or_semicolon(tmp_path, text):
+    (tmp_path / "q.csv").write_bytes(text.encode())
+    assert read_questions(tmp_path / "q.csv") == TWO
+    with gzip.open(tmp_path / "q.csv.gz", "wb") as file:
+        file.write(text.encode())
+    assert read_questions(tmp_path / "q.csv.gz") == TWO
+
+
+def test_columns_of_a_csv_may_be_named_and_a_row_is_known_by_the_line_in_which_it_begins(tmp_path):
+    text = 'nr,frage\n7,"Who\nwas\nit?"\n8,"Why, and when?"\n'
+    rows = read_given_questions(
+        put(tmp_path / "q.csv", text), Columns({"question_id": "nr", "text": "frage"})
+    )
+    assert [(row.number, row.question.text) for row in rows] == [(2, "Who was it?"), (5, "Why, and when?")]
 
 
 def test_empty_columns_and_rows_at_a_spreadsheets_end_are_left_out(tmp_path):
