@@ -4,6 +4,7 @@ job file."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,12 +13,14 @@ from pydantic import ValidationError
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError
 from answermill.ranking.entry import StageSettings
+from answermill.ranking.rerankers.registry import MEMBERS, giving
 from answermill.schemas.corpus import Passage, Question, Sentence
 from answermill.schemas.ranked import Candidate, Hit, RankedList
 from answermill.user_errors import as_job_errors
 
 if TYPE_CHECKING:
     from answermill.ranking.plan import Reranked
+    from answermill.ranking.reranker import Reranker
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -59,22 +62,31 @@ class Plan:
 
     @as_job_errors
     def __init__(
-        self, stages: Sequence[StageSettings | str], *, device: Device = "auto", encoder: str | None = None
+        self,
+        stages: Sequence[StageSettings | str | Reranker],
+        *,
+        device: Device = "auto",
+        encoder: str | None = None,
     ) -> None:
-        """`stages`: settings of `stage`, or names of rerankers; `encoder`: folder or name of the model for
-        stages that compare vectors, the embedded one if None. Raises JobError if a stage, a checkpoint or the
-        device is wrong, or if stages do not fit together."""
+        """`stages`: settings of `stage`, names of rerankers, or rerankers of your own, objects with the
+        members of `answermill.ranking.reranker.Reranker` (`load` is not asked for); `encoder`: folder or name
+        of the model for stages that compare vectors, the embedded one if None. Raises JobError if a stage, a
+        checkpoint or the device is wrong, or if stages do not fit together."""
         from answermill.pipelines.steps.job_plan import load_plan  # imports torch
 
-        settings: dict[str, Any] = {
-            "rerank": {"stages": [_stage_keys(s) for s in _listed(stages, "stages", "['cosinet']")]},
-            "workers": {"device": device},
-        }
-        if encoder is not None:
-            settings["index"] = {"encoder": encoder}
+        with ExitStack() as block:
+            tables = []
+            for each in _listed(stages, "stages", "['cosinet']"):
+                if _is_own(each):
+                    tables.append({"reranker": block.enter_context(giving(each))})
+                else:
+                    tables.append(_stage_keys(each))
 
-        job = _job(settings)
-        self._settings, self._stages = job.rerank.stages if job.rerank else [], load_plan(job)
+            settings: dict[str, Any] = {"rerank": {"stages": tables}, "workers": {"device": device}}
+            if encoder is not None:
+                settings["index"] = {"encoder": encoder}
+            job = _job(settings)
+            self._settings, self._stages = job.rerank.stages if job.rerank else [], load_plan(job)
 
     def rerank(self, question: str, texts: Sequence[str], *, split: bool = False) -> list[Answer]:
         """Answers that the plan keeps, best first; texts of equal score in their given order.
@@ -125,7 +137,7 @@ class Plan:
 def rerank(
     question: str,
     texts: Sequence[str],
-    plan: Plan | Sequence[StageSettings | str] = ("cascade",),
+    plan: Plan | Sequence[StageSettings | str | Reranker] = ("cascade",),
     *,
     split: bool = False,
     device: Device = "auto",
@@ -149,14 +161,19 @@ def _job(settings: dict[str, Any]) -> Job:
         ) from e
 
 
+def _is_own(stage: object) -> bool:
+    """True for a reranker that the caller has built."""
+    return not isinstance(stage, type) and all(hasattr(stage, member) for member in MEMBERS)
+
+
 def _stage_keys(stage: StageSettings | str) -> dict[str, Any]:
     if isinstance(stage, str):
         return {"reranker": stage}
     if isinstance(stage, StageSettings):
         return stage.model_dump(exclude_unset=True)
     raise JobError(
-        f"a stage is the name of a reranker, or what am.stage(name, ...) gives, and not a "
-        f"{type(stage).__name__}",
+        f"a stage is the name of a reranker, what am.stage(name, ...) gives, or a reranker of your own with "
+        f"{', '.join(MEMBERS)}, and not a {type(stage).__name__}",
         SETTINGS,
     )
 

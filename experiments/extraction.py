@@ -113,7 +113,7 @@ def shares_words(text: str, page: str) -> bool:
     return bool(runs_of_four(text).keys() & runs_of_four(page).keys())
 
 
-def ours(by: html_text.ExtractorName = "blocks", comments: bool = False) -> Extract:
+def ours(by: str = "blocks", comments: bool = False) -> Extract:
     title_and_text = html_text.load(by, comments)
     return lambda html: title_and_text(html)[1]
 

@@ -52,8 +52,8 @@ class StageSettings(Section):
 
     @property
     def key(self) -> str:
-        """The stage's name in a plan: the key of its scores."""
-        return self.name or self.reranker
+        """The stage's name in a plan: the key of its scores; of 'module:Class' the class."""
+        return self.name or self.reranker.rpartition(":")[2]
 
     def check_scores(self, before: Sequence[StageBefore]) -> None:
         """Raises ValueError if a setting needs scores that none of the stages before this one gives."""

@@ -1,7 +1,7 @@
-"""Title and main text of a page: by our rules about its blocks, by Resiliparse's rules, or by Trafilatura in
-its fast mode.
+"""Title and main text of a page: by our rules about its blocks, by Resiliparse's rules, by Trafilatura in
+its fast mode, or by a plug-in.
 
-In all three, headings, paragraphs, list items and rows of tables are lines of the text, in the order of the
+In our three, headings, paragraphs, list items and rows of tables are lines of the text, in the order of the
 page; the cells of a row stand beside each other. Navigation, footers, forms and scripts are left out.
 Resiliparse keeps most, and is the fastest; `python -m experiments.extraction` measures all three. A change
 that gives another text raises `REVISION` in pipelines/steps/ingest/ingest.py.
@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from answermill.indexing.documents.main_content.blocks import BlockReader
 from answermill.indexing.documents.main_content.prose import main_text
+from answermill.schemas import plug_ins
 
-ExtractorName: TypeAlias = Literal["blocks", "resiliparse", "trafilatura"]
 TitleAndText: TypeAlias = Callable[[str], tuple[str, str]]
 """A page -> its title and its main text."""
 
@@ -25,10 +25,13 @@ _MAX_TITLE = 1_000  # characters
 _BULLET = re.compile("^- ", re.MULTILINE)
 
 
-def load(by: ExtractorName, comments: bool) -> TitleAndText:
-    """The extractor of that name, loaded; `comments` keeps readers' texts below an article, and in a
-    forum."""
-    return {"blocks": _blocks, "resiliparse": _resiliparse, "trafilatura": _trafilatura}[by](comments)
+def load(by: str, comments: bool) -> TitleAndText:
+    """The extractor of that name, ours or a plug-in's, loaded; `comments` keeps readers' texts below an
+    article, and in a forum."""
+    ours = {"blocks": _blocks, "resiliparse": _resiliparse, "trafilatura": _trafilatura}
+    loader = ours[by] if by in ours else plug_ins.load(plug_ins.EXTRACTORS, by)
+    extractor: TitleAndText = loader(comments)
+    return extractor
 
 
 def _blocks(comments: bool) -> TitleAndText:

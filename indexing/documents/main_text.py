@@ -25,7 +25,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from answermill.indexing.documents.html_text import ExtractorName, load
+from answermill.indexing.documents.html_text import load
+from answermill.schemas import plug_ins
 
 _LENGTH = struct.Struct("<I")
 _PIPE = 1 << 20  # bytes
@@ -49,7 +50,7 @@ class TextExtractor:
         self,
         deadline_s: float = 10.0,
         memory_gb: float = 2.0,
-        by: ExtractorName = "blocks",
+        by: str = "blocks",
         comments: bool = False,
     ) -> None:
         """A page gets at most `deadline_s` seconds of CPU and `memory_gb` of address space; the other
@@ -106,7 +107,8 @@ class TextExtractor:
         # finds.
         own_code = str(Path(__file__).absolute().parents[3])
         paths = os.pathsep.join([own_code, *(p for p in sys.path if p)])
-        settings = f"{self._deadline_s!r}, {self._memory_gb!r}, {self._by!r}, {self._comments!r}"
+        limits = f"{self._deadline_s!r}, {self._memory_gb!r}"
+        settings = f"{limits}, {self._by!r}, {self._comments!r}, {plug_ins.is_allowed()!r}"
         code = f"from answermill.indexing.documents.main_text import serve; serve({settings})"
         self._child = subprocess.Popen(
             [sys.executable, "-c", code],
@@ -134,8 +136,10 @@ class TextExtractor:
         return ExtractionFailed("extraction_crashed", f"the extracting process ended with {_status(code)}")
 
 
-def serve(deadline_s: float, memory_gb: float, by: ExtractorName, comments: bool) -> None:
+def serve(deadline_s: float, memory_gb: float, by: str, comments: bool, code_is_allowed: bool) -> None:
     """The child: answer pages until the parent closes the pipe."""
+    if code_is_allowed:
+        plug_ins.allow()
     title_and_text = load(by, comments)
     memory = int(memory_gb * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))

@@ -24,6 +24,7 @@ from answermill.pipelines.cli import (
 from answermill.pipelines.cli.ending import Command
 from answermill.pipelines.cli.parameters import refuse_urls
 from answermill.pipelines.errors import USAGE, JobError
+from answermill.schemas.plug_ins import allow
 
 HELP = """Offline answer sentence selection: pages in, ranked answer sentences and labelled passages out.
 
@@ -34,12 +35,17 @@ complete is skipped, and one that was stopped continues where it stopped. Argume
 `answermill run JOB.toml --out RUN -- --runner=PortableRunner --job_endpoint=HOST:8099 --environment_type=EXTERNAL
 --environment_config=localhost:50000 --parallelism=8` runs on Flink, with a pool of workers beside each TaskManager.
 
+A job or a command may name 'module:attribute' in place of a reranker, a data-set form, an annotation tool or an extractor; that
+code is imported only with `--allow-code`, which every command takes. Packages with entry points need no option.
+
 Exit codes: 0 ok, 2 usage, 3 worse than --margin or a night's gate allows, 65 bad data or too many rejects, 66 input missing,
 69 Java or model missing, 70 unexpected error, 73 another job's output is in the way or another process writes into the folder,
 74 input/output error, 78 settings, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
 """
 
 
+ALLOW_CODE = "--allow-code"
+"""Option of every command: 'module:attribute' in job files and arguments may be imported."""
 MODULES = (
     job_commands,
     run_commands,
@@ -69,6 +75,10 @@ def run(tokens: Sequence[str], command: Command) -> int:
     Wrong usage exits with 2, or raises JobError (2).
     """
     end = tokens.index("--") if "--" in tokens else len(tokens)
+    if ALLOW_CODE in tokens[:end]:
+        allow()
+        tokens = [token for n, token in enumerate(tokens) if token != ALLOW_CODE or n > end]
+        end = tokens.index("--") if "--" in tokens else len(tokens)
     app = command_line()
     function, bound, unparsed = app.parse_args(tokens[:end])
     for value in (*bound.args, *bound.kwargs.values()):

@@ -23,6 +23,7 @@ from answermill.pipelines.cli.parameters import (
     write_lines,
 )
 from answermill.pipelines.errors import INPUT_MISSING, USAGE, WORSE, JobError
+from answermill.schemas.plug_ins import is_code
 
 GROUP = Group("Evaluation", sort_key=4)
 METRICS = ("P@1", "MAP", "MRR", "nDCG@10")
@@ -316,12 +317,12 @@ def check_plots(files: tuple[Path, ...]) -> None:
 
 def _check_scores(scores: str) -> None:
     """Raise JobError (66) if it is neither a file or folder nor the name of a ranking of a data set."""
-    from answermill.ranking.rerankers.registry import RERANKERS
+    from answermill.ranking.rerankers.registry import known
 
-    known = (*RULES, *RERANKERS)
-    if scores in known or as_path(scores).exists():
+    names = (*RULES, *known())
+    if scores in names or is_code(scores) or as_path(scores).exists():
         return
-    near = difflib.get_close_matches(scores, known, n=1)
+    near = difflib.get_close_matches(scores, names, n=1)
     hint = f"; did you mean the reranker {near[0]!r}?" if near else ", and no reranker has this name"
     raise JobError(f"{scores}: no such file or folder{hint}", INPUT_MISSING)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from answermill.pipelines.config.crawl_index import CrawlIndex
+from answermill.schemas import plug_ins
 from answermill.schemas.section import Count, Section
+
+OUR_EXTRACTORS = ("blocks", "resiliparse", "trafilatura")
 
 
 class Ingest(Section):
@@ -114,13 +117,13 @@ class Ingest(Section):
     passage_tokens: int = Field(
         200, ge=10, description="spaCy tokens that no passage exceeds ('sentences' only)"
     )
-    extractor: Literal["blocks", "resiliparse", "trafilatura"] = Field(
+    extractor: str = Field(
         "blocks",
         description="what extracts main text from HTML: 'blocks' weighs prose, links and the names of "
         "elements; 'resiliparse' "
         "takes less time and leaves more of what surrounds an article in; 'trafilatura' takes longer, and "
         "needs "
-        "`pip install 'answermill[trafilatura]'`",
+        "`pip install 'answermill[trafilatura]'`; or the name of a plug-in",
     )
     comments: bool = Field(
         False, description="readers' comments are main text, below an article and in a forum"
@@ -136,6 +139,14 @@ class Ingest(Section):
     def languages(self) -> list[str]:
         """The codes of the languages to keep; [] keeps every one."""
         return list(filter(None, [self.language] if isinstance(self.language, str) else self.language))
+
+    @field_validator("extractor")
+    @classmethod
+    def _is_there(cls, name: str) -> str:
+        if name not in OUR_EXTRACTORS and not plug_ins.is_known(plug_ins.EXTRACTORS, name):
+            known = ", ".join((*OUR_EXTRACTORS, *plug_ins.installed(plug_ins.EXTRACTORS)))
+            raise ValueError(f"no extractor is named {name!r}; known: {known}")
+        return name
 
     @model_validator(mode="after")
     def _has_codes(self) -> Self:

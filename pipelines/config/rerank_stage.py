@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import PlainValidator, SerializeAsAny
 
 from answermill.ranking.entry import StageSettings
-from answermill.ranking.rerankers.registry import RERANKERS, find
+from answermill.ranking.rerankers.registry import find, known
 
 
 def stage_of(table: Any) -> StageSettings:
@@ -38,7 +38,7 @@ def further_keys() -> Iterator[tuple[type[StageSettings], str, list[str]]]:
     """The keys that only some rerankers have: (settings that declare it, key, those rerankers), in the order
     of names."""
     owners: dict[tuple[type[StageSettings], str], list[str]] = {}
-    for name, entry in sorted(RERANKERS.items()):
+    for name, entry in sorted(known().items()):
         for key in entry.settings.model_fields:
             if key not in StageSettings.model_fields:
                 owner = next(

@@ -19,6 +19,7 @@ from answermill.files.store import fetch, fetch_tree, store_of
 from answermill.pipelines.config.rerank_stage import further_keys, settings_of
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
 from answermill.ranking.entry import StageSettings
+from answermill.schemas import plug_ins
 from answermill.schemas.section import Section
 
 
@@ -84,13 +85,17 @@ def lay_over(settings: dict[str, Any], overrides: Sequence[str]) -> None:
 def check(settings: Mapping[str, Any], kind: type[F], path: Path) -> F:
     """The tables of the file at `path`, checked. Raises JobError (78) with a line for each key or value that
     is wrong."""
+    folder = as_path(path).resolve().parent
+    if store_of(folder).is_local:
+        plug_ins.look_in(folder)
+
     try:
         checked = kind.model_validate(settings)
     except ValidationError as e:
         raise JobError(
             "\n".join(f"{path}: {_explain(error, kind, settings)}" for error in e.errors()), SETTINGS
         ) from e
-    checked._folder = as_path(path).resolve().parent
+    checked._folder = folder
     return checked
 
 

@@ -34,6 +34,7 @@ from answermill.pipelines.runs.manifests.failures import FAILED_UNITS, Failures,
 from answermill.pipelines.runs.manifests.reports import Reports
 from answermill.pipelines.runs.step import MARK
 from answermill.pipelines.runs.watch.stopping import is_stopping
+from answermill.schemas.plug_ins import Command, PlugInUnusable
 
 _one_at_a_time = RLock()
 _loaded: dict[type[UnitWork], UnitWork] = {}
@@ -102,7 +103,8 @@ class UnitWork(Work):
         """Pickle the work within bytes, which a worker with another package than the command's leaves
         closed."""
         with _folder_checked(self.name, self._work_folder):
-            return _opened, (self.name, revision(), self._work_folder, pickle.dumps((type(self), vars(self))))
+            pickled = pickle.dumps((type(self), vars(self)))
+            return _opened, (self.name, revision(), Command.here(), self._work_folder, pickled)
 
     def prepare(self) -> None:
         """Called before `load` and before each `work`, in their thread, whose settings it may change."""
@@ -214,9 +216,9 @@ def _folder_checked(step: str, work: Path) -> Iterator[None]:
             raise
 
 
-def _opened(step: str, revision_of_command: str, work: Path, pickled: bytes) -> UnitWork:
-    """A step's function in a worker. Raises JobError: 69 if the worker runs another revision of the package,
-    74 if it does not see the folder of the run."""
+def _opened(step: str, revision_of_command: str, plug_ins: Command, work: Path, pickled: bytes) -> UnitWork:
+    """A step's function in a worker. Raises JobError: 69 if the worker runs another revision of the package
+    or of a plug-in, 74 if it does not see the folder of the run."""
     if revision() != revision_of_command:
         raise JobError(
             f"{step}: {platform.node()} runs revision {revision()} of answermill, the command "
@@ -225,6 +227,11 @@ def _opened(step: str, revision_of_command: str, work: Path, pickled: bytes) -> 
             "machine has",
             UNAVAILABLE,
         )
+
+    try:
+        plug_ins.join()
+    except PlugInUnusable as e:
+        raise JobError(f"{step}: {platform.node()}: {e}", UNAVAILABLE) from e
 
     with _folder_checked(step, work):
         kind, values = pickle.loads(pickled)

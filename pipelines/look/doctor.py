@@ -9,13 +9,15 @@ import importlib.metadata
 import importlib.util
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from answermill.indexing.shards.encoders.sliced_model import BASE
 from answermill.indexing.shards.lucene.jvm import JavaMissing, anserini_jar, find_java, lucene_version
 from answermill.pipelines.revision import revision
+from answermill.schemas import plug_ins
 
 LEAST_DISK_GB = 5
 TORCH = "'torch>=2.10,<3'"
@@ -33,8 +35,8 @@ class Requirement:
 
 
 def examine(folder: Path) -> Iterator[Requirement]:
-    """Look at the package, Java, Lucene, FAISS, GPU, the default model and the base model, spaCy, Beam, cores
-    and the disk of `folder`."""
+    """Look at the package, Java, Lucene, FAISS, GPU, the default model, the base model, spaCy, Beam, cores,
+    the disk of `folder`, and plug-ins."""
     yield Requirement("AnswerMill", "ok", revision())
     yield _java()
     yield _lucene()
@@ -47,6 +49,29 @@ def examine(folder: Path) -> Iterator[Requirement]:
     yield _package("Beam", ("apache-beam",), "pip install apache-beam")
     yield Requirement("cores", "ok", str(os.cpu_count()))
     yield _disk(folder)
+    yield from _plug_ins()
+
+
+def _plug_ins() -> Iterator[Requirement]:
+    """Every installed plug-in, with its package and the revision of its code."""
+    from answermill.pipelines.data.annotation_tools import find_tool
+    from answermill.pipelines.data.formats import find_format
+    from answermill.ranking.rerankers import registry
+
+    finders: dict[str, Callable[[str], object]] = {
+        plug_ins.RERANKERS: registry.find,
+        plug_ins.FORMATS: find_format,
+        plug_ins.TOOLS: find_tool,
+        plug_ins.EXTRACTORS: partial(plug_ins.load, plug_ins.EXTRACTORS),
+    }
+    for group, find in finders.items():
+        for name, point in plug_ins.installed(group).items():
+            package = point.dist.name if point.dist else point.value
+            try:
+                find(name)
+                yield Requirement("plug-in", "ok", plug_ins.describe(group, name))
+            except plug_ins.PlugInUnusable as e:
+                yield Requirement("plug-in", "missing", str(e), f"pip install --upgrade {package}")
 
 
 def _java() -> Requirement:

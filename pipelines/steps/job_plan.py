@@ -18,7 +18,7 @@ from answermill.pipelines.steps.models import model_inputs, passage_encoder, sha
 from answermill.ranking.entry import StageSettings, file_keys
 from answermill.ranking.plan import Stage, check_plan, stages_before
 from answermill.ranking.reranker import Reranker, Resources
-from answermill.ranking.rerankers.registry import find
+from answermill.ranking.rerankers.registry import GivenEntry, find
 
 
 def plan_settings(job: Job) -> Rerank:
@@ -136,7 +136,7 @@ def _load(plan: CheckedPlan, resources: Resources, run: Path | None) -> Reranker
     """
     stage = resources.settings
     entry = find(stage.reranker)
-    if entry.uses_encoder:
+    if entry.uses_encoder or isinstance(entry, GivenEntry):
         return entry.load(resources)
     files = tuple(plan.files.get(f"{key} of {stage.key}") for key in file_keys(type(stage)))
     decisive = (resources.model_digest, files, resources.before, resources.indexes)

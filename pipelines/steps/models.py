@@ -37,7 +37,7 @@ from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.ranking.entry import StageSettings, checkpoint_at
 from answermill.ranking.reranker import Resources, SentenceEncoder
-from answermill.ranking.rerankers.registry import find
+from answermill.ranking.rerankers.registry import code_digest, find
 
 Device = Literal["auto", "cpu", "cuda"]
 PrecisionSetting = Literal["auto", "fp32", "bf16"]
@@ -286,14 +286,16 @@ def checkpoint_inputs(job: Job, number: int, stage: StageSettings) -> dict[str, 
 
 
 def model_inputs(job: Job, stages: Sequence[StageSettings]) -> dict[str, str]:
-    """`checkpoint_inputs` of the stages, since a checkpoint that was trained again is another input; and
-    `encoder_inputs` if a stage uses the encoder.
+    """`checkpoint_inputs` of the stages, since a checkpoint that was trained again is another input; 'code of
+    STAGE' → revision of a plug-in's code; and `encoder_inputs` if a stage uses the encoder.
 
     Raises JobError (78) as `checkpoint_inputs`, ModelMissing if the encoder cannot be had.
     """
     digests: dict[str, str] = {}
     for number, stage in enumerate(stages):
         digests |= checkpoint_inputs(job, number, stage)
+        if (code := code_digest(stage.reranker)) is not None:
+            digests[f"code of {stage.key}"] = code
     if any(find(stage.reranker).uses_encoder for stage in stages):
         digests |= encoder_inputs(job)
     return digests

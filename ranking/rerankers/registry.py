@@ -1,15 +1,17 @@
-"""Registry of rerankers by name. A job can use these rerankers and no others: configuration names no
-class."""
+"""Registry of rerankers by name: ours, and those of plug-ins (`answermill.schemas.plug_ins`)."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from answermill.ranking.entry import Entry, StageBefore, Training, resolve
+from answermill.ranking.entry import Entry, StageBefore, StageSettings, Training, resolve
 from answermill.ranking.reranker import LoadEncoder, Reranker, Resources, SentenceEncoder, no_encoder_of
+from answermill.schemas import plug_ins
 
 PACKAGES = (
     "answermill.ranking.rerankers.baselines",
@@ -41,6 +43,9 @@ def entries(packages: Iterable[str]) -> dict[str, Entry]:
 RERANKERS = entries(PACKAGES)
 FORMER = {entry.former: entry for entry in RERANKERS.values() if entry.former}
 """Former name → entry."""
+MEMBERS = ("name", "reads", "writes", "rerank")
+"""Members of a `Reranker` that is loaded."""
+_given: dict[str, GivenEntry] = {}
 
 
 def find(name: str) -> Entry:
@@ -50,17 +55,71 @@ def find(name: str) -> Entry:
         return RERANKERS[name]
     if name in FORMER:
         return FORMER[name]
-    near = difflib.get_close_matches(name, RERANKERS, n=1)
+    if name in _given:
+        return _given[name]
+    if plug_ins.is_known(plug_ins.RERANKERS, name):
+        return _plugged_in(name)
+    near = difflib.get_close_matches(name, known(), n=1)
     suggestion = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"unknown reranker {name!r}{suggestion} Known: {', '.join(sorted(RERANKERS))}")
+    raise ValueError(f"unknown reranker {name!r}{suggestion} Known: {', '.join(sorted(known()))}")
+
+
+@dataclass(frozen=True, slots=True)
+class GivenEntry(Entry):
+    """Entry of a reranker that the caller has built."""
+
+    instance: Any = None
+
+    def reranker_of(self, stage: StageSettings | Mapping[str, Any]) -> type[Reranker]:
+        kind: type[Reranker] = type(self.instance)
+        return kind
+
+    def load(self, resources: Resources) -> Reranker:
+        reranker: Reranker = self.instance
+        return reranker
+
+
+@contextmanager
+def giving(reranker: Reranker) -> Iterator[str]:
+    """The name by which `find` knows a reranker that the caller has built, in the block; in a plan its key is
+    the reranker's own name."""
+    name = f"given_{id(reranker)}:{reranker.name}"
+    _given[name] = GivenEntry(name, "", instance=reranker)
+    try:
+        yield name
+    finally:
+        del _given[name]
+
+
+def known() -> dict[str, Entry]:
+    """Name → entry of all rerankers that a list shows: ours, and those of installed plug-ins."""
+    return plug_ins.usable(plug_ins.RERANKERS, _plugged_in) | RERANKERS
+
+
+def code_digest(name: str) -> str | None:
+    """Revision of the code of a plug-in's reranker; None for one of ours."""
+    is_ours = name in RERANKERS or name in FORMER or name in _given
+    return None if is_ours else plug_ins.digest(plug_ins.RERANKERS, name)
+
+
+def _plugged_in(name: str) -> Entry:
+    """Entry of a plug-in: its `Entry`, or one for a class that has the members of `Reranker`, and maybe
+    `Settings`, the class of its stage's keys. Raises PlugInUnusable if it is neither."""
+    plug_in = plug_ins.load(plug_ins.RERANKERS, name)
+    if isinstance(plug_in, Entry):
+        return replace(plug_in, name=name)
+    if lacking := [member for member in (*MEMBERS, "load") if not hasattr(plug_in, member)]:
+        raise plug_ins.PlugInUnusable(
+            f"the reranker {name!r} is neither an Entry nor the class of a reranker: it has no {lacking[0]}"
+        )
+    location = f"{plug_in.__module__}:{plug_in.__qualname__}"
+    return Entry(name, location, getattr(plug_in, "Settings", StageSettings))
 
 
 def trainings() -> dict[str, Training]:
     """Checkpoint format → its training, for all rerankers whose entries have one."""
     return {
-        entry.checkpoint: entry.training
-        for entry in RERANKERS.values()
-        if entry.checkpoint and entry.training
+        entry.checkpoint: entry.training for entry in known().values() if entry.checkpoint and entry.training
     }
 
 

@@ -32,9 +32,9 @@ def test_a_function_comes_whole_to_a_worker_of_the_same_revision(tmp_path: Path)
 
 
 def test_a_worker_of_another_revision_opens_nothing_and_says_both(tmp_path: Path) -> None:
-    opened, (step, _, folder, _) = Holds("rerank", tmp_path, "all").__reduce__()
+    opened, (step, _, command, folder, _) = Holds("rerank", tmp_path, "all").__reduce__()
     with pytest.raises(JobError) as e:
-        opened(step, "0.0.9-0123456789ab", folder, b"nothing that could be opened")
+        opened(step, "0.0.9-0123456789ab", command, folder, b"nothing that could be opened")
     assert e.value.code == UNAVAILABLE
     assert str(e.value).startswith(
         f"rerank: {platform.node()} runs revision {revision()} of answermill, the command 0.0.9-0"

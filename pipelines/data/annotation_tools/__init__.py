@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from answermill.pipelines.data.annotation_tools import argilla, label_studio, prodigy, spreadsheet
 from answermill.pipelines.data.annotation_tools.tool import ExportForm, Tool
+from answermill.schemas import plug_ins
 
 TOOLS: dict[str, Tool] = {
     tool.name: tool
@@ -29,6 +30,23 @@ TOOLS: dict[str, Tool] = {
 }
 
 
-def export_forms() -> dict[str, ExportForm]:
-    """All forms of exports, by name."""
-    return {form.name: form for tool in TOOLS.values() for form in tool.exports}
+def find_tool(name: str) -> Tool:
+    """The tool of that name, ours or a plug-in's. Raises ValueError with the known names."""
+    if name in TOOLS:
+        return TOOLS[name]
+    if not plug_ins.is_known(plug_ins.TOOLS, name):
+        known = ", ".join((*TOOLS, *plug_ins.installed(plug_ins.TOOLS)))
+        raise ValueError(f"no tool is named {name!r}; known: {known}")
+    tool = plug_ins.load(plug_ins.TOOLS, name)
+    if not isinstance(tool, Tool):
+        raise plug_ins.PlugInUnusable(f"the annotation tool {name!r} is a {type(tool).__name__}, and no Tool")
+    return tool
+
+
+def export_forms(form: str | None = None) -> dict[str, ExportForm]:
+    """All forms of exports, by name: of our tools, of installed plug-ins, and of the tool that `form` names
+    as 'module:attribute'."""
+    tools = [*TOOLS.values(), *plug_ins.usable(plug_ins.TOOLS, find_tool).values()]
+    if form is not None and plug_ins.is_code(form):
+        tools.append(find_tool(form))
+    return {export.name: export for tool in tools for export in tool.exports}

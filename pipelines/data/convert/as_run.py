@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 
-from answermill.pipelines.data.formats import read_dataset, row_count
+from answermill.pipelines.data.formats import code_of_form, read_dataset, row_count
 from answermill.pipelines.data.formats.format import Form, table_form
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError, counted
 from answermill.pipelines.runs.commit import Commit
@@ -42,7 +42,7 @@ def write_candidates(files: Sequence[Path], out: Path, form: Form = None) -> str
 
     inputs = {
         f"{n}: {file.name}": table_form(form).columns.digest(file) for n, file in enumerate(files, 1)
-    }  # names may repeat
+    } | code_of_form(form)  # names may repeat
     step = Step(out, CANDIDATES, {"form": table_form(form).name}, inputs)
     commit = Commit(step)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from answermill.pipelines.data.formats.format import FileHead, Form, Format, Tab
 from answermill.pipelines.data.formats.rows_in_order import in_order
 from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
+from answermill.schemas import plug_ins
 from answermill.schemas.labels import LabelledCandidate
 
 FORMATS: dict[str, Format[Any]] = {
@@ -66,13 +68,13 @@ def read_dataset(
         raise JobError(f"{path}: no such file", INPUT_MISSING)
     name, columns = table_form(form)
     name = name or recognise(path, columns)
-    known = "; ".join(f"{reader.name} ({reader.about})" for reader in FORMATS.values())
+    known = "; ".join(f"{reader.name} ({reader.about})" for reader in known_formats())
     if name is None:
         problem = f"not recognised as a data set; name its form, one of: {known}{_first_line(path)}"
         raise JobError(f"{path}: {problem}", BAD_DATA)
-    if name not in FORMATS:
+    if name not in FORMATS and not plug_ins.is_known(plug_ins.FORMATS, name):
         raise JobError(f"{path}: unknown form {name!r}; known: {known}", USAGE)
-    reader = FORMATS[name]
+    reader = find_format(name)
     if columns.named:
         if not issubclass(reader.options, TableOptions):
             raise JobError(f"{path}: {columns.key} is for tables, and {name} has its own columns", USAGE)
@@ -80,6 +82,32 @@ def read_dataset(
     return in_order(
         path, reader.read(path, Counter() if counted is None else counted, reader.parse_options(options))
     )
+
+
+def known_formats() -> list[Format[Any]]:
+    """All formats that a list shows and that recognise files: ours, then those of installed plug-ins."""
+    return [*FORMATS.values(), *plug_ins.usable(plug_ins.FORMATS, find_format).values()]
+
+
+def find_format(name: str) -> Format[Any]:
+    """The format of that name, ours or a plug-in's, which is known. Raises PlugInUnusable."""
+    if name in FORMATS:
+        return FORMATS[name]
+    added = plug_ins.load(plug_ins.FORMATS, name)
+    if not isinstance(added, Format):
+        raise plug_ins.PlugInUnusable(
+            f"the data-set format {name!r} is a {type(added).__name__}, and no Format"
+        )
+    return replace(added, name=name)
+
+
+def code_of_form(form: Form) -> dict[str, str]:
+    """'code of FORM' → revision of a plug-in's code, for a fingerprint; empty for one of our forms, and for
+    one that is to be recognised."""
+    name = table_form(form).name
+    if name is None or name in FORMATS or not plug_ins.is_known(plug_ins.FORMATS, name):
+        return {}
+    return {f"code of {name}": plug_ins.digest(plug_ins.FORMATS, name)}
 
 
 def row_count(files: Iterable[Path]) -> int | None:
@@ -113,11 +141,11 @@ def recognise(path: Path, columns: Columns = AS_NAMED) -> str | None:
     never as 'nq-asnq'.
     """
     head = FileHead.of(path, columns)
-    return next((known.name for known in FORMATS.values() if known.recognise(head)), None)
+    return next((known.name for known in known_formats() if known.recognise(head)), None)
 
 
 def describe_formats() -> Iterator[str]:
     """Lines for people: each format, and below it its options."""
-    for known in FORMATS.values():
+    for known in known_formats():
         yield f"{known.name:<12} {known.about}"
         yield from (f"{'':<14} {option}" for option in known.describe_options())

@@ -25,9 +25,10 @@ from answermill.ranking.lists import ranked_list
 from answermill.ranking.plan import Stage
 from answermill.ranking.reranker import Costed, Reranker, naming
 from answermill.ranking.rerankers.baselines.overlap import RULES, WORDS, Rule, rule_scores
-from answermill.ranking.rerankers.registry import RERANKERS, find, load_reranker
+from answermill.ranking.rerankers.registry import find, known, load_reranker
 from answermill.schemas.corpus import Passage
 from answermill.schemas.labels import LabelledCandidate
+from answermill.schemas.plug_ins import is_code
 from answermill.schemas.ranked import RankedList
 
 _LISTS = 64  # handed to a reranker at once
@@ -52,9 +53,9 @@ DEFAULTS = RankOptions()
 def is_ranker(name: str, options: RankOptions = DEFAULTS) -> bool:
     """True for the name of a rule or a reranker. A file or folder of a reranker's name is read as scores,
     unless the options have a checkpoint."""
-    return name in RULES or (
-        name in RERANKERS and (options.checkpoint is not None or not Path(name).exists())
-    )
+    if name in RULES or is_code(name):
+        return True
+    return name in known() and (options.checkpoint is not None or not Path(name).exists())
 
 
 def rank(name: str, dataset: Path, form: Form = None, options: RankOptions = DEFAULTS) -> Iterator[SureValue]:

@@ -20,7 +20,7 @@ from answermill.files.atomic_files import WrongShape, sha256, write_text
 from answermill.files.model_files import MODEL_FILES
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.config.training_file import TrainJob
-from answermill.pipelines.data.formats import by_question, read_dataset, recognise, row_count
+from answermill.pipelines.data.formats import by_question, code_of_form, read_dataset, recognise, row_count
 from answermill.pipelines.data.formats.format import TableForm
 from answermill.pipelines.data.inputs.columns import Columns
 from answermill.pipelines.data.inputs.tables import passage_rows
@@ -57,7 +57,7 @@ def run(job: TrainJob, out: Path) -> Iterator[str]:
         if not file.is_file():
             raise JobError(f"{file}: no such file", INPUT_MISSING)
 
-    digests = {str(file): sha256(file) for file in files}
+    digests = {str(file): sha256(file) for file in files} | code_of_form(data_form(job))
     decisive = [
         job.model_dump(exclude={"data": {"name", "licence"}}, exclude_none=True),
         list(digests.values()),

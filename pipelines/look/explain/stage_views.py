@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from answermill.pipelines.runs.manifests.run_folder import stage_name
-from answermill.ranking.rerankers.registry import RERANKERS
+from answermill.ranking.rerankers.registry import find
 from answermill.schemas.ranked import CandidateKind, ScoredCandidate, StageScore
 
 
@@ -43,10 +43,12 @@ def stage_views(stages: Sequence[Mapping[str, Any]], rows: Sequence[ScoredCandid
 
 def _view(stage: Mapping[str, Any], rows: Sequence[ScoredCandidate]) -> StageView:
     name, reranker = stage_name(stage), str(stage["reranker"])
-    known = RERANKERS.get(reranker)
-    reads: CandidateKind = known.reranker_of(stage).reads if known is not None else "sentence"
+    try:
+        reads: CandidateKind = find(reranker).reranker_of(stage).reads
+    except ValueError:  # before the plan has a manifest, the stage's name may not be a reranker's
+        reads = "sentence"
     if any(row.unit == "passage" and row.dropped_by == name for row in rows):
-        reads = "passage"  # before the plan has a manifest, the stage's name may not be a reranker's
+        reads = "passage"
     view = StageView(name, reranker, reads, {}, 0, None)
     scores = [(row, score_by(row, name)) for row in rows]
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from answermill.pipelines.config.job_file import Annotate, Job
 from answermill.pipelines.config.step_code import StepCode
-from answermill.pipelines.data.annotation_tools import TOOLS
+from answermill.pipelines.data.annotation_tools import find_tool
 from answermill.pipelines.data.inputs.columns import Columns
 from answermill.pipelines.engine.runner import carry
 from answermill.pipelines.engine.unit_work import UnitWork
@@ -89,10 +89,11 @@ def check(job: Job, run: Path) -> None:
         )
 
     settings = settings_of(job)
-    if unknown := [tool for tool in settings.tools or () if tool not in TOOLS]:
-        raise JobError(
-            f"annotate.tools: no tool is named {unknown[0]!r}; known: {', '.join(TOOLS)}", SETTINGS
-        )
+    for tool in settings.tools or ():
+        try:
+            find_tool(tool)
+        except ValueError as e:
+            raise JobError(f"annotate.tools: {e}", SETTINGS) from e
 
     known_labels(job)
     read_guidelines(job, settings)

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from answermill.files.atomic_files import WrongShape, read_json, sha256, sync, write_text
 from answermill.files.sealed_json import write_sealed
-from answermill.pipelines.data.annotation_tools import TOOLS
+from answermill.pipelines.data.annotation_tools import find_tool
 from answermill.pipelines.data.annotation_tools.tool import Model, PackFormat
 from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
 from answermill.pipelines.specs.annotate import ANNOTATE, PACK_SUMMARY
@@ -103,8 +103,9 @@ def write(
         task_count += 1
         for name in names:
             if (name, task.annotators) not in packs:
-                pack_folder = temporary / name / _subfolder(task.annotators)
-                packs[name, task.annotators] = Pack(pack_folder, TOOLS[name].pack, options)
+                tool = find_tool(name)
+                pack_folder = temporary / tool.name / _subfolder(task.annotators)
+                packs[name, task.annotators] = Pack(pack_folder, tool.pack, options)
             packs[name, task.annotators].write(task)
 
     is_divided = len({annotators for _, annotators in packs}) > 1

@@ -12,6 +12,7 @@ from answermill.pipelines.data.annotation_tools import export_forms
 from answermill.pipelines.data.annotation_tools.tool import ExportedLabel, Malformed
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.pipelines.steps.collect.export_files import ExportFile
+from answermill.schemas.plug_ins import is_code
 
 _ENDING = re.compile(r"(\.\d+)?(\.(csv|json|jsonl|ndjson|tsv|txt))?(\.gz)?$", re.IGNORECASE)
 
@@ -32,7 +33,9 @@ class Export:
     def __init__(self, path: Path, form: str | None = None) -> None:
         """Recognises the form by the first record. Raises JobError: 66 if the file is missing, 65 if it is no
         export."""
-        forms = export_forms()
+        forms = export_forms(form)
+        if form is not None and is_code(form):
+            form = None  # one of its tool's forms, which recognises the file
         if form is not None and form not in forms:
             raise JobError(f"--form {form}: give one of {', '.join(forms)}", USAGE)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from answermill.files.atomic_files import sha256, write_text
 from answermill.files.store import remove_tree, store_of
+from answermill.pipelines.config.ingest_section import OUR_EXTRACTORS
 from answermill.pipelines.config.job_file import Ingest, Job
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.engine.protocol import Engine, Units
@@ -63,6 +64,7 @@ from answermill.pipelines.steps.ingest.repeated.verdicts import (
     find_duplicates,
 )
 from answermill.pipelines.steps.ingest.wanted_records import RECORDS, choose, index_files, version, wanted
+from answermill.schemas import plug_ins
 from answermill.schemas.corpus import Document
 
 
@@ -85,6 +87,8 @@ def check(job: Job, run: Path) -> tuple[IngestStep, InputFiles]:
         )
 
     inputs, input_files = {}, find_files(job, job.ingest)
+    if job.ingest.extractor not in OUR_EXTRACTORS:
+        inputs["code of the extractor"] = plug_ins.digest(plug_ins.EXTRACTORS, job.ingest.extractor)
     for file in input_files.files:
         if store_of(file.path).is_local and file.path not in input_files.tables:
             file.pages(file.path, Counter())  # in a store, the worker that reads the file does so

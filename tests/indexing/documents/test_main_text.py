@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from answermill.indexing.documents.html_text import ExtractorName
 from answermill.indexing.documents.main_text import ExtractionFailed, TextExtractor
 
 PAGE = """<html><head><title>The  Moon &amp;
@@ -133,7 +132,7 @@ def test_trafilatura_extracts_in_the_same_child() -> None:
 
 
 @pytest.mark.parametrize("by", ["blocks", "resiliparse", "trafilatura"])
-def test_readers_comments_are_main_text_unless_they_are_not_wanted(by: ExtractorName) -> None:
+def test_readers_comments_are_main_text_unless_they_are_not_wanted(by: str) -> None:
     article = "".join(
         f"<p>{n} readers came to see the Moon rise over the sea, and they stayed until it had set.</p>"
         for n in range(9)
