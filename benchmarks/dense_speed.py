@@ -52,7 +52,7 @@ from answermill.pipelines.steps import chain
 from answermill.pipelines.steps.models import dense_encoder, load_transformer, use_threads
 from answermill.ranking.transformer.padded import PaddedTransformer
 from answermill.ranking.transformer.text_vectors import PackedTransformer
-from benchmarks.sample import answers_by, gold, right, write_small_job
+from benchmarks.sample import answers, gold, right, rows_by, write_small_job
 from testing.harness import arguments, finish, say, shrink
 from testing.smoke_data import small_encoder
 
@@ -287,7 +287,7 @@ def answered(static: Path, folder: Path, smoke: bool) -> dict[str, float]:
         job = load(place / sample.PLANS["default"], replaced)
         for line in chain.run_steps(job, place / "run", ["ingest", "index", "retrieve"], ()):
             say(line)
-        count = right(answers_by(place / "run", "default"))
+        count = right(answers(rows_by(place / "run", "default")))
         say(f"{name}: {count} right")
         result |= {f"right_{name}": count, f"p1_{name}": count / len(gold())}
     return result

@@ -6,7 +6,6 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-import tomllib
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,6 +15,8 @@ from answermill.__main__ import main
 from answermill.indexing.passages.text import fold
 from answermill.pipelines.specs.collect import LABELS
 from answermill.pipelines.specs.propagate import PASSAGE_LABELS
+from answermill.pipelines.specs.retrieve import QUESTIONS
+from benchmarks.sample import gold
 from testing.tiny import write_body
 
 ANSWERS = """
@@ -48,16 +49,14 @@ def call(*arguments: str) -> None:
     assert e.value.code == 0, arguments
 
 
-def judge(pack: Path, export: Path) -> int:
+def judge(run: Path, pack: Path, export: Path) -> int:
     """Fill in a pack by the sample's known answers; how many are correct."""
-    asked = tomllib.loads(
-        (Path(__file__).parents[1] / "tools/sample_web/questions.toml").read_text(encoding="utf-8")
-    )["questions"]
-    gold = {(q["text"], fold(g["sentence"])) for q in asked for g in q["gold"]}
+    asked = {question.text: question.question_id for question in QUESTIONS.open(run).read()}
+    correct = gold()
     with pack.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     for row in rows:
-        right = (row["question"], fold(row["sentence"])) in gold
+        right = fold(row["sentence"]) in correct.get(asked[row["question"]], ())
         row |= {"label": "correct" if right else "wrong", "annotator": "ann"}
 
     with export.open("w", encoding="utf-8", newline="") as file:
@@ -73,7 +72,7 @@ def test_people_s_judgements_become_a_published_set_and_a_model_that_answers(fol
     # Goes on where the run was: to the packs, as nothing is collected yet.
     call("run", "job.toml", "--out", "run")
     assert (folder / "run/tasks/_manifest.json").is_file() and not (folder / "run/labels").exists()
-    correct = judge(folder / "run/packs/csv/tasks-00001.csv", folder / "ann.csv")
+    correct = judge(folder / "run", folder / "run/packs/csv/tasks-00001.csv", folder / "ann.csv")
     call("collect", "run", "ann.csv")
     labels = list(LABELS.open(folder / "run").read())
     assert len(labels) == 90 * 7 and sum(label.label for label in labels) == correct > 50

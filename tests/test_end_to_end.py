@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import tomllib
 from collections import Counter
 from itertools import groupby
 from pathlib import Path
@@ -32,6 +31,7 @@ from answermill.pipelines.steps.rerank import rerank
 from answermill.ranking.plan import run_stages
 from answermill.ranking.rerankers.cascade.schedule import cost
 from answermill.schemas.ranked import Hit, ScoredCandidate
+from benchmarks.sample import gold, right
 from tests.pipelines.steps.retrieve import plain_retrieval
 
 
@@ -57,12 +57,6 @@ def again(small_run: Path, run: Path, *overrides: str, beam: tuple[str, ...] = (
     job = small_job(small_run, *overrides)
     list(run_steps(job, run, steps_of(job), beam))
     return run
-
-
-def gold() -> dict[str, set[str]]:
-    source = Path(__file__).parents[1] / "tools" / "sample_web" / "questions.toml"
-    asked = tomllib.loads(source.read_text(encoding="utf-8"))["questions"]
-    return {q["id"]: {fold(g["sentence"]) for g in q["gold"]} for q in asked}
 
 
 def test_a_run_holds_the_folders_that_were_promised(sample_run):
@@ -128,16 +122,11 @@ def test_the_committed_run_is_what_this_machine_gives(sample_run, fresh_sample_r
 
 
 def test_most_answers_of_the_sample_are_right(sample_run):
-    """66; another processor rounds otherwise, which may be worth an answer or two."""
-    right = answerable = 0
-    wanted = gold()
-    for line in (sample_run / "answers.jsonl").read_text(encoding="utf-8").splitlines():
-        answer = json.loads(line)
-        if wanted[answer["question_id"]]:
-            answerable += 1
-            right += fold(answer["answer"]) in wanted[answer["question_id"]]
-    assert answerable == 84
-    assert 64 <= right <= 68
+    """65; another processor rounds otherwise, which may be worth an answer or two."""
+    answers = map(json.loads, (sample_run / "answers.jsonl").read_text(encoding="utf-8").splitlines())
+    count = right({answer["question_id"]: answer["answer"] for answer in answers})
+    assert len(gold()) == 84
+    assert 63 <= count <= 67
 
 
 def test_every_question_has_its_line_of_answers_in_the_order_asked(sample_run):
@@ -209,11 +198,11 @@ def test_the_plan_of_twelve_layers_runs_whole_and_finds_answers(sample_run, tmp_
     asked = [
         ranked
         for ranked in rerank.ranked_lists(iter(hits(sample_run)))
-        if correct[ranked.question.question_id]
+        if ranked.question.question_id in correct
     ]
     outcomes = run_stages(asked[::12], plan)
     best = [outcome.kept.candidates[0] for outcome in outcomes]
-    right = [fold(one.text) in correct[one.hit.question_id] for one in best]
+    is_right = [fold(one.text) in correct[one.hit.question_id] for one in best]
     assert [stage.stage for stage in best[0].stages] == [
         "cosinet",
         "complete_sentence",
@@ -222,7 +211,7 @@ def test_the_plan_of_twelve_layers_runs_whole_and_finds_answers(sample_run, tmp_
         "similarity",
         "last",
     ]
-    assert len(right) >= 6 and sum(right) > len(right) / 2
+    assert len(is_right) >= 6 and sum(is_right) > len(is_right) / 2
 
 
 @pytest.mark.nightly

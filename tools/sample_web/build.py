@@ -1,8 +1,8 @@
 """Builds the sample web: `python -m tools.sample_web.build [--out FOLDER]`.
 
 In: `pages/*.html` (a comment of `key: value` lines, then the article), `templates/`, `sites.toml`,
-`questions.toml`. Out: `web.warc.gz` (WARC/1.0, ISO 28500), `questions.jsonl`, `labels.tsv`. The same sources
-give the same bytes."""
+`questions.toml`, `judgements.tsv`. Out: `web.warc.gz` (WARC/1.0, ISO 28500), `questions.jsonl`, `labels.tsv`.
+The same sources give the same bytes."""
 
 import argparse
 import base64
@@ -13,12 +13,14 @@ import json
 import tomllib
 import uuid
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from string import Template
 from typing import Any
 from urllib.parse import urlsplit
 
+from answermill.indexing.passages.text import fold
+from testing.judgements import Judgement, read_judgements
 from tools.sample_web.source import Page, read_pages, text_of
 
 SOURCES = Path(__file__).parent
@@ -26,6 +28,10 @@ SAMPLE = SOURCES.parents[1] / "pipelines" / "data" / "sample"
 """The folder that ships with the package, in which the three files are."""
 DATE = "2024-05-01T00:00:00Z"
 HTTP_DATE = "Wed, 01 May 2024 00:00:00 GMT"
+SHEET = "judgements.tsv"
+"""Judged sentences. A label of `questions.toml` that both readings contradict is mended there, unless it is a
+question's only correct one; `pool` finds the sentences that still lack a judgement."""
+PLACE = ("question_id", "page", "sentence")
 KINDS = ("factoid", "definition", "why", "how", "unanswerable")
 
 
@@ -154,23 +160,52 @@ def read_questions(pages: Mapping[str, Page], sources: Path = SOURCES) -> list[d
     return questions
 
 
-def labels(questions: list[dict[str, Any]]) -> Iterator[str]:
-    """The lines of `labels.tsv` under its header: each sentence once per question, gold before wrong."""
-    for question in questions:
-        for label, entries in ((1, question["gold"]), (0, question.get("wrong", []))):
-            for sentence in dict.fromkeys(entry["sentence"] for entry in entries):
-                yield f"{question['id']}\t{sentence}\t{label}"
+def labels(questions: list[dict[str, Any]], judgements: Iterable[Judgement]) -> Iterator[str]:
+    """The lines of `labels.tsv` under its header: each sentence once per question, correct before wrong, and
+    the questions' own before those that were judged.
+
+    Raises ValueError if a judgement is of no question, or says other than `questions.toml`.
+    """
+    own = {question["id"]: labels_of(question) for question in questions}
+    judged: dict[str, dict[int, dict[str, str]]] = {key: {1: {}, 0: {}} for key in own}
+    for row in judgements:
+        key, _, sentence = row.place
+        if key not in own:
+            raise ValueError(f"{SHEET}: {key}: not a question of questions.toml")
+        if (label := own[key].get(sentence, row.label)) != row.label:
+            raise ValueError(f"{SHEET}: {key}: {row.label} here, {label} in questions.toml: {sentence!r}")
+        judged[key][row.label].setdefault(fold(sentence), sentence)
+
+    for key, sentences in own.items():
+        known = {fold(sentence) for sentence in sentences}
+        yield from (f"{key}\t{sentence}\t{label}" for sentence, label in sentences.items())
+        for label, texts in judged[key].items():
+            yield from (f"{key}\t{text}\t{label}" for folded, text in texts.items() if folded not in known)
+
+
+def labels_of(question: Mapping[str, Any]) -> dict[str, int]:
+    """Sentence → label, as a question of `questions.toml` states them."""
+    gold = {entry["sentence"]: 1 for entry in question["gold"]}
+    return gold | {entry["sentence"]: 0 for entry in question.get("wrong", [])}
 
 
 def build(out: Path, sources: Path = SOURCES) -> None:
     """Write the three files into `out`, which is created if it does not exist."""
     pages = read_pages(sources / "pages")
     questions = read_questions(pages, sources)
+    judgements = read_judgements(sources / SHEET, PLACE)
+    texts = {slug: text_of(page.body) for slug, page in pages.items()}
+    for key, slug, sentence in (row.place for row in judgements):
+        if sentence not in texts.get(slug, ""):
+            raise ValueError(f"{SHEET}: {key}: not in pages/{slug}.html: {sentence!r}")
+
     rows = [{"question_id": q["id"], "text": q["text"], "kind": q["kind"]} for q in questions]
     files = {
         "web.warc.gz": archive(pages, sources),
         "questions.jsonl": "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode(),
-        "labels.tsv": "\n".join(["question_id\tsentence\tlabel", *labels(questions), ""]).encode(),
+        "labels.tsv": "\n".join(
+            ["question_id\tsentence\tlabel", *labels(questions, judgements), ""]
+        ).encode(),
     }
     out.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():

@@ -401,7 +401,7 @@ def test_the_command_publishes_a_run_s_set_with_its_origin(sample_run, tmp_path,
     assert int(rows[-1][1]) == counts["questions"] - counts["questions_left_out"] > 80
 
     # Judged sentences, of the questions that are in the set.
-    judged_left_out = counts["labels"] - int(rows[-1][6])
+    judged_left_out = counts["labels"] - int(rows[-1][6].replace(",", ""))
     assert (
         0 <= judged_left_out <= counts["labels_left_out_document_of_another_split"]
         and rows[-1][7].isdecimal()
