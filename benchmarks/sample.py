@@ -38,11 +38,11 @@ def labels() -> dict[str, dict[str, bool]]:
     """Question id → folded sentence → True if it is correct; of all questions, as the sample ships them."""
     folder = Path(sample.__file__).parent
     asked = (folder / "questions.jsonl").read_text(encoding="utf-8").splitlines()
-    found: dict[str, dict[str, bool]] = {json.loads(line)["question_id"]: {} for line in asked}
+    known: dict[str, dict[str, bool]] = {json.loads(line)["question_id"]: {} for line in asked}
     for line in (folder / "labels.tsv").read_text(encoding="utf-8").splitlines()[1:]:
         key, sentence, label = line.split("\t")
-        found[key][fold(sentence)] = label == "1"
-    return found
+        known[key][fold(sentence)] = label == "1"
+    return known
 
 
 def gold() -> dict[str, set[str]]:

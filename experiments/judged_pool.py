@@ -74,11 +74,11 @@ def plans(work: Path) -> Iterator[tuple[str, Sequence[Stage]]]:
 
 
 def best_of(plan: Sequence[Stage], lists: Sequence[LongList], depth: int) -> Best:
-    found: Best = {}
+    best: Best = {}
     for start in range(0, len(lists), AT_ONCE):
         for outcome in run_stages([question.passages for question in lists[start : start + AT_ONCE]], plan):
-            found[outcome.kept.question.question_id] = tuple(outcome.kept.candidates[:depth])
-    return found
+            best[outcome.kept.question.question_id] = tuple(outcome.kept.candidates[:depth])
+    return best
 
 
 def values(
@@ -145,8 +145,8 @@ def write_sheet(path: Path, missing: Mapping[tuple[str, ...], Candidate], lists:
         for place in sorted(missing, key=order):
             hit = missing[place].hit
             inside = [sentence.text for sentence in hit.passage.sentences]
-            at = inside.index(missing[place].text)
-            around = " ".join(inside[:at][-2:]), inside[at], " ".join(inside[at + 1 :][:2])
+            n = inside.index(missing[place].text)
+            around = " ".join(inside[:n][-2:]), inside[n], " ".join(inside[n + 1 :][:2])
             cells = (*place, texts[place[0]], hit.passage.title, *around)
             writer.writerow([" ".join(cell.split()) for cell in cells])
 

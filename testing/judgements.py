@@ -1,9 +1,9 @@
 """Sheets of judged sentences, and how far their two readings agree.
 
 A language model judged, not people: one model in one sitting, by the guidelines of the annotation packs, with
-question, title and sentence before it, the page at hand, and no score. The first reading went question by
-question, the second in the order of a hash over all rows, without a look at the first; a third look settled
-what differed, and its `reason` says why. So the agreement is of one reader with itself.
+question, title and sentence before it, the page beside, and no score. The first reading went question by
+question, the second in the order of a hash, without a look at the first; a third look settled what differed,
+and its `reason` says why. So the agreement is of one reader with itself.
 
 Two sheets are kept: `tools/sample_web/judgements.tsv`, whose labels the sample ships, and
 `experiments/judged_pool.tsv`, by which nothing is taught or chosen: its questions are for measuring.

@@ -25,7 +25,7 @@ def judgements() -> list[Judgement]:
 def test_every_sentence_that_the_run_pools_is_judged(sample_run: Path, judgements: list[Judgement]) -> None:
     rows = list(SCORED.open(sample_run).read())
     pooled = {(row.question_id, fold(row.text)) for row in pool.pooled(rows)}
-    assert len(pooled) > 1_500 and pooled <= {
+    assert len(pooled) > 1_400 and pooled <= {
         (key, fold(sentence)) for key, _, sentence in (row.place for row in judgements)
     }
     assert pool.unjudged(rows) == [] and figures(rows, "")["unjudged"] == 0
