@@ -92,6 +92,8 @@ def looked_up(wanted: Hashes, keys: Hashes, numbers: Counts) -> Counts:
 
 def without(document: Document, boilerplate: Set[int]) -> tuple[Document, int, int]:
     """(the document without the paragraphs whose keys are boilerplate, their number, their characters)."""
+    if not boilerplate:
+        return document, 0, 0
     lines = document.text.splitlines()
     removed = [line for line in lines if paragraph_key(document.domain, line) in boilerplate]
     if not removed:

@@ -53,9 +53,10 @@ class DocumentRules:
 def parse(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> Document | Rejected:
     """The document that a page holds, or why it is refused; a page of another domain is refused before it is
     decoded."""
-    page = replace(
-        page, url=visible(page.url), doc_id=visible(page.doc_id), source_record=visible(page.source_record)
-    )
+    names = (page.url, page.doc_id, page.source_record)
+    if not all(map(str.isprintable, names)):
+        url, doc_id, source_record = map(visible, names)
+        page = replace(page, url=url, doc_id=doc_id, source_record=source_record)
 
     # The cheapest refusals come first: a page of another domain is not even decoded.
     domain = domain_of(page.url)

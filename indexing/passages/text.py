@@ -33,9 +33,10 @@ def normalise(text: str) -> str:
     block of the page, no empty lines.
     """
     # Most texts have nothing to remove: they are printable, at the latest when their blanks are folded.
-    tidied = text if _is_tidy(text) else _folded(text)
-    if _is_tidy(tidied):
-        return unicodedata.normalize("NFC", tidied)
+    if _is_tidy(text):
+        return unicodedata.normalize("NFC", text)
+    if _is_tidy(folded := _folded(text)):
+        return unicodedata.normalize("NFC", folded)
 
     # No lone surrogates.
     text = _JOINERS.sub(_joiner, _UNSEEN.sub("", text.encode("utf-8", "replace").decode("utf-8")))
