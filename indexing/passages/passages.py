@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Literal
+from itertools import accumulate, groupby, pairwise
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
-from answermill.indexing.passages.characters import Counts, Extra
-from answermill.indexing.passages.sentences import Span, sentence_spans, stripped
+from answermill.indexing.passages.characters import Counts, Extra, Places
+from answermill.indexing.passages.passage_table import Cut, passage_table
+from answermill.indexing.passages.sentences import Span, may_have_large_marks, sentence_spans, stripped
 from answermill.schemas.corpus import Document, Passage, Sentence
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 _RUN = re.compile(r"[^\W\d_]+|\d+|\S")  # spaCy splits none of these, except by its list of exceptions
 _GAP = re.compile(r"\s{2,}|[^\S ]")  # white space beyond one blank between words: spaCy makes tokens of it
+_WORD = re.compile(r"\S+")
 _CHARACTERS_PER_TOKEN = 20  # a longer run is cut before spaCy reads it: base64, minified code
 
 
@@ -39,6 +43,15 @@ def _english() -> tuple[Language, dict[str, int]]:
     nlp = spacy.blank("en")
     rules = nlp.tokenizer.rules.items()  # type: ignore[union-attr]
     return nlp, {key: extra for key, pieces in rules if (extra := len(pieces) - len(_RUN.findall(key))) > 0}
+
+
+class Spans(NamedTuple):
+    """Sentences of a text: [sentences] each."""
+
+    starts: Places
+    ends: Places
+    tokens: npt.NDArray[np.int32]
+    """Upper bounds of their spaCy tokens."""
 
 
 class Splitter:
@@ -63,40 +76,41 @@ class Splitter:
 
     def sentences(self, doc_id: str, text: str, language: str = "") -> list[Sentence]:
         """The sentences of a text in a language; one of more than max_tokens tokens is cut into several."""
-        spans, _ = self._spans(text, language)
-        return _sentences(doc_id, text, spans)
+        starts, ends, _ = self._spans(text, language)
+        return [
+            Sentence(f"{doc_id}@{start}", start, end, text[start:end])
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
 
     def split(self, document: Document) -> list[Passage]:
         """The passages of a document, in reading order."""
-        spans, tokens = self._spans(document.text, document.language)
-        sentences = _sentences(document.doc_id, document.text, spans)
-        packed = (
-            self._blocks(document.text, sentences)
-            if self._mode == "dpr"
-            else self._packed(document.text, sentences, tokens)
+        return Passage.rows(self.table([document]))
+
+    def table(self, documents: Sequence[Document]) -> pa.Table:
+        """The passages of documents, in reading order: the rows of Passage."""
+        runs = groupby(
+            documents, key=lambda document: (document.language, may_have_large_marks(document.text))
+        )
+        return pa.concat_tables(
+            [Passage.schema().empty_table(), *(self._of_language(list(run)) for _, run in runs)]
         )
 
-        return [
-            Passage(
-                passage_id=f"{document.doc_id}#{n}",
-                doc_id=document.doc_id,
-                url=document.url,
-                title=document.title,
-                start=start,
-                end=end,
-                text=document.text[start:end],
-                sentences=tuple(inside),
-                source_file=document.source_file,
-                source_offset=document.source_offset,
-                source_record=document.source_record,
-            )
-            for n, (start, end, inside) in enumerate(packed)
-        ]
+    def _of_language(self, documents: Sequence[Document]) -> pa.Table:
+        """The passages of documents of one language. No sentence crosses a line, so that they are cut as one
+        text, in few calls."""
+        text = "\n".join(document.text for document in documents)
+        edges = list(accumulate((len(document.text) + 1 for document in documents), initial=0))
+        sentences = self._spans(text, documents[0].language)
+        cuts = (self._blocks if self._mode == "dpr" else self._packed)(text, edges, sentences)
+        return passage_table(documents, text, edges, sentences[:2], cuts)
 
     def fits(self, text: str, start: int, end: int) -> bool:
         """True if text[start:end] has at most max_tokens spaCy tokens."""
         part = text[start:end]
-        return self._bound(part) <= self._max_tokens or len(self._token_starts(part)) <= self._max_tokens
+        if self._bound(part) <= self._max_tokens:
+            return True
+        with self._nlp.memory_zone():
+            return len(self._nlp.tokenizer(part)) <= self._max_tokens
 
     @property
     def max_tokens(self) -> int:
@@ -107,82 +121,75 @@ class Splitter:
         with self._nlp.memory_zone():
             return [len(self._nlp.tokenizer(text)) for text in texts]
 
-    def _spans(self, text: str, language: str) -> tuple[Sequence[Span], Sequence[int]]:
-        """(the sentences of a text, those of too many tokens in several spans; the bound of tokens of
-        each)."""
-        spans = list(sentence_spans(text, language))
-        if not spans:
-            return [], []
-
+    def _spans(self, text: str, language: str) -> Spans:
+        """The sentences of a text, those of too many tokens in several spans."""
         counts = Counts(text, self._extra_words)
-        places = np.array(spans).T
-        tokens: list[int] = counts.tokens(*places).tolist()
-        if max(tokens) <= self._max_tokens:
-            return spans, tokens
+        spans = list(sentence_spans(text, language))
+        starts, ends = _places(spans)
+        tokens = counts.tokens(starts, ends)
+        if tokens.max(initial=0) <= self._max_tokens:
+            return Spans(starts, ends, tokens)
 
         short = list[Span]()
-        for (start, end), bound in zip(spans, tokens, strict=True):
-            short += [(start, end)] if bound <= self._max_tokens else self._pieces(text, start, end)
-        places = np.array(short).T
-        tokens = counts.tokens(*places).tolist()
-        for n in np.flatnonzero(counts.cut(*places)).tolist():  # pieces of a long run
+        with self._nlp.memory_zone():
+            for span, bound in zip(spans, tokens.tolist(), strict=True):
+                short += [span] if bound <= self._max_tokens else self._pieces(text, *span)
+        starts, ends = _places(short)
+        tokens = counts.tokens(starts, ends)
+        for n in np.flatnonzero(counts.cut(starts, ends)).tolist():  # pieces of a long run
             tokens[n] = self._bound(text[slice(*short[n])])
 
-        return short, tokens
+        return Spans(starts, ends, tokens)
 
     def _pieces(self, text: str, start: int, end: int) -> Iterator[Span]:
         for part in _short_enough(text, start, end, _CHARACTERS_PER_TOKEN * self._max_tokens):
-            if self.fits(text, *part):
-                yield part
-            else:
-                yield from self._cut(text, *part)
+            yield from self._cut(text, *part)
 
-    def _packed(
-        self, text: str, sentences: Sequence[Sentence], bounds: Sequence[int]
-    ) -> Iterator[tuple[int, int, Sequence[Sentence]]]:
-        """Whole sentences, passages of about equal length near `words` words, by the `bounds` of tokens never
+    def _packed(self, text: str, edges: Sequence[int], sentences: Spans) -> Iterator[Cut]:
+        """Whole sentences, passages of about equal length near `words` words, by the bounds of tokens never
         above max_tokens.
 
-        For each passage, the remaining sentences are planned anew as n passages of equal length, so that no
-        small rest remains.
+        For each passage, the remaining sentences of its document are planned anew as n passages of equal
+        length, so that no small rest remains.
         """
-        # One blank is between two words of a stored text.
-        words = [text.count(" ", s.start, s.end) + 1 for s in sentences]
-        # [i]: words of sentences i and later.
-        words_after = list(accumulate(reversed(words), initial=0))[::-1]
-        # + 1: a line end between two sentences is a token.
-        tokens_after = list(accumulate((bound + 1 for bound in reversed(bounds)), initial=0))[::-1]
+        starts, ends = sentences.starts.tolist(), sentences.ends.tolist()
+        # [n]: words before sentence n. One blank is between two words of a stored text.
+        counts = (text.count(" ", start, end) + 1 for start, end in zip(starts, ends, strict=True))
+        words = list(accumulate(counts, initial=0))
+        middles = [(before + after) / 2 for before, after in pairwise(words)]
+        # [n]: tokens before sentence n. + 1: a line end between two sentences is a token.
+        tokens = [0, *np.cumsum(sentences.tokens + 1).tolist()]
 
-        first = 0
-        while first < len(sentences):
-            remaining = words_after[first]  # words
-            passages = max(
-                1, round(remaining / self._words), math.ceil(tokens_after[first] / self._max_tokens)
-            )
-            target = remaining / passages
-            last = first + 1  # sentences first .. last - 1
-            size = words[first]
+        for of_document, stop in pairwise(np.searchsorted(starts, edges).tolist()):
+            first = of_document
+            while first < stop:
+                remaining = words[stop] - words[first]
+                passages = max(
+                    1,
+                    round(remaining / self._words),
+                    math.ceil((tokens[stop] - tokens[first]) / self._max_tokens),
+                )
+                last = stop
+                if passages > 1:
+                    # A sentence is in the passage if its middle is before the target.
+                    target = words[first] + remaining / passages
+                    wanted = bisect_right(middles, target, first, stop)
+                    most = bisect_right(tokens, tokens[first] + self._max_tokens, first, stop + 1) - 1
+                    last = max(first + 1, min(wanted, most))
 
-            while last < len(sentences) and (passages == 1 or size + words[last] / 2 <= target):
-                if tokens_after[first] - tokens_after[last + 1] > self._max_tokens:
-                    break
-                size += words[last]
-                last += 1
+                yield Cut(starts[first], ends[last - 1], first)
+                first = last
 
-            yield sentences[first].start, sentences[last - 1].end, sentences[first:last]
-            first = last
-
-    def _blocks(
-        self, text: str, sentences: Sequence[Sentence]
-    ) -> Iterator[tuple[int, int, Sequence[Sentence]]]:
-        """Blocks of exactly `words` words, the last may be shorter, each with the sentences that start in
-        it."""
-        words = [m.span() for m in re.finditer(r"\S+", text)]
-        starts = [s.start for s in sentences]
-        for first in range(0, len(words), self._words):
-            block = words[first : first + self._words]
-            start, end = block[0][0], block[-1][1]
-            yield start, end, sentences[bisect_left(starts, start) : bisect_left(starts, end)]
+    def _blocks(self, text: str, edges: Sequence[int], sentences: Spans) -> Iterator[Cut]:
+        """Blocks of exactly `words` words, a document's last may be shorter, each with the sentences that
+        start in it."""
+        starts = sentences.starts.tolist()
+        for edge, after in pairwise(edges):
+            words = [match.span() for match in _WORD.finditer(text, edge, after)]
+            for first in range(0, len(words), self._words):
+                block = words[first : first + self._words]
+                start, end = block[0][0], block[-1][1]
+                yield Cut(start, end, bisect_left(starts, start))
 
     # Tokens.
 
@@ -197,29 +204,30 @@ class Splitter:
             count += sum(self._extra.get(run, 0) for run in runs)
         return count
 
-    def _token_starts(self, text: str) -> list[int]:
-        with self._nlp.memory_zone():
-            return [token.idx for token in self._nlp.tokenizer(text)]
-
     def _cut(self, text: str, start: int, end: int) -> Iterator[Span]:
-        """A sentence of too many tokens in pieces of about equal length that end at token edges, at blanks if
-        possible."""
+        """The span, or if it has too many tokens, pieces of about equal length that end at token edges, at
+        blanks if possible."""
         part = text[start:end]
-        starts = self._token_starts(part)
+        if self._bound(part) <= self._max_tokens:
+            yield start, end
+            return
+
+        starts = [token.idx for token in self._nlp.tokenizer(part)]
         pieces = math.ceil(len(starts) / self._max_tokens)
         edges = [starts[round(n * len(starts) / pieces)] for n in range(1, pieces)]
         for left, right in pairwise([0, *(_at_blank(part, edge) for edge in edges), len(part)]):
             span = stripped(text, start + left, start + right)
-            if span is None:
-                continue
-            if span == (start, end) or self.fits(text, *span):
+            if span == (start, end):
                 yield span
-            else:  # a blank before the edge moved too much over, or a piece alone has other tokens
+            elif span is not None:
+                # A blank before the edge may move too much over, and a piece alone may have other tokens.
                 yield from self._cut(text, *span)
 
 
-def _sentences(doc_id: str, text: str, spans: Iterable[Span]) -> list[Sentence]:
-    return [Sentence(f"{doc_id}@{start}", start, end, text[start:end]) for start, end in spans]
+def _places(spans: Sequence[Span]) -> tuple[Places, Places]:
+    """(the starts, the ends) of spans."""
+    starts, ends = np.array(spans, np.int64).reshape(-1, 2).T
+    return starts, ends
 
 
 def _short_enough(text: str, start: int, end: int, size: int) -> Iterator[Span]:

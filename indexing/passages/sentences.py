@@ -315,7 +315,7 @@ def sentence_spans(text: str, language: str = "") -> Iterator[Span]:
     >>> list(sentence_spans("Dr. Smith came. He left."))
     [(0, 15), (16, 24)]
     """
-    marks = _end(language, _ALL if not text.isascii() and _BEYOND.search(text) else _BASIC)
+    marks = _end(language, _ALL if may_have_large_marks(text) else _BASIC)
     start = 0
     for match in marks.finditer(text):
         kind, end = match.lastgroup, match.end()
@@ -332,6 +332,13 @@ def sentence_spans(text: str, language: str = "") -> Iterator[Span]:
 
     if (span := stripped(text, start, len(text))) is not None:
         yield span
+
+
+def may_have_large_marks(text: str) -> bool:
+    """True if the text has a letter of a script whose marks are beyond the basic plane."""
+    # In UTF-8 what is beyond begins with this byte, or a larger one, which is found at once.
+    is_beyond = not text.isascii() and b"\xf0" in text.encode("utf-8", "surrogatepass")
+    return is_beyond and _BEYOND.search(text) is not None
 
 
 def _ends_at(text: str, sentence: int, match: re.Match[str], language: str) -> bool:

@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+import pyarrow.compute as pc
+
 from answermill.files.atomic_files import sha256
 from answermill.indexing.crawl.media_types import ADVICE, refused_type
 from answermill.indexing.crawl.raw_page import RawPage
@@ -36,8 +38,10 @@ from answermill.pipelines.steps.ingest.repeated.verdicts import FileVerdict, Ver
 from answermill.schemas.corpus import Document, Passage, Rejected
 
 ROWS_OF_PART = 65_536
-"""Passages of a part, after which the next document begins another; so a shard reads little beside its own
-passages."""
+"""Passages of a part, after which the next block of documents begins another; so a shard reads little beside
+its own passages."""
+BLOCK_CHARACTERS, BLOCK_PAGES = 524_288, 2_048
+"""Characters of documents, or pages, that are cut together."""
 _NAME = 60  # characters of a media type that are counted apart
 IngestStep: TypeAlias = Step[IngestCounts]
 IngestReport: TypeAlias = Report[IngestCounts]
@@ -152,24 +156,23 @@ def cut_file(
 
         def fate(row: int, document: Document) -> Fate:
             meter.reach(file.size * row // documents.rows)
-            return fate_of(row, document, verdicts, cutter, min_words)
+            return fate_of(row, document, verdicts, min_words)
 
-        counts = parsed.counts + _write(_fates(parsed, step.work, fate), writers)
+        counts = parsed.counts + _write(_fates(parsed, step.work, fate), writers, cutter)
 
     counts = replace(counts, cut_ms=_milliseconds(began))
     return _report(file.number, writers, counts, parsed.digests, step)
 
 
 class Fate(NamedTuple):
-    """A document that stays, with its passages, or a reject; and the boilerplate that was found in it."""
+    """A document that stays, or a reject; and the boilerplate that was found in it."""
 
     result: Document | Rejected
-    passages: Sequence[Passage] = ()
     paragraphs: int = 0
     characters: int = 0
 
 
-def fate_of(row: int, document: Document, verdicts: Verdicts, cutter: Splitter, min_words: int) -> Fate:
+def fate_of(row: int, document: Document, verdicts: Verdicts, min_words: int) -> Fate:
     """The document of a row of the parsed file, without its boilerplate; or why it is refused."""
     if row in verdicts.duplicates:
         return Fate(_duplicate(document, verdicts.duplicates[row]))
@@ -178,8 +181,8 @@ def fate_of(row: int, document: Document, verdicts: Verdicts, cutter: Splitter, 
 
     rest, paragraphs, characters = boilerplate.without(document, verdicts.boilerplate)
     if paragraphs and rest.metrics.words < min_words:
-        return Fate(_boilerplate(rest, paragraphs, min_words), (), paragraphs, characters)
-    return Fate(rest, cutter.split(rest), paragraphs, characters)
+        return Fate(_boilerplate(rest, paragraphs, min_words), paragraphs, characters)
+    return Fate(rest, paragraphs, characters)
 
 
 def _fates(parsed: IngestReport, work: Path, fate: Callable[[int, Document], Fate]) -> Iterator[Fate]:
@@ -213,31 +216,35 @@ def unparsed(step: IngestStep) -> set[int]:
     return {unit for unit in Failures(step.work).read() if parsed_files(step.work).read_one(unit) is None}
 
 
-def _write(fates: Iterable[Fate], writers: Writers) -> IngestCounts:
-    """Write the fates of a unit's pages; return its counts. A part of passages has all passages of the
-    documents in the part of documents beside it."""
+def _write(fates: Iterable[Fate], writers: Writers, cutter: Splitter | None = None) -> IngestCounts:
+    """Write the fates of a unit's pages, and the passages of its documents; return its counts. A part of
+    passages has all passages of the documents in the part of documents beside it. `cutter` may be absent if
+    all are rejects."""
     rejected, media_types = Counter[str](), Counter[str]()
     sentences = paragraphs = characters = 0
     documents, passages, rejects = writers
 
     with documents, passages, rejects:
-        for fate in fates:
-            paragraphs += fate.paragraphs
-            characters += fate.characters
-            if isinstance(fate.result, Rejected):
-                rejected[fate.result.reason] += 1
-                if fate.result.reason in ADVICE:
-                    media_types[refused_type(fate.result.detail)[:_NAME]] += 1
-                rejects.write([fate.result])
+        for block in _blocks(fates):
+            paragraphs += sum(fate.paragraphs for fate in block)
+            characters += sum(fate.characters for fate in block)
+            refused = [fate.result for fate in block if isinstance(fate.result, Rejected)]
+            rejected.update(reject.reason for reject in refused)
+            media_types.update(
+                refused_type(reject.detail)[:_NAME] for reject in refused if reject.reason in ADVICE
+            )
+            rejects.write(refused)
+            if cutter is None:
                 continue
 
             if passages.rows >= ROWS_OF_PART:
                 documents.begin_part()
                 passages.begin_part()
-
-            documents.write([fate.result])
-            passages.write(fate.passages)
-            sentences += sum(len(passage.sentences) for passage in fate.passages)
+            kept = [fate.result for fate in block if isinstance(fate.result, Document)]
+            table = cutter.table(kept)
+            documents.write(kept)
+            passages.write_table(table)
+            sentences += pc.sum(pc.list_value_length(table["sentences"])).as_py() or 0
 
     return IngestCounts(
         rejected=dict(rejected),
@@ -246,6 +253,19 @@ def _write(fates: Iterable[Fate], writers: Writers) -> IngestCounts:
         boilerplate_paragraphs=paragraphs,
         boilerplate_characters=characters,
     )
+
+
+def _blocks(fates: Iterable[Fate]) -> Iterator[list[Fate]]:
+    """The fates in blocks, which end with the page that has reached one of the bounds."""
+    block, characters = list[Fate](), 0
+    for fate in fates:
+        block.append(fate)
+        characters += len(fate.result.text) if isinstance(fate.result, Document) else 0
+        if characters >= BLOCK_CHARACTERS or len(block) >= BLOCK_PAGES:
+            yield block
+            block, characters = [], 0
+    if block:
+        yield block
 
 
 def reject_file(file: Input, why: str, step: IngestStep) -> IngestReport:

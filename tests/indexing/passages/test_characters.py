@@ -7,9 +7,19 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answermill.indexing.passages.characters import ALPHABETIC, DIGIT, LETTER, SPACE, Counts, Extra, kinds
+from answermill.indexing.passages.characters import (
+    ALPHABETIC,
+    DIGIT,
+    LETTER,
+    SPACE,
+    UNSPACED,
+    Counts,
+    Extra,
+    kinds,
+)
 from answermill.indexing.passages.passages import Splitter
 from answermill.indexing.passages.sentences import decisions, sentence_spans
+from answermill.indexing.passages.text import UNSPACED as UNSPACED_LETTERS
 
 SPLITTER = Splitter()
 PIECES = ["Go", "cannot", "id", "7", "3.5", "né", "½", "𝟙x", "中文。", "_a_", *"  \n\u00a0.!", "  ", "Dr."]
@@ -26,7 +36,14 @@ def test_the_counts_of_a_span_are_those_of_the_expressions_for_one_text(text: st
             assert counts.tokens(*span).tolist() == [SPLITTER._bound(text[start:end])]
 
 
-@given(st.text())
+def test_extra_tokens_stand_where_their_words_do_in_any_line() -> None:
+    extra = Extra({"cannot": 1, "dont": 1, "id": 1})
+    text = "cannot\nécannot 5cannot_\nNo word.\nids id,dont cannot"
+    starts = [0, 16, 37, 40, 45]
+    assert extra.places(text) == [(start, 1) for start in starts]
+
+
+@given(st.sampled_from(["中文です", "ไทย 中"]) | st.text())
 def test_kinds_are_those_of_the_expressions(text: str) -> None:
     text = text.encode("utf-8", "replace").decode()
     for character, kind in zip(text, kinds(text), strict=True):
@@ -34,6 +51,7 @@ def test_kinds_are_those_of_the_expressions(text: str) -> None:
         assert bool(kind & LETTER) == bool(re.match(r"[^\W\d_]", character))
         assert bool(kind & DIGIT) == bool(re.match(r"\d", character))
         assert bool(kind & ALPHABETIC) == character.isalpha()
+        assert bool(kind & UNSPACED) == bool(re.match(f"[{UNSPACED_LETTERS}]", character))
 
 
 WORDS = "Dr. Smith approx. Messrs. Sept. 3 U.S. The house. Why? No Yahoo! is 1. Intro J. A Ltd. and Oh... I"

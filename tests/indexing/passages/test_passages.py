@@ -101,6 +101,25 @@ def test_every_text_is_cut_into_exact_disjoint_spans_of_bounded_length(
         assert without_spaces([p.text for p in passages]) == without_spaces([text])
 
 
+@given(
+    st.lists(st.tuples(TEXTS, st.sampled_from(["en", "de"])), max_size=5),
+    st.sampled_from([(200, 100, "sentences"), (10, 5, "sentences"), (20, 7, "dpr")]),
+)
+@example(
+    [("", "en"), ("I cannot. He", "en"), ("came.\nNo", "en"), ("\U00011000 A\U00011047B", "en")],
+    (10, 5, "dpr"),
+)
+def test_documents_that_are_cut_together_have_the_passages_of_each_alone(
+    texts: list[tuple[str, str]], cutting: tuple[int, int, str]
+) -> None:
+    documents = [
+        replace(document(text), doc_id=f"d{n}", title=f"Title {n}", language=language)
+        for n, (text, language) in enumerate(texts)
+    ]
+    split = splitter(*cutting)
+    assert Passage.rows(split.table(documents)) == [p for page in documents for p in split.split(page)]
+
+
 @given(st.one_of(TEXTS, st.text(alphabet="aZ'5.,-km$²°µ€ \n\t_/:@cdnt", max_size=80)))
 def test_the_bound_is_never_below_spacys_count(text: str) -> None:
     text = text.strip()  # as sentences and passages are

@@ -174,6 +174,7 @@ def test_parts_have_bounded_rows_and_whole_documents(tmp_path, monkeypatch):
     job = make_job(tmp_path, DOCUMENTS, passage_words=10)
     ingest_without_beam(job, tmp_path / "whole")
     monkeypatch.setattr(parse_and_cut, "ROWS_OF_PART", 7)
+    monkeypatch.setattr(parse_and_cut, "BLOCK_PAGES", 1)
     ingest_without_beam(job, tmp_path / "cut")
     assert rows(tmp_path / "cut") == rows(tmp_path / "whole")
     folders = {name: folder_specs()[name].open(tmp_path / "cut") for name in ("documents", "passages")}
