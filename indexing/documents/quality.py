@@ -21,17 +21,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from answermill.indexing.passages.characters import ALPHABETIC, SPACE, kinds
-from answermill.indexing.passages.text import UNSPACED
+from answermill.indexing.passages.characters import ALPHABETIC, SPACE, UNSPACED, kinds
 from answermill.schemas.corpus import TextMetrics
 
 PresetName: TypeAlias = Literal["c4", "gopher", "fineweb"]
-_UNSPACED = re.compile(f"[{UNSPACED}]")
 _TERMINAL = (".", "?", "!", '"', "”", "'", "’")
 _SENTENCE_END = re.compile(r"[.?!][\"”'’)]*(?=\s|$)")
 _BULLETS = ("•", "‣", "●", "▪", "-", "*", "–")
 _ELLIPSES = ("...", "…")
-_STOP_WORDS = [f" {word} " for word in ("the", "be", "to", "of", "and", "that", "have", "with")]
+_STOP_WORDS = [f" {word} ".encode() for word in ("the", "be", "to", "of", "and", "that", "have", "with")]
+_IN_ONE_LINE = bytes.maketrans(b"\n", b" ")
+_ALL_UNSPACED = bytes(kind for kind in range(256) if kind & UNSPACED)
 _NO_BLANK_OR_LETTER = bytes(kind for kind in range(256) if not kind & (SPACE | ALPHABETIC))
 _BLANK_OR_LETTER = bytes(ord(" ") if kind & SPACE else ord("a") for kind in range(256))
 # Words of a run: share of the characters that the most frequent one may have.
@@ -60,13 +60,19 @@ class PageText:
     @cached_property
     def word_count(self) -> int:
         """Words between blanks; in scripts that are written without them, two characters count as a word."""
-        unspaced = 0 if self.text.isascii() else len(_UNSPACED.findall(self.text)) // 2
-        return max(self.spaced_words, unspaced)
+        if self.text.isascii():
+            return self.spaced_words
+        unspaced = len(self.text) - len(self._kinds.translate(None, _ALL_UNSPACED))
+        return max(self.spaced_words, unspaced // 2)
 
     @cached_property
     def spaced_words(self) -> int:
         """Words between blanks."""
         return self._blanks + 1 if self.text else 0
+
+    @cached_property
+    def _kinds(self) -> bytes:
+        return kinds(self.text)
 
     @cached_property
     def _blanks(self) -> int:
@@ -91,7 +97,7 @@ class PageText:
 
     @cached_property
     def stop_words(self) -> int:
-        words = f" {self.text.lower()} ".replace("\n", " ")
+        words = b" %b " % self.text.encode().lower().translate(_IN_ONE_LINE)
         return sum(word in words for word in _STOP_WORDS)
 
     @cached_property
@@ -101,7 +107,7 @@ class PageText:
     @cached_property
     def alphabetic(self) -> float:
         # Of blanks and letters alone, as many words are left as had a letter.
-        rest = b" " + kinds(self.text).translate(_BLANK_OR_LETTER, _NO_BLANK_OR_LETTER)
+        rest = b" " + self._kinds.translate(_BLANK_OR_LETTER, _NO_BLANK_OR_LETTER)
         return rest.count(b" a") / max(1, self.spaced_words)
 
     @cached_property
