@@ -98,22 +98,24 @@ def _plain(language: str) -> str:
     """Condition, after one mark, under which no rule of the language says otherwise than that a sentence
     ends.
 
-    One blank and a capital or a digit of ASCII follow '?', '!' or a '.' that stands after four small letters
-    with which no word of a rule ends, after a word of three or two that is none, after a year, a blank or a
-    bracket.
+    One blank, maybe after a quote or bracket, and a capital or a digit of ASCII follow '?', '!' or a '.' that
+    stands after four letters with which no word of a rule ends, after a word of three or two that is none,
+    after a year, a decade, a blank, a quote or a bracket.
     """
     named = _NAMED | {word.lower() for word in followed_in(language)}
-    ends = sorted({word[-4:] for word in named if word[-4:].isalpha() and len(word) >= 4})
+    written = named | {word.capitalize() for word in named}
+    ends = sorted({word[-4:] for word in written if word[-4:].isalpha() and len(word) >= 4})
     three, two = (sorted(word for word in named if word.isalpha() and len(word) == n) for n in (3, 2))
     before = (
         r"(?<=[?!])",
-        rf"(?<=[a-z]{{4}}\.)(?<!(?:{'|'.join(ends)})\.)",
-        r"(?<=[ )\]]\.)",
+        rf"(?<=[A-Za-z][a-z]{{3}}\.)(?<!(?:{'|'.join(ends)})\.)",
+        r"(?<=[ \")\]]\.)",
         rf"(?<= [a-z]{{3}}\.)(?<!(?:{'|'.join(three)})\.)",
         rf"(?<= [a-z]{{2}}\.)(?<!(?:{'|'.join(two)})\.)",
         r"(?<= \d{4}\.)",
+        r"(?<=\d[a-z]\.)",
     )
-    return f"(?:{'|'.join(before)}) (?=[A-Z0-9])"
+    return f'(?:{"|".join(before)})["”’)\\]]? (?=[A-Z0-9])'
 
 
 _NEVER = "(?!)"

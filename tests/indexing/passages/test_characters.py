@@ -55,13 +55,14 @@ def test_kinds_are_those_of_the_expressions(text: str) -> None:
 
 
 WORDS = "Dr. Smith approx. Messrs. Sept. 3 U.S. The house. Why? No Yahoo! is 1. Intro J. A Ltd. and Oh... I"
+QUOTED = 'Mars." Prof.) 1970s. Capt.” "Way ". No.\' Life.” 5m. Ps.) Why?" U.S." He 3) "1." (No.) Is.\' "A.'
 MORE = "in 1999. 5 a.m. see figs. No. no. vs. calif. Calif. it. dogs. on [1]. ] . ) . re-sent. misses. It?"
 
 
 @given(
-    st.lists(st.sampled_from([*f"{WORDS} {MORE}".split(), "(so.)", "e.g.", "中。", "\n"]), max_size=20).map(
-        " ".join
-    )
+    st.lists(
+        st.sampled_from([*f"{WORDS} {MORE} {QUOTED}".split(), "(so.)", "e.g.", "中。", "\n"]), max_size=20
+    ).map(" ".join)
 )
 def test_plain_marks_end_sentences_where_the_rules_say_so(text: str) -> None:
     lines = [0, *(match.end() for match in re.finditer("\n", text)), len(text) + 1]
