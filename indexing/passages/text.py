@@ -32,15 +32,19 @@ def normalise(text: str) -> str:
     control or zero-width characters but joiners inside words, one blank between words, one line for each
     block of the page, no empty lines.
     """
-    # Most texts have nothing to remove: they are printable, at the latest when their blanks are folded.
-    if _is_tidy(text):
-        return unicodedata.normalize("NFC", text)
-    if _is_tidy(folded := _folded(text)):
-        return unicodedata.normalize("NFC", folded)
+    # Most texts are printable, at the latest without empty lines or with folded blanks, which takes longer.
+    for tidy in (str, _stripped, _folded):
+        if _is_tidy(tidied := tidy(text)):
+            return unicodedata.normalize("NFC", tidied)
 
     # No lone surrogates.
     text = _JOINERS.sub(_joiner, _UNSEEN.sub("", text.encode("utf-8", "replace").decode("utf-8")))
     return _folded(unicodedata.normalize("NFC", text))
+
+
+def _stripped(text: str) -> str:
+    """The text without empty lines, and without white space at the edges of the others."""
+    return "\n".join(filter(None, map(str.strip, text.splitlines())))
 
 
 def _folded(text: str) -> str:
@@ -52,7 +56,7 @@ def _is_tidy(text: str) -> bool:
     """True only if there is nothing in the text to remove or fold: most texts are so, and need no more."""
     edges = text[:1].isspace() or text[-1:].isspace()
     line = text.replace("\n", " ")
-    return not edges and line.isprintable() and "  " not in line  # no control character is printable
+    return not edges and "  " not in line and line.isprintable()  # no control character is printable
 
 
 def _joiner(match: re.Match[str]) -> str:
