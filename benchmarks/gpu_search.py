@@ -30,7 +30,8 @@ import numpy as np
 import torch
 
 from answermill.indexing.shards.vectors.card_search import CardSearch
-from answermill.indexing.shards.vectors.exact_index import DenseIndex, DenseWriter, Rows, Scores, Vectors
+from answermill.indexing.shards.vectors.exact_index import DenseIndex, DenseWriter, Scores, Vectors
+from answermill.schemas.arrays import Rows
 from testing.harness import arguments, finish, installed, say, shrink
 
 TAKES = "on a graphics card; without one it says so and ends"

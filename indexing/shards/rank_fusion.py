@@ -42,8 +42,9 @@ class Best:
 
     def __getitem__(self, places: slice | npt.NDArray[np.int64]) -> Best:
         """The passages at these places."""
-        columns = (self.shards, self.rows, self.ids, self.scores, self.values)
-        return Best(*(column[places] for column in columns))
+        return Best(
+            self.shards[places], self.rows[places], self.ids[places], self.scores[places], self.values[places]
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,8 +230,8 @@ def vector_search(job: Job, depth: int) -> VectorSearch:
 
 def check_vectors(job: Job, rows: int | None = None) -> None:
     """Refuse a kind of dense index that FAISS has not, or not for vectors of the encoder's length, and two
-    packages of FAISS at once; and a kind that cannot be trained on so many `rows`, if their number is known.
-    Raises VectorsUnfit, FaissTwice, ModelMissing."""
+    packages of FAISS at once; and a kind that cannot be trained on `rows` vectors, if that is known. Raises
+    VectorsUnfit, FaissTwice, ModelMissing."""
     check_faiss()
     if job.index.vectors != FLAT:
         folder = find_model(job.index.encoder, job.folder)

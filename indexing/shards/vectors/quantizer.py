@@ -62,7 +62,7 @@ class Quantizer:
         return quantizer
 
     def refuse_few(self, kind: str, vectors: int) -> None:
-        """Raise VectorsUnfit if so many vectors are too few to be trained on."""
+        """Raise VectorsUnfit if this number of vectors is too small for the training."""
         if self.is_graph:
             return
         if self.cells > vectors:

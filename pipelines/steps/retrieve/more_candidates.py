@@ -123,12 +123,12 @@ class SearchAgain(ModelWork):
     def work(self, unit: int) -> None:
         timer, target, (batch, number) = Timer(), self._target, divmod(unit, self._shards.count)
         groups = self._asked.batch(batch)
-        found = [_of_shard(part, number) for part in self._wanted.parts(groups)]
+        wanted = [_of_shard(part, number) for part in self._wanted.parts(groups)]
         writer = PartWriter(target.folder, ShardHit, unit, ROWS_PER_GROUP)
 
         with Meter(target.step.work, unit) as meter, ExitStack() as opened, writer:
-            shard = opened.enter_context(self._shards.open(number)) if any(found) else None
-            for place, (group, lowest) in enumerate(zip(groups, found, strict=True)):
+            shard = opened.enter_context(self._shards.open(number)) if any(wanted) else None
+            for place, (group, lowest) in enumerate(zip(groups, wanted, strict=True)):
                 if place:
                     writer.begin_part()
                 if shard is not None and lowest:

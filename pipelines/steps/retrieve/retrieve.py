@@ -194,7 +194,7 @@ def plan(
         hits, asked, shards, settings, words=words, vectors=vectors, width=width, feedback=feedback
     )
     turns.append(Turn("Search", hits, search, in_search))
-    found = [hits]
+    passes = [hits]
 
     if width.first and vectors is not None:
         wanted = define_pass("wanted", Wanted, len(asked.groups))
@@ -203,11 +203,11 @@ def plan(
         more = define_pass("more", ShardHit, len(in_search))
         again = SearchAgain(more, asked, shards, settings, width=width, vectors=vectors, wanted=wanted)
         turns.append(Turn("Search for more", more, again, in_search))
-        found.append(more)
+        passes.append(more)
 
     # A unit is a group of questions: it merges a part of each shard, fuses, fetches passages, and writes.
     lists = Pass(step.within("lists", {}, RetrieveCounts, division), len(asked.groups))
-    write = WriteBlocks(lists, asked, shards, settings, hits=found, step=step)
+    write = WriteBlocks(lists, asked, shards, settings, hits=passes, step=step)
     return [*turns, Turn("Write blocks", lists, write, in_group)]
 
 
