@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from answermill.indexing.shards import sentence_codes, tombstones
 from answermill.indexing.shards.lucene.analyzers import ANALYZERS
 from answermill.indexing.shards.lucene.bm25 import Bm25Index
+from answermill.indexing.shards.lucene.given_index import documents_of
 from answermill.indexing.shards.lucene.jvm import Java, anserini_jar, find_java, lucene_version, start
 from answermill.indexing.shards.sentence_codes import CodesName, SentenceCodes, ShardCodes
 from answermill.indexing.shards.shard_files import (
@@ -98,7 +99,8 @@ class Shard:
             )
         start(self._java or find_java(), self._heap)
         gone_index = self.folder / tombstones.BM25 if len(self.gone) else None
-        return Bm25Index(self.folder / BM25, fields.language, self.gone, gone_index)
+        documents = documents_of(self.folder) if fields.foreign else None
+        return Bm25Index(self.folder / BM25, fields.language, self.gone, gone_index, documents)
 
     @cached_property
     def dense(self) -> DenseIndex | CodedIndex:
@@ -138,6 +140,11 @@ class Shard:
             raise ShardMismatch(
                 f"{self.folder}: its words are of language {self._fields.language!r}, the job's is "
                 f"{language!r}; {what_to_do(self.folder)}"
+            )
+        if title_weight and self._fields.foreign:
+            raise ShardMismatch(
+                f"{self.folder}: the index of index.lucene has no titles by themselves, and the job's "
+                f"title_weight is {title_weight:g}; give 0"
             )
         if title_weight and not self._fields.titles:
             raise ShardMismatch(

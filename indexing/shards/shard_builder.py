@@ -26,6 +26,7 @@ from answermill.indexing.shards import sentence_codes
 from answermill.indexing.shards.kept_blocks import KeptBlocks
 from answermill.indexing.shards.lucene.analyzers import ANALYZERS, ENGLISH
 from answermill.indexing.shards.lucene.bm25 import Bm25Writer
+from answermill.indexing.shards.lucene.given_index import GivenWriter
 from answermill.indexing.shards.lucene.jvm import Java, anserini_jar, find_java, lucene_version, start
 from answermill.indexing.shards.sentence_codes import CodeMaker, CodesName
 from answermill.indexing.shards.shard_files import (
@@ -90,6 +91,8 @@ class ShardSettings:
     """The memory of the JVM, as Java's -Xmx takes it."""
     coding: Coding | None = None
     """None builds an exact dense index."""
+    lucene: Path | None = None
+    """A Lucene index of others, in which each passage's page is a document; None builds one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,17 +158,22 @@ def _write_shard(
     seconds_bm25 = seconds_dense = 0.0
     clock = time.perf_counter
 
-    with (
-        passage_writer(folder / PASSAGES) as parquet,
-        Bm25Writer(folder / BM25, settings.language) as lucene,
-    ):
+    words = (
+        Bm25Writer(folder / BM25, settings.language)
+        if settings.lucene is None
+        else GivenWriter(settings.lucene, folder / BM25)
+    )
+    with passage_writer(folder / PASSAGES) as parquet, words as lucene:
         for block in blocks_of(passages, encoder.at_once if encoder else BLOCK):
             read = blocks.read
             parquet.write_table(Passage.table(block), row_group_size=ROWS_PER_GROUP)
 
             began = clock()
             for passage in block:
-                lucene.add(passage.title, passage.text)
+                if isinstance(lucene, GivenWriter):
+                    lucene.add(passage.doc_id)
+                else:
+                    lucene.add(passage.title, passage.text)
             seconds_bm25 += clock() - began
 
             if encoder and vectors:
@@ -226,6 +234,8 @@ def _describe(folder: Path, rows: int, settings: ShardSettings, codes: Sequence[
         "codes": [asdict(name) for name in codes],
         "files": files,
     }
+    if settings.lucene is not None:
+        contents["bm25"] |= {"titles": False, "foreign": True}
     if coding is not None:
         name = CodedName(coding.kind, coding.stored, coding.quantizer.digest)
         contents["coded"] = asdict(name)

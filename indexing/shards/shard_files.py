@@ -4,6 +4,7 @@ were written.
     shards/00017-of-00512-1f83c0de/   the digits are of the attempt that built it
       passages.parquet   row i is …
       bm25/              … Lucene's document i …
+      documents.npy      … or, of an index of others, the row of each of its documents
       dense.faiss        … and vector i; absent if the shard was built without an encoder
       dense/             in its place where the index is not exact: codes or a graph, and the stored vectors
       gone/              rows that are not searched, if it was taken over from an earlier run (tombstones.py)
@@ -92,6 +93,8 @@ class LuceneFields:
     analyzer: str
     language: str = ENGLISH
     titles: bool = False
+    foreign: bool = False
+    """True if it is an index of others (lucene/given_index.py)."""
 
 
 @dataclass(frozen=True, slots=True)

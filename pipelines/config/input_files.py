@@ -16,6 +16,7 @@ _PLAIN = (
     ("index", "since"),
     ("index", "faiss"),
     ("index", "faiss_ids"),
+    ("index", "lucene"),
     ("retrieve", "questions"),
     ("rerank", "since"),
     ("annotate", "controls"),

@@ -93,6 +93,20 @@ class Index(Section):
         None, description="text file with the id of the page of each row of `faiss`, one a line"
     )
 
+    lucene: str | None = Field(
+        None,
+        description="folder of a Lucene index of others, as Anserini and pyserini write it, whose documents "
+        "are the pages, by the analyser of `language`; it is searched in place of indexing words anew",
+    )
+
+    @model_validator(mode="after")
+    def _is_one_shard(self) -> Self:
+        if self.lucene is not None and self.shards != 1:
+            raise ValueError("lucene is one index, and stays one; give shards = 1")
+        if self.lucene is not None and self.since is not None:
+            raise ValueError("lucene and since both say where words are taken from; give one of them")
+        return self
+
     @model_validator(mode="after")
     def _takes_vectors_from_one_place(self) -> Self:
         if (self.faiss is None) != (self.faiss_ids is None):

@@ -34,7 +34,7 @@ from answermill.schemas.arrays import NO_ROWS, Rows
 SCORE_DECIMALS = 4
 """Lucene's scores are float32; differences below this decimal are noise, and must not order hits."""
 
-_CONTENTS, _TITLE = "contents", "title"  # fields of the index; the former has the title as well
+CONTENTS, _TITLE = "contents", "title"  # fields of the index; the former has the title as well
 _BATCHES = 4  # of questions that stay analysed: a search of a shard counts their words first
 _RAM_BUFFER_MB = 256.0
 
@@ -73,7 +73,7 @@ class Bm25Writer:
         kind.freeze()
 
         # One Lucene document serves for all passages: three calls into Java a passage instead of twelve.
-        self._contents, self._title = (lucene.field(name, kind) for name in (_CONTENTS, _TITLE))
+        self._contents, self._title = (lucene.field(name, kind) for name in (CONTENTS, _TITLE))
         self._document = lucene.Document()
         self._document.add(self._contents)
         self._document.add(self._title)
@@ -126,16 +126,27 @@ class Bm25Index:
 
     @calls_java
     def __init__(
-        self, folder: Path, language: str = ENGLISH, gone: Rows = NO_ROWS, gone_index: Path | None = None
+        self,
+        folder: Path,
+        language: str = ENGLISH,
+        gone: Rows = NO_ROWS,
+        gone_index: Path | None = None,
+        documents: Rows | None = None,
     ) -> None:
         """Open the index, written in this language. `gone`: ascending rows that are not found, whose passages
-        alone are in `gone_index`. Raises FileNotFoundError if a folder holds no index."""
+        alone are in `gone_index`. `documents` [documents]: the row of each document of an index of others, or
+        -1 if it is not found; None if document i is row i. Raises FileNotFoundError if a folder holds no
+        index."""
         lucene = _lucene()
         self._lucene, self._language = lucene, language
-        self._reader = self._live = _opened(folder)
-        self._gone = None if gone_index is None else _opened(gone_index)
+        self._reader = self._live = open_index(folder)
+        self._gone = None if gone_index is None else open_index(gone_index)
         self.rows = int(self._reader.maxDoc())
         """Passages in the shard, with those that have no word, and those that are gone."""
+
+        self._documents = documents
+        if documents is not None and (documents < 0).any():
+            self._live = lucene.LiveReader(self._reader, np.flatnonzero(documents < 0).tolist())
 
         self._size = _size(self._reader)
         if self._gone is not None:
@@ -198,7 +209,15 @@ class Bm25Index:
         packed = asked.java.search(
             self._live, sizes, frequencies, scoring.k1, scoring.b, depth, SCORE_DECIMALS
         )
-        return _split(packed.tostring(), len(questions))
+        hits = _split(packed.tostring(), len(questions))
+        return hits if self._documents is None else [self._placed(*best) for best in hits]
+
+    def _placed(self, documents: Rows, scores: Scores) -> tuple[Rows, Scores]:
+        """The rows of documents of an index of others, ties by row."""
+        assert self._documents is not None
+        rows = self._documents[documents]
+        order = np.lexsort((rows, -scores))
+        return rows[order], scores[order]
 
     def _asked(self, questions: AskedTexts, scoring: Scoring) -> _Asked:
         texts = tuple(question for question in questions if isinstance(question, str))
@@ -226,7 +245,7 @@ def words_of(texts: Sequence[str], language: str = ENGLISH) -> list[dict[str, in
     return [dict(zip(words[::2], map(int, words[1::2]), strict=True)) for words in cells]
 
 
-def _opened(folder: Path) -> Any:
+def open_index(folder: Path) -> Any:
     """Lucene's reader of the index in a folder. Raises FileNotFoundError if it holds none."""
     if not any(folder.glob("segments_*")):
         raise FileNotFoundError(f"{folder}: no Lucene index")
@@ -240,7 +259,7 @@ def _size(reader: Any) -> ShardSize:
         return ShardSize()
     counts = [
         int(count)
-        for name in (_CONTENTS, _TITLE)
+        for name in (CONTENTS, _TITLE)
         for count in (reader.getDocCount(name), reader.getSumTotalTermFreq(name))
     ]
     return ShardSize(*counts)

@@ -42,6 +42,7 @@ from answermill.pipelines.specs.ingest import PASSAGES
 from answermill.pipelines.steps.index import recall, sentence_codes
 from answermill.pipelines.steps.index.delta import SINCE, Delta, fits, planned
 from answermill.pipelines.steps.index.passage_rows import Places, rows_at
+from answermill.pipelines.steps.index.passages_fit import check_read
 from answermill.pipelines.steps.index.shard_ranges import ShardRange, ranges, shards_of
 from answermill.pipelines.steps.index.training_sample import (
     coding_of,
@@ -52,14 +53,14 @@ from answermill.pipelines.steps.index.training_sample import (
 from answermill.pipelines.steps.model_work import ModelWork
 from answermill.pipelines.steps.models import (
     check_engines,
-    check_vectors,
     encoder_inputs,
     encoder_settings,
     passage_encoder,
 )
+from answermill.pipelines.steps.since import given_lucene
 from answermill.pipelines.steps.since.earlier_vectors import KnownVectors
 from answermill.pipelines.steps.since.former_run import former_run
-from answermill.pipelines.steps.since.given_vectors import check_given, given_inputs, given_vectors
+from answermill.pipelines.steps.since.given_vectors import given_inputs
 from answermill.schemas.corpus import Passage
 
 CUT = ("shards", "passages_per_shard")
@@ -67,8 +68,8 @@ CUT = ("shards", "passages_per_shard")
 WIDTH = ("probes", "rescore", "min_recall")
 """Keys that decide nothing in the shards: of the search of a dense index that is not exact, and of its
 check."""
-TAKEN = ("since", "faiss", "faiss_ids")
-"""Keys that say where vectors are taken from; the files of the latter two are inputs."""
+TAKEN = ("since", "faiss", "faiss_ids", "lucene")
+"""Keys that say where vectors and words are taken from; the files of all but the first are inputs."""
 CODED_KEYS = ("vectors", "stored_vectors")
 """Keys that an exact dense index leaves out, as it did before there was another."""
 
@@ -79,7 +80,7 @@ def step_of(job: Job, run: Path) -> Step[IndexCounts]:
     others = {"question_encoder", *TAKEN, *WIDTH, *(CODED_KEYS if job.index.vectors == FLAT else ())}
     settings = job.index.model_dump(exclude=others) | _same_cut(job, passages.rows, run)
     inputs = {"passages": passages.digest()} | encoder_inputs(job, questions=False)
-    inputs |= sentence_codes.inputs(job) | given_inputs(job)
+    inputs |= sentence_codes.inputs(job) | given_inputs(job) | given_lucene.inputs(job)
     step = Step(run, INDEX, settings, inputs)
     return replace(step, inputs=inputs | _since(job, step))
 
@@ -150,18 +151,6 @@ def check(job: Job, run: Path) -> None:
     shards."""
     check_engines(job)
     _former_shards(job, run)
-
-
-def check_read(job: Job, run: Path) -> None:
-    """Refuse passages that are too few for the kind of dense index, or not those of `index.faiss`. Raises
-    VectorsUnfit, and JobError as `given_vectors` and `check_given`."""
-    if PASSAGES.manifest(run) is None:
-        return
-    passages = PASSAGES.open(run)
-    if job.index.since is None:  # which has a quantizer that is trained already
-        check_vectors(job, passages.rows)
-    if job.index.faiss is not None:
-        check_given(given_vectors(job, passage_encoder(job), passages), passage_encoder(job), passages)
 
 
 def _refuse_other_since(job: Job, step: Step[IndexCounts]) -> None:
@@ -245,7 +234,8 @@ class BuildShard(ModelWork):
 def shard_settings(job: Job, encoder: Encoder | KnownVectors, coders: Sequence[CodeMaker]) -> ShardSettings:
     """Settings that all shards of a job share. Raises JavaMissing."""
     java = find_java(job.workers.java)
-    return ShardSettings(encoder, coders, java, job.index.language, job.workers.java_heap)
+    lucene = None if job.index.lucene is None else job.tree(job.index.lucene)
+    return ShardSettings(encoder, coders, java, job.index.language, job.workers.java_heap, lucene=lucene)
 
 
 def take_over(unit: int, delta: Delta, settings: ShardSettings, step: Step[IndexCounts]) -> None:

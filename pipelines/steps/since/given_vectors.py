@@ -71,7 +71,7 @@ def given_vectors(job: Job, encoder: PassageEncoder, passages: Folder[Passage]) 
         for batch in read_batches(passages.path, part, ["doc_id", "title", "text"]):
             pages.append(batch.column("doc_id"))
             keys.append(keys_of_batch(batch))
-    rows = _rows(pa.chunked_array(pages).combine_chunks(), ids, ids_file)
+    rows = rows_of_pages(pa.chunked_array(pages).combine_chunks(), ids, ids_file, "index.faiss")
     places = np.stack([np.zeros_like(rows), rows], 1)
     return KnownVectors(encoder, np.concatenate(keys), places, lambda shard: index)
 
@@ -125,18 +125,20 @@ def _ids(file: Path) -> pa.Array:
     except UnicodeDecodeError as e:
         raise JobError(f"index.faiss_ids: {file} is not UTF-8 ({e}); give one id a line", BAD_DATA) from None
     ids = pa.array([line.strip() for line in lines], pa.string())
-    if repeated := _first_repeated(ids):
+    if repeated := first_repeated(ids):
         raise JobError(
             f"index.faiss_ids: {file} has the id {repeated!r} twice; give each row its own", BAD_DATA
         )
     return ids
 
 
-def _rows(pages: pa.Array, ids: pa.Array, file: Path) -> Rows:
-    """[passages]: the row of each passage, by the id of its page."""
-    if repeated := _first_repeated(pages):
+def rows_of_pages(pages: pa.Array, ids: pa.Array, file: Path, key: str) -> Rows:
+    """[passages]: the row of each passage, by the id of its page, in an index of others that has these `ids`
+    in `file`. Raises JobError with the `key` of the job, 78 if a page has several passages, 65 if one is not
+    there."""
+    if repeated := first_repeated(pages):
         raise JobError(
-            f"index.faiss: page {repeated} has several passages, and a vector is of one; set "
+            f"{key}: page {repeated} has several passages, and a row of the index is of one; set "
             "ingest.passages = 'dpr' and ingest.passage_words to more than the longest page has",
             SETTINGS,
         )
@@ -144,7 +146,7 @@ def _rows(pages: pa.Array, ids: pa.Array, file: Path) -> Rows:
     if rows.null_count:
         first = pages.filter(pc.is_null(rows))[0].as_py()
         raise JobError(
-            f"index.faiss: {counted(rows.null_count, 'page')} of {len(pages):,} have no vector, page {first} "
+            f"{key}: {counted(rows.null_count, 'page')} of {len(pages):,} are not in the index, page {first} "
             f"first: its id is not in {file}; ingest the pages alone that the file was built of",
             BAD_DATA,
         )
@@ -152,7 +154,8 @@ def _rows(pages: pa.Array, ids: pa.Array, file: Path) -> Rows:
     return numbers
 
 
-def _first_repeated(values: pa.Array) -> str | None:
+def first_repeated(values: pa.Array) -> str | None:
+    """A value that is there more than once; None if there is none."""
     counts = pc.value_counts(values)
     repeated = counts.filter(pc.greater(counts.field("counts"), 1))
     return str(repeated[0]["values"]) if len(repeated) else None

@@ -157,7 +157,7 @@ def test_a_pickle_is_refused_with_the_command_that_makes_ids(place: Path, own: P
 @pytest.mark.parametrize(
     ("pages", "message"),
     [
-        (range(PAGES - 2), "2 pages of 30 have no vector, page 28 first: its id is not in"),
+        (range(PAGES - 2), "2 pages of 30 are not in the index, page 28 first: its id is not in"),
         ([*range(PAGES), 3], "has the id '3' twice"),
     ],
 )
