@@ -41,3 +41,5 @@ class WholeStep:
     """Folder → its rows."""
     costs: dict[str, Cost]
     """Name → a part of its time; '' is the rest."""
+    former: object | None = None
+    """What the step takes over from an earlier run (`StepCode.former`); None if it takes nothing."""

@@ -39,6 +39,9 @@ class StepCode:
     for `run --dry-run`."""
     grow: Callable[[WholeStep], object] | None = None
     """Sets what of a whole job does not grow with the step's items; for `answermill plan`."""
+    former: Callable[[Job, Path], object | None] | None = None
+    """(job, a run of a sample of its input) → what `grow` needs to know of an earlier run, of which the step
+    takes something over; None if there is none."""
     place: Callable[[Job, Path], Path] | None = None
     """The folder that holds its output, as a run holds that of other steps; None = the run itself."""
     refuses_first: bool = False

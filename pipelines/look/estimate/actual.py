@@ -6,6 +6,9 @@ from answermill.pipelines.look.estimate.plan_file import RunEstimate
 from answermill.pipelines.specs.registry import AnyStep, job_steps
 from answermill.pipelines.specs.run import Run
 
+TAKEN = ("taken_over", "vectors_taken_over", "tombstones")
+"""Counts of what the index step takes over from an earlier run."""
+
 
 def predicted_and_actual(run: Run) -> dict[str, tuple[float, float]]:
     """Name → (predicted, actual): figures of the run's plan and of its complete steps; empty if it has no
@@ -43,7 +46,7 @@ def actual(run: Run) -> dict[str, float]:
 def counts_of(run: Run, spec: AnyStep) -> dict[str, float]:
     """The step's counts that people see: its items, its folders' rows, its shards, and layers × tokens."""
     counts = run.counts(spec)
-    named = {name: getattr(counts, name, 0) for name in (spec.item, "layer_tokens")}
+    named = {name: getattr(counts, name, 0) for name in (spec.item, "layer_tokens", *TAKEN)}
     folders = [folder for folder in spec if folder.name in run.manifests]
     named |= {folder.rows: run.manifests[folder.name].rows for folder in folders if folder.rows != "rejects"}
     named |= {

@@ -89,6 +89,7 @@ def whole_steps(job: Job, source: InputSample, questions: int, sample: Sample) -
         costs = {"": Cost(1.0, items(run, spec), items(run, spec) * scale)}
 
         step = WholeStep(spec, job, run, before, scale, parts[reads], parts[reads], counts, rows, costs)
+        step.former = sample.former.get(spec.name)
         if (grow := code_of(spec).grow) is not None:
             grow(step)
         before, parts = before | step.rows, parts | dict.fromkeys(step.rows, step.parts)

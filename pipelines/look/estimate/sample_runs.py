@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,8 @@ class Sample:
     """Run of ingest alone; `large` if that has as many pages."""
     peak_bytes: int = 0
     """Peak memory of the largest process of a step."""
+    former: Mapping[str, object] = field(default_factory=dict)
+    """Step → what it takes over from an earlier run, of the steps that take something."""
 
     def steps(self) -> Iterator[tuple[AnyStep, Sampled]]:
         """(step, larger run of it), in the steps' order."""
@@ -91,9 +93,18 @@ def measure(job: Job, pages: Sequence[RawPage], questions: Sequence[Question]) -
         large = ingested = _run(job, processes, folder / "large", indexed, more)
         if len(readable) > len(indexed):
             ingested = _run(job, processes, folder / "ingested", readable, (), steps=[INGEST.name])
+        former = _former(job, large)
 
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return Sample(first, small, large, ingested, peak if sys.platform == "darwin" else peak * 1024)
+    peak_bytes = peak if sys.platform == "darwin" else peak * 1024
+    return Sample(first, small, large, ingested, peak_bytes, former)
+
+
+def _former(job: Job, sampled: Sampled) -> dict[str, object]:
+    """Step → what it takes over from an earlier run, by its run of the sample."""
+    codes = {step: code_of(SPECS[step]) for step in sampled.seconds}
+    former = {s: code.former(job, sampled.run.path) for s, code in codes.items() if code.former is not None}
+    return {step: value for step, value in former.items() if value is not None}
 
 
 def _as_many(few: Sequence[object], seconds: float) -> int:

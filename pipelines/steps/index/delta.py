@@ -183,11 +183,11 @@ def planned(
 
     parts = report.parts[FOLDER]
     taken = sum(part.rows > 0 for part in parts[:-1])
-    new = _new_shards(job, passages.rows, parts[-1].rows, taken)
+    new = new_shards(job, passages.rows, parts[-1].rows, taken)
     return Delta(former, passages, planning.run / FOLDER, parts, new)
 
 
-def _new_shards(job: Job, rows: int, new: int, taken: int) -> list[ShardRange]:
+def new_shards(job: Job, rows: int, new: int, taken: int) -> list[ShardRange]:
     """The ranges of the new passages, in shards about as large as those of a run from nothing; none if there
     are no new passages, but some shards."""
     if taken and not new:

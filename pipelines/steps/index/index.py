@@ -26,7 +26,6 @@ from answermill.indexing.shards.shard_builder import ShardReport, ShardSettings,
 from answermill.indexing.shards.shard_files import SHARD_FILE
 from answermill.indexing.shards.taken_shard import take_over_shard
 from answermill.indexing.shards.vectors.vector_kinds import FLAT
-from answermill.pipelines.config.growth import WholeStep
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.engine.runner import carry
@@ -41,6 +40,7 @@ from answermill.pipelines.specs.index import INDEX, SHARDS, IndexCounts
 from answermill.pipelines.specs.ingest import PASSAGES
 from answermill.pipelines.steps.index import recall, sentence_codes
 from answermill.pipelines.steps.index.delta import SINCE, Delta, fits, planned
+from answermill.pipelines.steps.index.index_growth import EarlierIndex, grow
 from answermill.pipelines.steps.index.passage_rows import Places, rows_at
 from answermill.pipelines.steps.index.passages_fit import check_read
 from answermill.pipelines.steps.index.shard_ranges import ShardRange, ranges, shards_of
@@ -144,6 +144,15 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         outcome.include(Report(len(sizes), {}, counts))
     commit.finish(outcome, () if quantizer is None else (quantizer,))
     return summary(run)
+
+
+def former_of_sample(job: Job, run: Path) -> EarlierIndex | None:
+    """The earlier run of `index.since`, by the sample of the input that `run` has indexed without it; None if
+    the job names none, or it is by another encoder."""
+    former = _former(job, run)
+    if former is None:
+        return None
+    return EarlierIndex.of(former, PASSAGES.open(run), fits(former, step_of(job, run), CUT))
 
 
 def check(job: Job, run: Path) -> None:
@@ -353,12 +362,6 @@ def per_second(items: int, milliseconds: int) -> str:
     return f"{items / (milliseconds / 1000 or 1e-3):,.0f}"
 
 
-def grow(step: WholeStep) -> None:
-    """Set a unit and a part for each shard."""
-    step.units = step.parts = len(shards_of(step.job, round(step.before[PASSAGES.name])))
-    step.counts[SHARDS.name] = step.parts
-
-
 STEP = StepCode(
     index,
     check,
@@ -366,4 +369,5 @@ STEP = StepCode(
     check_read=check_read,
     is_wanted=lambda job, run: job.retrieve is not None,
     grow=grow,
+    former=former_of_sample,
 )

@@ -35,6 +35,7 @@ from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES, REJECTS, Inge
 from answermill.pipelines.specs.rerank import ANSWERS, RERANK, SCORED, RerankCounts, StageCounts
 from answermill.pipelines.specs.retrieve import QUESTIONS, QUESTIONS_REJECTS, RETRIEVED, RetrieveCounts
 from answermill.pipelines.specs.run import Run
+from answermill.pipelines.steps.index.index_growth import EarlierIndex
 from testing.crawl_index import write_crawl
 from testing.tiny import write_job
 from tests.added_step import InThisProcess, added_step
@@ -373,6 +374,35 @@ def test_a_plan_is_kept_with_its_run_and_compared_with_what_came(
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sample_runs, "new_process", InThisProcess)
+
+
+def since(former: EarlierIndex, **rates: float) -> RunEstimate:
+    """The plan of 6,000 passages, of which an earlier run has some."""
+    sample = replace(SAMPLE, former={"index": former})
+    return predict(job_of(), sample=sample, rates=replace(RATES, item=RATES.item | rates))
+
+
+def test_shards_of_an_earlier_run_are_taken_over_and_new_passages_alone_take_time() -> None:
+    planned = since(EarlierIndex(passages=5_000, shards=4, known=0.75, is_same=True))
+    named = ("taken_over", "tombstones", "shards", "passages")
+    assert [planned.counts[name] for name in named] == [4_500, 500, 6, 6_000]
+    assert planned.seconds["index"] == pytest.approx(0.1 * 1_500)
+    assert predict(job_of()).seconds["index"] == pytest.approx(0.1 * 6_000)
+
+
+@pytest.mark.parametrize(
+    "former",
+    [
+        EarlierIndex(passages=5_000, shards=4, known=0.75, is_same=False),
+        # Shards of which too many rows would be tombstones.
+        EarlierIndex(passages=7_000, shards=4, known=0.75, is_same=True),
+    ],
+)
+def test_vectors_of_an_earlier_run_of_other_settings_or_pages_take_no_time(former: EarlierIndex) -> None:
+    planned = since(former, **{"index": 0.04, "index encoding": 0.06})
+    assert planned.counts["vectors_taken_over"] == 4_500 and "taken_over" not in planned.counts
+    assert planned.counts["shards"] == 5
+    assert planned.seconds["index"] == pytest.approx(0.04 * 6_000 + 0.06 * 1_500)
 
 
 @pytest.mark.nightly

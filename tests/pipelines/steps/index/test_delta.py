@@ -21,7 +21,7 @@ from answermill.pipelines.specs.index import INDEX, SHARDS, IndexCounts
 from answermill.pipelines.specs.ingest import PASSAGES
 from answermill.pipelines.specs.registry import folder_specs
 from answermill.pipelines.steps.chain import run_steps
-from answermill.pipelines.steps.index import delta, index
+from answermill.pipelines.steps.index import delta, index, index_growth
 from answermill.pipelines.steps.models import passage_encoder, vector_search
 from answermill.pipelines.steps.retrieve.asked_questions import Block, settings_of
 from answermill.schemas.corpus import Question
@@ -110,6 +110,25 @@ def test_a_delta_has_the_rows_of_a_run_from_nothing(home: Path, anew: str, taken
     passages = PASSAGES.open(home / taken).rows
     assert 0.6 * passages < counts(home / taken).taken_over < passages == counts(home / taken).passages
     assert counts(home / taken).tombstones > 5 and counts(home / anew).taken_over == 0
+
+
+def test_a_plan_knows_the_share_of_a_sample_that_the_earlier_run_has(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample, second = copied(home, "second", tmp_path, "passages"), job(home, "second", "first")
+    former = index.former_of_sample(second, sample)
+    passages = PASSAGES.open(sample).rows
+    assert former is not None and former.is_same
+    # The run leaves out some of the texts that are there twice.
+    taken_over = counts(home / "updated").vectors_taken_over
+    assert taken_over <= former.known * passages < min(passages, 1.05 * taken_over)
+    shards = SHARDS.open(home / "first")
+    assert (former.passages, former.shards) == (shards.rows, len(shards.parts))
+
+    monkeypatch.setattr(index_growth, "ROWS_READ", 1)  # one shard stands for all
+    few = index.former_of_sample(job(home, "second", "first", "index.language=de"), sample)
+    assert few is not None and not few.is_same and few.known == pytest.approx(former.known, abs=0.25)
+    assert index.former_of_sample(job(home, "second"), sample) is None
 
 
 def test_texts_of_a_page_that_has_moved_are_not_encoded_again(home: Path) -> None:
