@@ -105,6 +105,7 @@ class Passage(Record):
     source_file: str = column(pa.string(), "Document.source_file; '' where there is no page", default="")
     source_offset: int = column(pa.int64(), "Document.source_offset", default=0)
     source_record: str = column(pa.string(), "Document.source_record", default="")
+    date: str = column(pa.string(), "Document.date", default="")
 
 
 @record

@@ -154,6 +154,28 @@ def answer_kind(rows: Iterable[tuple[str, int | None]]) -> str:
 
 
 @record
+class OtherAnswer(Record):
+    """A further answer of a question, which says something else than those before it."""
+
+    rank: int = column(pa.int32(), "ScoredCandidate.rank")
+    answer: str = column(pa.string(), "ScoredCandidate.text")
+    score: float | None = column(pa.float64(), "as Answer.score")
+    title: str = column(pa.string(), "Document.title")
+    url: str = column(pa.string(), "Document.url")
+    candidate_id: str = column(pa.string(), "passage_id or sentence_id")
+    passage_id: str = column(pa.string(), "best ranked retrieved passage that holds it")
+    doc_id: str = column(pa.string(), "Document.doc_id")
+    start: int = column(pa.int64(), "code point of Document.text at which it starts")
+    end: int = column(pa.int64(), "code point after its last")
+    pages: int = column(pa.int32(), "as Answer.pages")
+    sites: int = column(pa.int32(), "as Answer.sites")
+    domains: int = column(pa.int32(), "as Answer.domains")
+    first_date: str | None = column(pa.string(), "as Answer.first_date")
+    last_date: str | None = column(pa.string(), "as Answer.last_date")
+    same: tuple[str, ...] = column(pa.list_(pa.string()), "as Answer.same")
+
+
+@record
 class Answer(Record):
     """The best candidate of one question, with its page and its place in the crawl; all is null where no
     candidate was kept."""
@@ -172,6 +194,21 @@ class Answer(Record):
     doc_id: str | None = column(pa.string(), "Document.doc_id", default=None)
     start: int | None = column(pa.int64(), "code point of Document.text at which it starts", default=None)
     end: int | None = column(pa.int64(), "code point after its last", default=None)
+    pages: int | None = column(
+        pa.int32(), "pages with a retrieved candidate that says the same, itself included", default=None
+    )
+    sites: int | None = column(pa.int32(), "hosts of these pages, 'www.' left out", default=None)
+    domains: int | None = column(pa.int32(), "registered domains of these pages", default=None)
+    first_date: str | None = column(
+        pa.string(), "first Document.date of these pages; null where none has one", default=None
+    )
+    last_date: str | None = column(pa.string(), "last Document.date of these pages", default=None)
+    same: tuple[str, ...] = column(
+        pa.list_(pa.string()), "ids of the candidates that say the same, itself first", default=()
+    )
+    others: tuple[OtherAnswer, ...] = many(
+        OtherAnswer, "next answers, if rerank.answers asks for more than one", default=()
+    )
     source_file: str | None = column(
         pa.string(), "Document.source_file; null where there is no page", default=None
     )

@@ -36,9 +36,10 @@ def one(nested: type[Record], description: str) -> Any:
     return dataclasses.field(metadata={"nested": nested, "many": False, "description": description})
 
 
-def many(nested: type[Record], description: str) -> Any:
+def many(nested: type[Record], description: str, default: Any = _REQUIRED) -> Any:
     """A column that holds a tuple of nested records (a list of structs)."""
-    return dataclasses.field(metadata={"nested": nested, "many": True, "description": description})
+    metadata = {"nested": nested, "many": True, "description": description}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(column, one, many))
@@ -122,7 +123,7 @@ class Record:
             value = getattr(self, name)
             if nested is not None:
                 value = [n.to_dict() for n in value] if is_many else value.to_dict()
-            plain[name] = value
+            plain[name] = list(value) if isinstance(value, tuple) else value
         return plain
 
     @classmethod

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from answermill.indexing.passages.characters import Places
 from answermill.schemas.corpus import Document, Passage, Sentence
 
-_OF_DOCUMENT = ("doc_id", "url", "title", "source_file", "source_offset", "source_record")
+_OF_DOCUMENT = ("doc_id", "url", "title", "source_file", "source_offset", "source_record", "date")
 """Columns that a passage has from its document."""
 
 

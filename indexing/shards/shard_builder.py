@@ -210,7 +210,7 @@ def _vector_writer(settings: ShardSettings) -> DenseWriter | CodedWriter:
 
 def passage_writer(file: Path) -> pq.ParquetWriter:
     """The writer of a shard's passages; columns whose values repeat have a dictionary."""
-    repeated = ["doc_id", "url", "title", "source_file", "source_record"]
+    repeated = ["doc_id", "url", "title", "source_file", "source_record", "date"]
     options = {
         "compression": "zstd",
         "write_page_checksum": True,

@@ -14,6 +14,7 @@ from pydantic import Field, create_model, field_validator, model_validator
 
 from answermill.indexing.shards.lucene.analyzers import ANALYZERS, ENGLISH
 from answermill.pipelines.config import toml_file
+from answermill.pipelines.config.caps import Caps
 from answermill.pipelines.config.ingest_section import Ingest as Ingest
 from answermill.pipelines.config.rerank_stage import RerankStage
 from answermill.pipelines.config.toml_file import SettingsFile
@@ -203,7 +204,7 @@ class Retrieve(Section):
         return self
 
 
-class Rerank(Section):
+class Rerank(Caps):
     """Ranked passages in, scored candidates out."""
 
     stages: Annotated[list[RerankStage], Field(min_length=1)] = Field(description="the plan, in order")
@@ -212,6 +213,7 @@ class Rerank(Section):
         description="the step may keep none of its candidates, over all questions; else that is an error "
         "(65)",
     )
+    answers: Count = Field(1, description="answers of a question in answers/; no two of them say the same")
     since: str | None = Field(
         None,
         description="folder of an earlier run; stages that score each pair by itself take over the scores "
@@ -220,7 +222,7 @@ class Rerank(Section):
     )
 
 
-class Annotate(Section):
+class Annotate(Caps):
     """Scored sentences in, tasks for people and packs for annotation tools out."""
 
     top: Count = Field(

@@ -73,6 +73,9 @@ class RerankCounts(StepCounts):
     grouped: int = 0
     """Candidates whose passage, or whose sentence, took their place."""
     dropped: int = 0
+    several_pages: int = 0
+    """First answers that several pages give."""
+    several_sites: int = 0
     stages: Mapping[str, StageCounts] = by_name()
     """Key of a stage → its counts, in the plan's order."""
 

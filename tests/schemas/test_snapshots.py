@@ -23,6 +23,7 @@ RECORDS: list[type[Record]] = [
     ranked.StageScore,
     ranked.ScoredCandidate,
     ranked.Answer,
+    ranked.OtherAnswer,
     labels.LabelledCandidate,
     labels.SentenceLabel,
     labels.PassageLabel,

@@ -14,11 +14,12 @@ from answermill.indexing.passages.text import one_line
 from answermill.indexing.shards.dense import Encoder
 from answermill.indexing.shards.lucene.jvm import find_java, start
 from answermill.indexing.shards.shard import Shard
+from answermill.pipelines.config.caps import Caps
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.look.ask.block_search import search_block
 from answermill.pipelines.steps.job_plan import load_plan
 from answermill.pipelines.steps.models import command_threads, passage_encoder, use_threads, vector_search
-from answermill.pipelines.steps.rerank.answers import answer_of, line_of
+from answermill.pipelines.steps.rerank.answers import SameAnswers, answer_of, answers_of, line_of
 from answermill.pipelines.steps.rerank.question_groups import ranked_lists, rerank_lists
 from answermill.pipelines.steps.retrieve.asked_questions import Block, settings_of
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
@@ -62,6 +63,7 @@ class Reply:
     passages: Mapping[str, Passage]
     """Retrieved passages, by id."""
     seconds: Seconds
+    caps: Caps
 
     def lines(self, answers: int) -> Iterator[str]:
         """Lines for people: the best answers, each with its page."""
@@ -71,27 +73,29 @@ class Reply:
                 "  no answer: "
                 f"{'the plan dropped every candidate' if self.rows else 'no index returned a passage'}"
             )
-        for row in self._best(answers):
+        for answer in self._best(answers):
+            row = answer.row
             score = f"  {row.stages[-1].score:.4g}" if row.stages else ""
             yield f"  {row.rank}{score}  {' '.join(row.text.split())}"
-            yield f"      {row.title}, {row.url}"
+            said_by = f"; {answer}" if len(answer.rows) > 1 else ""
+            yield f"      {row.title}, {row.url}{said_by}"
 
     def json(self, answers: int) -> dict[str, Any]:
         """The same as plain values."""
         return {
             "question": self.question,
-            "answers": [self._answer(row) for row in self._best(answers)],
+            "answers": [self._answer(answer) for answer in self._best(answers)],
             "passages": len(self.passages),
             "candidates": len(self.rows),
             "seconds": {part: round(taken, 4) for part, taken in self.seconds.parts.items()},
         }
 
-    def _best(self, answers: int) -> list[ScoredCandidate]:
-        return [row for row in self.rows if row.rank is not None and row.rank <= answers]
+    def _best(self, answers: int) -> list[SameAnswers]:
+        return answers_of(self.rows, self.passages, answers, self.caps)
 
-    def _answer(self, row: ScoredCandidate) -> dict[str, Any]:
-        values = line_of(answer_of(row, self.passages[row.passage_id]))
-        text = {"rank": row.rank, "text": values.pop("answer")}
+    def _answer(self, answer: SameAnswers) -> dict[str, Any]:
+        values = line_of(answer_of(answer, self.passages))
+        text = {"rank": answer.row.rank, "text": values.pop("answer")}
         return text | {
             name: value for name, value in values.items() if name not in ("question_id", "question")
         }
@@ -104,6 +108,7 @@ class Session:
         self, job: Job, shards: Sequence[Shard], encoder: Encoder | None, plan: Sequence[Stage]
     ) -> None:
         self._settings, self._shards, self._encoder, self._plan = settings_of(job), shards, encoder, plan
+        self._caps = Caps() if job.rerank is None else job.rerank
         self._width, self._language = vector_search(job, self._settings.depth), job.index.language
 
     def ask(self, text: str) -> Reply:
@@ -117,7 +122,8 @@ class Session:
         with seconds("rerank"):
             lists = list(ranked_lists(iter(hits)))
             rows, _ = rerank_lists(lists, self._plan) if lists else ([], {})
-        return Reply(question.text, rows, {hit.passage.passage_id: hit.passage for hit in hits}, seconds)
+        passages = {hit.passage.passage_id: hit.passage for hit in hits}
+        return Reply(question.text, rows, passages, seconds, self._caps)
 
 
 @contextmanager

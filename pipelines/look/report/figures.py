@@ -120,6 +120,9 @@ class AnswerFigures:
     """Rank of the answer's passage in retrieval's order, as a range → answers."""
     sources: Mapping[str, int]
     """The index that returned the answer's passage → answers."""
+    several_pages: int
+    """Answers that several pages give, each by a retrieved candidate that says the same."""
+    several_sites: int
 
 
 @dataclass(frozen=True, slots=True)

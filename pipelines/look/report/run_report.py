@@ -249,11 +249,14 @@ class _Pass:
         for rank, count in self._ranks.items():
             ranges[_range(rank)] += count
         answered = self._ranks.total()
+        counts = run.counts(RERANK)
         return AnswerFigures(
-            questions.rows if questions is not None else run.counts(RERANK).questions,
+            questions.rows if questions is not None else counts.questions,
             answered,
             dict(ranges),
             {name: n for name, n in sorted(self._sources.items()) if n},
+            counts.several_pages,
+            counts.several_sites,
         )
 
 

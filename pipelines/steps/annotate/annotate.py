@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from answermill.pipelines.config.caps import Caps, Source
 from answermill.pipelines.config.job_file import Annotate, Job
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.data.annotation_tools import find_tool
@@ -129,7 +130,7 @@ def annotate_step(job: Job, run: Path) -> Step[AnnotateCounts]:
         "scored": SCORED.open(run).digest(),
         "retrieved": RETRIEVED.open(run).digest(),
     }
-    decisive = {"top", "random", "annotators", "overlap_share", "seed"}
+    decisive = {"top", "random", "annotators", "overlap_share", "seed", *Caps.model_fields}
     if (controls := controls_file(job)) is not None:
         known_labels(job)
         inputs["controls"] = Columns.of(settings_of(job).columns).digest(controls)
@@ -224,7 +225,11 @@ def write_part(
         labels = known.find(question_id, {row["candidate_id"]: row["text"] for row in sentences})
         counts["controls_found"] += len({label.number for label in labels.values()})
         expected = {sentence_id: label.label for sentence_id, label in labels.items()}
-        selection = choose(question_id, [row["candidate_id"] for row in sentences], expected, rules)
+        top = None
+        if settings.has_any:
+            sources = [Source.of(row["url"], row["doc_id"]) for row in sentences]
+            top = settings.choose(sources, settings.top)
+        selection = choose(question_id, [row["candidate_id"] for row in sentences], expected, rules, top)
         chosen += [(sentences[sampled.number], sampled) for sampled in selection]
 
     keys = {(row["question_id"], row["passage_id"]) for row, _ in chosen}

@@ -43,26 +43,31 @@ class SampledSentence:
 
 
 def choose(
-    question_id: str, sentences: Sequence[str], known: Mapping[str, int], rules: SamplingRules
+    question_id: str,
+    sentences: Sequence[str],
+    known: Mapping[str, int],
+    rules: SamplingRules,
+    top: Sequence[int] | None = None,
 ) -> list[SampledSentence]:
     """The sentences to be judged, out of a question's (ids, best first, each once), in an order that reveals
     nothing.
 
-    The first `top`, each with probability 1; of the M others a simple random sample of m, each with m / M;
-    and of the `known` others (id → label) as many controls as make up `control_share`, each with its chance.
-    A sentence that is drawn twice counts once, as random before control. A known sentence has its label as
-    `expected`, whatever its stratum. Choices are by hashes of seed, question and sentence, so they depend on
-    no order but the plan's.
+    The first `rules.top`, or those whose numbers are `top`, each with probability 1; of the M others a simple
+    random sample of m, each with m / M; and of the `known` others (id → label) as many controls as make up
+    `control_share`, each with its chance. A sentence that is drawn twice counts once, as random before
+    control. A known sentence has its label as `expected`, whatever its stratum. Choices are by hashes of
+    seed, question and sentence, so they depend on no order but the plan's.
     """
     if len(set(sentences)) != len(sentences):
         raise ValueError(f"question {question_id}: a sentence comes twice")
 
-    below = range(min(rules.top, len(sentences)), len(sentences))
+    first = range(len(sentences))[: rules.top] if top is None else top
+    below = sorted(set(range(len(sentences))) - set(first))
 
     def drawn(numbers: Iterable[int], many: int, purpose: str) -> list[int]:
         return sorted(numbers, key=lambda n: draw(rules.seed, purpose, question_id, sentences[n]))[:many]
 
-    strata: dict[int, tuple[Stratum, float]] = dict.fromkeys(range(below.start), ("top", 1.0))
+    strata: dict[int, tuple[Stratum, float]] = dict.fromkeys(first, ("top", 1.0))
     random = drawn(below, rules.random, "random")
     strata |= {number: ("random", len(random) / len(below)) for number in random}
     candidates = [number for number in below if sentences[number] in known]

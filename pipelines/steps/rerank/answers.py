@@ -1,4 +1,5 @@
-"""answers/ and answers.jsonl: the best candidate of each question, with its page and its place in the crawl.
+"""answers/ and answers.jsonl: the best candidate of each question, with its page and its place in the crawl,
+and the pages that say the same.
 
 A unit of rerank writes its questions' part of answers/; answers.jsonl, for people, is the parts one after the
 other.
@@ -7,16 +8,26 @@ other.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from answermill.files.atomic_files import whole_text
+from answermill.pipelines.config.caps import Caps, Source
+from answermill.pipelines.config.job_file import Rerank
+from answermill.pipelines.errors import counted
 from answermill.pipelines.runs.parquet_folder import Folder, Part
 from answermill.pipelines.specs.rerank import ANSWERS, ANSWERS_FILE
 from answermill.pipelines.specs.retrieve import QUESTIONS
+from answermill.ranking.rerankers.baselines.same_answer import groups
 from answermill.schemas.corpus import Passage, Question
-from answermill.schemas.ranked import Answer, Hit, RankedList, ScoredCandidate
+from answermill.schemas.ranked import Answer, Hit, OtherAnswer, RankedList, ScoredCandidate
+
+PLACE = ("source_file", "source_offset", "source_record")
+"""Columns of a page's place in the crawl."""
 
 
 def questions_of(run: Path, retrieved: Folder[Hit]) -> Folder[Question]:
@@ -32,27 +43,110 @@ def questions_of(run: Path, retrieved: Folder[Hit]) -> Folder[Question]:
     return questions
 
 
-def best_of(lists: Sequence[RankedList], rows: Sequence[ScoredCandidate]) -> dict[str, Answer]:
-    """Question id → its answer, for the lists with a kept candidate. `rows`: the result of a plan on the
+@dataclass(frozen=True, slots=True)
+class SameAnswers:
+    """Candidates of a question that say the same: one answer, for which the best ranked stands."""
+
+    rows: tuple[ScoredCandidate, ...]
+    """The kept one of the best rank, then the others, in the order of scored/."""
+    dates: tuple[str, ...]
+    """Dates of their pages that are known, ascending."""
+
+    @property
+    def row(self) -> ScoredCandidate:
+        return self.rows[0]
+
+    def columns(self) -> dict[str, Any]:
+        """Columns `pages` to `same` of `Answer` and `OtherAnswer`."""
+        sources = [Source.of(row.url, row.doc_id) for row in self.rows]
+        pages, sites, domains = (
+            len({name for name in names if name}) for names in zip(*sources, strict=True)
+        )
+        return {
+            "pages": pages,
+            "sites": sites,
+            "domains": domains,
+            "first_date": self.dates[0] if self.dates else None,
+            "last_date": self.dates[-1] if self.dates else None,
+            "same": tuple(row.candidate_id for row in self.rows),
+        }
+
+    def __str__(self) -> str:
+        """Pages, sites and dates for people: '3 pages of 2 sites, 2019-03-02 to 2021-11-30'."""
+        columns = self.columns()
+        parts = [counted(columns["pages"], "page")]
+        if columns["sites"]:
+            parts[0] += f" of {counted(columns['sites'], 'site')}"
+        if self.dates:
+            days = list(dict.fromkeys((self.dates[0][:10], self.dates[-1][:10])))
+            parts.append(" to ".join(days))
+        return ", ".join(parts)
+
+
+def answers_of(
+    rows: Sequence[ScoredCandidate], passages: Mapping[str, Passage], most: int, caps: Caps
+) -> list[SameAnswers]:
+    """The first `most` answers of a question, best first, within the caps.
+
+    `rows`: its rows of scored/; `passages`: the retrieved ones, by id. Candidates that a stage has dropped
+    are counted with the kept one that they say the same as, and are no answers by themselves.
+    """
+    if not rows or rows[0].rank is None:
+        return []
+    same_kind = [row for row in rows if row.unit == rows[0].unit]
+    by_first: dict[int, list[ScoredCandidate]] = {}
+    for row, first in zip(same_kind, groups([row.text for row in same_kind]), strict=True):
+        by_first.setdefault(first, []).append(row)
+
+    kept = [members for members in by_first.values() if members[0].rank is not None]
+    sources = [Source.of(members[0].url, members[0].doc_id) for members in kept]
+    return [_same_answers(kept[n], passages) for n in caps.choose(sources, most)]
+
+
+def _same_answers(rows: Sequence[ScoredCandidate], passages: Mapping[str, Passage]) -> SameAnswers:
+    dates = {passages[row.passage_id].date for row in rows}
+    return SameAnswers(tuple(rows), tuple(sorted(date for date in dates if date)))
+
+
+def best_of(
+    lists: Sequence[RankedList], rows: Sequence[ScoredCandidate], settings: Rerank
+) -> dict[str, Answer]:
+    """Question id → its answers, for the lists with a kept candidate. `rows`: the result of a plan on the
     lists."""
     passages = {
-        (ranked.question.question_id, candidate.hit.passage.passage_id): candidate.hit.passage
+        ranked.question.question_id: {c.hit.passage.passage_id: c.hit.passage for c in ranked.candidates}
         for ranked in lists
-        for candidate in ranked.candidates
     }
-    return {
-        row.question_id: answer_of(row, passages[row.question_id, row.passage_id])
-        for row in rows
-        if row.rank == 1
-    }
+    best = {}
+    for question_id, question_rows in groupby(rows, key=attrgetter("question_id")):
+        rows_of_question = list(question_rows)
+        if answers := answers_of(rows_of_question, passages[question_id], settings.answers, settings):
+            first = answer_of(answers[0], passages[question_id])
+            others = tuple(other_answer_of(answer) for answer in answers[1:])
+            best[question_id] = replace(first, others=others)
+    return best
 
 
-def answer_of(row: ScoredCandidate, passage: Passage) -> Answer:
-    """A candidate as an answer; `passage`: the passage that it is in, with its place in the crawl."""
-    place = (passage.source_file, passage.source_offset, passage.source_record) if passage.source_file else ()
+def answer_of(answer: SameAnswers, passages: Mapping[str, Passage]) -> Answer:
+    """The first answer of a question, with its place in the crawl; `passages`: by id."""
+    row = answer.row
+    passage = passages[row.passage_id]
+    place = {name: getattr(passage, name) for name in PLACE} if passage.source_file else {}
+    return Answer(
+        row.question_id, row.question, unit=row.unit, **_page_columns(row), **answer.columns(), **place
+    )
+
+
+def other_answer_of(answer: SameAnswers) -> OtherAnswer:
+    row = answer.row
+    assert row.rank is not None  # `answers_of` gives kept ones alone
+    return OtherAnswer(rank=row.rank, **_page_columns(row), **answer.columns())
+
+
+def _page_columns(row: ScoredCandidate) -> dict[str, Any]:
+    names = ("title", "url", "candidate_id", "passage_id", "doc_id", "start", "end")
     score = row.stages[-1].score if row.stages else None
-    page = (row.title, row.url, row.candidate_id, row.passage_id, row.doc_id, row.start, row.end)
-    return Answer(row.question_id, row.question, row.text, row.unit, score, *page, *place)
+    return {"answer": row.text, "score": score} | {name: getattr(row, name) for name in names}
 
 
 def write_jsonl(run: Path, parts: Sequence[Part]) -> Part:
@@ -72,6 +166,8 @@ def line_of(answer: Answer) -> dict[str, Any]:
     """An answer as in answers.jsonl: without values that are null for want of an answer, or of a place in the
     crawl."""
     values = answer.to_dict()
+    if not answer.others:
+        del values["others"]
     names = list(values)
     if answer.answer is None:
         names = names[: names.index("answer") + 1]

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from answermill.pipelines.config.growth import Cost, WholeStep
-from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.config.job_file import Job, Rerank
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.engine.runner import carry
 from answermill.pipelines.errors import BAD_DATA, JobError, counted
@@ -198,6 +199,7 @@ class RunStages(ModelWork):
                 self._retrieved,
                 self._stages,
                 self._step,
+                settings=self._plan.settings,
                 on_group=meter.add,
                 on_card=on_card,
             )
@@ -210,6 +212,7 @@ def rerank_part(
     plan: Sequence[Stage],
     step: Step[RerankCounts],
     *,
+    settings: Rerank,
     on_group: Callable[[int, int], object] = lambda passages, resumed: None,
     on_card: bool = False,
 ) -> None:
@@ -228,12 +231,17 @@ def rerank_part(
             before = kept.read(number, lists)
             rows, group_counts = before or kept.rerank(number, lists, plan)
             scored.write(rows)
-            best |= best_of(lists, rows)
+            best |= best_of(lists, rows, settings)
             counts = counts + group_counts
             on_group(group_counts.passages, group_counts.passages if before else 0)
         for question in read_part(questions.path, questions.parts[unit], Question):
             answers.write([best.get(question.question_id) or Answer(question.question_id, question.text)])
 
+    counts = replace(
+        counts,
+        several_pages=sum((answer.pages or 0) > 1 for answer in best.values()),
+        several_sites=sum((answer.sites or 0) > 1 for answer in best.values()),
+    )
     step.reports.write(Report(unit, {SCORED.name: scored.parts, ANSWERS.name: answers.parts}, counts))
     kept.delete()
 
@@ -282,6 +290,7 @@ def summary(run: Path) -> str:
         f"{counted(counts.candidates, 'candidate')} = {counts.kept:,} kept{grouped} + {counts.dropped:,} "
         "dropped",
         *(clause for stage in counts.stages.items() for clause in stage_clauses(*stage, counts.questions)),
+        *([f"{counted(counts.several_pages, 'answer')} on several pages"] if counts.several_pages else []),
     ]
     return f"rerank     {'; '.join(clauses)}; best answers in {ANSWERS_FILE}"
 

@@ -1,4 +1,5 @@
-"""Rerankers without training: word overlap, cosine similarity, completeness of a sentence."""
+"""Rerankers without training: word overlap, cosine similarity, completeness of a sentence, the pages that say
+the same."""
 
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ ENTRIES = (
         former="complete",
     ),
     Entry("overlap", "answermill.ranking.rerankers.baselines.overlap:Overlap"),
+    Entry("same_answer", "answermill.ranking.rerankers.baselines.same_answer:SameAnswer"),
     Entry(
         "similarity",
         "answermill.ranking.rerankers.baselines.similarity:Similarity",

@@ -58,7 +58,12 @@ def tokenizer() -> spacy.tokenizer.Tokenizer:
 
 def document(text: str) -> Document:
     return document_of(
-        text, url="http://example.com/", title="A title", source_offset=7, source_record="<urn:uuid:0>"
+        text,
+        url="http://example.com/",
+        title="A title",
+        date="2024-05-01",
+        source_offset=7,
+        source_record="<urn:uuid:0>",
     )
 
 
@@ -157,6 +162,7 @@ def test_a_passage_carries_its_page_and_its_place() -> None:
         Passage(
             "d#0", "d", "http://example.com/", "A title", 0, 9, "One. Two.",
             (Sentence("d@0", 0, 4, "One."), Sentence("d@5", 5, 9, "Two.")), "f", 7, "<urn:uuid:0>",
+            "2024-05-01",
         )
     ]  # fmt: skip
 

@@ -60,6 +60,7 @@ def _first_figures(report: RunReport) -> Iterator[tuple[str, str]]:
     if report.answers is not None:
         yield number(report.answers.questions), "questions"
         yield number(report.answers.answered), "answered"
+        yield number(report.answers.several_pages), "answers on several pages"
     if report.quality is not None:
         last = report.quality.orders[-1]
         yield hundredths(last.p1), "P@1, of 100"

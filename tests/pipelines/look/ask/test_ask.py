@@ -16,11 +16,12 @@ import pytest
 
 from answermill.__main__ import main
 from answermill.pipelines.cli.question_commands import question_lines
+from answermill.pipelines.config.caps import Caps
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, UNAVAILABLE, USAGE, JobError
 from answermill.pipelines.look.ask.ask import answer_questions
 from answermill.pipelines.look.ask.run_plan import job_of
-from answermill.pipelines.look.ask.session import Seconds, Session, opened
+from answermill.pipelines.look.ask.session import Reply, Seconds, Session, opened
 from answermill.pipelines.specs.index import INDEX, IndexCounts
 from answermill.pipelines.specs.rerank import RERANK, SCORED, RerankCounts
 from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVE, RetrieveCounts
@@ -28,6 +29,7 @@ from answermill.pipelines.steps.job_plan import CheckedPlan
 from answermill.schemas.corpus import Question
 from answermill.schemas.ranked import ScoredCandidate
 from tests.pipelines.look.report.written_run import commit
+from tests.pipelines.steps.rerank.bridge_rows import outcome
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +79,26 @@ def test_an_answer_comes_with_its_page_and_its_place_in_the_crawl(small_run: Pat
     lines = list(asked.lines(2))
     assert lines[0] == expected["question"] and lines[2] == f"      {expected['title']}, {expected['url']}"
     assert len(lines) == 1 + 2 * min(2, sum(row.rank is not None for row in asked.rows))
+
+
+def test_what_says_the_same_is_one_answer_with_its_pages_and_caps_hold() -> None:
+    ranked, rows = outcome()
+    passages = {c.hit.passage.passage_id: c.hit.passage for c in ranked.candidates}
+    lines = list(Reply("When?", rows, passages, Seconds(), Caps()).lines(2))
+    assert lines == [
+        "When?",
+        "  1  9  The bridge was opened in May 1932.",
+        "      T, http://www.a.org/1; 3 pages of 3 sites, 2019-01-01 to 2020-02-01",
+        "  2  8  It is old.",
+        "      T, http://a.org/2",
+    ]
+    capped = Reply("When?", rows, passages, Seconds(), Caps(max_per_domain=1)).json(2)["answers"]
+    assert [(each["rank"], each["pages"]) for each in capped] == [(1, 3), (4, 1)]
+
+
+def test_the_plan_of_a_run_has_its_caps(small_run: Path) -> None:
+    job = job_of(small_run, ["rerank.max_per_site=2"])
+    assert job.rerank is not None and job.rerank.max_per_site == 2 and job.rerank.answers == 1
 
 
 def test_a_question_that_finds_nothing_has_no_answer(small_run: Path) -> None:

@@ -94,6 +94,16 @@ def test_the_top_is_the_plan_s_result_then_those_that_left_last(sample_run, run)
     assert all(each.score == by_id[each.sentence_id].stages[-1].score for each in top.values())
 
 
+def test_a_cap_leaves_out_of_the_top_what_is_of_the_same_page(sample_run, run):
+    annotate(job(sample_run, "annotate.top=5", "annotate.max_per_page=1"), run)
+    rows = [row for row in scored(run) if row.question_id == "q01"]
+    first_of_pages = {row.url: row.candidate_id for row in reversed(rows)}
+    best = [row.candidate_id for row in rows if row.candidate_id in first_of_pages.values()][:5]
+    top = {task.sentence_id for task in tasks(run) if (task.question_id, task.stratum) == ("q01", "top")}
+    assert top == set(best) and len(top) == 5
+    assert top != {row.candidate_id for row in rows[:5]}
+
+
 def test_a_task_shows_its_sentence_in_the_passage_that_was_retrieved(sample_run, run):
     annotate(job(sample_run), run)
     hits = {(h.question_id, h.passage.passage_id): h.passage for h in RETRIEVED.open(run).read()}

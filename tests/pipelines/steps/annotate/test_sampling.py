@@ -51,6 +51,14 @@ def test_the_top_is_whole_and_the_rest_is_sampled_once_each(many, top, random, l
         assert each.probability == wanted[each.stratum] and 0 < each.probability <= 1
 
 
+def test_what_caps_leave_out_of_the_top_is_among_the_rest():
+    rules = SamplingRules(top=9, random=8)
+    chosen = {each.number: each for each in choose("q", ids(10), {}, rules, top=[0, 4])}
+    assert sorted(chosen) == list(range(10))
+    assert [n for n, each in sorted(chosen.items()) if each.stratum == "top"] == [0, 4]
+    assert {each.probability for each in chosen.values()} == {1.0}
+
+
 def test_a_sample_depends_on_no_order_below_the_top():
     rules, sentences = SamplingRules(top=3, random=4), ids(30)
     again = [*sentences[:3], *reversed(sentences[3:])]
