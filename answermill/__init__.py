@@ -17,7 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from answermill.evaluation import compare, evaluate, read_dataset, train
+    from answermill.evaluation import audit, compare, evaluate, read_dataset, train
     from answermill.pipelines.errors import JobError
     from answermill.pyterrier import PyTerrierReranker
     from answermill.reranking import Answer, Plan, rerank, stage
@@ -32,6 +32,7 @@ _MODULES = {
     "Plan": "answermill.reranking",
     "stage": "answermill.reranking",
     "Answer": "answermill.reranking",
+    "audit": "answermill.evaluation",
     "evaluate": "answermill.evaluation",
     "compare": "answermill.evaluation",
     "train": "answermill.evaluation",
@@ -46,6 +47,7 @@ __all__ = [
     "Plan",
     "PyTerrierReranker",
     "Run",
+    "audit",
     "compare",
     "evaluate",
     "load_job",

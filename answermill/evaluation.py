@@ -13,6 +13,7 @@ from answermill.user_errors import as_job_errors
 
 if TYPE_CHECKING:
     from answermill.pipelines.data.formats.format import TableForm
+    from answermill.pipelines.learn.audit.audit import Audit
     from answermill.pipelines.learn.evaluate.compare import Compared
     from answermill.pipelines.learn.evaluate.evaluate import Evaluation
 
@@ -96,6 +97,32 @@ def compare(
 
     path = None if labels is None else as_path(labels)
     return compare_files(str(a), str(b), labels=path, form=_form(form, columns), **options)
+
+
+@as_job_errors
+def audit(
+    model: str | Path,
+    against: str | Path | None = None,
+    probes: str | Path | None = None,
+    *,
+    data: str | Path = ".",
+    vectors: int = 20_000,
+    form: str | None = None,
+    columns: Sequence[str] = (),
+) -> Audit:
+    """What a model's training lists, or the lists in a file, share with the test set `against`; and what each
+    change of the lists `probes` adds to the model's P@1.
+
+    `model` is a model folder, a reranker's name or a file of lists; `data` the folder of a model's training
+    lists; `vectors` the most training questions, and answers, that are compared by vector. `form` and
+    `columns` are as for `read_dataset`. `.figures()` of the result are plain values, `.lines()` the printed
+    ones. Raises JobError like the command.
+    """
+    from answermill.pipelines.learn.audit.audit import AuditOptions
+    from answermill.pipelines.learn.audit.audit import audit as run_audit
+
+    test, lists = (None if path is None else Path(path) for path in (against, probes))
+    return run_audit(str(model), test, lists, AuditOptions(Path(data), vectors, _form(form, columns)))
 
 
 def _form(form: str | None, columns: Sequence[str]) -> TableForm:

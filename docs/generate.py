@@ -8,6 +8,7 @@ current.
 - docs/reproduce.md from docs/templates/reproduce.md, which names figures in the same way, times and data sets
 - docs/studies/*.md from experiments/: the studies' first lines, their saved results, and what they decided
 - docs/reference/*.md from the code: keys of job and training files, the data dictionary, the command line
+- the section *Audit* on the cards in ranking/checkpoints/ from experiments/results/audit.json
 - docs/images/*.svg: the way of the data, and plots of the saved figures
 """
 
@@ -22,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from docs import pictures, references, reproduction, study_pages
+from docs import model_cards, pictures, references, reproduction, study_pages
 from testing.measured_models import former_models
 
 DOCS = Path(__file__).parent
@@ -158,6 +159,12 @@ def reference() -> Iterator[tuple[Path, str]]:
         yield DOCS / "reference" / f"{name}.md", NOTE.format(source="the code") + page()
 
 
+def cards() -> Iterator[tuple[Path, str]]:
+    """(page, text) of the shipped models' cards; none before an audit is saved."""
+    if (RESULTS[1] / "audit.json").is_file():
+        yield from model_cards.pages(saved("audit"), source("audit"), lambda name: NOTE.format(source=name))
+
+
 def images() -> Iterator[tuple[Path, str]]:
     """(file, SVG) of docs/images/."""
     yield DOCS / "images" / "pipeline.svg", pictures.pipeline()
@@ -172,6 +179,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield reproduce()
     yield from pages_of_studies()
     yield from reference()
+    yield from cards()
     yield from images()
 
 
@@ -186,7 +194,7 @@ def _is_current(path: Path, text: str) -> bool:
 
 def advice(path: Path, text: str) -> str:
     """A line for a file that is not current: what to edit in its place, and what to type."""
-    source = _SOURCE.search(text.partition("\n")[0])
+    source = _SOURCE.search(text)
     edit = f"edit {source[1]}, not this file" if source else "edit docs/pictures.py"
     return f"{_name(path)} is not current: {edit}, then `python -m docs.generate`"
 

@@ -305,6 +305,47 @@ def agreement(
     write_lines(result.lines())
 
 
+def audit(
+    model: Annotated[str, Parameter(help="A model folder, a reranker's name, or a file of training lists.")],
+    *,
+    against: Annotated[
+        Path | None, Parameter(help="A labelled test set, which training is compared with.")
+    ] = None,
+    probes: Annotated[
+        Path | None, Parameter(help="Labelled lists, which are changed to see what distracts the model.")
+    ] = None,
+    data: Annotated[Path, Parameter(help="Folder of the lists that the model learnt from.")] = Path(),
+    vectors: Annotated[
+        int, Parameter(help="Most training questions, and answers, whose vectors are compared; 0 = none.")
+    ] = 20_000,
+    margin: Annotated[
+        float | None,
+        Parameter(help="Exit with 3 if training has more than this share of the test questions."),
+    ] = None,
+    json: Annotated[Path | None, Parameter(help="Write everything as JSON.")] = None,
+    reading: DatasetForm = RECOGNISED,
+) -> int:
+    """Look for a test set in training lists, and for what distracts a model from the answer.
+
+    --against counts equal and near questions and answers, by text and by vector, and shared runs of 13 words.
+    --probes changes length, place and words, and prints what each change adds to P@1.
+    """
+    if margin is not None and not (0 <= margin <= 1 and against is not None):
+        raise JobError(f"--margin {margin}: give a number from 0 to 1, and --against SET", USAGE)
+    check_there(*(file for file in (against, probes) if file is not None))
+    from answermill.pipelines.learn.audit.audit import AuditOptions
+    from answermill.pipelines.learn.audit.audit import audit as run_audit
+
+    result = run_audit(model, against, probes, AuditOptions(data, vectors, form=reading.parse()))
+    if json:
+        result.write(json)
+    write_lines(result.lines())
+    if margin is not None and (problem := result.beyond(margin)):
+        sys.stderr.write(f"answermill: {problem}\n")
+        return WORSE
+    return 0
+
+
 def check_plots(files: tuple[Path, ...]) -> None:
     """Raise JobError (2) if a file's name does not end as a plot's, and ExtraMissing if no package can draw
     it."""
@@ -329,4 +370,4 @@ def _check_scores(scores: str) -> None:
 
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
-    return [evaluate, compare, ensemble, agreement]
+    return [evaluate, compare, ensemble, agreement, audit]

@@ -69,7 +69,7 @@ def rank(name: str, dataset: Path, form: Form = None, options: RankOptions = DEF
     for rule in RULES:
         if name == rule:
             return _by_rule(rule, lists, options)
-    reranker, checkpoint = _load(name, options)
+    reranker, checkpoint = load_ranker(name, options)
     settings = find(name).stage(**_settings(name, options.settings))
     check_context([settings], lambda: [Stage(name, reranker)], lambda: _passages(dataset, form))
     return _by_reranker(name, checkpoint, reranker, lists)
@@ -122,8 +122,9 @@ def _order(lists: Sequence[RankedList]) -> Iterator[SureValue]:
             yield 0, ranked.question.question_id, candidate.candidate_id, float(-place), candidate.score
 
 
-def _load(name: str, options: RankOptions) -> tuple[Reranker, Path | None]:
-    """The reranker, and the folder of its model."""
+def load_ranker(name: str, options: RankOptions = DEFAULTS) -> tuple[Reranker, Path | None]:
+    """A reranker, and the folder of its model. Raises JobError (78) if a setting or the checkpoint is
+    wrong."""
     settings = _settings(name, options.settings)
 
     try:

@@ -1,0 +1,63 @@
+"""The section *Audit* on the cards of the shipped models, from `experiments/results/audit.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from answermill.pipelines.learn.audit.overlap import KINDS
+from answermill.pipelines.learn.audit.probes import PROBES
+from answermill.ranking.entry import SHIPPED
+
+HEADING = "## Audit"
+TRAINING = {
+    "cascade": ("taught", "the lists that it learnt from"),
+    "cascade_base": ("taught", "the lists that it learnt from"),
+    "cosinet": ("answers", "SQuAD v1.1 train and QED train, of whose questions it learnt from a part"),
+    "hashing": ("answers", "SQuAD v1.1 train and QED train, of whose questions it learnt from a part"),
+    "peasi": ("answers", "SQuAD v1.1 train and QED train, of whose questions it learnt from a part"),
+}
+"""Model → its training in the result, and in words."""
+TESTS = {"wikiqa": "WikiQA", "selqa": "SelQA", "squad": "SQuAD-sent"}
+
+
+def pages(result: Mapping[str, Any], source: str, note: Callable[[str], str]) -> Iterator[tuple[Path, str]]:
+    """(card, its text with the section). `source`: a line on the result; `note`: a source → the comment that
+    names it."""
+    for model in TRAINING:
+        card = SHIPPED / model / "README.md"
+        before = card.read_text(encoding="utf-8").partition(f"\n{HEADING}\n")[0].rstrip("\n")
+        section = "\n".join(lines(model, result, source))
+        yield card, f"{before}\n\n{HEADING}\n\n{note('docs/model_cards.py')}{section}\n"
+
+
+def lines(model: str, result: Mapping[str, Any], source: str) -> Iterator[str]:
+    """Lines of a model's section."""
+    training, words = TRAINING[model]
+    yield f"*From {source}.*"
+    yield ""
+    yield (
+        f"Percent of the test questions with an answer that share it with {words}: "
+        f"{result[f'{training}_questions']:,} questions. By vector, a part of them is compared."
+    )
+    yield ""
+    yield f"| shared | {' | '.join(TESTS.values())} |"
+    yield "|---|" + "---|" * len(TESTS)
+    for kind, meaning in KINDS.items():
+        cells = (f"{result[f'{training}_{test}_{kind}']:.1f}" for test in TESTS)
+        yield f"| {meaning} | {' | '.join(cells)} |"
+
+    yield ""
+    yield (
+        f"P@1 of the model alone on {result[f'{model}_questions']} questions of WikiQA test is "
+        f"{result[f'{model}_p1']:.1f} %. What a change of their lists adds, in points, with 95 % intervals:"
+    )
+    yield ""
+    yield "| change | P@1 | interval |"
+    yield "|---|---|---|"
+    for name in PROBES:
+        change, low, high = (result[f"{model}_{name}_{key}"] for key in ("difference", "low", "high"))
+        yield f"| {name.replace('_', ' ')} | {change:+.1f} | {low:+.1f} to {high:+.1f} |"
+    yield ""
+    yield "`docs/evaluation.md` says what each change is."
