@@ -27,8 +27,8 @@ from answermill.pipelines.config.training_file import TrainJob
 from answermill.pipelines.learn.train.train import run
 from answermill.pipelines.steps.models import device_of
 from answermill.ranking.checkpoint import kind_of
+from answermill.ranking.evaluation.calibration import Calibration
 from answermill.ranking.lists import ranked_list
-from answermill.ranking.rerankers.peasi.calibration import Calibration
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.schemas.arrays import Floats
 from experiments import cascade_trainings, hashing_quality

@@ -59,7 +59,7 @@ MAY_IMPORT = {
     "ranking.rerankers.blend",
     "ranking.rerankers.multihead": f"{GROUND} ranking ranking.transformer ranking.rerankers.cascade",
     "ranking.rerankers.hashing": f"{GROUND} ranking ranking.transformer",
-    "ranking.rerankers.peasi": f"{GROUND} ranking ranking.transformer",
+    "ranking.rerankers.peasi": f"{GROUND} ranking ranking.evaluation ranking.transformer",
     "ranking.rerankers.pretrained": f"{GROUND} ranking ranking.rerankers.baselines ranking.transformer",
     "ranking.training": f"{GROUND} ranking ranking.rerankers ranking.evaluation ranking.word_vectors "
     "ranking.transformer "

@@ -22,13 +22,10 @@ guarantee is unchanged.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from scipy.stats import binom
-
+from answermill.ranking.evaluation.learn_then_test import binomial_tail, fixed_sequence, questions_needed
 from answermill.ranking.rerankers.cascade.exits import ExitScores
 from answermill.ranking.rerankers.cascade.replay import Replayed, replay
 from answermill.ranking.rerankers.cascade.schedule import Schedule
@@ -113,21 +110,3 @@ def line_up(replayed: Replayed) -> list[Schedule]:
     ]:
         milder.append(min(below, key=lambda s: (cost[s], s)))
     return milder[:0:-1] + front
-
-
-def fixed_sequence(lost: Sequence[int], questions: int, delta: float, epsilon: float) -> int:
-    """Number of schedules, from the first on, for which "its risk is above δ" is rejected at level ε without
-    a failure."""
-    failures = np.flatnonzero(binom.cdf(lost, questions, delta) > epsilon)
-    return int(failures[0]) if len(failures) else len(lost)
-
-
-def binomial_tail(losses: int, questions: int, delta: float) -> float:
-    """P(Bin(questions, δ) ≤ losses): probability of at most that many losses at a risk of δ; at a higher risk
-    it is smaller."""
-    return float(binom.cdf(losses, questions, delta))
-
-
-def questions_needed(delta: float, epsilon: float) -> int:
-    """Least number of questions on which a schedule that loses none of them passes: (1 - δ)^n ≤ ε."""
-    return math.ceil(math.log(epsilon) / math.log1p(-delta))

@@ -15,11 +15,12 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from answermill.ranking.evaluation.calibration import UNCALIBRATED, Calibration
 from answermill.ranking.lists import ranked_passages
 from answermill.ranking.plan import to_passages, to_sentences
 from answermill.ranking.reranker import Resources, check_finite, order_by
 from answermill.ranking.rerankers.peasi import EXTRACTOR, IN_PLACE, PASSAGE_RERANKER, ExtractorStage, Score
-from answermill.ranking.rerankers.peasi.calibration import UNCALIBRATED, Calibration, answer_logit
+from answermill.ranking.rerankers.peasi.answer_logit import answer_logit
 from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, PassageReader, per_list
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, load
 from answermill.ranking.transformer.packing import Tokeniser

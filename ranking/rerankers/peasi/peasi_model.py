@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 
 from answermill.ranking.context import Reading
-from answermill.ranking.rerankers.peasi.calibration import Calibration
+from answermill.ranking.evaluation.calibration import Calibration
 from answermill.ranking.rerankers.peasi.extractor import Extractor, ExtractorName, Stretches
 from answermill.ranking.rerankers.peasi.passage_ranker import ClassifierRanker, LinearRanker, PassageRanker
 from answermill.ranking.rerankers.peasi.slots import Slots

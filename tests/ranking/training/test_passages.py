@@ -18,10 +18,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from answermill.indexing.shards.dense import DEFAULT, find_model
+from answermill.ranking.evaluation.calibration import Calibration
 from answermill.ranking.plan import to_sentences
 from answermill.ranking.reranker import order_by
 from answermill.ranking.rerankers.peasi import peasi_model
-from answermill.ranking.rerankers.peasi.calibration import Calibration
 from answermill.ranking.rerankers.peasi.passage_ranker import LinearRanker
 from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, PassageReader
 from answermill.ranking.rerankers.peasi.peasi import calibrated

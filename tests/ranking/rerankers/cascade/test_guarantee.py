@@ -10,14 +10,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from answermill.ranking.evaluation.learn_then_test import binomial_tail, fixed_sequence, questions_needed
 from answermill.ranking.rerankers.cascade.exits import ExitRows, ExitScores
-from answermill.ranking.rerankers.cascade.guarantee import (
-    binomial_tail,
-    fixed_sequence,
-    guarantee,
-    line_up,
-    questions_needed,
-)
+from answermill.ranking.rerankers.cascade.guarantee import guarantee, line_up
 from answermill.ranking.rerankers.cascade.replay import replay
 from answermill.ranking.rerankers.cascade.schedule import grid
 

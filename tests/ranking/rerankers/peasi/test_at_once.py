@@ -12,8 +12,9 @@ import torch.nn.functional as F
 
 from answermill.indexing.shards.dense import find_model
 from answermill.ranking.context import Reading
+from answermill.ranking.evaluation.calibration import UNCALIBRATED
 from answermill.ranking.rerankers.peasi import peasi_model
-from answermill.ranking.rerankers.peasi.calibration import UNCALIBRATED, answer_logit
+from answermill.ranking.rerankers.peasi.answer_logit import answer_logit
 from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, PassageReader
 from answermill.ranking.rerankers.peasi.peasi import PassageReranker, SentenceExtractor
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, Variant

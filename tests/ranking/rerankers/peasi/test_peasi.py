@@ -21,13 +21,14 @@ from torch import Tensor
 from answermill.files.model_files import SUMS
 from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.ranking.entry import StageBefore
+from answermill.ranking.evaluation.calibration import UNCALIBRATED, Calibration
 from answermill.ranking.plan import Stage, run_stages, to_passages, to_sentences
 from answermill.ranking.reranker import ScoreNotFinite
 from answermill.ranking.rerankers.baselines.overlap import Overlap
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
 from answermill.ranking.rerankers.cascade.cascade_model import save as save_cascade
 from answermill.ranking.rerankers.peasi import ExtractorStage, Score, passage_reader
-from answermill.ranking.rerankers.peasi.calibration import UNCALIBRATED, Calibration, answer_logit
+from answermill.ranking.rerankers.peasi.answer_logit import answer_logit
 from answermill.ranking.rerankers.peasi.passage_ranker import LinearRanker
 from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, PassageReader
 from answermill.ranking.rerankers.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage

@@ -8,8 +8,8 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
+from answermill.ranking.evaluation.calibration import RIDGE, Calibration
 from answermill.ranking.evaluation.risk_coverage import calibration_error
-from answermill.ranking.rerankers.peasi.calibration import RIDGE, Calibration
 
 NAN = float("nan")
 

@@ -1,7 +1,7 @@
 """Calibration: probability that an answer is right, from its features (Platt 1999).
 
 A calibrated confidence is a frequency: of the answers with confidence 0.8, four in five are right. The fit is
-a logistic regression of one or two features.
+a logistic regression of a few features.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAX_LOGIT = 36.0  # expit(37) is 1 in float64
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """confidence = sigmoid(weights · features + bias), with one or two features.
+    """confidence = sigmoid(weights · features + bias).
 
     `dataclasses.asdict` gives a plain dictionary, and `Calibration(**…)` reads it, also when JSON has turned
     the weights into a list. Raises ValueError if there is no weight or a number is not finite.
@@ -110,12 +110,5 @@ def _regress(x: Floats, y: Floats) -> Floats:
     return np.asarray(root(gradient, nearly, jac=hessian, tol=1e-12).x)
 
 
-def answer_logit(passage: Floats, log_p: Floats) -> Floats:
-    """Logit of p(q, p) · p(s | p), the one feature of a confidence [n, 1], from logits of p(q, p) [n] and log
-    p(s | p) [n]."""
-    log_product = np.clip(log_p - np.logaddexp(0.0, -passage), -700.0, -1e-15)
-    logits: Floats = -np.log(np.expm1(-log_product))[:, None]
-    return logits
-
-
-UNCALIBRATED = Calibration((1.0,), 0.0)  # the product itself
+UNCALIBRATED = Calibration((1.0,), 0.0)
+"""The calibration that leaves a probability, given as its logit, as it is."""
