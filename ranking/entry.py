@@ -36,6 +36,8 @@ class StageBefore:
     model: str | None = None
     """Digest of its checkpoint, or of the encoder that it uses; None if it has no model or none was
     computed."""
+    settings: str = ""
+    """`decisive_settings` as JSON; '' if not known."""
 
 
 class StageSettings(Section):
@@ -117,6 +119,14 @@ def file_keys(section: type[Section]) -> dict[str, FileName]:
     """Keys of a section that are marked as `FileName`."""
     fields = section.model_fields.items()
     return {key: mark for key, field in fields for mark in field.metadata if isinstance(mark, FileName)}
+
+
+def decisive_settings(stage: StageSettings, files: Mapping[str, str]) -> dict[str, Any]:
+    """Settings that decide the scores beside the model, for a file its digest. `files`: 'KEY of STAGE' →
+    digest, of the files that the plan's stages name."""
+    settings = stage.model_dump(exclude={"reranker", "name", "checkpoint", "missing_context"})
+    named = {key: files.get(f"{key} of {stage.key}") for key in file_keys(type(stage)) if settings[key]}
+    return settings | named
 
 
 def file_names(settings: Section) -> Iterator[tuple[str, bool]]:

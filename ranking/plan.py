@@ -7,6 +7,7 @@ it passed and the stage at which it departed.
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections import defaultdict
@@ -15,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from answermill.ranking.entry import StageBefore, StageSettings
+from answermill.ranking.entry import StageBefore, StageSettings, decisive_settings
 from answermill.ranking.reranker import Reranker, naming
 from answermill.schemas.ranked import Candidate, CandidateKind, RankedList, ScoredCandidate
 
@@ -304,9 +305,12 @@ def _check_contract(stage: Stage, before: RankedList, after: RankedList) -> None
 
 
 def stages_before(
-    stages: Sequence[StageSettings], models: Mapping[str, str | None] = MappingProxyType({})
+    stages: Sequence[StageSettings],
+    models: Mapping[str, str | None] = MappingProxyType({}),
+    files: Mapping[str, str] = MappingProxyType({}),
 ) -> list[tuple[StageBefore, ...]]:
-    """`Resources.before` of each stage of a plan. `models`: key of a stage → digest of its model.
+    """`Resources.before` of each stage of a plan. `models`: key of a stage → digest of its model; `files`:
+    digests of the files that stages name, as `decisive_settings` takes them.
 
     Raises ValueError with the stage's number if a setting needs scores that no stage before it gives.
     """
@@ -318,5 +322,6 @@ def stages_before(
         except ValueError as e:
             raise ValueError(f"rerank.stages.{n}: {e}") from e
         plan.append(before)
-        before = (*before, StageBefore(stage.key, stage.reranker, models.get(stage.key)))
+        settings = json.dumps(decisive_settings(stage, files), sort_keys=True)
+        before = (*before, StageBefore(stage.key, stage.reranker, models.get(stage.key), settings))
     return plan

@@ -20,6 +20,8 @@ import torch
 
 from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.pipelines.data.sample import copy_to
+from answermill.ranking.entry import decisive_settings
+from answermill.ranking.rerankers.blend.weights import Interval
 from answermill.ranking.rerankers.cascade import cascade_model
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
 from answermill.ranking.rerankers.cosinet.list_checkpoint import save_list_model
@@ -28,6 +30,13 @@ from answermill.ranking.rerankers.hashing.hashing_model import HashingModel
 from answermill.ranking.rerankers.multihead import multihead
 from answermill.ranking.rerankers.peasi import peasi_model
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel
+from answermill.ranking.rerankers.probability.calibration_file import (
+    CalibrationFile,
+    HalfAnswers,
+    PlanStage,
+)
+from answermill.ranking.rerankers.probability.confidence_features import feature_names
+from answermill.ranking.rerankers.registry import find
 from answermill.ranking.training.list_models import MODELS
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
@@ -58,7 +67,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def stage_settings(name: str, folder: Path) -> dict[str, Any]:
-    """SETTINGS, and for `scores` a table that knows the question q1 and a few sentences."""
+    """SETTINGS; for `probability` a calibration of the plan with `overlap` before it, and for `scores` a
+    table that knows the question q1 and a few sentences."""
+    if name.startswith("probability"):
+        folder.mkdir(exist_ok=True)
+        return {"calibration_file": write_calibration(folder / "calibration.json")}
     if name != "scores":
         return SETTINGS.get(name, {})
     texts = ["Rome is old.", "It lies on the Tiber.", "Paris is the capital of France."]
@@ -66,6 +79,33 @@ def stage_settings(name: str, folder: Path) -> dict[str, Any]:
     rows = {"question_id": ["q1"] * len(texts), "text": texts, "score": [0.5, 2.0, -1.0]}
     pq.write_table(pa.table(rows), folder / "scores.parquet")
     return {"table": str(folder / "scores.parquet")}
+
+
+def write_calibration(file: Path, answers: int = 100) -> str:
+    """A calibration of the plan of `overlap` alone, whose sure answers are right, with as many questions in
+    each half; every fifth has no answer. Returns the file's path."""
+    overlap = find("overlap").stage()
+    half = HalfAnswers(
+        probability=[0.1 if n % 5 == 0 else 0.9 for n in range(answers)],
+        right=[0 if n % 5 == 0 else 1 for n in range(answers)],
+        answerable=[0 if n % 5 == 0 else 1 for n in range(answers)],
+    )
+    stage = PlanStage(key="overlap", reranker="overlap", model=None, settings=decisive_settings(overlap, {}))
+    figure = Interval(value=0.1, low=0.05, high=0.2)
+    CalibrationFile(
+        plan=[stage],
+        labels="labels.tsv",
+        features=list(feature_names(["overlap"])),
+        weights=[0.5, 0.5, 1.0, 2.0],
+        bias=-1.0,
+        fitted=half,
+        held_back=half,
+        folds=5,
+        ece=figure,
+        brier=figure,
+        revision="0",
+    ).write(file)
+    return str(file)
 
 
 def write_body(folder: Path, seed: int = 0, **shape: Any) -> str:

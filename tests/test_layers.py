@@ -61,6 +61,7 @@ MAY_IMPORT = {
     "ranking.rerankers.hashing": f"{GROUND} ranking ranking.transformer",
     "ranking.rerankers.peasi": f"{GROUND} ranking ranking.evaluation ranking.transformer",
     "ranking.rerankers.pretrained": f"{GROUND} ranking ranking.rerankers.baselines ranking.transformer",
+    "ranking.rerankers.probability": f"{GROUND} ranking ranking.evaluation ranking.rerankers.blend",
     "ranking.training": f"{GROUND} ranking ranking.rerankers ranking.evaluation ranking.word_vectors "
     "ranking.transformer "
     "ranking.rerankers.cosinet ranking.rerankers.cascade ranking.rerankers.multihead "

@@ -108,7 +108,7 @@ def load_stages(
     indexes = indexes or searched(plan.job, run)
     loaded = list[Stage]()
 
-    for stage, before in zip(plan.stages, stages_before(plan.stages, models), strict=True):
+    for stage, before in zip(plan.stages, stages_before(plan.stages, models, plan.files), strict=True):
         try:
             digest = plan.codes.get(stage.key)
             codes = None if run is None else sentence_codes.stored(stage, digest, run, verify=False)

@@ -16,7 +16,7 @@ from scipy.special import expit
 from answermill.schemas.arrays import Floats
 
 RIDGE = 1e-6
-"""Weight of the penalty in `Calibration.fit`."""
+"""Weight of the penalty in `Calibration.fit`, if no other is given."""
 _MAX_LOGIT = 36.0  # expit(37) is 1 in float64
 
 
@@ -52,13 +52,19 @@ class Calibration:
         return np.asarray(expit(np.clip(logits, -_MAX_LOGIT, _MAX_LOGIT)))
 
     @classmethod
-    def fit(cls, features: npt.ArrayLike, right: npt.ArrayLike) -> Calibration:
+    def fit(
+        cls,
+        features: npt.ArrayLike,
+        right: npt.ArrayLike,
+        weight: npt.ArrayLike | None = None,
+        ridge: float = RIDGE,
+    ) -> Calibration:
         """Logistic regression of `right` [n] on `features` [n, m], in float64.
 
-        The loss is the mean log loss plus RIDGE / 2 · |weights|², with the features scaled to a standard
-        deviation of 1. The penalty is tiny, but it keeps the weights of separable answers finite. Platt's
-        smoothed targets serve the same purpose and are therefore left out. Raises ValueError if there is no
-        answer, all are right or all are wrong, or a feature is not finite.
+        The loss is the mean log loss, by `weight` [n] if given, plus ridge / 2 · |weights|², with the
+        features scaled to a standard deviation of 1. The penalty is tiny, but it keeps the weights of
+        separable answers finite. Platt's smoothed targets serve the same purpose and are therefore left out.
+        Raises ValueError if there is no answer, all are right or all are wrong, or a feature is not finite.
         """
         rows, y = _as_rows(features), np.asarray(right, np.bool_)
         if y.shape != rows.shape[:1]:
@@ -74,9 +80,9 @@ class Calibration:
 
         mean, scale = rows.mean(axis=0), rows.std(axis=0)
         scale[scale == 0] = 1.0
-        coefficients = _regress(
-            np.column_stack([(rows - mean) / scale, np.ones(len(rows))]), y.astype(np.float64)
-        )
+        share = np.ones(len(rows)) if weight is None else np.asarray(weight, np.float64)
+        scaled = np.column_stack([(rows - mean) / scale, np.ones(len(rows))])
+        coefficients = _regress(scaled, y.astype(np.float64), share / share.sum(), ridge)
         weights = coefficients[:-1] / scale
 
         return cls(tuple(weights.tolist()), float(coefficients[-1] - weights @ mean))
@@ -89,21 +95,22 @@ def _as_rows(features: npt.ArrayLike) -> Floats:
     return rows
 
 
-def _regress(x: Floats, y: Floats) -> Floats:
-    """Coefficients [m + 1] of least loss for rows [n, m + 1], whose last column is all ones."""
-    ridge = np.full(x.shape[1], RIDGE)
-    ridge[-1] = 0.0  # the bias is free
+def _regress(x: Floats, y: Floats, share: Floats, ridge: float) -> Floats:
+    """Coefficients [m + 1] of least loss for rows [n, m + 1], whose last column is all ones. `share` [n]:
+    share of each row in the loss."""
+    penalty = np.full(x.shape[1], ridge)
+    penalty[-1] = 0.0  # the bias is free
 
     def loss(coefficients: Floats) -> float:
         logits = x @ coefficients
-        return float((np.logaddexp(0, logits) - y * logits).mean() + ridge @ coefficients**2 / 2)
+        return float(share @ (np.logaddexp(0, logits) - y * logits) + penalty @ coefficients**2 / 2)
 
     def gradient(coefficients: Floats) -> Floats:
-        return np.asarray(x.T @ (expit(x @ coefficients) - y) / len(y) + ridge * coefficients)
+        return np.asarray(x.T @ (share * (expit(x @ coefficients) - y)) + penalty * coefficients)
 
     def hessian(coefficients: Floats) -> Floats:
         p = expit(x @ coefficients)
-        return np.asarray((x.T * (p * (1 - p))) @ x / len(y) + np.diag(ridge))
+        return np.asarray((x.T * (share * p * (1 - p))) @ x + np.diag(penalty))
 
     nearly = minimize(loss, np.zeros(x.shape[1]), jac=gradient, hess=hessian, method="trust-exact").x
     # Near its minimum the loss is flat to float64's last digit; the gradient still shows its place.

@@ -11,14 +11,22 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 from scipy.stats import binom
 
+from answermill.schemas.arrays import Floats, Ints
 
-def fixed_sequence(lost: Sequence[int], questions: int | Sequence[int], delta: float, epsilon: float) -> int:
+
+def fixed_sequence(lost: Sequence[int] | Ints, questions: int | Ints, delta: float, epsilon: float) -> int:
     """Number of choices, from the first on, for which "its risk is above δ" is rejected at level ε without a
     failure. `lost`: losses of each; `questions`: of how many, one number or one for each choice."""
-    failures = np.flatnonzero(binom.cdf(lost, questions, delta) > epsilon)
+    failures = np.flatnonzero(binomial_tails(lost, questions, delta) > epsilon)
     return int(failures[0]) if len(failures) else len(lost)
+
+
+def binomial_tails(losses: npt.ArrayLike, questions: npt.ArrayLike, delta: float) -> Floats:
+    """`binomial_tail` of each choice [n]."""
+    return np.asarray(binom.cdf(losses, questions, delta))
 
 
 def binomial_tail(losses: int, questions: int, delta: float) -> float:

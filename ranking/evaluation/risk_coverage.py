@@ -121,6 +121,39 @@ def first_answers(judged: Judged, confidence: Floats, is_answer: Bools | None = 
     return FirstAnswers(np.where(is_answered, sure, 0.0), right, is_answered)
 
 
+@dataclass(frozen=True, slots=True)
+class GivenAnswers:
+    """Numbers of questions, if first answers of less confidence than a bar are declined."""
+
+    bar: float
+    right: float
+    """Expected number under ties, as P@1."""
+    wrong: float
+    declined: int
+    """Questions without a first answer included."""
+    declined_unanswerable: int
+    """Declined ones that have no correct candidate in the labels."""
+    unanswerable: int
+
+
+def given_answers(
+    bar: float, judged: Judged, confidence: Floats, is_answer: Bools | None = None
+) -> GivenAnswers:
+    """Numbers at a bar; the other arguments are those of `first_answers`."""
+    first = first_answers(judged, confidence, is_answer)
+    is_given = first.is_answered & (first.confidence >= bar)
+    unanswerable = judged.count(judged.label > 0) == 0
+    right = float(first.right[is_given].sum())
+    return GivenAnswers(
+        bar=bar,
+        right=right,
+        wrong=float(is_given.sum()) - right,
+        declined=int((~is_given).sum()),
+        declined_unanswerable=int((~is_given & unanswerable).sum()),
+        unanswerable=int(unanswerable.sum()),
+    )
+
+
 def calibration_error(confidence: npt.ArrayLike, right: npt.ArrayLike, bins: int = BINS) -> float:
     """Expected calibration error: |mean confidence - share right| over `bins` bins of equally many answers,
     give or take one.
@@ -129,14 +162,37 @@ def calibration_error(confidence: npt.ArrayLike, right: npt.ArrayLike, bins: int
     share, so their order does not matter. Raises ValueError if there is none, or one is NaN or not from 0 to
     1.
     """
+    parts = reliability(confidence, right, bins)
+    gaps = (part.answers * abs(part.confidence - part.right) for part in parts)
+    return sum(gaps) / sum(part.answers for part in parts)
+
+
+class ReliabilityBin(NamedTuple):
+    """Answers of about the same confidence."""
+
+    confidence: float
+    """Their mean confidence."""
+    right: float
+    """Share of them that is right."""
+    answers: int
+
+
+def reliability(confidence: npt.ArrayLike, right: npt.ArrayLike, bins: int = BINS) -> list[ReliabilityBin]:
+    """The bins of `calibration_error`, which is the mean of their |confidence - right| by answers.
+
+    >>> [tuple(map(float, one)) for one in reliability([0.9, 0.7, 0.2, 0.0], [1, 1, 0, 0], 2)]
+    [(0.1, 0.0, 2.0), (0.8, 1.0, 2.0)]
+    """
     sure, credit = _answers(confidence, right)
     if not len(sure) or sure.min() < 0 or sure.max() > 1 or bins < 1:
         raise ValueError(
             f"{len(sure)} confidences in {bins} bins; give at least one of each, confidences from 0 to 1"
         )
+    # Equally confident answers count as right by their tie's share, so their order does not matter.
     values, tie, size = np.unique(sure, return_inverse=True, return_counts=True)
-    gaps = np.repeat(values - np.bincount(tie, credit) / size, size)
-    return float(sum(abs(part.sum()) for part in np.array_split(gaps, min(bins, len(gaps)))) / len(gaps))
+    shares = np.repeat(np.bincount(tie, credit) / size, size)
+    parts = np.array_split(np.stack([np.repeat(values, size), shares]), min(bins, len(sure)), axis=1)
+    return [ReliabilityBin(*part.mean(axis=1).tolist(), part.shape[1]) for part in parts]
 
 
 def _answers(

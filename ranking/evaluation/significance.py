@@ -4,14 +4,14 @@ Table 2). The statistics are SciPy's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from scipy import stats
 
-from answermill.schemas.arrays import Floats
+from answermill.schemas.arrays import Floats, Ints
 
 EQUAL = 1e-9
 """Values nearer than this are equal: rounding errors of sums decide no win."""
@@ -114,6 +114,19 @@ def interval(
     if not len(values):
         raise ValueError("no question; there must be at least one")
     return _interval(values, rounds, np.random.default_rng(seed), confidence)
+
+
+def bootstrap(
+    figure: Callable[[Ints], float], questions: int, rounds: int = 1_000, seed: int = 0
+) -> tuple[float, float]:
+    """(low, high), a 95 % interval of a figure that is no mean, by the bootstrap over questions. `figure`
+    gives its value for the numbers, from 0, of drawn questions. Raises ValueError if there is none."""
+    if not questions:
+        raise ValueError("no question; there must be at least one")
+    generator = np.random.default_rng(seed)
+    values = [figure(generator.integers(0, questions, questions)) for _ in range(rounds)]
+    low, high = np.percentile(values, [2.5, 97.5])
+    return float(low), float(high)
 
 
 def _randomisation_p(moved: Floats, rounds: int, generator: np.random.Generator) -> float:

@@ -22,6 +22,7 @@ PACKAGES = (
     "answermill.ranking.rerankers.multihead",
     "answermill.ranking.rerankers.peasi",
     "answermill.ranking.rerankers.pretrained",
+    "answermill.ranking.rerankers.probability",
 )
 """One line per method. Each package's `ENTRIES` declare its rerankers; importing it imports neither torch nor
 a model."""
