@@ -135,6 +135,7 @@ def collect(
             "absent, shared, but an error where that cannot be."
         ),
     ] = None,
+    columns: ColumnNames = (),
 ) -> None:
     """Read exports of annotation tools; write labels, conflicts and agreement into RUN/collected.
 
@@ -155,7 +156,8 @@ def collect(
     from answermill.pipelines.steps.collect.resolution import ResolutionRules
 
     rules = ResolutionRules(resolve, min_votes, adjudicator)
-    write_lines(collect_exports(run, exports, rules, form, user_numbers))
+    names = parse_columns(columns)
+    write_lines(collect_exports(run, exports, rules, form, user_numbers, columns=names))
 
 
 @Parameter(name="*")

@@ -70,7 +70,15 @@ QRELS = TableKind(
     {"question_id": _QUESTION_IDS, "candidate_id": _CANDIDATE_IDS, "label": (*_LABELS, "score")}
 )
 SCORES = TableKind({"question_id": _QUESTION_IDS, "candidate_id": _CANDIDATE_IDS, "score": ("score",)})
-_KINDS = (QUESTIONS, SPLITS, ANSWERS, SENTENCE_LABELS, CANDIDATES, QRELS, SCORES)
+EXPORTS = TableKind(
+    {
+        "task_id": ("task_id",),
+        "text_hash": ("text_hash",),
+        "label": ("label", "answer"),
+        "annotator": ("annotator",),
+    }
+)
+_KINDS = (QUESTIONS, SPLITS, ANSWERS, SENTENCE_LABELS, CANDIDATES, QRELS, SCORES, EXPORTS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from answermill.files.atomic_files import recover_folder, sha256
+from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
 from answermill.pipelines.errors import BAD_DATA, JobError, counted
 from answermill.pipelines.runs.counts import counts_by_reason
 from answermill.pipelines.runs.lock import claimed
@@ -30,9 +31,11 @@ def collect(
     rules: ResolutionRules | None = None,
     form: str | None = None,
     numbers: UserNumbers | None = None,
+    *,
+    columns: Columns = AS_NAMED,
 ) -> Iterator[str]:
     """Read the exports and replace RUN/collected; yield lines of figures for people. `numbers`: what is known
-    of users who are numbers.
+    of users who are numbers. `columns`: the user's names of the columns of CSV.
 
     Raises JobError: 66 if tasks/ or an export is missing, 65 if an export is cut off, none of its annotations
     can be used, two without annotators have one name, or one number must be two people, 73 if
@@ -43,7 +46,7 @@ def collect(
     tasks = AskedTasks.of(run)
     recover_folder(run / COLLECTED)
     check_replaceable(run, files)
-    exports = [Export(file, form) for file in files]
+    exports = [Export(file, form, columns) for file in files]
     votes = CollectedVotes(tasks, files, numbers)
     size = sum(export.file.size for export in exports)
     with progress("collect", size, lambda: sum(export.file.position for export in exports), what="bytes"):
@@ -87,7 +90,7 @@ def collect(
         "adjudicator": rules.adjudicator,
         "form": form,
         "user_numbers": numbers,
-    }
+    } | ({"columns": dict(columns.named)} if columns.named else {})
     with claimed(run):
         counts = replace(
             run, tasks, votes, rules=rules, agreement=agreement, settings=settings, sources=sources

@@ -15,6 +15,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -22,6 +23,7 @@ import ijson
 
 from answermill.pipelines.data.annotation_tools.spreadsheet import unquote
 from answermill.pipelines.data.annotation_tools.tool import FileKind
+from answermill.pipelines.data.inputs.columns import AS_NAMED, EXPORTS, Columns
 from answermill.pipelines.data.inputs.text_lines import bad, refuse_half_pairs
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 
@@ -38,8 +40,11 @@ DEEPEST = 100
 class ExportFile:
     """A file of rows. `position`: number of its `size` bytes that have been read."""
 
-    def __init__(self, path: Path) -> None:
-        """Finds out the kind of the file. Raises JobError: 66 if it is missing, 65 if it cannot be read."""
+    def __init__(self, path: Path, columns: Columns = AS_NAMED) -> None:
+        """Finds out the kind of the file. `columns`: the user's names of those of a CSV. Raises JobError: 66
+        if it is missing, 65 if it cannot be read."""
+        in_small_letters = {name: column.casefold() for name, column in columns.named.items()}
+        self._columns = replace(columns, named=in_small_letters)
         if path.is_dir():
             raise JobError(f"{path} is a folder; name the files in it", INPUT_MISSING)
         if not path.is_file():
@@ -164,11 +169,15 @@ class ExportFile:
     def _header(self, line: str) -> tuple[list[str], str]:
         """The columns' names, in small letters, and the separator of cells: a comma, a spreadsheet's
         semicolon or a tab."""
+        field_of = {column: name for name, column in self._columns.named.items()}
         for delimiter in ",;\t":
             names = [
                 unquote(name).strip().casefold() for name in next(csv.reader([line], delimiter=delimiter), [])
             ]
-            if "task_id" in names:
+            usual = [field_of.get(name, name) for name in names]
+            if "task_id" in usual:
+                self._columns.refuse_absent(self.path, 1, EXPORTS, names)
+                names = usual
                 while not names[-1]:  # empty columns, which a spreadsheet may save at the end
                     names.pop()
                 if len(set(names)) < len(names):
@@ -178,7 +187,11 @@ class ExportFile:
             raise JobError(f"{self.path}: no record in it; leave it out, or export again", BAD_DATA)
         problem = f"no column task_id in the header, and no JSON: {line.strip()[:80]}"
         names_kept = "task_id, text_hash, label, annotator"
-        raise bad(self.path, 1, f"{problem}; the pack's columns {names_kept} must keep their names")
+        raise bad(
+            self.path,
+            1,
+            f"{problem}; the pack's columns {names_kept} must keep their names, or be named by --columns",
+        )
 
     def _cells(self, names: list[str], cells: list[str], line: int, lines: _Lines) -> Mapping[str, str]:
         """A row; cells that a spreadsheet left out at its end are empty, unless the file ends in the middle

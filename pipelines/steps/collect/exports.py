@@ -10,6 +10,7 @@ from pathlib import Path
 
 from answermill.pipelines.data.annotation_tools import export_forms
 from answermill.pipelines.data.annotation_tools.tool import ExportedLabel, Malformed
+from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.pipelines.steps.collect.export_files import ExportFile
 from answermill.schemas.plug_ins import is_code
@@ -30,16 +31,16 @@ class Export:
     """One export. `records` and `unanswered` count as it is read: tasks, lines or rows, and those that nobody
     has judged; `unnamed`: True if a label had no annotator."""
 
-    def __init__(self, path: Path, form: str | None = None) -> None:
-        """Recognises the form by the first record. Raises JobError: 66 if the file is missing, 65 if it is no
-        export."""
+    def __init__(self, path: Path, form: str | None = None, columns: Columns = AS_NAMED) -> None:
+        """Recognises the form by the first record. `columns`: as in `ExportFile`. Raises JobError: 66 if the
+        file is missing, 65 if it is no export."""
         forms = export_forms(form)
         if form is not None and is_code(form):
             form = None  # one of its tool's forms, which recognises the file
         if form is not None and form not in forms:
             raise JobError(f"--form {form}: give one of {', '.join(forms)}", USAGE)
 
-        self.path, self.file = path, ExportFile(path)
+        self.path, self.file = path, ExportFile(path, columns)
         self.stem = stem_of(path)
         """The annotator of labels that name none."""
         self.records = self.unanswered = 0

@@ -144,7 +144,7 @@ def test_commands_that_read_tables_take_their_columns(tmp_path, capsys):
     assert call("compare", *both) == BAD_DATA
     assert "no column question_id; it has nr, satz_nr, note. If one" in capsys.readouterr().err
     assert call("evaluate", scores, "--labels", data, "--columns", "nummer=nr") == USAGE
-    assert "no table has 'nummer'; known: answer, candidate_id" in capsys.readouterr().err
+    assert "no table has 'nummer'; known: annotator, answer, candidate_id" in capsys.readouterr().err
 
 
 def test_a_set_of_parquet_may_have_columns_of_other_names(tmp_path):

@@ -12,6 +12,7 @@ import pytest
 
 from answermill.pipelines.data.annotation_tools import export_forms
 from answermill.pipelines.data.annotation_tools.spreadsheet import quote, unquote
+from answermill.pipelines.data.inputs.columns import Columns
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from answermill.pipelines.steps.collect.export_files import CHUNK
 from answermill.pipelines.steps.collect.exports import Export
@@ -315,6 +316,19 @@ def test_empty_columns_at_the_end_of_a_table_are_none(tmp_path: Path) -> None:
     file = written(tmp_path, "task_id,text_hash,label,,\nt1,h1,correct,,wrong\n", "csv")
     with pytest.raises(JobError, match="5 cells where the header has 3"):
         list(Export(file).read())
+
+
+def test_columns_of_a_csv_may_have_other_names_which_are_given(tmp_path: Path) -> None:
+    file = written(tmp_path, "Aufgabe;text_hash;Urteil;Wer\nt1;h1;correct;bo\nt2;h2;wrong;\n", "csv")
+    names = {"task_id": "Aufgabe", "label": "urteil", "annotator": "Wer"}
+    rows = [("t1", "h1", "bo", 1, ""), ("t2", "h2", "anna", 0, "")]
+    assert said(Export(file, columns=Columns(names))) == rows
+
+    usual = written(tmp_path, "task_id,text_hash,label\nt2,h2,wrong\n", "csv")
+    with pytest.raises(JobError, match=r"anna.csv:1: no column 'urteil', which is to be label"):
+        Export(usual, columns=Columns({"label": "Urteil"}))
+    with pytest.raises(JobError, match="a table of this kind has no text"):
+        Export(usual, columns=Columns({"text": "sentence"}))
 
 
 def test_csv_rows_are_told_by_the_line_on_which_they_begin(tmp_path: Path) -> None:
