@@ -32,7 +32,6 @@ _WIDE_MARKS = TERMINALS | frozenset("|།༎༏༑")
 """Marks that stand for nothing but an end, if they may be one."""
 _UNSPACED = f"{UNSPACED}\uff00-\uff9f"
 
-
 _BEFORE_LAST = re.compile(r".*[\s\"'“‘«(\[{‹„/—–]", re.DOTALL)
 _LONGEST_LAST = 40  # characters before a mark among which its word is looked for
 _WORD_AFTER = re.compile(
