@@ -1,25 +1,26 @@
-"""Cosinet and Compare-Aggregate learnt from the whole of SQuAD v1.1 train and measured on SQuAD-sent: Cosinet
-Table 5.
+"""Cosinet and Compare-Aggregate learnt from the whole of SQuAD v1.1 train and measured on SQuAD-sent:
+Cosinet Table 5.
 
-As the paper: three epochs without early stopping, slanted triangle, 2e-3 pointwise and 2e-4 list-wise, a tenth
-of the training questions held out as dev, the test set of SQuAD v2.0 dev's questions with an answer. So nothing
-is chosen, neither on dev nor on the test set; `squad_dev_..` are of the models that are measured. LISTS
-questions a step, a number that the paper does not state, for speed, and not searched. Left out are questions
-that a test set asks in the same words, and candidates that are an answer of a test question. The label of 7.7 %
-of the questions is the sentence that shares most words with the question among those that hold the answer.
+As the paper: three epochs without early stopping, slanted triangle, 2e-3 pointwise and 2e-4 list-wise, a
+tenth of the training questions held out as dev, the questions of SQuAD v2.0 dev with an answer as test set.
+So nothing is chosen, neither on dev nor on the test set; `squad_dev_..` are of the models that are measured.
+LISTS questions a step, a number that the paper does not state, for speed, and not searched. Left out are
+questions that a test set asks in the same words, and candidates that are an answer of a test question. The
+label of 7.7 % of the questions is the sentence that shares most words with the question, of those that hold
+the answer.
 
-`cascade` is the last exit of the shipped cascade over all candidates: a transformer of 6 layers in the place of
-the paper's BERT-base. It learnt from 48,433 questions, most of them of SQuAD v1.1 train, with a teacher, and
-reads a sentence with its title and its neighbours.
+`cascade` is the last exit of the shipped cascade over all candidates: a transformer of 6 layers in the place
+of the paper's BERT-base. It learnt from 48,433 questions, most of them of SQuAD v1.1 train, with a teacher,
+and reads a sentence with its title and its neighbours.
 
 Keys: `squad_p1_<row>` and MRR, in percent, protocol `answerable`, means over the seeds of a row, with
-`.._deviation`; `train_s_<row>` and `score_s_<row>`, seconds of the processor, on one thread, of a training and
-of the scores of the test set from text; `seeds_<row>`. `squad_<row>_over_<other>_difference` is of P@1, of each
-question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p`.
+`.._deviation`; `train_s_<row>` and `score_s_<row>`, seconds of the processor, on one thread, of a training
+and of the scores of the test set from text; `seeds_<row>`. `squad_<row>_over_<other>_difference` is of P@1,
+of each question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p`.
 
---rows cosinet leaves Compare-Aggregate out, which takes ten times as long; --seeds is 3 for each row of Cosinet
-and 1 for one of Compare-Aggregate if it is not given. --work keeps a file of figures for each training, which
-the same revision does not repeat.
+--rows cosinet leaves Compare-Aggregate out, which takes ten times as long; without --seeds a row of Cosinet
+has 3 and one of Compare-Aggregate 1. --work keeps a file of figures for each training, which the same
+revision does not repeat.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,6 +46,7 @@ from answermill.ranking.training.list_models import ListOptions, ListTask, vocab
 from answermill.ranking.training.loop import Dev, Output, Recipe, train
 from answermill.ranking.word_vectors.embeddings import Embeddings, derive
 from answermill.schemas.arrays import Floats
+from answermill.schemas.ranked import RankedList
 from experiments.cosinet_quality import parameters, rate
 from experiments.exit_rows import Row, compared, exit_scores, figures, values
 from experiments.question_sets.gold import drawn
@@ -99,7 +102,8 @@ class Measured(NamedTuple):
 
     values: dict[str, list[float]]
     seconds: dict[str, float]
-    dev: float = float("nan")
+    dev: float | None = None
+    """P@1 on the dev set, of a row that was trained."""
 
 
 class Data(NamedTuple):
@@ -131,8 +135,8 @@ def load(data: Path) -> Data:
     return Data(learn, dev, test, derive(words, find_model(DEFAULT), DEFAULT))
 
 
-def trained(data: Data, run: Run) -> Measured:
-    """Train for EPOCHS, and measure the model that this leaves."""
+def learnt(data: Data, run: Run) -> tuple[ListTask, float]:
+    """A training of EPOCHS with the model that it leaves, and the seconds of the processor that it took."""
     torch.manual_seed(run.seed)
     options = ListOptions(run.model, run.form, batch=LISTS, seed=run.seed)
     task = ListTask(data.embeddings, data.learn, lambda folder, *_: folder.mkdir(parents=True), options)
@@ -145,24 +149,29 @@ def trained(data: Data, run: Run) -> Measured:
         seed=run.seed,
     )
 
-    # Without the dev set's evaluation, one question of which the loop needs: what is timed is the training.
+    # The loop needs an evaluation at its end. On one question it takes no time from what is timed.
     began = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         train(task, Dev(data.dev[:1]), recipe, Output(Path(folder), "benchmark"))
-    train_s = time.process_time() - began
+    return task, time.process_time() - began
 
+
+def trained(data: Data, run: Run) -> Measured:
+    task, seconds = learnt(data, run)
     reranker = task.reranker()
     dev = Dev(data.dev).score(reranker, "P@1", "answerable")
-    result = scored(data.test, reranker)
-    return Measured(result.values, {"train_s": train_s, **result.seconds}, dev)
+    result = scored(data.test, reranker, [ranked_list(rows) for rows in data.test])
+    return Measured(result.values, {"train_s": seconds, **result.seconds}, dev)
 
 
-def scored(lists: Questions, reranker: Reranker) -> Measured:
+def scored(lists: Questions, reranker: Reranker, ranked: Sequence[RankedList]) -> Measured:
+    """Figures of a reranker over `ranked`, the lists in the form that it reads, whose candidates stand in the
+    order of their rows."""
     began = time.process_time()
-    ranked = reranker.rerank([ranked_list(rows) for rows in lists])
+    results = reranker.rerank(ranked)
     seconds = time.process_time() - began
-    known = [{c.candidate_id: c.score for c in result.candidates} for result in ranked]
-    scores = [by_id[row.candidate_id] for rows, by_id in zip(lists, known, strict=True) for row in rows]
+    known = [{c.position: c.score for c in result.candidates} for result in results]
+    scores = [by_place[row.position] for rows, by_place in zip(lists, known, strict=True) for row in rows]
     return Measured(of_questions(lists, np.array(scores)), {"score_s": seconds})
 
 
@@ -182,74 +191,71 @@ def cascade(lists: Questions) -> Measured:
     return Measured(of_questions(lists, table.scores[:, -1]), {"score_s": seconds})
 
 
-def kept(file: Path) -> Measured | None:
-    """What this revision has measured; None if it has not."""
-    if not file.is_file():
-        return None
-    content = json.loads(file.read_text(encoding="utf-8"))
-    return Measured(**content) if content.pop("revision") == revision() else None
-
-
-def keep(file: Path, measured: Measured) -> None:
+def once(file: Path, measure: Callable[[], Measured]) -> Measured:
+    """What this revision has measured and kept in the file, or else measures."""
+    if file.is_file():
+        content = json.loads(file.read_text(encoding="utf-8"))
+        if content.pop("revision") == revision():
+            return Measured(**content)
+    measured = measure()
     file.write_text(json.dumps({"revision": revision(), **measured._asdict()}), encoding="utf-8")
+    return measured
+
+
+def shown(measured: Measured) -> str:
+    parts = [f"{name} {100 * np.mean(column):.2f}" for name, column in measured.values.items()]
+    return ", ".join([*parts, *(f"{name} {value:,.0f}" for name, value in measured.seconds.items())])
 
 
 def trained_and_measured(options: argparse.Namespace, work: Path) -> dict[str, float | int | str]:
     data = load(options.data.resolve())
     models = tuple(MODELS) if options.rows == "all" else (options.rows,)
     seeds = None if options.seeds is None else int(options.seeds)
-    rows: dict[str, list[Measured]] = {}
 
     # The transformer first: it takes less than a training.
-    jobs = [("cascade", work / "cascade.json", lambda: cascade(data.test))]
-    jobs += [
-        (run.row, work / f"{run.row}-{run.seed}.json", lambda run=run: trained(data, run))
-        for run in runs(models, seeds)
-    ]
-    for row, file, measure in jobs:
-        measured = kept(file)
-        if measured is None:
-            measured = measure()
-            keep(file, measured)
-        rows.setdefault(row, []).append(measured)
-        said = [f"{name} {100 * np.mean(column):.2f}" for name, column in measured.values.items()]
-        said += [f"{name} {value:,.0f}" for name, value in measured.seconds.items()]
-        say(f"{file.stem}: {', '.join(said)}; the paper's P@1 and MRR {PAPER[row]}")
+    rows = {"cascade": [once(work / "cascade.json", partial(cascade, data.test))]}
+    say(f"cascade: {shown(rows['cascade'][0])}; the paper's BERT-base {PAPER['cascade']}")
+    for run in runs(models, seeds):
+        measured = once(work / f"{run.row}-{run.seed}.json", partial(trained, data, run))
+        rows.setdefault(run.row, []).append(measured)
+        say(f"{run.row}, seed {run.seed}: {shown(measured)}; the paper {PAPER[run.row]}")
 
-    return summary(data, rows) | {
-        f"parameters_{prefix}{form}": number
+    sizes = {
+        f"parameters_{prefix}{form}": parameters(model)[f"parameters_{form}"]
         for model, prefix in MODELS.items()
         for form in FORMS
         if f"{prefix}{form}" in rows
-        for number in [parameters(model)[f"parameters_{form}"]]
     }
+    return summary("squad", data, rows, PAIRS) | sizes
 
 
-def summary(data: Data, measured: dict[str, list[Measured]]) -> dict[str, float | int | str]:
+def summary(
+    name: str, data: Data, measured: Mapping[str, Sequence[Measured]], pairs: Sequence[tuple[str, str]]
+) -> dict[str, float | int | str]:
+    """Figures of a data set's rows, and the comparisons of those `pairs` whose rows are both there."""
     result: dict[str, float | int | str] = {
         "learn_questions": len(data.learn),
-        "learn_sentences": sum(map(len, data.learn)),
+        "learn_candidates": sum(map(len, data.learn)),
         "dev_questions": len(data.dev),
-        "squad_questions": len(data.test),
-        "squad_sentences": sum(map(len, data.test)),
+        f"{name}_questions": len(data.test),
+        f"{name}_candidates": sum(map(len, data.test)),
     }
     rows = {
-        name: [Row({metric: np.array(column) for metric, column in seed.values.items()}) for seed in seeds]
-        for name, seeds in measured.items()
+        row: [Row({metric: np.array(column) for metric, column in seed.values.items()}) for seed in seeds]
+        for row, seeds in measured.items()
     }
 
-    for name, seeds in measured.items():
-        result |= figures("squad", name, rows[name])
-        result[f"seeds_{name}"] = len(seeds)
-        result |= {
-            f"{key}_{name}": float(np.mean([seed.seconds[key] for seed in seeds])) for key in seeds[0].seconds
-        }
-        if not np.isnan(seeds[0].dev):
-            result[f"squad_dev_p1_{name}"] = 100 * float(np.mean([seed.dev for seed in seeds]))
+    for row, seeds in measured.items():
+        result |= figures(name, row, rows[row])
+        result[f"seeds_{row}"] = len(seeds)
+        for key in seeds[0].seconds:
+            result[f"{key}_{row}"] = float(np.mean([seed.seconds[key] for seed in seeds]))
+        if seeds[0].dev is not None:
+            result[f"{name}_dev_p1_{row}"] = 100 * float(np.mean([seed.dev for seed in seeds]))
 
-    for name, over in PAIRS:
-        if name in rows and over in rows:
-            result |= compared("squad", name, over, rows, "p1")
+    for row, over in pairs:
+        if row in rows and over in rows:
+            result |= compared(name, row, over, rows, "p1")
     return result
 
 
