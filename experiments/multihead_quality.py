@@ -28,7 +28,7 @@ Trainings are kept in --work, one folder each: complete ones are not repeated, s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ from experiments.multihead_trainings import (
     student,
     train,
 )
-from experiments.question_sets.learnable import answered
+from experiments.question_sets.learnable import Questions, answered
 from testing.harness import arguments, finish, print_results, processes, shrink, trained_by, work_folder
 from testing.smoke_data import small_encoder
 
@@ -77,20 +77,28 @@ STRATEGIES = ("kd_sum", "kd_rr", "mhs", "hydra")
 
 
 class Models:
-    """Trained models of a folder, measured on WikiQA."""
+    """Trained models of a folder, measured on a set's dev and test lists."""
 
-    def __init__(self, data: Path, work: Path) -> None:
-        self.work = work
-        self.dev, self.test = (answered(data / f"wikiqa/wikiqa-{split}.parquet") for split in ("dev", "test"))
+    def __init__(
+        self,
+        work: Path,
+        dev: Questions,
+        test: Questions,
+        teachers: Collection[str],
+        teacher_logits: Callable[[str, bool], Floats],
+    ) -> None:
+        """`teacher_logits`: a teacher's logits [n] on dev, or else on the test set."""
+        self.work, self.dev, self.test = work, dev, test
+        self._teachers, self._teacher_logits = teachers, teacher_logits
         self._known: dict[tuple[str, bool], Floats] = {}
 
     def scores(self, name: str, dev: bool = False) -> Floats:
         """[n]: scores of a student, or logits of a teacher, on the test set or on dev."""
         if (name, dev) not in self._known:
-            lists = self.dev if dev else self.test
-            is_teacher = name in multihead_trainings.ALL
             self._known[name, dev] = (
-                logits(self.work, name, lists) if is_teacher else scores(self.work / name, lists)
+                self._teacher_logits(name, dev)
+                if name in self._teachers
+                else scores(self.work / name, self.dev if dev else self.test)
             )
         return self._known[name, dev]
 
@@ -101,9 +109,9 @@ class Models:
             question, np.array([row.label for rows in lists for row in rows], np.int64), np.stack(columns, 1)
         )
 
-    def row(self, score: Floats, cost: float = 0.0) -> Row:
-        """Row of scores [n] on the test set; dropped candidates, NaN, rank last, tied."""
-        table = self.beside([np.where(np.isnan(score), np.nanmin(score) - 1, score)])
+    def row(self, score: Floats, cost: float = 0.0, dev: bool = False) -> Row:
+        """Row of scores [n]; dropped candidates, NaN, rank last, tied."""
+        table = self.beside([np.where(np.isnan(score), np.nanmin(score) - 1, score)], dev)
         return Row(values(table.question, table.label, table.scores[:, 0]), cost)
 
     def ensemble(self, members: Sequence[str]) -> tuple[Row, str]:
@@ -182,7 +190,12 @@ def trained_and_measured(data: Path, work: Path, pool: Executor) -> dict[str, An
     """Train all models, each after the one that it begins with, and measure them."""
     multihead_trainings.train_teachers(data, work, pool)
     multihead_trainings.write_table(work)
-    models = Models(data, work)
+    dev, test = (answered(data / f"wikiqa/wikiqa-{split}.parquet") for split in ("dev", "test"))
+
+    def teacher_logits(name: str, on_dev: bool) -> Floats:
+        return logits(work, name, dev if on_dev else test)
+
+    models = Models(work, dev, test, multihead_trainings.ALL, teacher_logits)
     best = max(TEACHERS, key=lambda name: dev_score(multihead_trainings.folder_of(work, name)))
     lesson, single_lesson = best_lessons(work, pool, ("mhs", f"kd_{best}")).values()
     result: dict[str, Any] = {

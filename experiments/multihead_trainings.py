@@ -10,7 +10,7 @@ commands, `cross` is trained once.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import asdict
 from pathlib import Path
@@ -32,7 +32,7 @@ from answermill.ranking.lists import ranked_list
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.schemas.arrays import Floats
 from experiments import cascade_trainings, hashing_quality
-from experiments.cascade_trainings import DEPTH, EXITS, SETS
+from experiments.cascade_trainings import DEPTH, EXITS
 from experiments.question_sets.learnable import Questions, answered
 from testing.harness import print_results
 
@@ -59,18 +59,23 @@ class Lesson(NamedTuple):
 
 class Training(NamedTuple):
     """A training by its name. `section`: keys of [transformer]; its `encoder`, if any, names an earlier
-    training."""
+    training. `data`: set whose lists and teachers it learns from, a key of `hashing_quality.DATA`."""
 
     name: str
     section: dict[str, Any]
     seed: int = FIRST
     distil: dict[str, Any] | None = None
+    data: str = "wikiqa"
 
 
-def data_of(work: Path) -> dict[str, Any]:
-    name, licence = SETS["wikiqa"]
-    files = {"train": [str(work / "wikiqa-train.parquet")], "dev": [str(work / "wikiqa-dev.parquet")]}
-    return {"name": name, "licence": licence, **files}
+def data_of(work: Path, name: str) -> dict[str, Any]:
+    files = {"train": [str(work / f"{name}-train.parquet")], "dev": [str(work / f"{name}-dev.parquet")]}
+    return {**hashing_quality.DATA[name], **files}
+
+
+def table_of(work: Path, name: str) -> Path:
+    """Table of the teachers' logits of a set's training candidates."""
+    return work / (TABLE if name == "wikiqa" else f"{name}-{TABLE}")
 
 
 def folder_of(work: Path, teacher: str) -> Path:
@@ -89,30 +94,35 @@ def train_teachers(data: Path, work: Path, pool: Executor) -> None:
         for training in cascade_trainings.adapts(seed)
         if training.begins == TRANSFER and training.section["reranker"] == "pointwise"
     ]
-    others = [pool.submit(train_other, data, work, name) for name in TEACHERS if not name.startswith("cross")]
+    others = [
+        pool.submit(train_other, data, work, name, "wikiqa", work / name)
+        for name in TEACHERS
+        if not name.startswith("cross")
+    ]
     print_results([pool.submit(cascade_trainings.train, work, transfer), *others])
     print_results(pool.submit(cascade_trainings.train, work, training) for training in adapts)
 
 
-def train_other(data: Path, work: Path, teacher: str) -> str:
-    """Train HAS or Cosinet BiRNN."""
+def train_other(data: Path, work: Path, teacher: str, name: str, folder: Path) -> str:
+    """Train HAS or Cosinet BiRNN on a set's lists in `work`."""
     torch.set_num_threads(1)
     if teacher == "has":
-        *_, last = run(
-            hashing_quality.training(data, work, hashing_quality.Run("wikiqa", "has", FIRST)), work / teacher
-        )
-        return f"{teacher}: {last}"
-    vocabulary = [str(work / "wikiqa-dev.parquet"), str(data / "wikiqa/wikiqa-test.parquet")]
+        *_, last = run(hashing_quality.training(data, work, hashing_quality.Run(name, "has", FIRST)), folder)
+        return f"{folder.name}: {last}"
+    vocabulary = [str(work / f"{name}-dev.parquet"), str(data / hashing_quality.SETS[name].test)]
     section = {"reranker": "cosinet", "form": "birnn", "vocabulary": vocabulary, "vectors": "source"}
     recipe = {"epochs": 3, "batch": 4, "precision": "bf16"}
-    cosinet = TrainJob.model_validate({"model": section, "data": data_of(work), "train": recipe})
-    *_, last = run(cosinet, work / teacher)
-    return f"{teacher}: {last}"
+    cosinet = TrainJob.model_validate({"model": section, "data": data_of(work, name), "train": recipe})
+    *_, last = run(cosinet, folder)
+    return f"{folder.name}: {last}"
 
 
-def scores(checkpoint: Path, lists: Questions) -> Floats:
-    """[n]: scores of all candidates by a model, a question's one after the other."""
-    ranker = load_reranker(kind_of(checkpoint), checkpoint, model=find_model, device=device_of("auto"))
+def scores(checkpoint: Path, lists: Questions, **settings: Any) -> Floats:
+    """[n]: scores of all candidates by a model, a question's one after the other. `settings`: keys of its
+    stage."""
+    ranker = load_reranker(
+        kind_of(checkpoint), checkpoint, model=find_model, device=device_of("auto"), **settings
+    )
     ranked = ranker.rerank([ranked_list(rows) for rows in lists])
     known = [{c.candidate_id: c.score for c in result.candidates} for result in ranked]
     return np.array(
@@ -125,24 +135,34 @@ def logits(work: Path, teacher: str, lists: Questions) -> Floats:
     file = work / f"{teacher}-platt.json"
     if not file.is_file():
         dev = answered(work / "wikiqa-dev.parquet")
-        right = np.array([row.label for rows in dev for row in rows])
-        write_text(
-            file, json.dumps(asdict(Calibration.fit(scores(folder_of(work, teacher), dev)[:, None], right)))
-        )
-    platt = Calibration(**json.loads(file.read_text(encoding="utf-8")))
-    return scores(folder_of(work, teacher), lists) * platt.weights[0] + platt.bias
+        write_text(file, json.dumps(asdict(platt(scores(folder_of(work, teacher), dev), dev))))
+    fitted = Calibration(**json.loads(file.read_text(encoding="utf-8")))
+    return as_logits(scores(folder_of(work, teacher), lists), fitted)
+
+
+def platt(dev_scores: Floats, dev: Questions) -> Calibration:
+    """Regression of the labels on scores [n] of all candidates."""
+    return Calibration.fit(dev_scores[:, None], np.array([row.label for rows in dev for row in rows]))
+
+
+def as_logits(of_model: Floats, fitted: Calibration) -> Floats:
+    return of_model * fitted.weights[0] + fitted.bias
 
 
 def write_table(work: Path) -> None:
     """Write the teachers' logits of WikiQA's training set."""
-    if (work / TABLE).is_file():
-        return
-    lists = answered(work / "wikiqa-train.parquet")
+    if not (work / TABLE).is_file():
+        lists = answered(work / "wikiqa-train.parquet")
+        write_logits(work / TABLE, lists, {name: logits(work, name, lists) for name in ALL})
+
+
+def write_logits(file: Path, lists: Questions, columns: Mapping[str, Floats]) -> None:
+    """Write a table of [distil]: a row for each candidate, and a column of logits [n] for each teacher."""
     ids = {
         name: [getattr(row, name) for rows in lists for row in rows]
         for name in ("question_id", "candidate_id")
     }
-    pq.write_table(pa.table(ids | {name: logits(work, name, lists) for name in ALL}), work / TABLE)
+    pq.write_table(pa.table({**ids, **columns}), file)
 
 
 def training(work: Path, wanted: Training) -> TrainJob:
@@ -151,11 +171,11 @@ def training(work: Path, wanted: Training) -> TrainJob:
     recipe = {"epochs": EPOCHS, "learning_rate": RATE, "schedule": "linear", "precision": "bf16", "clip": 1.0}
     job: dict[str, Any] = {
         "transformer": {**section, **wanted.section, "encoder": encoder},
-        "data": data_of(work),
+        "data": data_of(work, wanted.data),
         "train": {**recipe, "seed": wanted.seed},
     }
     if wanted.distil:
-        job["distil"] = {"tables": [str(work / TABLE)], **wanted.distil}
+        job["distil"] = {"tables": [str(table_of(work, wanted.data))], **wanted.distil}
     return TrainJob.model_validate(job)
 
 
