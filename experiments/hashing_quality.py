@@ -8,12 +8,16 @@ hash, so from all documents. Wrong answers are drawn at random, from the questio
 answers in insuranceQA, as in the paper. Protocol `answerable`, in percent, mean and deviation over seeds;
 `has` is measured on its bits. `DATA_has_over_VARIANT_difference` is MAP's (insuranceQA's P@1's), of each
 question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p`; `attention_over_pooling`
-alike. `squad` is HAS alone on SQuAD-sent, QUESTIONS test questions. M is 128, β 5, δ 1e-6, L 200;
-insuranceQA's M is 128 too, and not 768.
+alike. `squad` is HAS alone on SQuAD-sent, QUESTIONS test questions. M is 128, β 5, δ 1e-6, L 200.
 
 On WikiQA and SQuAD-sent there are two more, which have learnt nothing of them: `shipped`, the checkpoint of
 HAS in the package, and `similarity`, the cosine of the untrained encoder's vectors.
 `DATA_shipped_over_VARIANT_difference` compares the first with the other and with `has`.
+
+--regime long learns from insuranceQA as the paper does, with M 768, for LONG_EPOCHS epochs and with three
+seeds, and saves to `hashing_quality_long.json`; base does so on a body of the paper's size, all-mpnet-base-v2
+of 12 layers and D 768, and saves to `hashing_quality_768.json`. Both leave SQuAD-sent out. TAKES has their
+hours on a processor; base is for a card.
 
 The paper's Figures 2 and 3, other values of β and δ, are `experiments.hashing_sweeps`.
 
@@ -54,7 +58,9 @@ from experiments.question_sets.learnable import answered, learnable
 from testing.harness import arguments, finish, revision, say, shrink, trained_by, work_folder
 from testing.smoke_data import small_encoder
 
-TAKES = "hours of training, kept in --work"
+TAKES = (
+    "hours of training, kept in --work; --regime long ten hours of a core, base two days and a half of one"
+)
 MEASURED_MODELS = ("hashing",)
 DECIDED = (
     "Nothing ships by it: the checkpoint that ships is of `experiments.trainings`, and is measured here."
@@ -68,9 +74,9 @@ PAIRS = (
     ("shipped", "has"),
     ("shipped", "similarity"),
 )
-ENCODER = DEFAULT
+ENCODER, BASE_ENCODER = DEFAULT, "all-mpnet-base-v2"
 RATE, ATTENTION_RATE, TOKENS = 5e-5, 10.0, 2_000
-BETA, DELTA, ATTENTION, ANSWER_TOKENS = 5.0, 1e-6, 128, 200
+BETA, DELTA, ANSWER_TOKENS = 5.0, 1e-6, 200
 QUESTIONS, DEV_QUESTIONS, DEV_POOL = 500, 100, 20
 PAPER = {"pooling": (77.22, 78.27), "attention": (80.65, 81.83), "has": (81.01, 82.22)}
 """MAP and MRR on WikiQA with BERT-base (Table 5)."""
@@ -98,6 +104,7 @@ class Set(NamedTuple):
     seeds: int
     metrics: tuple[str, str]
     questions: int | None = None  # of the test set; None: all
+    attention: int = 128  # M, the hidden size of the attention
 
 
 def splits(pattern: str) -> tuple[str, str, str]:
@@ -113,6 +120,13 @@ SETS = {
     ),
     "squad": Set(*splits("squad/squad-sent-{}.parquet"), "list", 1, ("has",), 1, ("P@1", "MRR"), QUESTIONS),
 }
+LONG_EPOCHS = 10
+LONG_SETS = {
+    "wikiqa": SETS["wikiqa"],
+    "insuranceqa": SETS["insuranceqa"]._replace(epochs=LONG_EPOCHS, seeds=3, attention=768),
+}
+RESULTS = {"short": "hashing_quality", "long": "hashing_quality_long", "base": "hashing_quality_768"}
+"""Value of --regime → its saved result."""
 FILTERED, SHORTENED = ("wikiqa", "squad"), ("insuranceqa", "squad")
 """Sets for which `prepare` writes the training data, and those for which it writes a small dev set."""
 
@@ -143,7 +157,7 @@ def runs() -> Iterator[Run]:
 def prepare(data: Path, work: Path) -> None:
     """Write the training data, and small dev sets where the whole ones would take longer than the training:
     DEV_QUESTIONS, each with its right answers and the first DEV_POOL others."""
-    for name in FILTERED:
+    for name in (name for name in FILTERED if name in SETS):
         if not (work / f"{name}-train.parquet").is_file():
             kept = learnable(data, answered(data / SETS[name].learn))
             pq.write_table(
@@ -151,7 +165,7 @@ def prepare(data: Path, work: Path) -> None:
                 work / f"{name}-train.parquet",
             )
 
-    for name in SHORTENED:
+    for name in (name for name in SHORTENED if name in SETS):
         if (work / f"{name}-dev.parquet").is_file():
             continue
         rows: list[LabelledCandidate] = []
@@ -169,7 +183,7 @@ def training(data: Path, work: Path, wanted: Run) -> TrainJob:
     section: dict[str, Any] = {
         "variant": wanted.variant,
         "encoder": ENCODER,
-        "attention": ATTENTION,
+        "attention": settings.attention,
         "beta": wanted.beta,
         "delta": wanted.delta,
         "limit": ANSWER_TOKENS,
@@ -249,15 +263,23 @@ def key_of(metric: str) -> str:
 
 def main() -> None:
     options = arguments(
-        "hashing_quality", __doc__ or "", paths={"work": "folder of the trainings; out/hashing_quality"}
+        "hashing_quality",
+        __doc__ or "",
+        paths={"work": "folder of the trainings; out/NAME of the saved result"},
+        choices={"regime": tuple(RESULTS)},
     )
+    if options.regime != "short":
+        shrink(globals(), SETS=LONG_SETS)
+    if options.regime == "base":
+        shrink(globals(), ENCODER=BASE_ENCODER)
     if options.smoke:
         few = {name: settings._replace(seeds=1, epochs=1) for name, settings in SETS.items()}
         shrink(globals(), ENCODER=small_encoder(), SETS=few)
     torch.set_num_threads(1)
-    with work_folder(options, "hashing_quality") as work:
+    name = RESULTS[options.regime]
+    with work_folder(options, name) as work:
         result = trained_and_measured(options.data.resolve(), work)
-    finish("hashing_quality", result, options.save, MEASURED_MODELS)
+    finish(name, result, options.save, MEASURED_MODELS)
 
 
 def trained_and_measured(data: Path, work: Path) -> dict[str, float | int | str]:
@@ -266,7 +288,7 @@ def trained_and_measured(data: Path, work: Path) -> dict[str, float | int | str]
     for run_ in runs():
         rows[run_.data].setdefault(run_.variant, []).append(one(data, work, run_))
     for name, reranker in trained_elsewhere().items():
-        for set_name in FILTERED:
+        for set_name in (set_name for set_name in FILTERED if set_name in SETS):
             rows[set_name][name] = [Row(measured(data, set_name, reranker))]
 
     result: dict[str, float | int | str] = {}

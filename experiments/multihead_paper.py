@@ -69,7 +69,10 @@ from experiments.question_sets.learnable import answered, learnable
 from testing.harness import arguments, finish, print_results, processes, say, shrink, trained_by, work_folder
 from testing.smoke_data import small_checkpoint, small_encoder
 
-TAKES = "two nights of two cores, kept in --work, beside pip install answermill[base]; [--processes N]"
+TAKES = (
+    "twenty hours of one core, a night of two with --processes 2, kept in --work, beside pip install "
+    "answermill[base]"
+)
 MEASURED_MODELS = ("cascade_base",)
 DECIDED = "Nothing ships by it."
 
@@ -78,7 +81,7 @@ TEACHERS = ("base", "has", "birnn")
 STRATEGIES = {"kd_sum": "sum", "kd_rr": "round_robin", "mhs": "mhs"}
 TRANSFER = "first-transfer"
 FILES = {name: hashing_quality.SETS[name] for name in ("wikiqa", "squad")}
-LEARN, DEV, QUESTIONS = {"wikiqa": None, "squad": 2_000}, 200, 1_000
+LEARN, DEV, QUESTIONS = {"wikiqa": None, "squad": 1_000}, 200, 1_000
 GRID = tuple(Lesson(alpha, tau) for alpha, tau in product(ALPHAS, TAUS))
 HEAD_LAYERS = (2, 3)
 OTHERS = ("alone", "single", "kd_sum", "kd_rr", "mhs_none", "mhs_single", "ensemble", "ensemble_even")
