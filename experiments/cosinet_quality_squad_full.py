@@ -125,14 +125,21 @@ def runs(models: tuple[str, ...], seeds: int | None) -> Iterator[Run]:
 def load(data: Path) -> Data:
     """Nine tenths to learn from, the tenth that is held out, the test set, and vectors of their words."""
     known = learnable(data, answered(data / LEARN))
-    names = [rows[0].question_id for rows in known]
-    held_out = set(drawn(names, round(HELD_OUT * len(names))))
-    learn = [rows for rows in known if rows[0].question_id not in held_out]
-    dev = [rows for rows in known if rows[0].question_id in held_out]
+    learn, dev = held_out(known)
     test = answered(data / "squad/squad-sent-test.parquet")
 
     words = vocabulary([*known, *test])
     return Data(learn, dev, test, derive(words, find_model(DEFAULT), DEFAULT))
+
+
+def held_out(lists: Questions) -> tuple[Questions, Questions]:
+    """The questions to learn from, and those held out, drawn by hash."""
+    names = [rows[0].question_id for rows in lists]
+    out = set(drawn(names, round(HELD_OUT * len(names))))
+    parts: tuple[Questions, Questions] = ([], [])
+    for rows in lists:
+        parts[rows[0].question_id in out].append(rows)
+    return parts
 
 
 def learnt(data: Data, run: Run) -> tuple[ListTask, float]:

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from itertools import product
 from pathlib import Path
@@ -153,16 +153,23 @@ def student(name: str, row: str, seed: int, lesson: Lesson | None) -> Training:
 
 
 def best_lesson(work: Path, name: str, row: str, pool: Executor) -> Lesson:
-    """The pair of the grid whose students are best on dev, the mean of SEEDS; of equal ones the first."""
+    """The pair of the grid by whose students, one a seed, `best_of` decides on dev."""
     tried = {lesson: [student(name, row, seed, lesson) for seed in SEEDS] for lesson in GRID}
     print_results(
         pool.submit(train, work, training) for trainings in tried.values() for training in trainings
     )
+    return best_of(
+        {lesson: [dev_score(work / training.name) for training in row] for lesson, row in tried.items()}
+    )
 
-    def mean(lesson: Lesson) -> float:
-        return float(np.mean([dev_score(work / training.name) for training in tried[lesson]]))
 
-    return max(GRID, key=mean)
+def best_of(scores: Mapping[Lesson, Sequence[float]]) -> Lesson:
+    """The pair with the highest mean over the seeds; of equal ones the first.
+
+    >>> best_of({Lesson(0.0, 1.0): [0.9, 0.1], Lesson(0.5, 1.0): [0.6, 0.6], Lesson(0.5, 3.0): [0.7, 0.5]})
+    Lesson(alpha=0.5, tau=1.0)
+    """
+    return max(scores, key=lambda lesson: round(float(np.mean(scores[lesson])), 9))
 
 
 def students(name: str, best: str, lesson: Lesson, single: Lesson) -> dict[str, list[Training]]:
