@@ -116,11 +116,11 @@ def teacher_scores(work: Path, name: str, teacher: str, split: str) -> Floats:
         lists = answered(work / f"{name}-{split}.parquet")
         is_base = teacher == "base"
         began = time.process_time()
-        found = scores(BASE, lists, drop=[0.0]) if is_base else scores(work / f"{name}-{teacher}", lists)
+        computed = scores(BASE, lists, drop=[0.0]) if is_base else scores(work / f"{name}-{teacher}", lists)
         if is_base and split == "dev":
-            rate = {"teacher_pairs_per_s": len(found) / (time.process_time() - began)}
+            rate = {"teacher_pairs_per_s": len(computed) / (time.process_time() - began)}
             write_text(work / f"{name}-speed.json", json.dumps(rate))
-        np.save(file, found)
+        np.save(file, computed)
     return np.load(file, allow_pickle=False)
 
 
