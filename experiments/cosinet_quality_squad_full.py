@@ -37,6 +37,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from answermill.files.atomic_files import write_text
 from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.ranking.entry import SHIPPED
 from answermill.ranking.lists import ranked_list
@@ -205,7 +206,7 @@ def once(file: Path, measure: Callable[[], Measured]) -> Measured:
         if content.pop("revision") == revision():
             return Measured(**content)
     measured = measure()
-    file.write_text(json.dumps({"revision": revision(), **measured._asdict()}), encoding="utf-8")
+    write_text(file, json.dumps({"revision": revision(), **measured._asdict()}))
     return measured
 
 

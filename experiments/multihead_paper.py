@@ -40,18 +40,18 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from answermill.files.atomic_files import write_text
+from answermill.files.atomic_files import replacing, write_text
 from answermill.ranking.entry import SHIPPED
 from answermill.ranking.evaluation.significance import compare
 from answermill.schemas.arrays import Floats
 from answermill.schemas.labels import LabelledCandidate
 from experiments import cascade_trainings, hashing_quality, multihead_trainings
 from experiments.cascade_quality import some
+from experiments.cascade_trainings import DEPTH
 from experiments.exit_rows import Row, compared, figures
 from experiments.multihead_quality import Models, dev_score
 from experiments.multihead_trainings import (
     ALPHAS,
-    DEPTH,
     FIRST,
     SEEDS,
     TAUS,
@@ -99,7 +99,8 @@ def prepare(data: Path, work: Path) -> None:
             lists = answered(data / getattr(files, "learn" if split == "train" else split))
             lists = learnable(data, lists) if split == "train" else lists
             lists = lists if name == "wikiqa" or number is None else some(lists, number)
-            pq.write_table(LabelledCandidate.table([row for rows in lists for row in rows]), file)
+            with replacing(file) as temporary:
+                pq.write_table(LabelledCandidate.table([row for rows in lists for row in rows]), temporary)
 
 
 def train_transfer(work: Path) -> str:
@@ -120,8 +121,10 @@ def teacher_scores(work: Path, name: str, teacher: str, split: str) -> Floats:
         if is_base and split == "dev":
             rate = {"teacher_pairs_per_s": len(computed) / (time.process_time() - began)}
             write_text(work / f"{name}-speed.json", json.dumps(rate))
-        np.save(file, computed)
-    return np.load(file, allow_pickle=False)
+        with replacing(file) as temporary, temporary.open("wb") as out:
+            np.save(out, computed)
+    kept: Floats = np.load(file, allow_pickle=False)
+    return kept
 
 
 def teacher_logits(work: Path, name: str, teacher: str, split: str) -> Floats:

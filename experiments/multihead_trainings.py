@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from answermill.files.atomic_files import write_text
+from answermill.files.atomic_files import replacing, write_text
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.config.training_file import TrainJob
 from answermill.pipelines.learn.train.train import run
@@ -162,7 +162,8 @@ def write_logits(file: Path, lists: Questions, columns: Mapping[str, Floats]) ->
         name: [getattr(row, name) for rows in lists for row in rows]
         for name in ("question_id", "candidate_id")
     }
-    pq.write_table(pa.table({**ids, **columns}), file)
+    with replacing(file) as temporary:
+        pq.write_table(pa.table({**ids, **columns}), temporary)
 
 
 def training(work: Path, wanted: Training) -> TrainJob:

@@ -15,7 +15,8 @@ from answermill.pipelines.config.job_file import load
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.chain import run_steps
-from answermill.pipelines.steps.rerank import rerank
+from answermill.pipelines.steps.rerank.question_groups import ranked_lists
+from answermill.ranking.plan import to_sentences
 from answermill.ranking.rerankers.cosinet.cosinet import CosinetModel
 from answermill.ranking.rerankers.cosinet.list_checkpoint import save_list_model
 from answermill.ranking.rerankers.registry import load_reranker
@@ -46,7 +47,7 @@ def test_a_recurrent_form_reads_sentences_in_the_order_of_their_passages_ranks(
         for row in SCORED.open(tmp_path / "run").read()
     }
 
-    lists = list(rerank.ranked_lists(RETRIEVED.open(small_run).read()))
+    lists = [to_sentences(ranked) for ranked in ranked_lists(RETRIEVED.open(small_run).read())]
     ranks = [[c.hit.rank for c in sorted(r.candidates, key=lambda c: c.position)] for r in lists]
     assert lists and all(places == sorted(places) for places in ranks) and max(map(max, ranks)) > 1
 
