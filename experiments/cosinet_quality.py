@@ -6,7 +6,8 @@ settings: 3 epochs, slanted triangle, 2e-4 list-wise, 2e-3 pointwise; 4 question
 with the best vectors, the MiniLM-derived ones; `…_word2vec` and `…_glove` with two small files, which lack
 most of the words. Five seeds each; matrix products in bfloat16, as `cosinet_speed` times them. --learn wikiqa
 and squad each have a run and a result file; wikiqa's has no suffix. SQuAD-sent is trained on the shared
-substitute; SelQA, which has no training set here, is ranked by the models of SQuAD-sent.
+substitute, and by `cosinet_quality_squad_full` on the paper's whole set; SelQA, which has no training set
+here, is ranked by the models of SQuAD-sent.
 
 --work keeps a file of figures for each training, which the same revision does not repeat.
 """

@@ -1,5 +1,8 @@
 """The multiple-heads student and its rivals, in the form of its Tables 2 to 4, on MiniLM-L6 as the body.
 
+Its teachers are of the student's size, and the search of α and τ is short; `multihead_paper` has the paper's
+regime.
+
 Teachers that differ in kind (`multihead_trainings.py`): `cross`, `has` and `birnn`; `cross1` and `cross2` are
 for Hydra. Each student begins with the transferred cross-encoder and learns from WikiQA and the teachers'
 logits (§3.2): `alone`; `kd_<teacher>` with each teacher; `kd_sum`; `kd_rr`; `mhs`, B_5 3H_1; `hydra`. With
