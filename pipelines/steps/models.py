@@ -4,7 +4,6 @@ fingerprint: the settings that decide their numbers, and the content of their fi
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, partial
@@ -23,6 +22,7 @@ from answermill.indexing.shards.dense import (
     find_encoder,
     find_model,
     load_encoder,
+    vector_length,
 )
 from answermill.indexing.shards.lucene.jvm import anserini_jar, find_java
 from answermill.indexing.shards.vectors.quantizer import check_enough
@@ -234,9 +234,7 @@ def check_vectors(job: Job, rows: int | None = None) -> None:
     VectorsUnfit, FaissTwice, ModelMissing."""
     check_faiss()
     if job.index.vectors != FLAT:
-        folder = find_model(job.index.encoder, job.folder)
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        dimension = config.get("projection_dim") or config.get("hidden_size") or config.get("dim")
+        dimension = vector_length(find_encoder(job.index.encoder, job.folder))
         if dimension is not None:  # else the build refuses it, which knows the encoder
             empty_index(job.index.vectors, dimension, rows=1)
             if rows is not None:

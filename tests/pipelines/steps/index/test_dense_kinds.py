@@ -32,6 +32,7 @@ from answermill.pipelines.steps.retrieve.retrieve import retrieve
 from answermill.pipelines.steps.retrieve.shard_hits import QuestionVectors, search
 from answermill.schemas.corpus import Question
 from answermill.schemas.ranked import Hit
+from testing.tiny import write_static
 
 NARROW = ("index.vectors=ivfrabitq", "index.probes=3", "index.rescore=2", "index.min_recall=0")
 WIDE = ("index.vectors=IVF8,SQ8", "index.probes=8")
@@ -220,6 +221,17 @@ def test_a_kind_that_does_not_fit_the_encoder_is_refused_before_any_work(
 ) -> None:
     with pytest.raises(VectorsUnfit, match=r"FAISS makes no 'IVF4,PQ7' of vectors of \d+ numbers"):
         check(job_of(small_run, "index.vectors=IVF4,PQ7"), tmp_path)
+
+
+def test_vectors_of_a_static_encoder_are_indexed_in_any_kind(small_run: Path, tmp_path: Path) -> None:
+    encoder = write_static(
+        tmp_path / "static", np.random.default_rng(0).normal(size=(30_522, 12)).astype("f4")
+    )
+    chosen = f"index.encoder={json.dumps(str(encoder))}"
+    run = indexed(small_run, tmp_path / "run", chosen, *WIDE)
+    assert QUANTIZER in {path.name for path in (run / "shards").rglob("*")}
+    with pytest.raises(VectorsUnfit, match="of vectors of 12 numbers"):
+        check(job_of(small_run, chosen, "index.vectors=IVF4,PQ7"), run)
 
 
 @pytest.mark.parametrize("kind", ["ivfpq", "IVF64,PQ4x8"])
