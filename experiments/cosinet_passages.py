@@ -38,7 +38,7 @@ from testing.harness import arguments, finish, say, shrink, work_folder
 
 TAKES = "fifteen minutes of one core, kept in --work"
 MEASURED_MODELS = ("cosinet",)
-DECIDED = "Nothing ships by it."
+DECIDED = "Nothing yet: no result of it is saved."
 
 FORMS: tuple[Form, ...] = ("pointwise", "list")
 SEEDS = 3

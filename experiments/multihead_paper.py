@@ -74,7 +74,7 @@ TAKES = (
     "answermill[base]"
 )
 MEASURED_MODELS = ("cascade_base",)
-DECIDED = "Nothing ships by it."
+DECIDED = "Nothing yet: no result of it is saved."
 
 BASE = SHIPPED / "cascade_base"
 TEACHERS = ("base", "has", "birnn")
