@@ -43,7 +43,8 @@ class Answer:
     rank: int
     """Rank of the sentence, from 1."""
     score: float
-    """Score of the last stage: higher is better, comparable within one question only."""
+    """Score of the last stage: higher is better, comparable within one question only; of a stage
+    `probability` the probability that the sentence is right."""
     index: int
     """Number, from 0, of the given text that holds it."""
     start: int
@@ -117,6 +118,20 @@ class Plan:
             for n, (question, texts) in enumerate(questions)
         ]
         return [list(_answers(outcome)) for outcome in self.run(lists)]
+
+    @as_job_errors
+    def bar(self, max_wrong: float, confidence: float = 0.9) -> float:
+        """Least score of a first answer if at most `max_wrong` of those given may be wrong, as
+        `rerank.answers.max_wrong` of a job chooses it; the plan ends with a stage `probability`.
+
+        Raises JobError (78), with why, if no bar can promise it, or the scores are no probabilities.
+        """
+        from answermill.pipelines.steps.rerank.answers import AnswerRule
+
+        answers = {"max_wrong": max_wrong, "confidence": confidence}
+        job = _job({"rerank": {"stages": [_stage_keys(s) for s in self._settings], "answers": answers}})
+        assert job.rerank is not None  # given in the line above
+        return AnswerRule.of(job, job.rerank).bar
 
     @as_job_errors
     def run(self, lists: Sequence[RankedList]) -> list[Reranked]:

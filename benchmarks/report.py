@@ -176,7 +176,16 @@ def first_part(questions: int) -> dict[str, pa.Table]:
         rows += question_rows
         first = question_rows[0]
         answers.append(
-            Answer(name, text, first.text, "sentence", 1.0, first.title, first.url, first.candidate_id)
+            Answer(
+                name,
+                text,
+                first.text,
+                unit="sentence",
+                score=1.0,
+                title=first.title,
+                url=first.url,
+                candidate_id=first.candidate_id,
+            )
         )
 
     return {

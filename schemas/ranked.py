@@ -153,6 +153,10 @@ def answer_kind(rows: Iterable[tuple[str, int | None]]) -> str:
     return next((kind for kind, rank in rows if rank is not None), "sentence")
 
 
+OPTIONAL = ("declined", "probability")
+"""Columns of `Answer` that answers.jsonl leaves out where they are null."""
+
+
 @record
 class OtherAnswer(Record):
     """A further answer of a question, which says something else than those before it."""
@@ -178,14 +182,22 @@ class OtherAnswer(Record):
 @record
 class Answer(Record):
     """The best candidate of one question, with its page and its place in the crawl; all is null where no
-    candidate was kept."""
+    candidate was kept, and `answer` alone where the best one is below the bar of rerank.answers."""
 
     question_id: str = column(pa.string(), "Question.question_id")
     question: str = column(pa.string(), "Question.text")
-    answer: str | None = column(pa.string(), "ScoredCandidate.text of rank 1", default=None)
+    answer: str | None = column(
+        pa.string(), "ScoredCandidate.text of rank 1; null where none is given", default=None
+    )
+    declined: str | None = column(
+        pa.string(), "the same text where it is below the bar of rerank.answers, else null", default=None
+    )
     unit: str | None = column(pa.string(), "'passage' or 'sentence'", default=None)
     score: float | None = column(
         pa.float64(), "of the last stage that scored it; null in a plan without scores", default=None
+    )
+    probability: float | None = column(
+        pa.float64(), "that it is right, by a last stage `probability`; null without one", default=None
     )
     title: str | None = column(pa.string(), "Document.title", default=None)
     url: str | None = column(pa.string(), "Document.url", default=None)

@@ -148,7 +148,7 @@ def vector_length(folder: Path) -> int | None:
     """Length of the vectors of the model in a folder of `find_encoder`, without loading a transformer; None
     if its config does not say it."""
     if (static := static_part(folder)) is not None:
-        return StaticEncoder(static, limit=1).dimension
+        return int(StaticEncoder(static, limit=1).dimension)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     length: int | None = config.get("projection_dim") or config.get("hidden_size") or config.get("dim")
     return length

@@ -11,14 +11,16 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from answermill.files.extras import need
 from answermill.files.remote import as_path
 from answermill.pipelines.cli.parameters import (
+    BY_FINAL_ORDER,
+    METRICS,
     PLACE,
     RECOGNISED,
     DatasetForm,
-    Metrics,
-    Protocol,
+    Measure,
+    ScoreOptions,
+    check_plots,
     check_there,
     write_lines,
 )
@@ -26,60 +28,7 @@ from answermill.pipelines.errors import INPUT_MISSING, USAGE, WORSE, JobError
 from answermill.schemas.plug_ins import is_code
 
 GROUP = Group("Evaluation", sort_key=4)
-METRICS = ("P@1", "MAP", "MRR", "nDCG@10")
 RULES = ("random", "RR", "WO", "WO+RR")
-PLOTS = (".svg", ".png")
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """Labels and metrics by which scores are measured."""
-
-    labels: Annotated[
-        Path,
-        PLACE,
-        Parameter(
-            help="A data set (see `answermill dataset`), a folder below labels/, TREC or BEIR qrels, or a "
-            "table of question_id, candidate_id, label."
-        ),
-    ]
-    protocol: Protocol = "answerable"
-    metrics: Metrics = METRICS
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreOptions:
-    """Choice of a folder's scores, and ranking of a data set."""
-
-    by: Annotated[
-        str,
-        Parameter(
-            help="Order of a scored/ folder: final, position (the original order), the name of a stage (its "
-            "scores), or the "
-            "weights of an ensemble, e.g. '0.5 * a + 0.5 * b'."
-        ),
-    ] = "final"
-    checkpoint: Annotated[str | None, Parameter(help="Checkpoint of the reranker.")] = None
-    settings: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name="--set",
-            negative=(),
-            consume_multiple=True,
-            help="Settings of the reranker, as in a job's stage, e.g. drop=[0.2]. What it drops counts as "
-            "not found.",
-        ),
-    ] = ()
-    words: Annotated[
-        Literal["cosinet", "blanks"],
-        Parameter(
-            help="Words that WO and WO+RR count. cosinet: Cosinet's spaCy tokens; blanks: the text between "
-            "blanks."
-        ),
-    ] = "cosinet"
-    reading: DatasetForm = RECOGNISED
 
 
 @Parameter(name="*")
@@ -115,7 +64,7 @@ def evaluate(
     ],
     *,
     measure: Measure,
-    options: ScoreOptions = ScoreOptions(),
+    options: ScoreOptions = BY_FINAL_ORDER,
     files: EvaluationFiles = EvaluationFiles(),
 ) -> None:
     """Measure scores against labels: P@1, MAP, MRR, nDCG@10, exact under ties, with the protocol named.
@@ -273,6 +222,52 @@ def ensemble(
     write_lines(result.lines())
 
 
+def calibrate(
+    scored: Annotated[Path, PLACE, Parameter(help="scored/ folder of a run, by the plan to calibrate.")],
+    *,
+    labels: Annotated[
+        Path,
+        PLACE,
+        Parameter(
+            help="Labels of a dev set, as for `evaluate`, with questions that have no correct candidate. "
+            "Never those of a test set."
+        ),
+    ],
+    out: Annotated[Path, Parameter(help="The calibration file to write, as JSON.")],
+    seed: Annotated[
+        int, Parameter(help="Seed of the halves and folds, which are chosen by a hash of the question's id.")
+    ] = 0,
+    plot: Annotated[
+        tuple[Path, ...],
+        Parameter(
+            negative=(),
+            consume_multiple=True,
+            help="Plot the share of right answers against their probability, as .svg, .png or both.",
+        ),
+    ] = (),
+    reading: DatasetForm = RECOGNISED,
+) -> None:
+    """Fit the probability that an answer of a plan is right, for its last stage `probability`.
+
+    A logistic regression of a candidate's scores, of its lead over the next, and of how many stages put it
+    first. It is fitted on one half of the questions; the other half is held back, and on it a job's
+    rerank.answers.max_wrong chooses its bar. Prints calibration error and Brier score of the first answers,
+    each by a fit without its fold, and the bars for some shares of wrong answers.
+
+    The probabilities hold for questions like the labelled ones, with as many among them that have no answer.
+    A stage names the file: reranker = "probability", calibration_file = "FILE". In another plan it is
+    refused.
+    """
+    check_plots(plot)
+    check_there(scored, labels)
+    from answermill.pipelines.learn.calibrate import calibrate_run
+
+    result = calibrate_run(scored, labels, form=reading.parse(), seed=seed)
+    result.plot(plot)
+    result.file.write(out)
+    write_lines(result.lines())
+
+
 def agreement(
     scores: Annotated[
         Path, PLACE, Parameter(help="scored/ folder of a run with a stage for each head and teacher.")
@@ -346,16 +341,6 @@ def audit(
     return 0
 
 
-def check_plots(files: tuple[Path, ...]) -> None:
-    """Raise JobError (2) if a file's name does not end as a plot's, and ExtraMissing if no package can draw
-    it."""
-    for file in files:
-        if file.suffix not in PLOTS:
-            raise JobError(f"{file}: give a name that ends in {' or '.join(PLOTS)}", USAGE)
-    if files:
-        need("matplotlib", "plots", "a plot")
-
-
 def _check_scores(scores: str) -> None:
     """Raise JobError (66) if it is neither a file or folder nor the name of a ranking of a data set."""
     from answermill.ranking.rerankers.registry import known
@@ -370,4 +355,4 @@ def _check_scores(scores: str) -> None:
 
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
-    return [evaluate, compare, ensemble, agreement, audit]
+    return [evaluate, compare, ensemble, calibrate, agreement, audit]

@@ -152,11 +152,12 @@ def sample(
     *,
     out: LocalOut = Path("sample"),
     plan: Annotated[
-        Literal["default", "full", "base"],
+        Literal["default", "full", "base", "sure"],
         Parameter(
             help="default: job.toml, into OUT/run; full: full.toml, with PEASI's two stages too, into "
             "OUT/run-full; base: base.toml, with a cascade of 12 layers, for a graphics card or for "
-            'patience, into OUT/run-base. It needs `pip install "answermill[base]"`.'
+            'patience, into OUT/run-base. It needs `pip install "answermill[base]"`; sure: sure.toml, the '
+            "default plan with probabilities and a bar, into OUT/run-sure."
         ),
     ] = "default",
     settings: Overrides = (),

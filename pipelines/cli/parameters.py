@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from cyclopts import App, Parameter, Token
 
+from answermill.files.extras import need
 from answermill.files.remote import NotHere, as_path
 from answermill.files.store import store_of
 from answermill.pipelines.cli.ending import Command
 from answermill.pipelines.config.local_paths import local_path
-from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
+from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, USAGE, JobError
 from answermill.pipelines.runs.watch import log_lines
 
 if TYPE_CHECKING:
     from answermill.pipelines.data.formats.format import TableForm
     from answermill.pipelines.data.inputs.columns import Columns
+
+
+PLOTS = (".svg", ".png")
 
 
 def _place(kind: object, tokens: Sequence[Token]) -> Path:
@@ -90,6 +94,7 @@ Metrics: TypeAlias = Annotated[
         help="Metrics to compute: MAP, MRR, and P@k, R@k, nDCG@k with any k.",
     ),
 ]
+METRICS = ("P@1", "MAP", "MRR", "nDCG@10")
 Running: TypeAlias = Annotated[Command, Parameter(parse=False)]
 """The command that runs. `command_line.run` fills it in."""
 CommandLine: TypeAlias = Annotated[App, Parameter(parse=False)]
@@ -113,6 +118,60 @@ class DatasetForm:
 
 RECOGNISED = DatasetForm()
 """A data set whose form is recognised, and whose columns have usual names."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """Labels and metrics by which scores are measured."""
+
+    labels: Annotated[
+        Path,
+        PLACE,
+        Parameter(
+            help="A data set (see `answermill dataset`), a folder below labels/, TREC or BEIR qrels, or a "
+            "table of question_id, candidate_id, label."
+        ),
+    ]
+    protocol: Protocol = "answerable"
+    metrics: Metrics = METRICS
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOptions:
+    """Choice of a folder's scores, and ranking of a data set."""
+
+    by: Annotated[
+        str,
+        Parameter(
+            help="Order of a scored/ folder: final, position (the original order), the name of a stage (its "
+            "scores), or the "
+            "weights of an ensemble, e.g. '0.5 * a + 0.5 * b'."
+        ),
+    ] = "final"
+    checkpoint: Annotated[str | None, Parameter(help="Checkpoint of the reranker.")] = None
+    settings: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--set",
+            negative=(),
+            consume_multiple=True,
+            help="Settings of the reranker, as in a job's stage, e.g. drop=[0.2]. What it drops counts as "
+            "not found.",
+        ),
+    ] = ()
+    words: Annotated[
+        Literal["cosinet", "blanks"],
+        Parameter(
+            help="Words that WO and WO+RR count. cosinet: Cosinet's spaCy tokens; blanks: the text between "
+            "blanks."
+        ),
+    ] = "cosinet"
+    reading: DatasetForm = RECOGNISED
+
+
+BY_FINAL_ORDER = ScoreOptions()
 
 
 def parse_columns(written: Sequence[str], are_of_several: bool = False) -> Columns:
@@ -140,6 +199,16 @@ def check_there(*paths: Path) -> None:
     for path in paths:
         if not path.exists():
             raise JobError(f"{path}: no such file or folder", INPUT_MISSING)
+
+
+def check_plots(files: tuple[Path, ...]) -> None:
+    """Raise JobError (2) if a file's name does not end as a plot's, and ExtraMissing if no package can draw
+    it."""
+    for file in files:
+        if file.suffix not in PLOTS:
+            raise JobError(f"{file}: give a name that ends in {' or '.join(PLOTS)}", USAGE)
+    if files:
+        need("matplotlib", "plots", "a plot")
 
 
 def write_lines(lines: Iterable[str]) -> None:

@@ -16,7 +16,7 @@ from answermill.indexing.shards.lucene.analyzers import ANALYZERS, ENGLISH
 from answermill.pipelines.config import toml_file
 from answermill.pipelines.config.caps import Caps
 from answermill.pipelines.config.ingest_section import Ingest as Ingest
-from answermill.pipelines.config.rerank_stage import RerankStage
+from answermill.pipelines.config.rerank_section import Rerank as Rerank
 from answermill.pipelines.config.toml_file import SettingsFile
 from answermill.pipelines.config.workers import Workers
 from answermill.pipelines.specs.registry import job_steps
@@ -202,24 +202,6 @@ class Retrieve(Section):
         if self.rm3 is not None and "bm25" not in self.sources:
             raise ValueError("rm3 is of BM25, which sources leaves out; add 'bm25', or leave rm3 out")
         return self
-
-
-class Rerank(Caps):
-    """Ranked passages in, scored candidates out."""
-
-    stages: Annotated[list[RerankStage], Field(min_length=1)] = Field(description="the plan, in order")
-    allow_empty: bool = Field(
-        False,
-        description="the step may keep none of its candidates, over all questions; else that is an error "
-        "(65)",
-    )
-    answers: Count = Field(1, description="answers of a question in answers/; no two of them say the same")
-    since: str | None = Field(
-        None,
-        description="folder of an earlier run; stages that score each pair by itself take over the scores "
-        "that a stage of it "
-        "with the same model and settings has given to the same texts",
-    )
 
 
 class Annotate(Caps):

@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 
 from answermill.files.remote import as_path
 from answermill.files.store import fetch, fetch_tree, store_of
-from answermill.pipelines.config.rerank_stage import further_keys, settings_of
+from answermill.pipelines.config.rerank_section import further_keys, settings_of
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
 from answermill.ranking.entry import StageSettings
 from answermill.schemas import plug_ins

@@ -76,6 +76,10 @@ class RerankCounts(StepCounts):
     several_pages: int = 0
     """First answers that several pages give."""
     several_sites: int = 0
+    answered: int = 0
+    """Questions with an answer."""
+    declined: int = 0
+    """Questions whose best candidate is below the bar of rerank.answers."""
     stages: Mapping[str, StageCounts] = by_name()
     """Key of a stage → its counts, in the plan's order."""
 
@@ -126,7 +130,7 @@ RERANK = StepSpec(
     reads=("retrieved",),
     item="candidates",
     code="answermill.pipelines.steps.rerank.rerank:STEP",
-    revision=4,
+    revision=5,
     units_stand_alone=True,
     is_main=True,
 )

@@ -122,7 +122,7 @@ def first_answers(judged: Judged, confidence: Floats, is_answer: Bools | None = 
 
 
 @dataclass(frozen=True, slots=True)
-class GivenAnswers:
+class AnswersAtBar:
     """Numbers of questions, if first answers of less confidence than a bar are declined."""
 
     bar: float
@@ -136,15 +136,15 @@ class GivenAnswers:
     unanswerable: int
 
 
-def given_answers(
+def answers_at_bar(
     bar: float, judged: Judged, confidence: Floats, is_answer: Bools | None = None
-) -> GivenAnswers:
+) -> AnswersAtBar:
     """Numbers at a bar; the other arguments are those of `first_answers`."""
     first = first_answers(judged, confidence, is_answer)
     is_given = first.is_answered & (first.confidence >= bar)
     unanswerable = judged.count(judged.label > 0) == 0
     right = float(first.right[is_given].sum())
-    return GivenAnswers(
+    return AnswersAtBar(
         bar=bar,
         right=right,
         wrong=float(is_given.sum()) - right,
@@ -192,7 +192,7 @@ def reliability(confidence: npt.ArrayLike, right: npt.ArrayLike, bins: int = BIN
     values, tie, size = np.unique(sure, return_inverse=True, return_counts=True)
     shares = np.repeat(np.bincount(tie, credit) / size, size)
     parts = np.array_split(np.stack([np.repeat(values, size), shares]), min(bins, len(sure)), axis=1)
-    return [ReliabilityBin(*part.mean(axis=1).tolist(), part.shape[1]) for part in parts]
+    return [ReliabilityBin(float(part[0].mean()), float(part[1].mean()), part.shape[1]) for part in parts]
 
 
 def _answers(

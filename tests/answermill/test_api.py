@@ -13,6 +13,7 @@ import pytest
 import answermill as am
 from answermill.schemas.corpus import Passage
 from answermill.schemas.ranked import ScoredCandidate
+from testing.tiny import write_calibration
 
 ROOT = Path(__file__).parents[2]
 QUESTION = "When was the dam completed?"
@@ -32,6 +33,18 @@ def test_importing_it_loads_no_torch_beam_java_or_spacy():
 def test_every_name_is_documented(name):
     assert getattr(am, name).__doc__
     assert name in dir(am)
+
+
+def test_a_plan_with_probabilities_has_a_bar(tmp_path):
+    sure = am.stage("probability", calibration_file=write_calibration(tmp_path / "calibration.json"))
+    plan = am.Plan(["overlap", sure], device="cpu")
+    assert all(0 <= answer.score <= 1 for answer in plan.rerank(QUESTION, TEXTS))
+    assert plan.bar(max_wrong=0.1) == 0.11  # the wrong ones of the calibration have 0.1
+    with pytest.raises(am.JobError, match="no bar can promise") as e:
+        plan.bar(max_wrong=0.001)
+    assert e.value.code == 78
+    with pytest.raises(am.JobError, match="the last stage gives none"):
+        am.Plan(["overlap"], device="cpu").bar(max_wrong=0.1)
 
 
 def test_an_unknown_name_is_an_attribute_error_that_names_the_known_ones():

@@ -11,10 +11,10 @@ from pathlib import Path
 from answermill.files.atomic_files import replacing
 from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
 
-PLANS = {"default": "job.toml", "full": "full.toml", "base": "base.toml"}
+PLANS = {"default": "job.toml", "full": "full.toml", "base": "base.toml", "sure": "sure.toml"}
 """Name of a plan → its job file. The full one has PEASI's two stages too, the base one models of the papers'
-size."""
-WEIGHTS = ("first", "exits", "last", "extracted", "exits_base", "last_base")
+size; the sure one is the default with probabilities."""
+WEIGHTS = ("first", "exits", "last", "extracted", "exits_base", "last_base", "probability")
 FILES = (
     "web.warc.gz",
     "questions.jsonl",

@@ -90,14 +90,14 @@ def fit_run(
     Raises JobError: 66 if something is missing, 65 if it is unusable, or has too few questions, 2 for a score
     that the run does not have or an option out of bounds.
     """
-    folder = _opened(scored)
-    plan = {key: str(stage["reranker"]) for key, stage in _stages(folder).items()}
+    folder = opened(scored)
+    plan = {key: str(stage["reranker"]) for key, stage in stages_of(folder).items()}
     _check_names(names, list(plan), f"no such score in {scored}")
     stages = [name for name in names if name in plan]
     lists, left_out = _lists(folder, stages)
 
     try:
-        columns = LabelledColumns.of(*_judged(scored, lists, labels, form), names)
+        columns = LabelledColumns.of(*judged_lists(scored, lists, labels, form), names)
     except ValueError as e:
         raise JobError(f"{scored}: {e}", USAGE) from e
 
@@ -127,8 +127,8 @@ def fit_exits_of(
     JobError as `fit_run`, and if the stage has no exits (2), its checkpoint is another (65), or it or
     retrieved/ is missing (66).
     """
-    folder = _opened(scored)
-    stages = _stages(folder)
+    folder = opened(scored)
+    stages = stages_of(folder)
     if key not in stages:
         raise JobError(f"--exits-of {key}: no such stage in {scored}; known: {', '.join(stages)}", USAGE)
 
@@ -157,7 +157,7 @@ def fit_exits_of(
     model, drop = _model_of(folder, key, stages[key], checkpoint)
     lists, left_out = _lists_read_by(key, before, folder)
     try:
-        judged = _judged(scored, lists, labels, form)
+        judged = judged_lists(scored, lists, labels, form)
         fits = fit_prior(model, *judged, others, drop, options=options)
     except ValueError as e:
         raise JobError(f"{scored} against {labels}: {e}", BAD_DATA) from e
@@ -167,13 +167,13 @@ def fit_exits_of(
     return Fitted(WeightsFile.of(fits, plan, models, code_version(), exit_of=key), left_out)
 
 
-def _opened(scored: Path) -> Folder[ScoredCandidate]:
+def opened(scored: Path) -> Folder[ScoredCandidate]:
     if not scored.is_dir():
         raise JobError(f"{scored}: no folder; give the scored/ folder of a run", INPUT_MISSING)
     return Folder.open(scored, SCORED)
 
 
-def _stages(folder: Folder[ScoredCandidate]) -> dict[str, Mapping[str, Any]]:
+def stages_of(folder: Folder[ScoredCandidate]) -> dict[str, Mapping[str, Any]]:
     """Key of each stage of the run's plan → its settings."""
     return {stage_name(stage): stage for stage in folder.manifest.settings["stages"]}
 
@@ -283,14 +283,14 @@ def _lists(folder: Folder[ScoredCandidate], stages: Sequence[str]) -> tuple[list
 
         lists.append(
             RankedList(
-                Question(rows[0].question_id, rows[0].question), tuple(_candidate(row) for row in scored)
+                Question(rows[0].question_id, rows[0].question), tuple(candidate_of(row) for row in scored)
             )
         )
 
     return lists, left_out
 
 
-def _candidate(row: ScoredCandidate) -> Candidate:
+def candidate_of(row: ScoredCandidate) -> Candidate:
     """The candidate of a row, as far as weights need it: its id, its scores and its ranks."""
     passage = Passage(row.candidate_id, row.doc_id, row.url, row.title, row.start, row.end, row.text, ())
     ranks = (
@@ -304,7 +304,7 @@ def _candidate(row: ScoredCandidate) -> Candidate:
     return Candidate(Hit(row.question_id, row.question, *ranks, passage), None, row.position, row.stages)
 
 
-def _judged(
+def judged_lists(
     scored: Path, lists: Sequence[RankedList], labels: Path, form: Form
 ) -> tuple[list[RankedList], list[list[int]]]:
     """The lists of the questions that have labels, joined as `evaluate` joins them, and each candidate's

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -25,7 +25,7 @@ from answermill.pipelines.learn.evaluate.candidate_values import CandidateValues
 from answermill.pipelines.learn.evaluate.join import Joined, join
 from answermill.pipelines.learn.evaluate.rank import DEFAULTS, RankOptions, is_ranker, rank
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
-from answermill.pipelines.learn.evaluate.scores import FINAL, read_scores
+from answermill.pipelines.learn.evaluate.scores import FINAL, bar_of, read_scores
 from answermill.pipelines.runs.watch.progress import progress
 from answermill.ranking.evaluation.metrics import (
     METRICS,
@@ -38,7 +38,13 @@ from answermill.ranking.evaluation.metrics import (
     measure,
     unjudged_share,
 )
-from answermill.ranking.evaluation.risk_coverage import RiskCoverage, first_answers, risk_coverage
+from answermill.ranking.evaluation.risk_coverage import (
+    AnswersAtBar,
+    RiskCoverage,
+    answers_at_bar,
+    first_answers,
+    risk_coverage,
+)
 from answermill.schemas.arrays import Floats
 from answermill.schemas.evaluation import QuestionScore
 
@@ -72,6 +78,8 @@ class Evaluation:
     """Question id → id of its first candidate; see `Joined`."""
     curve: RiskCoverage | None = None
     """Curve over all questions that have labels, whatever the protocol; None if it was not requested."""
+    at_bar: AnswersAtBar | None = None
+    """Answers that the run's rerank.answers has given; None if it has no bar."""
 
     def summary(self) -> dict[str, Any]:
         """One flat object; metrics from 0 to 1."""
@@ -99,6 +107,9 @@ class Evaluation:
             for risk in RISKS:
                 flat[f"coverage_at_risk_{risk}pct"] = self.curve.coverage_at(risk / 100)
                 flat[f"confidence_at_risk_{risk}pct"] = self.curve.confidence_at(risk / 100)
+
+        if self.at_bar:
+            flat |= {f"answers_{name}": value for name, value in asdict(self.at_bar).items()}
 
         return flat
 
@@ -156,6 +167,10 @@ class Evaluation:
                     f"at most {risk:>2} % wrong: {100 * self.curve.coverage_at(risk / 100):>6.2f} % "
                     f"answered, {answered}"
                 )
+
+        if self.at_bar:
+            yield ""
+            yield from _bar_lines(self.at_bar)
 
     def write(
         self, json_file: Path | None, questions_file: Path | None, coverage_files: Sequence[Path] = ()
@@ -219,7 +234,27 @@ def evaluate(
     joined = join(values, reference)
     name = " ".join([scores, *ranker.settings]) if by == FINAL else f"{scores} by {by}"
     result = _evaluation(name, str(labels), joined, protocol, metrics)
-    return replace(result, curve=_curve(scores, joined)) if coverage else result
+    bar = bar_of(as_path(scores)) if by == FINAL and not is_ranker(scores, ranker) else None
+    return replace(
+        result,
+        curve=_curve(scores, joined) if coverage else None,
+        at_bar=answers_at_bar(bar, joined.judged, joined.confidence, joined.is_answer)
+        if bar is not None
+        else None,
+    )
+
+
+def _bar_lines(at_bar: AnswersAtBar) -> Iterator[str]:
+    answered = at_bar.right + at_bar.wrong
+    wrong = at_bar.wrong / answered if answered else 0.0
+    yield (
+        f"answers of probability {at_bar.bar:g} or more: {at_bar.right:g} right, {at_bar.wrong:g} wrong "
+        f"({100 * wrong:.2f} % of those given), {at_bar.declined:,} declined, "
+        f"{100 * answered / (answered + at_bar.declined):.2f} % answered"
+    )
+    if at_bar.unanswerable:
+        questions = f"{counted(at_bar.unanswerable, 'question')} without a correct candidate in the labels"
+        yield f"{at_bar.declined_unanswerable:,} of {questions} declined"
 
 
 class Counted:

@@ -1,6 +1,7 @@
 """Plots, as SVG and PNG with the same bytes every time: cost against accuracy of drop schedules (Cascade
 Transformer Fig. 2), coverage against accuracy of rankers that may give no answer, the effect of a setting of
-a training (HAS Figs. 2 and 3), and agreement of heads with teachers (MHS Fig. 3)."""
+a training (HAS Figs. 2 and 3), agreement of heads with teachers (MHS Fig. 3), and reliability of
+probabilities."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from answermill.ranking.evaluation.risk_coverage import RiskCoverage
+from answermill.ranking.evaluation.risk_coverage import ReliabilityBin, RiskCoverage
 from answermill.schemas.arrays import Floats
 
 FORMS = (".svg", ".png")
@@ -124,6 +125,18 @@ def plot_sweep(
                 label=name,
             )
         axes.set_xticks(range(len(values)), values)
+
+
+def plot_reliability(files: Sequence[Path], bins: Mapping[str, Sequence[ReliabilityBin]]) -> None:
+    """One line per name: the share of right answers against their mean probability, in bins; on the diagonal
+    they are equal."""
+    with _drawn(files, "mean probability, %", "right, %", "lower right") as axes:
+        axes.plot([0, 100], [0, 100], "--", color=_COLOURS["point"], linewidth=1, label="calibrated")
+        for n, (name, parts) in enumerate(bins.items()):
+            x, y = ([100 * value for value in column] for column in list(zip(*parts, strict=True))[:2])
+            axes.plot(x, y, "-o", color=_CURVES[n % len(_CURVES)], markersize=5, label=name)
+        axes.set_xlim(0, 102)
+        axes.set_ylim(0, 102)
 
 
 def plot_agreement(

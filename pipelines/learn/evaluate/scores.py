@@ -47,6 +47,12 @@ def read_scores(path: Path, by: str = FINAL, columns: Columns = AS_NAMED) -> Can
     )
 
 
+def bar_of(path: Path) -> float | None:
+    """Bar of rerank.answers in the run whose scored/ folder it is; None if it has none, or is a file."""
+    rule = Folder.open(path, SCORED).manifest.settings.get("answer_rule") if path.is_dir() else None
+    return None if rule is None else float(rule["bar"])
+
+
 def _trec_line(path: Path, number: int, text: str) -> tuple[str, str, str]:
     """Question, candidate and score of a line of a TREC run, between any white space; ids that hold blanks
     stand between tabs. The score decides, as in trec_eval; the rank is not read."""

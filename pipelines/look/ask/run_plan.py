@@ -90,7 +90,7 @@ def _settings(run: Path) -> tuple[dict[str, Any], dict[str, str]]:
 
     retrieve = dict(retrieved.settings) | {"questions": ""}
     index = dict(shards.settings) | retrieve.pop("encoder", {})
-    rerank = {key: value for key, value in scored.settings.items() if key != "encoder"}
+    rerank = {"stages": scored.settings["stages"], "answers": scored.settings.get("answers") or {}}
     settings = {"index": index, "retrieve": retrieve, "rerank": rerank}
     inputs = {**retrieved.inputs, **scored.inputs}
     return settings, {name: digest for name, digest in inputs.items() if name not in DATA}

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,24 @@ from answermill.indexing.passages.text import one_line
 from answermill.indexing.shards.dense import Encoder
 from answermill.indexing.shards.lucene.jvm import find_java, start
 from answermill.indexing.shards.shard import Shard
-from answermill.pipelines.config.caps import Caps
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.look.ask.block_search import search_block
 from answermill.pipelines.steps.job_plan import load_plan
 from answermill.pipelines.steps.models import command_threads, passage_encoder, use_threads, vector_search
-from answermill.pipelines.steps.rerank.answers import SameAnswers, answer_of, answers_of, line_of
+from answermill.pipelines.steps.rerank.answers import (
+    ALL_GIVEN,
+    AnswerRule,
+    SameAnswers,
+    answer_of,
+    answers_of,
+    line_of,
+)
 from answermill.pipelines.steps.rerank.question_groups import ranked_lists, rerank_lists
 from answermill.pipelines.steps.retrieve.asked_questions import Block, settings_of
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.ranking.plan import Stage
 from answermill.schemas.corpus import Passage, Question
-from answermill.schemas.ranked import ScoredCandidate
+from answermill.schemas.ranked import Answer, ScoredCandidate
 
 QUESTION_ID = "asked"
 
@@ -63,15 +69,27 @@ class Reply:
     passages: Mapping[str, Passage]
     """Retrieved passages, by id."""
     seconds: Seconds
-    caps: Caps
+    rule: AnswerRule = ALL_GIVEN
+    """Which of the best candidates are given as answers."""
+
+    @property
+    def best(self) -> Answer | None:
+        """Best candidate as in answers/: the answer, or the declined one; None if the plan kept none."""
+        first = next(iter(self._best(1)), None)
+        return None if first is None else answer_of(first, self.passages, self.rule)
 
     def lines(self, answers: int) -> Iterator[str]:
         """Lines for people: the best answers, each with its page."""
         yield self.question
-        if not self.rows or self.rows[0].rank is None:
+        if self.best is None:
             yield (
                 "  no answer: "
                 f"{'the plan dropped every candidate' if self.rows else 'no index returned a passage'}"
+            )
+        elif self.best.answer is None:
+            yield (
+                f"  none: the best candidate has probability {self.best.probability:.4g}, and the bar is "
+                f"{self.rule.bar:g}"
             )
         for answer in self._best(answers):
             row = answer.row
@@ -84,6 +102,7 @@ class Reply:
         """The same as plain values."""
         return {
             "question": self.question,
+            "answered": self.best is not None and self.best.answer is not None,
             "answers": [self._answer(answer) for answer in self._best(answers)],
             "passages": len(self.passages),
             "candidates": len(self.rows),
@@ -91,10 +110,10 @@ class Reply:
         }
 
     def _best(self, answers: int) -> list[SameAnswers]:
-        return answers_of(self.rows, self.passages, answers, self.caps)
+        return answers_of(self.rows, self.passages, answers, self.rule.settings)
 
     def _answer(self, answer: SameAnswers) -> dict[str, Any]:
-        values = line_of(answer_of(answer, self.passages))
+        values = line_of(answer_of(answer, self.passages, replace(self.rule, bar=0.0)))
         text = {"rank": answer.row.rank, "text": values.pop("answer")}
         return text | {
             name: value for name, value in values.items() if name not in ("question_id", "question")
@@ -108,7 +127,7 @@ class Session:
         self, job: Job, shards: Sequence[Shard], encoder: Encoder | None, plan: Sequence[Stage]
     ) -> None:
         self._settings, self._shards, self._encoder, self._plan = settings_of(job), shards, encoder, plan
-        self._caps = Caps() if job.rerank is None else job.rerank
+        self._rule = ALL_GIVEN if job.rerank is None else AnswerRule.of(job, job.rerank)
         self._width, self._language = vector_search(job, self._settings.depth), job.index.language
 
     def ask(self, text: str) -> Reply:
@@ -123,7 +142,7 @@ class Session:
             lists = list(ranked_lists(iter(hits)))
             rows, _ = rerank_lists(lists, self._plan) if lists else ([], {})
         passages = {hit.passage.passage_id: hit.passage for hit in hits}
-        return Reply(question.text, rows, passages, seconds, self._caps)
+        return Reply(question.text, rows, passages, seconds, self._rule)
 
 
 @contextmanager

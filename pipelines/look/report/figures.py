@@ -116,6 +116,11 @@ class AnswerFigures:
 
     questions: int
     answered: int
+    """Questions with a kept candidate, given as the answer or declined."""
+    declined: int
+    """Questions whose best candidate is below the bar of rerank.answers."""
+    promise: str
+    """What the bar promises; '' if nothing."""
     retrieved_rank: Mapping[str, int]
     """Rank of the answer's passage in retrieval's order, as a range → answers."""
     sources: Mapping[str, int]

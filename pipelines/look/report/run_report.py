@@ -253,6 +253,8 @@ class _Pass:
         return AnswerFigures(
             questions.rows if questions is not None else counts.questions,
             answered,
+            run.counts(RERANK).declined,
+            run[SCORED].manifest.settings.get("answer_rule", {}).get("promise", ""),
             dict(ranges),
             {name: n for name, n in sorted(self._sources.items()) if n},
             counts.several_pages,

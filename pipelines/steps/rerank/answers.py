@@ -17,17 +17,66 @@ from typing import Any
 
 from answermill.files.atomic_files import whole_text
 from answermill.pipelines.config.caps import Caps, Source
-from answermill.pipelines.config.job_file import Rerank
-from answermill.pipelines.errors import counted
+from answermill.pipelines.config.job_file import Job, Rerank
+from answermill.pipelines.config.rerank_section import AnswerSettings
+from answermill.pipelines.errors import SETTINGS, JobError, counted
 from answermill.pipelines.runs.parquet_folder import Folder, Part
 from answermill.pipelines.specs.rerank import ANSWERS, ANSWERS_FILE
 from answermill.pipelines.specs.retrieve import QUESTIONS
 from answermill.ranking.rerankers.baselines.same_answer import groups
+from answermill.ranking.rerankers.probability import ProbabilityStage
 from answermill.schemas.corpus import Passage, Question
-from answermill.schemas.ranked import Answer, Hit, OtherAnswer, RankedList, ScoredCandidate
+from answermill.schemas.ranked import OPTIONAL, Answer, Hit, OtherAnswer, RankedList, ScoredCandidate
 
 PLACE = ("source_file", "source_offset", "source_record")
 """Columns of a page's place in the crawl."""
+
+
+ONE_ANSWER = AnswerSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRule:
+    """Which answers are given."""
+
+    settings: AnswerSettings = ONE_ANSWER
+    """How many of a question, and how many from one source."""
+    probability_stage: str | None = None
+    """Key of the last stage if its scores are probabilities."""
+    bar: float = 0.0
+    """Least probability of an answer that is given."""
+    promise: str = ""
+    """What the bar promises, and on which labels; '' if nothing."""
+
+    @classmethod
+    def of(cls, job: Job, plan: Rerank) -> AnswerRule:
+        """Rule of a checked plan. Raises JobError (78) if no bar can promise what it asks for."""
+        last, answers = plan.stages[-1], plan.answers
+        if not isinstance(last, ProbabilityStage):
+            return cls(answers)
+        if answers.max_wrong is None:
+            return cls(answers, last.key, answers.min_probability or 0.0)
+        # Late: it needs SciPy, which takes long to load.
+        from answermill.ranking.rerankers.probability.calibration_file import CalibrationFile
+
+        try:
+            calibration = CalibrationFile.read(job.path(last.calibration_file))
+            bar = calibration.bar(answers.max_wrong, answers.confidence)
+        except ValueError as e:
+            raise JobError(f"rerank.answers.max_wrong = {answers.max_wrong:g}: {e}", SETTINGS) from e
+        return cls(answers, last.key, bar.probability, f"{bar.statement()}, on {calibration.labels}")
+
+    def is_given(self, row: ScoredCandidate) -> bool:
+        """True unless the candidate's probability is below the bar."""
+        probability = self.probability(row)
+        return probability is None or probability >= self.bar
+
+    def probability(self, row: ScoredCandidate) -> float | None:
+        """Probability that a candidate is right; None in a plan without probabilities."""
+        return row.stages[-1].score if self.probability_stage is not None else None
+
+
+ALL_GIVEN = AnswerRule()
 
 
 def questions_of(run: Path, retrieved: Folder[Hit]) -> Folder[Question]:
@@ -109,10 +158,10 @@ def _same_answers(rows: Sequence[ScoredCandidate], passages: Mapping[str, Passag
 
 
 def best_of(
-    lists: Sequence[RankedList], rows: Sequence[ScoredCandidate], settings: Rerank
+    lists: Sequence[RankedList], rows: Sequence[ScoredCandidate], rule: AnswerRule
 ) -> dict[str, Answer]:
-    """Question id → its answers, for the lists with a kept candidate. `rows`: the result of a plan on the
-    lists."""
+    """Question id → its answers, or the one that is declined, for the lists with a kept candidate. `rows`:
+    the result of a plan on the lists."""
     passages = {
         ranked.question.question_id: {c.hit.passage.passage_id: c.hit.passage for c in ranked.candidates}
         for ranked in lists
@@ -120,21 +169,23 @@ def best_of(
     best = {}
     for question_id, question_rows in groupby(rows, key=attrgetter("question_id")):
         rows_of_question = list(question_rows)
-        if answers := answers_of(rows_of_question, passages[question_id], settings.answers, settings):
-            first = answer_of(answers[0], passages[question_id])
-            others = tuple(other_answer_of(answer) for answer in answers[1:])
+        most, caps = rule.settings.most, rule.settings
+        if answers := answers_of(rows_of_question, passages[question_id], most, caps):
+            first = answer_of(answers[0], passages[question_id], rule)
+            others = tuple(other_answer_of(answer) for answer in answers[1:] if rule.is_given(answer.row))
             best[question_id] = replace(first, others=others)
     return best
 
 
-def answer_of(answer: SameAnswers, passages: Mapping[str, Passage]) -> Answer:
-    """The first answer of a question, with its place in the crawl; `passages`: by id."""
+def answer_of(answer: SameAnswers, passages: Mapping[str, Passage], rule: AnswerRule) -> Answer:
+    """The first answer of a question, given or declined, with its place in the crawl; `passages`: by id."""
     row = answer.row
     passage = passages[row.passage_id]
     place = {name: getattr(passage, name) for name in PLACE} if passage.source_file else {}
-    return Answer(
-        row.question_id, row.question, unit=row.unit, **_page_columns(row), **answer.columns(), **place
-    )
+    columns = _page_columns(row) | answer.columns() | place
+    if not rule.is_given(row):
+        columns["declined"], columns["answer"] = columns["answer"], None
+    return Answer(row.question_id, row.question, unit=row.unit, probability=rule.probability(row), **columns)
 
 
 def other_answer_of(answer: SameAnswers) -> OtherAnswer:
@@ -152,8 +203,8 @@ def _page_columns(row: ScoredCandidate) -> dict[str, Any]:
 def write_jsonl(run: Path, parts: Sequence[Part]) -> Part:
     """Write answers.jsonl from the parts of answers/, row by row; return its lines, bytes and SHA-256.
 
-    One line per question, in the questions' order; `answer` is null if nothing was retrieved, or all of it
-    was dropped.
+    One line per question, in the questions' order; `answer` is null if nothing was retrieved, all of it was
+    dropped, or the best candidate is below the bar, which then is `declined`.
     """
     with whole_text(run / ANSWERS_FILE) as write:
         for part in parts:
@@ -163,14 +214,15 @@ def write_jsonl(run: Path, parts: Sequence[Part]) -> Part:
 
 
 def line_of(answer: Answer) -> dict[str, Any]:
-    """An answer as in answers.jsonl: without values that are null for want of an answer, or of a place in the
-    crawl."""
+    """An answer as in answers.jsonl: without values that are null for want of an answer, of a probability, or
+    of a place in the crawl."""
     values = answer.to_dict()
-    if not answer.others:
-        del values["others"]
     names = list(values)
-    if answer.answer is None:
+    if answer.candidate_id is None:
         names = names[: names.index("answer") + 1]
     elif answer.source_file is None:
         names = names[: names.index("source_file")]
-    return {name: values[name] for name in names}
+    absent = {name for name in OPTIONAL if values[name] is None} | (
+        {"others"} if not answer.others else set()
+    )
+    return {name: values[name] for name in names if name not in absent}

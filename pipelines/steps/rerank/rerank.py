@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from answermill.pipelines.config.growth import Cost, WholeStep
-from answermill.pipelines.config.job_file import Job, Rerank
+from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.engine.runner import carry
 from answermill.pipelines.errors import BAD_DATA, JobError, counted
@@ -46,7 +46,13 @@ from answermill.pipelines.steps.job_plan import (
 )
 from answermill.pipelines.steps.model_work import ModelWork
 from answermill.pipelines.steps.models import device_of, encoder_settings
-from answermill.pipelines.steps.rerank.answers import best_of, questions_of, write_jsonl
+from answermill.pipelines.steps.rerank.answers import (
+    ALL_GIVEN,
+    AnswerRule,
+    best_of,
+    questions_of,
+    write_jsonl,
+)
 from answermill.pipelines.steps.rerank.missing_context import check_context
 from answermill.pipelines.steps.rerank.question_groups import KeptGroups, groups, ranked_lists
 from answermill.pipelines.steps.since.earlier_scores import (
@@ -74,6 +80,9 @@ def _step(job: Job, run: Path, plan: CheckedPlan) -> Step[RerankCounts]:
     inputs = {"retrieved": retrieved.digest(), **plan.inputs}
     if plan.uses_encoder:
         settings["encoder"] = encoder_settings(job, search=False)
+    if plan.settings.answers.has_bar:
+        rule = AnswerRule.of(job, plan.settings)
+        settings["answer_rule"] = {"bar": rule.bar, "promise": rule.promise}
     return Step(run, RERANK, settings, inputs)
 
 
@@ -132,6 +141,7 @@ def check(job: Job, run: Path) -> CheckedPlan:
     """Refuse what the step would refuse; return its plan. Raises as `check_stages`, and JobError if the
     earlier run has no scores."""
     plan = check_stages(job, run)
+    AnswerRule.of(job, plan.settings)
     _former_scores(job, run)
     return plan
 
@@ -185,6 +195,7 @@ class RunStages(ModelWork):
         super().__init__(step.name, step.work, RerankCounts)
         self._plan, self._step, self._former = plan, step, former
         self._questions, self._retrieved = questions, retrieved
+        self._rule = AnswerRule.of(plan.job, plan.settings)
 
     def load(self) -> None:
         stages = load_checked(self._plan, self._step.run)
@@ -199,7 +210,7 @@ class RunStages(ModelWork):
                 self._retrieved,
                 self._stages,
                 self._step,
-                settings=self._plan.settings,
+                rule=self._rule,
                 on_group=meter.add,
                 on_card=on_card,
             )
@@ -212,11 +223,12 @@ def rerank_part(
     plan: Sequence[Stage],
     step: Step[RerankCounts],
     *,
-    settings: Rerank,
+    rule: AnswerRule = ALL_GIVEN,
     on_group: Callable[[int, int], object] = lambda passages, resumed: None,
     on_card: bool = False,
 ) -> None:
     """Run the plan over one part's lists, group by group; write all candidates and the best; report the unit.
+    `rule`: which of the best are given as answers.
 
     `on_group` is called after each group with the number of its passages, and of those that a former run had
     done. `on_card`: in groups that suit a graphics card.
@@ -231,14 +243,15 @@ def rerank_part(
             before = kept.read(number, lists)
             rows, group_counts = before or kept.rerank(number, lists, plan)
             scored.write(rows)
-            best |= best_of(lists, rows, settings)
+            best |= best_of(lists, rows, rule)
             counts = counts + group_counts
             on_group(group_counts.passages, group_counts.passages if before else 0)
         for question in read_part(questions.path, questions.parts[unit], Question):
             answers.write([best.get(question.question_id) or Answer(question.question_id, question.text)])
-
     counts = replace(
         counts,
+        answered=sum(answer.answer is not None for answer in best.values()),
+        declined=sum(answer.declined is not None for answer in best.values()),
         several_pages=sum((answer.pages or 0) > 1 for answer in best.values()),
         several_sites=sum((answer.sites or 0) > 1 for answer in best.values()),
     )
@@ -289,10 +302,18 @@ def summary(run: Path) -> str:
         f"{counted(counts.questions, 'question')}{failed}, {counted(counts.passages, 'passage')}",
         f"{counted(counts.candidates, 'candidate')} = {counts.kept:,} kept{grouped} + {counts.dropped:,} "
         "dropped",
+        *([_given(counts)] if counts.declined else []),
         *(clause for stage in counts.stages.items() for clause in stage_clauses(*stage, counts.questions)),
         *([f"{counted(counts.several_pages, 'answer')} on several pages"] if counts.several_pages else []),
     ]
     return f"rerank     {'; '.join(clauses)}; best answers in {ANSWERS_FILE}"
+
+
+def _given(counts: RerankCounts) -> str:
+    asked = counts.answered + counts.declined
+    return (
+        f"{counts.answered:,} answered, {counts.declined:,} declined ({counts.answered / asked:.0%} answered)"
+    )
 
 
 def stage_clauses(key: str, stage: StageCounts, questions: int) -> Iterator[str]:

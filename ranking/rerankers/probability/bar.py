@@ -41,8 +41,8 @@ class FirstAnswers:
 
     def counts(self, bars: Floats) -> tuple[Ints, Ints]:
         """([bars] answers, [bars] wrong ones among them) if those as probable as a bar are given."""
-        given = self.probability >= bars[:, None]  # [bars, questions]
-        return given.sum(axis=1), (given & ~self.right).sum(axis=1)
+        is_given = self.probability >= bars[:, None]  # [bars, questions]
+        return is_given.sum(axis=1), (is_given & ~self.right).sum(axis=1)
 
 
 @dataclass(frozen=True, slots=True)

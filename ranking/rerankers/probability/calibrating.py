@@ -92,9 +92,11 @@ def fit(lists: Sequence[LabelledList], stages: Sequence[str]) -> Calibration:
     right = [label for labelled in kept for label in labelled.right]
     weights = [_weights(len(rows)) for rows in features]
     width = len(feature_names(stages))
-    return Calibration.fit(
+    fitted = Calibration.fit(
         np.concatenate([np.empty((0, width)), *features]), right, np.concatenate([[], *weights]), RIDGE
     )
+    # The digits that another machine's arithmetic would give too.
+    return Calibration(tuple(float(f"{w:.6g}") for w in fitted.weights), float(f"{fitted.bias:.6g}"))
 
 
 def _weights(candidates: int) -> Floats:
@@ -109,7 +111,7 @@ def _weights(candidates: int) -> Floats:
 def first_probabilities(
     lists: Sequence[LabelledList], calibration: Calibration, stages: Sequence[str]
 ) -> Floats:
-    """[questions]: probability that the first answer is right; 0 where there is none."""
+    """[questions]: probability that the first answer is right; 0 of an empty list."""
     values = [
         probabilities(labelled.ranked, calibration, stages)[0] if labelled.ranked.candidates else 0.0
         for labelled in lists

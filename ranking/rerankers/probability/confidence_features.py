@@ -39,4 +39,5 @@ def leads(scores: Floats) -> Floats:
     if len(scores) < 2:
         return np.zeros(len(scores))
     second, first = np.sort(scores)[-2:]
-    return np.where(np.arange(len(scores)) == scores.argmax(), scores - second, scores - first)
+    ahead: Floats = np.where(np.arange(len(scores)) == scores.argmax(), scores - second, scores - first)
+    return ahead

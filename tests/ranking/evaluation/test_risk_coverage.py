@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from answermill.ranking.evaluation.metrics import Judged
-from answermill.ranking.evaluation.risk_coverage import calibration_error, first_answers, risk_coverage
+from answermill.ranking.evaluation.risk_coverage import (
+    answers_at_bar,
+    calibration_error,
+    first_answers,
+    reliability,
+    risk_coverage,
+)
 
 NAN = float("nan")
 
@@ -151,3 +157,25 @@ def test_scores_that_are_no_probabilities_have_no_calibration_error() -> None:
     for sure, says in (([1.5], "from 0 to 1"), ([-0.1], "from 0 to 1"), ([NAN], "is NaN")):
         with pytest.raises(ValueError, match=says):
             calibration_error(sure, [True])
+
+
+def test_at_a_bar_each_question_is_right_wrong_or_declined() -> None:
+    # Right and sure; wrong and sure; right and unsure; no correct candidate, unsure; nothing ranked.
+    question = np.array([0, 1, 1, 2, 3, 4])
+    score = np.array([0.9, 0.9, 0.2, 0.4, 0.3, 0.0])
+    label = np.array([1, 0, 1, 1, 0, 0])
+    judged = Judged(5, question, score, label, np.array([True] * 5 + [False]))
+    counts = answers_at_bar(0.5, judged, score)
+    assert (counts.right, counts.wrong, counts.declined) == (1, 1, 3)
+    assert (counts.declined_unanswerable, counts.unanswerable) == (2, 2)
+    assert answers_at_bar(0.4, judged, score).right == 2  # the bar itself is reached
+
+
+def test_the_calibration_error_is_the_mean_gap_of_the_reliability() -> None:
+    generator = np.random.default_rng(0)
+    sure = generator.random(95).round(1)
+    right = generator.random(95) < sure**2
+    bins = reliability(sure, right, 10)
+    assert len(bins) == 10 and sum(part.answers for part in bins) == 95
+    gaps = sum(part.answers * abs(part.confidence - part.right) for part in bins) / 95
+    assert gaps == pytest.approx(calibration_error(sure, right, 10))

@@ -6,7 +6,7 @@ from math import erf
 import numpy as np
 import pytest
 
-from answermill.ranking.evaluation.significance import compare, compare_shared, moved
+from answermill.ranking.evaluation.significance import bootstrap, compare, compare_shared, interval, moved
 
 
 def test_wins_ties_and_losses_are_those_of_b() -> None:
@@ -92,3 +92,12 @@ def test_questions_that_one_side_lacks_are_left_out_and_rounding_moves_none() ->
     )
     assert compare_shared(a, b, 100) == compare(np.array([0.25, 1.0, 0.3]), np.array([1.0, 0.5, 0.3]), 100)
     assert moved(a, b) == {"only a": "lost", "q1": "gained", "q2": "lost"}
+
+
+def test_the_bootstrap_of_a_mean_is_the_interval_and_of_no_question_refused() -> None:
+    values = np.random.default_rng(0).random(200)
+    low, high = bootstrap(lambda places: float(values[places].mean()), 200)
+    assert (low, high) == pytest.approx(interval(values), abs=0.01)
+    assert bootstrap(lambda places: float(np.median(values[places])), 200)[0] < np.median(values)
+    with pytest.raises(ValueError, match="no question"):
+        bootstrap(lambda places: 0.0, 0)

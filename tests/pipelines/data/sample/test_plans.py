@@ -1,4 +1,4 @@
-"""The two plans that the sample has, with the checkpoints and weights that ship."""
+"""The plans that the sample has, with the checkpoints and weights that ship."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from answermill.pipelines.data.sample import PLANS, copy_to
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.job_plan import check_stages, load_plan
+from answermill.pipelines.steps.rerank.answers import AnswerRule
 from answermill.pipelines.steps.rerank.question_groups import ranked_lists
 from answermill.ranking.plan import run_stages
 
@@ -32,6 +33,15 @@ def test_the_full_plan_runs_the_whole_chain_of_models(tmp_path, sample_run):
         assert [score.stage for score in best.stages] == stages and best.kind == "sentence"
 
         assert len(outcome.kept.candidates) <= 5
+
+
+def test_the_sure_plan_is_the_default_one_with_probabilities_and_a_bar_that_its_labels_promise(tmp_path):
+    job = copy_to(tmp_path)
+    default, sure = (check_stages(load(job.with_name(PLANS[name]))) for name in ("default", "sure"))
+    assert sure.stages[:-1] == default.stages
+    rule = AnswerRule.of(sure.job, sure.settings)
+    assert rule.probability_stage == "probability" and 0 < rule.bar < 1
+    assert "% wrong, with confidence 0.9" in rule.promise and rule.promise.endswith("on L-dev")
 
 
 def test_shipped_weights_are_of_shipped_models(tmp_path):

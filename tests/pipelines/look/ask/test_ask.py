@@ -16,8 +16,8 @@ import pytest
 
 from answermill.__main__ import main
 from answermill.pipelines.cli.question_commands import question_lines
-from answermill.pipelines.config.caps import Caps
 from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.config.rerank_section import AnswerSettings
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, UNAVAILABLE, USAGE, JobError
 from answermill.pipelines.look.ask.ask import answer_questions
 from answermill.pipelines.look.ask.run_plan import job_of
@@ -26,6 +26,7 @@ from answermill.pipelines.specs.index import INDEX, IndexCounts
 from answermill.pipelines.specs.rerank import RERANK, SCORED, RerankCounts
 from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVE, RetrieveCounts
 from answermill.pipelines.steps.job_plan import CheckedPlan
+from answermill.pipelines.steps.rerank.answers import AnswerRule
 from answermill.schemas.corpus import Question
 from answermill.schemas.ranked import ScoredCandidate
 from tests.pipelines.look.report.written_run import commit
@@ -64,6 +65,18 @@ def test_so_are_those_of_the_shipped_models(fresh_sample_run: Path) -> None:
             assert asked == rows and rows[0].rank == 1
 
 
+def test_below_the_bar_it_says_none_and_shows_the_candidates(session: Session, small_run: Path) -> None:
+    question = next(iter(QUESTIONS.open(small_run).read()))
+    asked = session.ask(question.text)
+    low = replace(asked.rows[0].stages[-1], score=0.25)
+    rows = [replace(asked.rows[0], stages=(low,)), *asked.rows[1:]]
+    reply = replace(asked, rows=rows, rule=AnswerRule("probability", bar=0.5))
+    assert list(reply.lines(2))[1] == "  none: the best candidate has probability 0.25, and the bar is 0.5"
+    assert reply.json(1)["answered"] is False and reply.json(1)["answers"][0]["text"] == rows[0].text
+    at_the_bar = replace(reply, rule=AnswerRule("probability", bar=0.25))
+    assert "none" not in list(at_the_bar.lines(1))[1] and at_the_bar.json(1)["answered"] is True
+
+
 def test_an_answer_comes_with_its_page_and_its_place_in_the_crawl(small_run: Path, session: Session) -> None:
     batch = [
         json.loads(line) for line in (small_run / "answers.jsonl").read_text(encoding="utf-8").splitlines()
@@ -84,7 +97,7 @@ def test_an_answer_comes_with_its_page_and_its_place_in_the_crawl(small_run: Pat
 def test_what_says_the_same_is_one_answer_with_its_pages_and_caps_hold() -> None:
     ranked, rows = outcome()
     passages = {c.hit.passage.passage_id: c.hit.passage for c in ranked.candidates}
-    lines = list(Reply("When?", rows, passages, Seconds(), Caps()).lines(2))
+    lines = list(Reply("When?", rows, passages, Seconds()).lines(2))
     assert lines == [
         "When?",
         "  1  9  The bridge was opened in May 1932.",
@@ -92,13 +105,14 @@ def test_what_says_the_same_is_one_answer_with_its_pages_and_caps_hold() -> None
         "  2  8  It is old.",
         "      T, http://a.org/2",
     ]
-    capped = Reply("When?", rows, passages, Seconds(), Caps(max_per_domain=1)).json(2)["answers"]
+    rule = AnswerRule(AnswerSettings(max_per_domain=1))
+    capped = Reply("When?", rows, passages, Seconds(), rule).json(2)["answers"]
     assert [(each["rank"], each["pages"]) for each in capped] == [(1, 3), (4, 1)]
 
 
 def test_the_plan_of_a_run_has_its_caps(small_run: Path) -> None:
-    job = job_of(small_run, ["rerank.max_per_site=2"])
-    assert job.rerank is not None and job.rerank.max_per_site == 2 and job.rerank.answers == 1
+    job = job_of(small_run, ["rerank.answers.max_per_site=2"])
+    assert job.rerank is not None and job.rerank.answers.max_per_site == 2 and job.rerank.answers.most == 1
 
 
 def test_a_question_that_finds_nothing_has_no_answer(small_run: Path) -> None:

@@ -89,7 +89,14 @@ def write_run(
     )
 
     answer = Answer(
-        question_id, question, sentence.text, "sentence", 1.0, page.title, page.url, sentence.sentence_id
+        question_id,
+        question,
+        sentence.text,
+        unit="sentence",
+        score=1.0,
+        title=page.title,
+        url=page.url,
+        candidate_id=sentence.sentence_id,
     )
     rejects = [Rejected(page.source_file, 0, "", page.url, reason, "")]
     commit(

@@ -12,7 +12,6 @@ from typing import ClassVar, Literal
 
 import pytest
 
-from answermill.pipelines.config.job_file import Rerank
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.runs.step import Step
@@ -27,7 +26,6 @@ from answermill.ranking.reranker import order_by
 from answermill.ranking.transformer import devices
 from answermill.schemas.ranked import Hit, RankedList
 
-SETTINGS = Rerank.model_validate({"stages": [{"reranker": "overlap"}]})
 """Settings of answers/; the plan is given."""
 
 
@@ -71,7 +69,7 @@ class Reranking:
         self.progress.clear()
         plan = [Stage("letters", reranker, 3)]
         tell = lambda *said: self.progress.append(said)  # noqa: E731
-        rerank_part(0, self._questions, self._retrieved, plan, self.step, settings=SETTINGS, on_group=tell)
+        rerank_part(0, self._questions, self._retrieved, plan, self.step, on_group=tell)
         counts = self.step.reports.read()[0].counts
         letters = counts.stages["letters"]
         assert letters.microseconds >= 0 and letters.incoming == counts.candidates > 100

@@ -339,6 +339,9 @@ def test_the_device_of_the_job_reaches_every_reranker(tmp_path, monkeypatch) -> 
         stage = f'reranker = "{name}"\n' + (f"checkpoint = '{written}'\n" if written else "")
         stage += "weights = {bm25 = 1.0}\n" if name in SETTINGS else ""
         stage += f"table = '{stage_settings(name, tmp_path)['table']}'\n" if name == "scores" else ""
+        if name.startswith("probability"):
+            file = stage_settings(name, tmp_path / name)["calibration_file"]
+            stage = f"reranker = \"overlap\"\n[[rerank.stages]]\n{stage}calibration_file = '{file}'\n"
         job = load(job_of(tmp_path, stage, more='[workers]\ndevice = "cpu"\n'))
         job_plan.load_stages(job_plan.CheckedPlan.of(job), lambda: None)
 
