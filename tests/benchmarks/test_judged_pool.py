@@ -10,11 +10,19 @@ import pytest
 
 from answermill.ranking.plan import Stage
 from answermill.ranking.rerankers.baselines.overlap import Overlap
+from docs.generate import saved
 from experiments.judged_pool import PLACE, SHEET, best_of, figures, gain, place_of, values, write_sheet
 from testing.judgements import agreement, read_judgements
 from tests.benchmarks.test_chain import LISTS, TEXTS
 
 PLAN = [Stage("overlap", Overlap())]
+
+
+def test_what_was_saved_is_of_the_sheet_and_nothing_is_unjudged() -> None:
+    judgements, result = read_judgements(SHEET, PLACE), saved("judged_pool")
+    assert result["unjudged"] == 0 and result["judged"] == len(judgements)
+    assert result["judged_right"] == sum(row.label for row in judgements)
+    assert result["kappa"] == pytest.approx(agreement(judgements).value, abs=1e-4)
 
 
 def test_the_sheet_has_whole_readings_that_differ_now_and_then() -> None:
