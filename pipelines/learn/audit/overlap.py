@@ -105,15 +105,15 @@ class _Texts:
             for pair in by_rarity[: compared.least_shared]:
                 self._rare[pair].append(n)
 
-    def find(self, text: str) -> Iterator[tuple[int, float]]:
-        """(number, likeness) of the texts that are equal, 1, or near."""
+    def find(self, text: str) -> Iterator[tuple[int, str, float]]:
+        """(number, 'equal' or 'near', likeness) of the texts that are so."""
         compared = ComparedText.of(text)
         equal = self._equal.get(compared.folded, ())
-        yield from ((n, 1.0) for n in equal)
+        yield from ((n, "equal", 1.0) for n in equal)
         for n in sorted({n for pair in compared.pairs for n in self._rare.get(pair, ())} - set(equal)):
             if compared.is_near(self._compared[n]):
                 both = len(compared.pairs & self._compared[n].pairs)
-                yield n, both / (len(compared.pairs) + len(self._compared[n].pairs) - both)
+                yield n, "near", both / (len(compared.pairs) + len(self._compared[n].pairs) - both)
 
 
 def overlap(
@@ -128,20 +128,20 @@ def overlap(
     for rows in training:
         result.training_questions += 1
         result.training_candidates += len(rows)
-        near_questions = dict[str, float]()
-        for n, likeness in asked.find(rows[0].question):
+        near_questions = set[str]()
+        for n, how, likeness in asked.find(rows[0].question):
+            near_questions.update(asked.questions[n])
             for question_id in asked.questions[n]:
-                near_questions[question_id] = likeness
-                kind = "question_equal" if likeness == 1 else "question_near"
-                result.add(kind, _shared(likeness, question_id, asked.texts[n], rows[0], rows[0].question))
+                shared = _shared(likeness, question_id, asked.texts[n], rows[0], rows[0].question)
+                result.add(f"question_{how}", shared)
 
         for row in rows:
             for question_id, kind, share, text in runs.find(row.text):
                 result.add(kind, _shared(share, question_id, text, row, row.text))
-            for n, likeness in right.find(row.text) if row.label > 0 else ():
+            for n, how, likeness in right.find(row.text) if row.label > 0 else ():
                 for question_id in right.questions[n]:
                     shared = _shared(likeness, question_id, right.texts[n], row, row.text)
-                    result.add("answer_equal" if likeness == 1 else "answer_near", shared)
+                    result.add(f"answer_{how}", shared)
                     if question_id in near_questions:
                         result.add("pair", shared)
     return result

@@ -40,6 +40,7 @@ def found(training: list[list[LabelledCandidate]]) -> dict[str, list[str]]:
         ("What else?", [("Something else.", 1)], {}),
         ("who is it", [("Something else.", 1)], {"question_equal": ["t2"]}),
         ("Tell me: when was the old bridge over the river opened?", [("x", 1)], {"question_near": ["t1"]}),
+        ("it who is it", [("x", 1)], {"question_near": ["t2"]}),
         ("What else?", [("it is ANN", 1)], {"answer_equal": ["t2"]}),
         ("What else?", [("it is ANN", 0)], {}),  # wrong there
         (
