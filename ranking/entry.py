@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, field_validator
 
 from answermill.ranking.context import Part, Reading, check_one_text
+from answermill.schemas.plug_ins import PlugInUnusable
 from answermill.schemas.section import Section
 
 if TYPE_CHECKING:
@@ -269,6 +270,12 @@ def checkpoint_at(path: Path, name: str) -> Path:
 
 
 def resolve(location: str) -> Any:
-    """The object at 'module:name'."""
+    """The object at 'module:name'. Raises PlugInUnusable if it is another package's, and cannot be
+    imported."""
     module, _, name = location.partition(":")
-    return getattr(importlib.import_module(module), name)
+    try:
+        return getattr(importlib.import_module(module), name)
+    except Exception as e:  # anything may happen in the code of others
+        if module.partition(".")[0] == "answermill":
+            raise
+        raise PlugInUnusable(f"{location} cannot be imported: {type(e).__name__}: {e}") from e

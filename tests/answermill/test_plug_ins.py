@@ -208,8 +208,9 @@ def test_code_that_cannot_be_imported_is_said_where_it_is_named_and_by_doctor(
     assert "'faq' is a int, and no Format" in said
     assert "extractor 'paragraphs' cannot be imported" in said and "OSError: no paragraphs" in said
 
-    assert call("evaluate", "letters", "--labels", tmp_path / "set.tsv") != 0
-    assert "nowhere_to_be_found" in capsys.readouterr().err
+    assert call("evaluate", "letters", "--labels", tmp_path / "set.tsv") == SETTINGS
+    said = capsys.readouterr().err
+    assert "answermill_example.letters:Letters cannot be imported: ModuleNotFoundError: No module" in said
     assert call("evaluate", "random", "--labels", tmp_path / "set.tsv", "--form", "faq") == SETTINGS
     assert "'faq' is a int, and no Format" in capsys.readouterr().err
 
