@@ -24,7 +24,6 @@ complete ones are not repeated, stopped ones continue.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +34,17 @@ from answermill.ranking.rerankers.cascade.schedule import relative_cost
 from answermill.ranking.training.state import finished
 from experiments import cascade_trainings
 from experiments.cascade_trainings import CUTS, DEPTH, EXITS, SAMPLINGS
-from experiments.exit_rows import Row, at_exit, beside, blended, compared, exit_scores, figures, row
+from experiments.exit_rows import (
+    Row,
+    beside,
+    blended,
+    cascade_rows,
+    compared,
+    exit_scores,
+    figures,
+    row,
+    sequential_rows,
+)
 from experiments.question_sets.gold import drawn
 from experiments.question_sets.learnable import Questions, answered
 from testing.harness import arguments, finish, say, shrink, trained_by, work_folder
@@ -70,19 +79,8 @@ def rows_of(tables: dict[str, ExitScores]) -> dict[str, Row]:
     rows = {("monolithic" if depth == DEPTH else f"mt{depth}"): row(tables[f"mt{depth}"]) for depth in CUTS}
     for name in ("plain", *SAMPLINGS):
         if name in tables:
-            rows |= {
-                f"{name}_exit{layer}": row(at_exit(tables[name], n)) for n, layer in enumerate(EXITS[:-1])
-            }
-            rows |= {f"{name}_a{10 * alpha:.0f}": row(tables[name], alpha) for alpha in (0.0, *ALPHAS)}
-
-    scores = np.concatenate([tables[f"mt{depth}"].scores for depth in CUTS], axis=1)
-    in_a_row = replace(tables[MONOLITHIC], exits=CUTS, scores=scores)
-    for alpha in ALPHAS:
-        # Each model encodes its candidates again.
-        cost = relative_cost(CUTS, (alpha,) * (len(CUTS) - 1), DEPTH, shared=False)
-        rows[f"sequential_a{10 * alpha:.0f}"] = row(in_a_row, alpha)._replace(cost=cost)
-
-    return rows
+            rows |= cascade_rows(name, tables[name], ALPHAS)
+    return rows | sequential_rows([tables[f"mt{depth}"] for depth in CUTS], ALPHAS)
 
 
 def over_seeds(rows: Sequence[dict[str, Row]]) -> dict[str, list[Row]]:

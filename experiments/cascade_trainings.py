@@ -54,13 +54,16 @@ SETS = {
 
 
 class Training(NamedTuple):
-    """A training by its name. `begins`: the training that it begins with; None for the plain encoder."""
+    """A training by its name. `begins`: the training that it begins with; None for the plain encoder, which
+    is ENCODER unless the section names another. `rate`: peak of its learning rate; that of its data if
+    None."""
 
     name: str
     data: str
     section: dict[str, Any]
     seed: int = 0
     begins: str | None = None
+    rate: float | None = None
 
 
 def prepare(data: Path, work: Path) -> None:
@@ -139,7 +142,7 @@ def training(work: Path, wanted: Training) -> TrainJob:
             },
             "train": {
                 "epochs": 1 if transfer else ADAPT_EPOCHS,
-                "learning_rate": TRANSFER_RATE if transfer else ADAPT_RATE,
+                "learning_rate": wanted.rate or (TRANSFER_RATE if transfer else ADAPT_RATE),
                 "schedule": "linear",
                 "precision": "bf16",
                 "clip": 1.0,

@@ -28,6 +28,7 @@ from answermill.ranking.rerankers.blend.weights import FitOptions
 from answermill.ranking.rerankers.cascade.cascade import Cascade, survivors
 from answermill.ranking.rerankers.cascade.cascade_model import load
 from answermill.ranking.rerankers.cascade.exits import ExitScores
+from answermill.ranking.rerankers.cascade.schedule import relative_cost
 from answermill.schemas.arrays import Floats, Ints
 from experiments.question_sets.learnable import Questions
 
@@ -71,6 +72,25 @@ def row(table: ExitScores, alpha: float = 0.0) -> Row:
     score = np.full(len(table.question), table.scores[:, -1].min() - 1)
     score[here] = table.scores[here, -1]
     return Row(values(table.question, table.label, score), cost / (table.depth * len(table.question)))
+
+
+def cascade_rows(name: str, table: ExitScores, alphas: Sequence[float]) -> dict[str, Row]:
+    """Rows of a cascade: cut behind each exit but the last, without drops, and at each α."""
+    rows = {f"{name}_exit{layer}": row(at_exit(table, n)) for n, layer in enumerate(table.exits[:-1])}
+    return rows | {f"{name}_a{10 * alpha:.0f}": row(table, alpha) for alpha in (0.0, *alphas)}
+
+
+def sequential_rows(tables: Sequence[ExitScores], alphas: Sequence[float]) -> dict[str, Row]:
+    """Rows of the sequential ranker at each α, from the monolithic models' tables, the shallowest first. Each
+    model encodes its candidates again, which its cost counts."""
+    exits, depth = tuple(table.exits[-1] for table in tables), tables[-1].depth
+    scores = np.concatenate([table.scores for table in tables], axis=1)
+    in_a_row = replace(tables[-1], exits=exits, scores=scores)
+    rows = {}
+    for alpha in alphas:
+        cost = relative_cost(exits, (alpha,) * (len(exits) - 1), depth, shared=False)
+        rows[f"sequential_a{10 * alpha:.0f}"] = row(in_a_row, alpha)._replace(cost=cost)
+    return rows
 
 
 def values(question: Ints, label: Ints, score: Floats) -> dict[str, Floats]:
