@@ -1,19 +1,20 @@
 """The Cascade Transformer trained as in its paper, in the form of its Table 2.
 
 Every model begins with the plain encoder and learns by the binary cross-entropy of single pairs, from all
-candidates: first the transfer, then the adapt to WikiQA, with three seeds (TANDA). Data, rates and epochs
-are those of `cascade_trainings`. `mtN` is the monolithic model of the first N layers, which reads the first
+candidates: first the transfer, then the adapt to WikiQA, with three seeds (TANDA). Data, rates and epochs are
+those of `cascade_trainings`. `mtN` is the monolithic model of the first N layers, which reads the first
 token; SR runs all of these, one for each exit. The cascades have an exit behind each of these depths, and
 differ in the exit that a step trains (§4.3.1): `paper` draws one uniformly, `early` draws the early ones more
 often in the transfer and in the first epoch of the adapt, `round_robin` takes each in turn, `stop` draws
 uniformly and lets no gradient below the exit before, `all` trains all exits in each step, which is ours.
 
 Keys: `wikiqa_<metric>_<row>`: WikiQA's test set, in percent, protocol `answerable`, means over the seeds,
-with `.._deviation`. Rows: `mtN`, `monolithic` (the deepest), `sequential_aN` and, of each cascade,
-`.._exitN`, cut behind layer N, and `.._aN`, where a share N/10 leaves at each exit but the last. `cost` is
-layers × candidates relative to the monolithic model's. `wikiqa_b_over_a_difference` is of MAP, of each
-question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p`. A model that is not
-complete has no rows: `seeds_<model>` counts the adapts that are. Nothing is chosen on the test set.
+with `.._deviation`; `transferred_..`: the same before the adapt. Rows: `mtN`, `monolithic` (the deepest),
+`sequential_aN` and, of each cascade, `.._exitN`, cut behind layer N, and `.._aN`, where a share N/10 leaves
+at each exit but the last. `cost` is layers × candidates relative to the monolithic model's.
+`wikiqa_b_over_a_difference` is of MAP, of each question's mean over the seeds, with its 95 % interval
+(`_low`, `_high`) and `_p`. A model that is not complete has no rows: `seeds_<model>` counts the adapts that
+are. Nothing is chosen on the test set.
 
 Trainings are those of `answermill train`, one after the other, and are kept in --work: complete ones are not
 repeated, stopped ones continue. --models names those to train, in this order; rows are of all that are
@@ -99,8 +100,11 @@ def trainings(body: Body, models: Sequence[str]) -> Iterator[Training]:
 
 
 def wanted(models: str | None, body: Body) -> list[str]:
-    """The models that an option names; all if it is absent. Raises SystemExit for an unknown one."""
+    """The models that an option names, or all if it is absent; 'none' is none of them. Raises SystemExit for
+    an unknown one."""
     known = list(sections(body))
+    if models == "none":
+        return []
     names = models.split(",") if models is not None else known
     if unknown := set(names) - set(known):
         raise SystemExit(
@@ -109,14 +113,12 @@ def wanted(models: str | None, body: Body) -> list[str]:
     return names
 
 
-def tables(work: Path, lists: Questions, body: Body) -> dict[str, dict[int, ExitScores]]:
-    """Model → seed → scores at its exits, of the adapts that are complete."""
-    scored = {}
-    for model in sections(body):
-        seeds = [seed for seed in cascade_trainings.SEEDS if finished(work / f"{model}-{seed}")]
-        if seeds:
-            scored[model] = {seed: exit_scores(work / f"{model}-{seed}", lists, body.depth) for seed in seeds}
-    return scored
+def tables(work: Path, lists: Questions, body: Body, end: str) -> dict[str, ExitScores]:
+    """Model → scores at its exits, of the trainings with this end of their name that are complete."""
+    folders = {model: work / f"{model}-{end}" for model in sections(body)}
+    return {
+        model: exit_scores(folder, lists, body.depth) for model, folder in folders.items() if finished(folder)
+    }
 
 
 def rows_of(scored: dict[str, ExitScores], body: Body) -> dict[str, Row]:
@@ -141,26 +143,29 @@ def pairs(body: Body) -> Iterator[tuple[str, str]]:
         if name != "paper":
             yield from ((f"{name}_{end}", f"paper_{end}") for end in ends)
     yield from ((f"paper_{end}", f"sequential_{end}") for end in ends)
+    yield "paper_a5", f"mt{body.exits[1]}"  # of about its cost
 
 
 def measured(data: Path, work: Path, body: Body) -> dict[str, float | int | str]:
     lists = answered(data / "wikiqa/wikiqa-test.parquet")
-    scored = tables(work, lists, body)
-    result: dict[str, float | int | str] = {f"seeds_{model}": len(seeds) for model, seeds in scored.items()}
-    rows: dict[str, list[Row]] = {}
-    for seed in cascade_trainings.SEEDS:
-        of_seed = {model: seeds[seed] for model, seeds in scored.items() if seed in seeds}
-        for name, one in rows_of(of_seed, body).items():
-            rows.setdefault(name, []).append(one)
+    result: dict[str, float | int | str] = {"wikiqa_questions": len(lists)}
+    ends = {"transferred": ["transfer"], "wikiqa": [str(seed) for seed in cascade_trainings.SEEDS]}
+    for name, trained in ends.items():
+        rows: dict[str, list[Row]] = {}
+        for end in trained:
+            scored = tables(work, lists, body, end)
+            for model in scored if name == "wikiqa" else ():
+                result[f"seeds_{model}"] = int(result.get(f"seeds_{model}", 0)) + 1
+            for key, one in rows_of(scored, body).items():
+                rows.setdefault(key, []).append(one)
 
-    test = f"{body.prefix}wikiqa"
-    result[f"{test}_questions"] = len(lists)
-    for name, seeds in rows.items():
-        result |= figures(test, name, seeds)
-        say(f"{name:<16} MAP {result[f'{test}_map_{name}']:.2f}, P@1 {result[f'{test}_p1_{name}']:.2f}")
-    for name, over in pairs(body):
-        if name in rows and over in rows:
-            result |= compared(test, name, over, rows)
+        test = f"{body.prefix}{name}"
+        for key, seeds in rows.items():
+            result |= figures(test, key, seeds)
+            say(f"{test} {key:<16} MAP {result[f'{test}_map_{key}']:.2f}")
+        for one, over in pairs(body):
+            if one in rows and over in rows:
+                result |= compared(test, one, over, rows)
     return result
 
 
@@ -170,7 +175,7 @@ def main() -> None:
         __doc__ or "",
         paths={"work": "folder of the trainings, which stay; out/cascade_paper, or out/cascade_paper_base"},
         choices={"body": tuple(BODIES)},
-        texts={"models": "those to train, with commas between; all if absent"},
+        texts={"models": "those to train, with commas between, or 'none'; all if absent"},
         numbers={"transfer": "questions of each set of the transfer; those of cascade_trainings if absent"},
     )
     if options.smoke:
@@ -185,10 +190,9 @@ def main() -> None:
     body, data = BODIES[options.body], options.data.resolve()
     name = "cascade_paper" if options.body == "default" else "cascade_paper_base"
     models = wanted(options.models, body)
-    with work_folder(options, name) as work:
-        if options.transfer:
-            work /= f"transfer_{options.transfer:.0f}"
-            work.mkdir(exist_ok=True)
+    with work_folder(options, name) as folder:
+        work = folder / f"transfer_{options.transfer:.0f}" if options.transfer else folder
+        work.mkdir(exist_ok=True)
         cascade_trainings.prepare(data, work)
         for training in trainings(body, models):
             say(cascade_trainings.train(work, training))
