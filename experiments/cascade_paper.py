@@ -163,9 +163,9 @@ def measured(data: Path, work: Path, body: Body) -> dict[str, float | int | str]
         for key, seeds in rows.items():
             result |= figures(test, key, seeds)
             say(f"{test} {key:<16} MAP {result[f'{test}_map_{key}']:.2f}")
-        for one, over in pairs(body):
-            if one in rows and over in rows:
-                result |= compared(test, one, over, rows)
+        for row_name, over in pairs(body):
+            if row_name in rows and over in rows:
+                result |= compared(test, row_name, over, rows)
     return result
 
 

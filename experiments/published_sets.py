@@ -248,6 +248,13 @@ def _by_hand() -> Iterator[PublishedSet]:
         note="Taken by hand from files of R.",
     )
     yield PublishedSet(
+        "hotpotqa-sample",
+        "1,413 questions of HotpotQA (Yang et al. 2018) with their ten paragraphs, of which two are needed",
+        "CC BY-SA 4.0",
+        "https://hotpotqa.github.io",
+        note="Gathered by hand from samples of the set in public repositories.",
+    )
+    yield PublishedSet(
         "leakage",
         "training questions that also stand in an evaluation set",
         "those of the sets",

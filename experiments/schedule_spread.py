@@ -74,9 +74,13 @@ def spread(test: str, name: str, table: ExitScores) -> dict[str, float]:
         below, above = (slopes(each[:, :-1][:, part], cost[part]) / 10 for part in (~costly, costly))
         kept = each[:, :-1][:, costly].mean(axis=1) - each[:, -1]
         for key, values in (("kept", kept), ("below", below), ("above", above), ("taper", below - above)):
-            told = compare(np.zeros(len(values)), values)
-            result |= {key: told.difference, f"{key}_low": told.low, f"{key}_high": told.high}
-            result[f"{key}_p"] = told.p
+            comparison = compare(np.zeros(len(values)), values)
+            result |= {
+                key: comparison.difference,
+                f"{key}_low": comparison.low,
+                f"{key}_high": comparison.high,
+            }
+            result[f"{key}_p"] = comparison.p
 
     say(f"{test}: {name} P@1 {p1.min():.2f} to {p1.max():.2f}, cost {cost.min():.2f} to {cost.max():.2f}")
     return {named(test, key, name): value for key, value in result.items()}

@@ -76,6 +76,18 @@ def test_chain_measures_has_in_the_cascade_s_place(shared_data: Path, apart, mon
     assert result["hashing_questions_per_s"] > 0 and "p1_without_cascade" not in result
 
 
+@pytest.mark.nightly
+def test_the_paper_s_cascade_has_a_body_of_twelve_layers(
+    shared_data: Path, apart, monkeypatch, capsys
+) -> None:
+    words = ["--body", "base", "--models", "mt6,paper"]
+    monkeypatch.setattr(sys, "argv", ["cascade_paper", "--smoke", "--data", str(shared_data), *words])
+    importlib.import_module("experiments.cascade_paper").main()
+    result = json.loads(capsys.readouterr().out.splitlines()[-1], parse_constant=refused)
+    assert result["seeds_paper"] == result["seeds_mt6"] == 2 and "seeds_early" not in result
+    assert 0 < result["base_wikiqa_map_paper_a0"] <= 100 and "wikiqa_map_paper_a0" not in result
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_package_lists_its_commands_with_time_and_data(package, capsys) -> None:
     listing.show(Path(package.__path__[0]))
