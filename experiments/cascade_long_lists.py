@@ -73,7 +73,7 @@ def l_test(data: Path, work: Path, number: int) -> list[Judged]:
     ]
 
 
-def hotpotqa(data: Path, number: int) -> list[Judged]:
+def hotpotqa(data: Path, _: Path, number: int) -> list[Judged]:
     """Lists of `number` questions of HotpotQA's sample, the sentences of a question's paragraphs one after
     the other."""
     questions: dict[str, list[LabelledCandidate]] = {}
@@ -128,12 +128,11 @@ def table3(test: str, tables: dict[str, ExitScores]) -> Iterator[tuple[str, floa
 
 
 def lists_of(options: argparse.Namespace, work: Path) -> dict[str, list[Judged]]:
-    """Set → its lists."""
-    data = options.data.resolve()
-    return {
-        "hotpotqa": hotpotqa(data, int(options.hotpotqa or QUESTIONS["hotpotqa"])),
-        "test": l_test(data, work, int(options.test or QUESTIONS["test"])),
-    }
+    """Set → its lists; a set of no questions is left out."""
+    data, readers = options.data.resolve(), {"hotpotqa": hotpotqa, "test": l_test}
+    asked = {test: getattr(options, test) for test in QUESTIONS}
+    numbers = {test: most if asked[test] is None else int(asked[test]) for test, most in QUESTIONS.items()}
+    return {test: readers[test](data, work, number) for test, number in numbers.items() if number}
 
 
 def options_of(name: str, description: str) -> argparse.Namespace:
@@ -147,7 +146,7 @@ def options_of(name: str, description: str) -> argparse.Namespace:
             "trainings": "folder of the trainings; out/cascade_paper",
         },
         numbers={
-            test: f"questions of this set, drawn by hash; {most} if absent"
+            test: f"questions of this set, drawn by hash; {most} if absent, and 0 leaves it out"
             for test, most in QUESTIONS.items()
         },
     )

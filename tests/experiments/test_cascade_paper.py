@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,7 +113,7 @@ def test_every_claim_and_every_ablation_is_compared() -> None:
     assert {("paper_a3", "sequential_a3"), ("paper_a5", "mt3")} < result
 
 
-def test_the_sentences_of_a_question_s_paragraphs_make_one_list(tmp_path: Path) -> None:
+def test_a_question_s_paragraphs_make_one_list_and_a_set_may_be_left_out(tmp_path: Path) -> None:
     columns = ("question_id", "document_id", "sentence_index", "label")
     cells = [("a", "a#0", 0, 0), ("a", "a#0", 1, 1), ("a", "a#1", 0, 1), ("b", "b#0", 0, 0)]
     table = [dict(zip(columns, row, strict=True)) for row in cells]
@@ -121,9 +122,11 @@ def test_the_sentences_of_a_question_s_paragraphs_make_one_list(tmp_path: Path) 
     file.parent.mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist([row | texts for row in table]), file)
 
-    (only,) = cascade_long_lists.hotpotqa(tmp_path, 5)  # b has no answer
+    (only,) = cascade_long_lists.hotpotqa(tmp_path, tmp_path, 5)  # b has no answer
     assert only.labels == [0, 1, 1]
     assert [c.candidate_id for c in only.ranked.candidates] == ["a#0/0", "a#0/1", "a#1/0"]
+    lists = cascade_long_lists.lists_of(Namespace(data=tmp_path, hotpotqa=None, test=0), tmp_path)
+    assert lists == {"hotpotqa": [only]}
 
 
 def test_p1_by_question_is_that_of_the_replayed_schedules() -> None:
