@@ -212,7 +212,7 @@ def in_windows(
 
 
 def write_sentences(lists: Path, passages: Path, file: Path) -> None:
-    """Write the training data of AS2: the lists of the questions in `passages`."""
+    """Write the data of AS2's training: the lists of the questions in `passages`."""
     learnt = set(pq.read_table(passages, columns=["question_id"])["question_id"].to_pylist())
     rows = pq.read_table(lists)
     pq.write_table(rows.filter(pc.is_in(rows["question_id"], pa.array(sorted(learnt)))), file)

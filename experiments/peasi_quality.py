@@ -1,41 +1,47 @@
-"""PEASI beside plain AS2, in the form of its Tables 2 and 3, on MiniLM-L6 as the body. All learn from the
-same questions.
+"""PEASI's own variants beside AS2, in the form of its Tables 2, 3, 5 and 6, learnt from the same questions.
 
-The models are those of `experiments.trainings` in WORK/train, which are trained there if they are missing:
-`as2`, which reads the sentence alone, like the paper's; `pr`, `easi`, and `peasi`, which is both in one
-("joint"). All begin with the cascade, whose last exit is AS2 with context.
+The models are those of `experiments.peasi_trainings` in WORK/train, which are trained there if they are
+missing, from --questions of L-train. All begin with the cascade that ships: with --body small its 6 layers of
+384, with --body base the 12 layers of 768, as in the paper; then --save writes `peasi_quality_base.json`, for
+a card, or for a night.
 
-Questions are SQuAD's and WikiQA's of L-test and, for choices, those of L-dev by which trainings stop.
-Protocols (`peasi_data`): the first passages that BM25 retrieves; and, for a part of the questions, drawn by
-hash, all windows around the best sentences, as in the paper. There `_all`, `_center` and `_random` are groups
-of windows on which the same models are measured (Table 3).
+Models in keys. `slot`: the paper's PR and slot EASI, trained apart; `mtl0`, `mtl1` and `mtl1_pairs` (PR ⊕
+EASI in two stages): trained together. `span`: PR and EASI with the cascade's classifier on one transformer,
+the kind that ships; `shipped`: the one that does, which learnt from more questions and began with an earlier
+cascade. `as2`: the sentence alone, like the paper's; `as2_context`: with its title and its neighbours.
 
-Passages are ranked by BM25, by the best of their sentences (`as2max`), and by p(q, p). Answers are ranked by
-`as2`, over all sentences; by `all_as2`, over those that EASI extracts; by `top1`, EASI's sentence of the best
-passage, then of the next; and by `product`, p(q, p) · p(s | p) among the first FIRST passages. `listwise` is
-the product with a softmax over the question's passages for p(q, p). `_context`: by AS2 with context.
-`top1_apart`: by `pr` and `easi`. `_shipped`: by the checkpoint that ships, which learnt from as many
-questions and began with an earlier cascade.
+Questions are SQuAD's and WikiQA's of L-test that have an answer in their passages; choices are made on L-dev,
+by which trainings stop. Protocols (`peasi_data`): the first passages that BM25 retrieves; and, of at most
+WINDOW_QUESTIONS questions of a set, drawn by hash, all windows around the best sentences, as in the paper.
+There `_all`, `_center` and `_random` are groups of windows on which the same models are measured (Table 3).
 
-Keys: `passage_…` are passage-level and compare with each other alone; `answer_…` are answer-level. P@1, MAP
-and MRR in percent over the questions whose passages hold an answer. `B_over_A…`: the difference in P@1, its
-95 % interval (`_low`, `_high`) and `_p` of a paired randomisation test. `easi_accuracy_…`: of the passages
-that hold an answer, those whose extracted one is right. `aurc_…`: area under risk against coverage over all
-questions, those without an answer included. Keys without a set are of `squad`.
+Keys: `MODEL_SET_passage_…` are of rankings of passages and compare with each other alone: by BM25, by
+p(q, p), and by the best of a passage's sentences for AS2. `MODEL_SET_answer_…` are of answers: those of AS2
+over all sentences; EASI's sentence of the best passage, which has P@1 alone; and `slot_to_MODEL`, AS2 over
+the sentences that EASI extracts. `span_product` and `span_listwise` rank them by p(q, p) · p(s | p), and by
+the same with a softmax over the question's passages. P@1, MAP and MRR are in percent. `B_SET_…_over_A`: the
+difference in P@1, its 95 % interval (`_low`, `_high`) and `_p` of a paired randomisation test.
+`MODEL_SET_easi_accuracy`: of the passages that hold an answer, those whose extracted sentence is one.
+`MODEL_SET_aurc`: area under risk against coverage over all questions, those without an answer included.
+`better_…` and `worse_…`: of the questions where one of mtl1_pairs and AS2 is right alone the first by hash,
+and what either says (Tables 5 and 6).
 """
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import torch
 
-from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.data.inputs.tables import read_passages
 from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.specs.ingest import DOCUMENTS
@@ -44,29 +50,34 @@ from answermill.ranking.evaluation.calibration import UNCALIBRATED
 from answermill.ranking.evaluation.risk_coverage import risk_coverage
 from answermill.ranking.plan import run_stages
 from answermill.ranking.rerankers.peasi.answer_logit import answer_logit
-from answermill.ranking.rerankers.peasi.peasi_model import load
 from answermill.ranking.training.state import HISTORY
 from answermill.schemas.corpus import Document
-from answermill.schemas.ranked import Candidate
 from experiments import long_lists, peasi_data, peasi_trainings, train_lists, trainings
 from experiments.first_stage import first_of_plan
 from experiments.long_lists import LongList, read_lists
 from experiments.peasi_rows import (
-    PeasiScores,
     Questions,
+    Reader,
     Rows,
     Scores,
-    answers,
     as2_scores,
-    peasi_scores,
-    top1,
+    best_sentence,
+    by_passage,
+    compared,
+    only,
+    product,
+    sentence_labels,
 )
-from experiments.question_sets.gold import drawn
+from experiments.peasi_trainings import Body, trained_name
+from experiments.question_sets.gold import by_hash, drawn
 from testing.harness import arguments, finish, say, shrink, trained_by, work_folder
 from testing.smoke_data import small_checkpoint
 
 TAKES = "hours of training, kept in --work"
-MEASURED_MODELS = ("cascade", "cosinet", "peasi")
+MEASURED_MODELS = {
+    "peasi_quality": ("cascade", "cosinet", "peasi"),
+    "peasi_quality_base": ("cascade_base", "cosinet"),
+}
 DECIDED = (
     'The order of `score = "log_odds"`, chosen on L-dev, where it is more often right first than the '
     "product. The default plan leaves PEASI out: its answers are not shown to be ahead of AS2's."
@@ -74,202 +85,267 @@ DECIDED = (
 
 TESTS = ("squad", "wikiqa")
 """Sources of L-test."""
-WINDOW_QUESTIONS = 50
+WINDOW_QUESTIONS = 200
 SHIPPED_PEASI = SHIPPED / "peasi"
-MODELS = tuple(peasi_trainings.FILES)
-SHORT = (
-    "answer_p1_as2",
-    "answer_p1_as2_context",
-    "answer_p1_top1",
-    "answer_p1_all_as2",
-    "answer_p1_product",
-    "passage_p1_pr",
-)
-"""Keys that are given without a set too."""
+AS2 = tuple(peasi_trainings.AS2)
+BEST = "mtl1_pairs"
+"""The paper's best, from which the examples are."""
 
 
-def retrieved_rows(name: str, lists: Questions, train: Path) -> dict[str, float | int]:
-    """Figures on the passages that BM25 retrieves."""
-    rows = Rows(name, lists)
-    rows.keys[f"{name}_questions"] = len(lists)
-    rows.keys[f"{name}_answerable"] = sum(any(row.label for row in question_rows) for question_rows in lists)
-    rows.keys[f"{name}_passages"] = sum(map(len, lists))
-    rows.keys[f"{name}_sentences"] = sum(
-        len(row.sentences) for question_rows in lists for row in question_rows
-    )
-    as2, context = as2_scores(train / "as2", lists), as2_scores(peasi_trainings.cascade(train), lists)
-    pr, easi, joint = (peasi_scores(train / model, lists) for model in ("pr", "easi", "peasi"))
-    shipped = peasi_scores(SHIPPED_PEASI, lists)
-    rankings = {
-        "bm25": [
-            {row.passage_id: -float(n) for n, row in enumerate(question_rows)} for question_rows in lists
-        ]
+class System(NamedTuple):
+    """A ranker of passages, and the extractor that reads its best one."""
+
+    pr: Reader
+    easi: Reader
+
+
+def systems(train: Path, body: Body) -> dict[str, System]:
+    """The models that are measured, by their names in keys."""
+    parts = {"slot": ("pr", "easi"), "span": ("peasi", "peasi")}
+    parts |= {name: (name, name) for name in ("mtl0", "mtl1", "mtl1_pairs")}
+    folders = {name: [train / trained_name(part, body) for part in pair] for name, pair in parts.items()}
+    if body == "small":
+        folders["shipped"] = [SHIPPED_PEASI, SHIPPED_PEASI]
+    return {
+        name: System(*(Reader(folder, train.parent) for folder in pair)) for name, pair in folders.items()
     }
 
-    for suffix, scores in (("", as2), ("_context", context)):
-        rankings[f"as2max{suffix}"] = [
-            {
-                row.passage_id: max((known[s.sentence_id] for s in row.sentences), default=-np.inf)
-                for row in question_rows
-            }
-            for question_rows, known in zip(lists, scores, strict=True)
-        ]
 
-    for label, scores in (
-        rankings | {"pr": pr.passages, "joint": joint.passages, "shipped": shipped.passages}
-    ).items():
-        rows.add("passage", label, scores)
+def as2_models(train: Path, body: Body, lists: Questions) -> dict[str, Scores]:
+    return {name: as2_scores(train / trained_name(name, body), lists, train.parent) for name in AS2}
 
-    for a in rankings:
-        rows.over("passage", "joint", a)
-    rows.over("passage", "joint", "pr")
-    answers(rows, joint, context, "_context")
-    answers(rows, joint, as2)
-    rows.add("answer", "top1_apart", list(map(top1, pr.passages, easi.sentences)))
-    rows.add("answer", "top1_shipped", list(map(top1, shipped.passages, shipped.sentences)))
-    for b in ("top1_apart", "top1_shipped"):
-        rows.over("answer", b, "as2")
 
-    rows.over("answer", "top1_shipped", "as2_context")
-    rows.over("answer", "top1_shipped", "top1")
-    rows.over("answer", "listwise", "product")
-    for label, model in (("easi", easi), ("joint", joint), ("shipped", shipped)):
-        rows.keys[f"{name}_easi_accuracy_{label}"] = accuracy(lists, model)
-    rows.keys |= dict(selective(name, lists, as2, joint, train / "peasi"))
+def retrieved_rows(
+    name: str, lists: Questions, models: Mapping[str, System], as2: Mapping[str, Scores]
+) -> dict[str, float | int | str]:
+    """Figures on the passages that BM25 retrieves, of questions with an answer among them."""
+    rows = Rows(name, lists)
+    rows.keys[f"{name}_answerable"] = len(lists)
+    rows.keys[f"{name}_passages"] = sum(map(len, lists))
+    rows.keys[f"{name}_sentences"] = sum(len(row.sentences) for asked in lists for row in asked)
+    order = [-float(n) for asked in lists for n in range(len(asked))]
+    rows.rank("passage", "bm25", by_passage(lists, order))
 
+    for label, scores in as2.items():
+        rows.rank("passage", label, best_sentence(lists, scores))
+        rows.rank("answer", label, scores)
+    answers: dict[str, list[str]] = {}
+    for label, model in models.items():
+        passages = model.pr.passages(lists)
+        rows.rank("passage", label, passages)
+        answers[label] = model.easi.answers(lists, passages)
+        rows.first(label, answers[label])
+        rows.over("passage", label, "bm25", *as2)
+        rows.over("answer", label, *as2)
+        rows.keys[f"{label}_{name}_easi_accuracy"] = accuracy(lists, model.easi)
+
+    extracted = models["slot"].easi.sentences(lists)
+    for label, scores in as2.items():
+        rows.rank("answer", f"slot_to_{label}", list(map(only, scores, extracted)))
+        rows.over("answer", f"slot_to_{label}", label)
+    rows.over("answer", "slot", "slot_to_as2")
+    # What the paper says of its variants (Table 2).
+    for b, a in (("mtl0", "slot"), ("mtl1", "slot"), ("mtl1_pairs", "mtl1"), ("span", "mtl0")):
+        rows.over("passage", b, a)
+        rows.over("answer", b, a)
+
+    shown = examples(lists, as2["as2"], answers[BEST]) if name == TESTS[0] else {}
+    return {**rows.keys, **shown}
+
+
+def product_rows(name: str, lists: Questions, model: System) -> dict[str, float | int]:
+    """Figures of the product of p(q, p) and p(s | p), by which stages can rank the answers."""
+    rows, passages, sentences = Rows(name, lists), model.pr.passages(lists), model.easi.sentences(lists)
+    rows.rank("answer", "span_product", list(map(product, passages, sentences)))
+    rows.rank("answer", "span_listwise", list(map(partial(product, listwise=True), passages, sentences)))
+    rows.over("answer", "span_listwise", "span_product")
     return rows.keys
 
 
-def accuracy(lists: Questions, model: PeasiScores) -> float:
+def accuracy(lists: Questions, easi: Reader) -> float:
     """Percentage of the passages with an answer whose extracted sentence is one."""
+    answering = [[row for row in rows if row.label] for rows in lists]
     right = [
-        any(s.label for s in row.sentences if s.sentence_id == chosen.get(row.passage_id, ("", 0.0))[0])
-        for question_rows, chosen in zip(lists, model.sentences, strict=True)
-        for row in question_rows
-        if row.label
+        sentence_labels([row]).get(found.get(row.passage_id, ("", 0.0))[0], 0)
+        for rows, found in zip(answering, easi.sentences(answering), strict=True)
+        for row in rows
     ]
     return 100 * float(np.mean(right))
 
 
-def selective(
-    name: str, lists: Questions, as2: Scores, joint: PeasiScores, folder: Path
-) -> Iterator[tuple[str, float]]:
+def selective(name: str, lists: Questions, as2: Scores, model: System) -> Iterator[tuple[str, float]]:
     """Risk against coverage over all questions, those without an answer included."""
-    calibration = load(folder, find_model)[0].calibration or UNCALIBRATED
 
     def confidence(passages: dict[str, float], sentences: dict[str, tuple[str, float]]) -> tuple[str, float]:
         best = max(passages, key=lambda key: passages[key])
         chosen, log_p = sentences.get(best, ("", 0.0))
-        return chosen, float(calibration(answer_logit(np.array([passages[best]]), np.array([log_p])))[0])
+        logit = answer_logit(np.array([passages[best]]), np.array([log_p]))
+        return chosen, float(model.pr.calibration(logit)[0])
 
     first: dict[str, list[tuple[str, float]]] = {
         "as2": [max(scores.items(), key=lambda item: item[1]) for scores in as2],
-        "joint": list(map(confidence, joint.passages, joint.sentences)),
+        "span": list(map(confidence, model.pr.passages(lists), model.easi.sentences(lists))),
     }
     for label, chosen in first.items():
-        labels = [{s.sentence_id: s.label for row in rows for s in row.sentences} for rows in lists]
-        right = np.array([float(known.get(key, 0)) for known, (key, _) in zip(labels, chosen, strict=True)])
-        yield f"{name}_aurc_{label}", risk_coverage(np.array([sure for _, sure in chosen]), right).aurc
-        yield f"{name}_right_{label}", 100 * float(right.mean())
-
-
-def window_rows(
-    name: str, lists: Sequence[LongList], documents: Folder[Document], train: Path
-) -> dict[str, float | int]:
-    """Figures on the windows around the best sentences, by group."""
-    plan = first_of_plan(train_lists.SAMPLE)
-    plan[-1] = replace(plan[-1], keep=peasi_data.SENTENCES)
-    best: list[tuple[Any, Sequence[Candidate]]] = [
-        (question.asked, outcome.kept.candidates)
-        for question, outcome in zip(
-            lists, run_stages([question.passages for question in lists], plan), strict=True
+        right = np.array(
+            [float(sentence_labels(rows).get(key, 0)) for rows, (key, _) in zip(lists, chosen, strict=True)]
         )
-    ]
-    groups = peasi_data.in_windows(best, documents)
-    as2, joint = as2_scores(train / "as2", groups["all"]), peasi_scores(train / "peasi", groups["all"])
-    keys: dict[str, float | int] = {}
+        yield f"{label}_{name}_aurc", risk_coverage(np.array([sure for _, sure in chosen]), right).aurc
+        yield f"{label}_{name}_right", 100 * float(right.mean())
 
-    for group, group_lists in groups.items():
-        rows = Rows(f"{name}_{group}", group_lists)
-        shown = [{row.passage_id for row in question_rows} for question_rows in group_lists]
-        inside = [
-            {s.sentence_id for row in question_rows for s in row.sentences} for question_rows in group_lists
-        ]
-        in_group = PeasiScores(
-            list(map(among, joint.passages, shown)), list(map(among, joint.sentences, shown))
-        )
-        answers(rows, in_group, list(map(among, as2, inside)))
-        rows.keys[f"{name}_{group}_answerable"] = sum(
-            any(row.label for row in question_rows) for question_rows in group_lists
-        )
-        rows.keys[f"{name}_{group}_passages"] = sum(map(len, group_lists))
-        rows.keys[f"{name}_{group}_easi_accuracy"] = accuracy(group_lists, in_group)
-        keys |= rows.keys
 
+def examples(lists: Questions, as2: Scores, answers: Sequence[str]) -> dict[str, float | int | str]:
+    """The numbers of questions where one of PEASI and AS2 is right alone, and the first of each by hash: the
+    question, and either's sentence and passage, empty if there is no such question."""
+    cases: dict[str, dict[str, tuple[str, str]]] = {"better": {}, "worse": {}}
+    by_id = {rows[0].question_id: rows for rows in lists}
+    for rows, scores, answer in zip(lists, as2, answers, strict=True):
+        best, labels = max(scores, key=lambda key: scores[key]), sentence_labels(rows)
+        right = bool(labels.get(answer, 0)), bool(labels[best])
+        if right[0] != right[1]:
+            cases["better" if right[0] else "worse"][rows[0].question_id] = answer, best
+
+    keys: dict[str, float | int | str] = {}
+    for case, ids in cases.items():
+        keys[f"{case}_questions"] = len(ids)
+        for key in by_hash(ids)[:1]:
+            keys[f"{case}_question"] = by_id[key][0].question
+            for model, sentence_id in zip(("peasi", "as2"), ids[key], strict=True):
+                texts = {s.sentence_id: (s.text, row.text) for row in by_id[key] for s in row.sentences}
+                keys[f"{case}_{model}"], keys[f"{case}_{model}_passage"] = texts.get(sentence_id, ("", ""))
     return keys
 
 
-def among(known: dict[str, Any], keys: set[str]) -> dict[str, Any]:
-    return {key: value for key, value in known.items() if key in keys}
+def windows(lists: Sequence[LongList], documents: Folder[Document]) -> dict[str, Questions]:
+    """Windows around the best sentences of at most WINDOW_QUESTIONS questions with an answer among these, by
+    group; the questions of all groups are the same."""
+    plan = first_of_plan(train_lists.SAMPLE)
+    plan[-1] = replace(plan[-1], keep=peasi_data.SENTENCES)
+    outcomes = run_stages([question.passages for question in lists], plan)
+    best = {
+        question.asked.question_id: (question.asked, outcome.kept.candidates)
+        for question, outcome in zip(lists, outcomes, strict=True)
+        if not question.gold.isdisjoint(c.candidate_id for c in outcome.kept.candidates)
+    }
+    chosen = drawn(best, WINDOW_QUESTIONS)
+    groups = peasi_data.in_windows([best[key] for key in chosen], documents)
+    return {str(group): group_lists for group, group_lists in groups.items()}
 
 
-def measured(data: Path, work: Path) -> dict[str, float | int | str]:
-    torch.set_num_threads(1)
+def window_rows(
+    name: str, groups: Mapping[str, Questions], model: System, as2: Scores
+) -> dict[str, float | int]:
+    """Figures of PR and EASI trained apart on windows, by group (Table 3). `as2`: scores of the sentences of
+    group 'all'."""
+    keys: dict[str, float | int] = {f"{name}_window_questions": len(groups["all"])}
+    by_group: dict[str, Rows] = {}
+
+    for group, lists in groups.items():
+        rows = by_group[group] = Rows(f"{name}_{group}", lists)
+        scores = [
+            {key: known[key] for key in sentence_labels(asked)}
+            for asked, known in zip(lists, as2, strict=True)
+        ]
+        rows.rank("answer", "as2", scores)
+        extracted = model.easi.sentences(lists)
+        rows.rank("answer", "slot_to_as2", list(map(only, scores, extracted)))
+        rows.first("slot", model.easi.answers(lists, model.pr.passages(lists)))
+        rows.over("answer", "slot_to_as2", "as2")
+        rows.over("answer", "slot", "as2", "slot_to_as2")
+        rows.keys[f"{name}_{group}_answerable"] = int(rows.kept.sum())
+        rows.keys[f"{name}_{group}_passages"] = sum(map(len, lists))
+        rows.keys[f"slot_{name}_{group}_easi_accuracy"] = accuracy(lists, model.easi)
+        keys |= rows.keys
+
+    every = by_group["all"]
+    for group in ("center", "random"):
+        both = every.kept & by_group[group].kept
+        a, b = (rows.p1("answer", "slot")[both] for rows in (every, by_group[group]))
+        keys |= compared(f"slot_{name}_{group}_answer_over_all", a, b)
+    return keys
+
+
+def measured(data: Path, work: Path, body: Body) -> dict[str, float | int | str]:
     train = work / "train"
-    result: dict[str, float | int | str] = {}
+    result: dict[str, float | int | str] = dict(learnt(train, body))
+    models = systems(train, body)
     documents = DOCUMENTS.open(long_lists.retrieve(data, work))
     lists = read_lists(data, work, "test")
-    sets = {name: [question for question in lists if question.asked.source == name] for name in TESTS}
-    passages = {
-        name: [rows for rows in peasi_data.retrieved(set_lists) if rows] for name, set_lists in sets.items()
-    }
-    passages["dev"] = read_passages(train / "passages-dev.parquet")
+    dev = read_passages(train / "passages-dev.parquet")
+    result |= product_rows("dev", dev, models["span"])
 
-    for name, set_lists in passages.items():
-        result |= retrieved_rows(name, set_lists, train)
-        if name in sets:
-            some = set(drawn((question.asked.question_id for question in sets[name]), WINDOW_QUESTIONS))
-            chosen = [question for question in sets[name] if question.asked.question_id in some]
-            result |= window_rows(name, chosen, documents, train)
-        shown = {key: value for key, value in result.items() if key.startswith(f"{name}_answer_p1")}
+    for name in TESTS:
+        of_set = [question for question in lists if question.asked.source == name]
+        every = [rows for rows in peasi_data.retrieved(of_set) if rows]
+        answerable = [rows for rows in every if any(row.label for row in rows)]
+        result[f"{name}_questions"] = len(every)
+        result |= retrieved_rows(name, answerable, models, as2_models(train, body, answerable))
+        result |= product_rows(name, answerable, models["span"])
+        as2 = as2_scores(train / trained_name("as2", body), every, work)
+        result |= selective(name, every, as2, models["span"])
+        shown = {key: value for key, value in result.items() if key.endswith(f"{name}_answer_p1")}
         say(", ".join(f"{key} {float(value):.1f}" for key, value in shown.items()))
 
-    result |= {key: result[f"squad_{key}"] for key in SHORT}
-    return result | {"passage_p1_pr_easi": result["squad_passage_p1_joint"], "trained_by": trained_by(train)}
+        groups = windows(of_set, documents)
+        as2 = as2_scores(train / trained_name("as2", body), groups["all"], work)
+        result |= window_rows(name, groups, models["slot"], as2)
+
+    return result | {"body": body, "trained_by": trained_by(train)}
 
 
-def train(data: Path, work: Path) -> None:
+def learnt(train: Path, body: Body) -> Iterator[tuple[str, float | int]]:
+    """What the models learnt from, their steps, and their dev scores."""
+    rows = pq.read_table(train / "passages-train.parquet", columns=["question_id", "label"])
+    yield "train_questions", len(pc.unique(rows["question_id"]))
+    yield "train_passages", len(rows)
+    yield "train_right_passages", int(pc.sum(rows["label"]).as_py() or 0)
+    for name in peasi_trainings.FILES:
+        history = json.loads((train / trained_name(name, body) / HISTORY).read_text(encoding="utf-8"))
+        yield f"{name}_steps", history["step"]
+        yield f"{name}_dev_mrr", 100 * max(evaluation["dev"] for evaluation in history["evaluations"])
+
+
+def train(data: Path, work: Path, body: Body, questions: int) -> None:
     """Train the models that are missing."""
-    waiting = [name for name in MODELS if not (work / "train" / name / HISTORY).is_file()]
+    folder, first = work / "train", (trainings.BEGINNINGS[0], trainings.SETS[0])
+    folders = {name: folder / trained_name(name, body) for name in peasi_trainings.FILES}
+    waiting = [name for name, out in folders.items() if not (out / HISTORY).is_file()]
     if waiting:
-        trainings.prepare(data, work, waiting, trainings.SETS[0], peasi_data.QUESTIONS)
+        trainings.prepare(data, work, waiting, trainings.SETS[0], questions)
     for name in waiting:
-        trainings.trained(work / "train", name, data, trainings.BEGINNINGS[0], trainings.SETS[0])
+        trainings.ran(trainings.training(folder, name, data, *first, body=body), folders[name])
 
 
 def small(data: Path, work: Path) -> None:
-    """Set random models and few windows, for --smoke."""
+    """Set random models, one step of history, and few windows, for --smoke."""
     train_lists.small_lists()
     shrink(globals(), WINDOW_QUESTIONS=2, SHIPPED_PEASI=work / "train/peasi")
-    for name in ("cascade", *MODELS):
-        kind = "cascade" if name in ("cascade", "as2") else "peasi"
-        shutil.copytree(small_checkpoint(kind), work / "train" / name)
-    peasi_data.write_dev(read_lists(data, work, "dev"), work / "train/passages-dev.parquet")
+    for name in peasi_trainings.FILES:
+        folder = work / "train" / name
+        shutil.copytree(small_checkpoint("cascade" if name in AS2 else "peasi"), folder)
+        (folder / HISTORY).write_text('{"step": 1, "evaluations": [{"dev": 0.5}]}', encoding="utf-8")
+    for file in peasi_trainings.PASSAGES:
+        peasi_data.write_dev(read_lists(data, work, "dev"), work / f"train/{file}.parquet")
 
 
 def main() -> None:
-    paths = {"work": "folder that keeps lists and checkpoints; out/long_lists"}
-    options = arguments("peasi_quality", __doc__ or "", paths=paths)
-    data = options.data.resolve()
+    options = arguments(
+        "peasi_quality",
+        __doc__ or "",
+        paths={"work": "folder that keeps lists, checkpoints and scores; out/long_lists"},
+        numbers={"questions": f"of L-train, drawn by hash; {peasi_data.QUESTIONS} if absent"},
+        choices={"body": tuple(peasi_trainings.BODIES)},
+    )
+    torch.set_num_threads(1)
+    data, body = options.data.resolve(), options.body
     with work_folder(options, "long_lists") as work:
         if options.smoke:
             small(data, work)
         else:
-            train(data, work)
-        result = measured(data, work)
-        context = peasi_trainings.cascade(work / "train")
-    models = [name for name in MEASURED_MODELS if name != "cascade" or context == SHIPPED / name]
-    finish("peasi_quality", result, options.save, models)
+            train(data, work, body, int(options.questions or peasi_data.QUESTIONS))
+        result = measured(data, work, body)
+    name = "peasi_quality" if body == "small" else f"peasi_quality_{body}"
+    finish(name, result, options.save, MEASURED_MODELS[name])
 
 
 if __name__ == "__main__":

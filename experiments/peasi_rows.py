@@ -1,89 +1,135 @@
 """Rankings of PEASI and of plain AS2 on labelled passages, and their rows: scores of a model, ways to order
-answers by them, and figures with what they are compared with."""
+answers by them, and figures with what they are compared with.
+
+What a model has said of a text is kept below --work, so that a stopped run goes on where it was.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from answermill.indexing.shards.dense import find_model
+from answermill.pipelines.steps.models import folder_digest
 from answermill.ranking.checkpoint import kind_of
 from answermill.ranking.evaluation.metrics import Judged, measure
 from answermill.ranking.evaluation.significance import compare
 from answermill.ranking.lists import ranked_passages
-from answermill.ranking.plan import to_sentences
+from answermill.ranking.plan import Stage, to_sentences
 from answermill.ranking.rerankers.cascade.cascade import Cascade
 from answermill.ranking.rerankers.cascade.cascade_model import load as load_as2
-from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Extracted, PassageReader
+from answermill.ranking.rerankers.peasi.calibration import UNCALIBRATED
+from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, PassageReader
 from answermill.ranking.rerankers.peasi.peasi_model import load
+from answermill.schemas.arrays import Bools, Floats
 from answermill.schemas.labels import LabelledPassage
+from experiments.question_sets.memory import Memory, encoded, remember
 
 Questions = Sequence[Sequence[LabelledPassage]]
 Scores = list[dict[str, float]]
+Found = list[dict[str, tuple[str, float]]]
+"""Of each question, passage id → (id of the extracted sentence, its log p(s | p)), where there is one."""
 FIRST = 5
 """Passages whose sentences the product ranks."""
 METRICS = {"P@1": "p1", "MAP": "map", "MRR": "mrr"}
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class PeasiScores:
-    """Scores of each question's passages by PR and EASI, by passage id."""
+class Reader:
+    """A checkpoint of PEASI that reads each passage once."""
 
-    passages: Scores
-    """Logits of p(q, p)."""
-    sentences: list[dict[str, tuple[str, float]]]
-    """Id of the extracted sentence, and its log p(s | p)."""
+    def __init__(self, checkpoint: Path, work: Path) -> None:
+        model, tokeniser = load(checkpoint, find_model)
+        self._reader, self._at_once = PassageReader(model, tokeniser), model.at_once
+        self._folder = work / f"scores-{folder_digest(checkpoint)}"
+        self.calibration = model.calibration or UNCALIBRATED
+
+    def passages(self, lists: Questions) -> Scores:
+        """PR: logits of p(q, p), by passage id."""
+        rows = self._both(lists) if self._at_once else self._kept(lists, "passages", 1, self._pr)
+        return by_passage(lists, [float(row[0]) for row in rows])
+
+    def sentences(self, lists: Questions) -> Found:
+        """EASI: the sentence of each passage."""
+        rows = self._both(lists) if self._at_once else self._kept(lists, "sentences", 2, self._easi)
+        places = by_passage(lists, [(int(row[-2]), float(row[-1])) for row in rows])
+        return [
+            {
+                row.passage_id: (row.sentences[number].sentence_id, log_p)
+                for row in question_rows
+                for number, log_p in [known[row.passage_id]]
+                if number >= 0
+            }
+            for question_rows, known in zip(lists, places, strict=True)
+        ]
+
+    def answers(self, lists: Questions, passages: Scores) -> list[str]:
+        """Id of the sentence that is extracted from each question's best passage; '' if there is none."""
+        best = [
+            [max(rows, key=lambda row: known[row.passage_id])]
+            for rows, known in zip(lists, passages, strict=True)
+        ]
+        return [next(iter(found.values()), ("", 0.0))[0] for found in self.sentences(best)]
+
+    def _both(self, lists: Questions) -> Floats:
+        def read(asked: Sequence[AskedPassage]) -> Floats:
+            logits, extracted = self._reader.both(asked)
+            return np.column_stack([logits, extracted.sentence, extracted.log_p])
+
+        return self._kept(lists, "both", 3, read)
+
+    def _pr(self, asked: Sequence[AskedPassage]) -> Floats:
+        return self._reader.passages(asked)[:, None]
+
+    def _easi(self, asked: Sequence[AskedPassage]) -> Floats:
+        extracted = self._reader.sentences(asked)
+        return np.column_stack([extracted.sentence, extracted.log_p])
+
+    def _kept(
+        self, lists: Questions, name: str, width: int, read: Callable[[Sequence[AskedPassage]], Floats]
+    ) -> Floats:
+        """[passages of all lists, width]: rows of the folder, after those that it lacks are computed."""
+        ranked_lists = map(ranked_passages, filter(None, lists))
+        asked = [AskedPassage.from_candidate(ranked, c) for ranked in ranked_lists for c in ranked.candidates]
+        texts = ["\0".join([p.question, p.title, p.passage, *p.sentences]) for p in asked]
+        by_text = dict(zip(texts, asked, strict=True))
+
+        def encode(missing: Sequence[str]) -> Any:
+            return read([by_text[text] for text in missing])
+
+        return cast(Floats, encoded(texts, Memory(self._folder / name, width), encode))
 
 
-def peasi_scores(folder: Path, lists: Questions) -> PeasiScores:
-    model, tokeniser = load(folder, find_model)
-    reader = PassageReader(model, tokeniser)
-    inputs = [AskedPassage.from_candidate(r, c) for r in map(ranked_passages, lists) for c in r.candidates]
-    logits: npt.NDArray[np.float64] | None
-    extracted: Extracted | None
-
-    if model.at_once:
-        logits, extracted = reader.both(inputs)
-    else:
-        logits = reader.passages(inputs) if model.pr is not None else None
-        extracted = reader.sentences(inputs) if model.easi is not None else None
-
-    passages: Scores = [{} for _ in lists]
-    sentences: list[dict[str, tuple[str, float]]] = [{} for _ in lists]
-    rows = [(n, row) for n, question_rows in enumerate(lists) for row in question_rows]
-
-    for place, (n, row) in enumerate(rows):
-        if logits is not None:
-            passages[n][row.passage_id] = float(logits[place])
-        if extracted is not None and (number := int(extracted.sentence[place])) >= 0:
-            sentences[n][row.passage_id] = row.sentences[number].sentence_id, float(extracted.log_p[place])
-
-    return PeasiScores(passages, sentences)
+def by_passage(lists: Questions, values: Sequence[T]) -> list[dict[str, T]]:
+    """Values of the passages of all lists, one after the other, by passage id in each list."""
+    rest = iter(values)
+    return [{row.passage_id: next(rest) for row in rows} for rows in lists]
 
 
-def as2_scores(folder: Path, lists: Questions) -> Scores:
+def as2_scores(folder: Path, lists: Questions, work: Path) -> Scores:
     """Score of each sentence by the last exit."""
-    ranker = Cascade(*load_as2(folder, kind_of(folder), find_model))
+    cascade = Cascade(*load_as2(folder, kind_of(folder), find_model))
+    (stage,) = remember([Stage("as2", cascade, checkpoint=folder)], work)
     ranked_sentences = [to_sentences(ranked_passages(rows)) for rows in lists]
-    exits = ranker.exit_scores(ranked_sentences)
+    exits = cast(Cascade, stage.reranker).exit_scores(ranked_sentences)
     return [
         {c.candidate_id: float(score) for c, score in zip(ranked.candidates, rows.scores[:, -1], strict=True)}
         for ranked, rows in zip(ranked_sentences, exits, strict=True)
     ]
 
 
-def top1(passages: dict[str, float], sentences: dict[str, tuple[str, float]]) -> dict[str, float]:
-    """Score of the sentence extracted from the best passage, then from the next, and so on."""
-    scores: dict[str, float] = {}
-    for key in sorted(passages, key=lambda key: -passages[key]):
-        if key in sentences:
-            scores.setdefault(sentences[key][0], passages[key])
-    return scores
+def best_sentence(lists: Questions, scores: Scores) -> Scores:
+    """AS2 as a ranker of passages: the score of the best of a passage's sentences."""
+    return [
+        {
+            row.passage_id: max((known[s.sentence_id] for s in row.sentences), default=-np.inf)
+            for row in question_rows
+        }
+        for question_rows, known in zip(lists, scores, strict=True)
+    ]
 
 
 def product(
@@ -109,60 +155,64 @@ def only(scores: dict[str, float], sentences: dict[str, tuple[str, float]]) -> d
     return {name: scores[name] for name, _ in sentences.values() if name in scores}
 
 
+def sentence_labels(rows: Sequence[LabelledPassage]) -> dict[str, int]:
+    return {s.sentence_id: s.label for row in rows for s in row.sentences}
+
+
 def judged(lists: Questions, scores: Scores, unit: str) -> Judged:
     """All sentences, or passages, of each question, with their labels; those without a score rank below the
     others."""
     questions = []
     for rows, known in zip(lists, scores, strict=True):
-        labels = (
-            {row.passage_id: row.label for row in rows}
-            if unit == "passage"
-            else {s.sentence_id: s.label for row in rows for s in row.sentences}
-        )
+        labels = {row.passage_id: row.label for row in rows} if unit == "passage" else sentence_labels(rows)
         lowest = min(known.values(), default=0.0) - 1
         questions.append(([known.get(key, lowest) for key in labels], list(labels.values())))
     return Judged.of(questions)
 
 
 class Rows:
-    """Rows of one set and protocol: their keys, and values for comparison question by question."""
+    """Rows of one set and protocol: their keys, and P@1 for comparison question by question."""
 
     def __init__(self, prefix: str, lists: Questions) -> None:
         self.prefix, self._lists = prefix, lists
+        self.kept: Bools = np.array([any(row.label for row in rows) for rows in lists], np.bool_)
         self.keys: dict[str, float | int] = {}
-        self._p1: dict[str, npt.NDArray[np.float64]] = {}
+        self._p1: dict[str, Floats] = {}
 
-    def add(self, unit: str, name: str, scores: Scores) -> None:
+    def rank(self, unit: str, name: str, scores: Scores) -> None:
         """Add a ranking. `unit`: 'passage' or 'answer'."""
-        lists = judged(self._lists, scores, unit)
-        kept = lists.kept("answerable")
-        for metric, values in measure(lists, tuple(METRICS)).items():
-            self.keys[f"{self.prefix}_{unit}_{METRICS[metric]}_{name}"] = 100 * float(
-                values.expected[kept].mean()
-            )
-            if metric == "P@1":
-                self._p1[f"{unit}_{name}"] = values.expected[kept]
+        for metric, values in measure(judged(self._lists, scores, unit), tuple(METRICS)).items():
+            self._add(unit, METRICS[metric], name, values.expected)
 
-    def over(self, unit: str, b: str, a: str) -> None:
-        """Compare P@1 of two rankings."""
-        c = compare(self._p1[f"{unit}_{a}"], self._p1[f"{unit}_{b}"])
-        name = f"{self.prefix}_{unit}_{b}_over_{a}"
-        self.keys |= {
-            name: 100 * c.difference,
-            f"{name}_low": 100 * c.low,
-            f"{name}_high": 100 * c.high,
-            f"{name}_p": c.p,
-        }
+    def first(self, name: str, answers: Sequence[str]) -> None:
+        """Add a first answer for each question, by id, of which there is P@1 alone."""
+        right = [
+            float(sentence_labels(rows).get(key, 0)) for rows, key in zip(self._lists, answers, strict=True)
+        ]
+        self._add("answer", "p1", name, np.array(right))
+
+    def over(self, unit: str, b: str, *others: str) -> None:
+        """Compare P@1 of a row with that of others."""
+        for a in others:
+            key = f"{b}_{self.prefix}_{unit}_over_{a}"
+            self.keys |= compared(key, self.p1(unit, a)[self.kept], self.p1(unit, b)[self.kept])
+
+    def p1(self, unit: str, name: str) -> Floats:
+        """[questions]: of all, those without an answer included."""
+        return self._p1[f"{unit} {name}"]
+
+    def _add(self, unit: str, metric: str, name: str, values: Floats) -> None:
+        self.keys[f"{name}_{self.prefix}_{unit}_{metric}"] = 100 * float(values[self.kept].mean())
+        if metric == "p1":
+            self._p1[f"{unit} {name}"] = values
 
 
-def answers(rows: Rows, joint: PeasiScores, as2: Scores, suffix: str = "") -> None:
-    """Add the rows of AS2, and of EASI's sentences ranked by it."""
-    rows.add("answer", f"as2{suffix}", as2)
-    rows.add("answer", f"all_as2{suffix}", list(map(only, as2, joint.sentences)))
-    rows.add("answer", "top1", list(map(top1, joint.passages, joint.sentences)))
-    rows.add("answer", "product", list(map(product, joint.passages, joint.sentences)))
-    rows.add(
-        "answer", "listwise", list(map(partial(product, listwise=True), joint.passages, joint.sentences))
-    )
-    for b in (f"all_as2{suffix}", "top1", "product", "listwise"):
-        rows.over("answer", b, f"as2{suffix}")
+def compared(key: str, a: Floats, b: Floats) -> dict[str, float]:
+    """B's P@1 less A's over the same questions, in percent, its 95 % interval, and p."""
+    c = compare(a, b)
+    return {
+        key: 100 * c.difference,
+        f"{key}_low": 100 * c.low,
+        f"{key}_high": 100 * c.high,
+        f"{key}_p": c.p,
+    }

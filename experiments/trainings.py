@@ -17,10 +17,9 @@ best sentences.
 
 `peasi` begins with the cascade, from whose last exit both its heads take the classifier: one pass over a
 passage ranks it (PR) and each of its sentences (EASI). It learns from passages of a part of L-train
-(`peasi_data`). `pr` and `easi` are either head alone, and `as2` is the cross-encoder without context, adapted
-to the sentences of the same questions: these do not ship, they are for `peasi_quality`. The dev score of
-`peasi` is the MRR of the answers that the best passage gives, of `pr` that of passages, of `easi` that of a
-passage's sentences.
+(`peasi_data`). The paper's own variants of PEASI, and AS2 adapted to the sentences of the same questions
+(`peasi_trainings`), do not ship: these are for `peasi_quality`. The dev score is the MRR of passages for
+`pr`, of a passage's sentences for `easi`, and of the answers that the best passage gives for the others.
 
 Keys: `NAME_dev_mrr` in percent, `NAME_steps`, `NAME_hours` of this process (0 if it was complete already).
 --model trains one of them, or builds the lists alone.
@@ -63,7 +62,7 @@ ENCODER, EXITS, SETS = DEFAULT, [2, 3, 4, 5, 6], ("train", "more")
 TOKENS, LIMIT, NEGATIVES, EVALUATE, DRAWN = 6_000, 256, 8, 600, 8
 VOCABULARY = ("squad/squad-sent-test.parquet", "selqa/selqa-test.parquet")
 """Files whose words have vectors too, besides those of the lists."""
-EPOCHS = {"cascade": 1, "cosinet": 3, "hashing": 2} | dict.fromkeys(peasi_trainings.FILES, 1)
+EPOCHS = {"cascade": 1, "cosinet": 3, "hashing": 2} | peasi_trainings.EPOCHS
 RATE = {"cascade": 5e-5, "cosinet": 2e-4, "hashing": 5e-5} | peasi_trainings.RATE
 BEGINNINGS = ("shipped", "encoder")
 RECALLED, SLOWER = 4_000, 3e-5
@@ -78,10 +77,18 @@ LISTS = "lists"
 """Value of `--model` for the lists alone."""
 
 
-def training(folder: Path, name: str, data: Path, begin: str, questions: str, threads: int = 1) -> TrainJob:
-    """The training `name` on the lists in `folder`, of this set of questions."""
+def training(
+    folder: Path,
+    name: str,
+    data: Path,
+    begin: str,
+    questions: str,
+    threads: int = 1,
+    body: peasi_trainings.Body = "small",
+) -> TrainJob:
+    """The training `name` on the lists in `folder`, of this set of questions. `body`: of PEASI and AS2."""
     if name in peasi_trainings.FILES:
-        section, model, recipe = peasi_trainings.section(folder, name)
+        section, model, recipe = peasi_trainings.section(folder, name, body)
     else:
         sections = {"cascade": lambda: cascade(begin), "cosinet": lambda: cosinet(data), "hashing": hashing}
         section, model, recipe = sections[name]()
@@ -244,7 +251,7 @@ def main() -> None:
         options.begin, options.set = "encoder", "dev"
         train_lists.small_lists()
         shrink(vars(reason_lists), SOURCES=dict.fromkeys(reason_lists.SOURCES, 4))
-        for name in ("pr", "easi"):  # parts of what `peasi` tries
+        for name in ("mtl0", "mtl1", "as2_context"):  # parts of what others try
             del EPOCHS[name]
 
     torch.set_num_threads(1)

@@ -1,14 +1,11 @@
-"""What PEASI learns from: whose passages, which wrong ones; and how its pipelines rank answers."""
+"""What PEASI learns from: whose passages, and which wrong ones."""
 
 from __future__ import annotations
-
-import pytest
 
 from answermill.schemas.corpus import Passage, Sentence
 from answermill.schemas.ranked import Hit
 from experiments import peasi_data
 from experiments.peasi_data import holds_answer, labelled, without_test_answers, wrong_passages
-from experiments.peasi_rows import product, top1
 from experiments.question_sets.gold import Asked
 
 ASKED = Asked("squad:1", "Which comet?", "Comets", (("own", "It is the comet."),), ("the comet",))
@@ -49,11 +46,3 @@ def test_no_passage_with_an_answer_to_a_test_question_is_learnt_from() -> None:
     ]
     assert [row.label for row in rows] == [1, 0, 0]
     assert [row.passage_id for row in without_test_answers(rows, {"it was here."})] == ["a", "c"]
-
-
-def test_the_pipelines_by_hand() -> None:
-    passages = {"p": 2.0, "q": 1.0, "r": 0.5, "s": 3.0}
-    sentences = {"p": ("x", -0.1), "q": ("y", -3.0), "r": ("x", -0.01)}  # from s none is extracted
-    assert top1(passages, sentences) == {"x": 2.0, "y": 1.0}
-    scores = product(passages, sentences)
-    assert scores == pytest.approx({"x": -0.1 - 0.126928, "y": -3.0 - 0.313262}, abs=1e-5)
