@@ -2,9 +2,10 @@
 current.
 
 - README.md and docs/results/*.md from docs/templates/: `[[cascade_quality.wikiqa_map .2]]` becomes the figure
-  of experiments/results/cascade_quality.json with two decimals; `%.1` multiplies by 100. Above a table of
-  docs/results/ stand the commands whose figures it has, with revision and date, and whether they measured a
-  model that ships no more; below other figures of such a model stands a line that says so
+  of experiments/results/cascade_quality.json with two decimals; `%.1` multiplies by 100. `[[FILE.KEY text]]` is a
+  saved text. Above a table of docs/results/ stand the commands whose figures it has, with revision and date,
+  and whether they measured a model that ships no more; below other figures of such a model stands a line
+  that says so
 - docs/reproduce.md from docs/templates/reproduce.md, which names figures in the same way, times and data sets
 - docs/studies/*.md from experiments/: the studies' first lines, their saved results, and what they decided
 - docs/reference/*.md from the code: keys of job and training files, the data dictionary, the command line
@@ -36,6 +37,7 @@ _PLOT = re.compile(r"images/(\w+)\.svg")
 PLOTS = ("cost_accuracy", "first_stage", "chain", "speed", "risk_coverage")
 """Functions of `pictures` that plot saved figures."""
 _FIGURE = re.compile(r"\[\[(\w+)\.(\w+) (%?)\.(\d+)((?: [\w/%]+)?)\]\]")
+_TEXT = re.compile(r"\[\[(\w+)\.(\w+) text\]\]")
 
 
 @cache
@@ -55,6 +57,12 @@ def figure(match: re.Match[str]) -> str:
     return f"{value:,.{int(decimals)}f}" + (" %" if percent else unit)
 
 
+def quotation(match: re.Match[str]) -> str:
+    """A placeholder's text, for a cell of a table."""
+    name, key = match.groups()
+    return re.sub(r"([\\|*_`<\[\]])", r"\\\1", " ".join(saved(name)[key].split()))
+
+
 @cache
 def plot(name: str) -> tuple[str, tuple[str, ...]]:
     """SVG of a plot, and the names of the results that it shows."""
@@ -69,7 +77,7 @@ def plot(name: str) -> tuple[str, tuple[str, ...]]:
 
 def results_in(block: str) -> list[str]:
     """Names of the results whose figures a block of a template shows, in its text or in a plot."""
-    names = [match[1] for match in _FIGURE.finditer(block)]
+    names = [match[1] for pattern in (_FIGURE, _TEXT) for match in pattern.finditer(block)]
     for match in _PLOT.finditer(block):
         names += plot(match[1])[1] if match[1] in PLOTS else ()
     return list(dict.fromkeys(names))
@@ -106,7 +114,7 @@ def former_note(name: str) -> str:
 
 def rendered(text: str) -> str:
     """A template with its figures; raises ValueError for a placeholder that is not understood."""
-    page = _FIGURE.sub(figure, text)
+    page = _TEXT.sub(quotation, _FIGURE.sub(figure, text))
     for rest in re.findall(r"\[\[\w+\.\w+ .*?\]\]", page):
         raise ValueError(
             f"a placeholder is not understood: {rest}; write [[benchmark.key .2]], or %.1 for percent"

@@ -286,6 +286,12 @@ def test_a_figure_is_the_saved_one_and_an_unknown_one_an_error():
         generate.rendered("[[retrieval.cacm_map two]]")
 
 
+def test_a_saved_text_is_quoted_in_one_cell(monkeypatch):
+    monkeypatch.setattr(generate, "saved", lambda name: {"answer": "One | two\n_three_ [4]."})
+    assert generate.rendered("| [[peasi.answer text]] |") == "| One \\| two \\_three\\_ \\[4\\]. |"
+    assert generate.results_in("| [[peasi.answer text]] |") == ["peasi"]
+
+
 def test_what_the_two_walks_name_exists():
     walks = PAGES[ROOT / "docs/design.md"].partition("## Two walks")[2].partition("\n## ")[0]
     files = [
