@@ -3,8 +3,9 @@ and precision.
 
 Questions of WikiQA and SQuAD, each with the DEPTH passages of `corpus-wiki` that BM25 finds, as many as the
 paper's 43. AS2 scores every sentence (the shipped cascade with no drops, which is a monolithic model); PEASI
-scores every passage and reads the best one again. Predictions, tokens and milliseconds are per question;
-times are medians of interleaved rounds.
+scores every passage and reads the best one again, as the paper's does. A checkpoint that does both at once,
+like the one that ships, needs PR's pass alone. Predictions, tokens and milliseconds are per question; times
+are medians of interleaved rounds.
 
 A transformer's time follows its tokens, not its predictions: a passage has as many tokens as its sentences,
 and only the question, which AS2 reads again with every sentence, is saved. `token_ratio` and `time_ratio` are

@@ -310,7 +310,8 @@ def train(data: Path, work: Path, body: Body, questions: int) -> None:
     folder, first = work / "train", (trainings.BEGINNINGS[0], trainings.SETS[0])
     folders = {name: folder / trained_name(name, body) for name in peasi_trainings.FILES}
     waiting = [name for name, out in folders.items() if not (out / HISTORY).is_file()]
-    if waiting:
+    files = {file for name in waiting for file in peasi_trainings.FILES[name]}
+    if not all((folder / f"{file}.parquet").is_file() for file in files):
         trainings.prepare(data, work, waiting, trainings.SETS[0], questions)
     for name in waiting:
         trainings.ran(trainings.training(folder, name, data, *first, body=body), folders[name])
