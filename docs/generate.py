@@ -2,10 +2,10 @@
 current.
 
 - README.md and docs/results/*.md from docs/templates/: `[[cascade_quality.wikiqa_map .2]]` becomes the figure
-  of experiments/results/cascade_quality.json with two decimals; `%.1` multiplies by 100. `[[FILE.KEY text]]` is a
-  saved text. Above a table of docs/results/ stand the commands whose figures it has, with revision and date,
-  and whether they measured a model that ships no more; below other figures of such a model stands a line
-  that says so
+  of experiments/results/cascade_quality.json with two decimals; `%.1` multiplies by 100, and
+  `[[peasi_quality.better_question text]]` is a saved text. Above a table of docs/results/ stand the commands
+  whose figures it has, with revision and date, and whether they measured a model that ships no more; below
+  other figures of such a model stands a line that says so
 - docs/reproduce.md from docs/templates/reproduce.md, which names figures in the same way, times and data sets
 - docs/studies/*.md from experiments/: the studies' first lines, their saved results, and what they decided
 - docs/reference/*.md from the code: keys of job and training files, the data dictionary, the command line
