@@ -6,9 +6,10 @@ missing, from --questions of L-train. All begin with the cascade that ships: wit
 a card, or for a night.
 
 Models in keys. `slot`: the paper's PR and slot EASI, trained apart; `mtl0`, `mtl1` and `mtl1_pairs` (PR ⊕
-EASI in two stages): trained together. `span`: PR and EASI with the cascade's classifier on one transformer,
-the kind that ships; `shipped`: the one that does, which learnt from more questions and began with an earlier
-cascade. `as2`: the sentence alone, like the paper's; `as2_context`: with its title and its neighbours.
+EASI in two stages): trained together. `shipped`: PEASI that ships, on one transformer and with a classifier
+of sentences for both heads, which learnt from more questions and began with an earlier cascade; it is left
+out with --body base. `as2`: the sentence alone, like the paper's; `as2_context`: with its title and its
+neighbours.
 
 Questions are SQuAD's and WikiQA's of L-test that have an answer in their passages; choices are made on L-dev,
 by which trainings stop. Protocols (`peasi_data`): the first passages that BM25 retrieves; and, of at most
@@ -18,9 +19,10 @@ There `_all`, `_center` and `_random` are groups of windows on which the same mo
 Keys: `MODEL_SET_passage_…` are of rankings of passages and compare with each other alone: by BM25, by
 p(q, p), and by the best of a passage's sentences for AS2. `MODEL_SET_answer_…` are of answers: those of AS2
 over all sentences; EASI's sentence of the best passage, which has P@1 alone; and `slot_to_MODEL`, AS2 over
-the sentences that EASI extracts. `span_product` and `span_listwise` rank them by p(q, p) · p(s | p), and by
-the same with a softmax over the question's passages. P@1, MAP and MRR are in percent. `B_SET_…_over_A`: the
-difference in P@1, its 95 % interval (`_low`, `_high`) and `_p` of a paired randomisation test.
+the sentences that EASI extracts. `shipped_product` and `shipped_listwise` rank them by p(q, p) · p(s | p),
+and by the same with a softmax over the question's passages. P@1, MAP and MRR are in percent.
+`B_SET_…_over_A`: the difference in P@1, its 95 % interval (`_low`, `_high`) and `_p` of a paired
+randomisation test.
 `MODEL_SET_easi_accuracy`: of the passages that hold an answer, those whose extracted sentence is one.
 `MODEL_SET_aurc`: area under risk against coverage over all questions, those without an answer included.
 `better_…` and `worse_…`: of the questions where one of mtl1_pairs and AS2 is right alone the first by hash,
@@ -87,6 +89,7 @@ TESTS = ("squad", "wikiqa")
 """Sources of L-test."""
 WINDOW_QUESTIONS = 200
 SHIPPED_PEASI = SHIPPED / "peasi"
+MODELS = tuple(name for name in peasi_trainings.FILES if name != "peasi")
 AS2 = tuple(peasi_trainings.AS2)
 BEST = "mtl1_pairs"
 """The paper's best, from which the examples are."""
@@ -101,8 +104,7 @@ class System(NamedTuple):
 
 def systems(train: Path, body: Body) -> dict[str, System]:
     """The models that are measured, by their names in keys."""
-    parts = {"slot": ("pr", "easi"), "span": ("peasi", "peasi")}
-    parts |= {name: (name, name) for name in ("mtl0", "mtl1", "mtl1_pairs")}
+    parts = {"slot": ("pr", "easi")} | {name: (name, name) for name in ("mtl0", "mtl1", "mtl1_pairs")}
     folders = {name: [train / trained_name(part, body) for part in pair] for name, pair in parts.items()}
     if body == "small":
         folders["shipped"] = [SHIPPED_PEASI, SHIPPED_PEASI]
@@ -145,7 +147,7 @@ def retrieved_rows(
         rows.over("answer", f"slot_to_{label}", label)
     rows.over("answer", "slot", "slot_to_as2")
     # What the paper says of its variants (Table 2).
-    for b, a in (("mtl0", "slot"), ("mtl1", "slot"), ("mtl1_pairs", "mtl1"), ("span", "mtl0")):
+    for b, a in (("mtl0", "slot"), ("mtl1", "slot"), ("mtl1_pairs", "mtl1")):
         rows.over("passage", b, a)
         rows.over("answer", b, a)
 
@@ -156,9 +158,9 @@ def retrieved_rows(
 def product_rows(name: str, lists: Questions, model: System) -> dict[str, float | int]:
     """Figures of the product of p(q, p) and p(s | p), by which stages can rank the answers."""
     rows, passages, sentences = Rows(name, lists), model.pr.passages(lists), model.easi.sentences(lists)
-    rows.rank("answer", "span_product", list(map(product, passages, sentences)))
-    rows.rank("answer", "span_listwise", list(map(partial(product, listwise=True), passages, sentences)))
-    rows.over("answer", "span_listwise", "span_product")
+    rows.rank("answer", "shipped_product", list(map(product, passages, sentences)))
+    rows.rank("answer", "shipped_listwise", list(map(partial(product, listwise=True), passages, sentences)))
+    rows.over("answer", "shipped_listwise", "shipped_product")
     return rows.keys
 
 
@@ -184,7 +186,7 @@ def selective(name: str, lists: Questions, as2: Scores, model: System) -> Iterat
 
     first: dict[str, list[tuple[str, float]]] = {
         "as2": [max(scores.items(), key=lambda item: item[1]) for scores in as2],
-        "span": list(map(confidence, model.pr.passages(lists), model.easi.sentences(lists))),
+        "shipped": list(map(confidence, model.pr.passages(lists), model.easi.sentences(lists))),
     }
     for label, chosen in first.items():
         right = np.array(
@@ -271,8 +273,9 @@ def measured(data: Path, work: Path, body: Body) -> dict[str, float | int | str]
     models = systems(train, body)
     documents = DOCUMENTS.open(long_lists.retrieve(data, work))
     lists = read_lists(data, work, "test")
-    dev = read_passages(train / "passages-dev.parquet")
-    result |= product_rows("dev", dev, models["span"])
+    if body == "small":
+        dev = read_passages(train / "passages-dev.parquet")
+        result |= product_rows("dev", dev, models["shipped"])
 
     for name in TESTS:
         of_set = [question for question in lists if question.asked.source == name]
@@ -280,9 +283,10 @@ def measured(data: Path, work: Path, body: Body) -> dict[str, float | int | str]
         answerable = [rows for rows in every if any(row.label for row in rows)]
         result[f"{name}_questions"] = len(every)
         result |= retrieved_rows(name, answerable, models, as2_models(train, body, answerable))
-        result |= product_rows(name, answerable, models["span"])
-        as2 = as2_scores(train / trained_name("as2", body), every, work)
-        result |= selective(name, every, as2, models["span"])
+        if body == "small":
+            result |= product_rows(name, answerable, models["shipped"])
+            as2 = as2_scores(train / "as2", every, work)
+            result |= selective(name, every, as2, models["shipped"])
         shown = {key: value for key, value in result.items() if key.endswith(f"{name}_answer_p1")}
         say(", ".join(f"{key} {float(value):.1f}" for key, value in shown.items()))
 
@@ -299,7 +303,7 @@ def learnt(train: Path, body: Body) -> Iterator[tuple[str, float | int]]:
     yield "train_questions", len(pc.unique(rows["question_id"]))
     yield "train_passages", len(rows)
     yield "train_right_passages", int(pc.sum(rows["label"]).as_py() or 0)
-    for name in peasi_trainings.FILES:
+    for name in MODELS:
         history = json.loads((train / trained_name(name, body) / HISTORY).read_text(encoding="utf-8"))
         yield f"{name}_steps", history["step"]
         yield f"{name}_dev_mrr", 100 * max(evaluation["dev"] for evaluation in history["evaluations"])
@@ -308,7 +312,7 @@ def learnt(train: Path, body: Body) -> Iterator[tuple[str, float | int]]:
 def train(data: Path, work: Path, body: Body, questions: int) -> None:
     """Train the models that are missing."""
     folder, first = work / "train", (trainings.BEGINNINGS[0], trainings.SETS[0])
-    folders = {name: folder / trained_name(name, body) for name in peasi_trainings.FILES}
+    folders = {name: folder / trained_name(name, body) for name in MODELS}
     waiting = [name for name, out in folders.items() if not (out / HISTORY).is_file()]
     files = {file for name in waiting for file in peasi_trainings.FILES[name]}
     if not all((folder / f"{file}.parquet").is_file() for file in files):
@@ -320,8 +324,8 @@ def train(data: Path, work: Path, body: Body, questions: int) -> None:
 def small(data: Path, work: Path) -> None:
     """Set random models, one step of history, and few windows, for --smoke."""
     train_lists.small_lists()
-    shrink(globals(), WINDOW_QUESTIONS=2, SHIPPED_PEASI=work / "train/peasi")
-    for name in peasi_trainings.FILES:
+    shrink(globals(), WINDOW_QUESTIONS=2, SHIPPED_PEASI=Path(small_checkpoint("peasi")))
+    for name in MODELS:
         folder = work / "train" / name
         shutil.copytree(small_checkpoint("cascade" if name in AS2 else "peasi"), folder)
         (folder / HISTORY).write_text('{"step": 1, "evaluations": [{"dev": 0.5}]}', encoding="utf-8")
