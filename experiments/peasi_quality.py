@@ -168,8 +168,8 @@ def accuracy(lists: Questions, easi: Reader) -> float:
     """Percentage of the passages with an answer whose extracted sentence is one."""
     answering = [[row for row in rows if row.label] for rows in lists]
     right = [
-        sentence_labels([row]).get(found.get(row.passage_id, ("", 0.0))[0], 0)
-        for rows, found in zip(answering, easi.sentences(answering), strict=True)
+        sentence_labels([row]).get(extracted.get(row.passage_id, ("", 0.0))[0], 0)
+        for rows, extracted in zip(answering, easi.sentences(answering), strict=True)
         for row in rows
     ]
     return 100 * float(np.mean(right))

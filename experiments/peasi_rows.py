@@ -30,7 +30,7 @@ from experiments.question_sets.memory import Memory, encoded, remember
 
 Questions = Sequence[Sequence[LabelledPassage]]
 Scores = list[dict[str, float]]
-Found = list[dict[str, tuple[str, float]]]
+Extractions = list[dict[str, tuple[str, float]]]
 """Of each question, passage id → (id of the extracted sentence, its log p(s | p)), where there is one."""
 FIRST = 5
 """Passages whose sentences the product ranks."""
@@ -52,7 +52,7 @@ class Reader:
         rows = self._both(lists) if self._at_once else self._kept(lists, "passages", 1, self._pr)
         return by_passage(lists, [float(row[0]) for row in rows])
 
-    def sentences(self, lists: Questions) -> Found:
+    def sentences(self, lists: Questions) -> Extractions:
         """EASI: the sentence of each passage."""
         rows = self._both(lists) if self._at_once else self._kept(lists, "sentences", 2, self._easi)
         places = by_passage(lists, [(int(row[-2]), float(row[-1])) for row in rows])
@@ -72,7 +72,7 @@ class Reader:
             [max(rows, key=lambda row: known[row.passage_id])]
             for rows, known in zip(lists, passages, strict=True)
         ]
-        return [next(iter(found.values()), ("", 0.0))[0] for found in self.sentences(best)]
+        return [next(iter(extracted.values()), ("", 0.0))[0] for extracted in self.sentences(best)]
 
     def _both(self, lists: Questions) -> Floats:
         def read(asked: Sequence[AskedPassage]) -> Floats:

@@ -71,7 +71,7 @@ def test_all_others_begin_with_the_cascade_that_ships_of_their_body(tmp_path: Pa
 def test_each_passage_is_read_once_and_a_stopped_run_goes_on(tmp_path: Path, monkeypatch) -> None:
     checkpoint = Path(small_checkpoint("peasi"))
     first = Reader(checkpoint, tmp_path)
-    logits, found = first.passages(LISTS[:1]), first.sentences(LISTS[:1])
+    logits, extracted = first.passages(LISTS[:1]), first.sentences(LISTS[:1])
     asked: list[int] = []
 
     again = Reader(checkpoint, tmp_path)
@@ -80,7 +80,7 @@ def test_each_passage_is_read_once_and_a_stopped_run_goes_on(tmp_path: Path, mon
         monkeypatch.setattr(
             again._reader, part, lambda inputs, read=read: asked.append(len(inputs)) or read(inputs)
         )
-    assert again.passages(LISTS)[0] == logits[0] and again.sentences(LISTS)[0] == found[0]
+    assert again.passages(LISTS)[0] == logits[0] and again.sentences(LISTS)[0] == extracted[0]
     assert max(asked) == len(LISTS[1])
     assert {key for known in again.passages(LISTS) for key in known} == {
         row.passage_id for rows in LISTS for row in rows
