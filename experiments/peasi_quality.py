@@ -21,8 +21,8 @@ p(q, p), and by the best of a passage's sentences for AS2. `MODEL_SET_answer_…
 over all sentences; EASI's sentence of the best passage, which has P@1 alone; and `slot_to_MODEL`, AS2 over
 the sentences that EASI extracts. `shipped_product` and `shipped_listwise` rank them by p(q, p) · p(s | p),
 and by the same with a softmax over the question's passages. P@1, MAP and MRR are in percent.
-`B_SET_…_over_A`: the difference in P@1, its 95 % interval (`_low`, `_high`) and `_p` of a paired
-randomisation test.
+`B_SET_…_over_A`: the difference in P@1, its 95 % interval (`_low`, `_high`), `_p` of a paired
+randomisation test, and `_shows`: that B is ahead, behind, or no difference, by the interval.
 `MODEL_SET_easi_accuracy`: of the passages that hold an answer, those whose extracted sentence is one.
 `MODEL_SET_aurc`: area under risk against coverage over all questions, those without an answer included.
 `better_…` and `worse_…`: of the questions where one of mtl1_pairs and AS2 is right alone the first by hash,
@@ -155,7 +155,7 @@ def retrieved_rows(
     return {**rows.keys, **shown}
 
 
-def product_rows(name: str, lists: Questions, model: System) -> dict[str, float | int]:
+def product_rows(name: str, lists: Questions, model: System) -> dict[str, float | int | str]:
     """Figures of the product of p(q, p) and p(s | p), by which stages can rank the answers."""
     rows, passages, sentences = Rows(name, lists), model.pr.passages(lists), model.easi.sentences(lists)
     rows.rank("answer", "shipped_product", list(map(product, passages, sentences)))
@@ -236,10 +236,10 @@ def windows(lists: Sequence[LongList], documents: Folder[Document]) -> dict[str,
 
 def window_rows(
     name: str, groups: Mapping[str, Questions], model: System, as2: Scores
-) -> dict[str, float | int]:
+) -> dict[str, float | int | str]:
     """Figures of PR and EASI trained apart on windows, by group (Table 3). `as2`: scores of the sentences of
     group 'all'."""
-    keys: dict[str, float | int] = {f"{name}_window_questions": len(groups["all"])}
+    keys: dict[str, float | int | str] = {f"{name}_window_questions": len(groups["all"])}
     by_group: dict[str, Rows] = {}
 
     for group, lists in groups.items():

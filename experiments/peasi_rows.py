@@ -176,7 +176,7 @@ class Rows:
     def __init__(self, prefix: str, lists: Questions) -> None:
         self.prefix, self._lists = prefix, lists
         self.kept: Bools = np.array([any(row.label for row in rows) for rows in lists], np.bool_)
-        self.keys: dict[str, float | int] = {}
+        self.keys: dict[str, float | int | str] = {}
         self._p1: dict[str, Floats] = {}
 
     def rank(self, unit: str, name: str, scores: Scores) -> None:
@@ -207,12 +207,20 @@ class Rows:
             self._p1[f"{unit} {name}"] = values
 
 
-def compared(key: str, a: Floats, b: Floats) -> dict[str, float]:
-    """B's P@1 less A's over the same questions, in percent, its 95 % interval, and p."""
+def compared(key: str, a: Floats, b: Floats) -> dict[str, float | str]:
+    """B's P@1 less A's over the same questions, in percent, its 95 % interval, p, and what these show.
+
+    >>> always, never = np.ones(20), np.zeros(20)
+    >>> compared("b_over_a", never, always)["b_over_a"], compared("b_over_a", never, always)["b_over_a_shows"]
+    (100.0, 'ahead')
+    >>> compared("b_over_a", always, always)["b_over_a_shows"]
+    'no difference'
+    """
     c = compare(a, b)
     return {
         key: 100 * c.difference,
         f"{key}_low": 100 * c.low,
         f"{key}_high": 100 * c.high,
         f"{key}_p": c.p,
+        f"{key}_shows": "ahead" if c.low > 0 else "behind" if c.high < 0 else "no difference",
     }

@@ -15,7 +15,7 @@ from answermill.schemas.labels import LabelledPassage
 from experiments import peasi_trainings, trainings
 from experiments.peasi_data import labelled
 from experiments.peasi_quality import accuracy, examples
-from experiments.peasi_rows import Reader, Rows, best_sentence, product
+from experiments.peasi_rows import Reader, Rows, best_sentence, compared, product
 from testing.smoke_data import small_checkpoint
 
 
@@ -115,7 +115,14 @@ def test_rows_are_named_by_model_and_count_questions_with_an_answer() -> None:
     rows.over("answer", "mtl1", "slot")
     assert rows.keys["slot_set_answer_p1"] == 50
     assert rows.keys["mtl1_set_answer_over_slot"] == 50
+    assert rows.keys["mtl1_set_answer_over_slot_shows"] == "no difference"
     assert rows.kept.tolist() == [True, True, False]
+
+
+def test_what_a_comparison_shows_is_said_by_its_interval() -> None:
+    never, always = np.zeros(20), np.ones(20)
+    pairs = ((never, always), (always, never), (always, always))
+    assert [compared("x", a, b)["x_shows"] for a, b in pairs] == ["ahead", "behind", "no difference"]
 
 
 def test_as2_ranks_a_passage_by_its_best_sentence() -> None:
