@@ -48,7 +48,6 @@ from answermill.pipelines.data.inputs.tables import read_passages
 from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.ranking.entry import SHIPPED
-from answermill.ranking.evaluation.calibration import UNCALIBRATED
 from answermill.ranking.evaluation.risk_coverage import risk_coverage
 from answermill.ranking.plan import run_stages
 from answermill.ranking.rerankers.peasi.answer_logit import answer_logit

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from answermill.ranking.rerankers.peasi.calibration import UNCALIBRATED
 
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.steps.models import folder_digest
@@ -21,7 +22,6 @@ from answermill.ranking.lists import ranked_passages
 from answermill.ranking.plan import Stage, to_sentences
 from answermill.ranking.rerankers.cascade.cascade import Cascade
 from answermill.ranking.rerankers.cascade.cascade_model import load as load_as2
-from answermill.ranking.rerankers.peasi.calibration import UNCALIBRATED
 from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, PassageReader
 from answermill.ranking.rerankers.peasi.peasi_model import load
 from answermill.schemas.arrays import Bools, Floats
