@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from answermill.ranking.rerankers.peasi.calibration import UNCALIBRATED
 
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.steps.models import folder_digest
 from answermill.ranking.checkpoint import kind_of
+from answermill.ranking.evaluation.calibration import UNCALIBRATED
 from answermill.ranking.evaluation.metrics import Judged, measure
 from answermill.ranking.evaluation.significance import compare
 from answermill.ranking.lists import ranked_passages
