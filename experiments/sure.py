@@ -5,7 +5,7 @@ A hash draws half of the questions of `long_lists` to be asked as if the corpus 
 passages of the gold document leave the list before the plan reads it. They have no answer, as have those
 whose answer was not retrieved; a right sentence of another page counts as wrong, since no label knows it. On
 L-dev the plan is calibrated as `answermill calibrate` does, which writes the file that the sample's plan
-`sure` names: fitted on a half, and on the other half held back the bar is chosen for `max_wrong` = 0.1.
+`sure` names: fitted on a third, and on the others, held back, the bar is chosen for `max_wrong` = 0.1.
 L-test measures that file and that bar once.
 
 Keys, of L-test unless they begin with `dev_`: `questions`, `unanswerable` among them; `ece` and `brier` of
@@ -239,7 +239,7 @@ def measured(options: argparse.Namespace, lists: PlanLists, file: Path) -> Resul
 
 
 def promise(content: CalibrationFile) -> Result:
-    """Figures of the test on the half of L-dev that was held back."""
+    """Figures of the test on the part of L-dev that was held back."""
     bar = content.bar(MAX_WRONG)
     return {
         "dev_held_back": bar.questions,

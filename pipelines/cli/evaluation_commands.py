@@ -235,7 +235,7 @@ def calibrate(
     ],
     out: Annotated[Path, Parameter(help="The calibration file to write, as JSON.")],
     seed: Annotated[
-        int, Parameter(help="Seed of the halves and folds, which are chosen by a hash of the question's id.")
+        int, Parameter(help="Seed of the parts and folds, which are chosen by a hash of the question's id.")
     ] = 0,
     plot: Annotated[
         tuple[Path, ...],
@@ -250,7 +250,7 @@ def calibrate(
     """Fit the probability that an answer of a plan is right, for its last stage `probability`.
 
     A logistic regression of a candidate's scores, of its lead over the next, and of how many stages put it
-    first. It is fitted on one half of the questions; the other half is held back, and on it a job's
+    first. It is fitted on a third of the questions; the others are held back, and on them a job's
     rerank.answers.max_wrong chooses its bar. Prints calibration error and Brier score of the first answers,
     each by a fit without its fold, and the bars for some shares of wrong answers.
 

@@ -1,15 +1,15 @@
 """The lowest bar whose promise holds: of the answers at or above it, at most a share is wrong.
 
 Learn then Test (Angelopoulos et al., arXiv:2110.01052, 2021) for the risk of selective answers (Geifman and
-El-Yaniv, NeurIPS 2017). The labelled questions are two halves, by a hash of their ids. On the first half the
+El-Yaniv, NeurIPS 2017). The labelled questions are in two parts, by a hash of their ids. On the first part the
 probabilities were fitted, and it says at which bar to begin: the one at which a risk above `max_wrong` is
-least likely. From there on downwards the bars, which are hundredths, are tested on the second half, each
+least likely. From there on downwards the bars, which are hundredths, are tested on the second part, each
 against "more than `max_wrong` of its answers are wrong", until one is not rejected at level 1 - `confidence`.
 The last rejected one, by which most is answered, is the bar.
 
-The promise: with probability `confidence` over the second half, the risk of the bar is at most `max_wrong`,
+The promise: with probability `confidence` over the second part, the risk of the bar is at most `max_wrong`,
 whatever the plan, the calibration and the questions are. It needs questions that are independent draws of the
-same kind as future ones, with as many among them that have no answer, and a second half that has decided
+same kind as future ones, with as many among them that have no answer, and a second part that has decided
 nothing else.
 """
 
@@ -47,14 +47,14 @@ class FirstAnswers:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar and its test on the second half."""
+    """A bar and its test on the second part."""
 
     probability: float
     """Least probability of an answer that is given."""
     max_wrong: float
     confidence: float
     questions: int
-    """Questions of the second half."""
+    """Questions of the second part."""
     answered: int
     wrong: int
     p: float
@@ -72,7 +72,7 @@ class Bar:
 def promised(
     first: FirstAnswers, second: FirstAnswers, max_wrong: float, confidence: float = CONFIDENCE
 ) -> Bar:
-    """The lowest bar that the halves can promise. Raises ValueError, with why, if there is none."""
+    """The lowest bar that the parts can promise. Raises ValueError, with why, if there is none."""
     answered, wrong = first.counts(BARS)
     begin = int(binomial_tails(wrong, answered, max_wrong).argmin())  # the highest of equal ones
 

@@ -1,9 +1,10 @@
 """Calibration of a plan on labelled lists, with and without an answer among them.
 
-A hash of its id puts a question into one of two halves. The probabilities are fitted on the first half, by a
-logistic regression over all candidates in which the first of a list weighs as much as all others of it. The
-second half is held back for the test of a promise (`bar.py`). Calibration error and Brier score are of all
-questions, each with a probability fitted without its fold.
+A hash of its id puts a question into one of two parts. The probabilities are fitted on the first part, a
+third, by a logistic regression over all candidates in which the first of a list weighs as much as all others
+of it. The second part is held back for the test of a promise (`bar.py`): ten weights need few questions, a
+promise needs many. Calibration error and Brier score are of all questions, each with a probability fitted
+without its fold.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from answermill.ranking.rerankers.blend.weights import Interval
 from answermill.ranking.rerankers.probability.bar import as_compared
 from answermill.ranking.rerankers.probability.calibration_file import (
     CalibrationFile,
-    HalfAnswers,
+    PartAnswers,
     PlanStage,
 )
 from answermill.ranking.rerankers.probability.confidence_features import feature_names, list_features
@@ -57,15 +58,15 @@ class LabelledList:
 def calibrate(
     lists: Sequence[LabelledList], plan: Sequence[PlanStage], labels: str, revision: str, seed: int = 0
 ) -> CalibrationFile:
-    """Calibration of a plan. `labels`: their name; `seed`: of the halves and the folds.
+    """Calibration of a plan. `labels`: their name; `seed`: of the parts and the folds.
 
-    Raises ValueError if there are fewer than 2 questions a fold, or if the first answers of a half or fold
+    Raises ValueError if there are fewer than 2 questions a fold, or if the first answers of a part or fold
     are all right or all wrong.
     """
     if len(lists) < 2 * FOLDS:
         raise ValueError(f"{len(lists)} labelled questions; a calibration needs {2 * FOLDS} and more")
     stages = [stage.key for stage in plan]
-    is_first = halves([labelled.question_id for labelled in lists], seed)
+    is_first = fitting([labelled.question_id for labelled in lists], seed)
     first, second = picked(lists, is_first), picked(lists, ~is_first)
 
     fitted = fit(first, stages)
@@ -76,8 +77,8 @@ def calibrate(
         features=list(feature_names(stages)),
         weights=list(fitted.weights),
         bias=fitted.bias,
-        fitted=_half(first, fitted, stages),
-        held_back=_half(second, fitted, stages),
+        fitted=_part(first, fitted, stages),
+        held_back=_part(second, fitted, stages),
         folds=FOLDS,
         ece=error_interval(probability, right),
         brier=brier_interval(probability, right),
@@ -147,9 +148,9 @@ def brier_interval(probability: Floats, right: Floats) -> Interval:
     return Interval(value=float(squares.mean()), low=low, high=high)
 
 
-def halves(ids: Sequence[str], seed: int = 0) -> Bools:
-    """[questions]: true for those of the first half, by a hash of the id."""
-    return np.array([_digest(name, seed) >> 32 & 1 for name in ids], np.bool_)
+def fitting(ids: Sequence[str], seed: int = 0) -> Bools:
+    """[questions]: true for the third that fits, by a hash of the id; the others are held back."""
+    return np.array([(_digest(name, seed) >> 32) % 3 == 0 for name in ids], np.bool_)
 
 
 def _digest(name: str, seed: int) -> int:
@@ -161,8 +162,8 @@ def picked(lists: Sequence[LabelledList], keep: Bools) -> list[LabelledList]:
     return [labelled for labelled, kept in zip(lists, keep, strict=True) if kept]
 
 
-def _half(lists: Sequence[LabelledList], calibration: Calibration, stages: Sequence[str]) -> HalfAnswers:
-    return HalfAnswers(
+def _part(lists: Sequence[LabelledList], calibration: Calibration, stages: Sequence[str]) -> PartAnswers:
+    return PartAnswers(
         probability=first_probabilities(lists, calibration, stages).tolist(),
         right=[1 if labelled.is_right else 0 for labelled in lists],
         answerable=[1 if labelled.answerable else 0 for labelled in lists],

@@ -35,8 +35,8 @@ class PlanStage(Section):
     """Settings that decide its scores; for a file its digest."""
 
 
-class HalfAnswers(Section):
-    """First answers of one half of the labelled questions, a value for each question."""
+class PartAnswers(Section):
+    """First answers of one part of the labelled questions, a value for each question."""
 
     probability: list[Probability]
     right: list[Literal[0, 1]]
@@ -66,10 +66,10 @@ class CalibrationFile(Section):
     weights: list[float]
     bias: float
     """P = sigmoid(weights · features + bias)."""
-    fitted: HalfAnswers
-    """The half on which the probabilities were fitted."""
-    held_back: HalfAnswers
-    """The half on which a promise is tested."""
+    fitted: PartAnswers
+    """The part on which the probabilities were fitted."""
+    held_back: PartAnswers
+    """The part on which a promise is tested."""
     folds: int
     ece: Interval
     """Expected calibration error of the first answers, each with a probability that was fitted without its

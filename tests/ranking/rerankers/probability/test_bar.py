@@ -41,7 +41,7 @@ def test_the_bar_is_the_lowest_that_passes_without_a_failure_above_it() -> None:
     )
 
 
-def test_the_first_half_decides_where_the_tests_begin_and_the_second_whether_they_pass() -> None:
+def test_the_first_part_decides_where_the_tests_begin_and_the_second_whether_they_pass() -> None:
     sure, wrong = np.full(40, 0.9), np.zeros(40, np.bool_)
     with pytest.raises(ValueError, match=r"at the surest, 0\.9, 40 of 40 held-back answers are wrong"):
         promised(FirstAnswers(sure, ~wrong), FirstAnswers(sure, wrong), max_wrong=0.1)

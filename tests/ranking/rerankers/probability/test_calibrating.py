@@ -12,7 +12,7 @@ from answermill.ranking.rerankers.probability.calibrating import (
     LabelledList,
     calibrate,
     first_probabilities,
-    halves,
+    fitting,
     held_out,
 )
 from answermill.schemas.corpus import Question
@@ -39,9 +39,9 @@ def test_the_figures_are_of_folds_and_hold_the_value_in_their_intervals() -> Non
     assert file.ece.low < file.ece.high
 
 
-def test_the_second_half_changes_no_probability() -> None:
+def test_the_second_part_changes_no_probability() -> None:
     lists = drawn(100)
-    is_first = halves([labelled.question_id for labelled in lists])
+    is_first = fitting([labelled.question_id for labelled in lists])
     turned = [
         labelled if first else replace(labelled, right=(not labelled.right[0], *labelled.right[1:]))
         for labelled, first in zip(lists, is_first, strict=True)
