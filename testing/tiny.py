@@ -32,7 +32,7 @@ from answermill.ranking.rerankers.peasi import peasi_model
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel
 from answermill.ranking.rerankers.probability.calibration_file import (
     CalibrationFile,
-    HalfAnswers,
+    PartAnswers,
     PlanStage,
 )
 from answermill.ranking.rerankers.probability.confidence_features import feature_names
@@ -85,7 +85,7 @@ def write_calibration(file: Path, answers: int = 100) -> str:
     """A calibration of the plan of `overlap` alone, whose sure answers are right, with as many questions in
     each half; every fifth has no answer. Returns the file's path."""
     overlap = find("overlap").stage()
-    half = HalfAnswers(
+    half = PartAnswers(
         probability=[0.1 if n % 5 == 0 else 0.9 for n in range(answers)],
         right=[0 if n % 5 == 0 else 1 for n in range(answers)],
         answerable=[0 if n % 5 == 0 else 1 for n in range(answers)],

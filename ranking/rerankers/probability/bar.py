@@ -1,8 +1,8 @@
 """The lowest bar whose promise holds: of the answers at or above it, at most a share is wrong.
 
 Learn then Test (Angelopoulos et al., arXiv:2110.01052, 2021) for the risk of selective answers (Geifman and
-El-Yaniv, NeurIPS 2017). The labelled questions are in two parts, by a hash of their ids. On the first part the
-probabilities were fitted, and it says at which bar to begin: the one at which a risk above `max_wrong` is
+El-Yaniv, NeurIPS 2017). The labelled questions are in two parts, by a hash of their ids. On the first part
+the probabilities were fitted, and it says at which bar to begin: the one at which a risk above `max_wrong` is
 least likely. From there on downwards the bars, which are hundredths, are tested on the second part, each
 against "more than `max_wrong` of its answers are wrong", until one is not rejected at level 1 - `confidence`.
 The last rejected one, by which most is answered, is the bar.

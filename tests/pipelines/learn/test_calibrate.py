@@ -155,7 +155,6 @@ def refused(folder: Path, text: str) -> str:
         ("max_wrong = 0.001", "max_wrong = 0.001: no bar can promise that at most 0.1 % of the answers are"),
         ("max_wrong = 0.0", "Input should be greater than 0"),
         ("min_probability = 1.5", "Input should be less than or equal to 1"),
-        ("", "give one of min_probability and max_wrong"),
         ("max_wrong = 0.1\nmin_probability = 0.5", "give one of min_probability and max_wrong"),
     ],
 )
