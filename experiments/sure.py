@@ -1,22 +1,23 @@
-"""Answers of the default plan with the probability that they are right, and the share that is given if one in
-ten may be wrong.
+"""Answers of the default plan with the probability that they are right, and the share that is given if only
+some may be wrong.
 
 A hash draws half of the questions of `long_lists` to be asked as if the corpus lacked their page: the
 passages of the gold document leave the list before the plan reads it. They have no answer, as have those
 whose answer was not retrieved; a right sentence of another page counts as wrong, since no label knows it. On
 L-dev the plan is calibrated as `answermill calibrate` does, which writes the file that the sample's plan
-`sure` names: fitted on a third, and on the others, held back, the bar is chosen for `max_wrong` = 0.1.
-L-test measures that file and that bar once.
+`sure` names: fitted on a third, and on the others, held back, a bar is chosen for each share of wrong answers
+in MAX_WRONG. L-test measures that file and these bars.
 
 Keys, of L-test unless they begin with `dev_`: `questions`, `unanswerable` among them; `ece` and `brier` of
 the first answers, with bootstrapped 95 % intervals, on L-dev each by a fit without its fold; `right`,
 percentage of right ones, and `probability_3` and `right_3`, mean probability and percentage right of the
-fourth of ten bins of equally many; `bar`; `wrong_at_10`, percentage wrong of the answers at or above the bar,
-with its exact 95 % interval, and `wrong_of_all` if all are given; `answered_at_10`, percentage of questions
-answered; `right_kept`, percentage of all right first answers that is given; `declined_of_unanswerable`,
-percentage of the questions without an answer that get none, with its interval, and `declined_without_page`
-of those without their page alone. `dev_held_back`, `dev_answered`, `dev_wrong` and `dev_p` are of the test of
-the bar on L-dev.
+fourth of ten bins of equally many; `wrong_of_all`, percentage wrong if all are given. For a share of 15 %:
+`promised_at_15`, 0 where no bar can promise it, and then none of `bar_at_15`; `answers_at_15` at or above it
+and `wrong_at_15`, percentage wrong of them, with its exact 95 % interval; `answered_at_15`, percentage of
+questions answered; `right_kept_at_15`, percentage of all right first answers that is given;
+`declined_of_unanswerable_at_15`, percentage of the questions without an answer that get none, with its
+interval, and `declined_without_page_at_15` of those without their page alone; `dev_answered_at_15`,
+`dev_wrong_at_15` and `dev_p_at_15` of the test of the bar on the `dev_held_back` questions of L-dev.
 
 --work keeps the lists and what the plan has left of each, so that a stopped run goes on. --questions and
 --dev-questions take that many of a set, drawn by hash.
@@ -43,6 +44,7 @@ from answermill.pipelines.steps.models import passage_encoder
 from answermill.ranking.entry import decisive_settings
 from answermill.ranking.evaluation.risk_coverage import reliability
 from answermill.ranking.plan import run_stages
+from answermill.ranking.rerankers.probability.bar import Bar
 from answermill.ranking.rerankers.probability.calibrating import (
     BINS,
     LabelledList,
@@ -68,7 +70,8 @@ MEASURED_MODELS = ("cascade", "cosinet")
 DECIDED = "The calibration of the sample's plan `sure`, whose file it writes, and the bar of max_wrong = 0.1."
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
 FILE = "weights/probability.json"
-MAX_WRONG = 0.1
+MAX_WRONG = (0.1, 0.15, 0.2)
+"""Shares of wrong answers that are promised, where the labels are enough."""
 Row = Mapping[str, Any]
 Result = dict[str, float | int | str]
 
@@ -202,19 +205,18 @@ def of_first_answers(prefix: str, lists: Sequence[LabelledList], probability: Fl
     return result
 
 
-def at_bar(lists: Sequence[LabelledList], probability: Floats, bar: float) -> Result:
-    """Figures of the answers at or above a bar."""
+def at_bar(lists: Sequence[LabelledList], probability: Floats, bar: float, at: str) -> Result:
+    """Figures of the answers at or above a bar, with names that end in `at`."""
     right = np.array([labelled.is_right for labelled in lists])
     unanswerable = ~np.array([labelled.answerable for labelled in lists])
     no_page = np.array([lacks_page(labelled.question_id) for labelled in lists])
     is_given = probability >= bar
-    result: Result = {"bar": bar, "answered": int(is_given.sum())}
-    result |= percentage("wrong_at_10", int((is_given & ~right).sum()), int(is_given.sum()))
-    result["wrong_of_all"] = 100 * float((~right).mean())
-    result |= percentage("answered_at_10", int(is_given.sum()), len(lists))
-    result["right_kept"] = 100 * float((is_given & right).sum() / max(1, right.sum()))
+    result: Result = {f"bar_{at}": bar, f"answers_{at}": int(is_given.sum())}
+    result |= percentage(f"wrong_{at}", int((is_given & ~right).sum()), int(is_given.sum()))
+    result |= percentage(f"answered_{at}", int(is_given.sum()), len(lists))
+    result[f"right_kept_{at}"] = 100 * float((is_given & right).sum() / max(1, right.sum()))
     for key, some in (("declined_of_unanswerable", unanswerable), ("declined_without_page", no_page)):
-        result |= percentage(key, int((some & ~is_given).sum()), int(some.sum()))
+        result |= percentage(f"{key}_{at}", int((some & ~is_given).sum()), int(some.sum()))
     return result
 
 
@@ -231,21 +233,25 @@ def measured(options: argparse.Namespace, lists: PlanLists, file: Path) -> Resul
     test = lists.labelled("test", number_of(options.questions))
     probability = first_probabilities(test, content.calibration, lists.stages)
     result |= of_first_answers("", test, probability)
-    try:
-        result |= at_bar(test, probability, content.bar(MAX_WRONG).probability) | promise(content)
-    except ValueError as e:
-        say(str(e))
+    result |= {"wrong_of_all": 100 - float(result["right"]), "dev_held_back": len(content.held_back.right)}
+    for share in MAX_WRONG:
+        at = f"at_{100 * share:.0f}"
+        try:
+            bar = content.bar(share)
+        except ValueError as e:
+            say(str(e))
+            result[f"promised_{at}"] = 0
+            continue
+        result |= {"promised_" + at: 1} | at_bar(test, probability, bar.probability, at) | promise(bar, at)
     return result
 
 
-def promise(content: CalibrationFile) -> Result:
+def promise(bar: Bar, at: str) -> Result:
     """Figures of the test on the part of L-dev that was held back."""
-    bar = content.bar(MAX_WRONG)
     return {
-        "dev_held_back": bar.questions,
-        "dev_answered": 100 * bar.answered / bar.questions,
-        "dev_wrong": 100 * bar.wrong / bar.answered,
-        "dev_p": bar.p,
+        f"dev_answered_{at}": 100 * bar.answered / bar.questions,
+        f"dev_wrong_{at}": 100 * bar.wrong / bar.answered,
+        f"dev_p_{at}": bar.p,
     }
 
 
