@@ -54,7 +54,7 @@ from answermill.ranking.rerankers.probability.calibrating import (
     first_probabilities,
     held_out,
 )
-from answermill.ranking.rerankers.probability.calibration_file import CalibrationFile, PlanStage
+from answermill.ranking.rerankers.probability.calibration_file import PlanStage
 from answermill.schemas.arrays import Floats
 from answermill.schemas.corpus import Passage, Question
 from answermill.schemas.ranked import Candidate, Hit, RankedList, StageScore
