@@ -180,6 +180,23 @@ def risk_coverage(saved: Saved) -> str:
     return _bars(bars, "area under risk against coverage, all questions (lower is better)")
 
 
+def reliability(saved: Saved) -> str:
+    """Share of right first answers against their probability, in bins of equally many."""
+    figures = saved("sure")
+    figure, axes = plt.subplots(figsize=(4.6, 4.2))
+    axes.plot([0, 100], [0, 100], "--", color=GREY, label="a probability is a frequency")
+    for label, prefix, colour in (("L-dev, held out in folds", "dev_", GREEN), ("L-test", "", BLUE)):
+        bins = [n for n in range(100) if f"{prefix}probability_{n}" in figures]
+        probability, right = (
+            [figures[f"{prefix}{key}_{n}"] for n in bins] for key in ("probability", "right")
+        )
+        axes.plot(probability, right, marker="o", color=colour, label=label)
+
+    axes.set_xlabel("mean probability, %")
+    axes.set_ylabel("right, %")
+    return _svg(figure, axes)
+
+
 def _bars(bars: Mapping[str, float], meaning: str) -> str:
     names: Sequence[str] = list(bars)[::-1]
     figure, axes = plt.subplots(figsize=(6.4, 0.7 + 0.4 * len(names)))
