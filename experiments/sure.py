@@ -205,18 +205,18 @@ def of_first_answers(prefix: str, lists: Sequence[LabelledList], probability: Fl
     return result
 
 
-def at_bar(lists: Sequence[LabelledList], probability: Floats, bar: float, at: str) -> Result:
-    """Figures of the answers at or above a bar, with names that end in `at`."""
+def at_bar(lists: Sequence[LabelledList], probability: Floats, bar: float, ending: str) -> Result:
+    """Figures of the answers at or above a bar, with names that end in `ending`."""
     right = np.array([labelled.is_right for labelled in lists])
     unanswerable = ~np.array([labelled.answerable for labelled in lists])
     no_page = np.array([lacks_page(labelled.question_id) for labelled in lists])
     is_given = probability >= bar
-    result: Result = {f"bar_{at}": bar, f"answers_{at}": int(is_given.sum())}
-    result |= percentage(f"wrong_{at}", int((is_given & ~right).sum()), int(is_given.sum()))
-    result |= percentage(f"answered_{at}", int(is_given.sum()), len(lists))
-    result[f"right_kept_{at}"] = 100 * float((is_given & right).sum() / max(1, right.sum()))
+    result: Result = {f"bar_{ending}": bar, f"answers_{ending}": int(is_given.sum())}
+    result |= percentage(f"wrong_{ending}", int((is_given & ~right).sum()), int(is_given.sum()))
+    result |= percentage(f"answered_{ending}", int(is_given.sum()), len(lists))
+    result[f"right_kept_{ending}"] = 100 * float((is_given & right).sum() / max(1, right.sum()))
     for key, some in (("declined_of_unanswerable", unanswerable), ("declined_without_page", no_page)):
-        result |= percentage(f"{key}_{at}", int((some & ~is_given).sum()), int(some.sum()))
+        result |= percentage(f"{key}_{ending}", int((some & ~is_given).sum()), int(some.sum()))
     return result
 
 
@@ -235,23 +235,24 @@ def measured(options: argparse.Namespace, lists: PlanLists, file: Path) -> Resul
     result |= of_first_answers("", test, probability)
     result |= {"wrong_of_all": 100 - float(result["right"]), "dev_held_back": len(content.held_back.right)}
     for share in MAX_WRONG:
-        at = f"at_{100 * share:.0f}"
+        ending = f"at_{100 * share:.0f}"
         try:
             bar = content.bar(share)
         except ValueError as e:
             say(str(e))
-            result[f"promised_{at}"] = 0
+            result[f"promised_{ending}"] = 0
             continue
-        result |= {"promised_" + at: 1} | at_bar(test, probability, bar.probability, at) | promise(bar, at)
+        result[f"promised_{ending}"] = 1
+        result |= at_bar(test, probability, bar.probability, ending) | promise(bar, ending)
     return result
 
 
-def promise(bar: Bar, at: str) -> Result:
+def promise(bar: Bar, ending: str) -> Result:
     """Figures of the test on the part of L-dev that was held back."""
     return {
-        f"dev_answered_{at}": 100 * bar.answered / bar.questions,
-        f"dev_wrong_{at}": 100 * bar.wrong / bar.answered,
-        f"dev_p_{at}": bar.p,
+        f"dev_answered_{ending}": 100 * bar.answered / bar.questions,
+        f"dev_wrong_{ending}": 100 * bar.wrong / bar.answered,
+        f"dev_p_{ending}": bar.p,
     }
 
 
