@@ -34,7 +34,7 @@ _SOURCE = re.compile(r"edit (.+) instead")
 _BLOCK = re.compile(r"^(?:.+\n)+", re.MULTILINE)
 """A paragraph, a list, a table or a picture."""
 _PLOT = re.compile(r"images/(\w+)\.svg")
-PLOTS = ("cost_accuracy", "first_stage", "chain", "speed", "risk_coverage", "reliability")
+PLOTS = ("cost_accuracy", "first_stage", "chain", "speed", "risk_coverage", "reliability", "schedule_spread")
 """Functions of `pictures` that plot saved figures."""
 _FIGURE = re.compile(r"\[\[(\w+)\.(\w+) (%?)\.(\d+)((?: [\w/%]+)?)\]\]")
 _TEXT = re.compile(r"\[\[(\w+)\.(\w+) text\]\]")

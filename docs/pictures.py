@@ -108,6 +108,28 @@ def cost_accuracy(saved: Saved) -> str:
     return _svg(figure, axes)
 
 
+def schedule_spread(saved: Saved) -> str:
+    """P@1 of all schedules of drops against their cost, on HotpotQA's lists: range and mean of each band, and
+    the model without drops."""
+    spread = saved("schedule_spread")
+    cascades = {"paper": (BLUE, "trained as the paper has it"), "shipped": (GREEN, "the one that ships")}
+    figure, axes = plt.subplots(figsize=(6.4, 3.6))
+    for name, (colour, label) in cascades.items():
+        bands = [band for band in range(0, 100, 5) if f"hotpotqa_mean_{band}_{name}" in spread]
+        middles = [(band + 2.5) / 100 for band in bands]
+        low, mean, high = (
+            [spread[f"hotpotqa_{key}_{band}_{name}"] for band in bands] for key in ("low", "mean", "high")
+        )
+        axes.fill_between(middles, low, high, color=colour, alpha=0.2, linewidth=0)
+        axes.plot(middles, mean, marker="o", color=colour, label=label)
+        axes.plot(1, spread[f"hotpotqa_p1_none_{name}"], marker="s", color=colour)
+
+    axes.axvline(0.7, color=GREY, linestyle=":")
+    axes.set_xlabel("cost: layers × candidates, 1 = no drops")
+    axes.set_ylabel("P@1, HotpotQA, %")
+    return _svg(figure, axes)
+
+
 def first_stage(saved: Saved) -> str:
     """Share of gold sentences that a first stage keeps, against how much it keeps, over retrieved
     passages."""
