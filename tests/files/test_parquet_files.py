@@ -24,6 +24,7 @@ OPEN_THEIR_OWN = {
     "pipelines/runs/manifests/manifest.py",
     "pipelines/runs/parquet_folder.py",
     "pipelines/steps/index/delta.py",
+    "pipelines/steps/index/index_growth.py",
     "pipelines/steps/index/passage_rows.py",
     "pipelines/steps/ingest/crawl_files.py",
     "pipelines/steps/ingest/fetched_records.py",

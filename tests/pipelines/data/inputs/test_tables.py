@@ -397,7 +397,7 @@ def test_the_user_names_columns_and_a_name_that_the_table_lacks_is_refused(tmp_p
     ("written", "says"),
     [
         ("question_id", "write NAME=COLUMN"),
-        ("frage=text", "no table has 'frage'; known: answer, candidate_id"),
+        ("frage=text", "no table has 'frage'; known: annotator, answer, candidate_id"),
     ],
 )
 def test_names_of_columns_that_no_table_has_are_refused(written, says):

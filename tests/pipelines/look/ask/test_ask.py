@@ -70,10 +70,10 @@ def test_below_the_bar_it_says_none_and_shows_the_candidates(session: Session, s
     asked = session.ask(question.text)
     low = replace(asked.rows[0].stages[-1], score=0.25)
     rows = [replace(asked.rows[0], stages=(low,)), *asked.rows[1:]]
-    reply = replace(asked, rows=rows, rule=AnswerRule("probability", bar=0.5))
+    reply = replace(asked, rows=rows, rule=AnswerRule(probability_stage="probability", bar=0.5))
     assert list(reply.lines(2))[1] == "  none: the best candidate has probability 0.25, and the bar is 0.5"
     assert reply.json(1)["answered"] is False and reply.json(1)["answers"][0]["text"] == rows[0].text
-    at_the_bar = replace(reply, rule=AnswerRule("probability", bar=0.25))
+    at_the_bar = replace(reply, rule=AnswerRule(probability_stage="probability", bar=0.25))
     assert "none" not in list(at_the_bar.lines(1))[1] and at_the_bar.json(1)["answered"] is True
 
 
