@@ -5,8 +5,9 @@ Pairs: `same_answer_pairs.jsonl`, 180 pairs of sentences of one list of L-dev, d
 equal or one inside the other after folding, near by a Jaccard similarity of their pairs of words of .7, .5,
 .35 and .25, and two right sentences of a question. A language model judged each pair by reading it: do both
 say the same, so that one of them can stand for the other? A pronoun counts as the same thing in both. It read
-them again, knowing its first judgements. The readings differ in `readings_differ` pairs, which a third look settled. Strata are no sample of all pairs,
-so the figures compare rules and estimate no share. Texts are of Wikipedia, CC BY-SA.
+them again, knowing its first judgements. The readings differ in `readings_differ` pairs, which a third look
+settled. Strata are no sample of all pairs, so the figures compare rules and estimate no share. Texts are of
+Wikipedia, CC BY-SA.
 
 `precision` and `recall` are, in percent, of the half of the pairs, by hash, that did not choose the rule's
 constants; `…_all` of all; `…_low` and `…_high` are bootstrapped 95 % intervals. `p1` and `mrr` are those of
