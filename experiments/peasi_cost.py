@@ -8,8 +8,8 @@ like the one that ships, needs PR's pass alone. Predictions, tokens and millisec
 are medians of interleaved rounds.
 
 A transformer's time follows its tokens, not its predictions: a passage has as many tokens as its sentences,
-and only the question, which AS2 reads again with every sentence, is saved. `token_ratio` and `time_ratio` are
-AS2's over PEASI's.
+and what AS2 reads again with every sentence is saved, the question, the title and the neighbours.
+`token_ratio` and `time_ratio` are AS2's over PEASI's.
 """
 
 from __future__ import annotations
