@@ -81,14 +81,15 @@ class Reply:
     def lines(self, answers: int) -> Iterator[str]:
         """Lines for people: the best answers, each with its page."""
         yield self.question
-        if self.best is None:
+        best = self.best
+        if best is None:
             yield (
                 "  no answer: "
                 f"{'the plan dropped every candidate' if self.rows else 'no index returned a passage'}"
             )
-        elif self.best.answer is None:
+        elif best.answer is None:
             yield (
-                f"  none: the best candidate has probability {self.best.probability:.4g}, and the bar is "
+                f"  none: the best candidate has probability {best.probability:.4g}, and the bar is "
                 f"{self.rule.bar:g}"
             )
         for answer in self._best(answers):
@@ -100,9 +101,10 @@ class Reply:
 
     def json(self, answers: int) -> dict[str, Any]:
         """The same as plain values."""
+        best = self.best
         return {
             "question": self.question,
-            "answered": self.best is not None and self.best.answer is not None,
+            "answered": best is not None and best.answer is not None,
             "answers": [self._answer(answer) for answer in self._best(answers)],
             "passages": len(self.passages),
             "candidates": len(self.rows),

@@ -166,11 +166,10 @@ def best_of(
         ranked.question.question_id: {c.hit.passage.passage_id: c.hit.passage for c in ranked.candidates}
         for ranked in lists
     }
-    best = {}
+    best, settings = {}, rule.settings
     for question_id, question_rows in groupby(rows, key=attrgetter("question_id")):
         rows_of_question = list(question_rows)
-        most, caps = rule.settings.most, rule.settings
-        if answers := answers_of(rows_of_question, passages[question_id], most, caps):
+        if answers := answers_of(rows_of_question, passages[question_id], settings.most, settings):
             first = answer_of(answers[0], passages[question_id], rule)
             others = tuple(other_answer_of(answer) for answer in answers[1:] if rule.is_given(answer.row))
             best[question_id] = replace(first, others=others)
