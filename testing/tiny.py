@@ -195,9 +195,11 @@ def checkpoint(name: str, folder: Path, words: Sequence[str] = ("answer", "sente
         save_list_model(
             folder, MODELS[name].model(vectors, "pointwise", 16), Embeddings(tuple(words), vectors)
         )
-    elif name in ("cascade", "pointwise"):
-        exits = (1, 2) if name == "cascade" else (2,)
-        cascade_model.save(folder, name, enlarged(CascadeModel(LayeredEncoder(SHAPE), exits)), tokeniser())
+    elif name in ("cascade", "pointwise", "support_pairs"):
+        exits = (2,) if name == "pointwise" else (1, 2)
+        model_name = "cascade" if name == "support_pairs" else name
+        cascade = enlarged(CascadeModel(LayeredEncoder(SHAPE), exits))
+        cascade_model.save(folder, model_name, cascade, tokeniser())
     elif name == "sequential":
         for depth in (1, 2):
             model = CascadeModel(LayeredEncoder(replace(SHAPE, layers=depth)), (depth,))

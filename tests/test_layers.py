@@ -62,6 +62,8 @@ MAY_IMPORT = {
     "ranking.rerankers.peasi": f"{GROUND} ranking ranking.evaluation ranking.transformer",
     "ranking.rerankers.pretrained": f"{GROUND} ranking ranking.rerankers.baselines ranking.transformer",
     "ranking.rerankers.probability": f"{GROUND} ranking ranking.evaluation ranking.rerankers.blend",
+    "ranking.rerankers.support": f"{GROUND} ranking ranking.rerankers.baselines ranking.rerankers.blend "
+    "ranking.rerankers.cascade",
     "ranking.training": f"{GROUND} ranking ranking.rerankers ranking.evaluation ranking.word_vectors "
     "ranking.transformer "
     "ranking.rerankers.cosinet ranking.rerankers.cascade ranking.rerankers.multihead "

@@ -23,6 +23,7 @@ PACKAGES = (
     "answermill.ranking.rerankers.peasi",
     "answermill.ranking.rerankers.pretrained",
     "answermill.ranking.rerankers.probability",
+    "answermill.ranking.rerankers.support",
 )
 """One line per method. Each package's `ENTRIES` declare its rerankers; importing it imports neither torch nor
 a model."""
