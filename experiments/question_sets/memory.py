@@ -9,6 +9,7 @@ has a new folder.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import uuid
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ from answermill.indexing.shards.dense import Encoder, Vectors
 from answermill.pipelines.steps.models import folder_digest
 from answermill.ranking.plan import Stage
 from answermill.ranking.rerankers.cascade.cascade import Cascade
+from answermill.ranking.rerankers.support.support_pairs import SupportPairs
 from answermill.ranking.transformer.packing import Packed
 from testing.harness import say
 
@@ -174,18 +176,27 @@ def encoded(texts: Sequence[str], memory: Memory, encode: Callable[[Sequence[str
 
 
 def remember(plan: Sequence[Stage], work: Path) -> list[Stage]:
-    """The plan with cascades that look their scores up. Other stages stay as they are."""
+    """The plan with cascades, also those that score pairs of candidates, that look their scores up. Other
+    stages stay as they are."""
     remembered = []
     for stage in plan:
-        if isinstance(stage.reranker, Cascade) and stage.checkpoint is not None:
-            cascade = copy_of(stage.reranker)
-            cascade._model = cast(
-                Any, RememberedCascade(cascade._model, work / f"scores-{folder_digest(stage.checkpoint)}")
-            )
-            remembered.append(replace(stage, reranker=cascade))
-        else:
-            remembered.append(stage)
+        reranker = stage.reranker
+        if stage.checkpoint is not None:
+            folder = work / f"scores-{folder_digest(stage.checkpoint)}"
+            if isinstance(reranker, Cascade):
+                reranker = remembering(reranker, folder)
+            elif isinstance(reranker, SupportPairs):
+                reranker = copy.copy(reranker)
+                reranker._ranker = remembering(reranker._ranker, folder)
+        remembered.append(replace(stage, reranker=reranker))
     return remembered
+
+
+def remembering(cascade: Cascade, folder: Path) -> Cascade:
+    """Another cascade of the same model that looks its scores up, with costs of its own."""
+    twin = copy_of(cascade)
+    twin._model = cast(Any, RememberedCascade(cascade._model, folder))
+    return twin
 
 
 def copy_of(cascade: Cascade) -> Cascade:
