@@ -1,15 +1,17 @@
 """Worth of evidence between the candidates of a question, `support_vectors` and `support_pairs`, to a blend.
 
-Both stages read what the default plan's last blend reads, and choose and weigh the five best others by the
+Both stages read the 20 best candidates of the default plan, and choose and weigh the five best others by the
 score of the cascade, which has learnt from no question of L-dev. `support_vectors` encodes a sentence with
 its title, as the plan's `similarity` does; `support_pairs` has the cascade that ships, which has learnt from
-no pair of candidates. The blend's weights are fitted without and with their scores, and judged held out in
-five folds of L-dev's questions with an answer. Nothing here reads L-test.
+no pair of candidates. The weights of a blend of these 20, with the scores of the plan's last one, are fitted
+without and with their scores too, and judged held out in five folds of the questions of L-dev that have an
+answer among them. Nothing here reads L-test.
 
-Keys: `p1` and `mrr` of the last blend, in percent of the `questions`; `…_vectors`, `…_pairs` and `…_both`
-with these scores too; `p1_gain_…` and `mrr_gain_…` the difference, with its 95 % interval and its p by paired
-randomisation; `candidates`, `pairs`, and layers × tokens of `layer_tokens_pairs` and `layer_tokens_cascade`,
-for a question. --work keeps vectors and scores of pairs, so that a stopped run goes on.
+Keys: `p1` and `mrr` of the blend without them, in percent of the `questions`; `…_vectors`, `…_pairs` and
+`…_both` with these scores too; `p1_gain_…` and `mrr_gain_…` the difference, with its 95 % interval and its p
+by paired randomisation; `candidates`, `pairs`, and layers × tokens of `layer_tokens_pairs` and
+`layer_tokens_cascade`, for a question. --work keeps vectors and scores of pairs, so that a stopped run goes
+on.
 """
 
 from __future__ import annotations
@@ -42,26 +44,27 @@ DECIDED = "Nothing yet: no result of it is saved."
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
 VECTORS, PAIRS = "support_vectors", "support_pairs"
 ARMS = {"vectors": (VECTORS,), "pairs": (PAIRS,), "both": (VECTORS, PAIRS)}
-"""Suffix of a key → scores that the last blend weighs beside those of the default plan."""
-BY = "cascade"
+"""Suffix of a key → scores that the blend weighs beside those of the default plan's last one."""
+BY, BEST = "cascade", 20
 Figures = dict[str, float | int | str]
 
 
 def with_evidence(job: Job) -> Job:
-    """The job with both stages before its last blend."""
+    """The job whose plan keeps its best candidates, with both stages behind it."""
     assert job.rerank is not None
     *before, last = job.rerank.stages
     (cascade,) = (stage for stage in before if stage.key == BY)
     vectors = find(VECTORS).stage(by=BY, context=["title", "sentence"])
-    stages = [*before, vectors, find(PAIRS).stage(by=BY, checkpoint=cascade.checkpoint), last]
+    pairs = find(PAIRS).stage(by=BY, checkpoint=cascade.checkpoint)
+    stages = [*before, last.model_copy(update={"keep": BEST}), vectors, pairs]
     return job.model_copy(update={"rerank": job.rerank.model_copy(update={"stages": stages})})
 
 
-def plan_before_last(work: Path) -> list[Stage]:
-    """The stages before the default plan's last blend, with both kinds of evidence."""
+def loaded(work: Path) -> list[Stage]:
+    """The default plan with both kinds of evidence, ready to rank."""
     job = with_evidence(load(SAMPLE))
     encoder = RememberedEncoder(passage_encoder(job), work)
-    return remember(load_stages(CheckedPlan.of(job), lambda: encoder), work)[:-1]
+    return remember(load_stages(CheckedPlan.of(job), lambda: encoder), work)
 
 
 def cost_figures(plan: Sequence[Stage], read: Sequence[RankedList]) -> Figures:
@@ -76,7 +79,7 @@ def cost_figures(plan: Sequence[Stage], read: Sequence[RankedList]) -> Figures:
 
 
 def gain_figures(lists: Sequence[LongList], read: Sequence[RankedList]) -> Figures:
-    """P@1 and MRR of the last blend, without and with the evidence."""
+    """P@1 and MRR of a blend of the candidates, without and with the evidence."""
     labels = [
         [int(candidate.candidate_id in one.gold) for candidate in ranked.candidates]
         for one, ranked in zip(lists, read, strict=True)
@@ -115,7 +118,7 @@ def main() -> None:
             names = set(drawn((one.asked.question_id for one in lists), int(options.questions)))
             lists = [one for one in lists if one.asked.question_id in names]
 
-        plan = plan_before_last(work)
+        plan = loaded(work)
         read = [outcome.kept for outcome in run_stages([one.passages for one in lists], plan)]
         say(f"{len(read)} lists are scored")
         result = gain_figures(lists, read) | cost_figures(plan, read)
