@@ -12,6 +12,7 @@ from answermill.pipelines.steps.job_plan import load_plan
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.plan import Stage, run_stages
 from answermill.ranking.rerankers.cascade.cascade import Cascade
+from answermill.ranking.rerankers.support.support_pairs import SupportPairs
 from answermill.schemas.labels import LabelledCandidate
 from answermill.schemas.ranked import RankedList
 from experiments.question_sets.memory import Memory, RememberedEncoder, remember
@@ -66,6 +67,20 @@ def test_nothing_is_computed_twice(
     assert run_stages(lists(TEXTS), again, "sentence") == outcomes
     with pytest.raises(TypeError):
         run_stages(lists(["a new text"]), again, "sentence")
+
+
+def test_scores_of_pairs_of_candidates_are_kept_too(
+    plan: list[Stage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = {"reranker": "support_pairs", "checkpoint": str(plan[0].checkpoint), "others": 2}
+    own = load_plan(Job.model_validate({"rerank": {"stages": [pairs]}}))
+    outcomes = run_stages(lists(TEXTS), own, "sentence")
+    assert run_stages(lists(TEXTS), remember(own, tmp_path), "sentence") == outcomes
+    again = remember(own, tmp_path)
+    reranker = again[0].reranker
+    assert isinstance(reranker, SupportPairs) and reranker is not own[0].reranker
+    monkeypatch.setattr(reranker._ranker._model, "_scores", None)
+    assert run_stages(lists(TEXTS), again, "sentence") == outcomes
 
 
 def test_the_work_is_counted_as_if_it_were_done(plan: list[Stage], tmp_path: Path) -> None:
