@@ -1,9 +1,9 @@
 """The language of a text, in two looks, and how sure it is.
 
 The first look, Resiliparse's, ranks languages by the distance of the text's letters from theirs, in a
-fraction of a millisecond. It is believed where the nearest language is near and the next one clearly farther.
-Otherwise py3langid, a naive Bayes model that is ten to fifty times slower, gives the language and its
-probability.
+fraction of a millisecond. It is believed where the nearest language is near and the next one clearly farther;
+and of a short text, which is near to none, where the next one is much farther. Otherwise py3langid, a naive
+Bayes model that is ten to fifty times slower, gives the language and its probability.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from resiliparse.parse.lang import detect_fast
 
 FIRST = 10_000  # characters that the first look reads
 _SECOND = 2_000  # characters that the second one reads
-_NEAR = 400  # distance up to which the first look may be believed
-# Distance by which the next language must be farther: all six mistakes on 765 real pages were nearer.
-_APART = 25
-
+_BELIEVED = ((400, 25), (700, 50))
+"""Distances up to which the first look is believed, each with the distance by which the next language must be
+farther. All six mistakes on 765 real pages were nearer than the first pair says. Both looks agree on all 356
+pages, of 8,318, that the second pair adds; the nearest on which they differ is 41. Of 27,330 short English
+texts it adds 7,603: they differ on four, of which the first look is right."""
 
 _FORMER = {"nb": "no", "iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro"}
 """Other codes of languages that the detectors know by one."""
@@ -55,8 +56,8 @@ def code_of(language: str) -> str:
 def detected(text: str) -> Language:
     nearest = detect_fast(text[:FIRST], n_results=2)
     match nearest:
-        case [(code, distance), (_, next_distance)] if (
-            distance <= _NEAR and next_distance >= distance + _APART
+        case [(code, distance), (_, next_distance)] if any(
+            distance <= near and next_distance >= distance + apart for near, apart in _BELIEVED
         ):
             return Language(str(code), 1.0)
     return second_look(text)

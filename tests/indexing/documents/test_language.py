@@ -34,13 +34,36 @@ def test_a_language_that_the_input_declares_counts_if_it_is_one() -> None:
     assert language_of("a b", "nb-NO") == ("no", 1.0)  # as the detectors call it
 
 
+SHORT = "It orbits at an average distance of 384,400 kilometres, natural satellite of the Earth."
+
+
 def test_where_the_first_look_is_sure_there_is_no_second(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(language, "_identifier", None)
-    (code, distance), (_, next_distance) = detect_fast(PAGE, n_results=2)
-    assert code == "en" and distance < 400 and next_distance - distance > 25
+    distance, apart = _nearest(PAGE)
+    assert distance <= 400 and apart >= 25
     assert language_of(PAGE, "") == ("en", 1.0)
+
+    distance, apart = _nearest(GERMAN)  # a short text is farther from its language too
+    assert 400 < distance <= 700 and apart >= 50
+    assert language_of(GERMAN, "") == ("de", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "near", "apart"),
+    [
+        (GERMAN[:60], (700, 1_000), (50, 1_000)),
+        (SHORT, (400, 700), (25, 50)),
+    ],
+)
+def test_a_short_text_whose_language_is_less_clear_gets_a_second_look(
+    text: str, near: tuple[int, int], apart: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distance, difference = _nearest(text)
+    assert near[0] < distance <= near[1] and apart[0] <= difference < apart[1]
+    assert 0 < language_of(text, "").confidence < 1
+    monkeypatch.setattr(language, "_identifier", None)
     with pytest.raises(TypeError):
-        language_of(GERMAN, "")  # too short for the first look
+        language_of(text, "")
 
 
 @pytest.mark.parametrize(
@@ -85,3 +108,9 @@ def _first_is(text: str, code: str) -> bool:
     """Whether the first look alone would say so, from near."""
     nearest, distance = detect_fast(text[:10_000])
     return bool(nearest == code and distance <= 400)
+
+
+def _nearest(text: str) -> tuple[int, int]:
+    """(distance of the language that the first look finds, by how much the next one is farther)."""
+    (_, distance), (_, next_distance) = detect_fast(text, n_results=2)
+    return distance, next_distance - distance
