@@ -8,7 +8,8 @@ current.
   other figures of such a model stands a line that says so
 - docs/reproduce.md from docs/templates/reproduce.md, which names figures in the same way, times and data sets
 - docs/studies/*.md from experiments/: the studies' first lines, their saved results, and what they decided
-- docs/reference/*.md from the code: keys of job and training files, the data dictionary, the command line
+- docs/reference/*.md from the code: keys of job and training files, the data dictionary, the reasons of
+  rejects, the command line
 - the section *Audit* on the cards in ranking/checkpoints/ from experiments/results/audit.json
 - docs/images/*.svg: the way of the data, and plots of the saved figures
 """
@@ -161,6 +162,7 @@ def reference() -> Iterator[tuple[Path, str]]:
         "job-keys": references.job_keys,
         "training-keys": references.training_keys,
         "data-dictionary": references.data_dictionary,
+        "reasons": references.reasons,
         "command-line": references.the_command_line,
     }
     for name, page in pages.items():

@@ -1,5 +1,5 @@
-"""The reference pages, read from the code: keys of job and training files, the data dictionary, the command
-line."""
+"""The reference pages, read from the code: keys of job and training files, the data dictionary, reasons of
+rejects, the command line."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from answermill.pipelines.cli.command_line import command_line
 from answermill.pipelines.config.job_file import keys
 from answermill.pipelines.config.training_file import keys as keys_of_training
+from answermill.pipelines.look.report.pages.reasons import meanings
 from answermill.pipelines.specs.registry import folders
 
 
@@ -47,6 +48,23 @@ def data_dictionary() -> str:
         )
 
     return "\n".join([*lines, "**Next:** [quickstart](../quickstart.md).", ""])
+
+
+def reasons() -> str:
+    """What each reason of a reject means, as reports say it."""
+    lines = [
+        "# Reasons",
+        "",
+        "**For** readers of a report, or of a folder of rejects: what each value of `reason` means. Presets",
+        "of [`ingest.quality`](job-keys.md) add a reason for each of their rules, such as `gopher_words`.",
+        "",
+    ]
+    folders_of: dict[str, list[tuple[str, str]]] = {}
+    for folder, reason, words in meanings():
+        folders_of.setdefault(folder, []).append((f"`{reason}`", words))
+    for folder, rows in folders_of.items():
+        lines += [f"## {folder}/", "", *_table(("reason", "meaning"), rows)]
+    return "\n".join([*lines, "**Next:** [report](../report.md).", ""])
 
 
 def the_command_line() -> str:

@@ -26,6 +26,7 @@ COMMANDS = {
     "agreement scored --labels labels --heads a --teachers b --plot matrix.png": ("matplotlib", "plots"),
     "sweep train.toml --over train.epochs=1,2 --out out": ("matplotlib", "plots"),
     "tune checkpoint --dev dev.tsv --out out": ("matplotlib", "plots"),
+    "report scored --excel": ("xlsxwriter", "excel"),
     "export checkpoint --out out": ("sentence_transformers", "sentence-transformers"),
 }
 """Command → the library that it needs, and the extra."""
@@ -84,7 +85,9 @@ def test_every_extra_that_is_named_exists_and_the_tests_have_those_of_commands()
     )
 
 
-OPTIONAL = frozenset(["matplotlib", "sentence_transformers", "optuna", "trafilatura", "pyterrier", "s3fs"])
+OPTIONAL = frozenset(
+    ["matplotlib", "sentence_transformers", "optuna", "trafilatura", "pyterrier", "s3fs", "xlsxwriter"]
+)
 
 
 def loaded_with(path: Path) -> set[str]:

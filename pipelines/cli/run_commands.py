@@ -107,21 +107,31 @@ def report(
         PLACE,
         Parameter(help="Folder to write into; by default that of the run, or of the second run."),
     ] = None,
+    excel: Annotated[
+        bool | None,
+        Parameter(
+            help="Write answers.xlsx too, which needs `pip install 'answermill[excel]'`; if absent it is "
+            "renewed where it is there."
+        ),
+    ] = None,
     reading: DatasetForm = RECOGNISED,
 ) -> None:
-    """Write a run's report, RUN/report.html and .json; or what changed between two runs.
+    """Write a run's report, RUN/report.html and .json, and all answers; or what changed between two runs.
 
-    `answermill run` does so at its end. The page is one file that loads nothing and runs nothing. Of two
-    runs, compared.html and compared.json hold counts, settings, P@1 and MRR, and the questions whose first
-    answer changed, with both answers.
+    `answermill run` does so at its end. The page is one file that loads nothing and runs nothing. Beside it
+    are all answers: answers.html, a table that a script of the page filters and that is a table without it,
+    and answers.csv. Of two runs, compared.html and compared.json hold counts, settings, P@1 and MRR, and the
+    questions whose first answer changed, with both answers.
     """
     check_there(*(path for path in (run, other, labels) if path is not None))
     form = reading.parse()
     if other is None:
         from answermill.pipelines.look.report.run_report import write_report
 
-        write_lines([write_report(run, labels, price_per_hour, seed, out, form=form)])
+        write_lines([write_report(run, labels, price_per_hour, seed, out, form=form, excel=excel)])
         return
+    if excel is not None:
+        raise JobError("--excel is of one run's answers; leave it out, or name one run", USAGE)
     from answermill.pipelines.look.report.two_runs import write_comparison
 
     line = write_comparison(

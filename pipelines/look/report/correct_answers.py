@@ -161,6 +161,14 @@ class CorrectAnswers:
         columns = (column.to_pylist() for column in self._labels.filter(asked).columns)
         return {(question, candidate): correct for question, candidate, correct in zip(*columns, strict=True)}
 
+    def judge(self, question_ids: pa.Array, candidate_ids: pa.Array) -> pa.Array:
+        """[n]: True for a candidate that is labelled correct, False for one that is labelled wrong, else
+        null."""
+        labels = self._labels.combine_chunks()
+        keys = _key(labels["question_id"], labels["candidate_id"])
+        places = pc.index_in(_key(question_ids, candidate_ids), value_set=keys.combine_chunks())
+        return pc.take(labels["is_correct"].combine_chunks(), places)
+
     def result(self) -> Quality:
         questions = max(1, len(self._questions))
         order_names = (RETRIEVAL, *self._stages, PLAN)

@@ -1,4 +1,5 @@
-"""Report of a run: RUN/report.html for people, RUN/report.json with the same figures.
+"""Report of a run: RUN/report.html for people, RUN/report.json with the same figures, and all answers beside
+them, as answers.html, answers.csv and, on request, answers.xlsx.
 
 All of scored/ is read once, without its texts, and then the rows of the questions that are shown. The same
 run gives the same bytes: the report holds the last two names of the run's path, but nothing of the machine or
@@ -8,17 +9,17 @@ the time at which it was made.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import asdict, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from answermill.files.atomic_files import sha256, whole_text
-from answermill.files.remote import as_path
-from answermill.files.sealed_json import write_sealed
+from answermill.files.atomic_files import WrongShape, sha256, whole_text
+from answermill.files.sealed_json import read_sealed, write_sealed
 from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.errors import USAGE, JobError
+from answermill.pipelines.look.answers.answer_files import check_excel, write_answers
 from answermill.pipelines.look.estimate.actual import predicted_and_actual
 from answermill.pipelines.look.report import funnel, manifest_figures
 from answermill.pipelines.look.report.agreement import Agreements
@@ -34,7 +35,7 @@ from answermill.pipelines.runs.manifests.run_folder import stage_name
 from answermill.pipelines.runs.parquet_folder import read_batches
 from answermill.pipelines.specs.propagate import PASSAGE_LABELS, SENTENCE_LABELS
 from answermill.pipelines.specs.registry import REPORT, REPORT_PAGE
-from answermill.pipelines.specs.rerank import RERANK, SCORED, RerankCounts, StageCounts
+from answermill.pipelines.specs.rerank import ANSWERS, RERANK, SCORED, RerankCounts, StageCounts
 from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED
 from answermill.pipelines.specs.run import Run
 from answermill.schemas.ranked import answer_kind
@@ -51,21 +52,44 @@ def write_report(
     out: Path | None = None,
     *,
     form: Form = None,
+    excel: bool | None = None,
 ) -> str:
-    """Write the report into `out`, or the run folder; returns a line for people.
+    """Write the report and all answers into `out`, or the run folder; returns a line for people.
 
     `labels` and `form`: as for `answermill evaluate`; None = the run's own labels, if it has some.
-    `price_per_hour`: of one worker. Raises JobError: 66 if there is no run, 65 if it is damaged or another
-    version's, 2 if the price is negative.
+    `price_per_hour`: of one worker. `excel`: whether answers.xlsx is written too; None = if it is there.
+    Raises JobError: 66 if there is no run, 65 if it is damaged or another version's, 2 if the price is
+    negative; ExtraMissing (69) if Excel is asked for and there is no library for it.
     """
-    report = read_report(as_path(run), labels, price_per_hour, seed, form=form)
-    folder = out or as_path(run)
+    if excel:
+        check_excel()
+    opened = Run.open(run)
+    report, passed = _whole(opened, labels, price_per_hour, seed, form)
+    folder = out or opened.path
+    answers = opened[ANSWERS] if opened.is_complete(RERANK) and opened.get(ANSWERS) is not None else None
+    judge = passed.correct.judge if passed is not None and passed.correct is not None else None
+    files = write_answers(answers, folder, report.run, judge, excel=excel, former=_former_files(folder))
+
     with whole_text(folder / REPORT_PAGE) as write:
-        for piece in run_page(report):
+        for piece in run_page(report, files):
             write(piece)
-    write_sealed(folder / REPORT, asdict(report) | {"digests": {REPORT_PAGE: sha256(folder / REPORT_PAGE)}})
+    digests = {name: sha256(folder / name) for name in (REPORT_PAGE, *files)}
+    write_sealed(folder / REPORT, asdict(report) | {"digests": digests})
     steps = ", ".join(missing.step for missing in report.missing)
     return f"report     {folder / REPORT_PAGE}{f'; not complete: {steps}' if steps else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Former:
+    digests: Mapping[str, str]
+
+
+def _former_files(folder: Path) -> Collection[str]:
+    """Names of the files that a former report has written; none if there is no such report."""
+    try:
+        return read_sealed(folder / REPORT, _Former).digests.keys()
+    except (FileNotFoundError, WrongShape):
+        return ()
 
 
 def read_report(
@@ -77,15 +101,20 @@ def read_report(
     form: Form = None,
 ) -> RunReport:
     """All figures of the report. Raises as `write_report`."""
-    report, passed = _read(Run.open(run), labels, price_per_hour, seed, form)
+    return _whole(Run.open(run), labels, price_per_hour, seed, form)[0]
+
+
+def _whole(
+    run: Run, labels: Path | None, price_per_hour: float | None, seed: int, form: Form
+) -> tuple[RunReport, _Pass | None]:
+    """The report as `_read` gives it, with its questions and losses."""
+    report, passed = _read(run, labels, price_per_hour, seed, form)
     if passed is None:
-        return report
+        return report, None
     reader = passed.reader()
-    return replace(
-        report,
-        questions=tuple(reader.questions(passed.choices.questions)),
-        losses=tuple(reader.losses(passed.choices.losses)),
-    )
+    questions = tuple(reader.questions(passed.choices.questions))
+    losses = tuple(reader.losses(passed.choices.losses))
+    return replace(report, questions=questions, losses=losses), passed
 
 
 def read_with_values(

@@ -1,4 +1,4 @@
-"""Sizes of a page's drawings: bars of a list, and the two sides of a histogram."""
+"""Sizes of a page's drawings: bars of a list, the two sides of a histogram, and a timeline."""
 
 from __future__ import annotations
 
@@ -38,3 +38,22 @@ def score_bars(scores: Sequence[Bin], middle: int) -> Iterator[tuple[Bin, list[t
             bars.append(("left", x, f"{middle + 1:.1f}", f"{middle * score_bin.left / tallest_down:.1f}"))
         if bars:
             yield score_bin, bars
+
+
+SPAN = 1000
+"""Width of a timeline, in units of its drawing."""
+
+
+def spans(times: Sequence[tuple[float, float]]) -> Iterator[tuple[str, str]]:
+    """(x, width) of each span of time on a line of SPAN units, from the begin of the first to the end of the
+    last; a short one is wide enough to be seen. `times`: (begin, end).
+
+    >>> list(spans([(100.0, 150.0), (150.0, 190.0), (199.9, 200.0)]))
+    [('0.0', '500.0'), ('500.0', '400.0'), ('996.0', '4.0')]
+    """
+    first = min((begin for begin, _ in times), default=0.0)
+    whole = max((end for _, end in times), default=0.0) - first
+    scale = SPAN / whole if whole else 0.0
+    for begin, end in times:
+        width = max(4.0, scale * (end - begin))
+        yield f"{min(scale * (begin - first), SPAN - width):.1f}", f"{width:.1f}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from answermill.pipelines.look.report.correct_answers import Fates
 from answermill.pipelines.look.report.figures import Amount, Rejects, RunReport, StageFigures, StepFigures
 from answermill.pipelines.look.report.funnel import RETRIEVED_PASSAGES
+from answermill.pipelines.look.report.pages.pictures import spans
 from answermill.pipelines.look.report.pages.reasons import meaning
 from answermill.pipelines.look.report.pages.templates import (
     NOTHING,
@@ -23,13 +24,15 @@ _PAGES = ("pages", "documents")
 """Amounts of the corpus that are pages."""
 
 
-def run_page(report: RunReport) -> Iterator[str]:
-    """Pieces of the document."""
+def run_page(report: RunReport, files: Sequence[str] = ()) -> Iterator[str]:
+    """Pieces of the document. `files`: names of the files beside it, with all answers."""
     return page(
         "run.html.j2",
         report=report,
         versions=sorted({step.version for step in report.steps}),
         times=_times(report),
+        files=files,
+        timeline=_timeline(report),
         first_figures=list(_first_figures(report)),
         # Amounts of one kind have one scale: passages and sentences are not pages.
         pages=[amount for amount in report.corpus if amount.what in _PAGES],
@@ -75,6 +78,21 @@ def _times(report: RunReport) -> str:
     seconds = sum(step.clock_seconds or 0.0 for step in steps)
     some = "" if len(steps) == len(report.steps) else f" for {', '.join(step.step for step in steps)}"
     return f"ended {moment(max(step.ended or 0.0 for step in steps))}, {duration(seconds)} by the clock{some}"
+
+
+def _timeline(report: RunReport) -> list[tuple[str, str, str, str, str]]:
+    """Rows of the timeline: (step, begin, duration, x, width) of each step whose time is known, by its
+    begin."""
+    times = sorted(
+        (step.ended - (step.clock_seconds or 0.0), step.ended, step.step)
+        for step in report.steps
+        if step.ended is not None
+    )
+    bars = spans([(begin, end) for begin, end, _ in times])
+    return [
+        (step, moment(begin), duration(end - begin), *bar)
+        for (begin, end, step), bar in zip(times, bars, strict=True)
+    ]
 
 
 def _meanings(rejects: Rejects) -> list[tuple[str, str]]:

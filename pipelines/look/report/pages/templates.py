@@ -17,10 +17,12 @@ from answermill.pipelines.look.report.pages.pictures import scaled, score_bars
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _WEB_PAGE = re.compile(r"https?://", re.IGNORECASE)
 NOTHING = "–"
+FOLDERS = (Path(__file__).parent, Path(__file__).parents[2] / "answers")
+"""Of templates, style sheets and scripts."""
 
 
 def page(template: str, **values: Any) -> Iterator[str]:
-    """Pieces of the document that a template of this folder makes of `values`."""
+    """Pieces of the document that a template of FOLDERS makes of `values`."""
     for piece in TEMPLATES.get_template(template).generate(values):
         yield _CONTROL.sub("\ufffd", piece)
 
@@ -91,7 +93,7 @@ def indented(settings: Mapping[str, Any]) -> str:
 
 
 TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent),
+    loader=FileSystemLoader(FOLDERS),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,

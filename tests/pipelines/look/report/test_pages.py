@@ -9,19 +9,20 @@ from pathlib import Path
 import pytest
 from jinja2 import UndefinedError
 
+from answermill.indexing.crawl.records import FAILURES
 from answermill.indexing.passages.question_rules import refusal
 from answermill.pipelines.look.report.figures import Amount, ShownAnswer
 from answermill.pipelines.look.report.pages import templates
-from answermill.pipelines.look.report.pages.reasons import meaning
+from answermill.pipelines.look.report.pages.reasons import meaning, meanings
 from answermill.pipelines.look.report.pages.run_page import run_page
 from answermill.pipelines.look.report.run_report import read_report, write_report
+from answermill.pipelines.runs.watch.clock import record
 from tests.pipelines.look.report.written_run import passage, write_run
 
 HOSTILE = (
     '</style><script>alert(1)</script><img src=x onerror=\'alert(2)\'>" onload="alert(3)" <!-- \x00\x1b[31m '
     "]]>"
 )
-FOLDER = Path(templates.__file__).parent
 LOADING = {
     "script",
     "img",
@@ -95,13 +96,15 @@ def test_hostile_text_is_shown_and_becomes_no_element(hostile: Elements) -> None
 def test_a_page_has_no_address_to_load_and_no_link_but_to_pages_of_the_web(
     hostile: Elements, small_run: Path, tmp_path: Path
 ):
-    # Its only URL runs a script.
-    assert not [url for url in hrefs(hostile) if not url.startswith("#")]
+    # Its only URL of the web runs a script.
+    assert {url for url in hrefs(hostile) if not url.startswith("#")} == {"answers.html", "answers.csv"}
     write_report(small_run, out=tmp_path)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     real = Elements(page)
     links = [url for url in hrefs(real) if not url.startswith("#")]
-    assert len(links) > 20 and all(url.startswith("https://") for url in links)
+    beside = ["answers.html", "answers.csv"]
+    assert [url for url in links if not url.startswith("https://")] == beside and len(links) > 20
+    assert all((tmp_path / name).is_file() for name in beside)
     assert not LOADING & {tag for tag, _ in real.elements} and "@import" not in page and "url(" not in page
     assert (
         "meta",
@@ -149,18 +152,21 @@ def test_text_is_escaped_between_tags_and_in_attributes() -> None:
 
 def test_a_template_marks_nothing_as_markup_and_prints_nothing_that_is_missing() -> None:
     sources = {
-        name: (FOLDER / name).read_text(encoding="utf-8")
+        name: next(folder / name for folder in templates.FOLDERS if (folder / name).is_file()).read_text(
+            encoding="utf-8"
+        )
         for name in templates.TEMPLATES.list_templates(["j2"])
     }
-    assert len(sources) == 4
+    assert len(sources) == 5
     assert not [
         name
         for name, text in sources.items()
         if re.search(r"\|\s*safe\b|autoescape|tojson|xmlattr|urlize", text)
     ]
 
-    # It is included as a template.
-    assert not re.search(r"\{[{%#]", (FOLDER / "style.css").read_text(encoding="utf-8"))
+    # They are included as templates.
+    for folder, name in zip(templates.FOLDERS, ("style.css", "answers.js"), strict=True):
+        assert not re.search(r"\{[{%#]", (folder / name).read_text(encoding="utf-8"))
     with pytest.raises(UndefinedError):
         list(templates.page("two_runs.html.j2"))
 
@@ -188,9 +194,39 @@ def test_what_is_judged_wrong_and_what_nobody_judged_have_two_marks() -> None:
 def test_reasons_of_refusals_are_explained(tmp_path: Path) -> None:
     write_report(write_run(tmp_path / "run", "Why?", passage("So."), reason="too_short"))
     shown = (tmp_path / "run/report.html").read_text(encoding="utf-8")
-    assert "<dt>too_short</dt><dd>its main text has too few words</dd>" in shown
+    assert "<dt>too_short</dt><dd>The page&#39;s main text has too few words.</dd>" in shown
     questions = refusal("Is http://a.example it?", lambda text: 1)
     assert questions is not None and meaning("questions_rejects", questions)
+
+
+REFUSALS = re.compile(r"(?:rejected|ExtractionFailed)\((?:page, |document, )?\"(\w+)\"")
+
+
+def test_every_reason_in_the_code_has_its_sentence() -> None:
+    root = Path(__file__).parents[4]
+    files = [*(root / "indexing").rglob("*.py"), *(root / "pipelines/steps/ingest").glob("*.py")]
+    reasons = {reason for file in files for reason in REFUSALS.findall(file.read_text(encoding="utf-8"))}
+    assert len(reasons) > 15
+    assert {reason for reason in {*reasons, *FAILURES} if not meaning("rejects", reason)} == set()
+    sentences = [words for *_, words in meanings()]
+    assert len(sentences) > 40 and all(re.fullmatch(r"[A-Z][^.]*\.", words) for words in sentences)
+
+
+def test_the_timeline_has_a_bar_of_each_step_from_its_begin_to_its_end(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", "Why?", passage("So."))
+    write_report(run)
+    assert 'id="timeline"' not in (run / "report.html").read_text(encoding="utf-8")
+
+    record(run, "ingest", 60.0, lambda: 1_000_060.0)
+    record(run, "rerank", 30.0, lambda: 1_000_120.0)
+    write_report(run)
+    shown = (run / "report.html").read_text(encoding="utf-8")
+    timeline = shown[shown.index('<section id="timeline">') : shown.index('<section id="all">')]
+    assert re.findall(r'<rect x="([\d.]+)" y="0" width="([\d.]+)"', timeline) == [
+        ("0.0", "500.0"),
+        ("750.0", "250.0"),
+    ]
+    assert "ingest <small>1970-01-12 13:46 UTC" in timeline and "<b>0:01:00</b>" in timeline
 
 
 def test_a_page_is_written_piece_by_piece_and_always_the_same(small_run: Path) -> None:

@@ -1,0 +1,1 @@
+"""The answers of all questions as files for colleagues: a page to filter, CSV and Excel."""
