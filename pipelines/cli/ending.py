@@ -20,12 +20,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from answermill.files.store import store_of
 from answermill.pipelines.cli.streams import lenient_streams
 from answermill.pipelines.errors import DISK, IO, UNEXPECTED, JobError, Stopped, causes, disk_message
 from answermill.pipelines.runs.watch import log_lines, stopping
+
+if TYPE_CHECKING:
+    from answermill.pipelines.runs.watch.failure_hook import OnFailure
 
 STOPPED = "answermill: stopped; the same command goes on where it was\n"
 STOPPING = "\nanswermill: stops when the units at work are done; a second Ctrl-C stops at once\n"
@@ -43,6 +46,29 @@ class Command:
     """Number of the signal that stops it."""
     at_end: list[Callable[[int], object]] = field(default_factory=list)
     """Functions that are called with its exit code."""
+    stage: str = ""
+    """The stage of a night."""
+    message: str = ""
+    """The line that explains why it failed."""
+    on_failure: Callable[[int, str], object] | None = None
+    """What is done last, with exit code and message, if it fails."""
+
+    def arm(self, option: str | None, timeout_s: float, hook: OnFailure | None, job_file: Path) -> None:
+        """Do what an option says, or else a job's hook, if the command fails. Raises JobError: 2 if the
+        option is wrong, 78 if the hook's code is not allowed."""
+        from answermill.pipelines.runs.watch import failure_hook
+
+        if option is not None:
+            hook = failure_hook.typed(option, timeout_s)
+        else:
+            failure_hook.refuse_unallowed(hook)
+
+        def fail(code: int, message: str) -> None:
+            folder = "" if self.folder is None else str(self.folder)
+            facts = failure_hook.FailureFacts(code, message, str(job_file), folder, self.stage)
+            failure_hook.run_hook(hook, facts)
+
+        self.on_failure = fail
 
 
 def run_to_the_end(work: Callable[[Command], int], is_process: bool) -> NoReturn:
@@ -73,6 +99,8 @@ def run_to_the_end(work: Callable[[Command], int], is_process: bool) -> NoReturn
             except OSError as e:
                 code = code or IO
                 _write_reason(disk_message(e, None), code)
+        if code and command.on_failure is not None:
+            command.on_failure(code, command.message)
 
     if is_process and command.signal is not None:
         os._exit(code)
@@ -91,12 +119,13 @@ def _report(error: BaseException, command: Command) -> int:
         return error.code if isinstance(error.code, int) else int(error.code is not None)
 
     if (known := message_of(error, command.folder)) is not None:
-        message, code = known
-        _write_reason(message, code)
+        command.message, code = known
+        _write_reason(command.message, code)
         return code
 
+    command.message = f"unexpected error, {_last_line(error)}"
     _write_reason(
-        f"unexpected error, {_last_line(error)}\n"
+        f"{command.message}\n"
         f"The traceback is in {_write_traceback(error, command.folder)}\n"
         "This is a defect of AnswerMill: please report it with that file. The same command goes on where it "
         "was.",

@@ -27,7 +27,6 @@ from answermill.pipelines.cli.parameters import (
     LocalOut,
     Out,
     Overrides,
-    Run,
     Running,
     write_lines,
 )
@@ -79,7 +78,7 @@ def run(
     command: Running,
 ) -> None:
     """Run the whole job: every step that it has a section for, in order; then write its report."""
-    work = JobWork(job, out, settings, outlets, command)
+    work = JobWork.of(job, out, settings, outlets, command)
     if beginning.dry_run:
         work.foresee(beginning.redo, beginning.verify)
         return
@@ -140,7 +139,7 @@ def step_command(name: str, about: str) -> Callable[..., None]:
         outlets: Outlets = DEFAULTS,
         command: Running,
     ) -> None:
-        work = JobWork(job, out, settings, outlets, command)
+        work = JobWork.of(job, out, settings, outlets, command)
         work.run(name, redo=name if redo else None, verify=name if verify else None)
         work.report(only_again=True)
 
@@ -172,6 +171,7 @@ def sample(
     if own := edited(out):
         write_lines([f"not the sample's, and kept as they are: {', '.join(map(str, own))}"])
 
+    outlets.arm(command, job)
     work = JobWork(job, run, settings, outlets, command)
     work.run()
     work.report()
@@ -205,35 +205,6 @@ def recipe(
     from answermill.pipelines.data.recipes import copy_to
 
     write_lines([f"written: {copy_to(name, out, body)}"])
-
-
-def status(run: Run) -> None:
-    """Show who works on a run, and each step's rows and state. Exits with 65 if a file is damaged.
-
-    A run is running, with its step, the rate, the time that is left, and the process, user and machine;
-    stopped; stale, if its process is gone without a word; or complete. Any terminal can ask, on another
-    machine too if it sees the folder.
-    """
-    from answermill.pipelines.look.status import status as states
-    from answermill.pipelines.runs.watch.live import line_of
-
-    rows, damage = [("step", "folder", "rows", "state")], None
-    try:
-        for row in states(run):
-            rows.append(row)
-    except JobError as e:
-        if len(rows) == 1:
-            raise
-        damage = e
-
-    write_lines([line_of(run, all(row[3].startswith(("complete", "not there")) for row in rows[1:]))])
-    widths = [max(len(row[n]) for row in rows) for n in range(3)]
-    write_lines(
-        f"{step:<{widths[0]}}  {folder:<{widths[1]}}  {n:>{widths[2]}}  {state}"
-        for step, folder, n, state in rows
-    )
-    if damage is not None:
-        raise damage
 
 
 def keys(
@@ -298,4 +269,4 @@ def columns(
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
     steps = [step_command(step.name, step.about) for step in job_steps().values()]
-    return [run, night, *steps, sample, recipe, status, keys, columns]
+    return [run, night, *steps, sample, recipe, keys, columns]

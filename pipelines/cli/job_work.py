@@ -6,8 +6,9 @@ from __future__ import annotations
 import logging
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from answermill.pipelines.config.job_file import Job
     from answermill.pipelines.nights.gate import Bars
     from answermill.pipelines.nights.night_folder import Nights
+    from answermill.pipelines.runs.watch.failure_hook import OnFailure
     from answermill.pipelines.runs.watch.metrics import MetricsFile
 
 
@@ -56,6 +58,22 @@ class Outlets:
             "that they say what the folders hold now."
         ),
     ] = True
+    on_failure: Annotated[
+        str | None,
+        Parameter(
+            help="What is done if the command fails: a command for /bin/sh, or an http(s) address to which a "
+            "JSON object is posted. Both get exit code, message, job, run and stage; a command as "
+            "ANSWERMILL_CODE, _MESSAGE, _JOB, _RUN and _STAGE too. A stop (130, 143) is no failure."
+        ),
+    ] = None
+    on_failure_timeout: Annotated[float, Parameter(help="Seconds after which --on-failure is given up.")] = (
+        30.0
+    )
+
+    def arm(self, command: Command, job_file: Path, hook: OnFailure | None = None) -> None:
+        """Let the command do what --on-failure says, or else a job's `hook`. Raises as `Command.arm`."""
+        if self.on_failure is not None or hook is not None:
+            command.arm(self.on_failure, self.on_failure_timeout, hook, job_file)
 
 
 DEFAULTS = Outlets()
@@ -141,6 +159,25 @@ class JobWork:
     settings: Sequence[str] = ()
     outlets: Outlets = DEFAULTS
     command: Command = field(default_factory=Command)
+    latest: Callable[[], str | None] | None = None
+    """The run for `since = "latest"`; None = the last good one beside `out`."""
+    today: date | None = None
+    """The date where the job names none."""
+
+    @classmethod
+    def of(
+        cls, job_file: Path, out: Path, settings: Sequence[str], outlets: Outlets, command: Command
+    ) -> JobWork:
+        """The work of a command that was typed, with the job's date in place of `{date}` in `out`; what
+        --on-failure says is done from here on."""
+        outlets.arm(command, job_file)
+        if "{date" in str(out):
+            from answermill.pipelines.config import toml_file
+
+            day = toml_file.date_of(toml_file.read(job_file, settings))
+            out = as_path(toml_file.dated(str(out), day))
+        command.folder = out
+        return cls(job_file, out, settings, outlets, command)
 
     def run(
         self,
@@ -152,7 +189,8 @@ class JobWork:
         """Run the job, or one step of it; writes a line for each step. `metrics`: those that the command has
         begun already."""
         log_lines.choose(self.outlets.log_format)
-        job = self._checked([step] if step else list(job_steps()))
+        job = self._checked([step] if step else list(job_steps()), begins=True)
+        self.outlets.arm(self.command, self.job_file, job.on_failure)
         from answermill.pipelines.engine.runner import configure_logging
         from answermill.pipelines.runs.watch.clock import record
         from answermill.pipelines.steps.chain import run_steps, steps_of
@@ -202,13 +240,20 @@ class JobWork:
 
             write_lines([write_report(self.out)])
 
-    def _checked(self, steps: Sequence[str]) -> Job:
-        """The job, after a check that its files for these steps are there."""
+    def _checked(self, steps: Sequence[str], begins: bool = False) -> Job:
+        """The job, after a check that its files for these steps are there. `begins`: its run begins now, so
+        that the run for `since = "latest"` is chosen."""
         from answermill.pipelines.config.input_files import check_files
         from answermill.pipelines.config.job_file import load
+        from answermill.pipelines.nights.latest import Latest
 
-        job = load(self.job_file, self.settings)
+        chosen = Latest(self.out)
+        job = load(self.job_file, self.settings, self.latest or chosen, self.today)
         check_files(job, steps)
+        if chosen.is_asked:
+            write_lines([chosen.line()])
+            if begins:
+                chosen.keep()
         return job
 
     def metrics(self) -> MetricsFile | None:
@@ -247,6 +292,7 @@ class NightWork:
         """Do the night, or say what it would do. Raises JobError: 2 if an option is wrong; as `Night.lines`
         and `claimed`."""
         log_lines.choose(self.outlets.log_format)
+        self.outlets.arm(self.command, self.job_file)
         from answermill.pipelines.nights.gate import Bars
         from answermill.pipelines.nights.night import foreseen
         from answermill.pipelines.nights.night_folder import Nights
@@ -266,7 +312,9 @@ class NightWork:
         if options.dry_run:
             record = nights.read(name)
             former = nights.good() if record is None else record.former
-            self._job_work(nights.run(name), nights.run(former) if former else None).foresee()
+            began = time.time() if record is None else record.began
+            former_path = nights.run(former) if former else None
+            self._job_work(nights.run(name), former_path, began).foresee()
             write_lines(foreseen(nights, name, options.keep, bars))
             return
 
@@ -278,17 +326,24 @@ class NightWork:
         from answermill.pipelines.nights.night import STAGES, Night
 
         metrics = self._job_work(nights.run(name), None).metrics()
+        record = nights.begin(name, as_path(self.job_file).absolute())
         night = Night(
             nights,
-            nights.begin(name, as_path(self.job_file).absolute()),
-            lambda run, former: self._run_job(run, former, metrics),
+            record,
+            lambda run, former: self._run_job(run, former, metrics, record.began),
             self._command_line(name),
             bars,
             self.options.keep,
             self.options.accept,
         )
+
+        def enter(stage: str) -> None:
+            self.command.stage = stage
+            if metrics is not None:
+                metrics.enter(stage, STAGES)
+
+        night.on_stage = enter
         if metrics is not None:
-            night.on_stage = lambda stage: metrics.enter(stage, STAGES)
             night.on_figures = metrics.add_figures
         self.command.at_end.append(night.end)
         write_lines(night.lines())
@@ -300,12 +355,18 @@ class NightWork:
             words += [option, *values] if values else []
         return shlex.join(words)
 
-    def _run_job(self, run: Path, former: Path | None, metrics: MetricsFile | None) -> None:
-        work = self._job_work(run, former)
+    def _run_job(self, run: Path, former: Path | None, metrics: MetricsFile | None, began: float) -> None:
+        work = self._job_work(run, former, began)
         work.run(metrics=metrics)
         work.report()
 
-    def _job_work(self, run: Path, former: Path | None) -> JobWork:
-        """The job's work, with `former` as the key `since` of the steps that are to have it."""
-        since = [f"{step}.since={former}" for step in self.options.since if former not in (None, run)]
-        return JobWork(self.job_file, run, (*self.settings, *since), self.outlets, self.command)
+    def _job_work(self, run: Path, former: Path | None, began: float = 0.0) -> JobWork:
+        """The job's work, with `former` as the key `since` of the steps that are to have it, and the night's
+        date."""
+        earlier = None if former in (None, run) else str(former)
+        since = [f"{step}.since={earlier}" for step in self.options.since if earlier is not None]
+        settings = (*self.settings, *since)
+        from answermill.pipelines.nights.night_folder import night_date
+
+        today = night_date(run.name, began)
+        return JobWork(self.job_file, run, settings, self.outlets, self.command, lambda: earlier, today=today)

@@ -1,8 +1,13 @@
-"""Commands about an existing run: its report, its verification and repair, and the removal of leftovers."""
+"""Commands about existing runs: the state of one and the trend of many, reports, verification and repair, and
+the removal of leftovers."""
 
 from __future__ import annotations
 
+import json as json_format
+import sys
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +18,74 @@ from answermill.pipelines.cli.parameters import PLACE, RECOGNISED, DatasetForm, 
 from answermill.pipelines.errors import USAGE, JobError, counted
 
 GROUP = Group("Runs", sort_key=1)
+WATCH_S = 5.0
+"""Seconds between two looks of `status --watch`."""
+_CLEARED = "\x1b[H\x1b[2J"
+"""Moves a terminal's cursor to the top and clears what is below it."""
+
+
+def status(
+    run: Run,
+    *,
+    json: Annotated[
+        bool, Parameter(negative=(), help="Print one JSON object, with --watch one a line.")
+    ] = False,
+    watch: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Look again every 5 seconds, until no command works on the run. Where stdout is no "
+            "terminal only the first line is written anew, and the table at the end.",
+        ),
+    ] = False,
+) -> None:
+    """Show who works on a run, and each step's rows and state. Exits with 65 if a file is damaged.
+
+    A run is running, with its step, the rate, the time that is left, and the process, user and machine;
+    stopped; stale, if its process is gone without a word; or complete. Any terminal can ask, on another
+    machine too if it sees the folder.
+    """
+    from answermill.pipelines.look.status import status_of
+
+    now = status_of(run)
+    while watch and now.state == "running":
+        if json:
+            write_lines([json_format.dumps(now.as_json())])
+        elif sys.stdout.isatty():
+            sys.stdout.write(_CLEARED)
+            write_lines([now.line, *now.table()])
+        else:
+            write_lines([now.line])
+        time.sleep(WATCH_S)
+        now = status_of(run)
+
+    if watch and not json and sys.stdout.isatty():
+        sys.stdout.write(_CLEARED)
+    write_lines([json_format.dumps(now.as_json())] if json else [now.line, *now.table()])
+    if now.damage is not None:
+        raise now.damage
+
+
+def runs(
+    folder: Annotated[
+        Path, PLACE, Parameter(help="Folder that holds runs, as --runs of `night`, or its URL.")
+    ],
+    *,
+    last: Annotated[int, Parameter(help="Runs that are shown, the newest.")] = 30,
+    json: Annotated[
+        bool, Parameter(negative=(), help="Print a JSON list in place of the table, an object each run.")
+    ] = False,
+) -> None:
+    """List the runs in a folder, each with its figures and what changed from the one before.
+
+    The figures are pages read, records refused, questions, answers, and seconds by the clock. A run is good,
+    the one that RUNS/good leads to; complete; refused by the gate of its night; failed, with the exit code;
+    damaged; running; or stopped. The oldest comes first; the last line has each figure as small bars.
+    """
+    from answermill.pipelines.nights.trends import as_json, runs_in, table
+
+    figures = runs_in(folder, last)
+    write_lines([json_format.dumps(as_json(figures))] if json else table(figures))
 
 
 def verify(
@@ -79,6 +152,25 @@ def clean(
     write_lines([f"{'cleaned' if yes else 'clean':<10} {what}{advice}"])
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFiles:
+    """Files of a report."""
+
+    out: Annotated[
+        Path | None,
+        PLACE,
+        Parameter(help="Folder to write into; by default that of the run, or of the second run."),
+    ] = None
+    excel: Annotated[
+        bool | None,
+        Parameter(
+            help="Write answers.xlsx too, which needs `pip install 'answermill[excel]'`; if absent it is "
+            "renewed where it is there."
+        ),
+    ] = None
+
+
 def report(
     run: Run,
     other: Annotated[
@@ -102,18 +194,7 @@ def report(
     show: Annotated[
         int, Parameter(help="Changed answers of two runs that are shown of each kind: lost, gained, other.")
     ] = 50,
-    out: Annotated[
-        Path | None,
-        PLACE,
-        Parameter(help="Folder to write into; by default that of the run, or of the second run."),
-    ] = None,
-    excel: Annotated[
-        bool | None,
-        Parameter(
-            help="Write answers.xlsx too, which needs `pip install 'answermill[excel]'`; if absent it is "
-            "renewed where it is there."
-        ),
-    ] = None,
+    files: ReportFiles = ReportFiles(),
     reading: DatasetForm = RECOGNISED,
 ) -> None:
     """Write a run's report, RUN/report.html and .json, and all answers; or what changed between two runs.
@@ -128,18 +209,20 @@ def report(
     if other is None:
         from answermill.pipelines.look.report.run_report import write_report
 
-        write_lines([write_report(run, labels, price_per_hour, seed, out, form=form, excel=excel)])
+        write_lines(
+            [write_report(run, labels, price_per_hour, seed, files.out, form=form, excel=files.excel)]
+        )
         return
-    if excel is not None:
+    if files.excel is not None:
         raise JobError("--excel is of one run's answers; leave it out, or name one run", USAGE)
     from answermill.pipelines.look.report.two_runs import write_comparison
 
     line = write_comparison(
-        run, other, labels=labels, price_per_hour=price_per_hour, show=show, out=out, form=form
+        run, other, labels=labels, price_per_hour=price_per_hour, show=show, out=files.out, form=form
     )
     write_lines([line])
 
 
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
-    return [report, verify, clean]
+    return [status, runs, report, verify, clean]

@@ -92,8 +92,8 @@ class Ingest(Section):
     )
     since: str | None = Field(
         None,
-        description="folder of an earlier run: vanished.tsv lists its documents whose pages are not in this "
-        "one; with "
+        description="folder of an earlier run, or 'latest', the last good one beside this: vanished.tsv "
+        "lists its documents whose pages are not in this one; with "
         "near_duplicates, pages near one of its documents, or equal to it, are refused",
     )
     boilerplate: float = Field(

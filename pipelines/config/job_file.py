@@ -6,7 +6,8 @@ names code.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import datetime
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -19,6 +20,7 @@ from answermill.pipelines.config.ingest_section import Ingest as Ingest
 from answermill.pipelines.config.rerank_section import Rerank as Rerank
 from answermill.pipelines.config.toml_file import SettingsFile
 from answermill.pipelines.config.workers import Workers
+from answermill.pipelines.runs.watch.failure_hook import OnFailure
 from answermill.pipelines.specs.registry import job_steps
 from answermill.schemas.section import Count, Section
 
@@ -81,8 +83,8 @@ class Index(Section):
     )
     since: str | None = Field(
         None,
-        description="folder of an earlier run, whose shards are taken over where most of their passages are "
-        "still there, and else the vectors of passages of the same title and text",
+        description="folder of an earlier run, or 'latest', whose shards are taken over where most of their "
+        "passages are still there, and else the vectors of passages of the same title and text",
     )
 
     faiss: str | None = Field(
@@ -247,7 +249,8 @@ class Annotate(Caps):
         None, description="Markdown file for annotators; ours (correct, sufficient, direct) if absent"
     )
     since: str | None = Field(
-        None, description="folder of an earlier run; packs leave out the tasks that it asked already"
+        None,
+        description="folder of an earlier run, or 'latest'; packs leave out the tasks that it asked already",
     )
     batch: Count = Field(
         1,
@@ -297,6 +300,11 @@ class Propagate(Section):
 class Job(SettingsFile):
     """A whole job; a step needs only its own sections. `job_type` adds the sections of further steps."""
 
+    date: datetime.date | None = Field(
+        None,
+        description="what `{date}` and, say, `{date:%Y%m%d}` stand for in every text of this file and in "
+        "--out; today's, by UTC, if absent",
+    )
     ingest: Ingest | None = None
     index: Index = Index()
     retrieve: Retrieve | None = None
@@ -304,6 +312,7 @@ class Job(SettingsFile):
     annotate: Annotate | None = None
     propagate: Propagate | None = None
     workers: Workers = Workers()
+    on_failure: OnFailure | None = None
 
     def section(self, step: str) -> Section | None:
         """The settings of a step; None if the job has none."""
@@ -343,13 +352,19 @@ def _restore(settings: Mapping[str, Any], folder: Path) -> Job:
     return job
 
 
-def load(path: Path, overrides: Sequence[str] = ()) -> Job:
+def load(
+    path: Path,
+    overrides: Sequence[str] = (),
+    latest: Callable[[], str | None] = lambda: None,
+    today: datetime.date | None = None,
+) -> Job:
     """The job of a TOML file, with `overrides` like 'index.shards=4' or 'rerank.stages.0.keep=20' laid over
-    it.
+    it. `latest`: the run for `since = "latest"`; None = nothing is taken over. `today`: the date where the
+    job names none.
 
     Raises JobError: 66 if there is no such file, 78 if it is not TOML, or if a key or value in it is wrong.
     """
-    settings = toml_file.read(path, overrides)
+    settings = toml_file.filled(toml_file.read(path, overrides), latest, today)
     return toml_file.check(settings, job_type(settings), path)
 
 

@@ -72,8 +72,8 @@ class Rerank(Section):
     )
     since: str | None = Field(
         None,
-        description="folder of an earlier run; stages that score each pair by itself take over the scores "
-        "that a stage of it with the same model and settings has given to the same texts",
+        description="folder of an earlier run, or 'latest'; stages that score each pair by itself take over "
+        "the scores that a stage of it with the same model and settings has given to the same texts",
     )
     answers: AnswerSettings = AnswerSettings()
 

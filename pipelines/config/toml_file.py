@@ -1,13 +1,15 @@
-"""A TOML file of settings → a checked, frozen section: overrides laid over it, its keys listed, its mistakes
-explained."""
+"""A TOML file of settings → a checked, frozen section: overrides laid over it, dates filled in, its keys
+listed, its mistakes explained."""
 
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -21,6 +23,10 @@ from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
 from answermill.ranking.entry import StageSettings
 from answermill.schemas import plug_ins
 from answermill.schemas.section import Section
+
+LATEST = "latest"
+"""Value of a key `since`: the last good run in the folder that the run is in."""
+_DATE = re.compile(r"\{date(?::([^{}]*))?\}")
 
 
 class SettingsFile(Section):
@@ -80,6 +86,42 @@ def lay_over(settings: dict[str, Any], overrides: Sequence[str]) -> None:
     """Change the settings to what the overrides say. Raises JobError (78) if one does not fit."""
     for override in overrides:
         _override(settings, override)
+
+
+def filled(
+    settings: Mapping[str, Any], latest: Callable[[], str | None], today: date | None
+) -> dict[str, Any]:
+    """The settings with their date, and with a run in place of `since = "latest"`; None takes nothing over.
+    Raises as `date_of`."""
+    filled_in: dict[str, Any] = dated(settings, date_of(settings, today))
+    for section in filled_in.values():
+        if isinstance(section, dict) and section.get("since") == LATEST:
+            section["since"] = latest()
+    return filled_in
+
+
+def date_of(settings: Mapping[str, Any], today: date | None = None) -> date:
+    """The date of a job: its key `date`, else `today`, by UTC if that is not given. Raises JobError (78) if
+    the key has no date."""
+    written = settings.get("date")
+    if written is None:
+        return today or datetime.now(UTC).date()
+    if not isinstance(written, date) or isinstance(written, datetime):
+        raise JobError(f"date: give a date without quotes, such as 2026-01-31, not {written!r}", SETTINGS)
+    return written
+
+
+def dated(value: Any, day: date) -> Any:
+    """The value, and all that it holds, in which the day stands in place of `{date}` and `{date:FORMAT}`.
+
+    >>> dated({"input": ["crawl/{date}/*.warc.gz", "{date:%Y/%m}"], "depth": 20}, date(2026, 1, 31))
+    {'input': ['crawl/2026-01-31/*.warc.gz', '2026/01'], 'depth': 20}
+    """
+    if isinstance(value, str):
+        return _DATE.sub(lambda match: day.strftime(match[1]) if match[1] else day.isoformat(), value)
+    if isinstance(value, Mapping):
+        return {key: dated(inner, day) for key, inner in value.items()}
+    return [dated(inner, day) for inner in value] if isinstance(value, list) else value
 
 
 def check(settings: Mapping[str, Any], kind: type[F], path: Path) -> F:

@@ -1,9 +1,11 @@
-"""`answermill status`: the folders of a run, with their rows and states."""
+"""`answermill status`: who works on a run, and its folders, with their rows and states."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from answermill.files.remote import listed
 from answermill.pipelines.errors import BAD_DATA, JobError, counted
@@ -11,9 +13,69 @@ from answermill.pipelines.runs.manifests.failures import Failures
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest
 from answermill.pipelines.runs.manifests.reports import units_done
 from answermill.pipelines.runs.step import work_folders
-from answermill.pipelines.runs.watch.live import Running
+from answermill.pipelines.runs.watch.live import Running, line_of
 from answermill.pipelines.specs.registry import SPECS
 from answermill.pipelines.specs.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """A run at a moment."""
+
+    line: str
+    """'running: rerank, 1,172 of 2,969 passages, …; pid 17 of anna on node3, …', for people."""
+    running: Running | None
+    """The command that works, or worked, on it."""
+    folders: tuple[tuple[str, str, str, str], ...]
+    """(step, folder, rows, state)."""
+    damage: JobError | None
+
+    @property
+    def state(self) -> str:
+        """'running', 'stopped', 'stale' or 'complete'."""
+        return self.line.partition(":")[0]
+
+    def table(self) -> Iterator[str]:
+        """Lines for people: the folders."""
+        rows = [("step", "folder", "rows", "state"), *self.folders]
+        widths = [max(len(row[n]) for row in rows) for n in range(3)]
+        for step, folder, n, state in rows:
+            yield f"{step:<{widths[0]}}  {folder:<{widths[1]}}  {n:>{widths[2]}}  {state}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as one object; the rows of a folder that is not committed are None."""
+        folders = [
+            {"step": step, "folder": folder, "rows": int(n.replace(",", "")) if n else None, "state": state}
+            for step, folder, n, state in self.folders
+        ]
+        command = None
+        if self.running is not None:
+            progress = self.running.progress
+            rounded = None if progress is None else progress.rounded()
+            command = asdict(self.running) | {"progress": rounded}
+        damage = None if self.damage is None else str(self.damage)
+        return {
+            "state": self.state,
+            "line": self.line,
+            "command": command,
+            "damage": damage,
+            "folders": folders,
+        }
+
+
+def status_of(path: Path) -> RunStatus:
+    """The status of a run now. Raises JobError (66) as `status`."""
+    rows, damage = [], None
+    running = Running.read(path)
+    try:
+        for row in status(path):
+            rows.append(row)
+    except JobError as e:
+        if not rows:
+            raise
+        damage = e
+    is_complete = all(row[3].startswith(("complete", "not there")) for row in rows)
+    return RunStatus(line_of(path, is_complete), running, tuple(rows), damage)
 
 
 def status(path: Path) -> Iterator[tuple[str, str, str, str]]:

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from answermill.files.atomic_files import WrongShape, read_json, write_text
@@ -114,6 +115,18 @@ class Nights:
                 remove_tree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         (run / NIGHT_FILE).unlink()
         remove_tree(run)
+
+
+def night_date(name: str, began: float) -> date:
+    """The date of a night: the one that its name begins with, else that of its begin, by UTC.
+
+    >>> night_date("2026-01-31b", 0.0), night_date("first", 0.0)
+    (datetime.date(2026, 1, 31), datetime.date(1970, 1, 1))
+    """
+    try:
+        return date.fromisoformat(name[:10])
+    except ValueError:
+        return datetime.fromtimestamp(began, UTC).date()
 
 
 def _linked(good: Path, name: str) -> bool:

@@ -17,7 +17,7 @@ SHOWN = 10_000
 
 
 def answers_page(run: str, questions: int, batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
-    """Pieces of the document, for a run that has asked so many questions."""
+    """Pieces of the document. `run`: its name for people; `questions`: the number that it has asked."""
     rows = chain.from_iterable(batch.to_pylist() for batch in batches)
     return page(
         "answers.html.j2",

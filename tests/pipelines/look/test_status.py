@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
+import time
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from answermill.__main__ import main
+from answermill.pipelines.cli import run_commands
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from answermill.pipelines.look.status import status
 from answermill.pipelines.runs.commit import Commit
@@ -61,3 +66,46 @@ def test_a_folder_is_a_run_once_a_command_works_there(tmp_path: Path) -> None:
     working = Running("node3", "anna", 17, began=0.0, seen=0.0, every_s=3.0)
     (tmp_path / RUNNING).write_text(json.dumps(asdict(working)), encoding="utf-8")
     assert {state for _, state in states(tmp_path).values()} == {"not there"}
+
+
+def call(*words: object) -> int:
+    with pytest.raises(SystemExit) as e:
+        main([str(word) for word in words])
+    return int(e.value.code or 0)
+
+
+def test_json_has_the_state_the_command_and_the_folders(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("status", run, "--json") == 0
+    status = json.loads(capsys.readouterr().out)
+    assert (status["state"], status["command"], status["damage"]) == ("complete", None, None)
+    rejects = {"step": "ingest", "folder": "rejects", "rows": 1, "state": "complete, 1 part"}
+    assert rejects in status["folders"]
+    assert {"step": "index", "folder": "shards", "rows": None, "state": "not there"} in status["folders"]
+
+    next((run / "rejects").glob("part-*")).unlink()
+    assert call("status", run, "--json") == BAD_DATA
+    status = json.loads(capsys.readouterr().out)
+    assert "is damaged" in status["damage"]
+
+
+def test_watch_looks_again_until_no_command_works_on_the_run(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+    now = time.time()
+    working = Running(platform.node(), "anna", os.getpid(), began=now, seen=now, every_s=3.0, step="rerank")
+    (run / RUNNING).write_text(json.dumps(asdict(working)), encoding="utf-8")
+
+    def wait(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 2:
+            (run / RUNNING).unlink()
+
+    monkeypatch.setattr(run_commands.time, "sleep", wait)
+    assert call("status", run, "--watch") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert looks == [run_commands.WATCH_S] * 2
+    assert [line.partition(":")[0] for line in lines[:3]] == ["running", "running", "complete"]
+    assert lines[3].split() == ["step", "folder", "rows", "state"]

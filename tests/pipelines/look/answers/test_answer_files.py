@@ -40,7 +40,7 @@ def rows_of(file: Path) -> list[dict[str, str]]:
 
 
 def test_csv_has_every_answer_with_its_page_and_what_labels_say(reported: Path, small_run: Path) -> None:
-    answers = list(ANSWERS.open(small_run / ANSWERS.name).read())
+    answers = list(ANSWERS.open(small_run).read())
     rows = rows_of(reported / CSV)
     assert [row["question_id"] for row in rows] == [answer.question_id for answer in answers]
     assert list(rows[0]) == list(COLUMNS) and len(rows) == 15
