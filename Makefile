@@ -44,7 +44,7 @@ test-spark: $(VENV)/installed-test
 test-image: $(VENV)/installed-test
 	$(ENGINES) tests/engines/test_image.py
 
-test-schedulers: $(VENV)/installed-test   ## a night's run, by itself and by the Snakemake and the Airflow that are on PATH
+test-schedulers: $(VENV)/installed-test   ## a night's run, by itself and by the Snakemake, the Airflow and the Prometheus that are on PATH
 	$(ENGINES) tests/engines/test_schedulers.py
 
 test-network: $(VENV)/installed-test      ## the whole sample where no network is

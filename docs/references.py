@@ -88,7 +88,11 @@ def _sections(rows: Iterable[tuple[str, str, str, str]]) -> str:
     lines: list[str] = []
     for section, cells in tables.items():
         brackets = f"[[{section.removesuffix('[]')}]]" if section.endswith("[]") else f"[{section}]"
-        lines += [f"## `{brackets}`", "", *_table(("key", "type", "default", "meaning"), cells)]
+        lines += [
+            f"## `{brackets}`" if section else "## Above all sections",
+            "",
+            *_table(("key", "type", "default", "meaning"), cells),
+        ]
     return "\n".join(lines) + "\n"
 
 

@@ -16,11 +16,17 @@ import apache_beam as beam
 import pytest
 import yaml
 
+from answermill.__main__ import main
+from answermill.files.atomic_files import write_text
 from answermill.pipelines import errors
 from answermill.pipelines.cli.command_line import command_line
 from answermill.pipelines.engine.beam_engine import new_pipeline
+from answermill.pipelines.nights.night_folder import Nights
+from answermill.pipelines.runs.watch.metrics import METRICS
+from answermill.pipelines.specs.ingest import DOCUMENTS
 from deploy import without_docker
 from testing.engines import Flink
+from testing.object_store import ObjectStore
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
@@ -30,6 +36,7 @@ MANIFESTS = {
     path.name: list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
     for path in DEPLOY.glob("kubernetes/*.yaml")
 }
+BOARD = (DEPLOY / "monitoring/grafana.json").read_text(encoding="utf-8")
 OBJECTS = [manifest for manifests in MANIFESTS.values() for manifest in manifests]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PINNED = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").split())
@@ -216,6 +223,62 @@ def test_a_job_s_command_is_understood_and_its_hopeless_exit_codes_are_ours(
     (rule,) = job["spec"]["podFailurePolicy"]["rules"]
     hopeless = more | {"USAGE", "BAD_DATA", "INPUT_MISSING", "UNAVAILABLE", "OUTPUT_EXISTS", "SETTINGS"}
     assert set(rule["onExitCodes"]["values"]) == {getattr(errors, name) for name in hopeless}
+
+
+def test_the_cron_job_s_command_does_a_night_in_a_store(
+    s3: ObjectStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What its pod does; there is no Kubernetes here."""
+    folder = s3.folder(tmp_path.name)
+    write_text(folder / "pages.jsonl", '{"id": "a", "text": "The quick brown fox jumps over the dogs."}\n')
+    write_text(
+        folder / "job.toml",
+        '[ingest]\ninput = ["pages.jsonl"]\nmin_words = 5\nlanguage = ""\n[workers]\nprocesses = 1\n',
+    )
+    (manifest,) = MANIFESTS["night.yaml"]
+    (container,) = manifest["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    words = [word.replace("s3://BUCKET", str(folder)) for word in container["command"][1:]]
+    with pytest.raises(SystemExit) as e:
+        main(words)
+    assert e.value.code == 0, capsys.readouterr().err
+    good = Nights(folder / "runs").good()
+    assert good is not None and DOCUMENTS.open(folder / "runs" / good).rows == 1
+
+
+# Monitoring.
+
+
+def expressions() -> Iterator[str]:
+    """Every expression of the alerts and of the dashboard."""
+    rules = yaml.safe_load((DEPLOY / "monitoring/answermill.rules.yaml").read_text(encoding="utf-8"))
+    yield from (rule["expr"] for group in rules["groups"] for rule in group["rules"])
+    yield from (target["expr"] for panel in json.loads(BOARD)["panels"] for target in panel["targets"])
+
+
+def test_alerts_and_dashboard_know_our_metrics_and_labels_alone() -> None:
+    known = {f"answermill_{name}": {*labels, "job", "exported_job"} for name, (labels, _) in METRICS.items()}
+    text = " ".join(expressions())
+    assert set(re.findall(r"answermill_\w+", text)) == known.keys(), "all of them are shown, or watched"
+    for name, selectors in re.findall(r"(answermill_\w+)\{([^}]*)\}", text):
+        assert set(re.findall(r"(\w+)=~?\"", selectors)) <= known[name], name
+
+
+def test_every_alert_has_a_test_and_the_panels_do_not_overlap() -> None:
+    rules = yaml.safe_load((DEPLOY / "monitoring/answermill.rules.yaml").read_text(encoding="utf-8"))
+    tests = yaml.safe_load((DEPLOY / "monitoring/answermill.rules.test.yaml").read_text(encoding="utf-8"))
+    firing = {
+        case["alertname"] for each in tests["tests"] for case in each["alert_rule_test"] if case["exp_alerts"]
+    }
+    assert firing == {rule["alert"] for group in rules["groups"] for rule in group["rules"]}
+
+    places = [panel["gridPos"] for panel in json.loads(BOARD)["panels"]]
+    cells = [
+        (x, y)
+        for place in places
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(cells) == len(set(cells)) and max(x for x, _ in cells) < 24
 
 
 # The pages.

@@ -154,13 +154,13 @@ def bars(values: Iterable[float | None]) -> str:
     """Values as small bars, from the least to the most; a blank where one is not known.
 
     >>> bars([10, 20, None, 15, 10])
-    '▁█ ▄▁'
+    '▁█ ▅▁'
     """
     values = list(values)
     known = [value for value in values if value is not None]
     low, high = min(known, default=0), max(known, default=0)
     scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
-    return "".join(" " if value is None else _BARS[int(scale * (value - low))] for value in values)
+    return "".join(" " if value is None else _BARS[round(scale * (value - low))] for value in values)
 
 
 def as_json(figures: Sequence[RunFigures]) -> list[dict[str, Any]]:
