@@ -50,7 +50,12 @@ def run(
     """
     from answermill.pipelines.steps.chain import run_steps, steps_of
 
-    job = job if isinstance(job, Job) else load_job(job)
+    if not isinstance(job, Job):
+        from answermill.pipelines.nights.run_begin import RunBegin
+
+        begin = RunBegin(as_path(out))
+        job = load(as_path(job), (), begin.latest, begin.day)
+        begin.keep()
     names = list(steps) if steps is not None else steps_of(job, as_path(out))
     for line in run_steps(job, as_path(out), names, beam_options, redo=redo, verify=verify):
         if on_step is not None:

@@ -7,7 +7,7 @@ import logging
 import shlex
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -162,7 +162,7 @@ class JobWork:
     latest: Callable[[], str | None] | None = None
     """The run for `since = "latest"`; None = the last good one beside `out`."""
     today: date | None = None
-    """The date where the job names none."""
+    """The date where the job names none; None = the one that the run began with, or today's."""
 
     @classmethod
     def of(
@@ -171,13 +171,14 @@ class JobWork:
         """The work of a command that was typed, with the job's date in place of `{date}` in `out`; what
         --on-failure says is done from here on."""
         outlets.arm(command, job_file)
+        work = cls(job_file, out, settings, outlets, command)
         if "{date" in str(out):
             from answermill.pipelines.config import toml_file
 
             day = toml_file.date_of(toml_file.read(job_file, settings))
-            out = as_path(toml_file.dated(str(out), day))
-        command.folder = out
-        return cls(job_file, out, settings, outlets, command)
+            work = replace(work, out=as_path(toml_file.dated(str(out), lambda: day)), today=day)
+        command.folder = work.out
+        return work
 
     def run(
         self,
@@ -241,19 +242,18 @@ class JobWork:
             write_lines([write_report(self.out)])
 
     def _checked(self, steps: Sequence[str], begins: bool = False) -> Job:
-        """The job, after a check that its files for these steps are there. `begins`: its run begins now, so
-        that the run for `since = "latest"` is chosen."""
+        """The job, after a check that its files for these steps are there. `begins`: its run begins now, with
+        the date and the earlier run that the job asks for."""
         from answermill.pipelines.config.input_files import check_files
         from answermill.pipelines.config.job_file import load
-        from answermill.pipelines.nights.latest import Latest
+        from answermill.pipelines.nights.run_begin import RunBegin
 
-        chosen = Latest(self.out)
-        job = load(self.job_file, self.settings, self.latest or chosen, self.today)
+        begin = RunBegin(self.out, self.today)
+        job = load(self.job_file, self.settings, self.latest or begin.latest, begin.day)
         check_files(job, steps)
-        if chosen.is_asked:
-            write_lines([chosen.line()])
-            if begins:
-                chosen.keep()
+        write_lines(begin.lines())
+        if begins:
+            begin.keep()
         return job
 
     def metrics(self) -> MetricsFile | None:

@@ -356,7 +356,7 @@ def load(
     path: Path,
     overrides: Sequence[str] = (),
     latest: Callable[[], str | None] = lambda: None,
-    today: datetime.date | None = None,
+    today: Callable[[], datetime.date] = toml_file.utc_today,
 ) -> Job:
     """The job of a TOML file, with `overrides` like 'index.shards=4' or 'rerank.stages.0.keep=20' laid over
     it. `latest`: the run for `since = "latest"`; None = nothing is taken over. `today`: the date where the

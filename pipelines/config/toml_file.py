@@ -89,36 +89,39 @@ def lay_over(settings: dict[str, Any], overrides: Sequence[str]) -> None:
 
 
 def filled(
-    settings: Mapping[str, Any], latest: Callable[[], str | None], today: date | None
+    settings: Mapping[str, Any], latest: Callable[[], str | None], today: Callable[[], date]
 ) -> dict[str, Any]:
     """The settings with their date, and with a run in place of `since = "latest"`; None takes nothing over.
-    Raises as `date_of`."""
-    filled_in: dict[str, Any] = dated(settings, date_of(settings, today))
+    Both are asked for where they are needed. Raises as `date_of`."""
+    filled_in: dict[str, Any] = dated(settings, lambda: date_of(settings, today))
     for section in filled_in.values():
         if isinstance(section, dict) and section.get("since") == LATEST:
             section["since"] = latest()
     return filled_in
 
 
-def date_of(settings: Mapping[str, Any], today: date | None = None) -> date:
-    """The date of a job: its key `date`, else `today`, by UTC if that is not given. Raises JobError (78) if
-    the key has no date."""
+def utc_today() -> date:
+    return datetime.now(UTC).date()
+
+
+def date_of(settings: Mapping[str, Any], today: Callable[[], date] = utc_today) -> date:
+    """The date of a job: its key `date`, else `today`. Raises JobError (78) if the key has no date."""
     written = settings.get("date")
     if written is None:
-        return today or datetime.now(UTC).date()
+        return today()
     if not isinstance(written, date) or isinstance(written, datetime):
         raise JobError(f"date: give a date without quotes, such as 2026-01-31, not {written!r}", SETTINGS)
     return written
 
 
-def dated(value: Any, day: date) -> Any:
+def dated(value: Any, day: Callable[[], date]) -> Any:
     """The value, and all that it holds, in which the day stands in place of `{date}` and `{date:FORMAT}`.
 
-    >>> dated({"input": ["crawl/{date}/*.warc.gz", "{date:%Y/%m}"], "depth": 20}, date(2026, 1, 31))
+    >>> dated({"input": ["crawl/{date}/*.warc.gz", "{date:%Y/%m}"], "depth": 20}, lambda: date(2026, 1, 31))
     {'input': ['crawl/2026-01-31/*.warc.gz', '2026/01'], 'depth': 20}
     """
     if isinstance(value, str):
-        return _DATE.sub(lambda match: day.strftime(match[1]) if match[1] else day.isoformat(), value)
+        return _DATE.sub(lambda match: day().strftime(match[1] or "%Y-%m-%d"), value)
     if isinstance(value, Mapping):
         return {key: dated(inner, day) for key, inner in value.items()}
     return [dated(inner, day) for inner in value] if isinstance(value, list) else value

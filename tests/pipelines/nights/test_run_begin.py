@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+import answermill as am
 from answermill.__main__ import main
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.errors import SETTINGS, JobError
-from answermill.pipelines.nights.latest import CHOSEN, Latest, last_good
 from answermill.pipelines.nights.night_folder import Nights
+from answermill.pipelines.nights.run_begin import BEGUN, RunBegin, last_good
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.clock import record
@@ -47,7 +48,7 @@ def test_a_date_stands_in_every_text_of_a_job(job: Path) -> None:
     loaded = load(job, ["date=2026-01-31", "index.encoder=models/{date}"])
     assert loaded.ingest is not None and loaded.ingest.input == ["crawl/20260131.jsonl"]
     assert loaded.index.encoder == "models/2026-01-31" and loaded.date == date(2026, 1, 31)
-    assert load(job, today=date(2026, 2, 1)).ingest.input == ["crawl/20260201.jsonl"]
+    assert load(job, today=lambda: date(2026, 2, 1)).ingest.input == ["crawl/20260201.jsonl"]
     today = datetime.now(UTC).date()
     assert load(job).ingest.input[0] in {
         f"crawl/{day:%Y%m%d}.jsonl" for day in (today, datetime.now(UTC).date())
@@ -82,7 +83,8 @@ def test_a_run_takes_over_from_the_one_that_it_began_with(
         words = ("--out", f"{runs}/{{date}}", "--set", f"date=2026-01-{day}", "--no-report")
         assert call("run", job, *words) == 0
         assert says in capsys.readouterr().out
-    assert json.loads((runs / "2026-01-02" / CHOSEN).read_text()) == {"former": "2026-01-01"}
+    begun = json.loads((runs / "2026-01-02" / BEGUN).read_text())
+    assert begun == {"day": None, "has_chosen": True, "former": "2026-01-01"}, "the date was typed"
 
     # By now 03 is the last one, and the second run stays with its own.
     assert call("run", job, "--out", runs / "2026-01-02", "--set", "date=2026-01-02", "--no-report") == 0
@@ -111,11 +113,33 @@ def test_the_last_good_run_is_the_published_one_or_the_complete_one_that_ended_l
 def test_the_last_good_run_of_a_store_is_named_by_an_object(s3: ObjectStore, tmp_path: Path) -> None:
     folder = s3.folder(tmp_path.name)
     ingested(folder / "a", 100.0)
-    assert Latest(folder / "b")() == str(folder / "a")
+    assert RunBegin(folder / "b").latest() == str(folder / "a")
     Nights(folder).publish("a")
-    latest = Latest(folder / "b")
-    assert latest() == str(folder / "a")
-    latest.keep()
+    begin = RunBegin(folder / "b")
+    assert begin.latest() == str(folder / "a")
+    begin.keep()
     ingested(folder / "c", 200.0)
     Nights(folder).publish("c")
-    assert Latest(folder / "b")() == str(folder / "a")
+    assert RunBegin(folder / "b").latest() == str(folder / "a")
+
+
+def test_a_run_goes_on_with_the_date_that_it_began_with(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    begin = RunBegin(run, today=date(2026, 1, 2))
+    assert begin.day() == date(2026, 1, 2) and not list(begin.lines())
+    begin.keep()
+    assert call("run", job, "--out", run, "--no-report") == 0
+    assert "date       2026-01-02, with which the run began" in capsys.readouterr().out
+    assert DOCUMENTS.open(run).rows == 3
+
+    # As the repair of a night would.
+    am.run(job, run, redo="ingest")
+    assert DOCUMENTS.open(run).rows == 3
+
+
+def test_a_job_without_dates_and_earlier_runs_leaves_no_file(job: Path, tmp_path: Path) -> None:
+    job.write_text('[ingest]\ninput = ["crawl/20260101.jsonl"]\nmin_words = 5\nlanguage = ""\n')
+    assert call("run", job, "--out", tmp_path / "run", "--no-report") == 0
+    assert not (tmp_path / "run" / BEGUN).exists()
