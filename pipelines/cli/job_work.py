@@ -191,7 +191,6 @@ class JobWork:
         begun already."""
         log_lines.choose(self.outlets.log_format)
         job = self._checked([step] if step else list(job_steps()), begins=True)
-        self.outlets.arm(self.command, self.job_file, job.on_failure)
         from answermill.pipelines.engine.runner import configure_logging
         from answermill.pipelines.runs.watch.clock import record
         from answermill.pipelines.steps.chain import run_steps, steps_of
@@ -243,13 +242,15 @@ class JobWork:
 
     def _checked(self, steps: Sequence[str], begins: bool = False) -> Job:
         """The job, after a check that its files for these steps are there. `begins`: its run begins now, with
-        the date and the earlier run that the job asks for."""
+        the date, the earlier run and the hook that the job asks for."""
         from answermill.pipelines.config.input_files import check_files
         from answermill.pipelines.config.job_file import load
         from answermill.pipelines.nights.run_begin import RunBegin
 
         begin = RunBegin(self.out, self.today)
         job = load(self.job_file, self.settings, self.latest or begin.latest, begin.day)
+        if begins:
+            self.outlets.arm(self.command, self.job_file, job.on_failure)
         check_files(job, steps)
         write_lines(begin.lines())
         if begins:

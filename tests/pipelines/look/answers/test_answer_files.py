@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from answermill.files.sealed_json import read_sealed
 from answermill.pipelines.look.answers import answers_page
 from answermill.pipelines.look.answers.answer_files import CSV, EXCEL, PAGE
 from answermill.pipelines.look.answers.answer_rows import COLUMNS
-from answermill.pipelines.look.report.run_report import write_report
+from answermill.pipelines.look.report.run_report import read_report, write_report
 from answermill.pipelines.look.verify.verify import Verification
 from answermill.pipelines.specs.rerank import ANSWERS
 from tests.pipelines.look.report.written_run import passage, write_run
@@ -26,10 +27,10 @@ HOSTILE = '=HYPERLINK("https://a.example";"x") </script><script>alert(1)</script
 
 
 @pytest.fixture(scope="module")
-def reported(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the report of the small run."""
+def reported(sample_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the report of the sample's run."""
     folder = tmp_path_factory.mktemp("reported")
-    write_report(small_run, out=folder)
+    write_report(sample_run, out=folder)
     return folder
 
 
@@ -39,13 +40,18 @@ def rows_of(file: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(text.removeprefix("\ufeff").splitlines(keepends=True)))
 
 
-def test_csv_has_every_answer_with_its_page_and_what_labels_say(reported: Path, small_run: Path) -> None:
-    answers = list(ANSWERS.open(small_run).read())
+def test_csv_has_every_answer_with_its_page_and_what_labels_say(reported: Path, sample_run: Path) -> None:
+    answers = list(ANSWERS.open(sample_run).read())
     rows = rows_of(reported / CSV)
     assert [row["question_id"] for row in rows] == [answer.question_id for answer in answers]
-    assert list(rows[0]) == list(COLUMNS) and len(rows) == 15
+    assert list(rows[0]) == list(COLUMNS) and len(rows) == 90
     assert {row["url"] for row in rows} == {answer.url or "" for answer in answers}
-    assert {row["judged"] for row in rows} <= {"correct", "wrong", ""} and "correct" in rows[0].values()
+
+    # P@1 is that of the questions that have a correct candidate.
+    judged = Counter(row["judged"] for row in rows)
+    quality = read_report(sample_run).quality
+    assert quality is not None and judged["correct"] == round(quality.orders[-1].p1 * quality.questions)
+    assert judged["correct"] > judged["wrong"] > 0
 
 
 def test_a_text_that_is_a_formula_is_none_in_csv(tmp_path: Path) -> None:
@@ -126,22 +132,21 @@ def test_excel_is_of_one_run(small_run: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.nightly
-def test_a_browser_runs_the_page_s_script_and_no_other(small_run: Path, tmp_path: Path) -> None:
+def test_a_browser_runs_the_page_s_script_and_no_other(reported: Path, tmp_path: Path) -> None:
     browser = shutil.which("chromium")
     if browser is None:
         pytest.skip("chromium is not on PATH")
-    write_report(small_run, out=tmp_path)
-    page = (tmp_path / PAGE).read_text(encoding="utf-8")
+    page = (reported / PAGE).read_text(encoding="utf-8")
     correct = page.count('data-judged="correct"')
-    assert 0 < correct < 15
+    assert 0 < correct < 90
 
     # A script that chooses the correct answers, as a reader would: only without the policy is it run.
     choice = 'form.elements.judged.value = "correct"; form.dispatchEvent(new Event("input"))'
     changed = page.replace("</main>", f"<script>{choice}</script></main>")
     free = re.sub(r"<meta http-equiv[^>]*>", "", changed)
-    for text, shown in ((changed, 15), (free, correct)):
+    for text, shown in ((changed, 90), (free, correct)):
         (tmp_path / "changed.html").write_text(text, encoding="utf-8")
         words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
         address = (tmp_path / "changed.html").as_uri()
         drawn = subprocess.run([*words, address], capture_output=True, text=True, check=True).stdout
-        assert f"<output>{shown} of 15</output>" in drawn
+        assert f"<output>{shown} of 90</output>" in drawn

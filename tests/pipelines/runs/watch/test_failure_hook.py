@@ -136,9 +136,7 @@ def test_a_job_s_hook_needs_that_code_is_allowed_and_the_typed_one_does_not(
     job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, mine = tmp_path / "theirs", tmp_path / "mine"
-    (tmp_path / "missing.warc.gz").touch()
-    job.write_text(JOB + f'[retrieve]\nquestions = "q.tsv"\n[on_failure]\ncommand = "touch {out}"\n')
-    (tmp_path / "q.tsv").write_text("not\ta header\n")
+    job.write_text(JOB + f'since = "latest"\n[on_failure]\ncommand = "touch {out}"\n')
     assert call("run", job, "--out", tmp_path / "run") == SETTINGS
     assert "only with --allow-code" in capsys.readouterr().err and not (tmp_path / "run").exists()
 
