@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError
+from answermill.pipelines.specs.shipped_plans import PLANS, PlanName, shipped_stages
 from answermill.ranking.entry import StageSettings
 from answermill.ranking.rerankers.registry import MEMBERS, giving
 from answermill.schemas.corpus import Passage, Question, Sentence
@@ -64,16 +65,20 @@ class Plan:
     @as_job_errors
     def __init__(
         self,
-        stages: Sequence[StageSettings | str | Reranker],
+        stages: PlanName | Sequence[StageSettings | str | Reranker],
         *,
         device: Device = "auto",
         encoder: str | None = None,
     ) -> None:
         """`stages`: settings of `stage`, names of rerankers, or rerankers of your own, objects with the
-        members of `answermill.ranking.reranker.Reranker` (`load` is not asked for); `encoder`: folder or name
-        of the model for stages that compare vectors, the embedded one if None. Raises JobError if a stage, a
-        checkpoint or the device is wrong, or if stages do not fit together."""
+        members of `answermill.ranking.reranker.Reranker` (`load` is not asked for); or the name of a plan
+        that ships, as of a job's `rerank.plan`. `encoder`: folder or name of the model for stages that
+        compare vectors, the embedded one if None. Raises JobError if a stage, a checkpoint or the device is
+        wrong, or if stages do not fit together."""
         from answermill.pipelines.steps.job_plan import load_plan  # imports torch
+
+        if isinstance(stages, str) and stages in PLANS:
+            stages = [stage(**table) for table in shipped_stages(stages)]
 
         with ExitStack() as block:
             tables = []
@@ -152,15 +157,15 @@ class Plan:
 def rerank(
     question: str,
     texts: Sequence[str],
-    plan: Plan | Sequence[StageSettings | str | Reranker] = ("cascade",),
+    plan: Plan | PlanName | Sequence[StageSettings | str | Reranker] = ("cascade",),
     *,
     split: bool = False,
     device: Device = "auto",
 ) -> list[Answer]:
     """Rank `texts` as answers to `question` by a plan; see `Plan.rerank`.
 
-    A plan given as stages loads its models for this call alone; load a `Plan` once to rerank for many
-    questions.
+    A plan given by name or as stages loads its models for this call alone; load a `Plan` once to rerank for
+    many questions.
     """
     loaded = plan if isinstance(plan, Plan) else Plan(plan, device=device)
     return loaded.rerank(question, texts, split=split)

@@ -32,6 +32,7 @@ from answermill.pipelines.cli.parameters import (
 )
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.specs.registry import folders, job_steps
+from answermill.pipelines.specs.shipped_plans import PlanName
 
 GROUP = Group("Jobs", sort_key=1)
 
@@ -151,7 +152,7 @@ def sample(
     *,
     out: LocalOut = Path("sample"),
     plan: Annotated[
-        Literal["default", "full", "base", "sure"],
+        PlanName,
         Parameter(
             help="default: job.toml, into OUT/run; full: full.toml, with PEASI's two stages too, into "
             "OUT/run-full; base: base.toml, with a cascade of 12 layers, for a graphics card or for "

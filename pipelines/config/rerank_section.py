@@ -12,6 +12,7 @@ from typing import Annotated, Any, Self, TypeAlias
 from pydantic import Field, PlainValidator, SerializeAsAny, model_validator
 
 from answermill.pipelines.config.caps import Caps
+from answermill.pipelines.specs.shipped_plans import PlanName, shipped_stages
 from answermill.ranking.entry import StageSettings
 from answermill.ranking.rerankers.probability import ProbabilityStage
 from answermill.ranking.rerankers.registry import find, known
@@ -64,7 +65,15 @@ class AnswerSettings(Caps):
 class Rerank(Section):
     """Ranked passages in, scored candidates out."""
 
-    stages: Annotated[list[RerankStage], Field(min_length=1)] = Field(description="the plan, in order")
+    plan: PlanName | None = Field(
+        None,
+        exclude=True,  # its stages decide the rows
+        description="name of a plan that ships, in place of `stages`; `answermill plan JOB.toml "
+        "--explain-plan` says what it does",
+    )
+    stages: Annotated[list[RerankStage], Field(min_length=1)] = Field(
+        description="the plan, in order, if no `plan` is named"
+    )
     allow_empty: bool = Field(
         False,
         description="the step may keep none of its candidates, over all questions; else that is an error "
@@ -77,6 +86,11 @@ class Rerank(Section):
     )
     answers: AnswerSettings = AnswerSettings()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _takes_a_shipped_plan(cls, section: Any) -> Any:
+        return with_stages(section) if isinstance(section, Mapping) else section
+
     @model_validator(mode="after")
     def _has_probabilities_to_compare(self) -> Self:
         if self.answers.has_bar and not isinstance(self.stages[-1], ProbabilityStage):
@@ -85,6 +99,17 @@ class Rerank(Section):
                 'reranker = "probability"'
             )
         return self
+
+
+def with_stages(section: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A section [rerank] with the stages of the plan that it names. Raises ValueError if no such plan ships,
+    or stages are given as well."""
+    plan = section.get("plan")
+    if plan is None:
+        return section
+    if "stages" in section:
+        raise ValueError("`plan` and `stages` are both given; leave one out")
+    return {**section, "stages": shipped_stages(plan)}
 
 
 def settings_of(table: Any) -> type[StageSettings]:

@@ -20,6 +20,7 @@ from answermill.files.remote import as_path
 from answermill.files.store import fetch, fetch_tree, store_of
 from answermill.pipelines.config.rerank_section import further_keys, settings_of
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
+from answermill.pipelines.specs.shipped_plans import SHIPPED, shipped_file
 from answermill.ranking.entry import StageSettings
 from answermill.schemas import plug_ins
 from answermill.schemas.section import Section
@@ -40,7 +41,13 @@ class SettingsFile(Section):
         return self._folder
 
     def path(self, written: str) -> Path:
-        """A path that is written in the file, as this process reaches it."""
+        """A path that is written in the file, as this process reaches it; or a fitted file that ships, such
+        as 'shipped:first'. Raises JobError (78) if none of that name ships."""
+        if written.startswith(SHIPPED):
+            try:
+                return shipped_file(written)
+            except ValueError as e:
+                raise JobError(str(e), SETTINGS) from e
         path = as_path(written)
         if path.is_absolute():
             return path

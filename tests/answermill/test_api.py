@@ -260,3 +260,11 @@ def test_the_examples_of_the_page_run(sample_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(examples(tmp_path), {})
     assert (tmp_path / "out" / "checkpoint").is_dir()
+
+
+def test_a_plan_that_ships_is_loaded_by_its_name() -> None:
+    texts = ["The dam is 126 m high.", "It was completed in 1970.", "Its lake is named after Nasser."]
+    best = am.rerank("When was the dam completed?", texts, "default", device="cpu")[0]
+    assert (best.text, best.rank) == (texts[1], 1)
+    with pytest.raises(am.JobError, match="stages is one string, 'deflaut'"):
+        am.Plan("deflaut")  # type: ignore[arg-type]

@@ -10,10 +10,8 @@ from pathlib import Path
 
 from answermill.files.atomic_files import replacing
 from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
+from answermill.pipelines.specs.shipped_plans import PLANS as PLANS
 
-PLANS = {"default": "job.toml", "full": "full.toml", "base": "base.toml", "sure": "sure.toml"}
-"""Name of a plan → its job file. The full one has PEASI's two stages too, the base one models of the papers'
-size; the sure one is the default with probabilities."""
 WEIGHTS = ("first", "exits", "last", "extracted", "exits_base", "last_base", "probability")
 FILES = (
     "web.warc.gz",

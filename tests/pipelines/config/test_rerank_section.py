@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from answermill.pipelines.config.input_files import check_files
 from answermill.pipelines.config.job_file import Job, keys, load
+from answermill.pipelines.data.sample import copy_to
 from answermill.pipelines.errors import SETTINGS, JobError
+from answermill.pipelines.specs.shipped_plans import PLANS
 from answermill.pipelines.steps.job_plan import plan_settings
-from answermill.ranking.entry import StageBefore
+from answermill.ranking.entry import StageBefore, file_keys
 from answermill.ranking.plan import stages_before
 from answermill.ranking.reranker import Resources
 from answermill.ranking.rerankers.cascade import CascadeStage
@@ -154,3 +157,51 @@ def test_the_scores_of_a_renamed_stage_are_found_by_its_reranker(tmp_path: Path)
         )
         is None
     )
+
+
+def test_a_plan_by_name_is_the_sample_s_with_fitted_files_that_ship(tmp_path: Path) -> None:
+    for name, file in PLANS.items():
+        named = job(tmp_path, f'[rerank]\nplan = "{name}"\n')
+        own = load(copy_to(tmp_path / "sample").with_name(file))
+        assert named.rerank is not None and own.rerank is not None
+        pairs = list(zip(named.rerank.stages, own.rerank.stages, strict=True))
+        for stage, written in pairs:
+            for key in file_keys(type(written)):
+                if getattr(written, key):
+                    shipped, copied = named.path(getattr(stage, key)), own.path(getattr(written, key))
+                    assert shipped.read_bytes() == copied.read_bytes()
+        assert [s.model_dump(exclude=set(file_keys(type(s)))) for s, _ in pairs] == [
+            s.model_dump(exclude=set(file_keys(type(s)))) for _, s in pairs
+        ]
+        assert "plan" not in named.model_dump()["rerank"], "the stages decide the rows, not the name"
+
+
+def test_stages_of_a_plan_by_name_can_be_changed(tmp_path: Path) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text('[rerank]\nplan = "default"\n')
+    changed = load(file, ["rerank.stages.2.keep=7", "rerank.plan=full"]).rerank
+    assert changed is not None and changed.stages[2].keep == 7
+    assert [stage.key for stage in changed.stages][4:6] == ["peasi.pr", "peasi.easi"]
+    with pytest.raises(JobError, match="no item '9'; the job has 6"):
+        load(file, ["rerank.stages.9.keep=7"])
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            '[rerank]\nplan = "deflaut"\n',
+            "no plan 'deflaut' ships; did you mean 'default'? There are default, ",
+        ),
+        ('[rerank]\nplan = "full"\n' + OVERLAP, "`plan` and `stages` are both given; leave one out"),
+    ],
+)
+def test_a_plan_that_is_none_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    assert says in refused(tmp_path, text)
+
+
+def test_a_fitted_file_of_another_name_is_refused_with_those_that_ship(tmp_path: Path) -> None:
+    named = job(tmp_path, '[[rerank.stages]]\nreranker = "blend"\nweights_file = "shipped:frist"\n')
+    with pytest.raises(JobError, match="'shipped:frist' ships; there are shipped:exits, ") as e:
+        check_files(named, ["rerank"])
+    assert e.value.code == SETTINGS
