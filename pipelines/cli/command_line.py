@@ -16,10 +16,10 @@ from answermill.pipelines.cli import (
     data_commands,
     evaluation_commands,
     job_commands,
-    machine_commands,
     model_commands,
     question_commands,
     run_commands,
+    start_commands,
 )
 from answermill.pipelines.cli.ending import Command
 from answermill.pipelines.cli.parameters import refuse_urls
@@ -47,13 +47,13 @@ Exit codes: 0 ok, 2 usage, 3 worse than --margin or a night's gate allows, 65 ba
 ALLOW_CODE = "--allow-code"
 """Option of every command: 'module:attribute' in job files and arguments may be imported."""
 MODULES = (
+    start_commands,
     job_commands,
     run_commands,
     question_commands,
     data_commands,
     model_commands,
     evaluation_commands,
-    machine_commands,
 )
 
 

@@ -24,7 +24,6 @@ from answermill.pipelines.cli.job_work import (
 from answermill.pipelines.cli.parameters import (
     PLACE,
     JobFile,
-    LocalOut,
     Out,
     Overrides,
     Running,
@@ -32,7 +31,6 @@ from answermill.pipelines.cli.parameters import (
 )
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.specs.registry import folders, job_steps
-from answermill.pipelines.specs.shipped_plans import PlanName
 
 GROUP = Group("Jobs", sort_key=1)
 
@@ -148,66 +146,6 @@ def step_command(name: str, about: str) -> Callable[..., None]:
     return one_step
 
 
-def sample(
-    *,
-    out: LocalOut = Path("sample"),
-    plan: Annotated[
-        PlanName,
-        Parameter(
-            help="default: job.toml, into OUT/run; full: full.toml, with PEASI's two stages too, into "
-            "OUT/run-full; base: base.toml, with a cascade of 12 layers, for a graphics card or for "
-            'patience, into OUT/run-base. It needs `pip install "answermill[base]"`; sure: sure.toml, the '
-            "default plan with probabilities and a bar, into OUT/run-sure."
-        ),
-    ] = "default",
-    settings: Overrides = (),
-    outlets: Outlets = DEFAULTS,
-    command: Running,
-) -> None:
-    """Write the sample web and its job files into --out, run a job there, and show three answers."""
-    from answermill.pipelines.data.sample import PLANS, copy_to, edited
-
-    job = copy_to(out).with_name(PLANS[plan])
-    run = out / ("run" if plan == "default" else f"run-{plan}")
-    if own := edited(out):
-        write_lines([f"not the sample's, and kept as they are: {', '.join(map(str, own))}"])
-
-    outlets.arm(command, job)
-    work = JobWork(job, run, settings, outlets, command)
-    work.run()
-    work.report()
-    from answermill.pipelines.data.sample.best_answers import best_answers
-
-    write_lines(best_answers(run))
-
-
-def recipe(
-    name: Annotated[
-        Literal["wqa", "peasi", "adapt"],
-        Parameter(
-            help="wqa: a job that builds a labelled set from a crawl; peasi: a training file for such a "
-            "set; adapt: a training "
-            "file that takes a shipped checkpoint to your own labels."
-        ),
-    ],
-    *,
-    out: Annotated[
-        Path, Parameter(help="Folder to write NAME.toml into; it is created if it does not exist.")
-    ] = Path(),
-    body: Annotated[
-        Literal["default", "base"],
-        Parameter(
-            help="Checkpoint that `adapt` begins with: default, of 6 layers; base, of 12, for a graphics "
-            'card or for patience, which needs `pip install "answermill[base]"`.'
-        ),
-    ] = "default",
-) -> None:
-    """Write a commented job or training file to start from."""
-    from answermill.pipelines.data.recipes import copy_to
-
-    write_lines([f"written: {copy_to(name, out, body)}"])
-
-
 def keys(
     name: Annotated[
         str | None, Parameter(help="A section or a key, such as rerank or ingest.input; all if absent.")
@@ -270,4 +208,4 @@ def columns(
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
     steps = [step_command(step.name, step.about) for step in job_steps().values()]
-    return [run, night, *steps, sample, recipe, keys, columns]
+    return [run, night, *steps, keys, columns]

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from answermill.files.atomic_files import write_text
+from answermill.pipelines.data.recipes.job_recipe import JobChoices
 from answermill.pipelines.errors import OUTPUT_EXISTS, SETTINGS, JobError
 
 FOLDER = Path(__file__).parent
+AS_IN_TEMPLATE = JobChoices()
 Body = Literal["default", "base"]
 _OF_BODY: Mapping[Body, Mapping[str, str]] = {
     "default": {},
@@ -21,17 +23,24 @@ _OF_BODY: Mapping[Body, Mapping[str, str]] = {
 """Body that is adapted → texts of adapt.toml that differ from the default's."""
 
 
-def copy_to(name: str, folder: Path, body: Body = "default") -> Path:
-    """Copy <name>.toml into a folder; returns its path. `body`: size of the model that `adapt` begins with.
+def copy_to(name: str, folder: Path, body: Body = "default", choices: JobChoices = AS_IN_TEMPLATE) -> Path:
+    """Write <name>.toml into a folder; returns its path. `body`: size of the model that `adapt` begins with;
+    `choices`: what `job` says, with paths from the current folder.
 
-    Raises JobError: 73 if a different file has that name, or the folder is a file; 78 if another recipe than
-    `adapt` is given a body.
+    Raises JobError: 66 if a file of the choices is missing; 73 if a different file has that name, or the
+    folder is a file; 78 if another recipe than `adapt` is given a body, or than `job` choices.
     """
     if body != "default" and name != "adapt":
         raise JobError(f"--body {body} is for `adapt` alone; leave it out", SETTINGS)
+    if choices != AS_IN_TEMPLATE and name != "job":
+        raise JobError(
+            "--plan, --pages, --questions and --labels are for `recipe job`; leave them out", SETTINGS
+        )
     if folder.exists() and not folder.is_dir():
         raise JobError(f"--out {folder} is a file; give a folder", OUTPUT_EXISTS)
     content, target = (FOLDER / f"{name}.toml").read_text(encoding="utf-8"), folder / f"{name}.toml"
+    if name == "job":
+        content = choices.beside(folder).text()
     for text, of_body in _OF_BODY[body].items():
         content = content.replace(text, of_body)
     if not write_text(target, content, replace=False) and target.read_bytes() != content.encode():

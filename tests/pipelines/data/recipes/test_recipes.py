@@ -7,10 +7,12 @@ import json
 import pytest
 
 from answermill.__main__ import main
+from answermill.pipelines.config.input_files import check_files
 from answermill.pipelines.config.job_file import Propagate, load
 from answermill.pipelines.config.training_file import TrainJob, load_job
 from answermill.pipelines.data.recipes import FOLDER
 from answermill.pipelines.learn.train.train import build
+from answermill.pipelines.specs.shipped_plans import PLANS
 from answermill.pipelines.steps.chain import steps_of
 from answermill.pipelines.steps.job_plan import plan_settings
 from answermill.ranking.entry import SHIPPED
@@ -26,7 +28,7 @@ def call(*arguments: object) -> int:
 
 
 def test_there_are_recipes():
-    assert RECIPES == ["adapt", "peasi", "wqa"]
+    assert RECIPES == ["adapt", "job", "peasi", "wqa"]
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -34,6 +36,9 @@ def test_a_recipe_is_written_and_can_be_read(name, tmp_path, capsys):
     assert call("recipe", name, "--out", tmp_path / "mine") == 0
     path = tmp_path / "mine" / f"{name}.toml"
     assert path.read_bytes() == (FOLDER / f"{name}.toml").read_bytes()
+    if name == "job":
+        assert steps_of(load(path), tmp_path) == ["ingest", "index", "retrieve", "rerank"]
+        return
     if name != "wqa":
         assert isinstance(load_job(path), TrainJob)
         return
@@ -92,3 +97,35 @@ def test_the_adapt_recipe_begins_with_the_checkpoint_that_ships(tmp_path):
     assert list(built.task.model.exits) == json.loads((SHIPPED / "cascade/config.json").read_text())["exits"]
     (tmp_path / "cascade").mkdir()
     assert job.path("cascade") == tmp_path / "cascade", "a folder of that name is what its owner means"
+
+
+def test_a_job_for_one_s_own_files_names_them_from_where_it_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("pages.jsonl", 'a "quoted" name.tsv', "labels.tsv"):
+        (tmp_path / name).write_text("")
+    own = ("--pages", "*.jsonl", "s3://bucket/*.gz", "--questions", 'a "quoted" name.tsv')
+    assert call("recipe", "job", "--out", "jobs/new", *own, "--labels", tmp_path / "labels.tsv") == 0
+    job = load(tmp_path / "jobs/new/job.toml")
+    assert job.ingest is not None and job.ingest.input == ["../../*.jsonl", "s3://bucket/*.gz"]
+    assert job.retrieve is not None and job.retrieve.questions == '../../a "quoted" name.tsv'
+    assert job.propagate is not None and job.propagate.labels == str(tmp_path / "labels.tsv")
+    check_files(job, ["ingest", "retrieve", "rerank", "propagate"])
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_job_takes_any_plan_that_ships(plan, tmp_path):
+    assert call("recipe", "job", "--plan", plan, "--out", tmp_path) == 0
+    job = load(tmp_path / "job.toml")
+    assert job.rerank is not None and job.rerank.plan == plan
+    assert job.rerank.answers.has_bar is (plan == "sure")
+    assert plan_settings(job).stages[0].reranker == "cosinet"
+
+
+def test_a_job_for_files_that_are_missing_is_not_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert call("recipe", "job", "--pages", "crawl/*.gz") == 66
+    assert call("recipe", "job", "--questions", "q.tsv") == 66
+    err = capsys.readouterr().err
+    assert "crawl/*.gz: no file matches" in err and "q.tsv: no such file" in err
+    assert call("recipe", "wqa", "--plan", "full") == 78
+    assert "are for `recipe job`" in capsys.readouterr().err and list(tmp_path.iterdir()) == []

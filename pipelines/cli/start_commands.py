@@ -1,0 +1,142 @@
+"""Commands to begin with: what is installed, the sample, files to start one's own from, and completion in the
+shell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Group, Parameter
+
+from answermill.pipelines.cli.job_work import DEFAULTS, JobWork, Outlets
+from answermill.pipelines.cli.parameters import CommandLine, LocalOut, Overrides, Running, write_lines
+from answermill.pipelines.errors import UNAVAILABLE
+from answermill.pipelines.specs.shipped_plans import PlanName
+
+GROUP = Group("Begin", sort_key=0)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnFiles:
+    """Files that the recipe `job` names, and its plan."""
+
+    pages: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative=(),
+            consume_multiple=True,
+            help="For `job`: WARC, WET, JSONL or Parquet files: paths, folders, patterns in quotes, or URLs.",
+        ),
+    ] = ()
+    questions: Annotated[
+        str | None, Parameter(help="For `job`: the questions, as TSV, CSV, JSONL or Parquet.")
+    ] = None
+    labels: Annotated[
+        str | None,
+        Parameter(help="For `job`: labels of sentences, if there are some; the run then carries them on."),
+    ] = None
+    plan: Annotated[
+        PlanName, Parameter(help="For `job`: the plan that ships, by name, as of `sample --plan`.")
+    ] = "default"
+
+
+def doctor(*, out: LocalOut = Path()) -> int:
+    """Report what is installed and what is missing on this machine, and what to type."""
+    from answermill.pipelines.look.doctor import examine
+
+    missing = 0
+    for finding in examine(out):
+        missing += finding.state == "missing"
+        write_lines([f"{finding.state:<8} {finding.what:<7} {finding.detail}"])
+        if finding.remedy:
+            write_lines([f"{'':<16} → {finding.remedy}"])
+    return UNAVAILABLE if missing else 0
+
+
+def sample(
+    *,
+    out: LocalOut = Path("sample"),
+    plan: Annotated[
+        PlanName,
+        Parameter(
+            help="default: job.toml, into OUT/run; full: full.toml, with PEASI's two stages too, into "
+            "OUT/run-full; base: base.toml, with a cascade of 12 layers, for a graphics card or for "
+            'patience, into OUT/run-base. It needs `pip install "answermill[base]"`; sure: sure.toml, the '
+            "default plan with probabilities and a bar, into OUT/run-sure."
+        ),
+    ] = "default",
+    settings: Overrides = (),
+    outlets: Outlets = DEFAULTS,
+    command: Running,
+) -> None:
+    """Write the sample web and its job files into --out, run a job there, and show three answers."""
+    from answermill.pipelines.data.sample import PLANS, copy_to, edited
+
+    job = copy_to(out).with_name(PLANS[plan])
+    run = out / ("run" if plan == "default" else f"run-{plan}")
+    if own := edited(out):
+        write_lines([f"not the sample's, and kept as they are: {', '.join(map(str, own))}"])
+
+    outlets.arm(command, job)
+    work = JobWork(job, run, settings, outlets, command)
+    work.run()
+    work.report()
+    from answermill.pipelines.data.sample.best_answers import best_answers
+
+    write_lines(best_answers(run))
+
+
+def recipe(
+    name: Annotated[
+        Literal["job", "wqa", "peasi", "adapt"],
+        Parameter(
+            help="job: a job for your own pages and questions; wqa: a job that builds a labelled set from a "
+            "crawl; peasi: a training file for such a set; adapt: a training file that takes a shipped "
+            "checkpoint to your own labels."
+        ),
+    ],
+    *,
+    out: Annotated[
+        Path, Parameter(help="Folder to write NAME.toml into; it is created if it does not exist.")
+    ] = Path(),
+    body: Annotated[
+        Literal["default", "base"],
+        Parameter(
+            help="Checkpoint that `adapt` begins with: default, of 6 layers; base, of 12, for a graphics "
+            'card or for patience, which needs `pip install "answermill[base]"`.'
+        ),
+    ] = "default",
+    own: OwnFiles = OwnFiles(),
+) -> None:
+    """Write a commented job or training file to start from.
+
+    `answermill recipe job --pages 'crawl/*.warc.gz' --questions questions.tsv` writes job.toml with these
+    paths, a plan by name, and comments that say what to type next and what else can be set.
+    """
+    from answermill.pipelines.data.recipes import copy_to
+    from answermill.pipelines.data.recipes.job_recipe import JobChoices
+
+    choices = JobChoices(pages=own.pages, questions=own.questions, labels=own.labels, plan=own.plan)
+    write_lines([f"written: {copy_to(name, out, body, choices)}"])
+
+
+def completion(
+    shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="The shell to write the script for.")],
+    *,
+    app: CommandLine,
+) -> None:
+    """Print a script that makes the Tab key complete commands and options in a shell.
+
+    In bash: `answermill completion bash > ~/.local/share/bash-completion/completions/answermill`. In zsh
+    write it to a file `_answermill` in a folder of `fpath`, in fish to
+    `~/.config/fish/completions/answermill.fish`.
+    """
+    write_lines([app.generate_completion(shell=shell)])
+
+
+def commands() -> list[Callable[..., object]]:
+    """All commands of this module."""
+    return [doctor, sample, recipe, completion]
