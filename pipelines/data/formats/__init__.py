@@ -20,6 +20,7 @@ from pyarrow.parquet import read_metadata
 
 from answermill.pipelines.data.formats import (
     insuranceqa,
+    named_rows,
     natural_questions,
     parquet,
     squad,
@@ -44,6 +45,8 @@ FORMATS: dict[str, Format[Any]] = {
         natural_questions.NQ_LA,
         natural_questions.NQ_ASNQ,
         insuranceqa.FORMAT,
+        named_rows.CSV,
+        named_rows.JSONL,
         tabular.ASNQ,
         tabular.TSV,
         parquet.FORMAT,

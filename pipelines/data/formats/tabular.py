@@ -26,10 +26,10 @@ from answermill.pipelines.data.inputs.text_lines import bad, json_lines, lines, 
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 
 WIKIQA_COLUMNS = ("QuestionID", "Question", "DocumentID", "DocumentTitle", "SentenceID", "Sentence", "Label")
-_BINARY = {"0": 0, "1": 1}
+BINARY = {"0": 0, "1": 1}
 _CLASSES = {"1": 0, "2": 0, "3": 0, "4": 1}  # of ASNQ
 _TAB = "\t"
-_UNNAMED = ("question", "text", "label")  # the cells of a table without a header
+UNNAMED = ("question", "text", "label")  # the cells of a table without a header
 
 
 class AsnqOptions(Options):
@@ -47,7 +47,7 @@ def read_wikiqa(path: Path, counted: Counter[str], options: Options) -> Iterator
     if tuple(header) != WIKIQA_COLUMNS:
         shown = _TAB.join(header)[:80]
         raise bad(path, line, f"not WikiQA's header {', '.join(WIKIQA_COLUMNS)}: {shown!r}")
-    yield from _parse_rows(path, filled, _Table("wikiqa", names_of(header) or (), _BINARY))
+    yield from parse_rows(path, filled, NamedCells("wikiqa", names_of(header) or (), BINARY))
 
 
 def read_tsv(path: Path, counted: Counter[str], options: TableOptions) -> Iterator[Row]:
@@ -55,22 +55,22 @@ def read_tsv(path: Path, counted: Counter[str], options: TableOptions) -> Iterat
     further columns of WikiQA; without one `question, sentence, label` or `question id, question, sentence,
     label`."""
     rows, columns = tab_lines(path), options.columns
-    line, first = next(rows, (1, [""] * len(_UNNAMED)))
+    line, first = next(rows, (1, [""] * len(UNNAMED)))
     names = names_of(first, columns)
     if names is not None:
         _check_header(path, line, first, columns)
         width = len(header_names(path, line, first))
         names = names[:width]
     else:
-        names = _UNNAMED if len(first) == len(_UNNAMED) else ("question_id", *_UNNAMED)
-        if columns.named or (columns.is_header(CANDIDATES, first) and first[-1] not in _BINARY):
-            absent = [name for name in _UNNAMED if name not in columns.find(CANDIDATES, first)]
+        names = UNNAMED if len(first) == len(UNNAMED) else ("question_id", *UNNAMED)
+        if columns.named or (columns.is_header(CANDIDATES, first) and first[-1] not in BINARY):
+            absent = [name for name in UNNAMED if name not in columns.find(CANDIDATES, first)]
             raise columns.missing(path, line, absent[0] if absent else "question_id", first)
         if len(first) != len(names):
             raise bad(path, line, f"{len(first)} cells and no header; without one there must be 3 or 4")
         rows = tab_lines(path)
     filled = ((line, without_blank_end(cells, len(names))) for line, cells in rows)
-    yield from _parse_rows(path, filled, _Table("tsv", names, _BINARY))
+    yield from parse_rows(path, filled, NamedCells("tsv", names, BINARY))
 
 
 def _check_header(path: Path, line: int, cells: Sequence[str], columns: Columns) -> None:
@@ -97,7 +97,9 @@ def read_asnq(path: Path, counted: Counter[str], options: AsnqOptions) -> Iterat
     if selected is None and options.split is not None:
         raise JobError(f"{path}: split {options.split!r} is given, but no list of questions", USAGE)
     seen: set[str] = set()
-    for row in _parse_rows(path, _filled_lines(path), _Table("asnq", _UNNAMED, _CLASSES), counted, selected):
+    for row in parse_rows(
+        path, _filled_lines(path), NamedCells("asnq", UNNAMED, _CLASSES), counted, selected
+    ):
         if selected is not None:
             seen.add(row.question)
         yield row
@@ -136,7 +138,7 @@ def names_of(header: Sequence[str], columns: Columns = AS_NAMED) -> tuple[str | 
     """The field of each cell; None if these cells do not name at least question, sentence and label."""
     cells = [cell.strip() for cell in header]
     column_of = {column: name for name, column in columns.find(CANDIDATES, cells).items()}
-    return tuple(map(column_of.get, cells)) if set(_UNNAMED) <= set(column_of.values()) else None
+    return tuple(map(column_of.get, cells)) if set(UNNAMED) <= set(column_of.values()) else None
 
 
 def table_format(head: FileHead) -> str | None:
@@ -152,7 +154,7 @@ def table_format(head: FileHead) -> str | None:
     if names_of(table[0], head.columns) is not None:
         return "tsv"
 
-    rows = [cells for cells in table if len(cells) == 3 and cells[2] in _BINARY | _CLASSES]
+    rows = [cells for cells in table if len(cells) == 3 and cells[2] in BINARY | _CLASSES]
     if len(rows) * 10 < len(table) * 9 or sum(
         " " in question and " " in text for question, text, _ in rows
     ) * 2 < len(rows):
@@ -160,7 +162,7 @@ def table_format(head: FileHead) -> str | None:
 
     labels = {cells[2] for cells in rows}
     if "0" in labels:
-        return "tsv" if labels <= _BINARY.keys() else None
+        return "tsv" if labels <= BINARY.keys() else None
 
     return "asnq" if labels != {"1"} else None  # all 1: could be either
 
@@ -178,7 +180,7 @@ def _filled_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class NamedCells:
     """The meaning of a table's cells."""
 
     form: str
@@ -189,17 +191,17 @@ class _Table:
     """Cell of the label → label."""
 
 
-def _parse_rows(
+def parse_rows(
     path: Path,
     filled: Iterable[tuple[int, Sequence[str]]],
-    table: _Table,
+    table: NamedCells,
     counted: Counter[str] | None = None,
     selected: Container[str] | None = None,
 ) -> Iterator[Row]:
     """The rows of a table. Classes are counted in `counted`, if there is one; `selected` holds the questions
     to keep."""
     names, labels = table.names, table.labels
-    question_cell, text_cell, label_cell = map(names.index, _UNNAMED)
+    question_cell, text_cell, label_cell = map(names.index, UNNAMED)
     id_cell = names.index("question_id") if "question_id" in names else None
     others = [(name, cell) for cell, name in enumerate(names) if name in ("doc_id", "title", "candidate_id")]
     previous, question_id = None, ""

@@ -30,7 +30,7 @@ def test_the_help_shows_the_commands_in_groups(capsys):
         for group in ("Begin", "Jobs", "Data sets and annotation", "Models", "Evaluation")
     ]
     assert places == sorted(places)
-    assert shown.index("│ ingest ") < shown.index("│ index ") < shown.index("│ collect ") < places[2]
+    assert shown.index("│ ingest ") < shown.index("│ index ") < shown.index("│ collect ") < places[3]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
