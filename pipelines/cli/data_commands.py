@@ -12,13 +12,16 @@ from cyclopts import Group, Parameter
 from answermill.pipelines.cli.parameters import (
     LICENCE,
     RECOGNISED,
+    USUAL_SPLIT,
     ColumnNames,
     DatasetForm,
     LocalOut,
+    Split,
     check_there,
     parse_columns,
     write_lines,
 )
+from answermill.pipelines.errors import USAGE, JobError
 
 GROUP = Group("Data sets and annotation", sort_key=2)
 
@@ -37,6 +40,13 @@ def dataset(
     columns: ColumnNames = (),
     out: Annotated[
         Path | None, Parameter(help="Write the candidates to this Parquet file, which `--labels` takes.")
+    ] = None,
+    as_job: Annotated[
+        Path | None,
+        Parameter(
+            help="Write a job into this folder instead, which must be new or empty: its documents as pages, "
+            "its questions and labels, and a job.toml that runs."
+        ),
     ] = None,
     tokens: Annotated[
         Literal["spacy", "blanks"],
@@ -61,14 +71,19 @@ def dataset(
     json.dump(pickle.load(open('env.pkl', 'rb')), open('yahooqa.json', 'w'))"`.
     """
     check_there(*files)
-    from answermill.pipelines.data.convert.convert import convert
     from answermill.pipelines.data.formats.format import TableForm
 
-    write_lines(
-        convert(
-            files, TableForm(form, parse_columns(columns)), options, out, tokens=tokens, published=published
-        )
-    )
+    table = TableForm(form, parse_columns(columns))
+    if as_job is not None:
+        if out is not None or published is not None:
+            raise JobError("--as-job writes a job and nothing else; leave --out and --published out", USAGE)
+        from answermill.pipelines.data.convert.as_job import write_job
+
+        write_lines(write_job(files, as_job, table, **options))
+        return
+    from answermill.pipelines.data.convert.convert import convert
+
+    write_lines(convert(files, table, options, out, tokens=tokens, published=published))
 
 
 def candidates(
@@ -184,37 +199,6 @@ class Windows:
     ] = 5
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
-    """Division of the questions into train, dev and test."""
-
-    split: Annotated[
-        tuple[float, float, float], Parameter(negative=(), help="Shares of the questions: train, dev, test.")
-    ] = (
-        0.8,
-        0.1,
-        0.1,
-    )
-    split_file: Annotated[
-        Path | None,
-        Parameter(
-            help="question_id and train, dev or test, as TSV, CSV, JSONL or Parquet; replaces --split and "
-            "its seed."
-        ),
-    ] = None
-    columns: ColumnNames = ()
-    similar: Annotated[
-        float,
-        Parameter(
-            help="Questions whose words have at least this Jaccard similarity are nearly the same and share "
-            "a split."
-        ),
-    ] = 0.8
-    keep_documents_apart: Annotated[bool, Parameter(help="No document is in two splits.")] = True
-    seed: Annotated[int, Parameter(help="Seed of the split, and of what is drawn.")] = 0
-
-
 def passages(
     run: Annotated[
         Path, Parameter(help="Folder of a run, with labels/, documents/, questions/ and retrieved/.")
@@ -224,7 +208,7 @@ def passages(
         Path, Parameter(help="Folder for train, dev and test; it is created if it does not exist.")
     ],
     windows: Windows = Windows(),
-    split: Split = Split(),
+    split: Split = USUAL_SPLIT,
 ) -> None:
     """Write passages for training from the labels of a run: train.parquet, dev.parquet and test.parquet.
 
@@ -298,7 +282,7 @@ def sentences(
     name: Annotated[str, Parameter(help="Name of the set, for its card.")],
     licence: Annotated[str, LICENCE, Parameter(help="Licence of the set, for its card.")],
     negatives: Negatives = Negatives(),
-    split: Split = Split(),
+    split: Split = USUAL_SPLIT,
 ) -> None:
     """Write lists of sentences for training from a run's labels: train, dev and test.parquet.
 

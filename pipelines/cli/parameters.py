@@ -122,6 +122,40 @@ RECOGNISED = DatasetForm()
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """Division of the questions into train, dev and test."""
+
+    split: Annotated[
+        tuple[float, float, float], Parameter(negative=(), help="Shares of the questions: train, dev, test.")
+    ] = (
+        0.8,
+        0.1,
+        0.1,
+    )
+    split_file: Annotated[
+        Path | None,
+        Parameter(
+            help="question_id and train, dev or test, as TSV, CSV, JSONL or Parquet; replaces --split and "
+            "its seed."
+        ),
+    ] = None
+    columns: ColumnNames = ()
+    similar: Annotated[
+        float,
+        Parameter(
+            help="Questions whose words have at least this Jaccard similarity are nearly the same and share "
+            "a split."
+        ),
+    ] = 0.8
+    keep_documents_apart: Annotated[bool, Parameter(help="No document is in two splits.")] = True
+    seed: Annotated[int, Parameter(help="Seed of the split, and of what is drawn.")] = 0
+
+
+USUAL_SPLIT = Split()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
     """Labels and metrics by which scores are measured."""
 
@@ -135,6 +169,49 @@ class Measure:
     ]
     protocol: Protocol = "answerable"
     metrics: Metrics = METRICS
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Margin:
+    """Limit beyond which B counts as worse than A."""
+
+    metric: Annotated[str, Parameter(help="The metric of --margin.")] = "MAP"
+    margin: Annotated[
+        float | None,
+        Parameter(help="Exit with 3 if B is worse than A by more than this; from 0 to 1, e.g. 0.005."),
+    ] = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resampling:
+    """Rounds and seed of the randomisation test and of the bootstrap."""
+
+    rounds: Annotated[int, Parameter(help="Rounds of the randomisation test and of the bootstrap.")] = 10_000
+    seed: Annotated[int, Parameter(help="Seed of the randomisation test and of the bootstrap.")] = 0
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonFiles:
+    """Files that a comparison is written to."""
+
+    json: Annotated[
+        Path | None,
+        Parameter(help="Write everything, all flipped questions included, as JSON; of two runs."),
+    ] = None
+    table: Annotated[
+        tuple[Path, ...],
+        Parameter(
+            negative=(),
+            consume_multiple=True,
+            help="Write the table of all runs, as .md, .tex or both; p is corrected by Holm.",
+        ),
+    ] = ()
+
+
+NO_MARGIN, USUAL_DRAWS, NO_FILES = Margin(), Resampling(), ComparisonFiles()
 
 
 @Parameter(name="*")
