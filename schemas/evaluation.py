@@ -26,3 +26,6 @@ class QuestionScore(Record):
     condensed: float = column(pa.float64(), "`value` with the unjudged candidates taken out of the list")
     candidates: int = column(pa.int32(), "ranked candidates")
     correct: int = column(pa.int32(), "correct candidates, ranked or not")
+    answer: str | None = column(
+        pa.string(), "text of the first candidate; null if the labels do not have it", default=None
+    )

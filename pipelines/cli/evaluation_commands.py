@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
@@ -15,10 +15,16 @@ from answermill.files.remote import as_path
 from answermill.pipelines.cli.parameters import (
     BY_FINAL_ORDER,
     METRICS,
+    NO_FILES,
+    NO_MARGIN,
     PLACE,
     RECOGNISED,
+    USUAL_DRAWS,
+    ComparisonFiles,
     DatasetForm,
+    Margin,
     Measure,
+    Resampling,
     ScoreOptions,
     check_plots,
     check_there,
@@ -92,6 +98,10 @@ def evaluate(
         ranker=RankOptions(options.checkpoint, options.settings, options.words),
         coverage=bool(files.coverage),
     )
+    if files.questions is not None:
+        from answermill.pipelines.learn.evaluate.compare import with_answers
+
+        result = with_answers(result, measure.labels, options.reading.parse(are_of_several=True))
     result.write(files.json, files.questions, files.coverage)
 
     write_lines(result.lines())
@@ -112,18 +122,6 @@ class ComparedMeasure:
     reading: DatasetForm = RECOGNISED
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Margin:
-    """Limit beyond which B counts as worse than A."""
-
-    metric: Annotated[str, Parameter(help="The metric of --margin.")] = "MAP"
-    margin: Annotated[
-        float | None,
-        Parameter(help="Exit with 3 if B is worse than A by more than this; from 0 to 1, e.g. 0.005."),
-    ] = None
-
-
 def compare(
     a: Annotated[
         str,
@@ -134,39 +132,50 @@ def compare(
     b: Annotated[
         str, Parameter(help="The same for the other side; a win is a question that B answers better.")
     ],
-    *,
+    *more: Annotated[str, Parameter(help="Further runs, each compared with A.")],
     measure: ComparedMeasure = ComparedMeasure(),
-    limit: Margin = Margin(),
-    rounds: Annotated[int, Parameter(help="Rounds of the randomisation test and of the bootstrap.")] = 10_000,
-    seed: Annotated[int, Parameter(help="Seed of the randomisation test and of the bootstrap.")] = 0,
+    limit: Margin = NO_MARGIN,
+    drawn: Resampling = USUAL_DRAWS,
     show: Annotated[int, Parameter(help="Number of lost questions, and of gained ones, to show.")] = 10,
-    json: Annotated[
-        Path | None, Parameter(help="Write everything, all flipped questions included, as JSON.")
-    ] = None,
+    files: ComparisonFiles = NO_FILES,
 ) -> int:
-    """Compare B with A on the same questions: difference, interval, p, wins, losses, and flips."""
+    """Compare B with A on the same questions: difference, interval, p, wins, losses, and flips.
+
+    With more than two runs each is compared with A, in one table, whose p-values are corrected for the number
+    of runs (Holm); `--table results.tex` writes it for a paper.
+    """
     if limit.margin is not None and not 0 <= limit.margin <= 1:
         raise JobError(f"--margin {limit.margin}: give a number from 0 to 1", USAGE)
 
-    for side in (a, b):
+    if more and (limit.margin is not None or files.json is not None):
+        raise JobError("--margin and --json are for two runs; leave them out, or the further runs", USAGE)
+    for side in (a, b, *more):
         _check_scores(side)
     check_there(*([measure.labels] if measure.labels is not None else []))
+    from answermill.pipelines.learn.compare_many import check_tables, compare_many
     from answermill.pipelines.learn.evaluate.compare import compare_files
 
-    result = compare_files(
-        a,
-        b,
-        labels=measure.labels,
-        protocol=measure.protocol,
-        metrics=measure.metrics,
-        form=measure.reading.parse(are_of_several=True),
-        rounds=rounds,
-        seed=seed,
-    )
+    check_tables(files.table)
+    options: dict[str, Any] = {
+        "labels": measure.labels,
+        "protocol": measure.protocol,
+        "metrics": measure.metrics,
+        "form": measure.reading.parse(are_of_several=True),
+        "rounds": drawn.rounds,
+        "seed": drawn.seed,
+    }
+    if more or files.table:
+        table = compare_many([a, b, *more], **options)
+        table.write(files.table)
+        if more:
+            write_lines(table.lines())
+            return 0
+
+    result = compare_files(a, b, **options)
     worse = result.worse_by(limit.metric) if limit.margin is not None else 0.0
 
-    if json:
-        result.write(json)
+    if files.json:
+        result.write(files.json)
     write_lines(result.lines(show))
     if limit.margin is not None and worse > limit.margin:
         sys.stderr.write(

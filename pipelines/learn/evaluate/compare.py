@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from textwrap import shorten
 
+import pyarrow as pa
+
 from answermill.files.atomic_files import write_text
 from answermill.files.parquet_files import open_parquet
 from answermill.files.remote import as_path
@@ -16,7 +18,7 @@ from answermill.files.store import fetch
 from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.data.inputs.parquet_batches import DAMAGE, raise_unless_damage
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
-from answermill.pipelines.learn.evaluate.evaluate import evaluate
+from answermill.pipelines.learn.evaluate.evaluate import Evaluation, evaluate
 from answermill.pipelines.learn.evaluate.reference_labels import texts_of
 from answermill.ranking.evaluation.metrics import METRICS, Protocol
 from answermill.ranking.evaluation.significance import Comparison, compare_shared, moved
@@ -24,6 +26,8 @@ from answermill.schemas.evaluation import QuestionScore
 
 FLIPS_BY = "P@1"
 _SHOWN = 160  # characters of an answer
+_NEEDED = {*QuestionScore.schema().names} - {"answer"}
+"""Columns by which a file of `answermill evaluate --questions` is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +148,30 @@ def compare_files(
     }
     p1_a, p1_b = values_a.get(FLIPS_BY, {}), values_b.get(FLIPS_BY, {})
     texts = {row.question_id: row.question for row in sides[0]}
+    answers_a, answers_b = ({row.question_id: row.answer or "" for row in rows} for rows in sides)
     flips = [
-        Flip(question, texts[question], p1_a[question], p1_b[question]) for question in moved(p1_a, p1_b)
+        Flip(name, texts[name], p1_a[name], p1_b[name], answers_a[name], answers_b[name])
+        for name in moved(p1_a, p1_b)
     ]
-    if labels is not None:
+    if labels is not None and any(firsts):
         flips = list(_with_texts(flips, firsts, labels, form))
     flips.sort(key=lambda flip: (flip.gained, -abs(flip.b - flip.a), flip.question_id))
 
     return Compared(a, b, protocols.pop(), len(texts), compared, tuple(flips))
+
+
+def with_answers(result: Evaluation, labels: Path, form: Form = None) -> Evaluation:
+    """The evaluation with the text of each question's first candidate in its rows, as far as the labels have
+    it, so that `compare` of two files of rows can show answers."""
+    wanted = {pair for pair in result.firsts.items() if pair[1]}
+    _, texts = texts_of(labels, form, wanted) if wanted else ({}, {})
+    return replace(
+        result,
+        questions=tuple(
+            replace(row, answer=texts.get((row.question_id, result.firsts.get(row.question_id, ""))))
+            for row in result.questions
+        ),
+    )
 
 
 def _with_texts(
@@ -162,9 +182,9 @@ def _with_texts(
     wanted = {pair for side in pairs for pair in side.items()}
     questions, texts = texts_of(labels, form, wanted) if wanted else ({}, {})
     for flip in flips:
-        answers = [texts.get((flip.question_id, side[flip.question_id]), "") for side in pairs]
+        a, b = (texts.get((flip.question_id, side[flip.question_id]), "") for side in pairs)
         question = flip.question or questions.get(flip.question_id, "")
-        yield replace(flip, question=question, answer_a=answers[0], answer_b=answers[1])
+        yield replace(flip, question=question, answer_a=flip.answer_a or a, answer_b=flip.answer_b or b)
 
 
 def _by_metric(rows: Iterable[QuestionScore]) -> dict[str, dict[str, float]]:
@@ -175,6 +195,13 @@ def _by_metric(rows: Iterable[QuestionScore]) -> dict[str, dict[str, float]]:
     return values
 
 
+def _with_all_columns(table: pa.Table) -> pa.Table:
+    """The table with nulls for the answers, if it was written before it had them."""
+    if "answer" in table.column_names:
+        return table
+    return table.append_column("answer", pa.nulls(len(table), pa.string()))
+
+
 def _or_none(value: float | None) -> str:
     return f"{'-':>9}" if value is None else f"{value:>9.4f}"
 
@@ -182,14 +209,14 @@ def _or_none(value: float | None) -> str:
 def _questions(
     side: str, labels: Path | None, protocol: Protocol, metrics: Sequence[str], form: Form
 ) -> tuple[Sequence[QuestionScore], Mapping[str, str]]:
-    """The rows of each question, and question id → its first candidate, which a finished evaluation does not
-    name."""
+    """The rows of each question, and question id → its first candidate; a finished evaluation has its text
+    instead."""
     path = as_path(side)
     if path.name.endswith(".parquet") and path.is_file():
         try:
             with open_parquet(fetch(path)) as file:
-                is_ours = set(QuestionScore.schema().names) <= set(file.schema_arrow.names)
-                rows = QuestionScore.rows(file.read()) if is_ours else []
+                is_ours = set(file.schema_arrow.names) >= _NEEDED
+                rows = QuestionScore.rows(_with_all_columns(file.read())) if is_ours else []
         except DAMAGE as e:
             raise_unless_damage(e)
             raise JobError(f"{path}: not readable as Parquet: {e}", BAD_DATA) from e

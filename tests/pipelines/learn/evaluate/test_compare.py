@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
-from answermill.pipelines.learn.evaluate.compare import compare_files
+from answermill.pipelines.learn.evaluate.compare import compare_files, with_answers
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels, texts_of
 from answermill.schemas.labels import LabelledCandidate
@@ -117,3 +117,19 @@ def test_other_questions_protocols_or_files_are_refused(sides):
     with pytest.raises(JobError, match="give --labels") as e:
         compare_files("RR", str(sides / "RR.parquet"))
     assert e.value.code == USAGE
+
+
+def test_files_of_rows_show_the_answers_as_well(sides):
+    """As `answermill evaluate --questions` writes them; files of before, without answers, are read too."""
+    labels = sides / "set.parquet"
+    for name in ("RR", "WO+RR"):
+        with_answers(evaluate(name, labels), labels).write(None, sides / f"{name}.answers.parquet")
+    files = [str(sides / f"{name}.answers.parquet") for name in ("RR", "WO+RR")]
+    compared = compare_files(*files, rounds=100)
+    assert compared.flips == compare_files("RR", "WO+RR", labels=labels, rounds=100).flips
+    assert "A: Here." in "\n".join(compared.lines())
+
+    former = pq.read_table(files[0]).drop_columns(["answer"])
+    pq.write_table(former, sides / "former.parquet")
+    flips = compare_files(str(sides / "former.parquet"), files[1], rounds=100).flips
+    assert [(flip.answer_a, bool(flip.answer_b)) for flip in flips] == [("", True)] * 3

@@ -1,0 +1,160 @@
+"""Compare many: several evaluations of the same questions with the first of them -> one table for a paper,
+its p-values corrected for the number of tests (Holm)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from answermill.files.atomic_files import write_text
+from answermill.pipelines.data.formats.format import Form
+from answermill.pipelines.errors import USAGE, JobError
+from answermill.pipelines.learn.evaluate.compare import compare_files
+from answermill.ranking.evaluation.metrics import METRICS, Protocol
+from answermill.ranking.evaluation.significance import Comparison, holm
+
+FORMS = (".md", ".tex")
+LEVEL = 0.05
+_LATEX = {"\\": r"\textbackslash{}", **{mark: "\\" + mark for mark in "&%$#_{}"}, "~": r"\textasciitilde{}"}
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedMany:
+    """Several runs beside the first one, over the same questions."""
+
+    first: str
+    protocol: str
+    questions: int
+    others: Mapping[str, Mapping[str, Comparison]]
+    """Run → metric → comparison with the first."""
+    corrected: Mapping[tuple[str, str], float]
+    """(run, metric) → p of the randomisation test, corrected for the runs that the metric compares."""
+
+    @property
+    def metrics(self) -> Sequence[str]:
+        return list(next(iter(self.others.values())))
+
+    def rows(self) -> Iterator[tuple[str, list[str]]]:
+        """(run, cell of each metric): in percent, with `*` where the corrected p is below LEVEL."""
+        some = next(iter(self.others.values()))
+        yield self.first, [f"{100 * some[metric].a:.2f}" for metric in self.metrics]
+        for run, compared in self.others.items():
+            yield (
+                run,
+                [
+                    f"{100 * compared[metric].b:.2f}{'*' * (self.corrected[run, metric] < LEVEL)}"
+                    for metric in self.metrics
+                ],
+            )
+
+    @property
+    def legend(self) -> str:
+        return (
+            f"{self.questions:,} questions, protocol {self.protocol}, in percent. * differs from the first "
+            f"row: p < {LEVEL} by a paired randomisation test, corrected by Holm for {len(self.others)} runs"
+        )
+
+    def lines(self) -> Iterator[str]:
+        """Lines for people: the table, then each difference with its interval and both p-values."""
+        yield f"the first: {self.first}; {self.questions:,} questions, protocol {self.protocol}"
+        yield ""
+        width = max(map(len, (*self.others, "run")))
+        heads = ("first", "run", "difference", "from", "to", "p", "p (Holm)")
+        yield f"{'metric':<10}  {'run':<{width}}" + "".join(f"{head:>12}" for head in heads)
+        for metric in self.metrics:
+            for run, compared in self.others.items():
+                c = compared[metric]
+                figures = "".join(f"{100 * v:>12.2f}" for v in (c.a, c.b, c.difference, c.low, c.high))
+                yield f"{metric:<10}  {run:<{width}}{figures}{c.p:>12.4f}{self.corrected[run, metric]:>12.4f}"
+
+    def markdown(self) -> str:
+        """The table in Markdown."""
+        lines = [["run", *self.metrics], ["---", *["---:"] * len(self.metrics)]]
+        lines += [[run.replace("|", r"\|"), *cells] for run, cells in self.rows()]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{self.legend}.\n"
+
+    def latex(self) -> str:
+        """The table in LaTeX, with the lines of booktabs."""
+        heads = " & ".join(["run", *map(_escaped, self.metrics)])
+        rows = [" & ".join([_escaped(run), *map(_starred, cells)]) for run, cells in self.rows()]
+        return "\n".join(
+            [
+                f"\\begin{{tabular}}{{l{'r' * len(self.metrics)}}}",
+                "\\toprule",
+                f"{heads} \\\\",
+                "\\midrule",
+                *(f"{row} \\\\" for row in rows),
+                "\\bottomrule",
+                "\\end{tabular}",
+                f"% {self.legend}",
+                "",
+            ]
+        )
+
+    def write(self, files: Sequence[Path]) -> None:
+        """Write the table into files, in the form that their names' ends say."""
+        for file in files:
+            write_text(file, self.latex() if file.suffix == ".tex" else self.markdown())
+
+
+def compare_many(
+    runs: Sequence[str],
+    *,
+    labels: Path | None = None,
+    protocol: Protocol = "answerable",
+    metrics: Sequence[str] = METRICS,
+    form: Form = None,
+    rounds: int = 10_000,
+    seed: int = 0,
+) -> ComparedMany:
+    """Compare every other run with the first one, as `compare_files` compares two.
+
+    Raises JobError: 2 if a run is named twice, or fewer than two are named; else as `compare_files`.
+    """
+    if len(runs) < 2:
+        raise JobError("give two or more runs", USAGE)
+    if twice := next((run for n, run in enumerate(runs) if run in runs[:n]), None):
+        raise JobError(f"{twice} is named twice; name each run once", USAGE)
+
+    compared = {
+        run: compare_files(
+            runs[0],
+            run,
+            labels=labels,
+            protocol=protocol,
+            metrics=metrics,
+            form=form,
+            rounds=rounds,
+            seed=seed,
+        )
+        for run in runs[1:]
+    }
+    some = next(iter(compared.values()))
+    corrected = {}
+    for metric in some.metrics:
+        values = holm([each.metrics[metric].p for each in compared.values()])
+        corrected |= {(run, metric): value for run, value in zip(compared, values, strict=True)}
+    others = {run: each.metrics for run, each in compared.items()}
+
+    return ComparedMany(runs[0], some.protocol, some.questions, others, corrected)
+
+
+def check_tables(files: Sequence[Path]) -> None:
+    """Raise JobError (2) if a file's name does not end as a table's."""
+    for file in files:
+        if file.suffix not in FORMS:
+            raise JobError(f"{file}: give a name that ends in {' or '.join(FORMS)}", USAGE)
+
+
+def _escaped(text: str) -> str:
+    r"""Text as LaTeX prints it.
+
+    >>> print(_escaped("P@1 & 5 % of a_b"))
+    P@1 \& 5 \% of a\_b
+    """
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+def _starred(cell: str) -> str:
+    return cell.replace("*", "$^{*}$")
