@@ -25,6 +25,7 @@ COMMANDS = {
     "evaluate scored --labels labels --coverage curve.svg": ("matplotlib", "plots"),
     "agreement scored --labels labels --heads a --teachers b --plot matrix.png": ("matplotlib", "plots"),
     "sweep train.toml --over train.epochs=1,2 --out out": ("matplotlib", "plots"),
+    "train train.toml --out out --tensorboard": ("tensorboard", "tensorboard"),
     "tune checkpoint --dev dev.tsv --out out": ("matplotlib", "plots"),
     "report scored --excel": ("xlsxwriter", "excel"),
     "export checkpoint --out out": ("sentence_transformers", "sentence-transformers"),
@@ -86,7 +87,8 @@ def test_every_extra_that_is_named_exists_and_the_tests_have_those_of_commands()
 
 
 OPTIONAL = frozenset(
-    ["matplotlib", "sentence_transformers", "optuna", "trafilatura", "pyterrier", "s3fs", "xlsxwriter"]
+    ["matplotlib", "sentence_transformers", "optuna", "trafilatura", "pyterrier", "s3fs", "tensorboard"]
+    + ["xlsxwriter"]
 )
 
 

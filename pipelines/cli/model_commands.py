@@ -13,12 +13,15 @@ from answermill.files.extras import need
 from answermill.pipelines.cli.parameters import (
     PLACE,
     RECOGNISED,
+    USUAL_FIT,
     ColumnNames,
     DatasetForm,
     LocalOut,
     NewFolder,
     Overrides,
+    TensorBoard,
     TrainingFile,
+    WeightFit,
     check_there,
     parse_columns,
     write_lines,
@@ -31,19 +34,24 @@ SCORES_TO_WEIGH = (
 )
 
 
-def train(job: TrainingFile, *, out: LocalOut, settings: Overrides = ()) -> None:
+def train(
+    job: TrainingFile, *, out: LocalOut, settings: Overrides = (), tensorboard: TensorBoard = False
+) -> None:
     """Train a reranker and write its checkpoint into --out; a stopped training continues.
 
-    `answermill keys --of train` lists the keys of a training file. To use the checkpoint, write `checkpoint =
-    "FOLDER"` in `[[rerank.stages]]`, or type `answermill evaluate RERANKER --checkpoint FOLDER`.
+    Its card has curves of loss and dev score by step, curves.csv their figures. `answermill keys --of train`
+    lists the keys of a training file. To use the checkpoint, write `checkpoint = "FOLDER"` in a stage, or
+    type `answermill evaluate RERANKER --checkpoint FOLDER`.
     """
+    if tensorboard:
+        need("tensorboard", "tensorboard", "`answermill train --tensorboard`")
     from answermill.pipelines.config.training_file import load_job
 
     loaded = load_job(job, settings)
     check_there(*map(loaded.path, (*loaded.data.train, *loaded.data.dev)))
     from answermill.pipelines.learn.train.train import run as run_training
 
-    write_lines(run_training(loaded, out))
+    write_lines(run_training(loaded, out, events=tensorboard))
 
 
 def sweep(
@@ -82,7 +90,8 @@ def sweep(
 
     Several keys are swept one after the other, each from the file's own values; a training that two of them
     share runs once. A finished training does not run again, and one that was stopped continues. --out gets a
-    folder for each training, sweep.json, and a plot for each key, KEY.svg and KEY.png.
+    folder for each training, sweep.json, and a plot for each key, KEY.svg and KEY.png. Over train.seed the
+    mean and the deviation of each figure are printed too, and are in means.json.
     """
     need("matplotlib", "plots", "a plot")
     check_there(job, *labels)
@@ -163,30 +172,6 @@ def tune(
     write_lines([*result.lines(), "", f"written: {out}"])
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightFit:
-    """Settings by which weights are fitted and judged."""
-
-    penalty: Annotated[
-        float,
-        Parameter(
-            help="Times the sum of the squared weights: more holds weights nearer to 0, where questions are "
-            "few."
-        ),
-    ] = 0.005
-    folds: Annotated[
-        int,
-        Parameter(
-            help="Parts of the questions. Each is ordered by weights that were fitted without it, for the "
-            "figures."
-        ),
-    ] = 5
-    seed: Annotated[
-        int, Parameter(help="Seed of the parts, which are chosen by a hash of the question's id.")
-    ] = 0
-
-
 def weights(
     scored: Annotated[Path, PLACE, Parameter(help="scored/ folder of a run whose stages gave the scores.")],
     *,
@@ -207,7 +192,7 @@ def weights(
             help="Checkpoint of --exits-of, if it is not where the job named it, from the current folder."
         ),
     ] = None,
-    fit: WeightFit = WeightFit(),
+    fit: WeightFit = USUAL_FIT,
     reading: DatasetForm = RECOGNISED,
 ) -> None:
     """Fit the weights of a stage of `blend`: how much each of a candidate's scores says.

@@ -60,6 +60,14 @@ Overrides: TypeAlias = Annotated[
         help="Settings that replace those of the file, e.g. index.shards=4.",
     ),
 ]
+TensorBoard: TypeAlias = Annotated[
+    bool,
+    Parameter(
+        negative=(),
+        help="Write each step's loss and each dev score into OUT/tensorboard, for `tensorboard --logdir`; "
+        'needs `pip install "answermill[tensorboard]"`.',
+    ),
+]
 Form: TypeAlias = Annotated[
     str | None,
     Parameter(
@@ -212,6 +220,33 @@ class ComparisonFiles:
 
 
 NO_MARGIN, USUAL_DRAWS, NO_FILES = Margin(), Resampling(), ComparisonFiles()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightFit:
+    """Settings by which weights are fitted and judged."""
+
+    penalty: Annotated[
+        float,
+        Parameter(
+            help="Times the sum of the squared weights: more holds weights nearer to 0, where questions are "
+            "few."
+        ),
+    ] = 0.005
+    folds: Annotated[
+        int,
+        Parameter(
+            help="Parts of the questions. Each is ordered by weights that were fitted without it, for the "
+            "figures."
+        ),
+    ] = 5
+    seed: Annotated[
+        int, Parameter(help="Seed of the parts, which are chosen by a hash of the question's id.")
+    ] = 0
+
+
+USUAL_FIT = WeightFit()
 
 
 @Parameter(name="*")

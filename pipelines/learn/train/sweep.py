@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean, stdev
 
 from answermill.files.atomic_files import write_text
 from answermill.pipelines.config.training_file import TrainJob, load_job
@@ -21,6 +22,10 @@ from answermill.pipelines.learn.evaluate.rank import RankOptions
 from answermill.pipelines.learn.train.train import data_form, run
 from answermill.ranking.checkpoint import kind_of
 from answermill.ranking.training.state import finished
+
+SEED = "train.seed"
+_PLACE = ("key", "value", "checkpoint")
+"""Keys of a row that are no figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +73,16 @@ def sweep(
         )
 
     yield from _table(rows)
+    means = over_seeds(rows)
+    yield from _means(means)
     for key in dict.fromkeys(point.key for point in trainings):
         key_rows = [row for row in rows if row["key"] == key]
         values = [str(row["value"]) for row in key_rows]
-        curves = {
-            name: [float(row[name]) for row in key_rows]
-            for name in key_rows[0]
-            if name not in ("key", "value", "checkpoint")
-        }
+        curves = {name: [float(row[name]) for row in key_rows] for name in key_rows[0] if name not in _PLACE}
         plot_sweep([out / f"{key}{form}" for form in FORMS], key, values, curves)
 
+    if means:
+        write_text(out / "means.json", json.dumps(means, indent=1) + "\n")
     write_text(out / "sweep.json", json.dumps(rows, indent=1) + "\n")
     yield f"written: {out}"
 
@@ -135,9 +140,36 @@ def _figures(point: Point, labels: Mapping[str, Path], metrics: Sequence[str]) -
         yield from ((f"{name} {metric}", evaluation.means[metric][0]) for metric in metrics)
 
 
+def over_seeds(rows: Sequence[Mapping[str, str | float]]) -> dict[str, dict[str, float]]:
+    """Figure → its mean over the seeds that were swept, the deviation of a sample, and their number; empty
+    unless two or more seeds were.
+
+    >>> over_seeds([{"key": "train.seed", "value": str(n), "checkpoint": "", "MAP": n / 10} for n in (1, 3)])
+    {'MAP': {'mean': 0.2, 'deviation': 0.141421, 'seeds': 2}}
+    """
+    seeds = [row for row in rows if row["key"] == SEED]
+    if len(seeds) < 2:
+        return {}
+    means = {}
+    for name in (name for name in seeds[0] if name not in _PLACE):
+        values = [float(row[name]) for row in seeds]
+        means[name] = {
+            "mean": round(mean(values), 6),
+            "deviation": round(stdev(values), 6),
+            "seeds": len(values),
+        }
+    return means
+
+
+def _means(means: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    for name, figure in means.items():
+        seeds = f"over {figure['seeds']:.0f} seeds"
+        yield f"{name}: {100 * figure['mean']:.2f} ± {100 * figure['deviation']:.2f} {seeds}"
+
+
 def _table(rows: Sequence[Mapping[str, str | float]]) -> Iterator[str]:
     """Lines of a table for people, in percent."""
-    names = [name for name in rows[0] if name not in ("key", "value", "checkpoint")]
+    names = [name for name in rows[0] if name not in _PLACE]
     points = [f"{row['key']} = {row['value']}" for row in rows]
     first = max(map(len, points))
     yield ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -17,6 +16,7 @@ import numpy.typing as npt
 import torch
 
 from answermill.files.atomic_files import WrongShape, sha256, write_text
+from answermill.files.extras import need
 from answermill.files.model_files import MODEL_FILES
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.config.training_file import TrainJob
@@ -26,13 +26,14 @@ from answermill.pipelines.data.inputs.columns import Columns
 from answermill.pipelines.data.inputs.tables import passage_rows
 from answermill.pipelines.data.inputs.text_lines import lines
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
+from answermill.pipelines.learn.train.curves import EVENTS, tensorboard, write_curves
 from answermill.pipelines.learn.train.teachers import table_file, teach
-from answermill.pipelines.revision import code_version
+from answermill.pipelines.learn.train.training_card import CARD, card, without_folders
 from answermill.pipelines.runs.lock import LOCK, claimed
 from answermill.pipelines.runs.manifests.run_folder import differences, shortened
 from answermill.pipelines.runs.watch.progress import print_line, progress, reading
 from answermill.pipelines.steps.models import device_of, emulates, use_threads
-from answermill.ranking.entry import file_keys, file_names, resolve
+from answermill.ranking.entry import file_names, resolve
 from answermill.ranking.training.distillation import NO_TEACHER, Distillation
 from answermill.ranking.training.inputs import Built, TrainingInputs
 from answermill.ranking.training.loop import Output, Recipe, TrainingProgress, train
@@ -41,17 +42,17 @@ from answermill.ranking.training.update.processes import NoCard, Processes, toge
 from answermill.ranking.training.update.speed import Speed, share_of_peak
 from answermill.schemas.labels import LabelledCandidate, LabelledPassage
 
-CARD = "README.md"
 
-
-def run(job: TrainJob, out: Path) -> Iterator[str]:
+def run(job: TrainJob, out: Path, events: bool = False) -> Iterator[str]:
     """Train into `out`, or continue there; yields lines for people. Under torchrun each process trains, and
-    the first alone writes and yields.
+    the first alone writes and yields. `events`: write them for TensorBoard into out/tensorboard too.
 
     Raises JobError: 65 and 66 if the data are wrong or missing, 73 if `out` holds something else or another
     process trains there, 78 if the settings do not fit each other; ModelMissing if a transformer cannot be
     found.
     """
+    if events:
+        need("tensorboard", "tensorboard", "events of a training")
     files = list(_files(job))
     for file in files:
         if not file.is_file():
@@ -69,7 +70,7 @@ def run(job: TrainJob, out: Path) -> Iterator[str]:
         with together(device_of(job.train.device)) as processes:
             if processes.rank == 0:
                 with claimed(out):
-                    yield from _run(job, out, digests, new, processes)
+                    yield from _run(job, out, digests, new, processes, events=events)
             else:
                 deque(_run(job, out, digests, new, processes), maxlen=0)  # the first process reports
     except NoCard as e:
@@ -92,7 +93,13 @@ def _files(job: TrainJob) -> Iterator[Path]:
 
 
 def _run(
-    job: TrainJob, out: Path, digests: Mapping[str, str], new: History, processes: Processes
+    job: TrainJob,
+    out: Path,
+    digests: Mapping[str, str],
+    new: History,
+    processes: Processes,
+    *,
+    events: bool = False,
 ) -> Iterator[str]:
     try:
         done = finished(out)
@@ -102,7 +109,9 @@ def _run(
             f"not the history of a training: {e}; give another --out, or delete {out}", BAD_DATA
         ) from None
 
-    others = [path for path in out.iterdir() if path.name != LOCK] if processes.rank == 0 else []
+    others = (
+        [path for path in out.iterdir() if path.name not in (LOCK, EVENTS)] if processes.rank == 0 else []
+    )
     if others and former is None and not (out / STATE).is_dir():
         raise JobError(f"{out} holds something else; give another --out, or delete it", OUTPUT_EXISTS)
 
@@ -144,11 +153,13 @@ def _run(
     yield f"{job.trained.title}: {parameters:,} parameters; {built.description}"
 
     def describe(history: History, speed: Speed) -> None:
-        card = _card(job, history, parameters, description=built.description, digests=digests, speed=speed)
-        write_text(out / CARD, "\n".join(card) + "\n")
+        write_curves(out, history, job.train.metric)
+        lines = card(job, history, parameters, description=built.description, digests=digests, speed=speed)
+        write_text(out / CARD, "\n".join(lines) + "\n")
 
     try:
-        history = _watched(built, _recipe(job), out, new, processes, describe=describe)
+        with tensorboard(out / EVENTS if events else None, job.train.metric) as add:
+            history = _watched(built, _recipe(job), out, new, processes, describe=describe, add=add)
     except ValueError as e:
         raise JobError(str(e), BAD_DATA) from e
 
@@ -216,8 +227,10 @@ def _watched(
     processes: Processes,
     *,
     describe: Callable[[History, Speed], object],
+    add: Callable[[TrainingProgress], object],
 ) -> History:
-    """Train with progress on stderr: steps all the time, and a line per evaluation."""
+    """Train with progress on stderr: steps all the time, and a line per evaluation. `add` takes every
+    state."""
     task, share, first = built.task, 0.0, processes.rank == 0
     if built.tokens and first and next(task.model.parameters()).device.type == "cuda":
         share = share_of_peak(task, built.tokens, recipe.precision) / processes.count
@@ -228,6 +241,7 @@ def _watched(
         nonlocal now
         now = state
         speed.add(state)
+        add(state)
         if state.dev is not None:
             line: dict[str, float] = {"step": state.step, "of": state.steps, "loss": round(state.loss, 4)}
             line |= {f"dev_{recipe.metric}": round(state.dev, 4), "best": round(state.best or 0.0, 4)}
@@ -282,90 +296,10 @@ def _summary(job: TrainJob, history: History) -> str:
     return f"train      {job.trained.title}: best dev {job.train.metric} {100 * best.dev:.2f} at {where}"
 
 
-def revision() -> str:
-    """The package's version, and the commit where it runs from a checkout, marked where the code differs from
-    it."""
-    command = [
-        "git",
-        "-C",
-        str(Path(__file__).parent),
-        "describe",
-        "--always",
-        "--exclude=*",
-        "--abbrev=12",
-        "--dirty=, changed",
-    ]
-    try:
-        described = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:
-        return code_version()
-
-    return (
-        f"{code_version()}, commit {described.stdout.strip()}"
-        if described.returncode == 0
-        else code_version()
-    )
-
-
 def _decisive(job: TrainJob, digests: Mapping[str, str]) -> dict[str, Any]:
     """The settings behind the fingerprint, for people: the file's keys, and the digest of each of its
     files."""
-    tables = _without_folders(job)
+    tables = without_folders(job)
     data = {key: value for key, value in tables["data"].items() if key not in ("name", "licence")}
     files = {f"file {n}, {Path(file).name},": digest for n, (file, digest) in enumerate(digests.items(), 1)}
     return {**tables, "data": data, **files}
-
-
-def _without_folders(job: TrainJob) -> dict[str, Any]:
-    """The file's tables with files by their names: the reader of the card has other folders."""
-    tables = job.tables()
-    for section, settings in ((job.section, job.trained), ("data", job.data), ("distil", job.distil)):
-        for key in file_keys(type(settings)) if settings is not None else ():
-            value = tables[section][key]
-            tables[section][key] = (
-                [Path(name).name for name in value] if isinstance(value, list) else Path(value).name
-            )
-    return tables
-
-
-def _card(
-    job: TrainJob,
-    history: History,
-    parameters: int,
-    *,
-    description: str,
-    digests: Mapping[str, str],
-    speed: Speed,
-) -> Iterator[str]:
-    best = history.best
-    assert best is not None
-    reranker = job.trained.reranker
-    yield f"# {job.trained.title}"
-    yield ""
-    yield (
-        f'A checkpoint of AnswerMill {revision()}; `reranker = "{reranker}"`, `checkpoint = "<this folder>"`.'
-    )
-    yield ""
-    yield f"- Trained on {job.data.name}. Licence of the data: {job.data.licence}."
-    yield f"- {parameters:,} parameters. {description[:1].upper()}{description[1:]}."
-
-    score = f"{job.train.metric} ({job.train.protocol}): {100 * best.dev:.2f}"
-    yield f"- Best dev {score}, at step {best.step:,} of {history.step:,}."
-    yield f"- {speed}, torch {torch.__version__}."
-    yield ""
-    yield "| step | epoch | loss | dev |"
-    yield "|---|---|---|---|"
-    for evaluation in history.evaluations:
-        yield (
-            f"| {evaluation.step:,} | {evaluation.epoch:.2f} | {evaluation.loss:.4f} | "
-            f"{100 * evaluation.dev:.2f} |"
-        )
-    yield ""
-
-    yield "Made from these files, by SHA-256:"
-    yield ""
-    yield from (f"- `{Path(file).name}` {digest}" for file, digest in digests.items())
-    yield ""
-    yield "```json"
-    yield json.dumps(_without_folders(job), indent=1, ensure_ascii=False)
-    yield "```"

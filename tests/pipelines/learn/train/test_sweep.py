@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import mean, stdev
 
 import pytest
 
@@ -118,3 +119,17 @@ def test_the_same_labels_twice_are_refused() -> None:
     with pytest.raises(JobError, match="twice as --labels") as e:
         names_of([Path("a/test.tsv"), Path("a/test.tsv")])
     assert e.value.code == USAGE
+
+
+def test_over_seeds_the_mean_and_the_deviation_are_given(folder: Path) -> None:
+    lines = list(sweep(folder / "train.toml", ["train.seed=1,2,3"], folder / "out"))
+    rows = json.loads((folder / "out" / "sweep.json").read_text())
+    means = json.loads((folder / "out" / "means.json").read_text())
+    values = [row["dev MAP"] for row in rows]
+    assert means == {
+        "dev MAP": {"mean": round(mean(values), 6), "deviation": round(stdev(values), 6), "seeds": 3}
+    }
+    assert f"dev MAP: {100 * mean(values):.2f} ± {100 * stdev(values):.2f} over 3 seeds" in lines
+    card = (folder / "out" / "train.seed=1" / "README.md").read_text()
+    assert "![Loss and dev MAP by step](curves.svg)" in card
+    assert (folder / "out" / "train.seed=1" / "curves.csv").is_file()

@@ -1,0 +1,103 @@
+"""Card of a checkpoint: what it is, what it learnt from, how the training went, and its settings."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from answermill.pipelines.config.training_file import TrainJob
+from answermill.pipelines.learn.train.curves import CURVES
+from answermill.pipelines.revision import code_version
+from answermill.ranking.entry import file_keys
+from answermill.ranking.training.state import History
+from answermill.ranking.training.update.speed import Speed
+
+CARD = "README.md"
+
+
+def card(
+    job: TrainJob,
+    history: History,
+    parameters: int,
+    *,
+    description: str,
+    digests: Mapping[str, str],
+    speed: Speed,
+) -> Iterator[str]:
+    """The lines of a checkpoint's card."""
+    best = history.best
+    assert best is not None
+    reranker = job.trained.reranker
+    yield f"# {job.trained.title}"
+    yield ""
+    yield (
+        f'A checkpoint of AnswerMill {revision()}; `reranker = "{reranker}"`, `checkpoint = "<this folder>"`.'
+    )
+    yield ""
+    yield f"- Trained on {job.data.name}. Licence of the data: {job.data.licence}."
+    yield f"- {parameters:,} parameters. {description[:1].upper()}{description[1:]}."
+
+    score = f"{job.train.metric} ({job.train.protocol}): {100 * best.dev:.2f}"
+    yield f"- Best dev {score}, at step {best.step:,} of {history.step:,}."
+    yield f"- {speed}, torch {torch.__version__}."
+    yield ""
+    yield f"![Loss and dev {job.train.metric} by step]({CURVES})"
+    yield ""
+    yield "| step | epoch | loss | dev |"
+    yield "|---|---|---|---|"
+    for evaluation in history.evaluations:
+        yield (
+            f"| {evaluation.step:,} | {evaluation.epoch:.2f} | {evaluation.loss:.4f} | "
+            f"{100 * evaluation.dev:.2f} |"
+        )
+    yield ""
+
+    yield "Made from these files, by SHA-256:"
+    yield ""
+    yield from (f"- `{Path(file).name}` {digest}" for file, digest in digests.items())
+    yield ""
+    yield "```json"
+    yield json.dumps(without_folders(job), indent=1, ensure_ascii=False)
+    yield "```"
+
+
+def revision() -> str:
+    """The package's version, and the commit where it runs from a checkout, marked where the code differs from
+    it."""
+    command = [
+        "git",
+        "-C",
+        str(Path(__file__).parent),
+        "describe",
+        "--always",
+        "--exclude=*",
+        "--abbrev=12",
+        "--dirty=, changed",
+    ]
+    try:
+        described = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return code_version()
+
+    return (
+        f"{code_version()}, commit {described.stdout.strip()}"
+        if described.returncode == 0
+        else code_version()
+    )
+
+
+def without_folders(job: TrainJob) -> dict[str, Any]:
+    """The file's tables with files by their names: the reader of the card has other folders."""
+    tables = job.tables()
+    for section, settings in ((job.section, job.trained), ("data", job.data), ("distil", job.distil)):
+        for key in file_keys(type(settings)) if settings is not None else ():
+            value = tables[section][key]
+            tables[section][key] = (
+                [Path(name).name for name in value] if isinstance(value, list) else Path(value).name
+            )
+    return tables
