@@ -74,6 +74,14 @@ def explain(
 def plan(
     job: JobFile,
     *,
+    explain_plan: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Say what each stage of the plan reads, keeps and costs, in words and a table, and run "
+            "nothing. With --rates also its time.",
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         PLACE,
@@ -114,6 +122,18 @@ def plan(
     from answermill.pipelines.config.job_file import load
 
     checked = load(job, settings)
+    if explain_plan:
+        if (save_rates, out, price_per_hour) != (None, None, None) or json:
+            raise JobError(
+                "--explain-plan runs nothing; of the other options it takes --rates and --set", USAGE
+            )
+        check_files(checked, ["rerank"])
+        from answermill.pipelines.look.estimate.plan_in_words import plan_lines
+        from answermill.pipelines.look.estimate.rates import Rates
+
+        write_lines(plan_lines(checked, Rates.read(rates) if rates is not None else None))
+        return
+
     check_files(checked, list(job_steps()))
     from answermill.pipelines.engine.runner import configure_logging
     from answermill.pipelines.look.estimate.plan import plan_of
