@@ -21,8 +21,8 @@ nothing names are removed.
 
 All that decides the content is in the fingerprint: settings, inputs, schemas, and the revision of the step's
 code. Workers delete nothing but their own files; only the command, which holds the run's lock, sweeps. An
-object store has no lock, so another command may be at work there: the sweep waits until the manifests are
-this command's.
+object store has no lock, and machines may share a run, so another command may be at work: the sweep then
+waits until the manifests are this command's. Of machines that share a run one begins and finishes all steps.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ from typing import Generic
 
 from answermill.files.atomic_files import write_text
 from answermill.files.remote import listed
-from answermill.files.store import remove_if_empty, remove_tree, store_of
+from answermill.files.store import remove_if_empty, remove_tree
 from answermill.pipelines.errors import IO, OUTPUT_EXISTS, JobError
 from answermill.pipelines.revision import code_version
 from answermill.pipelines.runs import messages
+from answermill.pipelines.runs.lock import confirm_commit, is_alone
 from answermill.pipelines.runs.manifests.environment import environment
 from answermill.pipelines.runs.manifests.failures import Failure, Failures, HasLimits, Limits
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest, Part, damage_of
@@ -58,9 +59,7 @@ class Commit(Generic[AnyCounts]):
 
     @property
     def _is_alone(self) -> bool:
-        """True if no other command can be at work in the run, so that files that nothing names are left
-        over."""
-        return store_of(self.step.run).has_locks
+        return is_alone(self.step.run)
 
     def is_complete(self, checksums: bool = False) -> bool:
         """True if all folders are committed under this fingerprint, and their parts have the sizes that were
@@ -101,6 +100,7 @@ class Commit(Generic[AnyCounts]):
         Folders that are committed, but damaged, are opened again, and a unit with a damaged part is done
         again; stderr names the damage. Raises JobError (73) if another job's folders are in the way.
         """
+        confirm_commit(self.step.run)
         step, manifests = self.step, self._manifests()
         self._mark(limits or Limits())
 
@@ -215,6 +215,7 @@ class Commit(Generic[AnyCounts]):
         """
         run = self.step.run
         outcome.counts.check_sums()
+        confirm_commit(run)
         tables: dict[str, frozenset[str]] = {}  # files beside each manifest
 
         def named(folder: str) -> Set[str]:
