@@ -12,7 +12,7 @@ from pathlib import Path
 
 from answermill.files.remote import Remote
 from answermill.pipelines.engine.disk_values import Places, Written, no_places
-from answermill.pipelines.engine.protocol import GroupFunction, Units, as_work
+from answermill.pipelines.engine.protocol import GroupFunction, Key, Units, as_work
 from answermill.pipelines.engine.unit_work import UnitWork, Work
 from answermill.pipelines.engine.worker_pool import WorkerPool
 from answermill.pipelines.engine.worker_process import KeyTask, Worker
@@ -24,7 +24,7 @@ class LocalEngine:
     """Does each call's work at once, in `processes` processes; `folder` is for values."""
 
     def __init__(self, processes: int, folder: Path) -> None:
-        self._workers = WorkerPool(processes, folder) if processes > 1 else OwnProcess(folder)
+        self._workers = workers(processes, folder)
 
     def each(self, label: str, units: Units, work: UnitWork, after: object = None) -> Places:
         return self._do(work, ((number, None) for number in units.pending()))
@@ -32,18 +32,13 @@ class LocalEngine:
     def group(
         self, label: str, pairs: Sequence[Places], work: UnitWork | GroupFunction, every: Units | None = None
     ) -> Places:
-        places = no_places()
-        for number in every.pending() if every is not None else ():
-            places[number]
-        for places_by_key in pairs:
-            for key, key_places in places_by_key.items():
-                places[key].extend(key_places)
-        return self._do(as_work(label, work), places.items())
+        keys = every.pending() if every is not None else ()
+        return self._do(as_work(label, work), grouped(pairs, keys).items())
 
     def _do(self, work: Work, tasks: Iterable[KeyTask]) -> Places:
         """Raises Stopped, when the tasks at work are done, if the command is to stop."""
         emitted = no_places()
-        for number, written in self._workers.do(work, takewhile(lambda _: not is_stopping(), tasks)):
+        for number, _, written in self._workers.do(work, takewhile(lambda _: not is_stopping(), tasks)):
             for key, start, length in written:
                 emitted[key].extend((number, start, length))
         if is_stopping():
@@ -54,17 +49,33 @@ class LocalEngine:
         self._workers.close()
 
 
+def grouped(pairs: Sequence[Places], keys: Iterable[Key]) -> Places:
+    """The places of each key's values in all `pairs`; `keys` are there even if they have none."""
+    places = no_places()
+    for key in keys:
+        places[key]
+    for places_by_key in pairs:
+        for key, key_places in places_by_key.items():
+            places[key].extend(key_places)
+    return places
+
+
 class OwnProcess:
     """The command's own process in the place of a pool."""
 
     def __init__(self, folder: Path) -> None:
         self._worker = Worker(folder)
 
-    def do(self, work: Work, tasks: Iterable[KeyTask]) -> Iterator[tuple[int, Written]]:
-        return ((0, self._worker.do(work, task)) for task in tasks)
+    def do(self, work: Work, tasks: Iterable[KeyTask]) -> Iterator[tuple[int, KeyTask, Written]]:
+        return ((0, task, self._worker.do(work, task)) for task in tasks)
 
     def close(self) -> None:
         self._worker.close()
+
+
+def workers(processes: int, folder: Path) -> WorkerPool | OwnProcess:
+    """What does the tasks of this machine; `folder` is for values."""
+    return WorkerPool(processes, folder) if processes > 1 else OwnProcess(folder)
 
 
 @contextmanager

@@ -33,11 +33,13 @@ class WorkerPool:
         self._count, self._folder = count, folder
         self._workers: list[_WorkerProcess] = []
 
-    def do(self, work: Work, tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        """(number of the worker, its result) of each task, as they end. Raises a task's error: a stop of the
-        command when all tasks at work have ended, any other at once."""
+    def do(self, work: Work, tasks: Iterable[Any]) -> Iterator[tuple[int, Any, Any]]:
+        """(number of the worker, the task, its result) of each task, as they end. Raises a task's error: a
+        stop of the command when all tasks at work have ended, any other at once.
+
+        An iterator that has no task may have one later: it is asked again when a task has ended."""
         pickled, waiting = pickle.dumps(work), iter(tasks)
-        idle, busy = list(self._workers), dict[Any, _WorkerProcess]()
+        idle, busy = list(self._workers), dict[Any, tuple[_WorkerProcess, Any]]()
         stopped: JobError | None = None
 
         while True:
@@ -51,7 +53,7 @@ class WorkerPool:
                     idle.append(self._workers[-1])
                 worker = idle.pop()
                 worker.send(work, pickled, task)
-                busy[worker.connection] = worker
+                busy[worker.connection] = worker, task
 
             if not busy and stopped is not None:
                 raise stopped
@@ -59,7 +61,7 @@ class WorkerPool:
                 return
 
             for connection in wait(list(busy)):
-                worker = busy.pop(connection)
+                worker, task = busy.pop(connection)
                 idle.append(worker)
                 try:
                     result = worker.result()
@@ -68,7 +70,7 @@ class WorkerPool:
                         raise
                     stopped, waiting = e, iter(())
                     continue
-                yield worker.number, result
+                yield worker.number, task, result
 
     def close(self) -> None:
         """End all workers, even in the middle of a task."""
