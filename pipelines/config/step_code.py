@@ -44,6 +44,9 @@ class StepCode:
     takes something over; None if there is none."""
     place: Callable[[Job, Path], Path] | None = None
     """The folder that holds its output, as a run holds that of other steps; None = the run itself."""
+    join: Callable[[Job, Path, str, Any], object] | None = None
+    """Makes the calls of a block of the step's work with a machine's own engine (job, run folder, name of the
+    block, engine): the step is begun, and another machine leads. None if the step has no units."""
     refuses_first: bool = False
     """True if `run` itself begins with the check, which is then not called for the first of the steps that
     run now."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from answermill.pipelines.engine.local_engine import local_engine
+from answermill.pipelines.engine.machines.machine import leading
 from answermill.pipelines.engine.protocol import Engine, Units
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import IO, EngineEnded, JobError
@@ -28,12 +29,15 @@ from answermill.pipelines.runs.watch.stopping import at_work
 
 
 @contextmanager
-def open_engine(beam_options: Sequence[str], processes: int, units: int, work: Path) -> Iterator[Engine]:
+def open_engine(
+    beam_options: Sequence[str], processes: int, units: int, work: Path, block: str
+) -> Iterator[Engine]:
     """An engine for the block, at whose end all its work is done.
 
     Without `beam_options`, the work is done in this process, or in `processes` workers, 0 for one per core,
-    never more than there are `units`; `work` is the step's work folder. If the command is to stop, the units
-    at work end first (Stopped).
+    never more than there are `units`; `work` is the step's work folder. If several machines share the run,
+    those that follow do their share of it, and know it by the name `block`: the step, or `STEP/PASS`. If the
+    command is to stop, the units at work end first (Stopped).
     """
     if beam_options:
         level = logging.root.manager.disable
@@ -44,6 +48,10 @@ def open_engine(beam_options: Sequence[str], processes: int, units: int, work: P
             logging.disable(level)
         with beam_engine(beam_options, processes, units) as by_beam:
             yield by_beam
+        return
+    if (machine := leading()) is not None:
+        with at_work(), machine.opened(block, work) as of_all:
+            yield of_all
         return
     with at_work(), local_engine(min(processes or os.cpu_count() or 1, units), work) as local:
         yield local
@@ -81,7 +89,7 @@ def carry(
         with (
             progress(step.name, sum(sizes), meters.done, what=what, units=units),
             naming_what_is_missing(step, units),
-            open_engine(beam_options, processes, pending, step.work) as engine,
+            open_engine(beam_options, processes, pending, step.work, step.name) as engine,
         ):
             define(engine, step, units, work)
     return Commit(step).reported(units, reject)

@@ -17,9 +17,10 @@ from answermill.files.remote import as_path
 from answermill.files.store import CACHE, remove_tree, store_of
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import StepCode, code_of
+from answermill.pipelines.engine.machines.machine import Machine, together
 from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from answermill.pipelines.runs.commit import Commit
-from answermill.pipelines.runs.lock import claimed
+from answermill.pipelines.runs.lock import claimed, is_alone
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.runs.manifests.run_folder import committed, following
 from answermill.pipelines.runs.step import state_of, work_folders
@@ -161,15 +162,16 @@ def run_steps(
     redo: str | None = None,
     verify: str | None = None,
     ended: Callable[[str, float, bool], object] | None = None,
+    machine: Machine | None = None,
 ) -> Iterator[str]:
     """Check, then run the steps in order; yield each one's summary line as it ends. `ended` is called with
     its name, its seconds, and True if it had work to do.
 
     `redo`: a step whose output is removed first, with what was made of it by the steps that now run; the
     first line yielded lists what is removed, before it is. `verify`: a step whose output is compared byte by
-    byte before it runs; changed files, a line for each on stderr, are removed and made again. Raises JobError
-    (2) if there is no such step, 73 if another process is writing into the folder; else as `check` and the
-    steps do.
+    byte before it runs; changed files, a line for each on stderr, are removed and made again. `machine`: this
+    one among several that share the run; then neither of the two is given. Raises JobError (2) if there is no
+    such step, 73 if another process is writing into the folder; else as `check` and the steps do.
     """
     run = as_path(run).absolute()  # workers may have another working directory
     CACHE.limit = round(job.workers.cache_gb * 1e9)
@@ -180,24 +182,34 @@ def run_steps(
         steps = [name for name in job_steps() if name in {*steps, redo, verify}]
     checked = check(job, run, steps, run_now=redo is None)
 
-    with claimed(run), Live(run) as live:
+    def each_step() -> Iterator[str]:
+        with Live(run) as live:
+            for name in steps:
+                live.begin(name)
+                if machine is not None:
+                    machine.begin_step(name)
+                began = time.monotonic()
+                if name == verify:
+                    _remove_changed(job, run, name)
+                has_look = name == steps[0] and (machine is None or not machine.has_followed)
+                summary = _run_step(job, run, name, beam_options, checked if has_look else None)
+                if is_alone(run):
+                    _remove_leftovers(_place(job, run, name), name)
+                if ended is not None:
+                    ended(name, time.monotonic() - began, not summary.endswith(COMPLETE))
+                yield summary
+
+    if machine is not None:
+        yield from together(machine, job, each_step)
+        return
+
+    with claimed(run):
         if redo is not None:
             _check_read(job, run, redo)
             removal = _removal(job, run, redo, steps)
             yield removal.summary()
             removal.carry_out()
-
-        for name in steps:
-            live.begin(name)
-            began = time.monotonic()
-            if name == verify:
-                _remove_changed(job, run, name)
-            summary = _run_step(job, run, name, beam_options, checked if name == steps[0] else None)
-            if store_of(run).has_locks:  # else another command may work as well
-                _remove_leftovers(_place(job, run, name), name)
-            if ended is not None:
-                ended(name, time.monotonic() - began, not summary.endswith(COMPLETE))
-            yield summary
+        yield from each_step()
 
 
 def _removal(job: Job, run: Path, first: str, steps: Sequence[str]) -> Removal:

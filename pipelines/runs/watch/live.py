@@ -81,7 +81,7 @@ class Live:
         self._ended, self._has_news = threading.Event(), threading.Event()
 
         every_s = EVERY_S if store_of(run).is_quick else EVERY_S_IN_STORE
-        self._running = Running(platform.node(), _user(), os.getpid(), time.time(), time.time(), every_s)
+        self._running = Running(platform.node(), user(), os.getpid(), time.time(), time.time(), every_s)
         self._step = ""
         self._progress: Progress | None = None
 
@@ -142,7 +142,7 @@ def _local(time_s: float) -> str:
     return f"{datetime.fromtimestamp(time_s).astimezone():%Y-%m-%d %H:%M:%S %Z}"
 
 
-def _user() -> str:
+def user() -> str:
     """The user's name; a number where the machine has no name for it, as in a container."""
     import getpass
 

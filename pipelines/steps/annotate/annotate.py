@@ -25,7 +25,8 @@ from answermill.pipelines.config.job_file import Annotate, Job
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.data.annotation_tools import find_tool
 from answermill.pipelines.data.inputs.columns import Columns
-from answermill.pipelines.engine.runner import carry
+from answermill.pipelines.engine.protocol import Engine
+from answermill.pipelines.engine.runner import carry, define
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from answermill.pipelines.runs.commit import Commit
@@ -162,7 +163,7 @@ def make_tasks(job: Job, run: Path, step: Step[AnnotateCounts], beam_options: Se
             f"{len(scored.parts)} parts in {scored.path}, {len(retrieved.parts)} in {retrieved.path}"
         )
 
-    work = TaskPart(job, scored, retrieved, step)
+    work = _work(job, run, step)
     outcome = carry(step, len(scored.parts), work, beam_options, job.workers.processes)
     counts = outcome.counts
     if scored.rows != counts.sentences + counts.passages:
@@ -181,6 +182,16 @@ def make_tasks(job: Job, run: Path, step: Step[AnnotateCounts], beam_options: Se
         outcome.counts = replace(counts, controls_given=labels_given, controls_not_found=not_found)
 
     commit.finish(outcome)
+
+
+def _work(job: Job, run: Path, step: Step[AnnotateCounts]) -> TaskPart:
+    return TaskPart(job, SCORED.open(run), RETRIEVED.open(run), step)
+
+
+def join(job: Job, run: Path, _block: str, engine: Engine) -> None:
+    """Do a machine's share of the units."""
+    step = annotate_step(job, run)
+    define(engine, step, len(SCORED.open(run).parts), _work(job, run, step))
 
 
 class TaskPart(UnitWork):
@@ -338,4 +349,4 @@ def summary(run: Path, batch: int = 1) -> str:
     )
 
 
-STEP = StepCode(annotate, check, annotate_step, place=place_of)
+STEP = StepCode(annotate, check, annotate_step, place=place_of, join=join)

@@ -169,22 +169,34 @@ def planned(
 ) -> Delta:
     """The shards of the run: the plan that is there, or else a new one. `encoder`: the job's. Raises
     ShardDamaged if a file of the earlier run's shards is not the one that was written."""
-    planning = step.within("delta", {FOLDER: PlacedRow}, IndexCounts, {})
+    planning = _planning(step)
     Commit(planning).begin(job.workers)
-    report = planning.reports.read_one(0)
-    if report is None:
+    if not planning.reports.has(0):
         writer = PartWriter(planning.run / FOLDER, PlacedRow, 0)
         with writer:
             for number, table in enumerate(_placed(job, former, passages, encoder)):
                 if number:
                     writer.begin_part()
                 writer.write_table(table)
-        report = planning.reports.write(Report(0, {FOLDER: writer.parts}, IndexCounts()))
+        planning.reports.write(Report(0, {FOLDER: writer.parts}, IndexCounts()))
+    return written_plan(job, former, passages, step)
 
+
+def written_plan(
+    job: Job, former: Folder[Passage], passages: Folder[Passage], step: Step[IndexCounts]
+) -> Delta:
+    """The plan that `planned` has left."""
+    planning = _planning(step)
+    report = planning.reports.read_one(0)
+    assert report is not None  # the command writes it before any unit
     parts = report.parts[FOLDER]
     taken = sum(part.rows > 0 for part in parts[:-1])
     new = new_shards(job, passages.rows, parts[-1].rows, taken)
     return Delta(former, passages, planning.run / FOLDER, parts, new)
+
+
+def _planning(step: Step[IndexCounts]) -> Step[IndexCounts]:
+    return step.within("delta", {FOLDER: PlacedRow}, IndexCounts, {})
 
 
 def new_shards(job: Job, rows: int, new: int, taken: int) -> list[ShardRange]:

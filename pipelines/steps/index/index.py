@@ -28,8 +28,9 @@ from answermill.indexing.shards.taken_shard import take_over_shard
 from answermill.indexing.shards.vectors.vector_kinds import FLAT
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import StepCode
-from answermill.pipelines.engine.runner import carry
-from answermill.pipelines.errors import SETTINGS, JobError, counted
+from answermill.pipelines.engine.protocol import Engine
+from answermill.pipelines.engine.runner import carry, define
+from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Folder, Part
@@ -39,14 +40,16 @@ from answermill.pipelines.runs.watch.progress import print_line
 from answermill.pipelines.specs.index import INDEX, SHARDS, IndexCounts
 from answermill.pipelines.specs.ingest import PASSAGES
 from answermill.pipelines.steps.index import recall, sentence_codes
-from answermill.pipelines.steps.index.delta import SINCE, Delta, fits, planned
+from answermill.pipelines.steps.index.delta import SINCE, Delta, fits, planned, written_plan
 from answermill.pipelines.steps.index.index_growth import EarlierIndex, grow
+from answermill.pipelines.steps.index.index_summary import summary
 from answermill.pipelines.steps.index.passage_rows import Places, rows_at
 from answermill.pipelines.steps.index.passages_fit import check_read
 from answermill.pipelines.steps.index.shard_ranges import ShardRange, ranges, shards_of
 from answermill.pipelines.steps.index.training_sample import (
     coding_of,
     encoding_counts,
+    join_encoding,
     known_encoder,
     trained,
 )
@@ -144,6 +147,18 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         outcome.include(Report(len(sizes), {}, counts))
     commit.finish(outcome, () if quantizer is None else (quantizer,))
     return summary(run)
+
+
+def join(job: Job, run: Path, block: str, engine: Engine) -> None:
+    """Do a machine's share of the shards, or of the passages that are encoded before them."""
+    step, passages, former = step_of(job, run), PASSAGES.open(run), _former(job, run)
+    units = shards_of(job, passages.rows)
+    if block != step.name:
+        join_encoding(engine, job, passages, units, step=step, former=former)
+        return
+    delta = written_plan(job, former, passages, step) if former is not None and SINCE in step.inputs else None
+    count = len(units) if delta is None else len(delta.sizes)
+    define(engine, step, count, BuildShard(job, passages, step, former, delta))
 
 
 def former_of_sample(job: Job, run: Path) -> EarlierIndex | None:
@@ -321,47 +336,6 @@ def counts_of(built: ShardReport) -> IndexCounts:
     )
 
 
-def summary(run: Path) -> str:
-    """One line for people, from the manifest."""
-    manifest = SHARDS.open(run).manifest
-    counts = INDEX.counts_of(manifest)
-    clauses = [
-        f"{counted(manifest.rows, 'passage')} in {counted(len(manifest.parts), 'shard')}, "
-        f"{counts.bytes / 1e6:,.1f} MB",
-        f"BM25 {per_second(manifest.rows, counts.bm25_ms)} passages/s, "
-        f"dense {per_second(manifest.rows, counts.dense_ms)} passages/s",
-    ]
-
-    if counts.answers:
-        cut = f"{counts.answers_cut:,} of them cut"
-        clauses.append(
-            f"{counts.answers:,} answers as bits, {cut}, {per_second(counts.answers, counts.answers_ms)}/s"
-        )
-
-    if counts.sentence_vectors:
-        rate = per_second(counts.sentence_vectors, counts.sentence_vectors_ms)
-        clauses.append(f"{counted(counts.sentence_vectors, 'sentence vector')}, {rate}/s")
-
-    if counts.recall_questions:
-        sentences = counted(counts.recall_questions, "sentence")
-        clauses.append(f"recall@{recall.NEAREST} {counts.recall:.3f} over {sentences}")
-
-    if counts.taken_over:
-        clauses.append(
-            f"{counted(counts.taken_over, 'passage')} taken over with their shards, "
-            f"{counted(counts.tombstones, 'tombstone')}"
-        )
-
-    if SINCE in manifest.inputs or counts.vectors_taken_over:
-        clauses.append(f"{counted(counts.vectors_taken_over, 'vector')} taken over")
-    return f"index      {'; '.join(clauses)}"
-
-
-def per_second(items: int, milliseconds: int) -> str:
-    """'1,234': items a second, for people."""
-    return f"{items / (milliseconds / 1000 or 1e-3):,.0f}"
-
-
 STEP = StepCode(
     index,
     check,
@@ -370,4 +344,5 @@ STEP = StepCode(
     is_wanted=lambda job, run: job.retrieve is not None,
     grow=grow,
     former=former_of_sample,
+    join=join,
 )

@@ -26,7 +26,8 @@ from answermill.indexing.shards.vectors.quantizer import Quantizer, sample_size
 from answermill.indexing.shards.vectors.stored_vectors import rounded
 from answermill.indexing.shards.vectors.vector_kinds import FLAT, VectorsUnfit
 from answermill.pipelines.config.job_file import Job
-from answermill.pipelines.engine.runner import carry
+from answermill.pipelines.engine.protocol import Engine
+from answermill.pipelines.engine.runner import carry, define
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.manifest import fetch_shard
 from answermill.pipelines.runs.manifests.reports import Report
@@ -157,6 +158,21 @@ def trained(
             step.reports.forget(step.reports.numbers())
 
     return Part(name, 0, path.stat().st_size, sha256(path))
+
+
+def join_encoding(
+    engine: Engine,
+    job: Job,
+    passages: Folder[Passage],
+    units: Sequence[ShardRange],
+    *,
+    step: Step[IndexCounts],
+    former: Folder[Passage] | None,
+) -> None:
+    """Do a machine's share of the pass that encodes the passages."""
+    encoding = _encoding(step)
+    work = EncodePassages(job, passages, units, encoding=encoding, step=step, former=former)
+    define(engine, encoding, len(units), work)
 
 
 def _encoding(step: Step[IndexCounts]) -> Step[IndexCounts]:

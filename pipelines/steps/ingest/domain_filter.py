@@ -37,6 +37,8 @@ CHOSEN = "domains-chosen.tsv"
 """File like DOMAINS in the step's work folder, from the choice of the domains until the step is done."""
 KEPT = "domains-kept.txt"
 """File of the step's work folder that lists the domains, a line each, for the workers that parse."""
+BLOCK = "ingest/domains"
+"""Name of the pass, for machines that share a run."""
 _BUCKETS = 64
 
 DomainPages: TypeAlias = Mapping[str, int]
@@ -83,7 +85,7 @@ def choose(
     if not chosen.is_file():
         with (
             progress("domains", files, reports(work).count, what="files"),
-            open_engine(beam_options, job.workers.processes, files, work) as engine,
+            open_engine(beam_options, job.workers.processes, files, work, BLOCK) as engine,
         ):
             define(engine, files, settings.domains, work)
 

@@ -172,7 +172,7 @@ def ingest_checked(
         with (
             progress("ingest", 2 * sum(sizes), lambda: add_up(passes), what="bytes", units=2 * len(inputs)),
             naming_what_is_missing(step, len(inputs)),
-            open_engine(beam_options, job.workers.processes, len(inputs), step.work) as engine,
+            open_engine(beam_options, job.workers.processes, len(inputs), step.work, step.name) as engine,
         ):
             define(engine, len(inputs), settings, step, earlier)
 
@@ -195,6 +195,19 @@ def ingest_checked(
     outcome.counts = counts
     commit.finish(outcome, beside)
     return summary(run)
+
+
+def join(job: Job, run: Path, block: str, engine: Engine) -> None:
+    """Do a machine's share of a pass over the files."""
+    step, settings = step_of(job, run), job.ingest
+    assert settings is not None  # else `step_of` has refused it
+    files, earlier = len(FileList(step.work)), near_duplicates.earlier_run(job, settings, run)
+    if block == domain_filter.BLOCK:
+        domain_filter.define(engine, files, settings.domains, step.work)
+    elif block == vanished.BLOCK and earlier is not None:
+        vanished.define(engine, files, step, earlier)
+    else:
+        define(engine, files, settings, step, earlier)
 
 
 def _digests(step: IngestStep, units: Sequence[InputFile]) -> dict[str, str]:
@@ -323,4 +336,4 @@ def _reasons(counts: IngestCounts) -> str:
     return counts_by_reason(counts.rejected) or "none refused"
 
 
-STEP = StepCode(ingest, check, step_of, run_checked=ingest_checked, foresee=foresee)
+STEP = StepCode(ingest, check, step_of, run_checked=ingest_checked, foresee=foresee, join=join)

@@ -18,7 +18,7 @@ import numpy as np
 from answermill.files.atomic_files import whole_text, write_text
 from answermill.indexing.documents.exact_duplicates import id_keys
 from answermill.pipelines.config.job_file import Job
-from answermill.pipelines.engine.protocol import Units
+from answermill.pipelines.engine.protocol import Engine, Units
 from answermill.pipelines.engine.runner import open_engine
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import counted
@@ -32,6 +32,8 @@ from answermill.pipelines.steps.ingest.repeated.verdicts import Keys
 from answermill.schemas.corpus import Document
 
 VANISHED = "vanished.tsv"
+BLOCK = "ingest/vanished"
+"""Name of the comparison, for machines that share a run."""
 _HEAD = "# doc_id\turl\treason\n"
 _ABSENT = "absent"
 """The reason where the crawl has no page of that URL at all."""
@@ -68,12 +70,8 @@ def publish(
         return None
 
     parts = len(earlier.parts)
-    with open_engine(beam_options, job.workers.processes, files + parts, step.work) as engine:
-        # (bucket, Pages), both
-        crawl_pages = engine.each("Pages of the crawl", Units.first(files), PagesOfCrawl(step))
-        earlier_pages = engine.each("Earlier pages", Units.first(parts), EarlierPages(step, earlier.path))
-        gone = engine.group("Not there", [crawl_pages, earlier_pages], not_there)  # (earlier part, Gone)
-        engine.group("Write", [gone], WritePart(step, earlier.path))
+    with open_engine(beam_options, job.workers.processes, files + parts, step.work, BLOCK) as engine:
+        define(engine, files, step, earlier)
 
     rows = 0
     with whole_text(step.run / VANISHED) as write:
@@ -85,6 +83,16 @@ def publish(
                 write(text)
 
     return Part.of(step.run, VANISHED, rows)
+
+
+def define(engine: Engine, files: int, step: IngestStep, earlier: Folder[Document]) -> None:
+    """Compare the pages of the crawl with the earlier ones, and write a file for each part of those."""
+    parts = Units.first(len(earlier.parts))
+    # (bucket, Pages), both
+    crawl_pages = engine.each("Pages of the crawl", Units.first(files), PagesOfCrawl(step))
+    earlier_pages = engine.each("Earlier pages", parts, EarlierPages(step, earlier.path))
+    gone = engine.group("Not there", [crawl_pages, earlier_pages], not_there)  # (earlier part, Gone)
+    engine.group("Write", [gone], WritePart(step, earlier.path))
 
 
 class PagesOfCrawl(UnitWork):

@@ -35,7 +35,8 @@ from answermill.indexing.passages.passages import Splitter
 from answermill.pipelines.config.job_file import Job, Propagate
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.data.inputs.labels import LabelSource, collected_labels
-from answermill.pipelines.engine.runner import carry
+from answermill.pipelines.engine.protocol import Engine
+from answermill.pipelines.engine.runner import carry, define
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.runs.commit import Commit
@@ -107,13 +108,13 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     folder = step.work / "labels"
     labels, largest = _once(step.work / "given-labels.json", lambda: _write_labels(source, folder))
     given_labels = GivenLabels(fetch_tree(folder))
-    parts = PassageParts.of(run, settings.windows != "none")
+    parts = _parts(job, run)
 
     def carry_out(pass_: Step[AnyCounts], work: UnitWork) -> Outcome[AnyCounts]:
         return carry(pass_, len(parts), work, beam_options, job.workers.processes)
 
     if settings.same_text:
-        spreading = step.within("found", {}, StepCounts, {})
+        spreading = _spreading(step)
         Commit(spreading).begin(job.workers)
         carry_out(spreading, FindLabelsToSpread(parts, GivenLabels(folder), spreading))
         to_spread = _labels_to_spread(spreading, len(parts))
@@ -129,6 +130,26 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
 
     commit.finish(outcome)
     return summary(run)
+
+
+def join(job: Job, run: Path, block: str, engine: Engine) -> None:
+    """Do a machine's share of the units of a pass."""
+    step, parts = step_of(job, run), _parts(job, run)
+    given_labels = GivenLabels(step.work / "labels")
+    if block == step.name:
+        define(engine, step, len(parts), LabelPart(parts, given_labels, _section(job), step))
+        return
+    spreading = _spreading(step)
+    define(engine, spreading, len(parts), FindLabelsToSpread(parts, given_labels, spreading))
+
+
+def _parts(job: Job, run: Path) -> PassageParts:
+    return PassageParts.of(run, _section(job).windows != "none")
+
+
+def _spreading(step: Step[PropagateCounts]) -> Step[StepCounts]:
+    """The pass that finds the texts of labelled sentences."""
+    return step.within("found", {}, StepCounts, {})
 
 
 def _write_labels(source: LabelSource, folder: Path) -> tuple[int, int]:
@@ -267,4 +288,4 @@ def summary(run: Path) -> str:
     )
 
 
-STEP = StepCode(run_step, check, step_of, is_wanted=is_ready, refuses_first=True)
+STEP = StepCode(run_step, check, step_of, is_wanted=is_ready, refuses_first=True, join=join)

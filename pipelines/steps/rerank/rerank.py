@@ -16,7 +16,8 @@ from pathlib import Path
 from answermill.pipelines.config.growth import Cost, WholeStep
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import StepCode
-from answermill.pipelines.engine.runner import carry
+from answermill.pipelines.engine.protocol import Engine
+from answermill.pipelines.engine.runner import carry, define
 from answermill.pipelines.errors import BAD_DATA, JobError, counted
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.failures import REASON, Failure
@@ -109,7 +110,7 @@ def rerank_plan(job: Job, run: Path, beam_options: Sequence[str], plan: CheckedP
         lambda: (hit.passage for hit in retrieved.read()),
     )
 
-    work = RunStages(plan, questions, retrieved, step, _former(job, run, plan))
+    work = _work(job, run, plan, step)
     sizes = [part.rows for part in retrieved.parts]
 
     def reject(failure: Failure) -> Report[RerankCounts]:
@@ -135,6 +136,18 @@ def rerank_plan(job: Job, run: Path, beam_options: Sequence[str], plan: CheckedP
     answers = write_jsonl(run, outcome.parts(ANSWERS.name))
     commit.finish(outcome, [answers])
     return summary(run)
+
+
+def _work(job: Job, run: Path, plan: CheckedPlan, step: Step[RerankCounts]) -> RunStages:
+    retrieved = RETRIEVED.open(run)
+    return RunStages(plan, questions_of(run, retrieved), retrieved, step, _former(job, run, plan))
+
+
+def join(job: Job, run: Path, _block: str, engine: Engine) -> None:
+    """Do a machine's share of the units."""
+    plan = CheckedPlan.of(job)
+    step = _step(job, run, plan)
+    define(engine, step, len(RETRIEVED.open(run).parts), _work(job, run, plan, step))
 
 
 def check(job: Job, run: Path) -> CheckedPlan:
@@ -357,4 +370,4 @@ def foresee(job: Job) -> str:
     return f"{stages}; {again}" if again else stages
 
 
-STEP = StepCode(rerank, check, step_of, run_checked=rerank_plan, foresee=foresee, grow=grow)
+STEP = StepCode(rerank, check, step_of, run_checked=rerank_plan, foresee=foresee, grow=grow, join=join)

@@ -146,17 +146,15 @@ def write_asked(
 
     It is the only unit of a step within the step.
     """
-    asking = step.within("asked", {FOLDER: AskedQuestion}, PassCounts, {})
+    asking = _asking(step)
     Commit(asking).begin(limits)
-    folder = asking.run / FOLDER
-    report = asking.reports.read_one(0)
-
-    if report is not None:
-        asked = AskedQuestions.cut(folder, report.parts[FOLDER][0], block_size)
+    if asking.reports.has(0):
+        asked = written_asked(step, block_size)
         if set(pending) <= set(asked.numbers()):
             return asked
         asking.reports.forget([0])
 
+    folder = asking.run / FOLDER
     writer = PartWriter(folder, AskedQuestion, 0)
     with writer:
         for number in pending:
@@ -165,3 +163,15 @@ def write_asked(
 
     report = asking.reports.write(Report(0, {FOLDER: writer.parts}, PassCounts()))
     return AskedQuestions.cut(folder, report.parts[FOLDER][0], block_size)
+
+
+def written_asked(step: Step[RetrieveCounts], block_size: int) -> AskedQuestions:
+    """The file that `write_asked` has left."""
+    asking = _asking(step)
+    report = asking.reports.read_one(0)
+    assert report is not None  # the command writes it before any unit
+    return AskedQuestions.cut(asking.run / FOLDER, report.parts[FOLDER][0], block_size)
+
+
+def _asking(step: Step[RetrieveCounts]) -> Step[PassCounts]:
+    return step.within("asked", {FOLDER: AskedQuestion}, PassCounts, {})

@@ -19,6 +19,7 @@ from answermill.pipelines.config.job_file import Job, Retrieve
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.data.inputs.columns import Columns
 from answermill.pipelines.data.inputs.questions import QuestionChoice, choose, describe
+from answermill.pipelines.engine.protocol import Engine
 from answermill.pipelines.engine.runner import naming_what_is_missing, open_engine
 from answermill.pipelines.errors import counted
 from answermill.pipelines.runs.commit import Commit
@@ -41,7 +42,12 @@ from answermill.pipelines.steps.models import (
     encoder_settings,
     vector_search,
 )
-from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions, settings_of, write_asked
+from answermill.pipelines.steps.retrieve.asked_questions import (
+    AskedQuestions,
+    settings_of,
+    write_asked,
+    written_asked,
+)
 from answermill.pipelines.steps.retrieve.feedback import (
     CountFeedback,
     FeedbackWord,
@@ -118,7 +124,11 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
             progress("retrieve", items, lambda: add_up(meters), what="look-ups", units=units),
             naming_what_is_missing(step, blocks),
             open_engine(
-                beam_options, job.workers.processes, max(len(turn.sizes) for turn in turns), step.work
+                beam_options,
+                job.workers.processes,
+                max(len(turn.sizes) for turn in turns),
+                step.work,
+                step.name,
             ) as engine,
         ):
             define(engine, turns)
@@ -133,6 +143,12 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
 
     commit.finish(outcome)
     return summary(run)
+
+
+def join(job: Job, run: Path, _block: str, engine: Engine) -> None:
+    """Do a machine's share of all passes."""
+    step, settings = step_of(job, run), settings_of(job)
+    define(engine, plan(written_asked(step, settings.block), RunShards.of(job, run), settings, step))
 
 
 def plan(
@@ -283,4 +299,4 @@ def foresee(job: Job) -> str:
     return f"asks {asked} of {len(choice.questions) + len(choice.rejects):,} given; refuses {reasons}"
 
 
-STEP = StepCode(retrieve, check, step_of, foresee=foresee, grow=grow)
+STEP = StepCode(retrieve, check, step_of, foresee=foresee, grow=grow, join=join)
