@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from answermill.files.remote import as_path
 from answermill.pipelines.config.job_file import Job, load
-from answermill.pipelines.errors import INPUT_MISSING, JobError
+from answermill.pipelines.errors import INPUT_MISSING, USAGE, JobError
 from answermill.schemas.record import Record
 from answermill.user_errors import as_job_errors
 
@@ -39,15 +39,17 @@ def run(
     verify: str | None = None,
     beam_options: Sequence[str] = (),
     on_step: Callable[[str], object] | None = None,
+    join: bool = False,
 ) -> Run:
     """Run the steps that the job has sections for, or only `steps`, into the folder `out`; complete steps are
     skipped.
 
     A run that was stopped continues where it stopped. `redo`: a step to run again, with those of the given
     steps that read its output. `verify`: a step whose output is compared byte by byte first; changed files
-    are made again. `on_step` is called with each step's summary line, e.g. `print`. Raises JobError like the
-    command line.
+    are made again. `on_step` is called with each step's summary line, e.g. `print`. `join`: share the run
+    with other machines that do the same. Raises JobError like the command line.
     """
+    from answermill.pipelines.engine.machines.machine import Machine
     from answermill.pipelines.steps.chain import run_steps, steps_of
 
     if not isinstance(job, Job):
@@ -57,7 +59,10 @@ def run(
         job = load(as_path(job), (), begin.latest, begin.day)
         begin.keep()
     names = list(steps) if steps is not None else steps_of(job, as_path(out))
-    for line in run_steps(job, as_path(out), names, beam_options, redo=redo, verify=verify):
+    if join and (redo or verify or beam_options):
+        raise JobError("join does not go with redo, verify and beam_options; leave them out", USAGE)
+    machine = Machine(as_path(out), job) if join else None
+    for line in run_steps(job, as_path(out), names, beam_options, redo=redo, verify=verify, machine=machine):
         if on_step is not None:
             on_step(line)
     return open_run(out)

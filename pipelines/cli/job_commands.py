@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter
 
 from answermill.pipelines.cli.job_work import (
+    ALONE,
     BARS,
     DEFAULTS,
     NIGHT_DEFAULTS,
@@ -20,6 +21,7 @@ from answermill.pipelines.cli.job_work import (
     NightOptions,
     NightWork,
     Outlets,
+    Sharing,
 )
 from answermill.pipelines.cli.parameters import (
     PLACE,
@@ -72,6 +74,7 @@ def run(
     *,
     out: Out,
     beginning: Beginning = Beginning(),
+    sharing: Sharing = ALONE,
     settings: Overrides = (),
     outlets: Outlets = DEFAULTS,
     command: Running,
@@ -82,8 +85,8 @@ def run(
         work.foresee(beginning.redo, beginning.verify)
         return
 
-    work.run(redo=beginning.redo, verify=beginning.verify)
-    work.report()
+    if work.run(redo=beginning.redo, verify=beginning.verify, sharing=sharing):
+        work.report()
 
 
 def night(

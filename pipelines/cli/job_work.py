@@ -24,6 +24,7 @@ from answermill.pipelines.specs.registry import job_steps
 
 if TYPE_CHECKING:
     from answermill.pipelines.config.job_file import Job
+    from answermill.pipelines.engine.machines.machine import Machine
     from answermill.pipelines.nights.gate import Bars
     from answermill.pipelines.nights.night_folder import Nights
     from answermill.pipelines.runs.watch.failure_hook import OnFailure
@@ -77,6 +78,29 @@ class Outlets:
 
 
 DEFAULTS = Outlets()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharing:
+    """Other machines that work on the same run."""
+
+    join: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Share the run with all other commands that are given this option: type the same command on "
+            "any number of machines that see --out, at any time. Each takes units of work from there; those "
+            "of a machine that ends or is lost go on elsewhere. The bytes are those of one machine.",
+        ),
+    ] = False
+    lapse: Annotated[
+        float,
+        Parameter(
+            help="With --join: seconds without a sign of life after which this machine is lost to the "
+            "others. They measure it by their own clocks."
+        ),
+    ] = 120.0
 
 
 @Parameter(name="*")
@@ -147,7 +171,7 @@ class NightOptions:
     ] = False
 
 
-BARS, NIGHT_DEFAULTS = GateBars(), NightOptions()
+BARS, NIGHT_DEFAULTS, ALONE = GateBars(), NightOptions(), Sharing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +210,11 @@ class JobWork:
         redo: str | None = None,
         verify: str | None = None,
         metrics: MetricsFile | None = None,
-    ) -> None:
+        sharing: Sharing = ALONE,
+    ) -> bool:
         """Run the job, or one step of it; writes a line for each step. `metrics`: those that the command has
-        begun already."""
+        begun already. Returns False if another machine, with which the run was shared, has led to its end, so
+        that its report is that machine's to write."""
         log_lines.choose(self.outlets.log_format)
         job = self._checked([step] if step else list(job_steps()), begins=True)
         from answermill.pipelines.engine.runner import configure_logging
@@ -199,6 +225,7 @@ class JobWork:
         configure_logging()
 
         steps = [step] if step else steps_of(job, self.out)
+        machine = self._machine(job, sharing, redo or verify)
         options, metrics = self.command.beam_options, metrics or self.metrics()
 
         def ended(name: str, seconds: float, had_work: bool) -> None:
@@ -207,9 +234,33 @@ class JobWork:
             if metrics is not None:
                 metrics.end_step(name, seconds)
 
-        write_lines(run_steps(job, self.out, steps, options, redo=redo, verify=verify, ended=ended))
+        write_lines(
+            run_steps(job, self.out, steps, options, redo=redo, verify=verify, ended=ended, machine=machine)
+        )
         columns = "`answermill columns` their columns"
         write_lines([f"in {self.out}: `answermill status {self.out}` shows its folders, {columns}"])
+        return machine is None or machine.has_led
+
+    def _machine(self, job: Job, sharing: Sharing, again: str | None) -> Machine | None:
+        """This machine among those that share the run; None if it does not share. Raises JobError (2) if an
+        option does not go with that."""
+        if not sharing.join:
+            return None
+        from answermill.pipelines.engine.machines.machine import Machine
+
+        if again is not None:
+            raise JobError(
+                "--join does not go with --redo and --verify: give them to one machine, without --join, "
+                "and let the others join when it has ended",
+                USAGE,
+            )
+        if options := self.command.beam_options:
+            raise JobError(
+                "--join is for machines without an engine, so leave out what follows `--`: "
+                f"{' '.join(options)}",
+                USAGE,
+            )
+        return Machine(self.out, job, sharing.lapse)
 
     def redo(self, step: str | None) -> None:
         """Run the job, and if a step is named, all of that step again."""
