@@ -15,6 +15,7 @@ import random
 import signal
 import tempfile
 import time
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -43,24 +44,29 @@ class Failed(RuntimeError):
     """A command ended with an error."""
 
 
-def command(job_file: Path, run: Path) -> int:
-    """Start the job in a forked process, which has our libraries but none of our threads; returns its id."""
+def forked(work: Callable[[], object], log: Path) -> int:
+    """Start work in a forked process, which has our libraries but none of our threads; returns its id."""
     process = os.fork()
     if process:
         return process
 
     try:
-        from answermill.pipelines.config.job_file import load
-        from answermill.pipelines.steps.chain import run_steps, steps_of
-
         for descriptor in (1, 2):
-            os.dup2(os.open(run.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND), descriptor)
-        job = load(job_file)
-        list(run_steps(job, run, steps_of(job), ()))
+            os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), descriptor)
+        work()
         os._exit(0)
     except BaseException as e:  # what else it is, it must not go on as a copy of the benchmark
         os.write(2, f"{type(e).__name__}: {e}\n".encode())
         os._exit(1)
+
+
+def command(job_file: Path, run: Path) -> int:
+    """Start the job in a process of its own; returns its id."""
+    from answermill.pipelines.config.job_file import load
+    from answermill.pipelines.steps.chain import run_steps, steps_of
+
+    job = load(job_file)
+    return forked(lambda: list(run_steps(job, run, steps_of(job), ())), run.with_suffix(".log"))
 
 
 def has_ended(process: int, seconds: float) -> bool:
@@ -89,7 +95,8 @@ def differs(run: Path, undisturbed: Path) -> str:
     return "; ".join([*names, *wrong, *(f"{leftover.path.name} is left over" for leftover in leftovers(run))])
 
 
-def measure(folder: Path, kills: int) -> dict[str, float | int]:
+def load_libraries() -> None:
+    """Import what the job needs, so that forked processes have it."""
     from answermill.pipelines.config.step_code import code_of
     from answermill.pipelines.specs.registry import job_steps
 
@@ -97,6 +104,10 @@ def measure(folder: Path, kills: int) -> dict[str, float | int]:
         import_module(library)
     for spec in job_steps().values():
         code_of(spec)
+
+
+def measure(folder: Path, kills: int) -> dict[str, float | int]:
+    load_libraries()
     dice, undisturbed = random.Random(SEED), folder / "undisturbed"
     job = tiny_job.write(folder / "job", small_encoder())
     began = time.monotonic()
