@@ -6,6 +6,8 @@ run folder alone, and takes one to be lost whose count stands still. Whenever on
 When the machines of a run have come to their end, the run is compared with that of a command alone, and the
 next begins. `mismatches` counts runs that have other files or bytes (Lucene's aside, whose ids are drawn), in
 which `verify` finds something wrong or `clean` something left over, and machines that ended with an error.
+`blocks_shared` counts how often a machine did its share of work that another one had opened, and
+`leaders_replaced` how often one took the place of a machine that led.
 """
 
 from __future__ import annotations
@@ -93,6 +95,11 @@ class Machines:
                     self._note(self.at_work.pop(process), status)
             time.sleep(0.01)
 
+    def count(self, line: str) -> int:
+        """How many lines the machines have written that begin so."""
+        logs = (log_of(self._run, number).read_text(encoding="utf-8") for number in range(self._started))
+        return sum(each.startswith(line) for log in logs for each in log.splitlines())
+
     def _note(self, number: int, status: int) -> None:
         if status:
             log = log_of(self._run, number).read_text(encoding="utf-8")
@@ -107,7 +114,7 @@ def measure(folder: Path, kills: int) -> dict[str, float | int]:
     has_ended(command(job_file, alone), 1e9)
     seconds = time.monotonic() - began
 
-    killed = runs = mismatches = 0
+    killed = runs = mismatches = shared = terms = 0
     while killed < kills:
         run = folder / f"run-{runs:04d}"
         machines, of_this_run = Machines(job_file, run), 0
@@ -117,6 +124,7 @@ def measure(folder: Path, kills: int) -> dict[str, float | int]:
             if machines.at_work:
                 of_this_run += machines.kill(dice)
         killed, runs = killed + of_this_run, runs + 1
+        shared, terms = shared + machines.count("shares "), terms + machines.count("leads now")
 
         wrong = "; ".join([*machines.errors, *filter(None, [differs(run, alone)])])
         mismatches += bool(wrong)
@@ -126,6 +134,8 @@ def measure(folder: Path, kills: int) -> dict[str, float | int]:
         "machines": MACHINES,
         "kills": killed,
         "runs": runs,
+        "blocks_shared": shared,
+        "leaders_replaced": terms,
         "mismatches": mismatches,
         "hours_apart": HOURS_APART * (MACHINES - 1),
         "seconds_alone": seconds,

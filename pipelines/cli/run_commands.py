@@ -42,8 +42,8 @@ def status(
     """Show who works on a run, and each step's rows and state. Exits with 65 if a file is damaged.
 
     A run is running, with its step, the rate, the time that is left, and the process, user and machine;
-    stopped; stale, if its process is gone without a word; or complete. Any terminal can ask, on another
-    machine too if it sees the folder.
+    stopped; stale, if its process is gone without a word; or complete. Machines that share a run with --join
+    have a line each. Any terminal can ask, on another machine too if it sees the folder.
     """
     from answermill.pipelines.look.status import status_of
 

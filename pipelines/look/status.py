@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from answermill.files.remote import listed
+from answermill.pipelines.engine.machines.machine import machines_at
 from answermill.pipelines.errors import BAD_DATA, JobError, counted
 from answermill.pipelines.runs.manifests.failures import Failures
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest
@@ -28,6 +29,8 @@ class RunStatus:
     """The command that works, or worked, on it."""
     folders: tuple[tuple[str, str, str, str], ...]
     """(step, folder, rows, state)."""
+    machines: tuple[str, ...]
+    """A line for people on each machine that shares the run."""
     damage: JobError | None
 
     @property
@@ -36,7 +39,8 @@ class RunStatus:
         return self.line.partition(":")[0]
 
     def table(self) -> Iterator[str]:
-        """Lines for people: the folders."""
+        """Lines for people: the machines, and the folders."""
+        yield from self.machines
         rows = [("step", "folder", "rows", "state"), *self.folders]
         widths = [max(len(row[n]) for row in rows) for n in range(3)]
         for step, folder, n, state in rows:
@@ -58,6 +62,7 @@ class RunStatus:
             "state": self.state,
             "line": self.line,
             "command": command,
+            "machines": list(self.machines),
             "damage": damage,
             "folders": folders,
         }
@@ -75,7 +80,8 @@ def status_of(path: Path) -> RunStatus:
             raise
         damage = e
     is_complete = all(row[3].startswith(("complete", "not there")) for row in rows)
-    return RunStatus(line_of(path, is_complete), running, tuple(rows), damage)
+    machines = tuple(machines_at(path))
+    return RunStatus(line_of(path, is_complete), running, tuple(rows), machines, damage)
 
 
 def status(path: Path) -> Iterator[tuple[str, str, str, str]]:

@@ -24,7 +24,15 @@ from answermill.files.remote import as_path
 from answermill.files.store import remove_if_empty, remove_tree
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import code_of
-from answermill.pipelines.engine.machines.members import MACHINES, Block, Members, State, create, read_shape
+from answermill.pipelines.engine.machines.members import (
+    MACHINES,
+    Block,
+    Members,
+    State,
+    create,
+    read_shape,
+    states,
+)
 from answermill.pipelines.engine.machines.shared_engine import SharedEngine, shared_engine
 from answermill.pipelines.errors import (
     INTERRUPTED,
@@ -182,7 +190,7 @@ class Machine:
             )
         if clauses := list(differences(leader.settings, self._settings, "")):
             raise JobError(
-                f"{self._run}: {who} leads another job there: settings {shortened(clauses)} (there, here); "
+                f"{self._run}: {who} leads another job there: settings {shortened(clauses)}; "
                 "give all machines the same job and the same --set, or give another --out",
                 OUTPUT_EXISTS,
             )
@@ -325,8 +333,8 @@ class Machine:
             self._said, self._began_waiting = line, now
         elif now - self._said_at < _SAY_EVERY_S:
             return
-        self._said_at = now
-        print_line(f"{line}; {now - self._began_waiting:,.0f} s so far")
+        self._said_at, waited = now, now - self._began_waiting
+        print_line(f"{line}; {waited:,.0f} s so far" if waited else line)
 
     def summary(self) -> str:
         """One line for people, of a machine that has followed."""
@@ -340,6 +348,18 @@ _here: list[Machine] = []
 def leading() -> Machine | None:
     """The machine of this command, if it leads a run that several share."""
     return _here[-1] if _here else None
+
+
+def machines_at(run: Path) -> Iterator[str]:
+    """A line for people on each machine that shares the run: who it is, what it does, its units."""
+    states_by_name, term = states(run)
+    leader = None
+    with suppress(FileNotFoundError):
+        leader = read_shape(run / MACHINES / f"leader-{term:05d}.json", Leader).machine
+    for state in states_by_name.values():
+        verb = "leads" if state.name == leader else "follows"
+        doing = "is gone" if state.has_ended() else f"{verb}, at {state.doing or 'nothing now'}"
+        yield f"machine: {state.who()}, {doing}; {counted(state.units, 'unit')} done"
 
 
 def together(machine: Machine, job: Job, lead: Callable[[], Iterator[str]]) -> Iterator[str]:

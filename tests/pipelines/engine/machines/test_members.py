@@ -1,5 +1,5 @@
-"""A machine is lost by a count that stands still, on the observer's clock alone; and a task has one machine at
-a time, until that one is lost."""
+"""A machine is lost by a count that stands still, on the observer's clock alone; and a task has one machine
+at a time, until that one is lost."""
 
 from __future__ import annotations
 
