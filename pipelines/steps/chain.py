@@ -18,6 +18,7 @@ from answermill.files.store import CACHE, remove_tree, store_of
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import StepCode, code_of
 from answermill.pipelines.engine.machines.machine import Machine, together
+from answermill.pipelines.engine.machines.members import MACHINES
 from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.lock import claimed, is_alone
@@ -204,6 +205,8 @@ def run_steps(
         return
 
     with claimed(run):
+        if is_alone(run):
+            remove_tree(run / MACHINES)  # of machines that were all killed
         if redo is not None:
             _check_read(job, run, redo)
             removal = _removal(job, run, redo, steps)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from answermill.files.store import is_temporary, remove_tree, store_of
+from answermill.pipelines.engine.machines.members import MACHINES
 from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
 from answermill.pipelines.look.verify.files import GIVE_A_RUN, PLACES
 from answermill.pipelines.runs.lock import claimed
@@ -100,6 +101,8 @@ def refuse_none(run: Path) -> None:
 def _of_command(run: Path, running: Running | None) -> Iterator[Leftover]:
     if running is not None:
         yield Leftover.of(run / RUNNING, f"its process, {running.pid} on {running.host}, is gone")
+    if (run / MACHINES).is_dir():
+        yield Leftover.of(run / MACHINES, "no machine shares the run any more")
     for step, spec in SPECS.items():
         if spec.replaced_whole and (work := run / WORK / step).is_dir():
             yield Leftover.of(work, f"a {step} that was stopped begins anew")
