@@ -21,7 +21,7 @@ from answermill.pipelines.engine.disk_values import Places, Written, no_places, 
 from answermill.pipelines.engine.machines.leases import Leases
 from answermill.pipelines.runs.manifests.reports import Reports
 
-_NONE, _VALUES = "none", "values"
+_NONE, _VALUES, _REPORTED = "none", "values", "reported"
 _LENGTH = 8
 """Bytes of the length of the index."""
 
@@ -35,25 +35,26 @@ class TaskBoard:
     ) -> None:
         self._folder, self._label, self._leases, self._reports = folder, label, leases, reports
         self._numbers = list(numbers)
-        self._marks: dict[int, str] = {}
-        self._done: set[int] = set()
+        self._done: dict[int, str] = {}
+        """Number of each task that is done → its mark, or _REPORTED."""
         self._waiting = deque[int]()
         self._own: set[int] = set()
 
     def refresh(self, first: int = 0) -> None:
         """Look at what is done, and queue all else, from place `first` on, so that machines which begin
         together begin at different places."""
-        self._marks = {}
+        reported = self._reports.numbers() if self._reports is not None else ()
+        self._done = dict.fromkeys(reported, _REPORTED)
         with suppress(FileNotFoundError):  # there is no mark
             for path in self._folder.iterdir():
                 number, _, kind = path.name.partition(".")
                 if kind in (_NONE, _VALUES):
-                    self._marks[int(number)] = kind
-        reported = self._reports.numbers() if self._reports is not None else set()
-        self._done = {*self._marks, *reported}
+                    self._done[int(number)] = kind
         self._leases.refresh()
 
-        order = deque(number for number in self._numbers if number not in self._done | self._own)
+        order = deque(
+            number for number in self._numbers if number not in self._done and number not in self._own
+        )
         order.rotate(-(first % max(1, len(order))))
         self._waiting = order
 
@@ -64,7 +65,7 @@ class TaskBoard:
 
     def is_done(self) -> bool:
         """True if all tasks are done, as far as this machine knows."""
-        return self._done.issuperset(self._numbers)
+        return self._done.keys() >= set(self._numbers)
 
     def take(self) -> int | None:
         """A task that this machine does now; None if each is done, or another machine's, as far as it
@@ -74,17 +75,19 @@ class TaskBoard:
             if not self._leases.take(self._lease(number)):
                 continue
             # The machine that had the lease may have done it since.
-            if not self._is_done_now(number):
+            if (mark := self._mark_now(number)) is None:
                 self._own.add(number)
                 return number
-            self._done.add(number)
+            self._done[number] = mark
             self._leases.give_back(self._lease(number))
         return None
 
-    def _is_done_now(self, number: int) -> bool:
-        if self._reports is not None and self._reports.has(number):
-            return True
-        return any(self._path(number, kind).is_file() for kind in (_NONE, _VALUES))
+    def _mark_now(self, number: int) -> str | None:
+        """The mark of a task, or _REPORTED; None if it is not done."""
+        for kind in (_VALUES, _NONE):
+            if self._path(number, kind).is_file():
+                return kind
+        return _REPORTED if self._reports is not None and self._reports.has(number) else None
 
     def finish(self, number: int, written: Written, file: Path) -> None:
         """Mark a task of this machine as done; `written` are the values that it has emitted into `file`."""
@@ -94,15 +97,14 @@ class TaskBoard:
             new.write_bytes(_mark(written, file) if written else b"")
             put(new, path, replace=False)
 
-        self._marks[number] = kind
-        self._done.add(number)
+        self._done[number] = kind
         self._own.discard(number)
         self._leases.give_back(self._lease(number))
 
     def values(self, folder: Path, first: int) -> Places:
         """Places of all values that the tasks have emitted, in files of this machine in `folder`, which get
         the names `first`, `first` + 1, …."""
-        emitted, numbers = no_places(), [n for n in self._numbers if self._marks.get(n) == _VALUES]
+        emitted, numbers = no_places(), [n for n in self._numbers if self._done[n] == _VALUES]
         marks = [self._path(number, _VALUES) for number in numbers]
         for name, mark in enumerate(in_parallel(fetch, marks, requests_to(self._folder)), first):
             link_or_copy(mark, folder / str(name))

@@ -205,6 +205,7 @@ def test_five_machines_with_clocks_apart_of_which_two_are_killed_write_the_bytes
     assert result["blocks_shared"] > 4 and result["hours_apart"] == 28
 
 
+@pytest.mark.nightly
 def test_machines_share_a_run_in_an_object_store_and_one_is_killed_there(
     job: Job, in_process: Path, s3: ObjectStore, tmp_path: Path
 ) -> None:
@@ -215,7 +216,7 @@ def test_machines_share_a_run_in_an_object_store_and_one_is_killed_there(
 
     def start(number: int) -> subprocess.Popen[bytes]:
         with (tmp_path / f"{number}.log").open("wb") as log:
-            return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+            return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 
     machines = [start(number) for number in range(3)]
     try:
@@ -261,5 +262,5 @@ def wait_for_leader(run: Remote, machines: list[subprocess.Popen[bytes]]) -> int
         if term and len(found) == len(machines) and any(state.units for state in found.values()):
             leader = json.loads((run / MACHINES / f"leader-{term:05d}.json").read_text())["machine"]
             return found[leader].pid
-        time.sleep(0.05)
+        time.sleep(0.5)
     raise AssertionError(f"machines ended, or did not begin: {[machine.poll() for machine in machines]}")
