@@ -120,7 +120,7 @@ def measure(folder: Path, kills: int) -> dict[str, float | int]:
         machines, of_this_run = Machines(job_file, run), 0
         while machines.at_work:
             goes_on = of_this_run < min(KILLS_OF_A_RUN, kills - killed)
-            machines.wait(dice.uniform(0, seconds) if goes_on else 1e9)
+            machines.wait(dice.uniform(0, seconds / 2) if goes_on else 1e9)
             if machines.at_work:
                 of_this_run += machines.kill(dice)
         killed, runs = killed + of_this_run, runs + 1
