@@ -61,7 +61,7 @@ def forked(work: Callable[[], object], log: Path) -> int:
 
 
 def command(job_file: Path, run: Path) -> int:
-    """Start the job in a process of its own; returns its id."""
+    """Start the job in a forked process; returns its id."""
     from answermill.pipelines.config.job_file import load
     from answermill.pipelines.steps.chain import run_steps, steps_of
 

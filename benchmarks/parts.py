@@ -114,15 +114,18 @@ def measure(folder: Path, kills: int) -> dict[str, float | int]:
     has_ended(command(job_file, alone), 1e9)
     seconds = time.monotonic() - began
 
+    usual = seconds
     killed = runs = mismatches = shared = terms = 0
     while killed < kills:
         run = folder / f"run-{runs:04d}"
-        machines, of_this_run = Machines(job_file, run), 0
+        machines, of_this_run, began = Machines(job_file, run), 0, time.monotonic()
         while machines.at_work:
             goes_on = of_this_run < min(KILLS_OF_A_RUN, kills - killed)
-            machines.wait(dice.uniform(0, seconds / 2) if goes_on else 1e9)
+            machines.wait(dice.uniform(0, usual / 2) if goes_on else 1e9)
             if machines.at_work:
                 of_this_run += machines.kill(dice)
+        # The machine may be busier at one time than at another.
+        usual = min(usual, time.monotonic() - began)
         killed, runs = killed + of_this_run, runs + 1
         shared, terms = shared + machines.count("shares "), terms + machines.count("leads now")
 

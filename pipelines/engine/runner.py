@@ -30,14 +30,14 @@ from answermill.pipelines.runs.watch.stopping import at_work
 
 @contextmanager
 def open_engine(
-    beam_options: Sequence[str], processes: int, units: int, work: Path, block: str
+    beam_options: Sequence[str], processes: int, units: int, work: Path, block: str = ""
 ) -> Iterator[Engine]:
     """An engine for the block, at whose end all its work is done.
 
     Without `beam_options`, the work is done in this process, or in `processes` workers, 0 for one per core,
     never more than there are `units`; `work` is the step's work folder. If several machines share the run,
-    those that follow do their share of it, and know it by the name `block`: the step, or `STEP/PASS`. If the
-    command is to stop, the units at work end first (Stopped).
+    those that follow do their share of it, and know it by the name `block`: the step, or `STEP/PASS`; '' for
+    work that is no step's. If the command is to stop, the units at work end first (Stopped).
     """
     if beam_options:
         level = logging.root.manager.disable

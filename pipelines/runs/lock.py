@@ -1,7 +1,7 @@
 """The lock of a folder, so that one process at a time writes into it; or several that share it, and no other.
 
 Commands that share a run (engine/machines/) agree among themselves which of them commits. The others, and all
-commands that do not share, are kept out by the same file: whoever shares holds it as a reader, whoever does
+commands that do not share, are kept out by the same file: those that share hold it as readers, one that does
 not as a writer.
 """
 

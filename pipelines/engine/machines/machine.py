@@ -5,9 +5,9 @@ step opens an engine, the machines that follow are let in: they open the same bl
 folder holds, and share its units (shared_engine.py). They derive all work from their own job file; no code
 passes through the folder.
 
-Machines lead in terms. A term begins with a file `leader-N.json`, which one machine can create; when its
-machine has ended, or is lost, another one begins the next term, and goes on as after a kill. A machine that
-was only held up finds the later term before it commits anything, and follows.
+Machines lead in terms (terms.py). When the machine of a term has ended, or is lost, another one begins the
+next term, and goes on as after a kill. A machine that was only held up finds the later term before it commits
+anything, and follows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -24,16 +23,9 @@ from answermill.files.remote import as_path
 from answermill.files.store import remove_if_empty, remove_tree
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import code_of
-from answermill.pipelines.engine.machines.members import (
-    MACHINES,
-    Block,
-    Members,
-    State,
-    create,
-    read_shape,
-    states,
-)
+from answermill.pipelines.engine.machines.members import MACHINES, Members, SharedBlock, State, states
 from answermill.pipelines.engine.machines.shared_engine import SharedEngine, shared_engine
+from answermill.pipelines.engine.machines.terms import Leader, Terms
 from answermill.pipelines.errors import (
     INTERRUPTED,
     OUTPUT_EXISTS,
@@ -45,7 +37,6 @@ from answermill.pipelines.errors import (
 )
 from answermill.pipelines.revision import revision
 from answermill.pipelines.runs.lock import shared
-from answermill.pipelines.runs.manifests.run_folder import differences, shortened
 from answermill.pipelines.runs.watch.progress import print_line
 from answermill.pipelines.runs.watch.stopping import at_work
 from answermill.pipelines.specs.registry import SPECS
@@ -63,24 +54,6 @@ class NotOurs(Exception):
     """The block is over, or another machine leads by now."""
 
 
-@dataclass(frozen=True, slots=True)
-class Leader:
-    """A term: the machine that leads in it, and what it runs."""
-
-    machine: str
-    revision: str
-    settings: dict[str, Any]
-    """The job's, without those that each machine may choose."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    """The error that ended a term for all machines."""
-
-    message: str
-    code: int
-
-
 class Machine:
     """This command among the machines at the run; a context manager around all its work."""
 
@@ -94,6 +67,7 @@ class Machine:
             )
         self._run = as_path(run).absolute()
         self._members = Members(self._run, lapse_s)
+        self._terms = Terms(self._members.folder)
         # Every machine may choose its own workers.
         self._settings = job.model_dump(mode="json", exclude={"workers"})
         self._processes = job.workers.processes or os.cpu_count() or 1
@@ -123,7 +97,7 @@ class Machine:
 
     # Who leads
 
-    def turn(self) -> Literal["lead", "over"] | Block:
+    def turn(self) -> Literal["lead", "over"] | SharedBlock:
         """Wait for what this machine does next: lead, share a block, or nothing, when the run is complete.
 
         Raises JobError: the one that ended the run for all; 73 if the machine that leads has another job, 69
@@ -131,17 +105,18 @@ class Machine:
         while True:
             self._members.look()
             term = self._members.last_term
-            leader = self._leader(term)
+            leader = self._terms.leader(term)
             if leader is None or self._members.has_left(leader.machine):
-                if term and term == self._followed and (ended := self._ended(term)) is not None:
-                    raise JobError(ended.message, ended.code)
-                if self._begin_term(term + 1):
+                if term and term == self._followed:
+                    self._terms.raise_end(term)
+                if self._terms.begin(term + 1, self._own()):
+                    self._term, self._blocks = term + 1, 0
                     return "lead"
                 continue
 
             state = self._members.state(leader.machine)
             if term != self._followed:
-                self._refuse_other(leader, state)
+                leader.refuse_other(self._own(), state.who() if state is not None else "another machine")
                 self._followed = term
             if state is not None and state.is_over:
                 return "over"
@@ -150,50 +125,9 @@ class Machine:
             self._say_waiting(state)
             self._pause()
 
-    def _leader(self, term: int) -> Leader | None:
-        with suppress(FileNotFoundError):
-            leader: Leader = read_shape(self._file("leader", term), Leader)
-            return leader
-        return None
-
-    def _ended(self, term: int) -> _Ended | None:
-        with suppress(FileNotFoundError):
-            ended: _Ended = read_shape(self._file("ended", term), _Ended)
-            return ended
-        return None
-
-    def _begin_term(self, term: int) -> bool:
-        """Lead from now on; False if another machine was faster."""
-        own = Leader(self._members.name, revision(), self._settings)
-
-        def is_own() -> bool:
-            return self._leader(term) == own
-
-        if not create(self._file("leader", term), asdict(own), is_own):
-            return False
-        if term > 1:
-            print_line("leads now: the machine that led has ended, or gives no sign")
-        self._term, self._blocks = term, 0
-        return True
-
-    def _file(self, kind: str, term: int) -> Path:
-        return self._members.folder / f"{kind}-{term:05d}.json"
-
-    def _refuse_other(self, leader: Leader, state: State | None) -> None:
-        who = state.who() if state is not None else leader.machine
-        if leader.revision != revision():
-            raise JobError(
-                f"{self._run}: {who} leads with revision {leader.revision} of answermill, this machine has "
-                f"{revision()}: install the same package on all machines, and type the same command; "
-                "`answermill doctor` shows what a machine has",
-                UNAVAILABLE,
-            )
-        if clauses := list(differences(leader.settings, self._settings, "")):
-            raise JobError(
-                f"{self._run}: {who} leads another job there: settings {shortened(clauses)}; "
-                "give all machines the same job and the same --set, or give another --out",
-                OUTPUT_EXISTS,
-            )
+    def _own(self) -> Leader:
+        """What this machine would lead."""
+        return Leader(self._members.name, str(self._run), revision(), self._settings)
 
     def confirm(self) -> None:
         """Raises NotOurs if another machine leads by now."""
@@ -218,7 +152,7 @@ class Machine:
             yield
         except JobError as e:
             if not self._is_open and e.code not in _OF_A_MACHINE:
-                create(self._file("ended", self._term), asdict(_Ended(str(e), e.code)), lambda: True)
+                self._terms.end(self._term, e)
             raise
         finally:
             self._members.say(block=None, doing="")
@@ -251,7 +185,7 @@ class Machine:
         """The engine of the machine that leads, for a block that all machines share."""
         self._blocks += 1
         place = work.relative_to(self._run).as_posix()
-        block = Block(name.partition("/")[0], name, place, self._members.name, self._term, self._blocks)
+        block = SharedBlock(name.partition("/")[0], name, place, self._members.name, self._term, self._blocks)
         self._members.say(block=block)
         self._is_open = True  # an error keeps it: it is one of a unit, on this machine
         with shared_engine(
@@ -266,7 +200,7 @@ class Machine:
         self._is_open = False
         self._members.say(block=None)
 
-    def share(self, block: Block, job: Job) -> None:
+    def share(self, block: SharedBlock, job: Job) -> None:
         """Do this machine's share of a block that another machine has opened."""
         print_line(f"shares {block.name} with {counted(len(self._members.look()) - 1, 'other machine')}")
         self._shared.add(block.attempt)
@@ -294,7 +228,7 @@ class Machine:
         finally:
             self._members.say(doing="")
 
-    def _join(self, block: Block, job: Job, engine: SharedEngine) -> None:
+    def _join(self, block: SharedBlock, job: Job, engine: SharedEngine) -> None:
         """Make the calls of the block. Raises JobError (73) if this machine's step is another one."""
         code = code_of(SPECS[block.step])
         own, place = code.step_of(job, self._run).work.relative_to(self._run), Path(block.work)
@@ -307,11 +241,11 @@ class Machine:
         assert code.join is not None, f"{block.step} has opened {block.name}, and cannot join it"
         code.join(job, self._run, block.name, engine)
 
-    def _confirm_open(self, block: Block) -> None:
+    def _confirm_open(self, block: SharedBlock) -> None:
         if not self._is_still_open(block):
             raise NotOurs(f"{block.name} is over")
 
-    def _is_still_open(self, block: Block) -> bool:
+    def _is_still_open(self, block: SharedBlock) -> bool:
         """True if the machine that leads said so at the last look; it may have been lost since."""
         state = self._members.state(block.machine)
         return self._members.last_term == block.term and state is not None and state.block == block
@@ -353,11 +287,9 @@ def leading() -> Machine | None:
 def machines_at(run: Path) -> Iterator[str]:
     """A line for people on each machine that shares the run: who it is, what it does, its units."""
     states_by_name, term = states(run)
-    leader = None
-    with suppress(FileNotFoundError):
-        leader = read_shape(run / MACHINES / f"leader-{term:05d}.json", Leader).machine
+    leader = Terms(run / MACHINES).leader(term)
     for state in states_by_name.values():
-        verb = "leads" if state.name == leader else "follows"
+        verb = "leads" if leader is not None and state.name == leader.machine else "follows"
         doing = "is gone" if state.has_ended() else f"{verb}, at {state.doing or 'nothing now'}"
         yield f"machine: {state.who()}, {doing}; {counted(state.units, 'unit')} done"
 
@@ -367,7 +299,7 @@ def together(machine: Machine, job: Job, lead: Callable[[], Iterator[str]]) -> I
     all steps."""
     with machine:
         while (turn := machine.turn()) != "over":
-            if isinstance(turn, Block):
+            if isinstance(turn, SharedBlock):
                 machine.share(turn, job)
                 continue
 

@@ -37,7 +37,7 @@ POLL_S, POLL_S_IN_STORE = 0.5, 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SharedBlock:
     """Work that a machine has opened for all: calls of an engine, one after the other."""
 
     step: str
@@ -74,7 +74,7 @@ class State:
     doing: str = ""
     units: int = 0
     """Units that it has done."""
-    block: Block | None = None
+    block: SharedBlock | None = None
     """The block that it has opened, if it leads and one is open."""
     is_over: bool = False
     """True when the machine that leads has finished the last step."""
@@ -119,14 +119,14 @@ def read_shape(file: Path, shape: type[Any]) -> Any:
 def states(run: Path) -> tuple[dict[str, State], int]:
     """Name → what it says, of each machine that has a file; and the number of the last term, 0 if there is
     none."""
-    found, last_term = {}, 0
+    states_by_name, last_term = dict[str, State](), 0
     for file in _listed(run / MACHINES):
         if (term := LEADER.fullmatch(file.name)) is not None:
             last_term = max(last_term, int(term[1]))
         elif file.suffix == ".json" and not file.name.startswith((".", ENDED)):
             with suppress(FileNotFoundError):  # it has ended
-                found[file.stem] = read_shape(file, State)
-    return found, last_term
+                states_by_name[file.stem] = read_shape(file, State)
+    return states_by_name, last_term
 
 
 def _listed(folder: Path) -> list[Path]:

@@ -1,5 +1,5 @@
 """The engine of several machines: each of them makes the same calls, does the tasks whose leases it gets, and
-goes on when all tasks of the call are done, whoever did them.
+goes on when all tasks of the call are done, on any machine.
 
 Nobody hands out work. A call's tasks are its units, or its keys in their order, so all machines number them
 alike; what tasks have emitted lies in the run folder, and each machine reads it for the next call.
@@ -21,7 +21,7 @@ from answermill.files.store import remove_if_empty, remove_tree, store_of
 from answermill.pipelines.engine.disk_values import Places, packed
 from answermill.pipelines.engine.local_engine import grouped, workers
 from answermill.pipelines.engine.machines.leases import Leases
-from answermill.pipelines.engine.machines.members import MACHINES, Block, Members
+from answermill.pipelines.engine.machines.members import MACHINES, Members, SharedBlock
 from answermill.pipelines.engine.machines.task_board import TaskBoard
 from answermill.pipelines.engine.protocol import GroupFunction, Units, as_work
 from answermill.pipelines.engine.unit_work import UnitWork, Work
@@ -45,7 +45,7 @@ class SharedEngine:
 
     def __init__(
         self,
-        block: Block,
+        block: SharedBlock,
         members: Members,
         folder: Path,
         processes: int,
@@ -170,7 +170,7 @@ class Offers(Iterator[KeyTask]):
 
 @contextmanager
 def shared_engine(
-    block: Block,
+    block: SharedBlock,
     members: Members,
     processes: int,
     *,
@@ -178,7 +178,8 @@ def shared_engine(
     pause: Callable[[], object],
     shows_progress: bool,
 ) -> Iterator[SharedEngine]:
-    """This machine's engine for a block; its values are in a folder of its own while the block lasts."""
+    """This machine's engine for a block; its values are in a folder that no other uses, while the block
+    lasts."""
     work = members.run / block.work
     folder = (
         work / f"values-{members.name}"

@@ -125,7 +125,7 @@ class TaskBoard:
 def _mark(written: Written, file: Path) -> bytes:
     """The content of a mark with values, which stand in `file` one after the other."""
     start = written[0][1]
-    index = packed([[key, at - start, size] for key, at, size in written])
+    index = packed([[key, place - start, size] for key, place, size in written])
     with file.open("rb") as values:
         values.seek(start)
         return len(index).to_bytes(_LENGTH, "big") + index + values.read(sum(each[2] for each in written))

@@ -1,5 +1,5 @@
-"""Machines share a run: one leads, the others do their share, and whoever is killed leaves the bytes of one
-machine; another job is refused with a sentence."""
+"""Machines share a run: one leads, the others do their share, and kills leave the bytes of one machine;
+another job is refused with a sentence."""
 
 from __future__ import annotations
 
@@ -20,13 +20,9 @@ from answermill.__main__ import main
 from answermill.files.remote import Remote
 from answermill.files.store import remove_tree
 from answermill.pipelines.config.job_file import Job
-from answermill.pipelines.engine.machines.machine import (
-    Leader,
-    Machine,
-    machines_at,
-    together,
-)
-from answermill.pipelines.engine.machines.members import MACHINES, Block, states
+from answermill.pipelines.engine.machines.machine import Machine, machines_at, together
+from answermill.pipelines.engine.machines.members import MACHINES, SharedBlock, states
+from answermill.pipelines.engine.machines.terms import Leader
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, UNAVAILABLE, USAGE, JobError
 from answermill.pipelines.revision import revision
 from answermill.pipelines.runs.commit import Commit
@@ -46,17 +42,17 @@ JOB = Job.model_validate({"rerank": {"stages": [{"reranker": "overlap", "keep": 
 PATIENCE_S = 240.0
 
 
-def leads(run: Path, job: Job = JOB, term: int = 1, of: str = "") -> Other:
+def leads(run: Path, job: Job = JOB, term: int = 1, other: str = "") -> Other:
     """Another machine that leads the run of the job."""
-    other = Other(run, f"leader-of-{term}", lapse_s=1e9)
+    machine = Other(run, f"leader-of-{term}", lapse_s=1e9)
     settings = job.model_dump(mode="json", exclude={"workers"})
-    leader = Leader(other.state.name, of or revision(), settings)
+    leader = Leader(machine.state.name, str(run), other or revision(), settings)
     file = run / MACHINES / f"leader-{term:05d}.json"
     file.write_text(json.dumps(asdict(leader)), encoding="utf-8")
-    return other
+    return machine
 
 
-def opens(other: Other, block: Block | None) -> None:
+def opens(other: Other, block: SharedBlock | None) -> None:
     other.state = replace(other.state, block=block, doing="rerank")
     other.beat()
 
@@ -93,7 +89,7 @@ def test_another_job_or_revision_than_that_of_the_machine_that_leads_is_refused(
         list(together(Machine(tmp_path, JOB), JOB, lambda: iter(())))
     assert e.value.code == OUTPUT_EXISTS
 
-    leads(tmp_path, JOB, of="0000")
+    leads(tmp_path, JOB, other="0000")
     with pytest.raises(JobError, match=r"with revision 0000 of answermill, this machine has") as e:
         list(together(Machine(tmp_path, JOB), JOB, lambda: iter(())))
     assert e.value.code == UNAVAILABLE
@@ -113,7 +109,7 @@ def test_other_inputs_than_those_of_the_machine_that_leads_are_refused(
     job: Job, in_process: Path, tmp_path: Path
 ) -> None:
     other = leads(tmp_path, job)
-    opens(other, Block("ingest", "ingest", "_work/ingest-00000000", other.state.name, 1, 1))
+    opens(other, SharedBlock("ingest", "ingest", "_work/ingest-00000000", other.state.name, 1, 1))
     with pytest.raises(
         JobError, match=r"works in _work/ingest-00000000, this one would in _work/ingest-"
     ) as e:
@@ -146,7 +142,7 @@ def test_an_error_of_the_run_ends_every_machine(tmp_path: Path) -> None:
         raise JobError("no page", BAD_DATA)
         yield
 
-    with pytest.raises(JobError, match="no page"):  # typed again, the command begins a term of its own
+    with pytest.raises(JobError, match="no page"):  # typed again, the command begins another term
         list(together(Machine(tmp_path, JOB), JOB, fails))
     assert json.loads((tmp_path / MACHINES / "ended-00002.json").read_text())["message"] == "no page"
 
@@ -258,9 +254,9 @@ def wait_for_leader(run: Remote, machines: list[subprocess.Popen[bytes]]) -> int
     """The process of the machine that leads, when all are there and some unit is done."""
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until and all(machine.poll() is None for machine in machines):
-        found, term = states(run)
-        if term and len(found) == len(machines) and any(state.units for state in found.values()):
+        there, term = states(run)
+        if term and len(there) == len(machines) and any(state.units for state in there.values()):
             leader = json.loads((run / MACHINES / f"leader-{term:05d}.json").read_text())["machine"]
-            return found[leader].pid
+            return there[leader].pid
         time.sleep(0.5)
     raise AssertionError(f"machines ended, or did not begin: {[machine.poll() for machine in machines]}")

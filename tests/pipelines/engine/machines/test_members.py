@@ -19,7 +19,7 @@ LAPSE_S = 60.0
 
 
 class Other:
-    """Another machine, which counts up when it is told to."""
+    """Another machine, which counts up by hand."""
 
     def __init__(self, run: Path, name: str = "other", lapse_s: float = LAPSE_S) -> None:
         self.state = State(name, "node", "anna", 1, "", lapse_s)

@@ -15,7 +15,7 @@ import pytest
 from answermill.pipelines.engine.disk_values import KeyValues, Places
 from answermill.pipelines.engine.local_engine import local_engine
 from answermill.pipelines.engine.machines.machine import NotOurs
-from answermill.pipelines.engine.machines.members import MACHINES, Block, Members
+from answermill.pipelines.engine.machines.members import MACHINES, Members, SharedBlock
 from answermill.pipelines.engine.machines.shared_engine import SharedEngine, shared_engine
 from answermill.pipelines.engine.protocol import Engine, Units
 from answermill.pipelines.engine.unit_work import UnitWork
@@ -68,8 +68,8 @@ def calls(engine: Engine, step: Step[Any]) -> Places:
     return emitted
 
 
-def block_of(step: Step[Any]) -> Block:
-    return Block("rerank", "rerank", step.work.relative_to(step.run).as_posix(), "first", 1, 1)
+def block_of(step: Step[Any]) -> SharedBlock:
+    return SharedBlock("rerank", "rerank", step.work.relative_to(step.run).as_posix(), "first", 1, 1)
 
 
 def share(step: Step[Any], seen: list[dict[Any, list[int]]]) -> None:
