@@ -23,7 +23,14 @@ from answermill.files.remote import as_path
 from answermill.files.store import remove_if_empty, remove_tree
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import code_of
-from answermill.pipelines.engine.machines.members import MACHINES, Members, SharedBlock, State, states
+from answermill.pipelines.engine.machines.members import (
+    MACHINES,
+    Members,
+    NotOurs,
+    SharedBlock,
+    State,
+    states,
+)
 from answermill.pipelines.engine.machines.shared_engine import SharedEngine, shared_engine
 from answermill.pipelines.engine.machines.terms import Leader, Terms
 from answermill.pipelines.errors import (
@@ -48,10 +55,6 @@ LEAST_LAPSE_S = 1.0
 _SAY_EVERY_S = 30.0
 _OF_A_MACHINE = (UNAVAILABLE, UNEXPECTED, INTERRUPTED)
 """Codes of errors that other machines need not meet."""
-
-
-class NotOurs(Exception):
-    """The block is over, or another machine leads by now."""
 
 
 class Machine:

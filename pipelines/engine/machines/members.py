@@ -36,6 +36,10 @@ POLL_S, POLL_S_IN_STORE = 0.5, 5.0
 """Most seconds between two looks at what others have done."""
 
 
+class NotOurs(Exception):
+    """The block is over, or another machine leads by now."""
+
+
 @dataclass(frozen=True, slots=True)
 class SharedBlock:
     """Work that a machine has opened for all: calls of an engine, one after the other."""

@@ -21,13 +21,13 @@ from answermill.files.store import remove_if_empty, remove_tree, store_of
 from answermill.pipelines.engine.disk_values import Places, packed
 from answermill.pipelines.engine.local_engine import grouped, workers
 from answermill.pipelines.engine.machines.leases import Leases
-from answermill.pipelines.engine.machines.members import MACHINES, Members, SharedBlock
+from answermill.pipelines.engine.machines.members import MACHINES, Members, NotOurs, SharedBlock
 from answermill.pipelines.engine.machines.task_board import TaskBoard
 from answermill.pipelines.engine.protocol import GroupFunction, Units, as_work
 from answermill.pipelines.engine.unit_work import UnitWork, Work
 from answermill.pipelines.engine.worker_process import KeyTask
 from answermill.pipelines.errors import Stopped
-from answermill.pipelines.runs.manifests.manifest import read_manifest
+from answermill.pipelines.runs.manifests.manifest import Manifest, read_manifest
 from answermill.pipelines.runs.manifests.reports import Reports
 from answermill.pipelines.runs.step import MARK
 from answermill.pipelines.runs.watch.progress import progress
@@ -40,7 +40,7 @@ _LOOK_S = 5.0
 class SharedEngine:
     """This machine's share of the calls of a block; `folder` is this machine's own, for values.
 
-    `confirm` raises an error if the block is over, and `pause` waits until it is time to look again.
+    `confirm` raises NotOurs if the block is over, and `pause` waits until it is time to look again.
     """
 
     def __init__(
@@ -101,6 +101,7 @@ class SharedEngine:
                     self._take_back_if_over(reports, number)
                 if is_stopping():
                     raise Stopped("between two units")
+                self._confirm()
                 if not board.is_done():
                     self._pause()
                     board.refresh(first)
@@ -114,9 +115,8 @@ class SharedEngine:
 
         def take() -> KeyTask | None:
             nonlocal looked
-            if is_stopping():
+            if is_stopping() or self._is_over():
                 return None
-            self._confirm()
             number = board.take()
             # While other workers of this machine are busy, a lost machine's tasks may be free by now.
             if number is None and time.monotonic() - looked > _LOOK_S:
@@ -126,6 +126,14 @@ class SharedEngine:
 
         return Offers(take)
 
+    def _is_over(self) -> bool:
+        """True if no further task is to begin, while those of other workers of this machine end."""
+        try:
+            self._confirm()
+        except NotOurs:
+            return True
+        return False
+
     def _take_back_if_over(self, reports: Reports[Any] | None, unit: int) -> None:
         """Remove what this machine wrote for a unit of a step that others have completed meanwhile, since
         they took it to be lost. Raises as `confirm`."""
@@ -134,7 +142,9 @@ class SharedEngine:
         report = reports.read_one(unit) if reports is not None and reports.home is not None else None
         if report is not None and reports is not None and reports.home is not None:
             for name, parts in report.parts.items():
-                _remove_unnamed(reports.home / name, [part.file for part in parts])
+                if (manifest := read_manifest(reports.home / name)) is None:
+                    return  # the step begins anew
+                _remove_unnamed(reports.home / name, manifest, [part.file for part in parts])
         remove_tree(self._work)
         self._confirm()
 
@@ -144,10 +154,9 @@ class SharedEngine:
         self._leases.give_all_back()
 
 
-def _remove_unnamed(folder: Path, files: Sequence[str]) -> None:
-    """Remove files, or shards, of a committed folder that its manifest does not name."""
-    manifest = read_manifest(folder)
-    named = {part.file for part in manifest.parts} if manifest is not None else set()
+def _remove_unnamed(folder: Path, manifest: Manifest, files: Sequence[str]) -> None:
+    """Remove those files, or shards, of a committed folder that its manifest does not name."""
+    named = {part.file for part in manifest.parts}
     for path in (folder / file for file in files if file not in named):
         if path.is_dir():
             remove_tree(path)

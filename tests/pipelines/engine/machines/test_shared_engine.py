@@ -14,8 +14,7 @@ import pytest
 
 from answermill.pipelines.engine.disk_values import KeyValues, Places
 from answermill.pipelines.engine.local_engine import local_engine
-from answermill.pipelines.engine.machines.machine import NotOurs
-from answermill.pipelines.engine.machines.members import MACHINES, Members, SharedBlock
+from answermill.pipelines.engine.machines.members import MACHINES, Members, NotOurs, SharedBlock
 from answermill.pipelines.engine.machines.shared_engine import SharedEngine, shared_engine
 from answermill.pipelines.engine.protocol import Engine, Units
 from answermill.pipelines.engine.unit_work import UnitWork
