@@ -87,8 +87,16 @@ def test_every_extra_that_is_named_exists_and_the_tests_have_those_of_commands()
 
 
 OPTIONAL = frozenset(
-    ["matplotlib", "sentence_transformers", "optuna", "trafilatura", "pyterrier", "s3fs", "tensorboard"]
-    + ["xlsxwriter"]
+    [
+        "matplotlib",
+        "sentence_transformers",
+        "optuna",
+        "trafilatura",
+        "pyterrier",
+        "s3fs",
+        "tensorboard",
+        "xlsxwriter",
+    ]
 )
 
 
