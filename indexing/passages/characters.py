@@ -65,12 +65,16 @@ def kinds(text: str) -> bytes:
     if text.isascii():
         return text.encode("ascii").translate(_ASCII)
 
+    # Two bytes are a character, unless one in the text is beyond the basic plane.
+    codes = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), np.uint16)
+    if len(codes) == len(text):
+        return _basic_plane().take(codes).tobytes()
+
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    if (beyond := np.flatnonzero(codes >= 0x10000)).size:
-        result = _basic_plane()[np.where(codes < 0x10000, codes, 0)]
-        result[beyond] = [_kind(text[place]) for place in beyond.tolist()]
-        return result.tobytes()
-    return _basic_plane()[codes].tobytes()
+    beyond = np.flatnonzero(codes >= 0x10000)
+    result = _basic_plane()[np.where(codes < 0x10000, codes, 0)]
+    result[beyond] = [_kind(text[place]) for place in beyond.tolist()]
+    return result.tobytes()
 
 
 class Extra:
