@@ -15,6 +15,7 @@ from answermill.schemas.corpus import Rejected
 
 DomainCount = tuple[str, int]
 """A registered domain and its number of pages."""
+_SITES = 100_000  # whose domains are remembered
 
 
 @functools.cache
@@ -28,6 +29,13 @@ def domain_of(url: str) -> str:
 
     Under a suffix that the list does not have, the host's last two names, as the list's own algorithm says.
     """
+    scheme, mark, rest = url.partition("://")
+    return _domain_of_site(f"{scheme}{mark}{rest.partition('/')[0]}")
+
+
+@functools.lru_cache(_SITES)
+def _domain_of_site(url: str) -> str:
+    """`domain_of` a URL without its path: a crawl has many pages of one site."""
     host = _suffixes()(url)
     if host.suffix or not host.subdomain or host.ipv4 or host.ipv6:
         return ascii_host(host.top_domain_under_public_suffix)

@@ -24,6 +24,22 @@ def test_pages_count_for_their_registered_domain() -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "domain"),
+    [
+        ("http://www.a.co.uk:8080/1?from=http://c.org/", "a.co.uk"),
+        ("http://me:secret@b.com?1", "b.com"),
+        ("HTTPS://B.COM#1", "b.com"),
+        ("//b.com/1", "b.com"),
+        ("b.com/to?http://c.org/", "b.com"),
+        ("http:///b.com/", ""),
+        ("http://[::1]/b.com", ""),
+    ],
+)
+def test_only_the_host_of_a_url_counts(url: str, domain: str) -> None:
+    assert domain_of(url) == domain == domain_of(f"{url}/c.org")
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "a.co.uk\nb.com\nc.org\n",
