@@ -207,6 +207,7 @@ class Machine:
         """Do this machine's share of a block that another machine has opened."""
         print_line(f"shares {block.name} with {counted(len(self._members.look()) - 1, 'other machine')}")
         self._shared.add(block.attempt)
+        self._said = ""
         self._members.say(doing=block.name)
         try:
             with (
