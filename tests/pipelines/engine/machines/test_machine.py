@@ -24,6 +24,7 @@ from answermill.pipelines.engine.machines.machine import Machine, machines_at, t
 from answermill.pipelines.engine.machines.members import MACHINES, SharedBlock, states
 from answermill.pipelines.engine.machines.terms import Leader
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, UNAVAILABLE, USAGE, JobError
+from answermill.pipelines.look.verify.leftovers import _of_command
 from answermill.pipelines.revision import revision
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.lock import claimed
@@ -172,6 +173,13 @@ def test_status_names_the_machines(tmp_path: Path) -> None:
         "machine: pid 1 of anna on node, follows, at nothing now; 0 units done",
     ]
     assert list(machines_at(tmp_path / "none")) == []
+
+
+def test_what_killed_machines_left_is_left_over_and_goes_with_the_next_command(tmp_path: Path) -> None:
+    leads(tmp_path)
+    (leftover,) = _of_command(tmp_path, None)
+    assert (leftover.path, leftover.why) == (tmp_path / MACHINES, "no machine shares the run any more")
+    assert list(run_steps(JOB, tmp_path, [], ())) == [] and list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
