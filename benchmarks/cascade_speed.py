@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import statistics
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -100,14 +100,15 @@ def lists_of(path: Path, questions: int, candidates: int) -> list[RankedList]:
     return lists
 
 
-def timed(runs: Runs, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each run, in turns."""
+def timed(runs: Mapping[str, Callable[[], object]], rounds: int, says: bool = True) -> dict[str, list[float]]:
+    """Seconds of each run, in turns; `says` prints a line for each round."""
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for n in range(rounds):
         for name, run in runs.items():
             with seconds(taken[name]):
                 run()
-        say(f"round {n + 1}: " + ", ".join(f"{name} {times[-1]:.2f} s" for name, times in taken.items()))
+        if says:
+            say(f"round {n + 1}: " + ", ".join(f"{name} {times[-1]:.2f} s" for name, times in taken.items()))
     return taken
 
 

@@ -1,0 +1,235 @@
+"""Cross-encoders on the processor beside the engines that a user could pick, in one run: pairs a second from
+text to score, and what each engine's ranking loses.
+
+Models: `minilm`, the shipped cascade to its last exit, 6 layers of 384; `mpnet`, the shipped cascade_base, 12
+of 768, if its body is installed; `modernbert`, random weights of ModernBERT-base's shape, 22 of 768. Mixes of
+QUESTIONS questions of SQuAD-sent's test set: `alone`, sentences; `context`, a sentence between its
+neighbours; `passage`, five sentences. Each engine scores the same pairs, on one thread and on all cores, at
+the batch size that a trial finds fastest; rounds are interleaved, and ratios are medians of the rounds'
+ratios.
+
+Ours: `ours` is `pointwise` in the job's precision, `cascade` the same model at α = .3. Peers: `torch_fp32`
+and `torch_bf16`, sentence-transformers' `CrossEncoder.predict`; `onnx_fp32` and `onnx_int8`; `openvino_fp32`,
+`openvino_bf16` and `openvino_int8` (`benchmarks/engine_peers.py`).
+
+`<model>_<mix>_<threads>_<engine>_pairs_per_s`, threads `one` or `all`; `.._best_peer`, the fastest, and
+`.._best_whole_peer`, the fastest that is not int8; `.._over_best_peer`, `.._over_best_whole_peer` and
+`.._cascade_over_best_peer`. `best_peer`, `best_peer_pairs_per_s`, `monolithic_over_best_peer` and
+`cascade_over_best_peer` repeat minilm's, alone, on one thread. `<model>_map_<engine>`: MAP of WikiQA's test
+set, QUALITY questions drawn by hash, sentences alone, in percent; `.._map_loss_<engine>`: that of torch_fp32
+less the engine's.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import transformers
+
+from answermill.files.model_files import ModelMissing
+from answermill.indexing.shards.dense import DEFAULT, find_model
+from answermill.ranking.entry import SHIPPED
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load, save
+from answermill.ranking.rerankers.cascade.cross_encoder import export
+from answermill.ranking.transformer.devices import fast
+from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.huggingface import Rotary, Shape
+from answermill.ranking.transformer.packing import Tokeniser
+from answermill.schemas.arrays import Floats
+from answermill.schemas.labels import LabelledCandidate
+from answermill.schemas.ranked import Candidate, RankedList
+from benchmarks.cascade_speed import SET, Ours, lists_of, name_of, over, scores, timed
+from benchmarks.engine_peers import Pairs, Peer, peers
+from experiments.cascade_quality import some
+from experiments.exit_rows import values
+from experiments.question_sets.learnable import Questions, answered
+from testing.harness import arguments, finish, say, shrink
+from testing.smoke_data import small_checkpoint
+
+TAKES = "an hour, on a quiet machine, beside pip install onnx openvino nncf"
+MEASURED_MODELS = ("cascade", "cascade_base")
+
+QUESTIONS, CANDIDATES = 4, 32
+MIXES = ("alone", "context", "passage")
+BATCHES, TRIAL = (4, 16, 32, 64), 48
+"""Batch sizes to try, on TRIAL pairs."""
+CALIBRATION = 200
+QUALITY = {"minilm": 243, "mpnet": 60}
+MODERNBERT = Shape(
+    layers=22,
+    width=768,
+    heads=12,
+    inner=1152,
+    vocabulary=50_368,
+    family="modernbert",
+    types=0,
+    epsilon=1e-5,
+    rotary=Rotary(160_000.0, 10_000.0, 64, 3),
+)
+MODELS = {"minilm": SHIPPED / "cascade", "mpnet": SHIPPED / "cascade_base", "modernbert": None}
+
+
+class Measured(NamedTuple):
+    """A model as ours, and the folder of its export."""
+
+    model: CascadeModel
+    tokeniser: Tokeniser
+    exported: Path
+
+
+def model_of(name: str, folder: Path) -> Measured:
+    """Load a model, or draw it, and export it. Raises ModelMissing if its body is not installed."""
+    checkpoint = MODELS[name]
+    if checkpoint is None:
+        torch.manual_seed(0)
+        model, tokeniser = CascadeModel(LayeredEncoder(MODERNBERT), (4, 22)), Tokeniser(find_model(DEFAULT))
+        checkpoint = folder / "checkpoint"
+        save(checkpoint, "cascade", model, tokeniser)
+    model, tokeniser = load(checkpoint, "cascade", find_model)
+    export(checkpoint, folder / "exported", source=find_model)
+    return Measured(model, tokeniser, folder / "exported")
+
+
+def mixed(lists: Sequence[RankedList], mix: str) -> list[RankedList]:
+    """The lists with longer candidates: `context` puts a sentence between the two beside it in the list,
+    `passage` joins five."""
+    reach = {"alone": 0, "context": 1, "passage": 2}[mix]
+
+    def longer(candidates: Sequence[Candidate], n: int) -> Candidate:
+        around, sentence = candidates[max(0, n - reach) : n + reach + 1], candidates[n].sentence
+        assert sentence is not None
+        text = " ".join(other.text for other in around)
+        return replace(candidates[n], sentence=replace(sentence, text=text))
+
+    return [
+        RankedList(
+            ranked.question, tuple(longer(ranked.candidates, n) for n in range(len(ranked.candidates)))
+        )
+        for ranked in lists
+    ]
+
+
+def pairs_of(lists: Sequence[RankedList]) -> list[tuple[str, str]]:
+    return [(ranked.question.text, candidate.text) for ranked in lists for candidate in ranked.candidates]
+
+
+def best_batch(peer: Peer, pairs: Pairs) -> int:
+    """The batch size at which a peer is fastest on some of the pairs."""
+    part = list(pairs[:: max(1, len(pairs) // TRIAL)])
+    runs = {str(size): partial(peer, part, size) for size in BATCHES}
+    taken = timed(runs, 2, says=False)
+    return int(min(taken, key=lambda size: min(taken[size])))
+
+
+def speeds(
+    key: str, ours: Ours, ways: Mapping[str, Peer], lists: Sequence[RankedList], rounds: int
+) -> Iterator[tuple[str, float | int | str]]:
+    """Figures of one model on one mix, with the threads that are set."""
+    pairs = pairs_of(lists)
+    sizes = {name: best_batch(peer, pairs) for name, peer in ways.items()}
+    runs: dict[str, Callable[[], object]] = {
+        name: partial(peer, pairs, sizes[name]) for name, peer in ways.items()
+    }
+    own = ours.runs(lists)
+    taken = timed(runs | {"ours": own["monolithic"], "cascade": own["cascade"]}, rounds)
+
+    for name, times in taken.items():
+        yield f"{key}_{name}_pairs_per_s", len(pairs) / statistics.median(times)
+    for name, size in sizes.items():
+        yield f"{key}_{name}_batch", size
+    kinds = {"best_peer": list(ways), "best_whole_peer": [name for name in ways if "int8" not in name]}
+    for kind, names in kinds.items():
+        best = min(names, key=lambda name: statistics.median(taken[name]))
+        yield f"{key}_{kind}", best
+        yield f"{key}_over_{kind}", over(taken[best], taken["ours"])
+        yield f"{key}_cascade_over_{kind}", over(taken[best], taken["cascade"])
+
+
+def ranked_of(lists: Questions) -> list[RankedList]:
+    return [ranked_list(rows) for rows in lists]
+
+
+def map_of(lists: Questions, scored: Floats) -> float:
+    """MAP in percent; `scored` are the candidates' scores, a question's one after the other."""
+    question = np.repeat(np.arange(len(lists)), [len(rows) for rows in lists])
+    label = np.array([row.label for rows in lists for row in rows])
+    return 100 * float(values(question, label, scored)["map"].mean())
+
+
+def quality(
+    key: str, ours: Ours, ways: Mapping[str, Peer], lists: Questions
+) -> Iterator[tuple[str, float | int | str]]:
+    """MAP of each engine, and what it loses to sentence-transformers in fp32."""
+    ranked = ranked_of(lists)
+    pairs = pairs_of(ranked)
+    maps = {name: map_of(lists, peer(pairs, 32)) for name, peer in ways.items()}
+    maps["ours"] = map_of(lists, np.concatenate(scores(ours.pointwise.rerank(ranked), ranked)))
+    for name, value in maps.items():
+        yield f"{key}_map_{name}", value
+        yield f"{key}_map_loss_{name}", maps["torch_fp32"] - value
+
+
+def figures(name: str, data: Path, folder: Path, rounds: int) -> Iterator[tuple[str, float | int | str]]:
+    """All figures of one model."""
+    measured = model_of(name, folder)
+    ours = Ours.of(measured.model, measured.tokeniser)
+    lists = lists_of(data / SET, QUESTIONS, CANDIDATES)
+    learnt = answered(data / "wikiqa/wikiqa-train.parquet")
+    calibration = pairs_of(ranked_of(some(learnt, CALIBRATION // 5)))[:CALIBRATION]
+
+    for threads, number in {"one": 1, "all": os.cpu_count() or 1}.items():
+        torch.set_num_threads(number)
+        ways = peers(measured.exported, folder, calibration, number)
+        for mix in MIXES:
+            say(f"{name}, {mix}, {threads}")
+            yield from speeds(f"{name}_{mix}_{threads}", ours, ways, mixed(lists, mix), rounds)
+        if threads == "one" and name in QUALITY:
+            test: list[list[LabelledCandidate]] = answered(data / "wikiqa/wikiqa-test.parquet")
+            yield from quality(name, ours, ways, some(test, min(len(test), QUALITY[name])))
+
+
+def main() -> None:
+    options = arguments("engines", __doc__ or "", texts={"models": "those to measure, with commas between"})
+    if options.smoke:
+        shrink(globals(), QUESTIONS=1, CANDIDATES=4, MIXES=("alone",), BATCHES=(4,), TRIAL=4, CALIBRATION=5)
+        shrink(globals(), MODELS={"minilm": Path(small_checkpoint("cascade"))}, QUALITY={"minilm": 3})
+
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # theirs and ours
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    names = options.models.split(",") if options.models else list(MODELS)
+    result: dict[str, float | int | str] = {
+        "pairs": QUESTIONS * CANDIDATES,
+        "cores": os.cpu_count() or 1,
+        "precision": name_of(fast("cpu")),
+    }
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                result |= dict(figures(name, options.data, Path(folder), options.rounds))
+            except ModelMissing as e:
+                say(f"{name} is left out: {e}")
+
+    first = "minilm_alone_one"
+    if (best := result.get(f"{first}_best_peer")) is not None:
+        result |= {
+            "best_peer": best,
+            "best_peer_pairs_per_s": result[f"{first}_{best}_pairs_per_s"],
+            "monolithic_over_best_peer": result[f"{first}_over_best_peer"],
+            "cascade_over_best_peer": result[f"{first}_cascade_over_best_peer"],
+        }
+    finish("engines", result, options.save, MEASURED_MODELS)
+
+
+if __name__ == "__main__":
+    main()
