@@ -15,8 +15,8 @@ products come on top, so it is no more than that. `.._training_tokens_per_s` is 
 16,384 tokens with dropout, and `.._training_share_of_peak` counts three times the products, for loss and
 gradient.
 
-Without a card it ends with a sentence; with --smoke the same code runs on tiny shapes, on the processor if
-there is no card.
+--only measures one shape, in minutes. Without a card it ends with a sentence; with
+--smoke the same code runs on tiny shapes, on the processor if there is no card.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def figures(
 
 
 def main() -> None:
-    options = arguments("gpu_speed", (__doc__ or "").splitlines()[0])
+    options = arguments("gpu_speed", (__doc__ or "").splitlines()[0], choices={"only": ("all", *SHAPES)})
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu" and not options.smoke:
         raise SystemExit(
@@ -173,7 +173,7 @@ def main() -> None:
     result: dict[str, float | int | str] = {
         "device": torch.cuda.get_device_name() if device == "cuda" else "processor"
     }
-    for name in SHAPES:
+    for name in SHAPES if options.only == "all" else (options.only,):
         result |= figures(name, device, tokeniser, lists, options.rounds, attention)
     finish("gpu_speed", result | {"predict_best_attention": attention or "sdpa"}, options.save)
 

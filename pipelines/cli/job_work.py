@@ -4,8 +4,6 @@ meanwhile, and a report."""
 from __future__ import annotations
 
 import logging
-import shlex
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -15,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from answermill.files.remote import as_path
-from answermill.files.store import store_of
 from answermill.pipelines.cli.ending import Command
 from answermill.pipelines.cli.parameters import write_lines
 from answermill.pipelines.errors import USAGE, JobError
@@ -25,8 +22,6 @@ from answermill.pipelines.specs.registry import job_steps
 if TYPE_CHECKING:
     from answermill.pipelines.config.job_file import Job
     from answermill.pipelines.engine.machines.machine import Machine
-    from answermill.pipelines.nights.gate import Bars
-    from answermill.pipelines.nights.night_folder import Nights
     from answermill.pipelines.runs.watch.failure_hook import OnFailure
     from answermill.pipelines.runs.watch.metrics import MetricsFile
 
@@ -326,99 +321,3 @@ class JobWork:
         sinks.append(metrics.update)
         self.command.at_end.append(end)
         return metrics
-
-
-@dataclass(frozen=True, slots=True)
-class NightWork:
-    """Work of `answermill night`: a run of the job in the folder `runs`, and what follows from it."""
-
-    job_file: Path
-    runs: Path
-    options: NightOptions
-    bars: GateBars
-    settings: Sequence[str]
-    outlets: Outlets
-    command: Command
-
-    def run(self) -> None:
-        """Do the night, or say what it would do. Raises JobError: 2 if an option is wrong; as `Night.lines`
-        and `claimed`."""
-        log_lines.choose(self.outlets.log_format)
-        self.outlets.arm(self.command, self.job_file)
-        from answermill.pipelines.nights.gate import Bars
-        from answermill.pipelines.nights.night import foreseen
-        from answermill.pipelines.nights.night_folder import Nights
-        from answermill.pipelines.runs.lock import claimed
-
-        limits, options = self.bars, self.options
-        bars = Bars(limits.metric, limits.margin, limits.max_changed, limits.max_fall, limits.max_rejects)
-        bars.check()
-        if options.keep < 1:
-            raise JobError(f"--keep {options.keep}: give how many nights stay, 1 or more", USAGE)
-
-        nights = Nights(as_path(self.runs).absolute())
-        name = options.night or time.strftime("%Y-%m-%d", time.gmtime())
-        self.command.folder = nights.run(name)
-        store_of(nights.folder).check()
-
-        if options.dry_run:
-            record = nights.read(name)
-            former = nights.good() if record is None else record.former
-            began = time.time() if record is None else record.began
-            former_path = nights.run(former) if former else None
-            self._job_work(nights.run(name), former_path, began).foresee()
-            write_lines(foreseen(nights, name, options.keep, bars))
-            return
-
-        # Before the file of metrics, which belongs to the night that has the folder.
-        with claimed(nights.folder):
-            self._do(nights, name, bars)
-
-    def _do(self, nights: Nights, name: str, bars: Bars) -> None:
-        from answermill.pipelines.nights.night import STAGES, Night
-
-        metrics = self._job_work(nights.run(name), None).metrics()
-        record = nights.begin(name, as_path(self.job_file).absolute())
-        night = Night(
-            nights,
-            record,
-            lambda run, former: self._run_job(run, former, metrics, record.began),
-            self._command_line(name),
-            bars,
-            self.options.keep,
-            self.options.accept,
-        )
-
-        def enter(stage: str) -> None:
-            self.command.stage = stage
-            if metrics is not None:
-                metrics.enter(stage, STAGES)
-
-        night.on_stage = enter
-        if metrics is not None:
-            night.on_figures = metrics.add_figures
-        self.command.at_end.append(night.end)
-        write_lines(night.lines())
-
-    def _command_line(self, name: str) -> str:
-        """What is typed for this night, without what decides no row."""
-        words = ["answermill", "night", str(self.job_file), "--runs", str(self.runs), "--night", name]
-        for option, values in (("--since", self.options.since), ("--set", self.settings)):
-            words += [option, *values] if values else []
-        return shlex.join(words)
-
-    def _run_job(self, run: Path, former: Path | None, metrics: MetricsFile | None, began: float) -> None:
-        work = self._job_work(run, former, began)
-        work.run(metrics=metrics)
-        work.report()
-
-    def _job_work(self, run: Path, former: Path | None, began: float = 0.0) -> JobWork:
-        """The job's work, with `former` as the key `since` of the steps that are to have it, and the night's
-        date."""
-        earlier = None if former in (None, run) else str(former)
-        since = [f"{step}.since={earlier}" for step in self.options.since if earlier is not None]
-        settings = (*self.settings, *since)
-        from answermill.pipelines.nights.night_folder import night_date
-
-        today = night_date(run.name, began)
-        return JobWork(self.job_file, run, settings, self.outlets, self.command, lambda: earlier, today=today)

@@ -18,10 +18,8 @@ from answermill.pipelines.config import toml_file
 from answermill.pipelines.config.caps import Caps
 from answermill.pipelines.config.ingest_section import Ingest as Ingest
 from answermill.pipelines.config.rerank_section import Rerank as Rerank
-from answermill.pipelines.config.rerank_section import with_stages
 from answermill.pipelines.config.toml_file import SettingsFile
 from answermill.pipelines.config.workers import Workers
-from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.runs.watch.failure_hook import OnFailure
 from answermill.pipelines.specs.registry import job_steps
 from answermill.schemas.section import Count, Section
@@ -366,17 +364,7 @@ def load(
 
     Raises JobError: 66 if there is no such file, 78 if it is not TOML, or if a key or value in it is wrong.
     """
-    of_plan = [override for override in overrides if override.startswith("rerank.plan=")]
-    of_stages = [override for override in overrides if override.startswith("rerank.stages.")]
-    settings = toml_file.read(path, of_plan)
-
-    if of_stages and isinstance(section := settings.get("rerank"), dict) and "plan" in section:
-        try:
-            settings["rerank"] = {**with_stages(section), "plan": None}
-        except ValueError as e:
-            raise JobError(f"{path}: rerank: {e}", SETTINGS) from e
-
-    toml_file.lay_over(settings, [override for override in overrides if override not in of_plan])
+    settings = toml_file.read_with_plan(path, overrides)
     settings = toml_file.filled(settings, latest, today)
     return toml_file.check(settings, job_type(settings), path)
 

@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 
 from answermill.files.remote import as_path
 from answermill.files.store import fetch, fetch_tree, store_of
-from answermill.pipelines.config.rerank_section import further_keys, settings_of
+from answermill.pipelines.config.rerank_section import further_keys, settings_of, with_stages
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
 from answermill.pipelines.specs.shipped_plans import SHIPPED, shipped_file
 from answermill.ranking.entry import StageSettings
@@ -86,6 +86,24 @@ def read(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
         raise JobError(f"{path}: {e.strerror}" if e.strerror else str(e), INPUT_MISSING) from e
 
     lay_over(settings, overrides)
+    return settings
+
+
+def read_with_plan(path: Path, overrides: Sequence[str]) -> dict[str, Any]:
+    """A job file's settings with `overrides` laid over them: those of stages change the stages of the plan
+    that the file, or one of them, names. Raises JobError as `read`; 78 if no such plan ships."""
+    of_plan = [override for override in overrides if override.startswith("rerank.plan=")]
+    settings = read(path, of_plan)
+
+    section = settings.get("rerank")
+    changes_stages = any(override.startswith("rerank.stages.") for override in overrides)
+    if changes_stages and isinstance(section, dict) and "plan" in section:
+        try:
+            settings["rerank"] = {**with_stages(section), "plan": None}
+        except ValueError as e:
+            raise JobError(f"{path}: rerank: {e}", SETTINGS) from e
+
+    lay_over(settings, [override for override in overrides if override not in of_plan])
     return settings
 
 

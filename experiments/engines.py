@@ -10,7 +10,7 @@ ratios.
 
 Ours: `ours` is `pointwise` in the job's precision, `cascade` the same model at α = .3. Peers: `torch_fp32`
 and `torch_bf16`, sentence-transformers' `CrossEncoder.predict`; `onnx_fp32` and `onnx_int8`; `openvino_fp32`,
-`openvino_bf16` and `openvino_int8` (`benchmarks/engine_peers.py`).
+`openvino_bf16` and `openvino_int8` (`experiments/engine_peers.py`).
 
 `<model>_<mix>_<threads>_<engine>_pairs_per_s`, threads `one` or `all`; `.._best_peer`, the fastest, and
 `.._best_whole_peer`, the fastest that is not int8; `.._over_best_peer`, `.._over_best_whole_peer` and
@@ -49,8 +49,8 @@ from answermill.schemas.arrays import Floats
 from answermill.schemas.labels import LabelledCandidate
 from answermill.schemas.ranked import Candidate, RankedList
 from benchmarks.cascade_speed import SET, Ours, lists_of, name_of, over, scores, timed
-from benchmarks.engine_peers import Pairs, Peer, peers
 from experiments.cascade_quality import some
+from experiments.engine_peers import Pairs, Peer, peers
 from experiments.exit_rows import values
 from experiments.question_sets.learnable import Questions, answered
 from testing.harness import arguments, finish, say, shrink
@@ -58,6 +58,7 @@ from testing.smoke_data import small_checkpoint
 
 TAKES = "an hour, on a quiet machine, beside pip install onnx openvino nncf"
 MEASURED_MODELS = ("cascade", "cascade_base")
+DECIDED = "Nothing yet: no result of it is saved."
 
 QUESTIONS, CANDIDATES = 4, 32
 MIXES = ("alone", "context", "passage")
