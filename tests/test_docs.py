@@ -315,6 +315,20 @@ def test_what_the_two_walks_name_exists():
     assert names - known == set()
 
 
+def test_every_kind_of_odd_input_names_the_test_that_guards_it():
+    table = PAGES[ROOT / "docs/design.md"].partition("## What browsers decide")[2].partition("\n## ")[0]
+    tests = re.findall(r"\| `([\w/]+\.py)`: `(\w+)` \|$", table, re.M)
+    assert len(tests) == 19 == table.count("\n| ") - 1
+    for path, name in tests:
+        assert f"\ndef {name}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), (path, name)
+
+    modules = re.findall(r"`((?:indexing|main_content|files)[.\w]+)`", table)
+    files = [path.with_suffix("").as_posix() for path in ROOT.glob("*/**/*.py")]
+    assert [
+        name for name in modules if not any(f.endswith("/" + name.replace(".", "/")) for f in files)
+    ] == []
+
+
 def test_the_description_that_design_shows_is_that_of_rerank():
     section = PAGES[ROOT / "docs/design.md"].partition("## A step says what it is")[2]
     shown = section.partition("```python\n")[2].partition("```")[0]
