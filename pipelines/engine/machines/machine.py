@@ -24,6 +24,7 @@ from answermill.files.store import remove_if_empty, remove_tree
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import code_of
 from answermill.pipelines.engine.machines.members import (
+    BEATS,
     MACHINES,
     Members,
     NotOurs,
@@ -167,11 +168,17 @@ class Machine:
     def _wait_for_the_others(self) -> None:
         """Let the others see that the run is complete; one that is held up is not waited for longer than
         until it would count as lost."""
-        until = time.monotonic() + self._members.beat_s * 12
+        until, has_said = time.monotonic() + self._members.beat_s * BEATS, False
         while time.monotonic() < until:
             others = self._members.look().keys() - {self._members.name}
-            if all(self._members.has_left(name) for name in others):
+            waiting = [name for name in others if not self._members.has_left(name)]
+            if not waiting:
                 return
+            if not has_said:
+                print_line(
+                    f"the run is complete; waits until {counted(len(waiting), 'other machine')} saw it"
+                )
+                has_said = True
             self._pause()
 
     @property
