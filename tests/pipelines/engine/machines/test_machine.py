@@ -215,7 +215,7 @@ def test_machines_share_a_run_in_an_object_store_and_one_is_killed_there(
 ) -> None:
     (tmp_path / "job.json").write_text(job.model_dump_json(exclude_none=True), encoding="utf-8")
     run = s3.folder("shared-by-machines")
-    command = [sys.executable, "-c", SHARE, str(tmp_path / "job.json"), str(run)]
+    command = [sys.executable, "-c", SHARE, str(tmp_path / "job.json"), str(run), str(job.folder)]
     environment = {**os.environ, **s3.environment, "PYTHONPATH": str(ROOT)}
 
     def start(number: int) -> subprocess.Popen[bytes]:
@@ -251,6 +251,7 @@ from answermill.pipelines.steps.chain import run_steps
 members.this_place = lambda: ""
 members.POLL_S_IN_STORE = 0.5
 job, run = Job.model_validate(json.loads(Path(sys.argv[1]).read_text())), as_path(sys.argv[2])
+job._folder = Path(sys.argv[3])
 steps = ("ingest", "index", "retrieve", "rerank")
 for line in run_steps(job, run, steps, (), machine=Machine(run, job, 6.0)):
     print(line, flush=True)
