@@ -1,5 +1,5 @@
-"""A night by examples/schedulers, by the Snakemake and the Airflow that are on PATH; and what Prometheus
-makes of a night's metrics by deploy/monitoring/, if it is on PATH.
+"""A night by examples/schedulers, by the Snakemake and the Airflow that are on PATH; what Prometheus
+makes of a night's metrics by deploy/monitoring/, if it is on PATH; and Kubernetes' schema of its manifests.
 
 `make test-schedulers`. The night's run is a copy of the small one, so that its steps have nothing to do.
 """
@@ -90,6 +90,15 @@ def test_airflow_does_a_night(place: Path, small_run: Path) -> None:
     done = call("airflow", "dags", "test", "answermill", "2026-01-01", env=env)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert (place / "runs" / "good").readlink() == Path("2026-01-01")
+
+
+def test_kubernetes_knows_every_field_of_the_manifests() -> None:
+    kubernetes = pytest.importorskip("kubernetes_validate", reason="pip install kubernetes-validate")
+    files = sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml"))
+    manifests = [each for file in files for each in yaml.safe_load_all(file.read_text(encoding="utf-8"))]
+    assert "CronJob" in {manifest["kind"] for manifest in manifests}
+    for manifest in manifests:
+        kubernetes.validate(manifest, "1.29", strict=True)
 
 
 MONITORING = ROOT / "deploy" / "monitoring"
