@@ -14,14 +14,17 @@ from answermill.user_errors import as_job_errors
 if TYPE_CHECKING:
     from answermill.pipelines.data.formats.format import TableForm
     from answermill.pipelines.learn.audit.audit import Audit
+    from answermill.pipelines.learn.compare_many import ComparedMany
     from answermill.pipelines.learn.evaluate.compare import Compared
     from answermill.pipelines.learn.evaluate.evaluate import Evaluation
 
 
 @as_job_errors
-def train(job: str | Path, out: str | Path, settings: Sequence[str] = ()) -> Path:
+def train(
+    job: str | Path, out: str | Path, settings: Sequence[str] = (), *, tensorboard: bool = False
+) -> Path:
     """Train the checkpoint that a training file describes into `out`, or continue there; returns `out`.
-    `settings` as `--set`, e.g. ["train.epochs=3"].
+    `settings` as `--set`, e.g. ["train.epochs=3"]; `tensorboard` as of the command.
 
     Raises JobError: 65 and 66 if the data are wrong or missing, 73 if `out` holds something else, 78 for
     wrong settings.
@@ -29,7 +32,7 @@ def train(job: str | Path, out: str | Path, settings: Sequence[str] = ()) -> Pat
     from answermill.pipelines.config.training_file import load_job
     from answermill.pipelines.learn.train.train import run
 
-    for _ in run(load_job(Path(job), settings), Path(out)):
+    for _ in run(load_job(Path(job), settings), Path(out), tensorboard):
         pass
     return Path(out)
 
@@ -97,6 +100,23 @@ def compare(
 
     path = None if labels is None else as_path(labels)
     return compare_files(str(a), str(b), labels=path, form=_form(form, columns), **options)
+
+
+@as_job_errors
+def compare_many(
+    runs: Sequence[str | Path],
+    labels: str | Path | None = None,
+    *,
+    form: str | None = None,
+    columns: Sequence[str] = (),
+    **options: Any,
+) -> ComparedMany:
+    """Compare each run with the first one, p-values corrected for their number (Holm); `.markdown()` and
+    `.latex()` are tables for papers. Arguments and errors as of `compare`."""
+    from answermill.pipelines.learn.compare_many import compare_many as compare_runs
+
+    path = None if labels is None else as_path(labels)
+    return compare_runs([str(run) for run in runs], labels=path, form=_form(form, columns), **options)
 
 
 @as_job_errors

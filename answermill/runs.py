@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -13,10 +14,12 @@ import pyarrow as pa
 from answermill.files.remote import as_path
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.errors import INPUT_MISSING, USAGE, JobError
+from answermill.pipelines.runs.shown import html_of
 from answermill.schemas.record import Record
 from answermill.user_errors import as_job_errors
 
 R = TypeVar("R", bound=Record)
+_HEAD = 5  # rows that a notebook shows
 
 
 @as_job_errors
@@ -99,6 +102,15 @@ class Run:
 
         return (name for name, folder in folder_specs().items() if folder.manifest(self.path) is not None)
 
+    def _repr_html_(self) -> str:
+        """The folders with their rows and states."""
+        from answermill.pipelines.look.status import status
+
+        rows = [("step", "folder", "rows", "state")]
+        with suppress(JobError):  # of a damaged run, whose rows say what is damaged
+            rows.extend(status(self.path))
+        return html_of(f"{step:<10} {folder:<18} {n:>12}  {state}" for step, folder, n, state in rows)
+
     def answers(self) -> Iterator[dict[str, Any]]:
         """Best answer of each question, with its page and its place in the crawl; `answer` is None if it has
         none.
@@ -139,3 +151,13 @@ class Records(Generic[R]):
         schema = self.folder.record.schema()
         schema = schema if columns is None else pa.schema([schema.field(name) for name in columns])
         return pa.Table.from_batches(self.batches(columns), schema)
+
+    def to_pandas(self, columns: Sequence[str] | None = None) -> Any:
+        """The whole folder as a pandas DataFrame."""
+        return self.to_arrow(columns).to_pandas()
+
+    def _repr_html_(self) -> str:
+        """The first rows."""
+        first = next(self.batches(), None)
+        head = "" if first is None else first.slice(0, _HEAD).to_pandas().to_html()
+        return f"{head}<p>{len(self):,} rows</p>"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
@@ -323,8 +325,27 @@ def check_plots(files: tuple[Path, ...]) -> None:
         need("matplotlib", "plots", "a plot")
 
 
+_collected: ContextVar[list[str] | None] = ContextVar("lines", default=None)
+
+
+@contextmanager
+def collected_lines() -> Iterator[list[str]]:
+    """The list that `write_lines` appends to in this block, in place of stdout: the command was called from
+    Python."""
+    lines: list[str] = []
+    token = _collected.set(lines)
+    try:
+        yield lines
+    finally:
+        _collected.reset(token)
+
+
 def write_lines(lines: Iterable[str]) -> None:
     """Write lines to stdout, each as soon as it is yielded; as JSON objects if --log-format says so."""
+    collected = _collected.get()
     for line in lines:
+        if collected is not None:
+            collected.append(line)
+            continue
         sys.stdout.write(log_lines.line(line))
         sys.stdout.flush()

@@ -4,13 +4,15 @@ its p-values corrected for the number of tests (Holm)."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from answermill.files.atomic_files import write_text
 from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.learn.evaluate.compare import compare_files
+from answermill.pipelines.runs.shown import Shown
 from answermill.ranking.evaluation.metrics import METRICS, Protocol
 from answermill.ranking.evaluation.significance import Comparison, holm
 
@@ -20,7 +22,7 @@ _LATEX = {"\\": r"\textbackslash{}", **{mark: "\\" + mark for mark in "&%$#_{}"}
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedMany:
+class ComparedMany(Shown):
     """Several runs beside the first one, over the same questions."""
 
     first: str
@@ -35,7 +37,7 @@ class ComparedMany:
     def metrics(self) -> Sequence[str]:
         return list(next(iter(self.others.values())))
 
-    def rows(self) -> Iterator[tuple[str, list[str]]]:
+    def table(self) -> Iterator[tuple[str, list[str]]]:
         """(run, cell of each metric): in percent, with `*` where the corrected p is below LEVEL."""
         some = next(iter(self.others.values()))
         yield self.first, [f"{100 * some[metric].a:.2f}" for metric in self.metrics]
@@ -47,6 +49,12 @@ class ComparedMany:
                     for metric in self.metrics
                 ],
             )
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One row for each run but the first, and metric, from 0 to 1."""
+        for run, compared in self.others.items():
+            for metric, c in compared.items():
+                yield {"run": run, "metric": metric, **asdict(c), "p_holm": self.corrected[run, metric]}
 
     @property
     def legend(self) -> str:
@@ -71,13 +79,13 @@ class ComparedMany:
     def markdown(self) -> str:
         """The table in Markdown."""
         lines = [["run", *self.metrics], ["---", *["---:"] * len(self.metrics)]]
-        lines += [[run.replace("|", r"\|"), *cells] for run, cells in self.rows()]
+        lines += [[run.replace("|", r"\|"), *cells] for run, cells in self.table()]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{self.legend}.\n"
 
     def latex(self) -> str:
         """The table in LaTeX, with the lines of booktabs."""
         heads = " & ".join(["run", *map(_escaped, self.metrics)])
-        rows = [" & ".join([_escaped(run), *map(_starred, cells)]) for run, cells in self.rows()]
+        rows = [" & ".join([_escaped(run), *map(_starred, cells)]) for run, cells in self.table()]
         return "\n".join(
             [
                 f"\\begin{{tabular}}{{l{'r' * len(self.metrics)}}}",

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from textwrap import shorten
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,6 +21,7 @@ from answermill.pipelines.data.inputs.parquet_batches import DAMAGE, raise_unles
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.pipelines.learn.evaluate.evaluate import Evaluation, evaluate
 from answermill.pipelines.learn.evaluate.reference_labels import texts_of
+from answermill.pipelines.runs.shown import Shown
 from answermill.ranking.evaluation.metrics import METRICS, Protocol
 from answermill.ranking.evaluation.significance import Comparison, compare_shared, moved
 from answermill.schemas.evaluation import QuestionScore
@@ -48,7 +50,7 @@ class Flip:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Shown):
     """A and B over the same questions."""
 
     a: str
@@ -58,6 +60,10 @@ class Compared:
     metrics: Mapping[str, Comparison]
     flips: tuple[Flip, ...]
     """Losses first, then by the change of P@1, the largest first; empty where P@1 was not measured."""
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One row for each metric, from 0 to 1."""
+        return ({"metric": metric, **asdict(c)} for metric, c in self.metrics.items())
 
     def lines(self, show: int = 10) -> Iterator[str]:
         """The table for people, with at most `show` gained and `show` lost questions; metrics in percent."""

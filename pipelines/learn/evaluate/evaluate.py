@@ -26,6 +26,7 @@ from answermill.pipelines.learn.evaluate.join import Joined, join
 from answermill.pipelines.learn.evaluate.rank import DEFAULTS, RankOptions, is_ranker, rank
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
 from answermill.pipelines.learn.evaluate.scores import FINAL, bar_of, read_scores
+from answermill.pipelines.runs.shown import Shown
 from answermill.pipelines.runs.watch.progress import progress
 from answermill.ranking.evaluation.metrics import (
     METRICS,
@@ -56,7 +57,7 @@ RISKS = (5, 10, 20)
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Shown):
     """Scores measured under one protocol. All counts but `dropped` are of the questions kept; metrics are
     means, 0 to 1."""
 
@@ -112,6 +113,10 @@ class Evaluation:
             flat |= {f"answers_{name}": value for name, value in asdict(self.at_bar).items()}
 
         return flat
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One row for each question and metric."""
+        return (row.to_dict() for row in self.questions)
 
     def lines(self) -> Iterator[str]:
         """The table for people; metrics in percent."""
