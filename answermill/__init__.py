@@ -62,46 +62,8 @@ if TYPE_CHECKING:
     from answermill.reranking import Answer, Plan, rerank, stage
     from answermill.runs import Run, load_job, open_run, run
 
-_COMMANDS = (
-    "agreement",
-    "annotate",
-    "ask",
-    "calibrate",
-    "candidates",
-    "clean",
-    "collect",
-    "columns",
-    "dataset",
-    "doctor",
-    "ensemble",
-    "explain",
-    "export",
-    "heads",
-    "index",
-    "ingest",
-    "keys",
-    "night",
-    "passages",
-    "plan",
-    "propagate",
-    "publish",
-    "recipe",
-    "report",
-    "rerank_step",
-    "retrieve",
-    "sample",
-    "sentences",
-    "shrink",
-    "static_encoder",
-    "status",
-    "sweep",
-    "tune",
-    "tune_bm25",
-    "verify",
-    "weights",
-)
-"""Functions of the commands of these names that return the lines which the commands print."""
-_MODULES = dict.fromkeys(("Lines", *_COMMANDS), "answermill.commands") | {
+# The other names are functions of the commands of these names, which return the lines that these print.
+_MODULES = {
     "load_job": "answermill.runs",
     "run": "answermill.runs",
     "open_run": "answermill.runs",
@@ -178,9 +140,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module 'answermill' has no attribute {name!r}; it has: {', '.join(__all__)}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    return getattr(importlib.import_module(_MODULES.get(name, "answermill.commands")), name)
 
 
 def __dir__() -> list[str]:

@@ -207,5 +207,5 @@ def __getattr__(name: str) -> Any:
     by_function = {function_name(each): each for each in COMMANDS}
     if name not in by_function:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    made = globals()[name] = command(by_function[name])
-    return made
+    function = globals()[name] = command(by_function[name])
+    return function
