@@ -340,6 +340,11 @@ def collected_lines() -> Iterator[list[str]]:
         _collected.reset(token)
 
 
+def are_collected() -> bool:
+    """True where a command was called from Python, so that nobody types at its stdin."""
+    return _collected.get() is not None
+
+
 def write_lines(lines: Iterable[str]) -> None:
     """Write lines to stdout, each as soon as it is yielded; as JSON objects if --log-format says so."""
     collected = _collected.get()

@@ -18,6 +18,7 @@ from answermill.pipelines.cli.parameters import (
     JobFile,
     Overrides,
     Run,
+    are_collected,
     check_there,
     parse_columns,
     write_lines,
@@ -175,6 +176,8 @@ def ask(
     began = time.perf_counter()
     if answers < 1:
         raise JobError(f"--answers {answers}: give 1 or more", USAGE)
+    if not questions and are_collected():
+        raise JobError("no question is given; write one or several", USAGE)
     if not all(text.strip() for text in questions):
         raise JobError("a question is empty; write its words, in quotes", USAGE)
     from answermill.pipelines.look.ask.ask import answer_questions

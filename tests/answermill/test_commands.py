@@ -94,6 +94,7 @@ def test_a_step_runs_by_its_function(small_run: Path, tmp_path: Path) -> None:
         (lambda: am.status("no_run"), 66, "no folder no_run"),
         (lambda: am.recipe("jobb"), 2, "name: 'jobb' is none of 'job', 'wqa'"),
         (lambda: am.collect("s3://bucket/run", ["a.json"]), 78, "no URLs"),
+        (lambda: am.ask("run"), 2, "no question is given"),
         (lambda: am.dataset(["missing.tsv"]), 66, "missing.tsv: no such file"),
     ],
 )
