@@ -21,8 +21,8 @@ from answermill.pipelines.errors import UNEXPECTED, USAGE, JobError
 from answermill.pipelines.runs.shown import html_of
 from answermill.user_errors import as_job_errors
 
-NAMES = {"rerank": "rerank_step"}
-"""Command → its function, where that has another name: `am.rerank` takes texts."""
+NAMES = {"rerank": "rerank_step", "runs": "list_runs"}
+"""Command → its function, where that has another name: `am.rerank` takes texts, `am.runs` is a module."""
 BY_HAND = frozenset({"run", "evaluate", "compare", "train", "audit"})
 """Commands whose functions return values, in `answermill.runs` and `answermill.evaluation`."""
 
