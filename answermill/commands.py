@@ -82,7 +82,7 @@ def command(name: str) -> Callable[..., Lines]:
         running, positional = Command(), list[Any]()
         named: dict[str, Any] = {}
         for parameter in parameters.values():
-            value = _argument(parameter, kinds[parameter.name], bound.arguments)
+            value: Any = _argument(parameter, kinds[parameter.name], bound.arguments)
             value = running if value is Command else value
             if parameter.kind is parameter.VAR_POSITIONAL:
                 positional += value

@@ -139,7 +139,7 @@ def compare_many(
         for run in runs[1:]
     }
     some = next(iter(compared.values()))
-    corrected = {}
+    corrected: dict[tuple[str, str], float] = {}
     for metric in some.metrics:
         values = holm([each.metrics[metric].p for each in compared.values()])
         corrected |= {(run, metric): value for run, value in zip(compared, values, strict=True)}

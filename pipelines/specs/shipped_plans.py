@@ -9,10 +9,10 @@ import difflib
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 PlanName: TypeAlias = Literal["default", "full", "base", "sure"]
-PLANS: Mapping[PlanName, str] = {
+PLANS: Mapping[str, str] = {
     "default": "job.toml",
     "full": "full.toml",
     "base": "base.toml",
@@ -34,7 +34,7 @@ def shipped_stages(plan: str) -> list[dict[str, Any]]:
         meant = f"; did you mean {near[0]!r}?" if near else "."
         raise ValueError(f"no plan {plan!r} ships{meant} There are {', '.join(get_args(PlanName))}")
 
-    content = (_SAMPLE / PLANS[cast(PlanName, plan)]).read_text(encoding="utf-8")
+    content = (_SAMPLE / PLANS[plan]).read_text(encoding="utf-8")
     stages: list[dict[str, Any]] = tomllib.loads(content)["rerank"]["stages"]
     return [
         {key: f"{SHIPPED}{Path(value).stem}" if key in _FITTED else value for key, value in stage.items()}

@@ -32,7 +32,7 @@ def curves_svg(history: History, metric: str) -> str:
     best = history.best
     panels = (
         ("loss", [e.loss for e in history.evaluations], None),
-        (f"dev {metric}, %", [100 * e.dev for e in history.evaluations], best and best.step),
+        (f"dev {metric}, %", [100 * e.dev for e in history.evaluations], None if best is None else best.step),
     )
     height = 2 * _HEIGHT + _TOP + _GAP + 40
     lines = [
@@ -58,8 +58,8 @@ def _panel(
     bottom, end = top + _HEIGHT, _WIDTH - 20
     yield f'<text x="{_LEFT}" y="{top - 8}">{name}</text>'
     yield f'<path d="M{_LEFT} {top}V{bottom}H{end}" fill="none" stroke="#9aa5b1"/>'
-    for value, place in dict.fromkeys([(high, top), (low, bottom)]):
-        yield f'<text x="{_LEFT - 6}" y="{place + 4}" text-anchor="end">{value:.4g}</text>'
+    for value, height in dict.fromkeys([(high, top), (low, bottom)]):
+        yield f'<text x="{_LEFT - 6}" y="{height + 4}" text-anchor="end">{value:.4g}</text>'
     for step, place in dict.fromkeys([(steps[0], x[0]), (steps[-1], x[-1])]):
         yield f'<text x="{place:.1f}" y="{bottom + 16}" text-anchor="middle">{step:,}</text>'
 

@@ -16,7 +16,7 @@ from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, USAGE, JobError
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
 from answermill.pipelines.learn.evaluate.rank import RankOptions
-from answermill.pipelines.learn.train.train import CARD
+from answermill.pipelines.learn.train.training_card import CARD
 from answermill.ranking.checkpoint import WEIGHTS, kind_of
 from answermill.ranking.entry import resolve
 from answermill.ranking.rerankers.registry import trainings

@@ -32,7 +32,7 @@ from answermill.indexing.shards.shard_builder import PassageEncoder
 from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
 from answermill.pipelines.data.inputs.tables import read_question_texts
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, JobError
-from answermill.pipelines.learn.train.train import CARD
+from answermill.pipelines.learn.train.training_card import CARD
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.pipelines.specs.index import SHARDS
 from answermill.pipelines.specs.ingest import PASSAGES
