@@ -170,6 +170,8 @@ def test_it_is_trained_and_evaluated_through_the_command_line(
         "config.json",
         "model.safetensors",
         "README.md",
+        "curves.csv",
+        "curves.svg",
         "training.json",
     }
 

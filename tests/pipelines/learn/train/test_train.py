@@ -354,6 +354,8 @@ def test_a_trained_transformer_serves_with_its_dev_score(folder: Path, reranker:
         "model.safetensors",
         "sha256.json",
         "README.md",
+        "curves.csv",
+        "curves.svg",
         "training.json",
     }
 
