@@ -45,9 +45,11 @@ from answermill.pipelines.errors import (
 )
 from answermill.pipelines.revision import revision
 from answermill.pipelines.runs.lock import shared
+from answermill.pipelines.runs.step import work_folders
 from answermill.pipelines.runs.watch.progress import print_line
 from answermill.pipelines.runs.watch.stopping import at_work
 from answermill.pipelines.specs.registry import SPECS
+from answermill.pipelines.specs.run import Run
 
 LAPSE_S = 120.0
 """Seconds without a sign of life after which a machine is lost, if nothing else is said. A network file
@@ -163,6 +165,7 @@ class Machine:
         self.has_led = True
         self._members.say(is_over=True)
         self._wait_for_the_others()
+        self._remove_late_work()
         remove_tree(self._members.folder)
 
     def _wait_for_the_others(self) -> None:
@@ -180,6 +183,14 @@ class Machine:
                 )
                 has_said = True
             self._pause()
+
+    def _remove_late_work(self) -> None:
+        """Remove the work folders of complete steps that machines have made anew: one that comes late to a
+        block, and is killed, cannot take its own back."""
+        run = Run.open(self._run)
+        for step, spec in SPECS.items():
+            for folder in work_folders(self._run, step) if run.is_complete(spec) else ():
+                remove_tree(folder)
 
     @property
     def has_followed(self) -> bool:

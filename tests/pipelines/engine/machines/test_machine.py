@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from answermill.pipelines.look.verify.leftovers import _of_command
 from answermill.pipelines.revision import revision
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.lock import claimed
+from answermill.pipelines.runs.step import WORK
 from answermill.pipelines.steps.chain import run_steps
 from answermill.schemas.corpus import Question
 from benchmarks import parts
@@ -64,6 +66,18 @@ def test_the_first_machine_leads_and_leaves_nothing_but_the_run(tmp_path: Path) 
     assert list(together(machine, JOB, lambda: iter(["a line"]))) == ["a line"]
     assert machine.has_led and not machine.has_followed
     assert list(run.iterdir()) == []
+
+
+def test_the_machine_that_leads_removes_what_late_ones_left_of_complete_steps(
+    small_run: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(small_run, run)
+    late, begun = run / WORK / "index-0123abcd", run / WORK / "collect-0123abcd"
+    for folder in (late, begun):
+        (folder / "values-late").mkdir(parents=True)
+    assert list(together(Machine(run, JOB), JOB, lambda: iter(()))) == []
+    assert not late.exists() and begun.exists()
 
 
 def test_a_command_that_does_not_share_is_kept_out_and_keeps_out(tmp_path: Path) -> None:
