@@ -15,7 +15,7 @@ from pydantic import Field, create_model, field_validator, model_validator
 
 from answermill.indexing.shards.lucene.analyzers import ANALYZERS, ENGLISH
 from answermill.pipelines.config import toml_file
-from answermill.pipelines.config.caps import Caps
+from answermill.pipelines.config.annotate_section import Annotate as Annotate
 from answermill.pipelines.config.ingest_section import Ingest as Ingest
 from answermill.pipelines.config.rerank_section import Rerank as Rerank
 from answermill.pipelines.config.toml_file import SettingsFile
@@ -203,69 +203,6 @@ class Retrieve(Section):
             )
         if self.rm3 is not None and "bm25" not in self.sources:
             raise ValueError("rm3 is of BM25, which sources leaves out; add 'bm25', or leave rm3 out")
-        return self
-
-
-class Annotate(Caps):
-    """Scored sentences in, tasks for people and packs for annotation tools out."""
-
-    top: Count = Field(
-        15, description="sentences per question, the best of the plan; then those that left it last"
-    )
-    random: int = Field(
-        2,
-        ge=0,
-        description="sentences per question drawn from those below the top; 2 or more give standard errors",
-    )
-    controls: str | None = Field(
-        None,
-        description="TSV, CSV, JSONL or Parquet of known labels (question_id, sentence_id or sentence, "
-        "label), mixed in blindly",
-    )
-    columns: list[str] = Field(
-        [], description="names of its columns, if they are unusual, e.g. ['question_id=nr']"
-    )
-    control_share: float = Field(
-        0.05, ge=0, lt=1, description="share of controls in a question's tasks, if it has known labels"
-    )
-    annotators: Count = Field(1, description="people who judge the same task")
-    overlap_share: float = Field(
-        1.0,
-        ge=0,
-        le=1,
-        description="share of the tasks, chosen by hash, that all `annotators` judge; other tasks get one",
-    )
-    tools: Annotated[list[str], Field(min_length=1)] | None = Field(
-        None,
-        description="annotation tools to write packs for, such as 'label-studio' or 'csv'; all that are "
-        "known if absent",
-    )
-    predictions: bool = Field(
-        False,
-        description="packs hold the model's score and what it predicts, 'correct' from a score of 0.5 on, "
-        "which tools may choose beforehand: people then tend to agree with it",
-    )
-    guidelines: str | None = Field(
-        None, description="Markdown file for annotators; ours (correct, sufficient, direct) if absent"
-    )
-    since: str | None = Field(
-        None,
-        description="folder of an earlier run, or 'latest'; packs leave out the tasks that it asked already",
-    )
-    batch: Count = Field(
-        1,
-        description="2, 3, … add tasks to those of a run, into batches/2 and so on; their packs leave out "
-        "what earlier batches asked",
-    )
-    seed: int = Field(0, description="seed of all random choices in this section")
-    tasks_per_file: int = Field(
-        10_000, ge=1, le=10_000, description="tasks in a file of a pack, which has at most 100 MB"
-    )
-
-    @model_validator(mode="after")
-    def _each_tool_once(self) -> Self:
-        if self.tools is not None and len(set(self.tools)) != len(self.tools):
-            raise ValueError("a tool is named twice")
         return self
 
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from answermill.schemas.annotation import Task
 
 MAKER = Maker("annotate")
-PACKS, PACK_SUMMARY = "packs", "packs.json"
-"""The folder of packs, and the file in it that names them."""
+PACKS, PACK_SUMMARY, PACK_PEOPLE = "packs", "packs.json", "people.json"
+"""The folder of packs, the file in it that names them, and the one that says who has which tasks."""
 BATCHES = "batches"
 """The folder of further batches: 2/ in it holds tasks/ and packs/ of the second."""
 STRATA = ("top", "random", "control")

@@ -1,4 +1,5 @@
-"""CSV for spreadsheets: people fill in `label` and `annotator`; a copy of the file for each of them.
+"""CSV for spreadsheets: people fill in `label` and `annotator`; a copy of the file for each of them. In a
+person's own pack `annotator` is filled in.
 
 UTF-8 with a byte order mark, without which Excel assumes another encoding. Cells that a spreadsheet would run
 as a formula, or round as a number (an id of digits), have a ' before them.
@@ -30,10 +31,10 @@ COLUMNS = (
 _UNSAFE = re.compile(r"[=+\-@\t\r]|\d+(?:[eE]\d+)?$")
 
 
-def item(task: Task, model: Model | None) -> str:
+def item(task: Task, model: Model | None, person: str = "") -> str:
     score = "" if model is None else f"{task.score:.6g}"
     cells = (task.task_id, task.text_hash, task.question, task.sentence, marked(task), task.title, task.url)
-    return _line([*map(quote, (*cells, score)), "", ""])
+    return _line([*map(quote, (*cells, score)), "", quote(person)])
 
 
 def quote(cell: str) -> str:
@@ -55,6 +56,6 @@ def _line(cells: Sequence[str]) -> str:
 HEADER = "\ufeff" + ",".join(COLUMNS) + "\r\n"
 TOOL = Tool(
     name="csv",
-    pack=PackFormat("tasks", ".csv", HEADER, "", "", item),
+    pack=PackFormat("tasks", ".csv", HEADER, "", "", item, personal_item=item),
     exports=(ExportForm("csv", lambda row, kind: kind == "csv", read_table_row),),
 )

@@ -57,6 +57,8 @@ class PackFormat:
     """(task, the model whose score is shown, or None to show no score) → the task as the tool reads it."""
     other_files: Callable[[str, int], Mapping[str, str]] = lambda guidelines, annotators: {}
     """(guidelines, annotators of each task) → further files of the pack: path → text."""
+    personal_item: Callable[[Task, Model | None, str], str] | None = None
+    """`item` with the name of the person whose pack it is in; None if the tool itself says who has judged."""
 
 
 @dataclass(frozen=True, slots=True)

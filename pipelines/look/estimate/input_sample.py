@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from answermill.indexing.crawl.raw_page import RawPage
-from answermill.pipelines.config.crawl_index import CrawlIndex
+from answermill.pipelines.config.ingest_section import CrawlIndex
 from answermill.pipelines.config.job_file import Ingest, Job
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.steps.ingest.crawl_files import InputFile, find_files

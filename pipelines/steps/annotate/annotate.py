@@ -338,6 +338,7 @@ def summary(run: Path, batch: int = 1) -> str:
         else ""
     )
 
+    people = ", ".join(f"{person} {many:,}" for person, many in pack_summary.people.items())
     where = f"{BATCHES}/{batch}/" if batch > 1 else ""
     is_further = batch > 1 or pack_summary.settings.get("since")
     new = f"; {pack_summary.tasks:,} of them new" if is_further else ""
@@ -346,6 +347,7 @@ def summary(run: Path, batch: int = 1) -> str:
         "= "
         f"{strata}{known_clause}{lost_clause}{new}; "
         f"{where}{PACKS}/ for {', '.join(pack_summary.settings.get('tools', ()))}"
+        f"{f'; dealt to {people}' if people else ''}"
     )
 
 

@@ -2,15 +2,18 @@
 
 A pack shows a question, a sentence, its passage, and where it is from; never a task's stratum or expected
 label. Tasks keep their order, the questions together. If some tasks need several annotators and others one,
-each number of annotators has its own folder, since tools set that number for a whole project.
+each number of annotators has its own folder, since tools set that number for a whole project. Where people
+are named, each has a folder of their own: no tool's free edition hands out tasks by name.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
+from itertools import product
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,7 +22,7 @@ from answermill.files.sealed_json import write_sealed
 from answermill.pipelines.data.annotation_tools import find_tool
 from answermill.pipelines.data.annotation_tools.tool import Model, PackFormat
 from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
-from answermill.pipelines.specs.annotate import ANNOTATE, PACK_SUMMARY
+from answermill.pipelines.specs.annotate import ANNOTATE, PACK_PEOPLE, PACK_SUMMARY
 from answermill.schemas.annotation import Task
 
 GUIDELINES = "guidelines.md"
@@ -71,6 +74,20 @@ class PackSummary:
     files: dict[str, int]
     settings: dict[str, Any]
     digests: dict[str, str] = field(default_factory=dict)
+    people: dict[str, int] = field(default_factory=dict)
+    """Person → their tasks; empty if nobody is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """Readers of a pack: one person by name, or a number of annotators who all judge each task."""
+
+    annotators: int
+    person: str = ""
+
+    @property
+    def folder(self) -> str:
+        return self.person or f"{self.annotators}-annotator{'s'[: self.annotators != 1]}"
 
 
 def read_summary(folder: Path) -> PackSummary:
@@ -89,42 +106,54 @@ def write(
     tools: Iterable[str],
     options: PackOptions,
     settings: Mapping[str, Any],
+    *,
+    dealt: Mapping[str, Sequence[str]] | None = None,
 ) -> int:
-    """Write all packs, or nothing; return the number of tasks in each. Memory does not grow with the tasks.
+    """Write all packs, or nothing; return the number of tasks. Memory does not grow with the tasks, but for
+    their ids where people are named.
 
-    `settings`: all that decides the content of the packs; `are_written` compares them.
+    `settings`: all that decides the content of the packs; `are_written` compares them. `dealt`: task id → the
+    people who judge it; None if nobody is named, and then each tool's pack has all tasks.
     """
     temporary = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
-    packs: dict[tuple[str, int], Pack] = {}
-    names, task_count = list(tools), 0
+    packs: dict[tuple[str, Audience], Pack] = {}
+    names, task_count, to_judge = list(tools), 0, 0
+    tasks_of: dict[str, list[str]] = {}
 
     for task in tasks:
+        audiences = [Audience(task.annotators)]
+        if dealt is not None:
+            audiences = [Audience(1, person) for person in dealt[task.task_id]]
+            for person in dealt[task.task_id]:
+                tasks_of.setdefault(person, []).append(task.task_id)
         task_count += 1
-        for name in names:
-            if (name, task.annotators) not in packs:
+        to_judge += len(audiences)
+        for name, audience in product(names, audiences):
+            if (name, audience) not in packs:
                 tool = find_tool(name)
-                pack_folder = temporary / tool.name / _subfolder(task.annotators)
-                packs[name, task.annotators] = Pack(pack_folder, tool.pack, options)
-            packs[name, task.annotators].write(task)
+                pack_folder = temporary / tool.name / audience.folder
+                packs[name, audience] = Pack(pack_folder, tool.pack, options, audience)
+            packs[name, audience].write(task)
 
-    is_divided = len({annotators for _, annotators in packs}) > 1
+    is_divided = dealt is not None or len({audience for _, audience in packs}) > 1
     files: dict[str, int] = {}
-    for (name, annotators), pack in packs.items():
-        tasks_of_file = pack.finish(annotators)
+    for (name, audience), pack in packs.items():
+        tasks_of_file = pack.finish()
         if not is_divided:
             for path in list(pack.folder.iterdir()):
                 path.rename(temporary / name / path.name)
             pack.folder.rmdir()
-        prefix = f"{name}/{_subfolder(annotators)}" if is_divided else name
+        prefix = f"{name}/{audience.folder}" if is_divided else name
         files |= {f"{prefix}/{file}": count for file, count in tasks_of_file.items()}
 
     for name in names:
-        if (
-            packed := sum(count for file, count in files.items() if file.startswith(f"{name}/"))
-        ) != task_count:
-            raise RuntimeError(f"{task_count} tasks came in, {packed} are in the pack for {name}")
+        packed = sum(count for file, count in files.items() if file.startswith(f"{name}/"))
+        if packed != to_judge:
+            raise RuntimeError(f"{to_judge} tasks came in, {packed} are in the packs for {name}")
         write_text(temporary / name / GUIDELINES, options.guidelines)
+    if dealt is not None:
+        write_text(temporary / PACK_PEOPLE, json.dumps(tasks_of, indent=1, sort_keys=True) + "\n")
 
     paths = sorted(path for path in temporary.rglob("*") if path.is_file())
     digests = {path.relative_to(temporary).as_posix(): sha256(path) for path in paths}
@@ -133,6 +162,7 @@ def write(
         "files": dict(sorted(files.items())),
         "settings": dict(settings),
         "digests": digests,
+        "people": {person: len(tasks_of[person]) for person in sorted(tasks_of)},
     }
     write_sealed(temporary / PACK_SUMMARY, summary)
 
@@ -140,15 +170,11 @@ def write(
     return task_count
 
 
-def _subfolder(annotators: int) -> str:
-    return f"{annotators}-annotator{'s'[: annotators != 1]}"
-
-
 class Pack:
-    """The files of one tool, of bounded size, written task by task."""
+    """The files of one tool for an audience, of bounded size, written task by task."""
 
-    def __init__(self, folder: Path, form: PackFormat, options: PackOptions) -> None:
-        self.folder, self._form, self._options = folder, form, options
+    def __init__(self, folder: Path, form: PackFormat, options: PackOptions, audience: Audience) -> None:
+        self.folder, self._form, self._options, self._audience = folder, form, options, audience
         self._file: IO[str] | None = None
         self._rows, self._bytes = 0, 0
         self._tasks_of_file: dict[str, int] = {}
@@ -156,7 +182,7 @@ class Pack:
 
     def write(self, task: Task) -> None:
         """Append a task; one larger than `bytes_per_file` gets a file for itself."""
-        item = self._form.item(task, self._options.model)
+        item = self._item(task)
         size = len(item.encode()) + len(self._form.between.encode())
         is_full = self._bytes + size + len(self._form.after.encode()) > self._options.bytes_per_file
         if self._file is not None and (is_full or self._rows == self._options.tasks_per_file):
@@ -174,10 +200,16 @@ class Pack:
         self._rows += 1
         self._bytes += size
 
-    def finish(self, annotators: int) -> dict[str, int]:
+    def _item(self, task: Task) -> str:
+        if self._audience.person and self._form.personal_item is not None:
+            return self._form.personal_item(task, self._options.model, self._audience.person)
+        return self._form.item(task, self._options.model)
+
+    def finish(self) -> dict[str, int]:
         """Close the last file and write the tool's other files; return file → tasks in it."""
         self._close()
-        for path, text in self._form.other_files(self._options.guidelines, annotators).items():
+        other_files = self._form.other_files(self._options.guidelines, self._audience.annotators)
+        for path, text in other_files.items():
             write_text(self.folder / path, text)
         return self._tasks_of_file
 

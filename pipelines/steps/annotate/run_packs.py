@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from answermill.pipelines.specs.annotate import (
 )
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.steps.annotate import packs
+from answermill.pipelines.steps.annotate.deal import deal
 from answermill.schemas.annotation import Task
 
 
@@ -61,9 +62,14 @@ def write_packs(job: Job, settings: Annotate, run: Path) -> bool:
     )
     known = _known_tasks([*_since(job, settings), *_earlier(settings, run)])
     new = (task for task in tasks.read() if (task.task_id, task.text_hash) not in known)
+    dealt = None
+    if settings.people:
+        values = _values([tasks], "task_id", "text_hash", "annotators")
+        to_deal = ((task_id, judges) for task_id, text, judges in values if (task_id, text) not in known)
+        dealt = deal(to_deal, settings.people, settings.seed)
     options = packs.PackOptions(guidelines, model if settings.predictions else None, settings.tasks_per_file)
     with publishing(place / PACKS, PACK_SUMMARY) as folder:
-        packs.write(folder, new, decisive["tools"], options, decisive)
+        packs.write(folder, new, decisive["tools"], options, decisive, dealt=dealt)
 
     return True
 
@@ -71,12 +77,14 @@ def write_packs(job: Job, settings: Annotate, run: Path) -> bool:
 def _decisive(job: Job, settings: Annotate, run: Path) -> dict[str, Any]:
     """All that decides the content of the packs of the batch, whose tasks are complete."""
     since, earlier = ([tasks.digest() for tasks in _since(job, settings)], _earlier(settings, run))
+    people = {"people": sorted(settings.people), "seed": settings.seed} if settings.people else {}
     return {
         "tasks": TASKS.open(ANNOTATE.place(run, settings.batch)).digest(),
         "since": "+".join(since) or None,
         "guidelines": text_digest(read_guidelines(job, settings)),
         "tools": settings.tools or list(TOOLS),
         **settings.model_dump(include={"predictions", "tasks_per_file"}),
+        **people,
     } | ({"batches": [tasks.digest() for tasks in earlier]} if earlier else {})
 
 
@@ -95,17 +103,15 @@ def _earlier(settings: Annotate, run: Path) -> list[Folder[Task]]:
 
 def _known_tasks(earlier: Iterable[Folder[Task]]) -> frozenset[tuple[str, str]]:
     """(task_id, text_hash) of all tasks of these folders."""
-    batches = (
-        b
-        for tasks in earlier
-        for part in tasks.parts
-        for b in read_batches(tasks.path, part, ["task_id", "text_hash"], rows=8_192)
-    )
-    return frozenset(
-        pair
-        for b in batches
-        for pair in zip(b["task_id"].to_pylist(), b["text_hash"].to_pylist(), strict=True)
-    )
+    return frozenset(_values(earlier, "task_id", "text_hash"))
+
+
+def _values(folders: Iterable[Folder[Task]], *columns: str) -> Iterator[tuple[Any, ...]]:
+    """Values of the tasks of these folders in these columns."""
+    for tasks in folders:
+        for part in tasks.parts:
+            for batch in read_batches(tasks.path, part, columns, rows=8_192):
+                yield from zip(*(batch[name].to_pylist() for name in columns), strict=True)
 
 
 def text_digest(*texts: str) -> str:

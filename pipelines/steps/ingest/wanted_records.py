@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from answermill.files.atomic_files import replacing
 from answermill.files.parquet_files import check_depth
 from answermill.files.store import fetch, store_of
-from answermill.pipelines.config.crawl_index import CrawlIndex
+from answermill.pipelines.config.ingest_section import CrawlIndex
 from answermill.pipelines.config.job_file import Ingest, Job
 from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.steps.ingest.crawl_files import files_of, written_name

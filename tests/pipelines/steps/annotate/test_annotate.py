@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from collections import Counter
@@ -12,6 +13,7 @@ import pytest
 from answermill.__main__ import main
 from answermill.indexing.passages.text import fold
 from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.data.annotation_tools.spreadsheet import unquote
 from answermill.pipelines.data.inputs.label_tables import label_batches
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
 from answermill.pipelines.runs.commit import Commit
@@ -205,6 +207,61 @@ def test_overlap_goes_to_a_share_of_the_tasks(sample_run, run):
     assert set(many) == {1, 3} and 0.15 < many[3] / (17 * QUESTIONS) < 0.25
     files = json.loads((run / "packs/packs.json").read_text())["files"]
     assert files["prodigy/3-annotators/tasks-00001.jsonl"] == many[3]
+
+
+def test_people_get_packs_of_their_own_that_overlap_as_the_tasks_say(sample_run, run):
+    people = "annotate.people=['anna', 'ben@example.org', 'chris']"
+    some = ("annotate.annotators=2", "annotate.overlap_share=0.25", "annotate.tools=['csv', 'argilla']")
+    line = annotate(job(sample_run, *some, people), run)
+    dealt = json.loads((run / "packs/people.json").read_text())
+    assert set(dealt) == {"anna", "ben@example.org", "chris"}
+    times = Counter(task_id for task_ids in dealt.values() for task_id in task_ids)
+    assert times == {each.task_id: each.annotators for each in tasks(run)}
+    assert sorted(Counter(times.values())) == [1, 2]
+    sizes = {person: len(task_ids) for person, task_ids in dealt.items()}
+    assert max(sizes.values()) - min(sizes.values()) <= 1
+    assert line.endswith("; dealt to " + ", ".join(f"{who} {many}" for who, many in sizes.items()))
+
+    for person, task_ids in dealt.items():
+        with (run / f"packs/csv/{person}/tasks-00001.csv").open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert [unquote(row["task_id"]) for row in rows] == task_ids
+        assert {row["annotator"] for row in rows} == {person} and {row["label"] for row in rows} == {""}
+        settings = json.loads((run / f"packs/argilla/{person}/.argilla/settings.json").read_text())
+        assert settings["distribution"]["min_submitted"] == 1
+
+    # The order of the names is no other deal; other names are, and packs may hold answers.
+    assert annotate(job(sample_run, *some, people.replace("'anna', ", "").replace("]", ", 'anna']")), run)
+    with pytest.raises(JobError, match="packs of another job: people =") as e:
+        annotate(job(sample_run, *some, "annotate.people=['anna', 'ben']"), run)
+    assert e.value.code == OUTPUT_EXISTS
+
+
+@pytest.mark.parametrize(
+    ("people", "says"),
+    [
+        ("['anna', 'Anna']", "a name comes twice"),
+        ("['../anna']", "cannot name a folder"),
+        ("['anna']", "annotators = 2, but people has 1 names"),
+    ],
+)
+def test_names_that_cannot_be_dealt_to_are_refused(sample_run, people, says):
+    with pytest.raises(JobError, match=says) as e:
+        job(sample_run, "annotate.annotators=2", f"annotate.people={people}")
+    assert e.value.code == SETTINGS
+
+
+def test_a_further_batch_is_dealt_by_itself(sample_run, run):
+    people = ("annotate.people=['anna', 'ben', 'chris']", "annotate.tools=['csv']")
+    annotate(job(sample_run, *people), run)
+    annotate(job(sample_run, *people, "annotate.batch=2", "annotate.top=20"), run)
+    first, second = (
+        json.loads((run / folder / "people.json").read_text()) for folder in ("packs", "batches/2/packs")
+    )
+    new = sum(map(len, second.values()))
+    assert 0 < new < sum(map(len, first.values()))
+    assert {len(task_ids) for task_ids in second.values()} <= {new // 3, new // 3 + 1}
+    assert not set().union(*first.values()) & set().union(*second.values())
 
 
 def test_tasks_are_the_same_bytes_however_the_step_went(sample_run, run, tmp_path):
