@@ -1,8 +1,9 @@
-"""Commands to begin with: what is installed, the sample, files to start one's own from, and completion in the
-shell."""
+"""Commands to begin with: what is installed and what it rests on, the sample, files to start one's own from,
+and completion in the shell."""
 
 from __future__ import annotations
 
+import json as json_format
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,14 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter
 
 from answermill.pipelines.cli.job_work import DEFAULTS, JobWork, Outlets
-from answermill.pipelines.cli.parameters import CommandLine, LocalOut, Overrides, Running, write_lines
+from answermill.pipelines.cli.parameters import (
+    PLACE,
+    CommandLine,
+    LocalOut,
+    Overrides,
+    Running,
+    write_lines,
+)
 from answermill.pipelines.errors import UNAVAILABLE
 from answermill.pipelines.specs.shipped_plans import PlanName
 
@@ -54,6 +62,33 @@ def doctor(*, out: LocalOut = Path()) -> int:
         if finding.remedy:
             write_lines([f"{'':<16} → {finding.remedy}"])
     return UNAVAILABLE if missing else 0
+
+
+def materials(
+    part: Annotated[
+        Path | None,
+        PLACE,
+        Parameter(
+            help="Folder of a run, a checkpoint or other model, or a data set; or the name of a shipped "
+            "checkpoint or an encoder. If absent, all that ships."
+        ),
+    ] = None,
+    *,
+    json: Annotated[
+        bool, Parameter(negative=(), help="Print one JSON object in place of the table, with SPDX ids.")
+    ] = False,
+) -> None:
+    """Show which models and data sets a part rests on, and their licences: its bill of materials.
+
+    Each line names what uses the material, and in which way. Warnings follow: what is not for commercial
+    use, such as MS MARCO, on which the default encoder was trained, with all that rests on it; and whose
+    licence is not known here. Facts about public models and data sets stand in a table of this package, those
+    about a checkpoint or a data set in its card; a run says what it was made with. It is no legal advice.
+    """
+    from answermill.pipelines.look.materials.bill import bill
+
+    found = bill(part)
+    write_lines([json_format.dumps(found.as_json(), ensure_ascii=False)] if json else found.lines())
 
 
 def sample(
@@ -139,4 +174,4 @@ def completion(
 
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
-    return [doctor, sample, recipe, completion]
+    return [doctor, materials, sample, recipe, completion]
