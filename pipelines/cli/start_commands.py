@@ -1,5 +1,5 @@
-"""Commands to begin with: what is installed and what it rests on, the sample, files to start one's own from,
-and completion in the shell."""
+"""Commands to begin and end with: what is installed and what it rests on, the sample, files to start one's
+own from, completion in the shell; and the push of what is given to others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from answermill.pipelines.cli.parameters import (
 from answermill.pipelines.errors import UNAVAILABLE
 from answermill.pipelines.specs.shipped_plans import PlanName
 
-GROUP = Group("Begin", sort_key=0)
+GROUP = Group("Begin and give", sort_key=0)
 
 
 @Parameter(name="*")
@@ -158,6 +158,49 @@ def recipe(
     write_lines([f"written: {copy_to(name, out, body, choices)}"])
 
 
+def push(
+    folder: Annotated[
+        Path, Parameter(help="Folder of a data set, as `publish` or `sentences` wrote it, or of a model.")
+    ],
+    repository: Annotated[str, Parameter(help="Repository of the hub, OWNER/NAME.")],
+    *,
+    kind: Annotated[
+        Literal["dataset", "model"] | None,
+        Parameter(help="Kind of the repository; if absent, model where the folder has a config.json."),
+    ] = None,
+    public: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Make the repository for all to see; without it a new one is private. One that exists stays "
+            "as it is.",
+        ),
+    ] = False,
+    replace: Annotated[
+        bool, Parameter(negative=(), help="Replace files that the repository has with other content.")
+    ] = False,
+    dry_run: Annotated[
+        bool, Parameter(negative=(), help="List files, sizes and what would change, and send nothing.")
+    ] = False,
+) -> None:
+    """Push a data set or a checkpoint to a repository of the Hugging Face hub.
+
+    Each file has a line with its size: new, changed, or the same as in the repository. A file that is only
+    there stays, and one with other content there is refused (73) without --replace. Hidden files and a
+    training's state and logs are not sent. The warnings of `answermill materials` come first.
+
+    The token is HF_TOKEN's, or that of `hf auth login`; it is never printed. A push that was stopped goes on
+    by the same command: huggingface_hub sends no content twice that the hub has.
+    """
+    from answermill.pipelines.data.push import Push
+    from answermill.pipelines.data.push import push as push_files
+    from answermill.pipelines.look.materials.bill import warnings_of
+
+    write_lines(f"warning: {line}" for line in warnings_of(folder))
+    task = Push(folder, repository, kind, is_public=public, replaces=replace, is_dry=dry_run)
+    write_lines(push_files(task))
+
+
 def completion(
     shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="The shell to write the script for.")],
     *,
@@ -174,4 +217,4 @@ def completion(
 
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
-    return [doctor, materials, sample, recipe, completion]
+    return [doctor, materials, sample, recipe, push, completion]

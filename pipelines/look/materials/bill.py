@@ -122,6 +122,13 @@ def bill(part: Path | None) -> Bill:
     )
 
 
+def warnings_of(folder: Path) -> list[str]:
+    """What to know before a folder is given to others; nothing if it is no model and no data set. Raises
+    JobError (65) if its card is damaged."""
+    is_known = any((folder / file).is_file() for file in (*cards.MODEL_FILES, *cards.SET_FILES))
+    return list(bill(folder).warnings()) if is_known else []
+
+
 def _shipped() -> Iterator[Material]:
     """What the package brings, or can load by name."""
     for name in (*shipped_checkpoints(), DEFAULT, BASE.name, of_run.WEIGHTS, of_run.SAMPLE):

@@ -27,7 +27,7 @@ def test_the_help_shows_the_commands_in_groups(capsys):
     shown = capsys.readouterr().out
     places = [
         shown.index(f"─ {group} ─")
-        for group in ("Begin", "Jobs", "Data sets and annotation", "Models", "Evaluation")
+        for group in ("Begin and give", "Jobs", "Data sets and annotation", "Models", "Evaluation")
     ]
     assert places == sorted(places)
     assert shown.index("│ ingest ") < shown.index("│ index ") < shown.index("│ collect ") < places[3]
