@@ -201,7 +201,8 @@ def report(
 
     `answermill run` does so at its end. The page is one file that loads nothing and runs nothing. Beside it
     are all answers: answers.html, a table that a script of the page filters and that is a table without it,
-    and answers.csv. Of two runs, compared.html and compared.json hold counts, settings, P@1 and MRR, and the
+    and answers.csv; of a run that has asked people, annotation.html has their progress, agreement and
+    conflicts. Of two runs, compared.html and compared.json hold counts, settings, P@1 and MRR, and the
     questions whose first answer changed, with both answers.
     """
     check_there(*(path for path in (run, other, labels) if path is not None))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
-from answermill.pipelines.look.report.pages.templates import TEMPLATES, page
+from answermill.pipelines.look.report.pages.templates import page
 
 SHOWN = 10_000
 """Most questions on the page: more would be slow in a browser."""
@@ -25,7 +23,6 @@ def answers_page(run: str, questions: int, batches: Iterable[pa.RecordBatch]) ->
         questions=questions,
         shown=min(questions, SHOWN),
         rows=(with_state(row) for _, row in zip(range(SHOWN), rows, strict=False)),
-        script_digest=script_digest(),
     )
 
 
@@ -37,9 +34,3 @@ def with_state(row: dict[str, Any]) -> dict[str, Any]:
     """
     state = "answered" if row["answer"] is not None else "declined" if row["declined"] is not None else "none"
     return row | {"state": state}
-
-
-def script_digest() -> str:
-    """Digest of the page's script, by which the page's policy lets it run, and no other."""
-    script = TEMPLATES.get_template("answers.js").render()
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

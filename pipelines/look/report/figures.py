@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from answermill.pipelines.look.annotation.annotation_progress import AnnotationFigures
 from answermill.pipelines.look.report.agreement import Agreement
 from answermill.pipelines.look.report.correct_answers import Fate, Quality
 from answermill.pipelines.look.report.histogram import Bin
@@ -209,3 +210,5 @@ class RunReport:
     seed: int
     questions: tuple[ShownQuestion, ...]
     losses: tuple[ShownLoss, ...]
+    annotation: AnnotationFigures | None
+    """Progress and agreement of the people who judge; None if the run has no tasks."""

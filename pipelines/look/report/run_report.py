@@ -1,5 +1,6 @@
 """Report of a run: RUN/report.html for people, RUN/report.json with the same figures, and all answers beside
-them, as answers.html, answers.csv and, on request, answers.xlsx.
+them, as answers.html, answers.csv and, on request, answers.xlsx. Where people judge, annotation.html says how
+far they are.
 
 All of scored/ is read once, without its texts, and then the rows of the questions that are shown. The same
 run gives the same bytes: the report holds the last two names of the run's path, but nothing of the machine or
@@ -19,6 +20,9 @@ from answermill.files.atomic_files import WrongShape, sha256, whole_text
 from answermill.files.sealed_json import read_sealed, write_sealed
 from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.errors import USAGE, JobError
+from answermill.pipelines.look.annotation.annotation_page import PAGE as ANNOTATION_PAGE
+from answermill.pipelines.look.annotation.annotation_page import annotation_page
+from answermill.pipelines.look.annotation.annotation_progress import annotation_figures, conflict_rows
 from answermill.pipelines.look.answers.answer_files import check_excel, write_answers
 from answermill.pipelines.look.estimate.actual import predicted_and_actual
 from answermill.pipelines.look.report import funnel, manifest_figures
@@ -68,7 +72,9 @@ def write_report(
     folder = out or opened.path
     answers = opened[ANSWERS] if opened.is_complete(RERANK) and opened.get(ANSWERS) is not None else None
     judge = passed.correct.judge if passed is not None and passed.correct is not None else None
-    files = write_answers(answers, folder, report.run, judge, excel=excel, former=_former_files(folder))
+    former = _former_files(folder)
+    files = write_answers(answers, folder, report.run, judge, excel=excel, former=former)
+    files += _write_annotation(opened, report, folder, former)
 
     with whole_text(folder / REPORT_PAGE) as write:
         for piece in run_page(report, files):
@@ -77,6 +83,19 @@ def write_report(
     write_sealed(folder / REPORT, asdict(report) | {"digests": digests})
     steps = ", ".join(missing.step for missing in report.missing)
     return f"report     {folder / REPORT_PAGE}{f'; not complete: {steps}' if steps else ''}"
+
+
+def _write_annotation(run: Run, report: RunReport, folder: Path, former: Collection[str]) -> list[str]:
+    """Write the page on the people who judge, if they were asked; its name. Else a former one is removed."""
+    if report.annotation is None:
+        if ANNOTATION_PAGE in former:
+            (folder / ANNOTATION_PAGE).unlink(missing_ok=True)
+        return []
+    conflicts = conflict_rows(run) if report.annotation.is_collected else ()
+    with whole_text(folder / ANNOTATION_PAGE) as write:
+        for piece in annotation_page(report.run, report.annotation, conflicts):
+            write(piece)
+    return [ANNOTATION_PAGE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +184,7 @@ def _read(
         seed=seed,
         questions=(),
         losses=(),
+        annotation=annotation_figures(run),
     )
 
     return report, passed

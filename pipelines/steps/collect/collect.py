@@ -172,3 +172,4 @@ def _summary(
 
     files_written = f"{AGREEMENT}, {OPEN_TASKS}, {OPEN_IDS}"
     yield f"in {run / COLLECTED}: annotations, labels, conflicts, rejects, {files_written}"
+    yield f"`answermill report {run}` writes annotation.html: progress, and the conflicts with their texts"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from answermill.pipelines.look.annotation.annotation_page import first_figures, people_rows
 from answermill.pipelines.look.report.correct_answers import Fates
 from answermill.pipelines.look.report.figures import Amount, Rejects, RunReport, StageFigures, StepFigures
 from answermill.pipelines.look.report.funnel import RETRIEVED_PASSAGES
@@ -25,7 +26,7 @@ _PAGES = ("pages", "documents")
 
 
 def run_page(report: RunReport, files: Sequence[str] = ()) -> Iterator[str]:
-    """Pieces of the document. `files`: names of the files beside it, with all answers."""
+    """Pieces of the document. `files`: names of the files beside it: all answers, and the annotation."""
     return page(
         "run.html.j2",
         report=report,
@@ -53,6 +54,8 @@ def run_page(report: RunReport, files: Sequence[str] = ()) -> Iterator[str]:
         agreement=_agreement(report),
         units=list(_units(report)),
         steps=[(step, list(_pairs(step))) for step in report.steps],
+        annotation_figures=[] if report.annotation is None else first_figures(report.annotation),
+        people=[] if report.annotation is None else people_rows(report.annotation),
     )
 
 

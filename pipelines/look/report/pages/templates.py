@@ -3,6 +3,8 @@ which HTML does not allow, become replacement characters."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -17,7 +19,10 @@ from answermill.pipelines.look.report.pages.pictures import scaled, score_bars
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _WEB_PAGE = re.compile(r"https?://", re.IGNORECASE)
 NOTHING = "–"
-FOLDERS = (Path(__file__).parent, Path(__file__).parents[2] / "answers")
+FOLDERS = (
+    Path(__file__).parent,
+    *(Path(__file__).parents[2] / name for name in ("answers", "annotation")),
+)
 """Of templates, style sheets and scripts."""
 
 
@@ -92,6 +97,12 @@ def indented(settings: Mapping[str, Any]) -> str:
     return json.dumps(settings, indent=1, ensure_ascii=False)
 
 
+def script_digest() -> str:
+    """Digest of the script of pages with a table, by which their policy lets it run, and no other."""
+    script = TEMPLATES.get_template("table.js").render()
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
 TEMPLATES = Environment(
     loader=FileSystemLoader(FOLDERS),
     autoescape=True,
@@ -105,3 +116,4 @@ TEMPLATES.filters |= {
     for function in (number, percent, money, short, last_word, indented, scaled, score_bars)
 }
 TEMPLATES.tests["web_page"] = is_web_page
+TEMPLATES.globals["script_digest"] = script_digest

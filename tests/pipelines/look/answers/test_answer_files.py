@@ -18,6 +18,7 @@ from answermill.files.sealed_json import read_sealed
 from answermill.pipelines.look.answers import answers_page
 from answermill.pipelines.look.answers.answer_files import CSV, EXCEL, PAGE
 from answermill.pipelines.look.answers.answer_rows import COLUMNS
+from answermill.pipelines.look.report.pages import templates
 from answermill.pipelines.look.report.run_report import read_report, write_report
 from answermill.pipelines.look.verify.verify import Verification
 from answermill.pipelines.specs.rerank import ANSWERS
@@ -71,11 +72,11 @@ def test_the_page_is_a_table_of_all_answers_and_runs_its_own_script_alone(tmp_pa
         "&lt;/script&gt;", ""
     )
     assert '<form id="filter" hidden>' in page  # the script shows it
-    policy = f"script-src 'sha256-{answers_page.script_digest()}'"
+    policy = f"script-src 'sha256-{templates.script_digest()}'"
     assert f"default-src 'none'; style-src 'unsafe-inline'; {policy}\"" in page
     # A browser compares the bytes between the tags.
     script = page[page.index("<script>") + len("<script>") : page.index("</script>")]
-    assert script == (Path(answers_page.__file__).parent / "answers.js").read_text(encoding="utf-8")
+    assert script == (Path(templates.__file__).parent / "table.js").read_text(encoding="utf-8")
 
 
 def test_a_page_ends_where_it_would_be_slow_and_says_so(

@@ -1,17 +1,17 @@
-// Filters the table of answers: words that a row must hold, its state, and what people judged. Without this script it is a table.
+// Filters a page's table: words that a row must hold, and what the selects say of it. Without this script it is a table.
 "use strict";
 const form = document.getElementById("filter");
-const rows = Array.from(document.querySelectorAll("table.answers tbody tr"), (row) => ({
+const table = document.querySelector("table.answers");
+const selects = Array.from(form.querySelectorAll("select"));
+const rows = Array.from(table.querySelectorAll("tbody tr"), (row) => ({
   row,
   text: row.textContent.toLowerCase(),
 }));
 
 function matches({ row, text }) {
   const words = form.elements.words.value.toLowerCase().split(/\s+/);
-  const { state, judged } = form.elements;
   return words.every((word) => text.includes(word))
-    && (!state.value || row.dataset.state === state.value)
-    && (!judged.value || row.dataset.judged === judged.value);
+    && selects.every(({ name, value }) => !value || row.dataset[name] === value);
 }
 
 function filter() {
@@ -31,19 +31,24 @@ function cell(text) {
   return `"${harmless.replaceAll('"', '""')}"`;
 }
 
+// A column is an element of the row, the address of the link in one, or what the row says for a select.
+function value(row, column) {
+  const element = row.querySelector(`[data-column="${column}"]`);
+  if (element && "link" in element.dataset) {
+    return element.querySelector("a")?.href ?? "";
+  }
+  return element ? element.textContent : (row.dataset[column] ?? "").replace(/^-$/, "");
+}
+
 function download() {
-  const lines = [["question", "id", "answer", "page", "state", "judged", "score"].map(cell)];
+  const columns = table.dataset.columns.split(" ");
+  const lines = [columns.map(cell)];
   for (const { row } of rows.filter((each) => !each.row.hidden)) {
-    const texts = (query) => row.querySelector(query)?.textContent ?? "";
-    const page = row.querySelector(".source a")?.href ?? "";
-    lines.push([
-      texts("td span"), texts("td small"), texts(".passage"), page, row.dataset.state,
-      row.dataset.judged.replace("-", ""), row.lastElementChild.textContent,
-    ].map(cell));
+    lines.push(columns.map((column) => cell(value(row, column))));
   }
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob(["\ufeff", lines.map((each) => each.join(",")).join("\n"), "\n"], { type: "text/csv" }));
-  link.download = "answers-filtered.csv";
+  link.download = table.dataset.file;
   link.click();
   URL.revokeObjectURL(link.href);
 }
