@@ -87,8 +87,8 @@ def materials(
     """
     from answermill.pipelines.look.materials.bill import bill
 
-    found = bill(part)
-    write_lines([json_format.dumps(found.as_json(), ensure_ascii=False)] if json else found.lines())
+    contents = bill(part)
+    write_lines([json_format.dumps(contents.as_json(), ensure_ascii=False)] if json else contents.lines())
 
 
 def sample(

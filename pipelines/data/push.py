@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
     from huggingface_hub.hf_api import RepoFile
 
-Kind = Literal["dataset", "model"]
-State = Literal["new", "changed", "same"]
+RepositoryKind = Literal["dataset", "model"]
+State = Literal["new", "changed", "same", "file"]
+"""State of a file beside the repository; 'file' if the hub was not asked."""
 CARD = "README.md"
 MODEL_FILES = ("config.json", "modules.json")
 LEFT_OUT = (".*", "*/.*", "_training/*", "tensorboard/*", "*.tmp")
@@ -48,7 +49,7 @@ class Push:
     folder: Path
     repository: str
     """'owner/name' on the hub."""
-    kind: Kind | None = None
+    kind: RepositoryKind | None = None
     """Kind of the repository; by the folder's files if None."""
     is_public: bool = False
     """True if the repository is made for all to see, where it does not exist yet."""
@@ -59,13 +60,15 @@ class Push:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """Files of a folder beside those of its repository."""
+class RemoteFiles:
+    """Files of a folder beside those of its remote."""
 
     states: Mapping[str, State]
     """Path in the folder → what is known of it there."""
     only_there: tuple[str, ...] = ()
     exists: bool = True
+    problem: str = ""
+    """Why the hub was not asked, in a dry run."""
 
     def of(self, state: State) -> list[str]:
         """Paths in this state."""
@@ -82,25 +85,29 @@ def push(task: Push) -> Iterator[str]:
     kind = _checked(task)
     files = files_of(task.folder)
     api = _api(needs_token=not task.is_dry)
-    found = _compared(api, task, kind, files)
+    remote = _asked(api, task, kind, files)
 
     sizes = {path: (task.folder / path).stat().st_size for path in files}
     width = max(map(len, files))
     for path in files:
-        yield f"{found.states[path]:<8} {path:<{width}}  {sizes[path]:>13,} bytes"
-    for path in found.only_there:
+        yield f"{remote.states[path]:<8} {path:<{width}}  {sizes[path]:>13,} bytes"
+    for path in remote.only_there:
         yield f"{'stays':<8} {path}  (only in the repository)"
-    sent = [*found.of("new"), *found.of("changed")]
+    sent = [*remote.of("new"), *remote.of("changed"), *remote.of("file")]
     size = sum(sizes[path] for path in sent)
-    visibility = "" if found.exists else f", a new {'public' if task.is_public else 'private'} repository"
-    new, changed, same = (len(found.of(state)) for state in ("new", "changed", "same"))
+    visibility = "" if remote.exists else f", a new {'public' if task.is_public else 'private'} repository"
+    new, changed, same = (len(remote.of(state)) for state in ("new", "changed", "same"))
     counts = f"{counted(new, 'file')} new, {changed:,} changed, {same:,} the same"
+    if remote.problem:
+        counts = counted(len(files), "file")
     yield f"{task.repository}, a {kind}{visibility}: {counts}; {size / 1e6:,.1f} MB to send"
     if task.is_dry:
+        if remote.problem:
+            yield f"not compared with what is there: {remote.problem}"
         yield "nothing was sent: --dry-run"
         return
 
-    _check_replaced(task, found)
+    _check_replaced(task, remote)
     if not sent:
         yield f"nothing to send: {task.repository} has it all"
         return
@@ -120,7 +127,7 @@ def files_of(folder: Path) -> list[str]:
     return files
 
 
-def _checked(task: Push) -> Kind:
+def _checked(task: Push) -> RepositoryKind:
     """Kind of the repository, after checks that need no network."""
     if not _REPOSITORY.fullmatch(task.repository):
         raise JobError(f"{task.repository!r} is no repository; write it as OWNER/NAME", USAGE)
@@ -149,8 +156,18 @@ def _api(*, needs_token: bool) -> HfApi:
     return HfApi(library_name="answermill")
 
 
-def _compared(api: HfApi, task: Push, kind: Kind, files: list[str]) -> Comparison:
-    """The files beside those of the repository. Raises JobError (78, 69, 74)."""
+def _asked(api: HfApi, task: Push, kind: RepositoryKind, files: list[str]) -> RemoteFiles:
+    """The files beside those of the repository; in a dry run also without a hub that answers."""
+    try:
+        return _compared(api, task, kind, files)
+    except JobError as e:
+        if not task.is_dry:
+            raise
+        return RemoteFiles(dict.fromkeys(files, "file"), problem=str(e))
+
+
+def _compared(api: HfApi, task: Push, kind: RepositoryKind, files: list[str]) -> RemoteFiles:
+    """The files beside those of the remote. Raises JobError (78, 69, 74)."""
     from huggingface_hub.errors import RepositoryNotFoundError
     from huggingface_hub.hf_api import RepoFile
 
@@ -158,7 +175,7 @@ def _compared(api: HfApi, task: Push, kind: Kind, files: list[str]) -> Compariso
         tree = api.list_repo_tree(task.repository, recursive=True, repo_type=kind)
         there = {entry.path: entry for entry in tree if isinstance(entry, RepoFile)}
     except RepositoryNotFoundError:
-        return Comparison(dict.fromkeys(files, "new"), exists=False)
+        return RemoteFiles(dict.fromkeys(files, "new"), exists=False)
     except Exception as e:  # of httpx or requests, by huggingface_hub's version
         raise _explained(e, task) from e
 
@@ -168,7 +185,7 @@ def _compared(api: HfApi, task: Push, kind: Kind, files: list[str]) -> Compariso
         same = known is not None and _is_same(task.folder / path, known)
         states[path] = "new" if known is None else "same" if same else "changed"
     there.pop(".gitattributes", None)  # the hub's own
-    return Comparison(states, tuple(sorted(there)))
+    return RemoteFiles(states, tuple(sorted(there)))
 
 
 def _is_same(file: Path, there: RepoFile) -> bool:
@@ -180,8 +197,8 @@ def _is_same(file: Path, there: RepoFile) -> bool:
     return sha256(file) == there.lfs.sha256 if there.lfs else git_hash(file.read_bytes()) == there.blob_id
 
 
-def _check_replaced(task: Push, found: Comparison) -> None:
-    changed = found.of("changed")
+def _check_replaced(task: Push, remote: RemoteFiles) -> None:
+    changed = remote.of("changed")
     if changed and not task.replaces:
         more = f" and {len(changed) - _SHOWN:,} more" if len(changed) > _SHOWN else ""
         raise JobError(
@@ -191,7 +208,7 @@ def _check_replaced(task: Push, found: Comparison) -> None:
         )
 
 
-def _send(api: HfApi, task: Push, kind: Kind) -> str:
+def _send(api: HfApi, task: Push, kind: RepositoryKind) -> str:
     """Make the repository if it is not there, and upload the folder; returns the commit's URL."""
     try:
         api.create_repo(task.repository, repo_type=kind, private=not task.is_public, exist_ok=True)

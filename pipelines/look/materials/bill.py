@@ -9,6 +9,7 @@ from typing import Any
 
 from answermill.indexing.shards.dense import DEFAULT
 from answermill.indexing.shards.encoders.sliced_model import BASE
+from answermill.pipelines.data.push import MODEL_FILES
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from answermill.pipelines.look.materials import cards, of_run
 from answermill.pipelines.look.materials.facts import Kind, Material
@@ -43,9 +44,9 @@ class Bill:
         reached, users = {name}, self.users
         rest = [name]
         while rest:
-            found = {user for names in users[rest.pop()].values() for user in names} - reached
-            reached |= found
-            rest += sorted(found)
+            new = {user for names in users[rest.pop()].values() for user in names} - reached
+            reached |= new
+            rest += sorted(new)
         return [material.name for material in self.materials if material.name in reached - {name}]
 
     def warnings(self) -> Iterator[str]:
@@ -111,7 +112,7 @@ def bill(part: Path | None) -> Bill:
     name = part.resolve().name if not part.name else part.name
     if committed(part):
         return Bill(list(_closure(of_run.of_run(part, name))))
-    if any((part / file).is_file() for file in cards.MODEL_FILES):
+    if any((part / file).is_file() for file in MODEL_FILES):
         return Bill(list(_closure(cards.of_model(part, name))))
     if any((part / file).is_file() for file in cards.SET_FILES):
         return Bill(list(_closure(cards.of_set(part, name))))
@@ -125,7 +126,7 @@ def bill(part: Path | None) -> Bill:
 def warnings_of(folder: Path) -> list[str]:
     """What to know before a folder is given to others; nothing if it is no model and no data set. Raises
     JobError (65) if its card is damaged."""
-    is_known = any((folder / file).is_file() for file in (*cards.MODEL_FILES, *cards.SET_FILES))
+    is_known = any((folder / file).is_file() for file in (*MODEL_FILES, *cards.SET_FILES))
     return list(bill(folder).warnings()) if is_known else []
 
 
@@ -135,9 +136,9 @@ def _shipped() -> Iterator[Material]:
         yield from cards.named(name)
 
 
-def _closure(given: Iterable[Material]) -> Iterator[Material]:
+def _closure(parts: Iterable[Material]) -> Iterator[Material]:
     """The materials and all that they rest on, each once; of a name that nothing knows, only the name."""
-    waiting = {material.name: material for material in given}
+    waiting = {material.name: material for material in parts}
     seen = set[str]()
     while waiting:
         name = next(iter(waiting))
@@ -146,8 +147,8 @@ def _closure(given: Iterable[Material]) -> Iterator[Material]:
         yield material
         for link in material.rests_on:
             if link.name not in seen | waiting.keys():
-                found = cards.named(link.name) or [Material(link.name, _KINDS.get(link.way, "data set"))]
-                waiting |= {each.name: each for each in found if each.name not in seen | waiting.keys()}
+                facts = cards.named(link.name) or [Material(link.name, _KINDS.get(link.way, "data set"))]
+                waiting |= {each.name: each for each in facts if each.name not in seen | waiting.keys()}
 
 
 def _licence(material: Material) -> str:

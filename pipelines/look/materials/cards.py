@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from answermill.files.model_files import json_table
+from answermill.pipelines.data.push import CARD
 from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.look.materials.facts import Kind, Link, Material, find, named_in
 from answermill.ranking.entry import SHIPPED, shipped_checkpoints
 
-CARD = "README.md"
-MODEL_FILES = ("config.json", "modules.json")
 SET_FILES = (CARD, "passages.json", "sentences.json")
 OWN_LICENCE = "Apache-2.0"
 _BASES = {"encoder": "begun with", "easi": "EASI begun with", "embeddings": "word vectors"}
@@ -57,8 +56,8 @@ def of_model(folder: Path, name: str) -> Iterator[Material]:
 def of_set(folder: Path, name: str) -> Iterator[Material]:
     """A data set that `answermill publish`, `sentences` or `passages` wrote, and its sources."""
     card, head = _card(folder), _head(folder)
-    found = _SOURCES.search(card)
-    sources = [line.removeprefix("- ") for line in found["lines"].splitlines()] if found else []
+    section = _SOURCES.search(card)
+    sources = [line.removeprefix("- ") for line in section["lines"].splitlines()] if section else []
     links = [Link(source, "source") for source in sources if source.strip() and "not stated" not in source]
     licence = _licence(head)
     yield Material(
@@ -109,9 +108,9 @@ def _licence(head: Mapping[str, Any]) -> str:
 
 def _settings_links(card: str, folder: Path) -> Iterator[Link]:
     """Models that the training's settings, which stand in the card, name."""
-    found = _SETTINGS.search(card)
+    block = _SETTINGS.search(card)
     try:
-        tables = json.loads(found[1]) if found else {}
+        tables = json.loads(block[1]) if block else {}
     except ValueError as e:
         raise JobError(
             f"{folder / CARD}: its settings are no JSON ({e}); copy the card again", BAD_DATA

@@ -81,8 +81,8 @@ def find(name: str) -> Material | None:
 def named_in(text: str) -> Iterator[Material]:
     """Data sets of the table that a text names, in the table's order.
 
-    >>> [material.name for material in named_in("SQuAD v1.1 train (2016) and QED; not SQuADShifts")]
-    ['SQuAD', 'QED']
+    >>> [material.name for material in named_in("SQuADShifts, and QED train (2021)")]
+    ['QED', 'SQuADShifts']
     """
     for material in known().values():
         names = "|".join(re.escape(name) for name in (material.name, *material.names))

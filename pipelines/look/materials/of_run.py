@@ -10,7 +10,8 @@ from typing import Any
 
 from answermill.files.atomic_files import sha256
 from answermill.pipelines.data import sample
-from answermill.pipelines.look.materials.cards import MODEL_FILES, named, of_model
+from answermill.pipelines.data.push import MODEL_FILES
+from answermill.pipelines.look.materials.cards import named, of_model
 from answermill.pipelines.look.materials.facts import Kind, Link, Material
 from answermill.pipelines.runs.manifests.manifest import Manifest
 from answermill.pipelines.runs.manifests.run_folder import stage_name
@@ -47,11 +48,11 @@ def _inputs(run: Path) -> Iterator[tuple[str, Material]]:
         is_sample = {documents.digests.get(name) for name in files} <= _sample_digests()
         yield "pages", _sample_or("pages", f"{shown}{rest}", OWN_TERMS, is_sample=is_sample)
 
-    given: tuple[tuple[Kind, str, Manifest | None], ...] = (
+    files_given: tuple[tuple[Kind, str, Manifest | None], ...] = (
         ("data set", "questions", QUESTIONS.manifest(run)),
         ("labels", "labels", SENTENCE_LABELS.manifest(run)),
     )
-    for kind, key, manifest in given:
+    for kind, key, manifest in files_given:
         if manifest is not None:
             is_sample = manifest.inputs.get(key) in _sample_digests()
             yield key, _sample_or(kind, f"{key} of the run", "", is_sample=is_sample)

@@ -97,6 +97,15 @@ def test_a_dry_run_lists_and_sends_nothing(hub: Hub, data_set: Path, monkeypatch
     assert lines[-1] == "nothing was sent: --dry-run" and not hub.repositories and not hub.received
 
 
+def test_a_dry_run_lists_files_without_a_hub(
+    hub: Hub, data_set: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    lines = am.push(data_set, "us/set", dry_run=True)
+    assert sum(line.startswith("file     ") for line in lines) == 4
+    assert lines[-2].startswith("not compared with what is there: HF_HUB_OFFLINE is set")
+
+
 def test_a_push_says_what_changes_and_replaces_only_if_told(hub: Hub, data_set: Path) -> None:
     am.push(data_set, "us/set")
     assert am.push(data_set, "us/set")[-1] == "nothing to send: us/set has it all"

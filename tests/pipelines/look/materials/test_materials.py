@@ -22,8 +22,8 @@ from answermill.ranking.entry import SHIPPED, shipped_checkpoints
 DOCUMENTS = dict.fromkeys(("train", "dev", "test", "total"), 1)
 
 
-def named(found: Bill) -> dict[str, Material]:
-    return {material.name: material for material in found.materials}
+def named(result: Bill) -> dict[str, Material]:
+    return {material.name: material for material in result.materials}
 
 
 def ways(material: Material) -> dict[str, str]:
@@ -99,8 +99,8 @@ def checkpoint(folder: Path, licence: str = "CC BY-NC 4.0") -> Path:
 
 
 def test_a_checkpoint_of_one_s_own_is_read_from_its_card(tmp_path: Path) -> None:
-    found = bill(checkpoint(tmp_path / "mine"))
-    mine, data = named(found)["mine"], named(found)["our rows and WikiQA"]
+    result = bill(checkpoint(tmp_path / "mine"))
+    mine, data = named(result)["mine"], named(result)["our rows and WikiQA"]
     assert mine.kind == "checkpoint" and mine.licence == ""
     assert ways(mine) == {
         "all-MiniLM-L6-v2": "begun with",
@@ -108,8 +108,8 @@ def test_a_checkpoint_of_one_s_own_is_read_from_its_card(tmp_path: Path) -> None
         "our rows and WikiQA": "trained on",
     }
     assert data.spdx == "CC-BY-NC-4.0" and ways(data) == {"WikiQA": "made of"}
-    assert named(found)["large"].kind == "model"
-    warnings = list(found.warnings())
+    assert named(result)["large"].kind == "model"
+    warnings = list(result.warnings())
     assert "our rows and WikiQA: CC BY-NC 4.0 (trained on: mine); on it rest mine" in warnings
     assert any(
         line.startswith("WikiQA: research only") and line.endswith("mine, our rows and WikiQA")
@@ -173,7 +173,7 @@ def test_the_command_prints_a_table_or_one_json_object(capsys: pytest.CaptureFix
     assert table.startswith("material") and "\nwarning: MS MARCO: " in table
     with pytest.raises(SystemExit):
         main(["materials", "cosinet", "--json"])
-    found = json.loads(capsys.readouterr().out)
-    first = found["materials"][0]
+    result = json.loads(capsys.readouterr().out)
+    first = result["materials"][0]
     assert (first["name"], first["spdx"]) == ("cosinet", "Apache-2.0")
-    assert found["warnings"][0].startswith("MS MARCO")
+    assert result["warnings"][0].startswith("MS MARCO")
