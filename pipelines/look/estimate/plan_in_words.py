@@ -55,6 +55,14 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "scores": ("orders by scores of a table", "a look into the table"),
     "sequential": ("orders by several cross-encoders of growing depth, each over fewer", _PAIR),
     "similarity": ("orders by the cosine of question and sentence", "the job's encoder over each candidate"),
+    "support_pairs": (
+        "orders by what other good candidates say for each",
+        "a transformer over each pair of candidates",
+    ),
+    "support_vectors": (
+        "orders by the cosine with other good candidates",
+        "the job's encoder over each candidate",
+    ),
 }
 """Reranker → what it does, and what costs."""
 
