@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -118,7 +118,7 @@ def push(task: Push) -> Iterator[str]:
 def files_of(folder: Path) -> list[str]:
     """Paths below a folder that are pushed, with `/`, in order. Raises JobError (66) if there are none."""
     paths = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    files = [path for path in paths if not any(fnmatchcase(path, pattern) for pattern in LEFT_OUT)]
+    files = [path for path in paths if not any(fnmatch(path, pattern) for pattern in LEFT_OUT)]
     if not files:
         raise JobError(
             f"{folder} has no files to push; name the folder of a data set or a model", INPUT_MISSING
