@@ -1,5 +1,5 @@
-"""Label Studio: tasks in its JSON, the labelling configuration of the project that reads them, and its
-exports.
+"""Label Studio: tasks in its JSON, the project that reads them, with its labelling configuration and its
+instructions as the server's API takes them, and its exports.
 
 An import adds tasks, and does not check for existing ones. `data` holds nothing of the run, so the same task
 is the same `data` in every export: Data Manager → Actions → Remove Duplicated Tasks removes a second import
@@ -21,6 +21,7 @@ from answermill.pipelines.data.annotation_tools.export_values import (
     time_of,
     user_of,
 )
+from answermill.pipelines.data.annotation_tools.preview import instructions
 from answermill.pipelines.data.annotation_tools.tool import (
     LABELS,
     QUESTION,
@@ -79,7 +80,17 @@ def item(task: Task, model: Model | None) -> str:
 
 
 def other_files(guidelines: str, annotators: int) -> Mapping[str, str]:
-    return {"config.xml": CONFIGURATION}
+    project = {
+        "title": "AnswerMill",
+        "label_config": CONFIGURATION,
+        "expert_instruction": instructions(guidelines),
+        "show_instruction": True,
+        "maximum_annotations": annotators,
+    }
+    return {
+        "config.xml": CONFIGURATION,
+        "project.json": json.dumps(project, indent=1, ensure_ascii=False) + "\n",
+    }
 
 
 def is_json(row: ExportRow, kind: FileKind) -> bool:

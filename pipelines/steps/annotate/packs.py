@@ -20,6 +20,7 @@ from typing import IO, Any
 from answermill.files.atomic_files import WrongShape, read_json, sha256, sync, write_text
 from answermill.files.sealed_json import write_sealed
 from answermill.pipelines.data.annotation_tools import find_tool
+from answermill.pipelines.data.annotation_tools.preview import PREVIEW, SHOWN, preview
 from answermill.pipelines.data.annotation_tools.tool import Model, PackFormat
 from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
 from answermill.pipelines.specs.annotate import ANNOTATE, PACK_PEOPLE, PACK_SUMMARY
@@ -178,10 +179,13 @@ class Pack:
         self._file: IO[str] | None = None
         self._rows, self._bytes = 0, 0
         self._tasks_of_file: dict[str, int] = {}
+        self._first: list[Task] = []
         folder.mkdir(parents=True)
 
     def write(self, task: Task) -> None:
         """Append a task; one larger than `bytes_per_file` gets a file for itself."""
+        if len(self._first) < SHOWN:
+            self._first.append(task)
         item = self._item(task)
         size = len(item.encode()) + len(self._form.between.encode())
         is_full = self._bytes + size + len(self._form.after.encode()) > self._options.bytes_per_file
@@ -206,9 +210,11 @@ class Pack:
         return self._form.item(task, self._options.model)
 
     def finish(self) -> dict[str, int]:
-        """Close the last file and write the tool's other files; return file → tasks in it."""
+        """Close the last file, write the preview and the tool's other files; return file → tasks in it."""
         self._close()
-        other_files = self._form.other_files(self._options.guidelines, self._audience.annotators)
+        guidelines, model = self._options.guidelines, self._options.model
+        write_text(self.folder / PREVIEW, preview(guidelines, self._first, model))
+        other_files = self._form.other_files(guidelines, self._audience.annotators)
         for path, text in other_files.items():
             write_text(self.folder / path, text)
         return self._tasks_of_file

@@ -76,6 +76,7 @@ def test_annotate_writes_the_pack_of_a_new_tool_and_collect_reads_its_export(
         "cards-00001.toy",
         "HOW",
         "guidelines.md",
+        "preview.html",
     }
     assert {path.name for path in (run / "packs").iterdir()} == {"toy", "csv", "packs.json"}
     assert (run / "packs/toy/HOW").read_text() == "1\n"

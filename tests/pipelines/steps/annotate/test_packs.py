@@ -304,3 +304,30 @@ def test_argilla_s_own_models_take_settings_and_records(tmp_path):
         model = Record.from_dict(shown).api_model()
         assert isinstance(model, RecordModel) and model.external_id == shown["id"]
         assert (model.suggestions[0].value, model.suggestions[0].score) == ("wrong", 0.75)
+
+
+def test_the_guidelines_are_the_instruction_of_label_studio_s_and_argilla_s_project(tmp_path):
+    guidelines = "# Is it *so*?\n\n<script>alert(1)</script>\n"
+    folder = write(tmp_path, [task(0, annotators=2)], PackOptions(guidelines, None))
+    project = json.loads((folder / "label-studio/project.json").read_text(encoding="utf-8"))
+    assert project["expert_instruction"].startswith("<h1>Is it <em>so</em>?</h1>")
+    assert "<script>" not in project["expert_instruction"] and project["show_instruction"] is True
+    assert project["label_config"] == (folder / "label-studio/config.xml").read_text(encoding="utf-8")
+    assert project["maximum_annotations"] == 2
+    settings = json.loads((folder / "argilla/.argilla/settings.json").read_text(encoding="utf-8"))
+    assert settings["guidelines"] == guidelines
+
+
+def test_a_preview_shows_what_annotators_see_and_runs_nothing(tmp_path):
+    tasks = [replace(task(n), question=f"Question {n}?") for n in range(12)]
+    folder = write(tmp_path, tasks, PackOptions("# Guide <b>\n", None))
+    pages = [(folder / tool / "preview.html").read_text(encoding="utf-8") for tool in TOOLS]
+    assert len(pages) == 4 and len(set(pages)) == 1
+    (page,) = set(pages)
+    assert page.count("<article>") == 10 and "Question 9?" in page and "Question 10?" not in page
+    assert "<h1>Guide &lt;b&gt;</h1>" in page and page.count("<mark>") == 10
+    assert all(f"> {label}</label>" in page for label in LABELS) and " checked" not in page
+    assert "<b>bold</b>" not in page and 'href="javascript' not in page and "default-src 'none'" in page
+
+    foreseen = write(tmp_path / "b", tasks, PackOptions("g", MODEL))
+    assert (foreseen / "csv/preview.html").read_text(encoding="utf-8").count(" checked") == 10
