@@ -40,7 +40,7 @@ from testing.smoke_data import small_plan
 
 MEASURED_MODELS = ("cascade", "cosinet")
 TAKES = "half an hour; a minute with scores that --work keeps"
-DECIDED = "Nothing yet: no result of it is saved."
+DECIDED = "No shipped plan has either stage: neither is shown to add to the default plan."
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
 VECTORS, PAIRS = "support_vectors", "support_pairs"
 ARMS = {"vectors": (VECTORS,), "pairs": (PAIRS,), "both": (VECTORS, PAIRS)}
