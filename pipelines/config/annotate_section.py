@@ -40,7 +40,7 @@ class Annotate(Caps):
         [],
         description="names of the annotators, as their tool knows them: each gets packs of their own, about "
         "equally many tasks, and a task of several `annotators` goes to as many of them; absent: packs are "
-        "for whoever opens them",
+        "for anybody who opens them",
     )
     overlap_share: float = Field(
         1.0,

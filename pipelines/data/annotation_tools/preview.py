@@ -1,5 +1,4 @@
-"""Preview of a pack, for whoever hands it out: guidelines and first tasks in one page, as its annotators will
-see them, though each tool has its own looks. The page loads nothing and runs nothing."""
+"""Preview of a pack: guidelines and first tasks in one page, as its annotators will see them, though each tool has its own looks. The page loads nothing and runs nothing."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Progress, agreement and conflicts of the people who judge, for whoever leads the annotation."""
+"""Progress, agreement and conflicts of the people who judge."""

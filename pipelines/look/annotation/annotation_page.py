@@ -51,7 +51,7 @@ def people_rows(figures: AnnotationFigures) -> list[Sequence[str]]:
     return [
         (
             person.name,
-            number(person.given),
+            number(person.dealt),
             number(person.judged),
             number(person.no_label),
             number(person.open),
@@ -65,13 +65,13 @@ def people_rows(figures: AnnotationFigures) -> list[Sequence[str]]:
 
 def about_people(figures: AnnotationFigures) -> str:
     """Sentences on the table of people."""
-    named = any(person.given is not None for person in figures.people)
-    given = (
+    named = any(person.dealt is not None for person in figures.people)
+    dealt = (
         "Given are the tasks that annotate.people dealt to a person; a dash is a name that it does not have. "
         if named
         else "Without annotate.people nobody is given tasks by name, so nobody's open tasks are known. "
     )
     return (
-        f"{given}No label are tasks that a person skipped or could not tell. As the others: labels like the "
+        f"{dealt}No label are tasks that a person skipped or could not tell. As the others: labels like the "
         "majority of those who judged the same task."
     )

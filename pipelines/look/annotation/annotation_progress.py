@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+from pydantic import Field
 
 from answermill.files.atomic_files import WrongShape, read_json
 from answermill.pipelines.errors import BAD_DATA, JobError
@@ -32,7 +34,7 @@ class PersonFigures:
     """Progress and agreement of one person."""
 
     name: str
-    given: int | None
+    dealt: int | None
     """Tasks that were dealt to them; None if tasks were dealt to nobody of that name."""
     judged: int
     no_label: int
@@ -99,7 +101,7 @@ def annotation_figures(run: Run) -> AnnotationFigures | None:
     if run.get(TASKS) is None:
         return None
     tasks = AskedTasks.of(run.path)
-    work = {name: _Work(given) for name, given in dealt_tasks(run.path).items()}
+    work = {name: _Work(dealt) for name, dealt in dealt_tasks(run.path).items()}
     if not run.is_complete(COLLECT):
         people = tuple(work[name].figures(name, None) for name in sorted(work))
         fates = {"not_judged": tasks.rows}
@@ -125,7 +127,7 @@ def annotation_figures(run: Run) -> AnnotationFigures | None:
 class _Work:
     """Tasks of one person."""
 
-    given: Collection[str] | None = None
+    dealt: Collection[str] | None = None
     labels: dict[str, int] = field(default_factory=dict)
     """Task → their label."""
     unlabelled: set[str] = field(default_factory=set)
@@ -136,13 +138,15 @@ class _Work:
         labels, seen = self.labels, self.labels.keys() | self.unlabelled
         return PersonFigures(
             name=name,
-            given=None if self.given is None else len(self.given),
+            dealt=None if self.dealt is None else len(self.dealt),
             judged=len(labels),
             no_label=len(seen) - len(labels),
-            open=None if self.given is None else len(set(self.given) - seen),
+            open=None if self.dealt is None else len(set(self.dealt) - seen),
             positive=sum(labels.values()) / len(labels) if labels else None,
             with_others=agreement.with_majority_of_others.share if agreement is not None else None,
-            controls=(agreement.controls.right, agreement.controls.of) if agreement is not None else (0, 0),
+            controls=(agreement.controls.right, agreement.controls.total)
+            if agreement is not None
+            else (0, 0),
         )
 
 
@@ -197,7 +201,7 @@ def _word(label: int) -> str:
 @dataclass(frozen=True, slots=True)
 class _Share:
     right: int
-    of: int
+    total: Annotated[int, Field(alias="of")]
     share: float | None
 
 

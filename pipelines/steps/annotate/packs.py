@@ -3,7 +3,7 @@
 A pack shows a question, a sentence, its passage, and where it is from; never a task's stratum or expected
 label. Tasks keep their order, the questions together. If some tasks need several annotators and others one,
 each number of annotators has its own folder, since tools set that number for a whole project. Where people
-are named, each has a folder of their own: no tool's free edition hands out tasks by name.
+are named, each person has a folder: no tool's free edition hands out tasks by name.
 """
 
 from __future__ import annotations

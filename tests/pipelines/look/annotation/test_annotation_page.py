@@ -64,8 +64,8 @@ def test_a_round_that_begins_has_everything_open(dealt: Path, tmp_path: Path) ->
     figures = annotation_figures(Run.open(dealt))
     assert figures is not None and not figures.is_collected
     assert {person.name for person in figures.people} == {"anna", "ben", "chris"}
-    assert all(person.open == person.given and not person.judged for person in figures.people)
-    assert sum(person.given or 0 for person in figures.people) == 2 * figures.tasks
+    assert all(person.open == person.dealt and not person.judged for person in figures.people)
+    assert sum(person.dealt or 0 for person in figures.people) == 2 * figures.tasks
 
     write_report(dealt, out=tmp_path)
     page = (tmp_path / PAGE).read_text(encoding="utf-8")
@@ -76,10 +76,10 @@ def test_each_person_s_tasks_are_judged_without_label_or_open(judged: Path) -> N
     figures = annotation_figures(Run.open(judged))
     assert figures is not None and figures.is_collected
     anna, ben, chris = figures.people
-    assert anna.judged == anna.given and anna.open == 0 and anna.positive == 1
-    assert (ben.judged, ben.no_label) == ((ben.given or 0) // 2 - 1, 1) and ben.positive == 0
-    assert ben.judged + ben.no_label + (ben.open or 0) == ben.given
-    assert chris.open == chris.given and chris.positive is chris.with_others is None
+    assert anna.judged == anna.dealt and anna.open == 0 and anna.positive == 1
+    assert (ben.judged, ben.no_label) == ((ben.dealt or 0) // 2 - 1, 1) and ben.positive == 0
+    assert ben.judged + ben.no_label + (ben.open or 0) == ben.dealt
+    assert chris.open == chris.dealt and chris.positive is chris.with_others is None
     assert anna.with_others == ben.with_others == 0
 
     said = json.loads((judged / "collected/agreement.json").read_text(encoding="utf-8"))
