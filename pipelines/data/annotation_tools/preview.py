@@ -1,4 +1,5 @@
-"""Preview of a pack: guidelines and first tasks in one page, as its annotators will see them, though each tool has its own looks. The page loads nothing and runs nothing."""
+"""Preview of a pack: guidelines and first tasks in one page, as its annotators will see them, though each
+tool has its own looks. The page loads nothing and runs nothing."""
 
 from __future__ import annotations
 
