@@ -203,7 +203,7 @@ def test_adjudication_leaves_all_disagreement_open_until_the_adjudicator_has_spo
     first = sheet(tmp_path, "x.csv", THREE)
     lines = list(collect(run, [first], ResolutionRules("adjudicate")))
     assert labels(run) == {"a": 1, "d": 0} and "2 open: " in lines[-3]
-    assert lines[-1].endswith("agreement.json, adjudication.csv, adjudication.txt")
+    assert lines[-2].endswith("agreement.json, adjudication.csv, adjudication.txt")
     assert (run / "collected/adjudication.txt").read_text() == "b\nc\n"
     with (run / "collected/adjudication.csv").open(encoding="utf-8-sig", newline="") as file:
         pack = list(csv.DictReader(file))
