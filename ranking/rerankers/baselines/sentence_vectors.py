@@ -9,7 +9,7 @@ A row is one sentence as bytes, in the order of little-endian machines; it depen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
@@ -51,6 +51,16 @@ def unit(vectors: Vectors) -> Vectors:
     """Scale each row to length 1; a row of zeros stays."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
+
+
+def numbered(lists: Iterable[Iterable[tuple[str, ...]]]) -> dict[tuple[str, ...], int]:
+    """Each different text of the lists → its number, in the order in which they come.
+
+    >>> numbered([[("a",), ("b",)], [("a",), ("c",)]])
+    {('a',): 0, ('b',): 1, ('c',): 2}
+    """
+    different = dict.fromkeys(text for texts in lists for text in texts)
+    return {text: number for number, text in enumerate(different)}
 
 
 def encode(encoder: SentenceEncoder, reading: Reading, texts: Sequence[tuple[str, ...]]) -> Vectors:

@@ -17,7 +17,14 @@ import numpy as np
 from answermill.ranking.context import Reading
 from answermill.ranking.reranker import Resources, SentenceCodes, SentenceEncoder, order_by
 from answermill.ranking.rerankers.baselines import SimilarityStage
-from answermill.ranking.rerankers.baselines.sentence_vectors import VectorForm, encode, pack, unit, unpack
+from answermill.ranking.rerankers.baselines.sentence_vectors import (
+    VectorForm,
+    encode,
+    numbered,
+    pack,
+    unit,
+    unpack,
+)
 from answermill.schemas.arrays import Vectors
 from answermill.schemas.ranked import CandidateKind, RankedList
 
@@ -55,10 +62,7 @@ class Similarity:
         texts = [list(reading.texts(ranked)) for ranked in lists]
         self._costs.update(reading.missing(reading.tuples(lists)) if reading.around else {})
 
-        number: dict[tuple[str, ...], int] = {}  # each different text is encoded once
-        for list_texts in texts:
-            for text in list_texts:
-                number.setdefault(text, len(number))
+        number = numbered(texts)  # each different text is encoded once
 
         if not number:
             return list(lists)

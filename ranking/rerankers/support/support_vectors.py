@@ -15,7 +15,7 @@ import numpy as np
 
 from answermill.ranking.context import Reading
 from answermill.ranking.reranker import Resources, SentenceEncoder, order_by
-from answermill.ranking.rerankers.baselines.sentence_vectors import encode
+from answermill.ranking.rerankers.baselines.sentence_vectors import encode, numbered
 from answermill.ranking.rerankers.support import VectorEvidenceStage
 from answermill.ranking.rerankers.support.best_others import Choice
 from answermill.schemas.arrays import Floats, Ints, Vectors
@@ -44,10 +44,7 @@ class SupportVectors:
         texts = [list(reading.texts(ranked)) for ranked in lists]
         self._costs.update(reading.missing(reading.tuples(lists)) if reading.around else {})
 
-        number: dict[tuple[str, ...], int] = {}  # each different text is encoded once
-        for list_texts in texts:
-            for text in list_texts:
-                number.setdefault(text, len(number))
+        number = numbered(texts)  # each different text is encoded once
         if not number:
             return list(lists)
 
