@@ -3,18 +3,23 @@
 Pages are WARC files of HTML: first the documents of `long_lists`, all texts there are, 46,000 passages; then
 pages of their sentences drawn anew, each with the title of one of them. The steps are commands of their own
 with PROCESSES workers: `ingest`, `index` with --encoder, `retrieve` and `rerank` of QUESTIONS of Natural
-Questions, the latter by a cheap plan, Cosinet, which leaves 20 sentences. At the largest size `index_coded`
-and `retrieve_coded` are with `index.vectors` as CODED, whose recall@100 is `recall_coded`; and
+Questions, the latter by a cheap plan, Cosinet, which leaves 20 sentences. At the largest size
 `retrieve_default` and `rerank_default` are of DEFAULT_QUESTIONS by the default plan; by another encoder than
 the plan's without `similarity` and the blend that weighs it.
 
 `seconds_<step>_<size>`; `peak_gb_<step>_<size>` of the command's largest process; `bytes_<step>_<size>` of
 all files that it has left; `passages_<size>` that came out. `growth_<step>_<size>`: seconds of a passage, for
 `retrieve` and `rerank` of a question, over those at the size before; 1 is linear, or the same.
+
+--part coded takes the largest size that a run without it has left in --work, and indexes its passages with
+`index.vectors` as CODED: `index_coded`, `retrieve_coded`, and `recall_coded`, recall@100; the same shards are
+measured and searched with WIDE for `index_wide`, `retrieve_wide` and `recall_wide`. Its keys are in
+`scale_coded`.
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import os
@@ -27,6 +32,7 @@ from typing import Any, NamedTuple
 from answermill.pipelines.data import sample
 from answermill.pipelines.specs.index import INDEX, SHARDS
 from answermill.pipelines.specs.ingest import PASSAGES
+from answermill.pipelines.specs.retrieve import RETRIEVE
 from answermill.pipelines.specs.run import Run
 from experiments.question_sets.sources import documents
 from testing.drawn_text import drawn
@@ -57,10 +63,10 @@ language = ""
 
 [index]
 encoder = {encoder}
-vectors = "{vectors}"
+{vectors}
 
 [retrieve]
-questions = "questions.jsonl"
+questions = "{asked}"
 depth = 20
 
 {plan}
@@ -68,6 +74,9 @@ depth = 20
 processes = {processes}
 """
 CODED = "ivfrabitq"
+WIDE = "probes = 2048\nrescore = 24"
+"""Wider search than a job has by itself. Pages of sentences drawn anew have many passages almost as near as
+the nearest, more than real text has."""
 CHEAP = """[[rerank.stages]]
 reranker = "cosinet"
 keep = 20
@@ -138,9 +147,13 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def write_job(folder: Path, encoder: str, plan: str, vectors: str = "flat") -> Path:
+def write_job(
+    folder: Path, encoder: str, plan: str, *, vectors: str = "", asked: str = "questions.jsonl"
+) -> Path:
+    """Write the job of a size; `vectors`: further keys of [index], `asked`: the file of questions."""
     job = folder / "job.toml"
-    values = {"encoder": json.dumps(encoder), "vectors": vectors, "plan": plan, "processes": PROCESSES}
+    values = {"encoder": json.dumps(encoder), "vectors": vectors, "asked": asked, "plan": plan}
+    values["processes"] = f"{PROCESSES}"
     job.write_text(JOB.format(**values), encoding="utf-8")
     return job
 
@@ -188,6 +201,56 @@ def linked(source: Path, target: Path, names: Sequence[str]) -> None:
             os.link(path, target / name)
 
 
+def whole(
+    work: Path, largest: int, encoder: str, options: argparse.Namespace
+) -> dict[str, float | int | str]:
+    """Keys of all sizes."""
+    sizes = [largest // 100, largest // 10, largest]
+    result: dict[str, float | int | str] = {}
+    for size in sizes:
+        folder = work / f"{size}"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        pages = with_words(texts(options.data), size * WORDS)
+        result[f"pages_{size}"] = write_pages(folder / "pages", pages)
+        result["questions"] = write_questions(folder / "questions.jsonl", options.data, QUESTIONS)
+        job = write_job(folder, encoder, CHEAP)
+        result |= run_steps(job, folder / "run", STEPS, f"{size}", inline=options.smoke)
+        result[f"passages_{size}"] = PASSAGES.open(folder / "run").manifest.rows
+
+    asked = folder / "questions_default.jsonl"
+    result["default_questions"] = write_questions(asked, options.data, DEFAULT_QUESTIONS)
+    linked(folder / "run", folder / "default", (*INGESTED, SHARDS.name))
+    job = write_job(folder, encoder, default_plan(folder, encoder), asked=asked.name)
+    result |= run_steps(job, folder / "default", ("retrieve", "rerank"), "default", inline=options.smoke)
+
+    for before, size in pairwise(sizes):
+        for step in STEPS:
+            per = "questions" if step in ("retrieve", "rerank") else "passages"
+            growth = seconds_of(result, step, size, per) / seconds_of(result, step, before, per)
+            result[f"growth_{step}_{size}"] = growth
+    return result
+
+
+def coded(folder: Path, encoder: str, *, inline: bool) -> dict[str, float | int | str]:
+    """Keys of --part coded. Ends the command if the folder has no run of the whole."""
+    whole, own = folder / "run", folder / "coded"
+    if not Run.open(whole).is_complete(INDEX):
+        raise SystemExit(f"no run in {folder}; run the command without --part first, with the same --work")
+    shutil.rmtree(own, ignore_errors=True)
+    linked(whole, own, INGESTED)
+
+    figures: dict[str, float | int | str] = {"passages": PASSAGES.open(whole).manifest.rows}
+    for ending, width in (("coded", ""), ("wide", WIDE)):
+        keys = f'vectors = "{CODED}"\nmin_recall = 0\n{width}'
+        job = write_job(folder, encoder, CHEAP, vectors=keys)
+        figures |= run_steps(job, own, ("index", "retrieve"), ending, inline=inline)
+        figures[f"recall_{ending}"] = Run.open(own).counts(INDEX).recall
+        for spec in RETRIEVE.folders:
+            shutil.rmtree(own / spec.name)
+    return figures
+
+
 def main() -> None:
     options = arguments(
         "scale",
@@ -195,47 +258,23 @@ def main() -> None:
         paths={"work": "folder for pages and runs; out/scale"},
         numbers={"passages": "of the largest size; 1000000"},
         texts={"encoder": f"`index.encoder`; {ENCODER}"},
+        choices={"part": ("whole", "coded")},
     )
     encoder = options.encoder or ENCODER
     largest = int(options.passages or 1_000_000)
     if options.smoke:
         shrink(globals(), QUESTIONS=3, DEFAULT_QUESTIONS=2, PROCESSES=1)
         encoder, largest = small_encoder(), 300
-    sizes = [largest // 100, largest // 10, largest]
     result: dict[str, float | int | str] = {"encoder": Path(encoder).name}
 
     with work_folder(options, "scale") as work:
-        for size in sizes:
-            folder = work / f"{size}"
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            result[f"pages_{size}"] = write_pages(
-                folder / "pages", with_words(texts(options.data), size * WORDS)
-            )
-            result["questions"] = write_questions(folder / "questions.jsonl", options.data, QUESTIONS)
-            job = write_job(folder, encoder, CHEAP)
-            result |= run_steps(job, folder / "run", STEPS, f"{size}", inline=options.smoke)
-            result[f"passages_{size}"] = PASSAGES.open(folder / "run").manifest.rows
+        if options.smoke or options.part == "whole":
+            result |= whole(work, largest, encoder, options)
+        if options.smoke or options.part == "coded":
+            result |= coded(work / f"{largest}", encoder, inline=options.smoke)
 
-        linked(folder / "run", folder / "coded", INGESTED)
-        job = write_job(folder, encoder, CHEAP, CODED)
-        result |= run_steps(job, folder / "coded", ("index", "retrieve"), "coded", inline=options.smoke)
-        result["recall_coded"] = Run.open(folder / "coded").counts(INDEX).recall
-
-        result["default_questions"] = write_questions(
-            folder / "questions.jsonl", options.data, DEFAULT_QUESTIONS
-        )
-        linked(folder / "run", folder / "default", (*INGESTED, SHARDS.name))
-        job = write_job(folder, encoder, default_plan(folder, encoder))
-        result |= run_steps(job, folder / "default", ("retrieve", "rerank"), "default", inline=options.smoke)
-
-    for before, size in pairwise(sizes):
-        for step in STEPS:
-            per = "questions" if step in ("retrieve", "rerank") else "passages"
-            result[f"growth_{step}_{size}"] = seconds_of(result, step, size, per) / seconds_of(
-                result, step, before, per
-            )
-    finish("scale", result, options.save, MEASURED_MODELS)
+    name = "scale" if options.part == "whole" else "scale_coded"
+    finish(name, result, options.save, MEASURED_MODELS if options.part == "whole" else ())
 
 
 if __name__ == "__main__":
