@@ -31,7 +31,7 @@ from answermill.ranking.transformer.devices import BATCH_TOKENS, BUSY, TokenBudg
 from answermill.ranking.transformer.huggingface import Shape, translated, translated_back
 from answermill.ranking.transformer.layers import Places, layer_of
 from answermill.ranking.transformer.layers.attention import dropped
-from answermill.ranking.transformer.layers.row_windows import by_rows, filled_up
+from answermill.ranking.transformer.layers.row_windows import added, by_rows, filled_up
 from answermill.ranking.transformer.packing import Packed
 
 
@@ -117,12 +117,10 @@ class LayeredEncoder(nn.Module):
                 f"a text of {longest} tokens for a model of {self.shape.positions}; cut it before"
             )
         hidden = self.words(tokens.ids)
-        if self.types is not None:
-            hidden = hidden + self.types(
-                tokens.types.clamp(max=self.shape.types - 1)
-            )  # RoBERTa knows one only
+        if self.types is not None:  # RoBERTa knows one only
+            hidden = added(hidden, self.types(tokens.types.clamp(max=self.shape.types - 1)))
         if self.positions is not None:
-            hidden = hidden + self.positions(tokens.positions + self.shape.offset)
+            hidden = added(hidden, self.positions(tokens.positions + self.shape.offset))
         hidden = dropped(self.norm(hidden), self.shape.dropout if self.training else 0.0)
         return hidden if self.project is None else by_rows(self.project, self.shape, hidden)
 

@@ -183,7 +183,8 @@ class Cascade:
                     decisive[here] = self.prior.total(exit, known[here], question[here], exit_score)
                 stay = survivors(question[remaining], decisive[remaining], remaining, alpha)
                 tokens, rows = tokens.select(np.flatnonzero(stay))
-                hidden, remaining = hidden[rows], remaining[stay]
+                # `hidden[rows]` is the same, and takes several times as long on a processor.
+                hidden, remaining = hidden.index_select(0, rows), remaining[stay]
 
         edges = np.cumsum(group.sizes)[:-1]
         columns_of_lists = zip(

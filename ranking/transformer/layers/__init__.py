@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.layers.attention import ANY_DISTANCE, Distances, attend, dropped, toeplitz
-from answermill.ranking.transformer.layers.row_windows import by_rows, widened
+from answermill.ranking.transformer.layers.row_windows import added, by_rows, widened
 from answermill.ranking.transformer.packing import Packed
 
 _FARTHEST = 128
@@ -109,9 +109,9 @@ class Layer(nn.Module):
         return by_rows(self._after_attention, self.shape, attended, hidden)
 
     def _after_attention(self, attended: Tensor, hidden: Tensor) -> Tensor:
-        hidden = self.norm(self._drop(self.output(attended)) + hidden)
+        hidden = self.norm(added(self._drop(self.output(attended)), hidden))
         narrowed = self.narrow(widened(hidden, self.widen.weight, self.widen.bias))
-        normalised: Tensor = self.final_norm(self._drop(narrowed) + hidden)
+        normalised: Tensor = self.final_norm(added(self._drop(narrowed), hidden))
         return normalised
 
     def _drop(self, x: Tensor) -> Tensor:
@@ -157,9 +157,9 @@ class ModernLayer(nn.Module):
         return projected
 
     def _after_attention(self, attended: Tensor, hidden: Tensor) -> Tensor:
-        hidden = hidden + self._drop(self.output(attended))
+        hidden = added(self._drop(self.output(attended)), hidden)
         values, gates = self.widen(self.final_norm(hidden)).chunk(2, -1)
-        return hidden + self._drop(self.narrow(F.gelu(values) * gates))
+        return added(self._drop(self.narrow(F.gelu(values) * gates)), hidden)
 
     def _drop(self, x: Tensor) -> Tensor:
         return dropped(x, self.shape.dropout if self.training else 0.0)

@@ -32,7 +32,7 @@ from answermill.ranking.transformer.layers.attention import (
     dropped,
 )
 from answermill.ranking.transformer.layers.pooling import pool
-from answermill.ranking.transformer.layers.row_windows import exact_windows
+from answermill.ranking.transformer.layers.row_windows import added, exact_windows
 from answermill.ranking.transformer.packing import Packed, Tokeniser
 
 TEXTS = [
@@ -519,6 +519,27 @@ def test_smaller_windows_are_taken_only_where_their_bits_are_the_same() -> None:
     assert exact_windows("cpu", torch.float32, Shape(1, 32, 4, 64, 9, embedded=16), threads=1)[0] == 2048
     assert list(row_windows._windows(100, (32, 16, 8))) == [(0, 32), (32, 32), (64, 32), (96, 8)]
     assert list(row_windows._windows(100, (64,))) == [(0, 64), (64, 64)]
+
+
+def test_a_sum_overwrites_its_first_part_in_inference_alone() -> None:
+    sums, hidden = torch.tensor([1.0, 2.0]), torch.tensor([0.5, 0.25])
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert added(sums.bfloat16(), hidden).dtype == torch.float32
+    assert added(sums, hidden).tolist() == [1.5, 2.25] and sums.tolist() == [1.0, 2.0]
+    with torch.no_grad():
+        assert added(sums, hidden) is sums
+    assert sums.tolist() == [1.5, 2.25] and hidden.tolist() == [0.5, 0.25]
+
+
+def test_inference_gives_the_bits_of_a_forward_with_gradients(folders: dict[str, Path]) -> None:
+    """Where one window holds all rows, the two differ in the memory that they write alone."""
+    for family in ("bert", "modernbert"):
+        encoder = LayeredEncoder.load(folders[family]).eval()
+        layer = encoder.layers[-1]
+        attended, hidden = torch.randn(2, 32, encoder.shape.width).unbind()
+        with torch.no_grad():
+            served = layer._after_attention(attended, hidden)
+        assert torch.equal(served, layer._after_attention(attended, hidden))
 
 
 def test_few_windows_are_one_wherever_one_holds_all_rows() -> None:
