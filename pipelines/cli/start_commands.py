@@ -29,18 +29,19 @@ GROUP = Group("Begin and give", sort_key=0)
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnFiles:
-    """Files that the recipe `job` names, and its plan."""
+    """Files that the recipes `job` and `wqa` name, and the plan of `job`."""
 
     pages: Annotated[
         tuple[str, ...],
         Parameter(
             negative=(),
             consume_multiple=True,
-            help="For `job`: WARC, WET, JSONL or Parquet files: paths, folders, patterns in quotes, or URLs.",
+            help="For `job` and `wqa`: WARC, WET, JSONL or Parquet files: paths, folders, patterns in quotes "
+            "or URLs; `{date}` in one is the date of the run.",
         ),
     ] = ()
     questions: Annotated[
-        str | None, Parameter(help="For `job`: the questions, as TSV, CSV, JSONL or Parquet.")
+        str | None, Parameter(help="For `job` and `wqa`: the questions, as TSV, CSV, JSONL or Parquet.")
     ] = None
     labels: Annotated[
         str | None,
@@ -103,6 +104,9 @@ def sample(
             "default plan with probabilities and a bar, into OUT/run-sure."
         ),
     ] = "default",
+    run: Annotated[
+        bool, Parameter(help="Run the job; with --no-run only pages, questions, labels and jobs are written.")
+    ] = True,
     settings: Overrides = (),
     outlets: Outlets = DEFAULTS,
     command: Running,
@@ -111,17 +115,20 @@ def sample(
     from answermill.pipelines.data.sample import PLANS, copy_to, edited
 
     job = copy_to(out).with_name(PLANS[plan])
-    run = out / ("run" if plan == "default" else f"run-{plan}")
+    folder = out / ("run" if plan == "default" else f"run-{plan}")
     if own := edited(out):
         write_lines([f"not the sample's, and kept as they are: {', '.join(map(str, own))}"])
+    if not run:
+        write_lines([f"written: {out}; `answermill run {job} --out {folder}` runs the job"])
+        return
 
     outlets.arm(command, job)
-    work = JobWork(job, run, settings, outlets, command)
+    work = JobWork(job, folder, settings, outlets, command)
     work.run()
     work.report()
     from answermill.pipelines.data.sample.best_answers import best_answers
 
-    write_lines(best_answers(run))
+    write_lines(best_answers(folder))
 
 
 def recipe(

@@ -1,4 +1,5 @@
-"""A job file for pages and questions of one's own: the template job.toml, with what is known filled in."""
+"""A job file for pages and questions of one's own: the template job.toml, or wqa.toml, with what is known
+filled in."""
 
 from __future__ import annotations
 
@@ -26,9 +27,9 @@ class JobChoices:
 
     def beside(self, folder: Path) -> JobChoices:
         """The same choices, with paths as they are written in a file of that folder. Raises JobError (66) if
-        a file is missing, or a pattern matches none."""
+        a file is missing, or a pattern matches none; files of a `{date}` may come later."""
         for written in (*self.pages, *filter(None, (self.questions, self.labels))):
-            if "://" not in written and not _is_there(Path(written)):
+            if "://" not in written and "{date" not in written and not _is_there(Path(written)):
                 is_pattern = written in self.pages and any(mark in written for mark in "*?[")
                 raise JobError(
                     f"{written}: {'no file matches' if is_pattern else 'no such file or folder'}",
@@ -41,12 +42,12 @@ class JobChoices:
             labels=_seen_from(folder, self.labels) if self.labels else None,
         )
 
-    def text(self) -> str:
+    def text(self, template: Path = _TEMPLATE) -> str:
         """The job file."""
-        content = _TEMPLATE.read_text(encoding="utf-8")
+        content = template.read_text(encoding="utf-8")
         for example, own in self._replacements():
             if example not in content:
-                raise RuntimeError(f"{_TEMPLATE.name} has no {example!r}")
+                raise RuntimeError(f"{template.name} has no {example!r}")
             content = content.replace(example, own, 1)
         return content
 

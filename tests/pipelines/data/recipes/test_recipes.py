@@ -128,4 +128,25 @@ def test_a_job_for_files_that_are_missing_is_not_written(tmp_path, monkeypatch, 
     err = capsys.readouterr().err
     assert "crawl/*.gz: no file matches" in err and "q.tsv: no such file" in err
     assert call("recipe", "wqa", "--plan", "full") == 78
-    assert "are for `recipe job`" in capsys.readouterr().err and list(tmp_path.iterdir()) == []
+    assert "--plan is for `recipe job`; leave it out for wqa" in capsys.readouterr().err
+    assert call("recipe", "peasi", "--questions", "q.tsv") == 78
+    assert "--questions is for `recipe job` and `recipe wqa`" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pages_of_a_date_are_named_before_they_have_come(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert call("recipe", "job", "--pages", "crawl/{date}/*.warc.gz", "--out", "jobs") == 0
+    job = load(tmp_path / "jobs/job.toml", ["date=2026-01-31"])
+    assert job.ingest is not None and job.ingest.input == ["../crawl/2026-01-31/*.warc.gz"]
+
+
+def test_the_recipe_of_a_data_set_takes_pages_and_questions_of_one_s_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("web.warc.gz", "asked.tsv"):
+        (tmp_path / name).write_text("")
+    assert call("recipe", "wqa", "--pages", "web.warc.gz", "--questions", "asked.tsv", "--out", "mine") == 0
+    job = load(tmp_path / "mine/wqa.toml")
+    assert job.ingest is not None and job.ingest.input == ["../web.warc.gz"]
+    assert job.retrieve is not None and job.retrieve.questions == "../asked.tsv"
+    assert job.annotate is not None and job.annotate.top == 15

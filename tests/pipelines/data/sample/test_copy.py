@@ -34,3 +34,11 @@ def test_the_command_names_what_it_kept_and_asks_for_a_folder(tmp_path, capsys):
     assert (
         shown.err.splitlines()[-1] == f"answermill: --out {tmp_path / 'labels.tsv'} is a file; give a folder"
     )
+
+
+def test_without_a_run_the_files_are_written_and_what_to_type_is_said(tmp_path, capsys):
+    with pytest.raises(SystemExit) as e:
+        main(["sample", "--no-run", "--out", str(tmp_path / "web"), "--plan", "sure"])
+    assert e.value.code in (None, 0) and edited(tmp_path / "web") == []
+    typed = f"`answermill run {tmp_path / 'web' / 'sure.toml'} --out {tmp_path / 'web' / 'run-sure'}`"
+    assert typed in capsys.readouterr().out and not (tmp_path / "web" / "run-sure").exists()
