@@ -81,6 +81,26 @@ def test_a_folder_with_files_or_another_output_is_refused(
     assert "leave --out and --published out" in capsys.readouterr().err and not (tmp_path / "a").exists()
 
 
+def test_a_killed_command_goes_on_by_the_same_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "set-dev.csv").write_text(LISTS)
+    (tmp_path / "set.csv").write_text(LISTS)
+
+    def killed(self: JobChoices) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(JobChoices, "text", killed)
+        assert call("dataset", tmp_path / "set-dev.csv", "--as-job", tmp_path / "job") == 130
+    assert (tmp_path / "job/splits.jsonl").is_file() and not (tmp_path / "job/job.toml").exists()
+
+    assert call("dataset", tmp_path / "set.csv", "--as-job", tmp_path / "job") == 0
+    there = {path.name for path in (tmp_path / "job").iterdir()}
+    assert there == {"pages.jsonl", "questions.jsonl", "labels.jsonl", "job.toml"}
+    assert call("dataset", tmp_path / "set.csv", "--as-job", tmp_path / "job") == 73
+
+
 def test_a_question_in_two_files_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text(LISTS)
