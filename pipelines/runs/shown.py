@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Any
 
 
-class Shown:
-    """A result with lines for people, which a notebook shows as a terminal does, and rows of a table.
-
-    A class that has it declares both `lines` and `rows`."""
+class Shown(ABC):
+    """A result with lines for people, which a notebook shows as a terminal does, and rows of a table."""
 
     __slots__ = ()
 
+    @abstractmethod
     def lines(self) -> Iterator[str]:
         """Lines for people."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rows(self) -> Iterable[Mapping[str, Any]]:
         """Rows of the table, each with the same columns."""
-        raise NotImplementedError
 
     def to_pandas(self) -> Any:
         """The table as a pandas DataFrame."""
