@@ -46,8 +46,9 @@ def status(
     have a line each. Any terminal can ask, on another machine too if it sees the folder.
     """
     from answermill.pipelines.look.status import status_of
+    from answermill.pipelines.nights.night_folder import is_open_night
 
-    now = status_of(run)
+    now = status_of(run, is_open_night(run))
     while watch and now.state == "running":
         if json:
             write_lines([json_format.dumps(now.as_json())])
@@ -57,7 +58,7 @@ def status(
         else:
             write_lines([now.line])
         time.sleep(WATCH_S)
-        now = status_of(run)
+        now = status_of(run, is_open_night(run))
 
     if watch and not json and sys.stdout.isatty():
         sys.stdout.write(_CLEARED)

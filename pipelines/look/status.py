@@ -68,8 +68,9 @@ class RunStatus:
         }
 
 
-def status_of(path: Path) -> RunStatus:
-    """The status of a run now. Raises JobError (66) as `status`."""
+def status_of(path: Path, is_open: bool = False) -> RunStatus:
+    """The status of a run now. `is_open`: True for the run of a night that has not come to its end. Raises
+    JobError (66) as `status`."""
     rows, damage = [], None
     running = Running.read(path)
     try:
@@ -79,7 +80,7 @@ def status_of(path: Path) -> RunStatus:
         if not rows:
             raise
         damage = e
-    is_complete = all(row[3].startswith(("complete", "not there")) for row in rows)
+    is_complete = not is_open and all(row[3].startswith(("complete", "not there")) for row in rows)
     machines = tuple(machines_at(path))
     return RunStatus(line_of(path, is_complete), running, tuple(rows), machines, damage)
 

@@ -16,6 +16,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from answermill.files.atomic_files import WrongShape, read_json, write_text
+from answermill.files.remote import as_path
 from answermill.files.store import remove_tree, store_of
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError
 from answermill.pipelines.runs.watch.live import Running
@@ -127,6 +128,14 @@ def night_date(name: str, began: float) -> date:
         return date.fromisoformat(name[:10])
     except ValueError:
         return datetime.fromtimestamp(began, UTC).date()
+
+
+def is_open_night(run: Path) -> bool:
+    """True for the run of a night that is at work, or was killed. Raises JobError (65) if its record is
+    damaged."""
+    run = as_path(run).absolute()
+    record = Nights(run.parent).read(run.name)
+    return record is not None and record.code is None
 
 
 def _linked(good: Path, name: str) -> bool:

@@ -314,14 +314,14 @@ def summary(run: Path) -> str:
     """One line for people, from the manifests."""
     counts = INGEST.counts_of(DOCUMENTS.open(run).manifest)
     clauses = [
-        f"{counts.pages:,} pages = {counts.documents:,} documents + {counts.rejects:,} rejects "
-        f"({_reasons(counts)})",
-        f"{counts.passages:,} passages, {counts.sentences:,} sentences",
+        f"{counted(counts.pages, 'page')} = {counted(counts.documents, 'document')} + "
+        f"{counted(counts.rejects, 'reject')} ({_reasons(counts)})",
+        f"{counted(counts.passages, 'passage')}, {counted(counts.sentences, 'sentence')}",
     ]
     if counts.boilerplate_paragraphs:
         clauses.append(f"{counts.boilerplate_paragraphs:,} paragraphs of boilerplate left out")
     if counts.vanished:
-        clauses.append(f"{counts.vanished:,} documents of the earlier run vanished")
+        clauses.append(f"{counted(counts.vanished, 'document')} of the earlier run vanished")
 
     if counts.records:
         fates = f"{counts.records_read:,} read + {counts.records_failed:,} failed"

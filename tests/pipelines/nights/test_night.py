@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -206,6 +207,19 @@ def test_a_night_goes_on_where_it_was_killed(tmp_path: Path) -> None:
         list(again.lines())
     assert seen == [tmp_path / "a"] and again.record.began == record.began
     assert again.record.stage == "verify", "which is the stage that the exit code is of"
+
+
+def test_the_status_of_a_night_that_was_killed_between_two_steps_is_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nights = Nights(tmp_path)
+    record = nights.begin("a", Path("job.toml"))
+    write_run(tmp_path / "a", "Why?", passage("So."))
+    for code, line in ((None, "stopped: the same command"), (0, "complete: all that was begun")):
+        nights.write(replace(record, code=code))
+        with pytest.raises(SystemExit):
+            main(["status", str(tmp_path / "a")])
+        assert capsys.readouterr().out.startswith(line)
 
 
 def test_a_run_whose_rows_do_not_fit_is_not_published(tmp_path: Path) -> None:
