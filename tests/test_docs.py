@@ -182,6 +182,12 @@ def test_the_output_in_the_readme_is_the_sample_job_s(sample_run, tmp_path, monk
             assert any(alike(stable(line), stable(shown)) for shown in page.splitlines()), line
 
 
+def test_the_page_on_data_sets_counts_the_sentences_that_the_quickstart_counts():
+    annotation, quickstart = (PAGES[ROOT / "docs" / page] for page in ("annotation.md", "quickstart.md"))
+    asked = re.findall(r"^annotate +90 questions, ([\d,]+) sentences", annotation, re.M)
+    assert asked == re.findall(r"^rerank +90 .*? ([\d,]+) candidates = ", quickstart, re.M)
+
+
 def test_the_answers_in_the_readme_are_those_that_the_sample_command_shows(sample_run):
     shown = "\n".join(best_answers(sample_run))
     assert shown in README and shown in PAGES[ROOT / "docs" / "quickstart.md"]
