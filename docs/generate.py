@@ -10,7 +10,8 @@ current.
 - docs/studies/*.md from experiments/: the studies' first lines, their saved results, and what they decided
 - docs/reference/*.md from the code: keys of job and training files, the data dictionary, the reasons of
   rejects, the command line
-- the section *Audit* on the cards in ranking/checkpoints/ from experiments/results/audit.json
+- the heads of the cards in ranking/checkpoints/, and their section *Audit* from
+  experiments/results/audit.json
 - docs/images/*.svg: the way of the data, and plots of the saved figures
 """
 

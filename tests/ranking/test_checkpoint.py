@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from huggingface_hub import RepoCard
 from safetensors import safe_open
 
 from answermill.ranking.entry import SHIPPED
@@ -27,6 +28,15 @@ def test_a_shipped_checkpoint_is_small_half_precision_or_less_and_says_what_it_l
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "SQuAD v1.1 train" in card and "CC BY-SA 4.0" in card and "QED train" in card
     assert json.loads((folder / "config.json").read_text())["model"] == name.removesuffix("_base")
+
+
+@pytest.mark.parametrize("name", LIMITS_MB)
+def test_a_shipped_card_begins_with_what_a_hub_reads(name: str) -> None:
+    head = RepoCard.load(SHIPPED / name / "README.md").data.to_dict()
+    body = "all-mpnet-base-v2" if name.endswith("_base") else "all-MiniLM-L6-v2"
+    assert head["base_model"] == f"sentence-transformers/{body}" and head["license"] == "apache-2.0"
+    assert head["library_name"] == "answermill" and head["pipeline_tag"] == "text-ranking"
+    assert name.removesuffix("_base") in head["tags"]
 
 
 def test_the_shipped_checkpoints_are_small_together() -> None:

@@ -4,6 +4,7 @@ that it began as. How few is decided by a dev set: the smallest form whose score
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -143,5 +144,6 @@ def _describe(checkpoint: Path, folder: Path, note: str) -> None:
         if (checkpoint / name).is_file():
             shutil.copyfile(checkpoint / name, folder / name)
     if (folder / CARD).is_file():
-        title, _, rest = (folder / CARD).read_text(encoding="utf-8").partition("\n")
-        write_text(folder / CARD, f"{title}\n\n{note}\n{rest}")
+        card = (folder / CARD).read_text(encoding="utf-8")
+        noted = re.sub(r"^# .*\n", lambda title: f"{title[0]}\n{note}\n", card, count=1, flags=re.MULTILINE)
+        write_text(folder / CARD, noted)

@@ -1,8 +1,12 @@
-"""Card of a checkpoint: what it is, what it learnt from, how the training went, and its settings."""
+"""Card of a checkpoint: what it is, what it learnt from, how the training went, and its settings.
+
+Its head is YAML that the Hugging Face hub reads.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,7 +14,10 @@ from typing import Any
 
 import torch
 
+from answermill.indexing.shards.dense import DEFAULT
+from answermill.indexing.shards.encoders.sliced_model import BASE
 from answermill.pipelines.config.training_file import TrainJob
+from answermill.pipelines.data.licences import hub_id
 from answermill.pipelines.learn.train.curves import CURVES
 from answermill.pipelines.revision import code_version
 from answermill.ranking.entry import file_keys
@@ -18,6 +25,9 @@ from answermill.ranking.training.state import History
 from answermill.ranking.training.update.speed import Speed
 
 CARD = "README.md"
+HUB_NAMES = {DEFAULT: f"sentence-transformers/{DEFAULT}", **dict.fromkeys(BASE.names, BASE.hub_name)}
+"""Public body → its repository on the hub."""
+_REPOSITORY = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
 
 
 def card(
@@ -33,6 +43,8 @@ def card(
     best = history.best
     assert best is not None
     reranker = job.trained.reranker
+    yield f"---\n{head(job)}\n---"
+    yield ""
     yield f"# {job.trained.title}"
     yield ""
     yield (
@@ -40,6 +52,7 @@ def card(
     )
     yield ""
     yield f"- Trained on {job.data.name}. Licence of the data: {job.data.licence}."
+    yield "- A hub shows the licence that this card begins with: the data's, until you write another one."
     yield f"- {parameters:,} parameters. {description[:1].upper()}{description[1:]}."
 
     score = f"{job.train.metric} ({job.train.protocol}): {100 * best.dev:.2f}"
@@ -64,6 +77,25 @@ def card(
     yield "```json"
     yield json.dumps(without_folders(job), indent=1, ensure_ascii=False)
     yield "```"
+
+
+def head(job: TrainJob) -> str:
+    """The YAML that a hub reads. A body or a data set stands in it if its name can be a repository's."""
+    from huggingface_hub import ModelCardData  # takes half a second, so not at the top
+
+    licence, data = hub_id(job.data.licence), job.data.name
+    body = str(getattr(job.trained, "encoder", ""))
+    is_remote = body.count("/") == 1 and _REPOSITORY.fullmatch(body) and not job.path(body).exists()
+    fields = ModelCardData(
+        license=licence or "other",
+        license_name=None if licence else job.data.licence,
+        library_name="answermill",
+        pipeline_tag="text-ranking",
+        tags=["answermill", "answer-sentence-selection", job.trained.reranker],
+        base_model=HUB_NAMES.get(body, body if is_remote else None),
+        datasets=[data] if _REPOSITORY.fullmatch(data) else None,
+    )
+    return fields.to_yaml()
 
 
 def revision() -> str:

@@ -18,8 +18,9 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
+from huggingface_hub import ModelCardData, RepoCard
 from sentence_transformers import CrossEncoder
 from sentence_transformers.base.modules import Dense, Transformer
 from sentence_transformers.sentence_transformer.modules import LayerNorm, Pooling
@@ -37,6 +38,8 @@ from answermill.ranking.transformer.packing import Tokeniser
 CARD = "README.md"
 EXPORTED = ("cascade", "pointwise")
 _NO_CODE = {"trust_remote_code": False}
+_KEPT = ("license", "license_name", "base_model", "datasets", "language")
+"""Keys of the checkpoint's card that hold for the exported model too."""
 _PADDING = ("[PAD]", "<pad>")
 _FUNCTIONS: Mapping[Activation, Callable[[], nn.Module]] = {"tanh": nn.Tanh, "gelu": nn.GELU, "relu": nn.ReLU}
 
@@ -112,14 +115,10 @@ def export(
 
 def _card(checkpoint: Path, form: Exported) -> Iterator[str]:
     """Model card: the form, its use, and the checkpoint's own card, which has the licence."""
-    try:
-        training = (checkpoint / CARD).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        training = ""
+    head, training = _training_card(checkpoint)
     licence = next((line for line in training.splitlines() if "Licence of the data:" in line), None)
 
-    yield "---\nlibrary_name: sentence-transformers\npipeline_tag: text-ranking"
-    yield "tags:\n- sentence-transformers\n- cross-encoder\n- reranker\n---\n"
+    yield f"---\n{head.to_yaml()}\n---\n"
     yield f"# Cross-encoder of {checkpoint.name}\n"
     yield f"Written by AnswerMill's `answermill export`: {form.layers} layers, at most {form.tokens} tokens."
     yield f"A candidate is `{form.candidate}`, and a score is a logit.\n"
@@ -127,7 +126,28 @@ def _card(checkpoint: Path, form: Exported) -> Iterator[str]:
     yield "\n```python\nfrom sentence_transformers import CrossEncoder\n"
     yield 'CrossEncoder("<this folder>").predict([("question", "candidate")])\n```'
     if training:
-        yield "\n" + training.strip().replace("# ", "## Training: ", 1)
+        yield "\n" + training.replace("# ", "## Training: ", 1)
+
+
+def _training_card(checkpoint: Path) -> tuple[ModelCardData, str]:
+    """The head of the exported model's card, with what that of the checkpoint's says of licence, body and
+    data; and the checkpoint's card without its head, or ''."""
+    try:
+        text = (checkpoint / CARD).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        text = ""
+    known: Mapping[str, Any] = {}
+    if text.startswith("---\n"):
+        card = RepoCard(text, ignore_metadata_errors=True)
+        known, text = card.data.to_dict(), card.text
+
+    head = ModelCardData(
+        library_name="sentence-transformers",
+        pipeline_tag="text-ranking",
+        tags=["sentence-transformers", "cross-encoder", "reranker"],
+        **{key: known[key] for key in _KEPT if key in known},
+    )
+    return head, text.strip()
 
 
 def _head(classifier: ClassifierHead, pooling: Literal["cls", "mean"]) -> list[nn.Module]:

@@ -46,7 +46,7 @@ def checkpoint(tmp_path: Path, body: Path) -> Path:
     model = enlarged(CascadeModel(LayeredEncoder.load(body), (2,)))
     source = BodySource.read(str(body), body)
     save(tmp_path / "checkpoint", "pointwise", model, tokeniser(), StoredForm(words=source))
-    (tmp_path / "checkpoint" / "README.md").write_text("# A model\n\nTrained.\n")
+    (tmp_path / "checkpoint" / "README.md").write_text("---\nlicense: mit\n---\n\n# A model\n\nTrained.\n")
     (tmp_path / "checkpoint" / "training.json").write_text("{}\n")
     return tmp_path / "checkpoint"
 
@@ -104,7 +104,8 @@ def test_the_first_form_within_the_bound_is_written_after_those_that_lose_more(
     model, _ = load_pointwise(out)
     assert model.exits == (2,) and (out / SUMS).is_file()
     card = (out / "README.md").read_text()
-    assert card.startswith("# A model\n\nStored as differences to ") and card.endswith("\n\nTrained.\n")
+    assert card.startswith("---\nlicense: mit\n---\n\n# A model\n\nStored as differences to ")
+    assert card.endswith("\n\nTrained.\n")
     assert (
         f"{tried[-1][0]} of the energy is kept: MAP {tried[-1][2]:.2f} on dev.parquet, before 100.00" in card
     )

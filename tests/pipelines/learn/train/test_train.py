@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from huggingface_hub import RepoCard
 from safetensors.torch import load_file
 
 from answermill.indexing.shards.dense import DEFAULT, ModelMissing, find_model
@@ -120,6 +121,9 @@ def test_the_card_tells_data_licence_revision_and_scores(folder: Path) -> None:
         '"learning_rate": 0.01',
     ):
         assert said in card
+    head = RepoCard(card).data.to_dict()
+    assert head["license"] == "cc0-1.0" and head["library_name"] == "answermill"
+    assert "cosinet" in head["tags"] and "datasets" not in head and "base_model" not in head
 
     config = json.loads((folder / "out" / "config.json").read_text())
     assert config == {"format": 1, "model": "cosinet", "form": "birnn", "filters": 16}
@@ -349,6 +353,8 @@ def test_a_trained_transformer_serves_with_its_dev_score(folder: Path, reranker:
         "2 layers of 384; 0 tokens cut"
     )
     assert "best dev MAP 100.00" in lines[2]
+    head = RepoCard.load(folder / "out" / "README.md").data.to_dict()
+    assert head["base_model"] == "sentence-transformers/all-MiniLM-L6-v2" and reranker in head["tags"]
     assert {path.name for path in (folder / "out").iterdir()} == {
         "config.json",
         "model.safetensors",

@@ -257,6 +257,13 @@ def test_an_exported_folder_has_a_card_with_the_licence(tmp_path: Path) -> None:
     assert f"\n{licence}\n" in card.partition("## Training: a cascade")[0] and "- 5 steps." in card
     assert f"{exported.layers} layers, at most 64 tokens" in card
 
+    head = "---\nlicense: cc-by-sa-4.0\nbase_model: us/body\nlibrary_name: answermill\n---\n\n"
+    (tmp_path / "checkpoint" / "README.md").write_text(f"{head}# a cascade\n\n{licence}\n")
+    export(tmp_path / "checkpoint", tmp_path / "headed")
+    card = (tmp_path / "headed" / "README.md").read_text()
+    assert "license: cc-by-sa-4.0\nbase_model: us/body\n" in card.partition("\n---\n")[0]
+    assert "\n## Training: a cascade\n" in card and "library_name: answermill" not in card
+
     # Its author may change it.
     (tmp_path / "out" / "README.md").write_text("mine")
     assert find_model(str(tmp_path / "out")) == tmp_path / "out"
