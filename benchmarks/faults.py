@@ -31,7 +31,9 @@ from benchmarks.fault_list import (
     fuzz,
     machine,
     models,
+    nights,
     run_folder,
+    starts,
     stops,
     tables,
 )
@@ -42,7 +44,8 @@ from testing.harness import arguments, finish, processes, say
 TAKES = "half an hour; [--only NAME]; [--fuzz MINUTES]"
 
 INPUTS = (files, web_pages, shown_pages, rows, web_servers)
-LISTS = (models, run_folder, coded_index, *INPUTS, tables, commands, advice, machine, stops)
+COMMANDS = (commands, advice, nights, starts)
+LISTS = (models, run_folder, coded_index, *INPUTS, tables, *COMMANDS, machine, stops)
 FAULTS: tuple[Fault, ...] = tuple(fault for module in LISTS for fault in module.FAULTS)
 COUNTS = ("silent", "tracebacks", "wrong_code", "unclear", "loops")
 FAST = (

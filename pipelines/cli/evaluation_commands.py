@@ -26,6 +26,7 @@ from answermill.pipelines.cli.parameters import (
     Measure,
     Resampling,
     ScoreOptions,
+    check_no_folder,
     check_plots,
     check_there,
     write_lines,
@@ -268,6 +269,7 @@ def calibrate(
     refused.
     """
     check_plots(plot)
+    check_no_folder(out)
     check_there(scored, labels)
     from answermill.pipelines.learn.calibrate import calibrate_run
 

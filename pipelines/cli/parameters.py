@@ -17,7 +17,7 @@ from answermill.files.remote import NotHere, as_path
 from answermill.files.store import store_of
 from answermill.pipelines.cli.ending import Command
 from answermill.pipelines.config.local_paths import local_path
-from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, USAGE, JobError
+from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, USAGE, JobError
 from answermill.pipelines.runs.watch import log_lines
 
 if TYPE_CHECKING:
@@ -313,6 +313,12 @@ def check_there(*paths: Path) -> None:
     for path in paths:
         if not path.exists():
             raise JobError(f"{path}: no such file or folder", INPUT_MISSING)
+
+
+def check_no_folder(out: Path) -> None:
+    """Raise JobError (73) if --out, which is to be a file, is a folder."""
+    if out.is_dir():
+        raise JobError(f"--out {out} is a folder; name a file in it", OUTPUT_EXISTS)
 
 
 def check_plots(files: tuple[Path, ...]) -> None:

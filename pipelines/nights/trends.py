@@ -46,12 +46,17 @@ class RunFigures:
 
 def runs_in(folder: Path, last: int) -> list[RunFigures]:
     """The last runs of a folder, the oldest first: by their ends, then by name. Raises JobError: 66 if there
-    is no such folder, or no run in it; 2 if `last` is less than 1."""
+    is no such folder, or no run in it, or it is a run itself; 2 if `last` is less than 1."""
     if last < 1:
         raise JobError(f"--last {last}: give how many runs are shown, 1 or more", USAGE)
     folder = as_path(folder)
     if not folder.is_dir():
-        raise JobError(f"{folder}: no such folder", INPUT_MISSING)
+        raise JobError(f"{folder}: {'is a file' if folder.exists() else 'no such folder'}", INPUT_MISSING)
+    if Run.open(folder).manifests:
+        raise JobError(
+            f"{folder} is a run itself: `answermill status` shows it; give the folder that it is in",
+            INPUT_MISSING,
+        )
     nights = Nights(folder.absolute())
     good = (folder / GOOD).exists() and nights.good()
     places = (path for path in folder.iterdir() if path.is_dir() and path.name != GOOD)

@@ -12,6 +12,7 @@ anything, and follows.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -65,7 +66,7 @@ class Machine:
 
     def __init__(self, run: Path, job: Job, lapse_s: float = LAPSE_S) -> None:
         """`lapse_s`: seconds without a sign of life after which it is lost to the others."""
-        if lapse_s < LEAST_LAPSE_S:
+        if not LEAST_LAPSE_S <= lapse_s < math.inf:
             raise JobError(
                 f"--lapse {lapse_s:g}: give the seconds after which a machine is lost, {LEAST_LAPSE_S:g} or "
                 "more",

@@ -170,6 +170,8 @@ def fit_exits_of(
 def opened(scored: Path) -> Folder[ScoredCandidate]:
     if not scored.is_dir():
         raise JobError(f"{scored}: no folder; give the scored/ folder of a run", INPUT_MISSING)
+    if (scored / SCORED.name).is_dir():
+        raise JobError(f"{scored} is a run; give its folder {scored / SCORED.name}", INPUT_MISSING)
     return Folder.open(scored, SCORED)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from answermill.files.model_files import json_table
+from answermill.files.model_files import read_table
 from answermill.pipelines.data.push import CARD
 from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.look.materials.facts import Kind, Link, Material, find, named_in
@@ -28,12 +28,12 @@ _SOURCES = re.compile(r"^## Sources and licences\n\n.*?\n\n(?P<lines>(- .*\n)*)"
 
 def of_model(folder: Path, name: str) -> Iterator[Material]:
     """A checkpoint or another model, and the data set that its card names. Raises JobError (65) if the head
-    of its card is damaged."""
+    of its card, or its config.json, is damaged."""
     is_shipped = folder.parent == SHIPPED
-    card, head = _card(folder), _head(folder)
+    card, head, config = _card(folder), _head(folder), _config(folder)
     links = [
         *_settings_links(card, folder),
-        *_config_links(json_table(folder / "config.json")),
+        *_config_links(config),
         *_head_links(head),
     ]
     if teacher := _TEACHER.search(card):
@@ -44,7 +44,7 @@ def of_model(folder: Path, name: str) -> Iterator[Material]:
     trained = _TRAINED.search(card)
     if trained is not None:
         links.append(Link(trained["name"], "trained on"))
-    kind: Kind = "checkpoint" if "format" in json_table(folder / "config.json") else "model"
+    kind: Kind = "checkpoint" if "format" in config else "model"
     yield Material(name, kind, licence, source if licence else "", rests_on=_resolved(links))
 
     if trained is not None:
@@ -78,6 +78,14 @@ def named(name: str) -> list[Material]:
     if (material := find(name)) is not None:
         return [material]
     return list(of_model(SHIPPED / name, name)) if name in shipped_checkpoints() else []
+
+
+def _config(folder: Path) -> Mapping[str, Any]:
+    """The table in a model's config.json; an empty one without the file."""
+    try:
+        return read_table(folder / "config.json")
+    except ValueError as e:
+        raise JobError(str(e), BAD_DATA) from e
 
 
 def _card(folder: Path) -> str:
