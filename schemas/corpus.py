@@ -48,11 +48,14 @@ class Document(Record):
     doc_id: str = column(
         pa.string(),
         "given by the input, or 16 hex digits of the SHA-256 of URL and text, with its boilerplate",
+        distinct=True,
     )
-    url: str = column(pa.string(), "as crawled; '' if the input has none")
+    url: str = column(pa.string(), "as crawled; '' if the input has none", distinct=True)
     domain: str = column(pa.string(), "registered domain of the URL, e.g. 'example.co.uk'; '' if it has none")
     title: str = column(pa.string(), "title of the page; '' if it has none")
-    text: str = column(pa.string(), "main text, in Unicode; offsets below count its code points")
+    text: str = column(
+        pa.string(), "main text, in Unicode; offsets below count its code points", distinct=True
+    )
     language: str = column(pa.string(), "ISO 639-1 code, e.g. 'en'")
     language_confidence: float = column(
         pa.float64(),
@@ -68,10 +71,14 @@ class Document(Record):
         "byte in the decompressed text for JSONL, row number from 0 for Parquet",
     )
     source_record: str = column(
-        pa.string(), "WARC-Record-ID, or the id that JSONL and Parquet give; '' if it has none"
+        pa.string(),
+        "WARC-Record-ID, or the id that JSONL and Parquet give; '' if it has none",
+        distinct=True,
     )
     text_hash: str = column(
-        pa.string(), "32 hex digits of the SHA-256 of the text, letter case and white space folded"
+        pa.string(),
+        "32 hex digits of the SHA-256 of the text, letter case and white space folded",
+        distinct=True,
     )
     metrics: TextMetrics = one(TextMetrics, "figures of the text")
 
@@ -80,10 +87,10 @@ class Document(Record):
 class Sentence(Record):
     """A sentence of one document: document.text[start:end] == text."""
 
-    sentence_id: str = column(pa.string(), "'<doc_id>@<start>'")
+    sentence_id: str = column(pa.string(), "'<doc_id>@<start>'", distinct=True)
     start: int = column(pa.int64(), "code point of Document.text at which it starts")
     end: int = column(pa.int64(), "code point after its last")
-    text: str = column(pa.string(), "the sentence itself")
+    text: str = column(pa.string(), "the sentence itself", distinct=True)
 
 
 @record
@@ -91,13 +98,13 @@ class Passage(Record):
     """A run of whole sentences of one document, about 100 words (DPR §4.1); the unit that is indexed and
     retrieved."""
 
-    passage_id: str = column(pa.string(), "'<doc_id>#<n>', n counted from 0 in reading order")
+    passage_id: str = column(pa.string(), "'<doc_id>#<n>', n counted from 0 in reading order", distinct=True)
     doc_id: str = column(pa.string(), "Document.doc_id")
     url: str = column(pa.string(), "Document.url")
     title: str = column(pa.string(), "Document.title")
     start: int = column(pa.int64(), "code point of Document.text at which it starts")
     end: int = column(pa.int64(), "code point after its last")
-    text: str = column(pa.string(), "Document.text[start:end]")
+    text: str = column(pa.string(), "Document.text[start:end]", distinct=True)
     sentences: tuple[Sentence, ...] = many(
         Sentence,
         "in reading order; in strict DPR mode those that start in the passage, whole, so it may be empty",

@@ -26,9 +26,15 @@ R = TypeVar("R", bound="Record")
 _REQUIRED: Any = dataclasses.MISSING
 
 
-def column(arrow_type: pa.DataType, description: str, default: Any = _REQUIRED) -> Any:
-    """A plain column: its Arrow type and its meaning."""
-    return dataclasses.field(default=default, metadata={"arrow": arrow_type, "description": description})
+def column(
+    arrow_type: pa.DataType, description: str, default: Any = _REQUIRED, *, distinct: bool = False
+) -> Any:
+    """A plain column: its Arrow type and its meaning.
+
+    `distinct`: nearly every row has another value, so that a file has no dictionary of them: it would take
+    time and save nothing."""
+    metadata = {"arrow": arrow_type, "description": description, "distinct": distinct}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def one(nested: type[Record], description: str) -> Any:
@@ -125,6 +131,22 @@ class Record:
                 value = [n.to_dict() for n in value] if is_many else value.to_dict()
             plain[name] = list(value) if isinstance(value, tuple) else value
         return plain
+
+    @classmethod
+    def dictionary_columns(cls, repeats: bool = False) -> list[str]:
+        """The columns whose values repeat, of each of which a Parquet file has a dictionary: their paths in
+        the file, such as 'sentences.list.element.start'.
+
+        `repeats`: whole records do, as the one in a column of another record does."""
+        paths = []
+        for f, field in zip(dataclasses.fields(cls), cls._arrow, strict=True):  # type: ignore[arg-type]
+            path = f"{f.name}.list.element" if pa.types.is_list(field.type) else f.name
+            if nested := f.metadata.get("nested"):
+                inner_columns = nested.dictionary_columns(repeats or not f.metadata["many"])
+                paths += [f"{path}.{inner}" for inner in inner_columns]
+            elif repeats or not f.metadata["distinct"]:
+                paths.append(path)
+        return paths
 
     @classmethod
     def describe(cls) -> list[tuple[str, str, str]]:

@@ -52,7 +52,11 @@ class _RowGroups(Generic[R]):
         self._file = pa.OSFile(str(file), "wb")
         try:
             self._writer = pq.ParquetWriter(
-                self._file, record.schema(), compression="zstd", write_page_checksum=True
+                self._file,
+                record.schema(),
+                compression="zstd",
+                use_dictionary=record.dictionary_columns(),
+                write_page_checksum=True,
             )
         except BaseException:
             self._file.close()

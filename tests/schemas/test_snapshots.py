@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from answermill.schemas import annotation, corpus, evaluation, labels, ranked, schedule
@@ -59,3 +60,16 @@ def test_every_record_has_a_snapshot() -> None:
         if isinstance(thing, type) and issubclass(thing, Record) and thing is not Record
     }
     assert defined == {record.__name__ for record in RECORDS} == set(json.loads(SNAPSHOT.read_text()))
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.__name__)
+def test_columns_are_named_as_in_a_parquet_file(record: type[Record], tmp_path: Path) -> None:
+    pq.write_table(record.table([]), tmp_path / "rows.parquet")
+    schema = pq.ParquetFile(tmp_path / "rows.parquet").schema
+    paths = {schema.column(n).path for n in range(len(schema))}
+    distinct = paths.difference(record.dictionary_columns())
+    assert set(record.dictionary_columns()) <= paths
+    assert {path.rpartition(".")[2] for path in distinct} <= {
+        *("doc_id", "passage_id", "sentence_id", "source_record", "text", "text_hash", "url")
+    }
+    assert bool(distinct) == (record in (corpus.Document, corpus.Passage, corpus.Sentence))

@@ -21,7 +21,7 @@ from answermill.pipelines.runs.parquet_folder import (
 from answermill.pipelines.runs.spec import Maker
 from answermill.pipelines.specs import retrieve
 from answermill.pipelines.specs.ingest import DOCUMENTS
-from answermill.schemas.corpus import Question
+from answermill.schemas.corpus import Passage, Question, Sentence
 
 QUESTIONS = [Question(f"q{n}", f"Which number is {n}?") for n in range(5_000)]
 
@@ -188,3 +188,16 @@ def test_a_whole_file_is_there_when_it_is_complete_and_not_before(tmp_path):
         write_rows(QUESTIONS[3:])
         assert not file.exists()
     assert Question.rows(pq.read_table(file)) == QUESTIONS and pq.ParquetFile(file).num_row_groups == 3
+
+
+def test_a_file_has_no_dictionary_of_values_that_are_all_different(tmp_path):
+    sentences = (Sentence("d@0", 0, 4, "Yes."), Sentence("d@5", 5, 8, "No."))
+    passages = [Passage(f"d#{n}", "d", "", "Title", 0, 8, "Yes. No.", sentences) for n in range(9)]
+    with PartWriter(tmp_path, Passage, 0) as writer:
+        writer.write(passages)
+    with pq.ParquetFile(tmp_path / writer.part.file) as file:
+        columns = [file.metadata.row_group(0).column(n) for n in range(file.metadata.num_columns)]
+    without = {column.path_in_schema for column in columns if "RLE_DICTIONARY" not in column.encodings}
+    inner = {f"sentences.list.element.{name}" for name in ("sentence_id", "text")}
+    assert without == {"passage_id", "text", *inner}
+    assert list(read_part(tmp_path, writer.part, Passage)) == passages
