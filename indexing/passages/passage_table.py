@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from answermill.indexing.passages.characters import Places
-from answermill.schemas.corpus import Document, Passage, Sentence
+from answermill.schemas.corpus import Passage, Sentence
 
 _OF_DOCUMENT = ("doc_id", "url", "title", "source_file", "source_offset", "source_record", "date")
 """Columns that a passage has from its document."""
@@ -27,13 +27,13 @@ class Cut(NamedTuple):
 
 
 def passage_table(
-    documents: Sequence[Document],
+    documents: pa.Table,
     text: str,
     edges: Sequence[int],
     sentences: tuple[Places, Places],
     cuts: Iterable[Cut],
 ) -> pa.Table:
-    """The rows of Passage, in reading order, of documents that are together one text.
+    """The rows of Passage, in reading order, of rows of Document whose texts are together one text.
 
     `edges`: the place in the text at which each document begins, and the text's end: [documents + 1].
     `sentences`: the starts and ends of all sentences in the text: two of [sentences].
@@ -41,7 +41,7 @@ def passage_table(
     starts, ends, first_sentences = np.array(list(cuts), np.int64).reshape(-1, 3).T  # [passages]
     owners, offsets = _owners(starts, edges)
     numbers = np.arange(len(owners)) - np.searchsorted(owners, owners)
-    columns = {name: _of_documents(documents, name).take(pa.array(owners)) for name in _OF_DOCUMENT}
+    columns = {name: _of_owners(documents, name, owners) for name in _OF_DOCUMENT}
     columns |= {
         "passage_id": _ids(columns["doc_id"], "#", numbers),
         "start": pa.array(starts - offsets),
@@ -51,7 +51,7 @@ def passage_table(
 
     starts, ends = sentences
     owners, offsets = _owners(starts, edges)
-    doc_ids = _of_documents(documents, "doc_id").take(pa.array(owners))
+    doc_ids = _of_owners(documents, "doc_id", owners)
     inner = pa.StructArray.from_arrays(
         [
             _ids(doc_ids, "@", starts - offsets),
@@ -76,9 +76,9 @@ def _owners(starts: Places, edges: Sequence[int]) -> tuple[Places, Places]:
     return owners, np.array(edges, np.int64)[owners]
 
 
-def _of_documents(documents: Sequence[Document], column: str) -> pa.Array:
-    values = [getattr(document, column) for document in documents]
-    return pa.array(values, Document.schema().field(column).type)
+def _of_owners(documents: pa.Table, column: str, owners: Places) -> pa.Array:
+    """A column's value in the document of each span."""
+    return documents[column].combine_chunks().take(pa.array(owners))
 
 
 def _ids(doc_ids: pa.Array, mark: str, numbers: Places) -> pa.Array:

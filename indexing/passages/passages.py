@@ -84,23 +84,24 @@ class Splitter:
 
     def split(self, document: Document) -> list[Passage]:
         """The passages of a document, in reading order."""
-        return Passage.rows(self.table([document]))
+        return Passage.rows(self.table(Document.table([document])))
 
-    def table(self, documents: Sequence[Document]) -> pa.Table:
-        """The passages of documents, in reading order: the rows of Passage."""
-        runs = groupby(
-            documents, key=lambda document: (document.language, may_have_large_marks(document.text))
-        )
-        return pa.concat_tables(
-            [Passage.schema().empty_table(), *(self._of_language(list(run)) for _, run in runs)]
-        )
+    def table(self, documents: pa.Table) -> pa.Table:
+        """The passages of documents, in reading order: rows of Passage, of rows of Document."""
+        texts, languages = (documents[name].to_pylist() for name in ("text", "language"))
+        tables, start = [Passage.schema().empty_table()], 0
+        for (language, _), run in groupby(zip(languages, map(may_have_large_marks, texts), strict=True)):
+            end = start + len(list(run))
+            tables.append(self._of_language(language, documents[start:end], texts[start:end]))
+            start = end
+        return pa.concat_tables(tables)
 
-    def _of_language(self, documents: Sequence[Document]) -> pa.Table:
-        """The passages of documents of one language. No sentence crosses a line, so that they are cut as one
-        text, in few calls."""
-        text = "\n".join(document.text for document in documents)
-        edges = list(accumulate((len(document.text) + 1 for document in documents), initial=0))
-        sentences = self._spans(text, documents[0].language)
+    def _of_language(self, language: str, documents: pa.Table, texts: Sequence[str]) -> pa.Table:
+        """The passages of documents of one language, with their `texts`. No sentence crosses a line, so that
+        they are cut as one text, in few calls."""
+        text = "\n".join(texts)
+        edges = list(accumulate((len(one) + 1 for one in texts), initial=0))
+        sentences = self._spans(text, language)
         cuts = (self._blocks if self._mode == "dpr" else self._packed)(text, edges, sentences)
         return passage_table(documents, text, edges, sentences[:2], cuts)
 

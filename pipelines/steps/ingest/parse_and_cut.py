@@ -7,16 +7,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from answermill.files.atomic_files import sha256
 from answermill.indexing.crawl.media_types import ADVICE, refused_type
 from answermill.indexing.crawl.raw_page import RawPage
 from answermill.indexing.crawl.records import FAILURES
-from answermill.indexing.documents import boilerplate
 from answermill.indexing.documents.block_list import BlockList
 from answermill.indexing.documents.domains import domain_of
 from answermill.indexing.documents.language import code_of
@@ -24,24 +26,25 @@ from answermill.indexing.documents.main_text import TextExtractor
 from answermill.indexing.documents.parse import DocumentRules, parse
 from answermill.indexing.passages.passages import Splitter
 from answermill.pipelines.config.job_file import Ingest
-from answermill.pipelines.errors import IO, JobError, counted
+from answermill.pipelines.errors import IO, JobError
 from answermill.pipelines.runs.counts import Tally
 from answermill.pipelines.runs.manifests.failures import REASON, Failures
 from answermill.pipelines.runs.manifests.reports import Report, Reports
-from answermill.pipelines.runs.parquet_folder import PartWriter
+from answermill.pipelines.runs.parquet_folder import PartWriter, read_batches
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES, REJECTS, IngestCounts
 from answermill.pipelines.steps.ingest import domain_filter
 from answermill.pipelines.steps.ingest.crawl_files import Input
+from answermill.pipelines.steps.ingest.repeated.judged import NO_DOCUMENTS, Block, judged, rejected
 from answermill.pipelines.steps.ingest.repeated.verdicts import FileVerdict, Verdicts
 from answermill.schemas.corpus import Document, Passage, Rejected
 
 ROWS_OF_PART = 65_536
 """Passages of a part, after which the next block of documents begins another; so a shard reads little beside
 its own passages."""
-BLOCK_CHARACTERS, BLOCK_PAGES = 524_288, 2_048
-"""Characters of documents, or pages, that are cut together."""
+BLOCK_CHARACTERS, BLOCK_PAGES = 524_288, 512
+"""Characters of documents, or documents, that are cut together."""
 _NAME = 60  # characters of a media type that are counted apart
 IngestStep: TypeAlias = Step[IngestCounts]
 IngestReport: TypeAlias = Report[IngestCounts]
@@ -154,43 +157,42 @@ def cut_file(
     (documents,), writers = parsed.parts[DOCUMENTS.name], _writers(step, file.number)
     with Meter(step.work, file.number) as meter:
 
-        def fate(row: int, document: Document) -> Fate:
-            meter.reach(file.size * row // documents.rows)
-            return fate_of(row, document, verdicts, min_words)
+        def judge(first: int, batch: pa.RecordBatch) -> Block:
+            meter.reach(file.size * first // documents.rows)
+            return judged(first, batch, verdicts, min_words)
 
-        counts = parsed.counts + _write(_fates(parsed, step.work, fate), writers, cutter)
+        counts = parsed.counts + _write(_blocks(parsed, step.work, judge), writers, cutter)
 
     counts = replace(counts, cut_ms=_milliseconds(began))
     return _report(file.number, writers, counts, parsed.digests, step)
 
 
-class Fate(NamedTuple):
-    """A document that stays, or a reject; and the boilerplate that was found in it."""
-
-    result: Document | Rejected
-    paragraphs: int = 0
-    characters: int = 0
-
-
-def fate_of(row: int, document: Document, verdicts: Verdicts, min_words: int) -> Fate:
-    """The document of a row of the parsed file, without its boilerplate; or why it is refused."""
-    if row in verdicts.duplicates:
-        return Fate(_duplicate(document, verdicts.duplicates[row]))
-    if row in verdicts.near_duplicates:
-        return Fate(_near_duplicate(document, verdicts.near_duplicates[row]))
-
-    rest, paragraphs, characters = boilerplate.without(document, verdicts.boilerplate)
-    if paragraphs and rest.metrics.words < min_words:
-        return Fate(_boilerplate(rest, paragraphs, min_words), paragraphs, characters)
-    return Fate(rest, paragraphs, characters)
-
-
-def _fates(parsed: IngestReport, work: Path, fate: Callable[[int, Document], Fate]) -> Iterator[Fate]:
-    """The fates of all pages of a parsed file: its rejects, and the `fate` of each row's document."""
+def _blocks(
+    parsed: IngestReport, work: Path, judge: Callable[[int, pa.RecordBatch], Block]
+) -> Iterator[Block]:
+    """All pages of a parsed file in blocks: its rejects, then its documents as `judge` leaves them; it is
+    given the row of the first one too."""
     (documents,), (rejects,) = parsed.parts[DOCUMENTS.name], parsed.parts[REJECTS.name]
-    yield from map(Fate, REJECTS.read_part(work, rejects))
-    for row, document in enumerate(DOCUMENTS.read_part(work, documents)):
-        yield fate(row, document)
+    for batch in read_batches(REJECTS.path(work), rejects):
+        yield Block(NO_DOCUMENTS, Rejected.rows(batch))
+
+    first = 0
+    for batch in read_batches(DOCUMENTS.path(work), documents, rows=BLOCK_PAGES):
+        for start, end in _cuts(batch["text"]):
+            yield judge(first + start, batch.slice(start, end - start))
+        first += batch.num_rows
+
+
+def _cuts(texts: pa.Array) -> Iterator[tuple[int, int]]:
+    """The texts in blocks (start, end), each of which ends with the text that reaches another multiple of
+    BLOCK_CHARACTERS.
+
+    >>> list(_cuts(pa.array(["a" * BLOCK_CHARACTERS, "b", "c"])))
+    [(0, 1), (1, 3)]
+    """
+    ends = np.cumsum(pc.utf8_length(texts).to_numpy())
+    last = np.flatnonzero(np.diff(ends // BLOCK_CHARACTERS, prepend=0))
+    return pairwise(sorted({0, *(last + 1).tolist(), len(texts)}))
 
 
 Writers: TypeAlias = tuple[PartWriter[Document], PartWriter[Passage], PartWriter[Rejected]]
@@ -216,56 +218,41 @@ def unparsed(step: IngestStep) -> set[int]:
     return {unit for unit in Failures(step.work).read() if parsed_files(step.work).read_one(unit) is None}
 
 
-def _write(fates: Iterable[Fate], writers: Writers, cutter: Splitter | None = None) -> IngestCounts:
-    """Write the fates of a unit's pages, and the passages of its documents; return its counts. A part of
-    passages has all passages of the documents in the part of documents beside it. `cutter` may be absent if
-    all are rejects."""
-    rejected, media_types = Counter[str](), Counter[str]()
+def _write(blocks: Iterable[Block], writers: Writers, cutter: Splitter | None = None) -> IngestCounts:
+    """Write the pages of a unit, and the passages of its documents; return its counts. A part of passages has
+    all passages of the documents in the part of documents beside it. `cutter` may be absent if all are
+    rejects."""
+    reasons, media_types = Counter[str](), Counter[str]()
     sentences = paragraphs = characters = 0
     documents, passages, rejects = writers
 
     with documents, passages, rejects:
-        for block in _blocks(fates):
-            paragraphs += sum(fate.paragraphs for fate in block)
-            characters += sum(fate.characters for fate in block)
-            refused = [fate.result for fate in block if isinstance(fate.result, Rejected)]
-            rejected.update(reject.reason for reject in refused)
+        for block in blocks:
+            paragraphs += block.paragraphs
+            characters += block.characters
+            reasons.update(reject.reason for reject in block.rejects)
             media_types.update(
-                refused_type(reject.detail)[:_NAME] for reject in refused if reject.reason in ADVICE
+                refused_type(reject.detail)[:_NAME] for reject in block.rejects if reject.reason in ADVICE
             )
-            rejects.write(refused)
-            if cutter is None:
+            rejects.write(block.rejects)
+            if cutter is None or not block.documents.num_rows:
                 continue
 
             if passages.rows >= ROWS_OF_PART:
                 documents.begin_part()
                 passages.begin_part()
-            kept = [fate.result for fate in block if isinstance(fate.result, Document)]
-            table = cutter.table(kept)
-            documents.write(kept)
+            table = cutter.table(block.documents)
+            documents.write_table(block.documents)
             passages.write_table(table)
             sentences += pc.sum(pc.list_value_length(table["sentences"])).as_py() or 0
 
     return IngestCounts(
-        rejected=dict(rejected),
+        rejected=dict(reasons),
         media_types=dict(media_types),
         sentences=sentences,
         boilerplate_paragraphs=paragraphs,
         boilerplate_characters=characters,
     )
-
-
-def _blocks(fates: Iterable[Fate]) -> Iterator[list[Fate]]:
-    """The fates in blocks, which end with the page that has reached one of the bounds."""
-    block, characters = list[Fate](), 0
-    for fate in fates:
-        block.append(fate)
-        characters += len(fate.result.text) if isinstance(fate.result, Document) else 0
-        if characters >= BLOCK_CHARACTERS or len(block) >= BLOCK_PAGES:
-            yield block
-            block, characters = [], 0
-    if block:
-        yield block
 
 
 def reject_file(file: Input, why: str, step: IngestStep) -> IngestReport:
@@ -274,36 +261,20 @@ def reject_file(file: Input, why: str, step: IngestStep) -> IngestReport:
     parsed, writers = parsed_files(step.work).read_one(file.number), _writers(step, file.number)
 
     if parsed is not None:
-        fates = _fates(parsed, step.work, lambda row, document: Fate(_rejected(document, REASON, why)))
-        counts, digests = parsed.counts + _write(fates, writers), parsed.digests
+
+        def refuse(_: int, batch: pa.RecordBatch) -> Block:
+            rejects = [rejected(document, REASON, why) for document in Document.rows(batch)]
+            return Block(NO_DOCUMENTS, rejects)
+
+        counts = parsed.counts + _write(_blocks(parsed, step.work, refuse), writers)
+        digests = parsed.digests
     else:
-        reject_counts, own_counts = _write(map(Fate, file.rejects(REASON, why)), writers), file.counts()
+        reject_counts = _write([Block(NO_DOCUMENTS, list(file.rejects(REASON, why)))], writers)
+        own_counts = file.counts()
         own_counts = replace(own_counts, pages=reject_counts.rejects, records_failed=own_counts.records)
         counts, digests = own_counts + reject_counts, {}
 
     return _report(file.number, writers, replace(counts, failed_units=1), digests, step)
-
-
-def _duplicate(document: Document, reason: str) -> Rejected:
-    what = "its text" if reason == "duplicate" else f"the id {document.doc_id!r}"
-    return _rejected(document, reason, f"{what} came before in the input")
-
-
-def _near_duplicate(document: Document, kept: str) -> Rejected:
-    return _rejected(document, "near_duplicate", f"its text is nearly that of {kept}, which is kept")
-
-
-def _boilerplate(document: Document, paragraphs: int, min_words: int) -> Rejected:
-    what = (
-        f"{document.metrics.words} words without {counted(paragraphs, 'paragraph')} of other pages of its "
-        "domain"
-    )
-    return _rejected(document, "boilerplate", f"{what}; at least {min_words}")
-
-
-def _rejected(document: Document, reason: str, detail: str) -> Rejected:
-    place = (document.source_file, document.source_offset, document.source_record, document.url)
-    return Rejected(*place, reason=reason, detail=detail)
 
 
 def parsed_files(work: Path) -> Reports[IngestCounts]:

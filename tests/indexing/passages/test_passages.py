@@ -122,7 +122,9 @@ def test_documents_that_are_cut_together_have_the_passages_of_each_alone(
         for n, (text, language) in enumerate(texts)
     ]
     split = splitter(*cutting)
-    assert Passage.rows(split.table(documents)) == [p for page in documents for p in split.split(page)]
+    assert Passage.rows(split.table(Document.table(documents))) == [
+        p for page in documents for p in split.split(page)
+    ]
 
 
 @given(st.one_of(TEXTS, st.text(alphabet="aZ'5.,-km$²°µ€ \n\t_/:@cdnt", max_size=80)))

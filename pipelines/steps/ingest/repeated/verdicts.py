@@ -99,6 +99,10 @@ class Verdicts:
                 paragraphs.update(member.keys.tolist())
         return cls(frozenset(member.part for member in members), duplicates, near, paragraphs)
 
+    def concern(self, row: int) -> bool:
+        """True if a document may be refused or changed."""
+        return bool(self.boilerplate) or row in self.duplicates or row in self.near_duplicates
+
 
 def document_keys(report: Report[IngestCounts], work: Path) -> Iterator[tuple[KeyBucket, FileKeys]]:
     """The keys of a parsed file's documents, by bucket.

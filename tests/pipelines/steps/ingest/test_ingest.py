@@ -170,6 +170,16 @@ def test_a_run_lists_each_folder_once_and_opens_each_file_once_before_workers_do
     ]
 
 
+@pytest.mark.parametrize("size", [{"BLOCK_PAGES": 1}, {"BLOCK_PAGES": 7}, {"BLOCK_CHARACTERS": 500}])
+def test_the_size_of_blocks_does_not_matter(tmp_path, monkeypatch, size):
+    job = make_job(tmp_path, DOCUMENTS, passage_words=10)
+    ingest_without_beam(job, tmp_path / "whole")
+    for name, value in size.items():
+        monkeypatch.setattr(parse_and_cut, name, value)
+    ingest_without_beam(job, tmp_path / "blocks")
+    assert rows(tmp_path / "blocks") == rows(tmp_path / "whole")
+
+
 def test_parts_have_bounded_rows_and_whole_documents(tmp_path, monkeypatch):
     job = make_job(tmp_path, DOCUMENTS, passage_words=10)
     ingest_without_beam(job, tmp_path / "whole")
@@ -359,6 +369,7 @@ def test_progress_goes_through_the_bytes_of_a_file_twice(tmp_path, monkeypatch):
             reached.append((self, items))
 
     monkeypatch.setattr(parse_and_cut, "Meter", Noted)
+    monkeypatch.setattr(parse_and_cut, "BLOCK_PAGES", 5)
     job = load(copy_to(tmp_path))
     ingest_without_beam(job, tmp_path / "run")
     size = (tmp_path / "web.warc.gz").stat().st_size
