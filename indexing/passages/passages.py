@@ -13,7 +13,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, chain, groupby, pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -52,6 +52,7 @@ class Spans(NamedTuple):
     ends: Places
     tokens: npt.NDArray[np.int32]
     """Upper bounds of their spaCy tokens."""
+    words: npt.NDArray[np.int32]
 
 
 class Splitter:
@@ -76,7 +77,7 @@ class Splitter:
 
     def sentences(self, doc_id: str, text: str, language: str = "") -> list[Sentence]:
         """The sentences of a text in a language; one of more than max_tokens tokens is cut into several."""
-        starts, ends, _ = self._spans(text, language)
+        starts, ends, *_ = self._spans(text, language)
         return [
             Sentence(f"{doc_id}@{start}", start, end, text[start:end])
             for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
@@ -129,7 +130,7 @@ class Splitter:
         starts, ends = _places(spans)
         tokens = counts.tokens(starts, ends)
         if tokens.max(initial=0) <= self._max_tokens:
-            return Spans(starts, ends, tokens)
+            return Spans(starts, ends, tokens, counts.words(starts, ends))
 
         short = list[Span]()
         with self._nlp.memory_zone():
@@ -140,7 +141,7 @@ class Splitter:
         for n in np.flatnonzero(counts.cut(starts, ends)).tolist():  # pieces of a long run
             tokens[n] = self._bound(text[slice(*short[n])])
 
-        return Spans(starts, ends, tokens)
+        return Spans(starts, ends, tokens, counts.words(starts, ends))
 
     def _pieces(self, text: str, start: int, end: int) -> Iterator[Span]:
         for part in _short_enough(text, start, end, _CHARACTERS_PER_TOKEN * self._max_tokens):
@@ -154,10 +155,9 @@ class Splitter:
         length, so that no small rest remains.
         """
         starts, ends = sentences.starts.tolist(), sentences.ends.tolist()
-        # [n]: words before sentence n. One blank is between two words of a stored text.
-        counts = (text.count(" ", start, end) + 1 for start, end in zip(starts, ends, strict=True))
-        words = list(accumulate(counts, initial=0))
-        middles = [(before + after) / 2 for before, after in pairwise(words)]
+        # [n]: words before sentence n, and up to its middle.
+        words = [0, *np.cumsum(sentences.words).tolist()]
+        middles = (np.cumsum(sentences.words) - sentences.words / 2).tolist()
         # [n]: tokens before sentence n. + 1: a line end between two sentences is a token.
         tokens = [0, *np.cumsum(sentences.tokens + 1).tolist()]
 
@@ -227,7 +227,7 @@ class Splitter:
 
 def _places(spans: Sequence[Span]) -> tuple[Places, Places]:
     """(the starts, the ends) of spans."""
-    starts, ends = np.array(spans, np.int64).reshape(-1, 2).T
+    starts, ends = np.fromiter(chain.from_iterable(spans), np.int64, 2 * len(spans)).reshape(-1, 2).T
     return starts, ends
 
 
