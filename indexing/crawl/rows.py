@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,7 @@ def _line(stream: ByteStream) -> tuple[bytes | None, int]:
 
 def _line_page(place: Place, line: bytes, parse: Callable[[str], Any]) -> RawPage | Rejected:
     try:
-        row = parse(line.decode("utf-8-sig"))
+        row = parse(line.removeprefix(BOM_UTF8).decode())
     except (ValueError, RecursionError) as e:
         return place.rejected("broken_json", f"{type(e).__name__}: {e}"[:200])
     if not isinstance(row, dict):

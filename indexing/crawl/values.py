@@ -65,8 +65,11 @@ def as_text(value: Any) -> str:
             text = json.dumps(value, ensure_ascii=False, sort_keys=True, default=as_text)
         case _:
             text = str(value)
-    # JSON can hold lone surrogates.
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # JSON can hold lone surrogates
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def _of_bytes(content: bytes) -> str:
