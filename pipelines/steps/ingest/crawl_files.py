@@ -9,6 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Protocol, overload
 
@@ -117,15 +118,20 @@ class InputFile:
     def position(self, page: RawPage | Rejected) -> int | None:
         """Offsets count bytes of the file as it is on the disk; those in other gzip files than WARC count
         unpacked ones."""
-        suffixes = set(self.path.suffixes)
-        is_known = ".gz" not in suffixes or {".warc", ".wet"} & suffixes
-        return page.source_offset - self.within.start if is_known else None
+        return page.source_offset - self.within.start if _has_offsets(self.path.name) else None
 
     def rejects(self, reason: str, detail: str) -> Iterator[Rejected]:
         yield Rejected(self.name, self.within.start, "", "", reason, detail)
 
     def counts(self) -> IngestCounts:
         return IngestCounts()
+
+
+@cache
+def _has_offsets(name: str) -> bool:
+    """True if the offsets of a file's pages count its own bytes. It is asked for each page."""
+    suffixes = set(Path(name).suffixes)
+    return ".gz" not in suffixes or bool({".warc", ".wet"} & suffixes)
 
 
 class InputFiles(NamedTuple):
