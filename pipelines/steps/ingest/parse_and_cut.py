@@ -36,7 +36,7 @@ from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES, REJECTS, IngestCounts
 from answermill.pipelines.steps.ingest import domain_filter
 from answermill.pipelines.steps.ingest.crawl_files import Input
-from answermill.pipelines.steps.ingest.repeated.judged import NO_DOCUMENTS, Block, judged, rejected
+from answermill.pipelines.steps.ingest.repeated.judged import NO_DOCUMENTS, JudgedBlock, judged, rejected
 from answermill.pipelines.steps.ingest.repeated.verdicts import FileVerdict, Verdicts
 from answermill.schemas.corpus import Document, Passage, Rejected
 
@@ -157,7 +157,7 @@ def cut_file(
     (documents,), writers = parsed.parts[DOCUMENTS.name], _writers(step, file.number)
     with Meter(step.work, file.number) as meter:
 
-        def judge(first: int, batch: pa.RecordBatch) -> Block:
+        def judge(first: int, batch: pa.RecordBatch) -> JudgedBlock:
             meter.reach(file.size * first // documents.rows)
             return judged(first, batch, verdicts, min_words)
 
@@ -168,13 +168,13 @@ def cut_file(
 
 
 def _blocks(
-    parsed: IngestReport, work: Path, judge: Callable[[int, pa.RecordBatch], Block]
-) -> Iterator[Block]:
+    parsed: IngestReport, work: Path, judge: Callable[[int, pa.RecordBatch], JudgedBlock]
+) -> Iterator[JudgedBlock]:
     """All pages of a parsed file in blocks: its rejects, then its documents as `judge` leaves them; it is
     given the row of the first one too."""
     (documents,), (rejects,) = parsed.parts[DOCUMENTS.name], parsed.parts[REJECTS.name]
     for batch in read_batches(REJECTS.path(work), rejects):
-        yield Block(NO_DOCUMENTS, Rejected.rows(batch))
+        yield JudgedBlock(NO_DOCUMENTS, Rejected.rows(batch))
 
     first = 0
     for batch in read_batches(DOCUMENTS.path(work), documents, rows=BLOCK_PAGES):
@@ -218,7 +218,7 @@ def unparsed(step: IngestStep) -> set[int]:
     return {unit for unit in Failures(step.work).read() if parsed_files(step.work).read_one(unit) is None}
 
 
-def _write(blocks: Iterable[Block], writers: Writers, cutter: Splitter | None = None) -> IngestCounts:
+def _write(blocks: Iterable[JudgedBlock], writers: Writers, cutter: Splitter | None = None) -> IngestCounts:
     """Write the pages of a unit, and the passages of its documents; return its counts. A part of passages has
     all passages of the documents in the part of documents beside it. `cutter` may be absent if all are
     rejects."""
@@ -262,14 +262,14 @@ def reject_file(file: Input, why: str, step: IngestStep) -> IngestReport:
 
     if parsed is not None:
 
-        def refuse(_: int, batch: pa.RecordBatch) -> Block:
+        def refuse(_: int, batch: pa.RecordBatch) -> JudgedBlock:
             rejects = [rejected(document, REASON, why) for document in Document.rows(batch)]
-            return Block(NO_DOCUMENTS, rejects)
+            return JudgedBlock(NO_DOCUMENTS, rejects)
 
         counts = parsed.counts + _write(_blocks(parsed, step.work, refuse), writers)
         digests = parsed.digests
     else:
-        reject_counts = _write([Block(NO_DOCUMENTS, list(file.rejects(REASON, why)))], writers)
+        reject_counts = _write([JudgedBlock(NO_DOCUMENTS, list(file.rejects(REASON, why)))], writers)
         own_counts = file.counts()
         own_counts = replace(own_counts, pages=reject_counts.rejects, records_failed=own_counts.records)
         counts, digests = own_counts + reject_counts, {}

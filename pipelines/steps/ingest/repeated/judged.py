@@ -16,7 +16,7 @@ from answermill.schemas.corpus import Document, Rejected
 NO_DOCUMENTS = Document.schema().empty_table()
 
 
-class Block(NamedTuple):
+class JudgedBlock(NamedTuple):
     """Pages of a unit that are written together."""
 
     documents: pa.Table
@@ -28,7 +28,7 @@ class Block(NamedTuple):
     """Characters of these paragraphs."""
 
 
-def judged(first: int, documents: pa.RecordBatch, verdicts: Verdicts, min_words: int) -> Block:
+def judged(first: int, documents: pa.RecordBatch, verdicts: Verdicts, min_words: int) -> JudgedBlock:
     """The documents from row `first` of a parsed file on: without duplicates, without their boilerplate, and
     without those that are then left with less than `min_words`."""
     concerned = np.array([verdicts.concern(row) for row in range(first, first + documents.num_rows)], bool)
@@ -41,7 +41,7 @@ def judged(first: int, documents: pa.RecordBatch, verdicts: Verdicts, min_words:
     # In their order: all documents are concerned if there is boilerplate, and else none of these stays.
     unconcerned = pa.Table.from_batches([documents.filter(pa.array(~concerned))])
     changed = Document.table([fate.result for fate in fates if isinstance(fate.result, Document)])
-    return Block(
+    return JudgedBlock(
         pa.concat_tables([unconcerned, changed]),
         [fate.result for fate in fates if isinstance(fate.result, Rejected)],
         sum(fate.paragraphs for fate in fates),

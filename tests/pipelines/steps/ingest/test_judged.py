@@ -29,7 +29,7 @@ ROWS = st.lists(st.sampled_from(range(12)), unique=True, max_size=5).map(np.arra
 
 
 def blocks_of(size: int, verdicts: Verdicts):
-    """(documents, rejects, paragraphs, characters) of all blocks of at most so many documents."""
+    """(documents, rejects, paragraphs, characters) of all blocks of at most `size` documents."""
     (batch,) = Document.table(DOCUMENTS).to_batches()
     blocks = [judged(first, batch.slice(first, size), verdicts, min_words=8) for first in range(0, 12, size)]
     return (
