@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 import torch.nn.functional as F
@@ -77,7 +77,9 @@ class Int8Linear(nn.Module):
         return self.product(whole).mul_(step).add_(self.bias)
 
 
-def around_attention(layer: Layer, linears: dict[str, Callable[[Tensor], Tensor]]) -> Callable[..., Tensor]:
+def around_attention(
+    layer: Layer, linears: Mapping[str, Callable[[Tensor], Tensor]]
+) -> Callable[..., Tensor]:
     """A layer without attention, by these linear layers; attention's result and h are the same [n, d]."""
 
     def run(hidden: Tensor) -> Tensor:

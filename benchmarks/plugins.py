@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -118,11 +119,11 @@ def scored_lists(run: Path) -> dict[str, tuple[list[str], list[float]]]:
 
 def object_scores(question: str, texts: Sequence[str]) -> list[float]:
     """The scores of the plug-in's object in a plan, in the order of the texts."""
-    from answermill_example.letters import Letters
+    letters = import_module("answermill_example.letters")  # in the folder that the trial has installed
 
     import answermill as am
 
-    answers = am.Plan([Letters("aeiou", "vowels")]).rerank(question, texts)
+    answers = am.Plan([letters.Letters("aeiou", "vowels")]).rerank(question, texts)
     return [answer.score for answer in sorted(answers, key=lambda answer: answer.index)]
 
 
@@ -197,7 +198,7 @@ def collected(run: Path) -> list[tuple[str, int]]:
 def extractors(trial: Trial, ways: Sequence[str]) -> None:
     """The extractor on the sample web, in each way, beside the default."""
     trial.call("sample", "--no-run", "--out", "web")
-    texts = {}
+    texts: dict[str, list[tuple[str, str]]] = {}
     for way in ("blocks", *ways):
         name, words = WAYS.get(way, (way, ()))
         named = name.format(name="paragraphs", attribute="paragraphs:load")

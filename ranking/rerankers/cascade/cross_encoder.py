@@ -139,7 +139,7 @@ def _training_card(checkpoint: Path) -> tuple[ModelCardData, str]:
     known: Mapping[str, Any] = {}
     if text.startswith("---\n"):
         card = RepoCard(text, ignore_metadata_errors=True)
-        known, text = card.data.to_dict(), card.text
+        known, text = vars(card.data), card.text
 
     head = ModelCardData(
         library_name="sentence-transformers",
