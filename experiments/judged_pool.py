@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -135,20 +135,21 @@ def order(place: tuple[str, ...]) -> tuple[str, bytes]:
     return place[0], hashlib.sha256("\0".join(place).encode()).digest()
 
 
-def write_sheet(path: Path, missing: Mapping[tuple[str, ...], Candidate], lists: Sequence[LongList]) -> None:
-    """Sentences to be judged, by question and then by a hash: with title and neighbours, without score, rank
-    and label."""
-    texts = {question.asked.question_id: question.asked.text for question in lists}
+def sheet_cells(place: tuple[str, ...], question: str, candidate: Candidate) -> list[str]:
+    """A row of a sheet to be judged: place, question, title, and sentence between its neighbours."""
+    hit = candidate.hit
+    inside = [sentence.text for sentence in hit.passage.sentences]
+    n = inside.index(candidate.text)
+    around = " ".join(inside[:n][-2:]), inside[n], " ".join(inside[n + 1 :][:2])
+    return [" ".join(cell.split()) for cell in (*place, question, hit.passage.title, *around)]
+
+
+def write_sheet(path: Path, rows: Iterable[Sequence[str]]) -> None:
+    """Sentences to be judged, by question and then by a hash: without score, rank and label."""
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow((*PLACE, "question", "title", "before", "sentence", "after"))
-        for place in sorted(missing, key=order):
-            hit = missing[place].hit
-            inside = [sentence.text for sentence in hit.passage.sentences]
-            n = inside.index(missing[place].text)
-            around = " ".join(inside[:n][-2:]), inside[n], " ".join(inside[n + 1 :][:2])
-            cells = (*place, texts[place[0]], hit.passage.title, *around)
-            writer.writerow([" ".join(cell.split()) for cell in cells])
+        writer.writerows(sorted(rows, key=lambda cells: order(tuple(cells[: len(PLACE)]))))
 
 
 def measured(
@@ -204,7 +205,8 @@ def main() -> None:
     result |= {"judged": len(judgements), "judged_right": sum(right.values())}
     result["kappa"] = agreement(judgements).value or 0.0
     if options.sheet:
-        write_sheet(options.sheet, missing, lists)
+        texts = {question.asked.question_id: question.asked.text for question in lists}
+        write_sheet(options.sheet, (sheet_cells(key, texts[key[0]], one) for key, one in missing.items()))
     if missing and options.save:
         raise SystemExit(f"{len(missing)} best sentences lack a judgement; write them with --sheet FILE")
     finish("judged_pool", result, options.save, MEASURED_MODELS)

@@ -15,7 +15,8 @@ All files are kept in --work and read from there by the next benchmark; a stoppe
         one.asked                                   # the question: id, text, title, gold, short answers
         one.passages                                # RankedList of passages: what a plan's `run_stages` takes
 
-A question whose answer is no retrieved sentence has an empty `gold`. Keys: `<set>_asked` questions,
+A question whose answer is no retrieved sentence has an empty `gold`, as have all of the sets
+`dev-without-answer` and `test-without-answer`. Keys: `<set>_asked` questions,
 `<set>_questions` of them with an answer in the list, `<set>_sentences` of a list, and the recall of passages
 with an answer, in percent of all asked.
 """
@@ -48,6 +49,8 @@ DECIDED = (
     "Which questions choose and which measure: L-dev is for every choice, and L-test for measuring alone."
 )
 SETS = ("test", "dev")
+ASKED = (*SETS, "test-without-answer", "dev-without-answer")
+"""Sets whose questions are asked of the corpus; `figures` are of SETS."""
 REVISION = 3
 """Number to raise when the documents are built in another way, or passages get another column."""
 ENCODER, DEPTH, SHARDS, PROCESSES = DEFAULT, 100, 4, 2
@@ -113,13 +116,13 @@ def job_in(folder: Path) -> Job:
 
 
 def retrieve(data: Path, work: Path) -> Path:
-    """Run folder whose retrieved/ has the questions of both sets."""
+    """Run folder whose retrieved/ has the questions of all sets ASKED."""
     folder = place(data, work)
     if not (folder / "documents.jsonl").is_file():
         rows = (json.dumps(row, ensure_ascii=False) + "\n" for row in documents(data))
         write_text(folder / "documents.jsonl", "".join(rows))
 
-    asked = ({"question_id": q.question_id, "text": q.text} for name in SETS for q in questions(data, name))
+    asked = ({"question_id": q.question_id, "text": q.text} for name in ASKED for q in questions(data, name))
     lines = [json.dumps(row, ensure_ascii=False) for row in asked]
     if not is_same(folder / "questions.jsonl", "\n".join(lines) + "\n"):
         write_text(folder / "questions.jsonl", "\n".join(lines) + "\n")

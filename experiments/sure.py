@@ -1,49 +1,49 @@
-"""Answers of the default plan with the probability that they are right, and the share that is given if only
-some may be wrong.
+"""Answers of a plan with the probability that they are right, and the share that is given if only some may be
+wrong.
 
-A hash draws half of the questions of `long_lists` to be asked as if the corpus lacked their page: the
-passages of the gold document leave the list before the plan reads it. They have no answer, as have those
-whose answer was not retrieved; a right sentence of another page counts as wrong, since no label knows it. On
-L-dev the plan is calibrated as `answermill calibrate` does, which writes the file that the sample's plan
-`sure` names: fitted on a third, and on the others, held back, a bar is chosen for each share of wrong answers
-in MAX_WRONG. L-test measures that file and these bars.
+Questions are those of `long_lists` and of its sets without an answer, whose page is there and does not answer
+them. Of the former a hash draws a third to be asked as if the corpus lacked their page: the passages of the
+gold document leave the list before the plan reads it. They have no answer either, nor have those whose answer
+was not retrieved. Labels are of one document, so a right sentence of another page counts as wrong. The first
+answers of a probability of JUDGED or more that do were therefore judged by a language model in two readings
+(`testing/judgements.py`); `sure.tsv` has it, and for L-test `judged_pool.tsv` too. On L-dev the plan is
+calibrated as `answermill calibrate` does, which writes the file that the sample's plan names: fitted on a
+third, and on the others, held back, a bar is chosen for each share of wrong answers in MAX_WRONG. L-test
+measures that file and these bars. --plan base does so for the base plan: its keys are in `sure_base`.
 
 Keys, of L-test unless they begin with `dev_`: `questions`, `unanswerable` among them; `ece` and `brier` of
 the first answers, with bootstrapped 95 % intervals, on L-dev each by a fit without its fold; `right`,
 percentage of right ones, and `probability_3` and `right_3`, mean probability and percentage right of the
 fourth of ten bins of equally many; `wrong_of_all`, percentage wrong if all are given. For a share of 15 %:
 `promised_at_15`, 0 where no bar can promise it, and then none of `bar_at_15`; `answers_at_15` at or above it
-and `wrong_at_15`, percentage wrong of them, with its exact 95 % interval; `answered_at_15`, percentage of
-questions answered; `right_kept_at_15`, percentage of all right first answers that is given;
-`declined_of_unanswerable_at_15`, percentage of the questions without an answer that get none, with its
-interval, and `declined_without_page_at_15` of those without their page alone; `dev_answered_at_15`,
-`dev_wrong_at_15` and `dev_p_at_15` of the test of the bar on the `dev_held_back` questions of L-dev.
+and `wrong_at_15`, percentage wrong of them, with its exact 95 % interval, `wrong_by_labels_at_15`, without
+the judgements, and `wrong_known_at_15`, of the answers to questions of the kinds that L-dev has;
+`answered_at_15`, percentage of questions answered; `right_kept_at_15`, percentage of all right first answers
+that is given; `declined_of_unanswerable_at_15`, percentage of the questions without an answer that get none,
+with its interval, and the same of a kind of them: `declined_no_page_at_15` of those without their page,
+`declined_wikiqa_at_15` of real queries that their page does not answer, and `declined_squad_at_15` of
+SQuAD's, written to seem answerable; `dev_answered_at_15`, `dev_wrong_at_15` and `dev_p_at_15` of the test of
+the bar on the `dev_held_back` questions of L-dev. `dev_judged` and `judged` first answers, `dev_judged_right`
+and `judged_right` of them, and `kappa` of the readings of `sure.tsv`; `unjudged`: --sheet FILE writes these,
+to be judged.
 
 --work keeps the lists and what the plan has left of each, so that a stopped run goes on. --questions and
---dev-questions take that many of a set, drawn by hash.
+--dev-questions take that many of L-test and of L-dev, drawn by hash.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from scipy.stats import binomtest
 
-from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.config.job_file import load
 from answermill.pipelines.revision import code_version
-from answermill.pipelines.steps.job_plan import CheckedPlan, load_stages
-from answermill.pipelines.steps.models import passage_encoder
-from answermill.ranking.entry import decisive_settings
 from answermill.ranking.evaluation.risk_coverage import reliability
-from answermill.ranking.plan import run_stages
 from answermill.ranking.rerankers.probability.bar import Bar
 from answermill.ranking.rerankers.probability.calibrating import (
     BINS,
@@ -54,128 +54,29 @@ from answermill.ranking.rerankers.probability.calibrating import (
     first_probabilities,
     held_out,
 )
-from answermill.ranking.rerankers.probability.calibration_file import PlanStage
-from answermill.schemas.arrays import Floats
-from answermill.schemas.corpus import Passage, Question
-from answermill.schemas.ranked import Candidate, Hit, RankedList, StageScore
-from experiments.chain_rows import AT_ONCE
-from experiments.long_lists import LongList, read_lists, small_lists
-from experiments.question_sets.draw import questions
-from experiments.question_sets.gold import drawn
-from experiments.question_sets.memory import RememberedEncoder, remember
+from answermill.schemas.arrays import Bools, Floats
+from experiments import judged_pool
+from experiments.judged_pool import PLACE, write_sheet
+from experiments.long_lists import small_lists
+from experiments.sure_lists import Place, PlanLists, Row, kinds_without_answer, place_of_best
 from testing.harness import arguments, finish, say, shrink, work_folder
+from testing.judgements import agreement, read_judgements
 from testing.smoke_data import small_plan
 
-MEASURED_MODELS = ("cascade", "cosinet")
-DECIDED = "The calibration of the sample's plan `sure`, whose file it writes, and the bar of max_wrong = 0.1."
-SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
-FILE = "weights/probability.json"
+MEASURED_MODELS = {"sure": ("cascade", "cosinet"), "sure_base": ("cascade_base", "cosinet")}
+DECIDED = "The calibration of the sample's plan `sure`, whose file it writes."
+SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample"
+PLANS = {"default": "job.toml", "base": "base.toml"}
+FILES = {"default": "probability.json", "base": "probability_base.json"}
+"""Files of the calibrations in the sample's folder `weights`."""
 MAX_WRONG = (0.1, 0.15, 0.2)
 """Shares of wrong answers that are promised, where the labels are enough."""
-Row = Mapping[str, Any]
+SHEET = Path(__file__).with_name("sure.tsv")
+UNKNOWN = "squad"
+"""Kind of questions without an answer that L-dev lacks."""
+JUDGED = 0.5
+"""Least probability of a first answer that is judged where it counts as wrong."""
 Result = dict[str, float | int | str]
-
-
-class PlanLists:
-    """Lists that the plan leaves, kept in a file for each set."""
-
-    def __init__(self, job: Job, data: Path, work: Path) -> None:
-        self._job, self._data, self._work = job, data, work
-        self.checked = CheckedPlan.of(job)
-        self.stages = [stage.key for stage in self.checked.stages]
-
-    def plan(self) -> list[PlanStage]:
-        """Stages of the plan, as a calibration file has them."""
-        models = self.checked.model_of_stage
-        return [
-            PlanStage(
-                key=stage.key,
-                reranker=stage.reranker,
-                model=models[stage.key],
-                settings=decisive_settings(stage, self.checked.files),
-            )
-            for stage in self.checked.stages
-        ]
-
-    def labelled(self, name: str, number: int | None) -> list[LabelledList]:
-        """Lists of a set, by question id; `number`: questions that a hash draws, None for all."""
-        ids = [asked.question_id for asked in questions(self._data, name)]
-        wanted = drawn(ids, number or len(ids))
-        rows = self._known(name)
-        if missing := [key for key in wanted if key not in rows]:
-            rows |= self._computed(name, missing)
-        return [self._list(rows[key]) for key in wanted]
-
-    def _file(self, name: str) -> Path:
-        plan = json.dumps([stage.model_dump() for stage in self.plan()], sort_keys=True)
-        return self._work / f"sure-{hashlib.sha256(plan.encode()).hexdigest()[:12]}" / f"{name}.jsonl"
-
-    def _known(self, name: str) -> dict[str, Row]:
-        file = self._file(name)
-        lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-        return {row["question_id"]: row for row in map(json.loads, lines)}
-
-    def _computed(self, name: str, wanted: Sequence[str]) -> dict[str, Row]:
-        """Rows of these questions, which are also added to the file, some at a time."""
-        encoder = RememberedEncoder(passage_encoder(self._job), self._work)
-        plan = remember(load_stages(self.checked, lambda: encoder), self._work)
-        lists = {one.asked.question_id: one for one in read_lists(self._data, self._work, name)}
-        self._file(name).parent.mkdir(parents=True, exist_ok=True)
-        rows: dict[str, Row] = {}
-        for start in range(0, len(wanted), AT_ONCE):
-            some = wanted[start : start + AT_ONCE]
-            chosen = [lists[key] for key in some]
-            outcomes = run_stages([asked_passages(one) for one in chosen], plan)
-            new = {
-                key: row_of(one, outcome.kept)
-                for key, one, outcome in zip(some, chosen, outcomes, strict=True)
-            }
-            with self._file(name).open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(row) + "\n" for row in new.values())
-            rows |= new
-            say(f"{name}: {len(rows):,} of {len(wanted):,} lists")
-        return rows
-
-    def _list(self, row: Row) -> LabelledList:
-        question = Question(row["question_id"], "")
-        candidates = tuple(self._candidates(question, row["scores"]))
-        return LabelledList(
-            RankedList(question, candidates), tuple(label > 0 for label in row["right"]), row["answerable"]
-        )
-
-    def _candidates(self, question: Question, scores: Sequence[Sequence[float]]) -> Iterator[Candidate]:
-        """Candidates as far as a calibration needs them: best first, with the scores of the stages."""
-        for n, values in enumerate(scores):
-            passage = Passage(str(n), "", "", "", 0, 0, "", ())
-            hit = Hit(question.question_id, question.text, n + 1, 0.0, None, None, None, None, passage)
-            stages = tuple(
-                StageScore(stage, value, n + 1) for stage, value in zip(self.stages, values, strict=True)
-            )
-            yield Candidate(hit, None, n, stages)
-
-
-def lacks_page(question_id: str) -> bool:
-    """True for the half of the questions that are asked as if the corpus lacked their page."""
-    return hashlib.sha256(f"page:{question_id}".encode()).digest()[0] < 128
-
-
-def asked_passages(one: LongList) -> RankedList:
-    """Retrieved passages of a question, without those of its page if it is to lack it."""
-    if not lacks_page(one.asked.question_id):
-        return one.passages
-    documents = one.asked.documents
-    kept = (c for c in one.passages.candidates if c.hit.passage.doc_id not in documents)
-    return replace(one.passages, candidates=tuple(kept))
-
-
-def row_of(one: LongList, kept: RankedList) -> Row:
-    """What the plan left of a list: scores of its stages, and labels."""
-    return {
-        "question_id": one.asked.question_id,
-        "answerable": bool(one.gold) and not lacks_page(one.asked.question_id),
-        "right": [int(c.candidate_id in one.gold) for c in kept.candidates],
-        "scores": [[score.score for score in c.stages] for c in kept.candidates],
-    }
 
 
 def percentage(key: str, count: int, total: int) -> Result:
@@ -205,18 +106,33 @@ def of_first_answers(prefix: str, lists: Sequence[LabelledList], probability: Fl
     return result
 
 
-def at_bar(lists: Sequence[LabelledList], probability: Floats, bar: float, ending: str) -> Result:
-    """Figures of the answers at or above a bar, with names that end in `ending`."""
+def at_bar(
+    lists: Sequence[LabelledList],
+    by_labels: Bools,
+    kinds: Mapping[str, frozenset[str]],
+    probability: Floats,
+    bar: float,
+    ending: str,
+) -> Result:
+    """Figures of the answers at or above a bar, with names that end in `ending`.
+
+    `by_labels` [questions]: true where the first answer is right without a judgement.
+    """
     right = np.array([labelled.is_right for labelled in lists])
-    unanswerable = ~np.array([labelled.answerable for labelled in lists])
-    no_page = np.array([lacks_page(labelled.question_id) for labelled in lists])
+    unanswerable = {"of_unanswerable": ~np.array([labelled.answerable for labelled in lists])}
+    for kind, ids in kinds.items():
+        is_kind = np.array([labelled.question_id in ids for labelled in lists])
+        unanswerable[kind] = is_kind & unanswerable["of_unanswerable"]  # not if another page answers it
     is_given = probability >= bar
     result: Result = {f"bar_{ending}": bar, f"answers_{ending}": int(is_given.sum())}
     result |= percentage(f"wrong_{ending}", int((is_given & ~right).sum()), int(is_given.sum()))
+    result |= percentage(f"wrong_by_labels_{ending}", int((is_given & ~by_labels).sum()), int(is_given.sum()))
+    known = is_given & ~np.array([labelled.question_id in kinds.get(UNKNOWN, ()) for labelled in lists])
+    result |= percentage(f"wrong_known_{ending}", int((known & ~right).sum()), int(known.sum()))
     result |= percentage(f"answered_{ending}", int(is_given.sum()), len(lists))
     result[f"right_kept_{ending}"] = 100 * float((is_given & right).sum() / max(1, right.sum()))
-    for key, some in (("declined_of_unanswerable", unanswerable), ("declined_without_page", no_page)):
-        result |= percentage(f"{key}_{ending}", int((some & ~is_given).sum()), int(some.sum()))
+    for kind, some in unanswerable.items():
+        result |= percentage(f"declined_{kind}_{ending}", int((some & ~is_given).sum()), int(some.sum()))
     return result
 
 
@@ -224,15 +140,43 @@ def number_of(option: float | None) -> int | None:
     return None if option is None else int(option)
 
 
-def measured(options: argparse.Namespace, lists: PlanLists, file: Path) -> Result:
-    dev = lists.labelled("dev", number_of(options.dev_questions))
+def right_by_labels(rows: Sequence[Row]) -> Bools:
+    """[questions]: true where the first answer is a labelled one."""
+    return np.array([bool(row["right"]) and row["right"][0] > 0 for row in rows], np.bool_)
+
+
+def unjudged(rows: Sequence[Row], probability: Floats, judged: Mapping[Place, bool]) -> list[Sequence[str]]:
+    """Rows of a sheet: best sentences that count as wrong, as likely as JUDGED, without a judgement."""
+    is_asked = (probability >= JUDGED) & ~right_by_labels(rows)
+    return [
+        row["best"][0]
+        for row, ask in zip(rows, is_asked, strict=True)
+        if ask and place_of_best(row) not in judged
+    ]
+
+
+def measured(options: argparse.Namespace, lists: PlanLists, file: Path) -> tuple[Result, list[Sequence[str]]]:
+    """Keys, and rows of a sheet: first answers that lack a judgement."""
+    own = {row.place: row.label == 1 for row in read_judgements(SHEET, PLACE)}
+    pool = {row.place: row.label == 1 for row in read_judgements(judged_pool.SHEET, PLACE)}
+
+    rows = lists.rows("dev", number_of(options.dev_questions))
+    dev = [lists.labelled(row, own) for row in rows]
     content = calibrate(dev, lists.plan(), "L-dev", code_version())
     content.write(file)
     result = of_first_answers("dev_", dev, held_out(dev, lists.stages)[0])
+    probability = first_probabilities(dev, content.calibration, lists.stages)
+    result |= of_judgements("dev_", rows, own)
+    missing = unjudged(rows, probability, own)
 
-    test = lists.labelled("test", number_of(options.questions))
+    rows = lists.rows("test", number_of(options.questions))
+    test = [lists.labelled(row, pool | own) for row in rows]
+    kinds = kinds_without_answer(lists.data, "test")
     probability = first_probabilities(test, content.calibration, lists.stages)
     result |= of_first_answers("", test, probability)
+    result |= of_judgements("", rows, pool | own)
+    missing += unjudged(rows, probability, pool | own)
+
     result |= {"wrong_of_all": 100 - float(result["right"]), "dev_held_back": len(content.held_back.right)}
     for share in MAX_WRONG:
         ending = f"at_{100 * share:.0f}"
@@ -243,8 +187,16 @@ def measured(options: argparse.Namespace, lists: PlanLists, file: Path) -> Resul
             result[f"promised_{ending}"] = 0
             continue
         result[f"promised_{ending}"] = 1
-        result |= at_bar(test, probability, bar.probability, ending) | promise(bar, ending)
-    return result
+        result |= at_bar(test, right_by_labels(rows), kinds, probability, bar.probability, ending)
+        result |= promise(bar, ending)
+    return result, missing
+
+
+def of_judgements(prefix: str, rows: Sequence[Row], judged: Mapping[Place, bool]) -> Result:
+    """Counts of the first answers that are judged."""
+    places = filter(None, map(place_of_best, rows))
+    right = [judged[place] for place in places if place in judged]
+    return {f"{prefix}judged": len(right), f"{prefix}judged_right": sum(right)}
 
 
 def promise(bar: Bar, ending: str) -> Result:
@@ -260,23 +212,35 @@ def main() -> None:
     options = arguments(
         "sure",
         __doc__ or "",
-        paths={"work": "folder that keeps lists and scores; out/long_lists"},
+        paths={
+            "work": "folder that keeps lists and scores; out/long_lists",
+            "sheet": "file to write the first answers to that lack a judgement",
+        },
         numbers={
             "questions": "questions of L-test; all if absent",
             "dev-questions": "questions of L-dev; all if absent",
         },
+        choices={"plan": tuple(PLANS)},
     )
     if options.smoke:
         small_lists()
-        shrink(globals(), SAMPLE=small_plan(fitted=True))
+        plan = small_plan(fitted=True)
+        shrink(globals(), SAMPLE=plan.parent, PLANS=dict.fromkeys(PLANS, plan.name))
 
     torch.set_num_threads(1)
-    file = SAMPLE.parent / FILE
+    file = SAMPLE / "weights" / FILES[options.plan]
     file.parent.mkdir(exist_ok=True)
+    job = load(SAMPLE / PLANS[options.plan])
     with work_folder(options, "long_lists") as work:
-        result = measured(options, PlanLists(load(SAMPLE), options.data.resolve(), work), file)
+        result, missing = measured(options, PlanLists(job, options.data.resolve(), work), file)
 
-    finish("sure", result, options.save, MEASURED_MODELS)
+    result |= {"unjudged": len(missing), "kappa": agreement(read_judgements(SHEET, PLACE)).value or 0.0}
+    if options.sheet:
+        write_sheet(options.sheet, missing)
+    if missing and options.save:
+        raise SystemExit(f"{len(missing)} first answers lack a judgement; write them with --sheet FILE")
+    name = "sure" if options.plan == "default" else f"sure_{options.plan}"
+    finish(name, result, options.save, MEASURED_MODELS[name])
 
 
 if __name__ == "__main__":

@@ -9,11 +9,15 @@ L-train: SQuAD v1.1 train and QED train, whose licences allow to ship what learn
 apart from those of L-test and from those of L-dev in the same way, and their answers are no sentence that is
 an answer in a test set. L-more: others of SQuAD v1.1 train, apart in the same way, for a model that has
 learnt from L-train.
+
+L-dev's and L-test's questions without an answer are sets of their own: real queries whose page does not
+answer them, of WikiQA train and of WikiQA dev and test; and for L-test those that annotators wrote so that a
+paragraph seems to answer them, of SQuAD v2.0 dev. They are apart in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +28,8 @@ from experiments.question_sets.gold import Asked, canonical, drawn
 
 TEST = {"squad": 300, "selqa": 200, "qed": 150}
 DEV = {"wikiqa": 220, "squad-train": 80, "squadshifts": 50, "squad-v1": 50, "selqa": 120, "qed": 90}
+DEV_WITHOUT_ANSWER = {"wikiqa": 200}
+TEST_WITHOUT_ANSWER = {"wikiqa": 150, "squad": 200}
 TRAIN = {"squad": 9_000, "qed": 3_000}
 """Most questions of L-train; QED has fewer."""
 MORE = {"squad": 14_000}
@@ -34,8 +40,8 @@ ARTICLES = {"squad-train": 20, "squadshifts": 5, "squad-v1": 4}
 
 @cache
 def questions(data: Path, name: str) -> list[Asked]:
-    """Questions of 'train', 'more', 'dev' or 'test', by question id."""
-    return {"train": train_set, "more": more_set, "dev": dev_set, "test": test_set}[name](data)
+    """Questions of one of SETS, by question id."""
+    return SETS[name](data)
 
 
 def test_pool(data: Path) -> dict[str, list[Asked]]:
@@ -57,6 +63,26 @@ def test_set(data: Path) -> list[Asked]:
             for question in some(members, TEST.get(name, len(members)))
         ]
     )
+
+
+def test_without_answer_pool(data: Path) -> dict[str, list[Asked]]:
+    """All questions that L-test's set without an answer may draw."""
+    return {
+        "wikiqa": sources.wikiqa_without_answer(data, "dev") + sources.wikiqa_without_answer(data, "test"),
+        "squad": sources.squad_without_answer(data),
+    }
+
+
+def test_without_answer_set(data: Path) -> list[Asked]:
+    pool = test_without_answer_pool(data)
+    return by_id([q for name, members in pool.items() for q in some(members, TEST_WITHOUT_ANSWER[name])])
+
+
+def dev_without_answer_set(data: Path) -> list[Asked]:
+    pools = test_pool(data), test_without_answer_pool(data)
+    is_apart = apart_from([question for pool in pools for members in pool.values() for question in members])
+    apart = [question for question in sources.wikiqa_without_answer(data, "train") if is_apart(question)]
+    return by_id(some(apart, DEV_WITHOUT_ANSWER["wikiqa"]))
 
 
 def dev_set(data: Path) -> list[Asked]:
@@ -162,3 +188,13 @@ def leaked(data: Path) -> set[str]:
     prefix = {"squad-train": "squad", "nq-qed": "qed"}
     places = [(row["file"].partition("/")[0], row["question_id"]) for row in rows]
     return {f"{prefix[folder]}:{key}" for folder, key in places if folder in prefix}
+
+
+SETS: Mapping[str, Callable[[Path], list[Asked]]] = {
+    "train": train_set,
+    "more": more_set,
+    "dev": dev_set,
+    "dev-without-answer": dev_without_answer_set,
+    "test": test_set,
+    "test-without-answer": test_without_answer_set,
+}

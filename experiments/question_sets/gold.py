@@ -22,6 +22,8 @@ class Asked:
     """(doc id in the corpus, answer sentence)"""
     strings: tuple[str, ...] = ()
     """Short answers, for the lenient rule; () if the set has none."""
+    without_answer: tuple[str, ...] = ()
+    """Documents about a question that has no answer in them."""
 
     @property
     def source(self) -> str:
@@ -29,7 +31,7 @@ class Asked:
 
     @property
     def documents(self) -> frozenset[str]:
-        return frozenset(doc_id for doc_id, _ in self.gold)
+        return frozenset([*(doc_id for doc_id, _ in self.gold), *self.without_answer])
 
     def strict(self, doc_id: str, text: str) -> bool:
         """True if a sentence of a document is one of the labelled answer sentences."""

@@ -1,12 +1,12 @@
-"""Labelled sets whose gold documents are in the corpus: each as a list of `Asked`, of the questions that have
-an answer."""
+"""Labelled sets whose documents are in the corpus: each as a list of `Asked`, of the questions that have an
+answer; of two sets also of those that have none."""
 
 from __future__ import annotations
 
 import gzip
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,18 @@ def qed(data: Path, split: str) -> list[Asked]:
     return asked("qed", single, lambda row: f"qed:{row['document_title']}", lambda _, row: (row["answer"],))
 
 
+def wikiqa_without_answer(data: Path, split: str) -> list[Asked]:
+    """Real queries of which no sentence of their page was labelled as an answer."""
+    rows = pq.read_table(data / f"wikiqa/wikiqa-{split}.parquet").to_pylist()
+    return without_answer("wikiqa", rows, lambda row: f"wikiqa:{row['document_id']}")
+
+
+def squad_without_answer(data: Path) -> list[Asked]:
+    """Questions that annotators of SQuAD v2.0 dev wrote so that their paragraph seems to answer them."""
+    rows = pq.read_table(data / "squad/squad-sent-test.parquet").to_pylist()
+    return without_answer("squad", rows, lambda row: f"squad-dev:{row['document_title']}")
+
+
 def answers_in(path: Path) -> Iterator[Row]:
     table = pq.read_table(path)
     yield from table.filter(pc.greater(table["label"], 0)).to_pylist()
@@ -105,6 +117,26 @@ def asked(
         )
         for key, positives in by_question.items()
         for first in positives[:1]
+    ]
+
+
+def without_answer(source: str, rows: Sequence[Row], document: Callable[[Row], str]) -> list[Asked]:
+    """Questions that have no answer sentence, in the order of the rows."""
+    answered = {row["question_id"] for row in rows if row["label"] > 0}
+    first_rows: dict[str, Row] = {}
+    for row in rows:
+        if row["question_id"] not in answered:
+            first_rows.setdefault(row["question_id"], row)
+
+    return [
+        Asked(
+            f"{source}:{key}",
+            row["question"],
+            str(row["document_title"]).replace("_", " "),
+            (),
+            without_answer=(document(row),),
+        )
+        for key, row in first_rows.items()
     ]
 
 

@@ -11,7 +11,17 @@ import pytest
 from answermill.ranking.plan import Stage
 from answermill.ranking.rerankers.baselines.overlap import Overlap
 from docs.generate import saved
-from experiments.judged_pool import PLACE, SHEET, best_of, figures, gain, place_of, values, write_sheet
+from experiments.judged_pool import (
+    PLACE,
+    SHEET,
+    best_of,
+    figures,
+    gain,
+    place_of,
+    sheet_cells,
+    values,
+    write_sheet,
+)
 from testing.judgements import agreement, read_judgements
 from tests.benchmarks.test_chain import LISTS, TEXTS
 
@@ -65,7 +75,7 @@ def test_a_plan_without_a_wrong_one_has_no_share() -> None:
 
 def test_what_is_to_be_judged_is_written_without_score_rank_and_label(tmp_path: Path) -> None:
     [best] = best_of(PLAN, LISTS, 1)["third"]
-    write_sheet(tmp_path / "sheet", {place_of("third", best): best}, LISTS)
+    write_sheet(tmp_path / "sheet", [sheet_cells(place_of("third", best), "the tower?", best)])
     with (tmp_path / "sheet").open(encoding="utf-8", newline="") as file:
         [row] = csv.DictReader(file, delimiter="\t")
     assert list(row) == [*PLACE, "question", "title", "before", "sentence", "after"]

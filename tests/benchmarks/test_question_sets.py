@@ -99,6 +99,32 @@ def test_every_gold_document_is_in_the_corpus(data: Path) -> None:
         assert each.documents <= ids
 
 
+def test_questions_without_an_answer_have_their_page_and_nothing_in_it_is_right(data: Path) -> None:
+    ids = {row["doc_id"] for row in sources.documents(data)}
+    dev, test = (draw.questions(data, f"{name}-without-answer") for name in ("dev", "test"))
+    assert {each.source for each in test} == {"wikiqa", "squad"}
+    for each in dev + test:
+        assert each.documents and each.documents <= ids and not each.gold
+        assert not each.lenient(next(iter(each.documents)), "any sentence")
+
+    others = draw.questions(data, "test") + test
+    assert not {doc for each in dev for doc in each.documents} & {
+        d for each in others for d in each.documents
+    }
+    answered = {each.question_id for name in ("dev", "test") for each in draw.questions(data, name)}
+    assert not answered & {each.question_id for each in dev + test}
+
+
+def test_a_row_of_a_set_is_unanswered_if_none_of_its_question_s_rows_is_right() -> None:
+    rows = [
+        {"question_id": key, "question": f"{key}?", "document_title": "The_tower", "label": label}
+        for key, label in (("a", 0), ("b", 0), ("a", 1), ("b", 0))
+    ]
+    [only] = sources.without_answer("set", rows, lambda row: f"doc:{row['question_id']}")
+    assert (only.question_id, only.text, only.title) == ("set:b", "b?", "The tower")
+    assert only.documents == {"doc:b"} and only.gold == ()
+
+
 def test_a_list_names_its_answers() -> None:
     texts = ["It was built in 1889 .", "It opened in 1889.", "It is high."]
     rows = [
