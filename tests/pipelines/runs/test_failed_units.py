@@ -318,7 +318,7 @@ def test_a_file_that_cannot_be_parsed_is_one_reject_and_its_pages_are_no_duplica
     run = tmp_path / "run"
     fail(run, 0, stage="parse")
     with engine(name, with_limits(crawl, max_failed_units=1)) as (job, options):
-        assert "21 pages = 20 documents + 1 rejects (1 unit_failed)" in run_step(job, run, "ingest", options)
+        assert "21 pages = 20 documents + 1 reject (1 unit_failed)" in run_step(job, run, "ingest", options)
     (reject,) = REJECTS.open(run).read()
     assert (reject.source_file, reject.detail) == ("pages-0.jsonl", "KeyError: 'colour of unit 0'")
     assert manifest_of(run / "documents").counts["failed_units"] == 1

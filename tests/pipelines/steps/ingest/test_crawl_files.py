@@ -87,7 +87,7 @@ def test_what_is_not_read_of_a_folder_is_counted_and_empty_files_are_rejects(tmp
     assert unread == {".md5": 2, ".arc": 1, ".wacz": 1, ".tsv": 1, "no suffix": 1}
     assert [table.name for table in tables] == ["psgs.tsv"]
     summary = ingest(job, tmp_path / "run")
-    assert "3 pages = 2 documents + 1 rejects (1 empty_file)" in summary
+    assert "3 pages = 2 documents + 1 reject (1 empty_file)" in summary
     assert summary.endswith("are not read: 2 .md5, 1 .arc, 1 .tsv, 1 .wacz, 1 no suffix")
     rejects = REJECTS.open(tmp_path / "run")
     assert [(row.source_file, row.reason) for row in rejects.read()] == [
@@ -102,7 +102,7 @@ def test_damaged_parquet_beside_a_good_file_does_not_end_the_step(tmp_path):
     folder.mkdir()
     (folder / "a.jsonl").write_text(json.dumps({"id": "a", "text": f"{TEXT} 1."}))
     (folder / "b.parquet").write_bytes(b"PAR1 and nothing else")
-    assert "2 pages = 1 documents + 1 rejects (1 broken_record)" in ingest(job_of(tmp_path), tmp_path / "run")
+    assert "2 pages = 1 document + 1 reject (1 broken_record)" in ingest(job_of(tmp_path), tmp_path / "run")
 
 
 def test_a_large_file_of_this_machine_is_several_units(tmp_path, monkeypatch):
