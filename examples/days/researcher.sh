@@ -1,7 +1,7 @@
 #!/bin/sh
 # The day of a researcher: a data set, baselines, a model of one's own, a table for the paper, a reranker of one's own.
 #
-#   sh researcher.sh [FOLDER]     two minutes; FOLDER, out/researcher if absent, must be new or empty
+#   sh researcher.sh [FOLDER]     some minutes; FOLDER, out/researcher if absent, must be new or empty
 #
 # It needs `pip install 'answermill[plots,sentence-transformers]'`. The comment above each step names the page of
 # the docs that teaches it.
@@ -85,7 +85,7 @@ cat seeds/means.json
 
 step "A reranker of one's own"  # docs/extending.md: From outside: plug-ins
 cp -R "$examples/plug_in/answermill_example" .
-answermill evaluate answermill_example.letters:Letters --labels test.parquet --set letters=aeiou --allow-code
+answermill evaluate answermill_example:LETTERS --labels test.parquet --set letters=aeiou --allow-code
 
 step "The data set as a job, which retrieves, and has passages for PEASI"  # docs/datasets.md: A data set as a job
 answermill dataset train.tsv dev.tsv test.tsv --as-job job
@@ -97,7 +97,7 @@ reranker = "cosinet"
 keep = 30
 
 [[rerank.stages]]
-reranker = "answermill_example.letters:Letters"
+reranker = "answermill_example:LETTERS"
 name = "letters"
 
 [[rerank.stages]]
