@@ -149,7 +149,8 @@ def write_sheet(path: Path, rows: Iterable[Sequence[str]]) -> None:
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow((*PLACE, "question", "title", "before", "sentence", "after"))
-        writer.writerows(sorted(rows, key=lambda cells: order(tuple(cells[: len(PLACE)]))))
+        ordered = sorted(rows, key=lambda cells: order(tuple(cells[: len(PLACE)])))
+        writer.writerows(ordered)
 
 
 def measured(
