@@ -12,9 +12,8 @@ all files that it has left; `passages_<size>` that came out. `growth_<step>_<siz
 `retrieve` and `rerank` of a question, over those at the size before; 1 is linear, or the same.
 
 --part coded takes the largest size that a run without it has left in --work, and indexes its passages with
-`index.vectors` as CODED: `index_coded`, `retrieve_coded`, and `recall_coded`, recall@100; the same shards are
-measured and searched with WIDE for `index_wide`, `retrieve_wide` and `recall_wide`. Its keys are in
-`scale_coded`.
+`index.vectors` as CODED: `index_coded`, `retrieve_coded`, `recall`, recall@100, and `times`, how many times
+as wide as by itself the index has to be searched for it. Its keys are in `scale_coded`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from typing import Any, NamedTuple
 from answermill.pipelines.data import sample
 from answermill.pipelines.specs.index import INDEX, SHARDS
 from answermill.pipelines.specs.ingest import PASSAGES
-from answermill.pipelines.specs.retrieve import RETRIEVE
 from answermill.pipelines.specs.run import Run
 from experiments.question_sets.sources import documents
 from testing.drawn_text import drawn
@@ -74,9 +72,6 @@ depth = 20
 processes = {processes}
 """
 CODED = "ivfrabitq"
-WIDE = "probes = 2048\nrescore = 24"
-"""Wider search than a job has by itself. Pages of sentences drawn anew have many passages almost as near as
-the nearest, more than real text has."""
 CHEAP = """[[rerank.stages]]
 reranker = "cosinet"
 keep = 20
@@ -240,15 +235,10 @@ def coded(folder: Path, encoder: str, *, inline: bool) -> dict[str, float | int 
     shutil.rmtree(own, ignore_errors=True)
     linked(whole, own, INGESTED)
 
-    figures: dict[str, float | int | str] = {"passages": PASSAGES.open(whole).manifest.rows}
-    for ending, width in (("coded", ""), ("wide", WIDE)):
-        keys = f'vectors = "{CODED}"\nmin_recall = 0\n{width}'
-        job = write_job(folder, encoder, CHEAP, vectors=keys)
-        figures |= run_steps(job, own, ("index", "retrieve"), ending, inline=inline)
-        figures[f"recall_{ending}"] = Run.open(own).counts(INDEX).recall
-        for spec in RETRIEVE.folders:
-            shutil.rmtree(own / spec.name)
-    return figures
+    job = write_job(folder, encoder, CHEAP, vectors=f'vectors = "{CODED}"')
+    figures = run_steps(job, own, ("index", "retrieve"), "coded", inline=inline)
+    counts = Run.open(own).counts(INDEX)
+    return figures | {"passages": counts.passages, "recall": counts.recall, "times": counts.recall_times}
 
 
 def main() -> None:

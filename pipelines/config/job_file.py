@@ -66,13 +66,13 @@ class Index(Section):
         0,
         ge=0,
         description="cells that a question visits, or vectors of a graph; 0 = 16 times the root of the "
-        "number of cells; not for 'flat'",
+        "number of cells, or up to 4 times as many, until min_recall is reached; not for 'flat'",
     )
     rescore: int = Field(
         0,
         ge=0,
         description="candidates, for each passage of retrieve.depth, whose exact scores are computed; 0 = 8, "
-        "or 2 of a graph; not for 'flat'",
+        "or 2 of a graph, or up to 4 times as many, until min_recall is reached; not for 'flat'",
     )
     min_recall: float = Field(
         0.95,

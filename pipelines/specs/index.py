@@ -49,6 +49,8 @@ class IndexCounts(StepCounts):
     """`index.probes` of that search."""
     recall_candidates: Peak = 0
     """Candidates of that search whose exact scores were computed."""
+    recall_times: Peak = 0
+    """How many times as wide as by itself that search was."""
 
     @property
     def recall(self) -> float:

@@ -27,6 +27,7 @@ from answermill.indexing.shards.dense import (
 from answermill.indexing.shards.lucene.jvm import anserini_jar, find_java
 from answermill.indexing.shards.vectors.quantizer import check_enough
 from answermill.indexing.shards.vectors.vector_kinds import (
+    EXACT,
     FLAT,
     VectorSearch,
     check_faiss,
@@ -220,12 +221,14 @@ def encoder_settings(job: Job, search: bool = True) -> dict[str, Any]:
     return job.index.model_dump(include=keys | width)
 
 
-def vector_search(job: Job, depth: int) -> VectorSearch:
-    """Width of the search of the dense index for the best `depth`."""
+def vector_search(job: Job, depth: int, times: int = 1) -> VectorSearch:
+    """Width of the search of the dense index for the best `depth`; `times` as wide in what the job leaves
+    open."""
     index = job.index
     if index.vectors == FLAT:
-        return VectorSearch()
-    return VectorSearch(index.probes, (index.rescore or rescore_for(index.vectors)) * depth)
+        return EXACT
+    rescore = index.rescore or times * rescore_for(index.vectors)
+    return VectorSearch(index.probes, rescore * depth, times=times)
 
 
 def check_vectors(job: Job, rows: int | None = None) -> None:

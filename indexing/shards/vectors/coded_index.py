@@ -90,7 +90,7 @@ class CodedWriter:
 class _Finder(Protocol):
     """Search by codes or by a graph."""
 
-    def nearest(self, questions: Vectors, fetch: int, probes: int) -> tuple[Values, Rows]:
+    def nearest(self, questions: Vectors, fetch: int, width: VectorSearch) -> tuple[Values, Rows]:
         """Values and rows [questions, fetch], best first; row -1 where there are no more."""
         ...
 
@@ -100,8 +100,8 @@ class _Cells:
     quantizer: Quantizer
     lists: Any
 
-    def nearest(self, questions: Vectors, fetch: int, probes: int) -> tuple[Values, Rows]:
-        return self.quantizer.nearest(self.lists, questions, fetch, probes)
+    def nearest(self, questions: Vectors, fetch: int, width: VectorSearch) -> tuple[Values, Rows]:
+        return self.quantizer.nearest(self.lists, questions, fetch, width)
 
 
 @dataclass(frozen=True)
@@ -110,12 +110,12 @@ class _Graph:
     chosen: Mapping[str, Any]
     """FAISS' selector of the rows that may be found, as `sel`; empty if all may."""
 
-    def nearest(self, questions: Vectors, fetch: int, probes: int) -> tuple[Values, Rows]:
+    def nearest(self, questions: Vectors, fetch: int, width: VectorSearch) -> tuple[Values, Rows]:
         import faiss
 
         module: Any = faiss  # whose types leave this class out
-        width = module.SearchParametersHNSW(efSearch=max(probes, fetch), **self.chosen)
-        values, rows = self.index.search(np.ascontiguousarray(questions, np.float32), fetch, params=width)
+        search = module.SearchParametersHNSW(efSearch=max(width.probes, fetch), **self.chosen)
+        values, rows = self.index.search(np.ascontiguousarray(questions, np.float32), fetch, params=search)
         return values, rows
 
 
@@ -162,7 +162,7 @@ class CodedIndex:
         if not self.live.any():
             return [(np.empty(0, np.int64), np.empty(0), np.empty(0)) for _ in questions]
         fetch = min(width.candidates + _SLACK, self.rows)
-        values, rows = self._finder.nearest(questions, fetch, width.probes)
+        values, rows = self._finder.nearest(questions, fetch, width)
         return [self._scored(question, values[n], rows[n], width) for n, question in enumerate(questions)]
 
     def _scored(
@@ -171,7 +171,7 @@ class CodedIndex:
         # Rows are fetched until one is worse than the last that is wanted, or there are no more.
         while len(rows) < self.rows and rows[-1] >= 0 and values[-1] == values[width.candidates - 1]:
             fetch = min(2 * len(rows), self.rows)
-            values, rows = (a[0] for a in self._finder.nearest(question[None], fetch, width.probes))
+            values, rows = (a[0] for a in self._finder.nearest(question[None], fetch, width))
 
         chosen: Scores = values[rows >= 0].astype(np.float64)
         rows = rows[rows >= 0]

@@ -18,7 +18,12 @@ import numpy.typing as npt
 
 from answermill.files.atomic_files import replacing, sha256
 from answermill.indexing.shards.vectors.exact_index import Vectors
-from answermill.indexing.shards.vectors.vector_kinds import VectorsUnfit, empty_index, probes_for
+from answermill.indexing.shards.vectors.vector_kinds import (
+    VectorSearch,
+    VectorsUnfit,
+    empty_index,
+    probes_for,
+)
 from answermill.schemas.arrays import Rows
 
 Codes = npt.NDArray[np.uint8]
@@ -113,12 +118,12 @@ class Quantizer:
             lists.add_entries(cell, len(own), self._faiss.swig_ptr(own), self._faiss.swig_ptr(own_codes))
         return lists
 
-    def nearest(self, lists: Any, questions: Vectors, fetch: int, probes: int) -> tuple[Values, Rows]:
+    def nearest(self, lists: Any, questions: Vectors, fetch: int, width: VectorSearch) -> tuple[Values, Rows]:
         """Values and rows [questions, fetch] of the best by their codes, row -1 where the visited cells have
-        no more. `probes`: cells to visit, 0 for `probes_for`."""
+        no more."""
         self._cells.replace_invlists(lists, False)
         self._cells.ntotal = lists.compute_ntotal()
-        visited = min(probes or probes_for(self.cells), self.cells)
+        visited = min(width.probes or probes_for(self.cells, width.times), self.cells)
         with _pair_by_pair():
             values, rows = self._cells.search(
                 self._rotated(questions), fetch, params=self._faiss.SearchParametersIVF(nprobe=visited)

@@ -31,12 +31,15 @@ class VectorSearch:
     """Width of the search of a dense index that is not exact."""
 
     probes: int = 0
-    """Cells that a question visits, or vectors of a graph (FAISS' efSearch); 0: `probes_for`."""
+    """Cells that a question visits, or vectors of a graph (FAISS' efSearch); 0: `probes_for`, `times` as
+    many."""
     candidates: int = 0
     """Best candidates by the codes, over all shards, whose exact scores are computed; 0: the index is
     exact."""
     first: int = 0
     """Of them, those that a shard scores and sends before it is asked for more; 0: all (`first_for`)."""
+    times: int = 1
+    """How many times as wide as an index of this size is searched by itself."""
 
 
 EXACT = VectorSearch()
@@ -60,14 +63,16 @@ def cells_for(rows: int) -> int:
     return 1 << min(round(math.log2(4 * math.sqrt(max(rows, 1)))), most.bit_length() - 1)
 
 
-def probes_for(cells: int) -> int:
+def probes_for(cells: int, times: int = 1) -> int:
     """Cells that a question visits unless the job says otherwise: 16 √cells, so all where there are up to
-    256.
+    256, or some times as many.
 
     >>> [probes_for(cells) for cells in (1, 64, 1024, 4096, 32768)]
     [1, 64, 512, 1024, 2896]
+    >>> probes_for(4096, times=2)
+    2048
     """
-    return min(cells, round(16 * math.sqrt(cells)))
+    return min(cells, times * round(16 * math.sqrt(cells)))
 
 
 def rescore_for(kind: str) -> int:

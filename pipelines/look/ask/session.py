@@ -14,10 +14,11 @@ from answermill.indexing.passages.text import one_line
 from answermill.indexing.shards.dense import Encoder
 from answermill.indexing.shards.lucene.jvm import find_java, start
 from answermill.indexing.shards.shard import Shard
+from answermill.indexing.shards.vectors.vector_kinds import VectorSearch
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.look.ask.block_search import search_block
 from answermill.pipelines.steps.job_plan import load_plan
-from answermill.pipelines.steps.models import command_threads, passage_encoder, use_threads, vector_search
+from answermill.pipelines.steps.models import command_threads, passage_encoder, use_threads
 from answermill.pipelines.steps.rerank.answers import (
     ALL_GIVEN,
     AnswerRule,
@@ -126,11 +127,17 @@ class Session:
     """Answers questions from a run's shards. Use `opened`."""
 
     def __init__(
-        self, job: Job, shards: Sequence[Shard], encoder: Encoder | None, plan: Sequence[Stage]
+        self,
+        job: Job,
+        shards: Sequence[Shard],
+        encoder: Encoder | None,
+        plan: Sequence[Stage],
+        *,
+        width: VectorSearch,
     ) -> None:
         self._settings, self._shards, self._encoder, self._plan = settings_of(job), shards, encoder, plan
         self._rule = ALL_GIVEN if job.rerank is None else AnswerRule.of(job, job.rerank)
-        self._width, self._language = vector_search(job, self._settings.depth), job.index.language
+        self._width, self._language = width, job.index.language
 
     def ask(self, text: str) -> Reply:
         """Search for a question and rerank its candidates, as `answermill run` would."""
@@ -171,7 +178,7 @@ def opened(run: Path, job: Job, seconds: Seconds) -> Iterator[Session]:
             if lucene is not None:
                 with seconds("Lucene"):
                     lucene.result()
-        yield Session(job, open_shards, encoder, stages)
+        yield Session(job, open_shards, encoder, stages, width=shards.width(settings.depth))
 
 
 def _open_lucene(job: Job, shards: Iterable[Shard]) -> None:

@@ -33,7 +33,8 @@ def summary(run: Path) -> str:
 
     if counts.recall_questions:
         sentences = counted(counts.recall_questions, "sentence")
-        clauses.append(f"recall@{recall.NEAREST} {counts.recall:.3f} over {sentences}")
+        times = f" at {counts.recall_times} × the usual width" if counts.recall_times > 1 else ""
+        clauses.append(f"recall@{recall.NEAREST} {counts.recall:.3f} over {sentences}{times}")
 
     if counts.taken_over:
         clauses.append(

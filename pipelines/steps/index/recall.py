@@ -7,7 +7,7 @@ Shards are opened one after the other, in the command's process.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from answermill.indexing.shards.shard import Shard
 from answermill.indexing.shards.shard_files import CODED
 from answermill.indexing.shards.tombstones import ROWS
 from answermill.indexing.shards.vectors.coded_index import CodedIndex
+from answermill.indexing.shards.vectors.vector_kinds import VectorSearch
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.runs.manifests.manifest import fetch_shard
@@ -30,56 +31,88 @@ from answermill.schemas.corpus import Passage
 
 NEAREST = 100
 QUESTIONS = 256
+TIMES = (1, 2, 4)
+"""How many times as wide as by itself an index may be searched where the job leaves its width open."""
 _ROWS_AT_ONCE = 8_192
 Vectors = npt.NDArray[np.float32]
 
 
+def widths(job: Job) -> list[VectorSearch]:
+    """Widths of search to choose from, the narrowest first; one if the job gives its keys."""
+    times = (1,) if job.index.probes and job.index.rescore else TIMES
+    return [vector_search(job, NEAREST, each) for each in times]
+
+
 def is_measured(job: Job, run: Path) -> bool:
-    """True if the recall of the run's shards was measured with the job's width of search. Raises JobError
-    (78) if it is below `index.min_recall`."""
-    counts, width = INDEX.counts_of(SHARDS.manifest(run)), vector_search(job, NEAREST)
-    if (counts.recall_probes, counts.recall_candidates) != (width.probes, width.candidates):
+    """True if the recall of the run's shards was measured with a width that the job would choose. Raises
+    JobError (78) if none reaches `index.min_recall`."""
+    counts, chosen = INDEX.counts_of(SHARDS.manifest(run)), widths(job)
+    width = VectorSearch(counts.recall_probes, counts.recall_candidates, times=counts.recall_times or 1)
+    is_enough = counts.recall >= job.index.min_recall
+    if width not in chosen or not (is_enough or width == chosen[-1]):
         return False
     _check(job, counts)
     return True
 
 
-def measure(job: Job, passages: Folder[Passage], folder: Path, parts: Iterable[Part]) -> IndexCounts:
-    """The recall of the shards in a folder, as counts. Raises JobError (78) if it is below
-    `index.min_recall`."""
+def measure(job: Job, passages: Folder[Passage], folder: Path, parts: Sequence[Part]) -> IndexCounts:
+    """The recall of the shards in a folder, as counts, by the narrowest width that reaches
+    `index.min_recall`. Raises JobError (78) if none does."""
     use_threads(command_threads())
     rows = last_by_hash(passages, QUESTIONS)
     texts = [passage.sentences[0].text for row in rows for passage in rows_between(passages, row, row + 1)]
     if not texts:
         return IndexCounts()
     print_line(f"index      measuring the recall with {len(texts):,} sentences")
-    questions, width = passage_encoder(job).encode_questions(texts), vector_search(job, NEAREST)
+    questions = passage_encoder(job).encode_questions(texts)
+
+    def is_needed(name: str) -> bool:
+        return name.startswith((f"{CODED}/", ROWS))
+
+    def opened() -> Iterator[tuple[int, CodedIndex]]:
+        for number, part in enumerate(parts):
+            copy = fetch_shard(folder / part.file, part.sha256, is_needed)
+            index = Shard.open(copy, verify=False, digest=part.sha256).dense
+            assert isinstance(index, CodedIndex)
+            yield number, index
 
     nearest = [merge([], NEAREST)] * len(texts)
-    searched = [candidates([], width.candidates)] * len(texts)
-    for number, part in enumerate(parts):
-        copy = fetch_shard(folder / part.file, part.sha256, lambda name: name.startswith((f"{CODED}/", ROWS)))
-        index = Shard.open(copy, verify=False, digest=part.sha256).dense
-        assert isinstance(index, CodedIndex)
+    for number, index in opened():
         for n, best in enumerate(exact(index, questions, number)):
             nearest[n] = merge([nearest[n], best], NEAREST)
+
+    for width in widths(job):
+        counts = IndexCounts(
+            recall_questions=len(texts),
+            recall_wanted=sum(map(len, nearest)),
+            recall_found=_found(nearest, opened(), questions, width),
+            recall_probes=width.probes,
+            recall_candidates=width.candidates,
+            recall_times=width.times,
+        )
+        if counts.recall >= job.index.min_recall:
+            break
+        print_line(f"index      recall@{NEAREST} is {counts.recall:.3f} at {width.times} × the usual width")
+    _check(job, counts)
+    return counts
+
+
+def _found(
+    nearest: Sequence[Best],
+    shards: Iterable[tuple[int, CodedIndex]],
+    questions: Vectors,
+    width: VectorSearch,
+) -> int:
+    """Number of the nearest passages of each question [questions, d] that a search of this width finds."""
+    searched = [candidates([], width.candidates)] * len(nearest)
+    for number, index in shards:
         for n, (own, scores, values) in enumerate(index.search(questions, width)):
             best = Best.of(number, own, _names(number, own), scores, values)
             searched[n] = candidates([searched[n], best], width.candidates)
-
-    hits = sum(
-        len({*nearest[n].ids.tolist()} & {*merge([searched[n]], NEAREST).ids.tolist()})
-        for n in range(len(texts))
+    return sum(
+        len({*wanted.ids.tolist()} & {*merge([own], NEAREST).ids.tolist()})
+        for wanted, own in zip(nearest, searched, strict=True)
     )
-    counts = IndexCounts(
-        recall_questions=len(texts),
-        recall_wanted=sum(map(len, nearest)),
-        recall_found=hits,
-        recall_probes=width.probes,
-        recall_candidates=width.candidates,
-    )
-    _check(job, counts)
-    return counts
 
 
 def exact(index: CodedIndex, questions: Vectors, shard: int) -> list[Best]:
@@ -105,7 +138,8 @@ def _names(shard: int, rows: npt.NDArray[np.int64]) -> list[str]:
 def _check(job: Job, counts: IndexCounts) -> None:
     index = job.index
     if counts.recall < index.min_recall:
-        probes = index.probes or "by the number of cells"
+        times = f", times {counts.recall_times}" if counts.recall_times > 1 else ""
+        probes = index.probes or f"by the number of cells{times}"
         rescore = counts.recall_candidates // NEAREST
         raise JobError(
             f"index: recall@{NEAREST} is {counts.recall:.3f}, below index.min_recall = "

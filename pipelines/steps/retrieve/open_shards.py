@@ -11,10 +11,12 @@ from pathlib import Path
 from answermill.indexing.shards.lucene.jvm import find_java
 from answermill.indexing.shards.shard import Shard
 from answermill.indexing.shards.shard_files import check_files, read_shard_file
+from answermill.indexing.shards.vectors.vector_kinds import EXACT, FLAT, VectorSearch
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.runs.manifests.manifest import fetch_shard
 from answermill.pipelines.runs.parquet_folder import Folder
-from answermill.pipelines.specs.index import SHARDS
+from answermill.pipelines.specs.index import INDEX, SHARDS
+from answermill.pipelines.steps.models import vector_search
 from answermill.schemas.corpus import Passage
 
 _sound: set[tuple[Path, str, str | None]] = set()
@@ -34,6 +36,13 @@ class RunShards:
         """The shards in a run folder. Raises JobError (66) if shards/ is not complete."""
         shards = SHARDS.open(run)
         return cls(job, shards, len(shards.parts))
+
+    def width(self, depth: int) -> VectorSearch:
+        """Width of the search for the best `depth`, with which the recall of the shards was measured."""
+        if self.job.index.vectors == FLAT:
+            return EXACT
+        times = INDEX.counts_of(self.folder.manifest).recall_times
+        return vector_search(self.job, depth, times or 1)
 
     @contextmanager
     def open(self, number: int, only: str | None = None, device: str = "cpu") -> Iterator[Shard]:

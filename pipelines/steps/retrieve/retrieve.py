@@ -23,6 +23,7 @@ from answermill.pipelines.engine.protocol import Engine
 from answermill.pipelines.engine.runner import naming_what_is_missing, open_engine
 from answermill.pipelines.errors import counted
 from answermill.pipelines.runs.commit import Commit
+from answermill.pipelines.runs.manifests.manifest import Manifest
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meters, add_up
@@ -40,7 +41,6 @@ from answermill.pipelines.steps.models import (
     check_engines,
     encoder_inputs,
     encoder_settings,
-    vector_search,
 )
 from answermill.pipelines.steps.retrieve.asked_questions import (
     AskedQuestions,
@@ -91,9 +91,15 @@ def step_of(job: Job, run: Path) -> Step[RetrieveCounts]:
     others = {"questions", "columns", *(["rm3"] if settings.rm3 is None else [])}
     decisive = settings.model_dump(exclude=others)
     if "dense" in settings.sources:
-        decisive["encoder"] = encoder_settings(job)
+        decisive["encoder"] = encoder_settings(job) | _widened(shards.manifest)
         inputs |= encoder_inputs(job)
     return Step(run, RETRIEVE, decisive, inputs)
+
+
+def _widened(shards: Manifest) -> dict[str, int]:
+    """How many times as wide as by itself the dense index is searched, if more than once."""
+    times = INDEX.counts_of(shards).recall_times
+    return {"times": times} if times > 1 else {}
 
 
 def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
@@ -170,7 +176,7 @@ def plan(
         return Pass(step.within(name, {name: record}, PassCounts, division), units)
 
     # Of an index that is not exact, each of many shards sends a few candidates, and more that are wanted.
-    width = vector_search(shards.job, settings.depth)
+    width = shards.width(settings.depth)
     if width.candidates and "dense" in settings.sources:
         width = replace(width, first=first_for(width.candidates, shards.count))
     if width.first:

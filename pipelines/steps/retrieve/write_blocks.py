@@ -26,7 +26,6 @@ from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED, RetrieveCounts
-from answermill.pipelines.steps.models import vector_search
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions, Block
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.pipelines.steps.retrieve.passes import TIMES, Pass, PlacedPart, Timer, by_block
@@ -74,7 +73,7 @@ class WriteBlocks(UnitWork):
 
         with Meter(self._target.step.work, unit) as meter:
             meter.add(sum(len(block.questions) for block in asked_blocks if block not in blocks))
-            width = vector_search(self._shards.job, self._settings.depth)
+            width = self._shards.width(self._settings.depth)
             parts = [
                 part
                 for hits in self._hits

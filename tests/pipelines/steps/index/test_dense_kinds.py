@@ -23,6 +23,7 @@ from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.parquet_folder import Part
 from answermill.pipelines.specs.index import INDEX, SHARDS, IndexCounts
 from answermill.pipelines.specs.retrieve import RETRIEVE, RETRIEVED
+from answermill.pipelines.steps import models
 from answermill.pipelines.steps.chain import foreseen, run_steps
 from answermill.pipelines.steps.index.index import check, index, step_of
 from answermill.pipelines.steps.retrieve import retrieve as retrieve_step
@@ -117,6 +118,31 @@ def test_a_recall_below_the_bar_fails_and_the_shards_stay(small_run: Path, tmp_p
     indexed(small_run, run, kind, "index.rescore=2")
     assert built(run) == before and counts(run).recall >= 0.95
     assert 0 < counts(run).recall_questions <= 256
+
+
+def test_the_narrowest_width_that_finds_enough_is_chosen_and_searched_with(
+    small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind, depth, two = NARROW[0], "retrieve.depth=5", "index.rescore=2"
+    narrow = hits(small_run, indexed(small_run, tmp_path / "given", kind, two), kind, depth, two)
+
+    # One candidate for each passage that is wanted is too few, two are enough.
+    monkeypatch.setattr(models, "rescore_for", lambda kind: 1)
+    run, low = tmp_path / "run", "index.min_recall=0"
+    indexed(small_run, run, kind, low)
+    assert counts(run).recall_times == 1 and 0 < counts(run).recall < 0.95
+    assert hits(small_run, run, kind, low, depth) != narrow
+
+    # A complete run keeps its width, unless it finds too little for the job as it is now.
+    before = built(run)
+    index(job_of(small_run, kind), run)
+    assert (counts(run).recall_times, counts(run).recall_candidates) == (2, 200) and built(run) == before
+    assert counts(run).recall >= 0.95 and "at 1 × the usual width" in capsys.readouterr().err
+    assert index(job_of(small_run, kind), run).endswith("at 2 × the usual width (complete)")
+    with pytest.raises(JobError, match="times"):
+        retrieve(job_of(small_run, kind, depth), run)
+    list(run_steps(job_of(small_run, kind, depth), run, ["retrieve"], (), redo="retrieve"))
+    assert [hit for part in RETRIEVED.open(run).parts for hit in RETRIEVED.read_part(run, part)] == narrow
 
 
 def test_another_width_is_measured_again_on_the_same_shards(
