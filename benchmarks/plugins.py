@@ -72,6 +72,10 @@ class Trial:
         if done.returncode != code:
             raise RuntimeError(f"{words} ended with {done.returncode}, not {code}: {done.stderr[-2_000:]}")
 
+    def job(self, way: int) -> Path:
+        """The job file of a way."""
+        return self.folder / "job" / f"{way}.toml"
+
     def refuse(self, *words: object, code: int) -> None:
         """Run a command that must be refused."""
         self.call(*words, code=code)
@@ -86,10 +90,10 @@ class Trial:
 
 def rerankers(trial: Trial, ways: Sequence[str]) -> None:
     """The reranker in a job of all steps, in each way, and as an object."""
-    job = tiny_job.write(trial.folder / "job", small_encoder())
-    text = job.read_text(encoding="utf-8")
+    template = tiny_job.write(trial.folder / "job", small_encoder())
+    text = template.read_text(encoding="utf-8")
     for number, way in enumerate(ways):
-        name, words = WAYS[way]
+        (name, words), job = WAYS[way], trial.job(number)
         stage = f'reranker = "{name.format(name="letters", attribute="letters:Letters")}"'
         job.write_text(text.replace('reranker = "overlap"', f'{stage}\nname = "vowels"'), encoding="utf-8")
         trial.call("run", job, "--out", trial.folder / f"run-{number}", "--no-report", *words)
@@ -144,15 +148,19 @@ def forms(trial: Trial) -> None:
     trial.compare(
         "form, rows", *(candidates(trial.folder / f"set.{form}.parquet") for form in ("faq", "tsv"))
     )
-    trial.compare(
-        "form, figures", *((trial.folder / f"set.{form}.json").read_bytes() for form in ("faq", "tsv"))
-    )
+    trial.compare("form, figures", *(figures(trial.folder / f"set.{form}.json") for form in ("faq", "tsv")))
+
+
+def figures(file: Path) -> dict[str, Any]:
+    """The figures of an evaluation, without the name of the file of labels."""
+    content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return {key: value for key, value in content.items() if key != "labels"}
 
 
 def candidates(file: Path) -> list[tuple[Any, ...]]:
     import pyarrow.parquet as pq
 
-    columns = ("question_id", "question", "sentence", "label")
+    columns = ("question_id", "question", "text", "label")
     return [tuple(row[name] for name in columns) for row in pq.read_table(file).to_pylist()]
 
 
@@ -161,9 +169,7 @@ def tools(trial: Trial) -> None:
     run = trial.folder / "run-0"
     shutil.rmtree(run / "packs")
     shutil.rmtree(run / "tasks")
-    trial.call(
-        "annotate", trial.folder / "job/job.toml", "--out", run, "--set", 'annotate.tools=["markdown","csv"]'
-    )
+    trial.call("annotate", trial.job(0), "--out", run, "--set", 'annotate.tools=["markdown","csv"]')
 
     lines = (run / "packs/markdown/tasks-00001.md").read_text(encoding="utf-8").splitlines()
     ticked = [{"task": line.rpartition("(")[2].rstrip(")"), "by": "ann"} for line in lines]
@@ -187,12 +193,12 @@ def tools(trial: Trial) -> None:
     trial.compare("tool, labels", *labels)
 
 
-def collected(run: Path) -> list[tuple[str, int]]:
-    """(task, label) of all labels."""
+def collected(run: Path) -> list[tuple[str, str, int]]:
+    """(question, sentence, label) of all labels."""
     import answermill as am
 
     rows: Iterator[Any] = iter(am.open_run(run)["collected/labels"])
-    return sorted((row.task_id, row.label) for row in rows)
+    return sorted((row.question_id, row.sentence_id, row.label) for row in rows)
 
 
 def extractors(trial: Trial, ways: Sequence[str]) -> None:
@@ -234,9 +240,9 @@ def measure(folder: Path, ways: Sequence[str]) -> dict[str, int]:
     # Other code is another job, whatever the name says.
     code = trial.site / MODULE / "letters.py"
     code.write_text(code.read_text(encoding="utf-8") + "\n# another revision\n", encoding="utf-8")
-    job = trial.folder / "job/job.toml"
+    last = len(ways) - 1
     trial.refuse(
-        "run", job, "--out", trial.folder / f"run-{len(ways) - 1}", *WAYS[ways[-1]][1], code=OTHER_JOB
+        "run", trial.job(last), "--out", trial.folder / f"run-{last}", *WAYS[ways[-1]][1], code=OTHER_JOB
     )
 
     return {

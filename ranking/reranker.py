@@ -16,6 +16,7 @@ import numpy.typing as npt
 from answermill.ranking.context import Reading
 from answermill.ranking.entry import StageBefore, StageSettings
 from answermill.schemas.arrays import Precision, PrecisionSetting
+from answermill.schemas.plug_ins import PlugInUnusable
 from answermill.schemas.ranked import Candidate, CandidateKind, RankedList, StageScore
 
 Settings = TypeVar("Settings", bound=StageSettings)
@@ -130,7 +131,12 @@ class Resources:
 
     def stage(self, kind: type[Settings]) -> Settings:
         """The settings, typed as those of a reranker with further keys. Raises TypeError if they are another
-        reranker's."""
+        reranker's, and PlugInUnusable if nothing says that the reranker has keys."""
+        if type(self.settings) is StageSettings and kind is not StageSettings:
+            raise PlugInUnusable(
+                f"{self.settings.reranker} reads keys of {kind.__name__}, and its class does not name them; "
+                f"add `Settings = {kind.__name__}` to the class"
+            )
         if not isinstance(self.settings, kind):
             raise TypeError(
                 f"{kind.__name__} expected, but the stage's settings are {type(self.settings).__name__}"

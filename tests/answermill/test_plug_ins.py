@@ -194,6 +194,26 @@ def test_a_class_is_named_in_a_job_where_the_user_allows_it_alone(small_run, tmp
     assert all(row.stages[0].score == len(row.text) for row in rows)
 
 
+def test_the_class_of_a_reranker_with_keys_names_them(installed, small_run, tmp_path, capsys) -> None:
+    job = job_of(tmp_path, 'reranker = "answermill_example.letters:Letters"\nletters = "e"')
+    run = run_of(small_run, tmp_path / "run")
+    assert call("rerank", job, "--out", run, "--allow-code") == 0
+    by_name = run_of(small_run, tmp_path / "by_name")
+    named = job_of(tmp_path, 'reranker = "letters"\nname = "Letters"\nletters = "e"')
+    assert call("rerank", named, "--out", by_name) == 0
+    assert list(SCORED.open(run).read()) == list(SCORED.open(by_name).read())
+
+    code = installed / "letters.py"
+    code.write_text(
+        code.read_text().replace("    Settings: ClassVar[type[LettersStage]] = LettersStage\n", "")
+    )
+    forget()
+    job = job_of(tmp_path, 'reranker = "answermill_example.letters:Letters"')
+    other = run_of(small_run, tmp_path / "other")
+    assert call("rerank", job, "--out", other, "--allow-code") == SETTINGS
+    assert "add `Settings = LettersStage` to the class" in capsys.readouterr().err
+
+
 def test_code_that_cannot_be_imported_is_said_where_it_is_named_and_by_doctor(
     installed, tmp_path, capsys
 ) -> None:

@@ -16,6 +16,7 @@ class Letters:
     name: ClassVar[str] = "letters"
     reads: ClassVar[CandidateKind] = "sentence"
     writes: ClassVar[CandidateKind] = "sentence"
+    Settings: ClassVar[type[LettersStage]] = LettersStage
 
     def __init__(self, letters: str, key: str) -> None:
         """`key`: the stage's name in the plan, under which its scores are stored."""
