@@ -200,8 +200,13 @@ class LayeredEncoder(nn.Module):
     def for_inference(
         self, device: torch.device | str = "cpu", precision: torch.dtype | None = None
     ) -> LayeredEncoder:
-        """Copy on the device, in its `fast` precision if none is given, without dropout and gradients."""
-        encoder = copy.deepcopy(self).to(device, precision or fast(device))
+        """Copy on the device, in its `fast` precision if none is given, without dropout and gradients.
+
+        Weights that need no change are not copied: a file's are mapped into memory, and the processes of a
+        machine share them.
+        """
+        same = {id(each): nn.Parameter(each.detach(), requires_grad=False) for each in self.parameters()}
+        encoder = copy.deepcopy(self, same).to(device, precision or fast(device))
         encoder._budget = None
         return encoder.requires_grad_(False).eval()
 

@@ -222,6 +222,23 @@ def test_a_text_may_be_empty_or_have_ten_thousand_tokens(minilm: Path) -> None:
         assert run(encoder, encodings.pack()).isfinite().all()
 
 
+@pytest.mark.skipif(not Path("/proc/self/maps").is_file(), reason="this system does not list mapped files")
+def test_weights_that_are_served_as_they_are_stored_stay_in_the_mapped_file(minilm: Path) -> None:
+    encoder = LayeredEncoder.load(minilm, layers=1)
+    exact, halved = (encoder.for_inference(precision=dtype) for dtype in (torch.float32, torch.bfloat16))
+
+    mapped = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]
+    spans = [
+        tuple(int(edge, 16) for edge in place.split("-"))
+        for place, *_, file in mapped
+        if file == str((minilm / "model.safetensors").resolve())
+    ]
+    places = [each.words.weight.data_ptr() for each in (exact, halved)]
+    assert [any(first <= place < end for first, end in spans) for place in places] == [True, False]
+    assert encoder.words.weight.requires_grad and not exact.words.weight.requires_grad
+    assert encoder.words.weight.dtype == torch.float32
+
+
 def test_a_question_keeps_its_half_and_a_short_candidate_is_not_cut_for_it(minilm: Path) -> None:
     tokeniser = Tokeniser(minilm, 23)  # 20 and three special tokens
     question, candidate = "who " * 15, "so " * 40
