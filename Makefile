@@ -31,7 +31,7 @@ pytest: $(VENV)/installed-test            ## the tests, in WORKERS processes of 
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 3
 
 test-nightly: $(VENV)/installed-test test-engines    ## and the tests that guard what rarely breaks
-	$(BIN)/pytest -m nightly -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 3
+	$(BIN)/pytest -m nightly -o faulthandler_timeout=1800 -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 3
 
 test-engines: test-flink test-spark test-image test-schedulers test-network test-wheel test-pythons    ## on real engines; these tests skip, and say what is missing, where they cannot run
 
