@@ -38,7 +38,9 @@ def test_a_single_evaluation_is_a_point(tmp_path: Path) -> None:
 
 
 def test_the_events_are_those_of_the_training(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
+    pytest.importorskip(
+        "tensorboard", reason="tensorboard is not installed: pip install 'answermill[tensorboard]'"
+    )
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     with tensorboard(tmp_path / "events", "MAP") as add:

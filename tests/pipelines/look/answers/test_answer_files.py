@@ -100,7 +100,7 @@ def test_the_report_seals_the_files_and_verify_finds_a_changed_one(small_run: Pa
 
 
 def test_an_excel_file_has_the_texts_as_they_are_and_is_always_the_same(tmp_path: Path) -> None:
-    pytest.importorskip("xlsxwriter")
+    pytest.importorskip("xlsxwriter", reason="xlsxwriter is not installed: pip install 'answermill[excel]'")
     run = write_run(tmp_path / "run", "Why?", passage(HOSTILE))
     write_report(run, excel=True)
     with zipfile.ZipFile(run / EXCEL) as book:
