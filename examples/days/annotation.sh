@@ -1,7 +1,7 @@
 #!/bin/sh
 # The day of an annotation lead: four people judge sentences in four tools, and a labelled set comes of it.
 #
-#   sh annotation.sh [FOLDER]     two minutes; FOLDER, out/annotation if absent, must be new or empty
+#   sh annotation.sh [FOLDER]     FOLDER, out/annotation if absent, must be new or empty
 #
 # people.py plays the four, and the one who decides where they differ: it writes what their tools export. The
 # comment above each step names the page of the docs that teaches it.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The day of an operator: a crawl comes each night, and a run of it is published only if it is not worse.
 #
-#   sh nightly.sh [FOLDER]        two minutes; FOLDER, out/nightly if absent, must be new or empty
+#   sh nightly.sh [FOLDER]        FOLDER, out/nightly if absent, must be new or empty
 #
 # The comment above each step names the page of the docs that teaches it.
 set -eu

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The day of a researcher: a data set, baselines, a model of one's own, a table for the paper, a reranker of one's own.
 #
-#   sh researcher.sh [FOLDER]     some minutes; FOLDER, out/researcher if absent, must be new or empty
+#   sh researcher.sh [FOLDER]     FOLDER, out/researcher if absent, must be new or empty
 #
 # It needs `pip install 'answermill[plots,sentence-transformers]'`. The comment above each step names the page of
 # the docs that teaches it.
