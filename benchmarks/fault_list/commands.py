@@ -50,6 +50,11 @@ def _edited_sample() -> Harm:
     return written("work/s/questions.jsonl", '{"question_id": "own", "text": "What is tea?"}\n')
 
 
+def refused_job(name: str, harm: Harm, says: str) -> Fault:
+    """A job file that `run` refuses as wrongly set."""
+    return Fault(name, harm, "run JOB --out RUN", 78, says)
+
+
 FAULTS = (
     *(Fault(f"missing file: {name}", nothing, command, 66, "none") for name, command in MISSING.items()),
     Fault("no verb of that name", nothing, "rnu JOB --out RUN", 2, "run"),
@@ -57,27 +62,13 @@ FAULTS = (
     Fault("no --out", nothing, "run JOB", 2, "--out"),
     Fault("no step of that name", nothing, "run JOB --out RUN --redo rank", 2, "the steps are"),
     Fault("a reranker with a mistake", nothing, f"evaluate cosinett --labels {LABELS}", 66, "cosinet"),
-    Fault(
+    refused_job(
         "a reranker of a job with a mistake",
         replaced("job.toml", 'reranker = "complete_sentence"', 'reranker = "complete_sentenc"'),
-        "run JOB --out RUN",
-        78,
         "complete",
     ),
-    Fault(
-        "a key with a mistake",
-        replaced("job.toml", "shards = 2", "shard = 2"),
-        "run JOB --out RUN",
-        78,
-        "shards",
-    ),
-    Fault(
-        "a value of another type",
-        replaced("job.toml", "shards = 2", 'shards = "two"'),
-        "run JOB --out RUN",
-        78,
-        "shards",
-    ),
+    refused_job("a key with a mistake", replaced("job.toml", "shards = 2", "shard = 2"), "shards"),
+    refused_job("a value of another type", replaced("job.toml", "shards = 2", 'shards = "two"'), "shards"),
     Fault(
         "no TOML", overwritten("job.toml", "[ingest\n"), "run JOB --out RUN", 78, "not valid TOML", "restore"
     ),
@@ -88,18 +79,10 @@ FAULTS = (
         0,
         "(complete)",
     ),
-    Fault(
-        "a job of brackets",
-        overwritten("job.toml", "a = " + "[" * 50_000),
-        "run JOB --out RUN",
-        78,
-        "not valid TOML",
-    ),
-    Fault(
+    refused_job("a job of brackets", overwritten("job.toml", "a = " + "[" * 50_000), "not valid TOML"),
+    refused_job(
         "a job with a long number",
         replaced("job.toml", "shards = 2", "shards = " + "9" * 5_000),
-        "run JOB --out RUN",
-        78,
         "not valid TOML",
     ),
     Fault(
@@ -110,13 +93,7 @@ FAULTS = (
         "index.shards",
     ),
     Fault("a job of nothing", overwritten("job.toml", ""), "run JOB --out WORK/new", 78, "ingest"),
-    Fault(
-        "a job that is not UTF-8",
-        overwritten("job.toml", b"\xff\xfe"),
-        "run JOB --out RUN",
-        78,
-        "not valid TOML",
-    ),
+    refused_job("a job that is not UTF-8", overwritten("job.toml", b"\xff\xfe"), "not valid TOML"),
     Fault(
         "a metric with a mistake",
         nothing,

@@ -103,6 +103,11 @@ def interrupted(step: str, folder: str, report: str) -> Harm:
     return harm
 
 
+def manifest_emptied(run: str = "run") -> Harm:
+    """Let the manifest of a run's scored rows say nothing."""
+    return overwritten(f"{run}/scored/{MANIFEST}", "{}")
+
+
 def all_of(*harms: Harm) -> Harm:
     """Do several damages in order."""
 

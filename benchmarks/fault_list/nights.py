@@ -6,7 +6,7 @@ import json
 import shutil
 from typing import Any
 
-from benchmarks.fault_list.damage import all_of, overwritten, removed, written
+from benchmarks.fault_list.damage import all_of, manifest_emptied, removed, written
 from benchmarks.fault_list.fault import Fault, Harm, Place, nothing, same_rows_in
 from benchmarks.fault_list.machine import locked
 
@@ -62,7 +62,7 @@ _OF_NIGHT = (
     Fault("night: another's record", good_night([]), f"{NIGHT[:-1]}a", 65, "night.json"),
     Fault(
         "night: a damaged good run",
-        all_of(good_night(), overwritten("work/runs/a/scored/_manifest.json", "{}")),
+        all_of(good_night(), manifest_emptied("work/runs/a")),
         NIGHT,
         65,
         "scored",
@@ -85,7 +85,7 @@ _OF_RUNS = (
     Fault("runs: another's record", good_night([]), "runs WORK/runs", 65, "night.json"),
     Fault(
         "runs: a damaged run",
-        overwritten("run/scored/_manifest.json", "{}"),
+        manifest_emptied(),
         "runs DIR",
         0,
         "damaged",

@@ -32,6 +32,7 @@ READERS = {
 """Folder → folder that is removed so that this one is read again, and the command that reads it."""
 STRAY = "scored/part-00009-00000000.parquet"
 SHARD_FILES = ("shard.json", "passages.parquet", "dense.faiss", "bm25/*.fdt", "bm25/segments_1")
+OTHER_DIGIT = replaced("run/shards/00000*/shard.json", '"format": 1,', '"format": 2,')
 DAMAGES: dict[str, Callable[[str], Harm]] = {"lost": removed, "cut": cut, "emptied": emptied}
 
 
@@ -130,18 +131,10 @@ FAULTS = (
         0,
         "",
     ),
-    Fault(
-        "a digit in shard.json",
-        replaced("run/shards/00000*/shard.json", '"format": 1,', '"format": 2,'),
-        RUN,
-        0,
-        "again",
-    ),
+    Fault("a digit in shard.json", OTHER_DIGIT, RUN, 0, "again"),
     Fault(
         "a digit in shard.json, then retrieve",
-        all_of(
-            replaced("run/shards/00000*/shard.json", '"format": 1,', '"format": 2,'), removed("run/retrieved")
-        ),
+        all_of(OTHER_DIGIT, removed("run/retrieved")),
         "retrieve JOB --out RUN",
         65,
         "shard.json",

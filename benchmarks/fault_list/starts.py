@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from benchmarks.fault_list.advice import passages
-from benchmarks.fault_list.damage import all_of, emptied, flipped, overwritten, written
+from benchmarks.fault_list.damage import all_of, emptied, flipped, manifest_emptied, written
 from benchmarks.fault_list.fault import Ended, Fault, Harm, How, Place, in_process, nothing
 
 SET = (
@@ -184,13 +184,7 @@ _OF_MATERIALS = (
         65,
         "config.json",
     ),
-    Fault(
-        "materials: a damaged run",
-        overwritten("run/scored/_manifest.json", "{}"),
-        "materials RUN",
-        65,
-        "scored",
-    ),
+    Fault("materials: a damaged run", manifest_emptied(), "materials RUN", 65, "scored"),
 )
 
 _OF_PUSHES = (

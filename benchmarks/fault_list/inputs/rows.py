@@ -96,49 +96,24 @@ def jsonl(*rows: dict[str, Any]) -> Harm:
     return written("page.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
 
 
+def one_page(name: str, page: Harm, right: Right, command: str = COMMAND.format("page.jsonl")) -> Fault:
+    """A file of one row, of which a new run makes one document."""
+    return Fault(f"row: {name}", page, command, 0, "1 pages = 1 documents + 0 rejects", right=right)
+
+
 def _typed() -> Iterator[Fault]:
-    one = "1 pages = 1 documents + 0 rejects"
     command = COMMAND.format("page.parquet")
     for name, (ids, doc_id) in IDS.items():
-        yield Fault(
-            f"row: ids of {name}",
-            parquet(id=ids),
-            command,
-            0,
-            one,
-            right=holds("doc_id", doc_id),
-        )
+        yield one_page(f"ids of {name}", parquet(id=ids), holds("doc_id", doc_id), command)
     for name, (dates, date) in DATES.items():
-        yield Fault(
-            f"row: dates of {name}",
-            parquet(date=dates),
-            command,
-            0,
-            one,
-            right=holds("date", date),
-        )
+        yield one_page(f"dates of {name}", parquet(date=dates), holds("date", date), command)
 
 
 def _written() -> Iterator[Fault]:
-    one, command = "1 pages = 1 documents + 0 rejects", COMMAND.format("page.jsonl")
-    yield Fault(
-        "row: an id of 1.0",
-        jsonl({"id": 1.0, "text": TEXT}),
-        command,
-        0,
-        one,
-        right=holds("doc_id", "1"),
-    )
+    yield one_page("an id of 1.0", jsonl({"id": 1.0, "text": TEXT}), holds("doc_id", "1"))
     for language, sentences in SENTENCES.items():
         text = ("" if language in ("ja", "zh") else " ").join(sentences)
-        yield Fault(
-            f"row: sentences of {language}",
-            jsonl({"id": "a", "text": text}),
-            command,
-            0,
-            one,
-            right=has_sentences(sentences),
-        )
+        yield one_page(f"sentences of {language}", jsonl({"id": "a", "text": text}), has_sentences(sentences))
 
 
 def twins(place: Place) -> None:
@@ -168,13 +143,11 @@ FAULTS = (
         "2 pages = 2 documents + 0 rejects",
         right=holds("doc_id", "h0", "h1"),
     ),
-    Fault(
-        "row: the language nb",
+    one_page(
+        "the language nb",
         jsonl({"id": "a", "text": NORWEGIAN}),
+        holds("language", "no"),
         COMMAND.format("page.jsonl").replace("language=''", "language=nb"),
-        0,
-        "1 pages = 1 documents + 0 rejects",
-        right=holds("language", "no"),
     ),
     Fault(
         "a list of paths with a byte order mark",
