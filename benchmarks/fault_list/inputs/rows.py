@@ -98,7 +98,7 @@ def jsonl(*rows: dict[str, Any]) -> Harm:
 
 def one_page(name: str, page: Harm, right: Right, command: str = COMMAND.format("page.jsonl")) -> Fault:
     """A file of one row, of which a new run makes one document."""
-    return Fault(f"row: {name}", page, command, 0, "1 pages = 1 documents + 0 rejects", right=right)
+    return Fault(f"row: {name}", page, command, 0, "1 page = 1 document + 0 rejects", right=right)
 
 
 def _typed() -> Iterator[Fault]:

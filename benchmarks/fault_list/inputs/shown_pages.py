@@ -45,7 +45,7 @@ FAULTS = tuple(
         written("page.warc", page(name)),
         COMMAND,
         0,
-        "1 pages = 1 documents + 0 rejects",
+        "1 page = 1 document + 0 rejects",
         right=has_all_parts(name),
     )
     for name in PAGES

@@ -248,7 +248,7 @@ MACHINES = {
 
 
 def _faults() -> Iterator[Fault]:
-    one = "1 pages = 1 documents + 0 rejects"
+    one = "1 page = 1 document + 0 rejects"
     for name, (block, text) in READ.items():
         yield Fault(f"page: {name}", written("page.warc", record(block)), COMMAND, 0, one, right=reads(text))
     for name, (content, reason) in REFUSED.items():
