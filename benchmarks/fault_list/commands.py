@@ -167,6 +167,13 @@ FAULTS = (
         "--user-numbers per-file",
     ),
     Fault(
+        "a person for a user who is in no export",
+        two_servers,
+        "collect RUN WORK/anna.json --people 7=anna",
+        2,
+        "the annotators are 1",
+    ),
+    Fault(
         "other tasks than those of the packs, redone",
         annotated,
         "annotate JOB --out RUN --set annotate.top=1 --redo",

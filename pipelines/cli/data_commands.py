@@ -150,6 +150,15 @@ def collect(
             "absent, shared, but an error where that cannot be."
         ),
     ] = None,
+    people: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="Who is who, where an export names people otherwise than `annotate.people`, e.g. "
+            "1=anna@example.org 2=bob@example.org for Label Studio's numbers, or an id of Argilla's.",
+            consume_multiple=True,
+            negative=(),
+        ),
+    ] = (),
     columns: ColumnNames = (),
 ) -> None:
     """Read exports of annotation tools; write labels, conflicts and agreement into RUN/collected.
@@ -168,11 +177,12 @@ def collect(
     """
     check_there(run, *exports)
     from answermill.pipelines.steps.collect.collect import collect as collect_exports
+    from answermill.pipelines.steps.collect.people import parse_people
     from answermill.pipelines.steps.collect.resolution import ResolutionRules
 
     rules = ResolutionRules(resolve, min_votes, adjudicator)
-    names = parse_columns(columns)
-    write_lines(collect_exports(run, exports, rules, form, user_numbers, columns=names))
+    names, persons = parse_columns(columns), parse_people(people)
+    write_lines(collect_exports(run, exports, rules, form, user_numbers, columns=names, persons=persons))
 
 
 @Parameter(name="*")

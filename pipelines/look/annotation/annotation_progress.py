@@ -5,14 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from pydantic import Field
 
-from answermill.files.atomic_files import WrongShape, read_json
-from answermill.pipelines.errors import BAD_DATA, JobError
-from answermill.pipelines.specs.annotate import ANNOTATE, PACK_PEOPLE, PACKS, TASKS
+from answermill.pipelines.specs.annotate import TASKS
 from answermill.pipelines.specs.collect import (
     AGREEMENT,
     ANNOTATIONS,
@@ -22,9 +19,8 @@ from answermill.pipelines.specs.collect import (
     CONFLICTS,
 )
 from answermill.pipelines.specs.run import Run
-from answermill.pipelines.steps.collect.asked_tasks import AskedTasks
+from answermill.pipelines.steps.collect.asked_tasks import AskedTasks, dealt_tasks, read_of_run
 
-T = TypeVar("T")
 _NO_LABEL = frozenset({"skipped", "cancelled"})
 """Reasons of rejects whose task a person has seen, and given no label."""
 
@@ -108,7 +104,7 @@ def annotation_figures(run: Run) -> AnnotationFigures | None:
         return AnnotationFigures(tasks.rows, False, fates, 0, 0, None, "nothing is collected", people, ())
 
     _add_judged(run, work)
-    agreement = _read(run.path / COLLECTED / AGREEMENT, _Agreement)
+    agreement = read_of_run(run.path / COLLECTED / AGREEMENT, _Agreement)
     counts = run.counts(COLLECT)
     return AnnotationFigures(
         tasks=tasks.rows,
@@ -160,17 +156,6 @@ def _add_judged(run: Run, work: dict[str, _Work]) -> None:
             for name in work:
                 if reject.detail.startswith(f"by {name}: "):
                     work[name].unlabelled.add(reject.source_record)
-
-
-def dealt_tasks(run: Path) -> dict[str, set[str]]:
-    """Person → ids of the tasks that the packs of all batches dealt to them; empty if they name nobody."""
-    dealt: dict[str, set[str]] = {}
-    for place in ANNOTATE.places(run) or [run]:
-        file = place / PACKS / PACK_PEOPLE
-        if file.exists():
-            for person, task_ids in _read(file, dict[str, list[str]]).items():
-                dealt.setdefault(person, set()).update(task_ids)
-    return dealt
 
 
 def conflict_rows(run: Run) -> Iterator[ConflictRow]:
@@ -231,11 +216,3 @@ class _Agreement:
     krippendorff_alpha: _Coefficient
     annotators: dict[str, _Annotator]
     cohen_kappa: list[_Pair]
-
-
-def _read(file: Path, shape: type[T]) -> T:
-    """Content of a file of the run. Raises JobError (65) if it is missing or of another shape."""
-    try:
-        return read_json(file, shape)
-    except (OSError, WrongShape) as e:
-        raise JobError(f"{file}: not readable ({e}); make it again", BAD_DATA) from e

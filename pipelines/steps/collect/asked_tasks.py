@@ -1,4 +1,4 @@
-"""Tasks that a run has asked: those of all its batches, each once."""
+"""Tasks that a run has asked: those of all its batches, each once; and the people to whom they were dealt."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+from answermill.files.atomic_files import WrongShape, read_json
+from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
-from answermill.pipelines.specs.annotate import ANNOTATE, TASKS
+from answermill.pipelines.specs.annotate import ANNOTATE, PACK_PEOPLE, PACKS, TASKS
 from answermill.schemas.annotation import Task
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,26 @@ class AskedTasks:
         """Folder of each batch's tasks, as its path in the run → 32 hex digits that stand for its content."""
         run = self.path.parent
         return {batch.path.relative_to(run).as_posix(): batch.digest() for batch in self.batches}
+
+
+def dealt_tasks(run: Path) -> dict[str, set[str]]:
+    """Person → ids of the tasks that the packs of all batches dealt to them; empty if they name nobody.
+    Raises JobError (65) if a people.json is damaged."""
+    dealt: dict[str, set[str]] = {}
+    for place in ANNOTATE.places(run) or [run]:
+        file = place / PACKS / PACK_PEOPLE
+        if file.exists():
+            for person, task_ids in read_of_run(file, dict[str, list[str]]).items():
+                dealt.setdefault(person, set()).update(task_ids)
+    return dealt
+
+
+def read_of_run(file: Path, shape: type[T]) -> T:
+    """Content of a file of the run. Raises JobError (65) if it is missing or of another shape."""
+    try:
+        return read_json(file, shape)
+    except (OSError, WrongShape) as e:
+        raise JobError(f"{file}: not readable ({e}); make it again", BAD_DATA) from e
 
 
 def _ids(tasks: Folder[Task]) -> set[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from answermill.files.atomic_files import recover_folder, sha256
@@ -17,10 +17,10 @@ from answermill.pipelines.runs.counts import counts_by_reason
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.watch.progress import progress
 from answermill.pipelines.specs.collect import AGREEMENT, COLLECTED, OPEN_IDS, OPEN_TASKS, CollectCounts
-from answermill.pipelines.steps.collect.asked_tasks import AskedTasks
+from answermill.pipelines.steps.collect.asked_tasks import AskedTasks, dealt_tasks
 from answermill.pipelines.steps.collect.collected_folder import check_replaceable, replace
 from answermill.pipelines.steps.collect.exports import Export
-from answermill.pipelines.steps.collect.people import UserNumbers
+from answermill.pipelines.steps.collect.people import People, UserNumbers
 from answermill.pipelines.steps.collect.resolution import ResolutionRules
 from answermill.pipelines.steps.collect.votes import AnnotatorAgreement, CollectedVotes
 
@@ -33,21 +33,23 @@ def collect(
     numbers: UserNumbers | None = None,
     *,
     columns: Columns = AS_NAMED,
+    persons: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     """Read the exports and replace RUN/collected; yield lines of figures for people. `numbers`: what is known
-    of users who are numbers. `columns`: the user's names of the columns of CSV.
+    of users who are numbers. `columns`: the user's names of the columns of CSV. `persons`: annotator as an
+    export names them → the person's name.
 
     Raises JobError: 66 if tasks/ or an export is missing, 65 if an export is cut off, none of its annotations
-    can be used, two without annotators have one name, or one number must be two people, 73 if
-    RUN/collected is not collect's own, if its adjudication.csv was edited, or if another process writes into
-    the run.
+    can be used, two without annotators have one name, or one number must be two people, 2 if one of `persons`
+    is in no export, 73 if RUN/collected is not collect's own, if its adjudication.csv was edited, or if
+    another process writes into the run.
     """
     rules = rules or ResolutionRules()
     tasks = AskedTasks.of(run)
     recover_folder(run / COLLECTED)
     check_replaceable(run, files)
     exports = [Export(file, form, columns) for file in files]
-    votes = CollectedVotes(tasks, files, numbers)
+    votes = CollectedVotes(tasks, files, People(files, numbers, persons))
     size = sum(export.file.size for export in exports)
     with progress("collect", size, lambda: sum(export.file.position for export in exports), what="bytes"):
         annotations = [_read(export, n, votes) for n, export in enumerate(exports)]
@@ -66,6 +68,7 @@ def collect(
             BAD_DATA,
         )
 
+    votes.people.check_persons(votes.annotators())
     if rules.adjudicator is not None and rules.adjudicator not in votes.annotators():
         raise JobError(
             f"--adjudicator {rules.adjudicator}: the annotators are {', '.join(votes.annotators())}", BAD_DATA
@@ -90,7 +93,9 @@ def collect(
         "adjudicator": rules.adjudicator,
         "form": form,
         "user_numbers": numbers,
-    } | ({"columns": dict(columns.named)} if columns.named else {})
+    }
+    settings |= {"columns": dict(columns.named)} if columns.named else {}
+    settings |= {"people": dict(persons)} if persons else {}
     with claimed(run):
         counts = replace(
             run, tasks, votes, rules=rules, agreement=agreement, settings=settings, sources=sources
@@ -161,6 +166,13 @@ def _summary(
         yield (
             f"note: user{'s'[: len(numbers) != 1]} {', '.join(numbers)} in several exports: taken for the "
             "same people; if the exports are of several servers, type --user-numbers per-file"
+        )
+    dealt, judges = dealt_tasks(run).keys(), agreement.annotators.keys()
+    if (strangers := sorted(judges - dealt)) and (waiting := sorted(dealt - judges)):
+        yield (
+            f"note: {', '.join(strangers)} judged tasks that were dealt to others, and {', '.join(waiting)} "
+            "judged none: if they are the same people, say who is who, as "
+            f"--people {strangers[0]}={waiting[0]}"
         )
 
     yield ""

@@ -2,21 +2,38 @@
 
 A tool's server counts its users from 1, so the number 1 of two servers is two people. A user who was deleted
 has no name left, and two of them on one task are two people as well. Annotations are told apart by their ids.
+Whoever collects may say who a number is: the people to whom tasks were dealt have names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from answermill.pipelines.data.annotation_tools.tool import ExportedLabel
-from answermill.pipelines.errors import BAD_DATA, JobError
+from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.pipelines.steps.collect.exports import stem_of
 
 UserNumbers = Literal["shared", "per-file"]
 """Users whom an export knows by a number alone. shared: all exports are of one server; per-file: each is of
 another."""
+
+
+def parse_people(written: Sequence[str]) -> dict[str, str]:
+    """Name in an export → the person's name, of 'NAME=PERSON' and the like. Raises JobError (2).
+
+    >>> parse_people(["1=anna@example.org", "bob:1=bob@example.org"])
+    {'1': 'anna@example.org', 'bob:1': 'bob@example.org'}
+    """
+    people: dict[str, str] = {}
+    for pair in written:
+        name, _, person = (part.strip() for part in pair.partition("="))
+        if not (name and person):
+            raise JobError(f"--people {pair}: write NAME=PERSON, as 1=anna@example.org", USAGE)
+        if people.setdefault(name, person) != person:
+            raise JobError(f"--people: {name} is {people[name]} and {person}; name one", USAGE)
+    return people
 
 
 class Identity(NamedTuple):
@@ -44,8 +61,15 @@ class People:
     """Names of the annotators of all exports. `unknown` counts votes of users whom their tool has
     forgotten."""
 
-    def __init__(self, files: Sequence[Path], numbers: UserNumbers | None) -> None:
-        """`numbers`: None asks, by an error, where a number must be two people."""
+    def __init__(
+        self,
+        files: Sequence[Path],
+        numbers: UserNumbers | None = None,
+        persons: Mapping[str, str] | None = None,
+    ) -> None:
+        """`numbers`: None asks, by an error, where a number must be two people. `persons`: name in an export,
+        or name that a number has by its file → the person's name."""
+        self._persons, self._absent = persons or {}, set(persons or {})
         self._files, self._stems, self._numbers = files, [stem_of(file) for file in files], numbers
         self._unknown: dict[str, list[tuple[int, Identity, str]]] = {}
         """Task → (file, annotation, name) of each vote by a forgotten user."""
@@ -57,32 +81,44 @@ class People:
         """Numbers of the files whose names are part of a person's."""
 
     def name(self, file: int, exported: ExportedLabel) -> str:
-        """The person whose annotation, of file number `file`, this is: as the tool names them,
-        'FILE:unknown-2', or 'FILE:1' for number 1 of its server.
+        """The person whose annotation, of file number `file`, this is: as whoever collects names them, or as
+        the tool does, 'FILE:unknown-2', or 'FILE:1' for number 1 of its server.
 
         Raises JobError (65) if two annotations of one id show that a number is two people.
         """
         if exported.annotator is None:
-            return self._unknown_name(file, exported)
-        if not (exported.annotator.isdecimal() and exported.annotation_id):
-            return exported.annotator
-        if self._numbers == "per-file":
-            self.named_by_file.add(file)
-            return f"{self._stems[file]}:{exported.annotator}"
+            return self._person(self._unknown_name(file, exported))
+        if _is_number(exported):
+            if self._numbers == "per-file":
+                self.named_by_file.add(file)
+            else:
+                self._add_numbered(file, exported)
+        return self.known_name(file, exported)
 
+    def known_name(self, file: int, exported: ExportedLabel) -> str:
+        """Name of the annotator where the tool knows one, without a look at other annotations."""
+        name = exported.annotator or "an unknown user"
+        is_of_file = self._numbers == "per-file" and _is_number(exported)
+        return self._person(f"{self._stems[file]}:{name}" if is_of_file else name)
+
+    def _person(self, name: str) -> str:
+        self._absent.discard(name)
+        return self._persons.get(name, name)
+
+    def _add_numbered(self, file: int, exported: ExportedLabel) -> None:
+        """Raises JobError (65) if an annotation with the same id shows that the number is two people."""
+        assert exported.annotator is not None
         self._files_of_number.setdefault(exported.annotator, set()).add(self._stems[file])
         new = file, exported.task_id, identity(exported)
         old = self._numbered.setdefault((exported.annotator, exported.annotation_id), new)
         if old[1] != new[1] or not old[2].is_of(new[2]):
             self.refuse_two(exported, old[0], file)
-        return exported.annotator
 
     def refuse_two(self, exported: ExportedLabel, file: int, other: int) -> None:
         """Raise JobError (65), which asks who is who, if the annotator is a number that two files have;
         called where the two have different annotations of it for one task, or one id for two
         annotations."""
-        is_number = (exported.annotator or "").isdecimal() and exported.annotation_id
-        if self._numbers is None and is_number and self._stems[file] != self._stems[other]:
+        if self._numbers is None and _is_number(exported) and self._stems[file] != self._stems[other]:
             raise JobError(
                 f"{self._files[file]} and {self._files[other]}: user {exported.annotator} has other "
                 "annotations in the one than in the other, as users of two servers have, which both count "
@@ -108,7 +144,22 @@ class People:
         self.named_by_file.add(file)
         return name
 
+    def check_persons(self, known: Sequence[str]) -> None:
+        """Raise JobError (2) if a name that has a person stands in no export. `known`: the annotators, for
+        the message."""
+        if self._absent:
+            raise JobError(
+                f"--people {min(self._absent)}=…: nobody of that name is in the exports; the annotators are "
+                f"{', '.join(known)}",
+                USAGE,
+            )
+
     def in_several_files(self) -> list[str]:
         """Numbers that stand in files of several names, if nobody has said whether they are one person."""
         several = [number for number, stems in self._files_of_number.items() if len(stems) > 1]
         return sorted(several, key=int) if self._numbers is None else []
+
+
+def _is_number(exported: ExportedLabel) -> bool:
+    """True if the tool names the annotator by a number. One that people typed into a sheet is a name."""
+    return (exported.annotator or "").isdecimal() and bool(exported.annotation_id)

@@ -17,7 +17,7 @@ from answermill.pipelines.specs.collect import CollectCounts
 from answermill.pipelines.steps.collect import annotator_agreement
 from answermill.pipelines.steps.collect.annotator_agreement import Figure, Share, Votes
 from answermill.pipelines.steps.collect.asked_tasks import AskedTasks
-from answermill.pipelines.steps.collect.people import Identity, People, UserNumbers, identity
+from answermill.pipelines.steps.collect.people import Identity, People, identity
 from answermill.schemas.corpus import Rejected
 
 SHOWN_PAIRS = 20
@@ -43,8 +43,9 @@ class NoVote(NamedTuple):
 class CollectedVotes:
     """The annotations of all exports, each either one annotator's vote on a task of the run, or a reject."""
 
-    def __init__(self, tasks: AskedTasks, files: Sequence[Path], numbers: UserNumbers | None = None) -> None:
-        self._files, self.people = files, People(files, numbers)
+    def __init__(self, tasks: AskedTasks, files: Sequence[Path], people: People | None = None) -> None:
+        """`people`: of the same files; if absent, as their tools name them."""
+        self._files, self.people = files, people or People(files)
         self.number: dict[str, int] = {}
         """Task.task_id → its place among the tasks."""
         self.expected: list[int] = []
@@ -84,7 +85,8 @@ class CollectedVotes:
         self._tally["unknown_status"] += not exported.submitted
         task_id = exported.task_id
         if (refusal := self._refusal(exported)) is not None:
-            self._reject(file, exported.record, task_id, exported.annotator or "an unknown user", refusal)
+            name = self.people.known_name(file, exported)
+            self._reject(file, exported.record, task_id, name, refusal)
             return
 
         assert exported.label is not None

@@ -4,16 +4,16 @@ annotation twice."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from answermill.pipelines.errors import BAD_DATA, JobError
+from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.pipelines.specs.collect import ANNOTATIONS, COLLECT_REJECTS, CONFLICTS
 from answermill.pipelines.steps.collect.collect import collect
-from answermill.pipelines.steps.collect.people import UserNumbers
+from answermill.pipelines.steps.collect.people import UserNumbers, parse_people
 from tests.pipelines.steps.collect.test_collect import digest, run_of, task
 
 Said = tuple[str, object, int, str]
@@ -45,8 +45,13 @@ def label_studio(folder: Path, name: str, rows: Sequence[Said], day: int = 1) ->
     return file
 
 
-def votes(run: Path, *files: Path, numbers: UserNumbers | None = None) -> set[tuple[str, str, int]]:
-    list(collect(run, files, numbers=numbers))
+def votes(
+    run: Path,
+    *files: Path,
+    numbers: UserNumbers | None = None,
+    persons: Mapping[str, str] | None = None,
+) -> set[tuple[str, str, int]]:
+    list(collect(run, files, numbers=numbers, persons=persons))
     return {(row.task_id, row.annotator, row.label) for row in ANNOTATIONS.open(run).read()}
 
 
@@ -155,3 +160,55 @@ def test_a_number_in_a_spreadsheet_is_a_name_that_people_typed(run: Path, tmp_pa
     for name, label in (("one.csv", "correct"), ("one.2.csv", "wrong")):
         (tmp_path / name).write_text(f"task_id,text_hash,label,annotator\na,{digest('a')},{label},1\n")
     assert votes(run, tmp_path / "one.csv", tmp_path / "one.2.csv") == {("a", "1", 0)}
+
+
+def test_a_number_is_the_person_who_was_named_for_it(run: Path, tmp_path: Path) -> None:
+    anna = label_studio(tmp_path, "anna.json", [("a", 1, 5, "correct"), ("b", 1, 6, "cannot tell")])
+    bob = label_studio(tmp_path, "bob.json", [("a", 2, 8, "wrong")], day=2)
+    persons = parse_people(["1=anna@example.org", "2 = bob@example.org"])
+    assert votes(run, anna, bob, persons=persons) == {
+        ("a", "anna@example.org", 1),
+        ("a", "bob@example.org", 0),
+    }
+    (skipped,) = COLLECT_REJECTS.open(run).read()
+    assert skipped.detail.startswith("by anna@example.org: ")
+
+    # Of two servers, a number has the name of its file.
+    bob = label_studio(tmp_path, "bob.json", [("a", 1, 5, "wrong"), ("c", 1, 9, "cannot tell")], day=2)
+    persons = parse_people(["anna:1=anna@example.org", "bob:1=bob@example.org"])
+    assert votes(run, anna, bob, numbers="per-file", persons=persons) == {
+        ("a", "anna@example.org", 1),
+        ("a", "bob@example.org", 0),
+    }
+    by = {
+        reject.source_record: reject.detail.partition(": ")[0] for reject in COLLECT_REJECTS.open(run).read()
+    }
+    assert by == {"b": "by anna@example.org", "c": "by bob@example.org"}
+
+
+def test_a_person_of_nobody_in_the_exports_is_refused_with_who_is_there(run: Path, tmp_path: Path) -> None:
+    file = label_studio(tmp_path, "all.json", [("a", 1, 5, "correct")])
+    with pytest.raises(JobError, match=r"--people 3=…: nobody of that name .* are 1\n") as e:
+        votes(run, file, persons={"1": "1", "3": "carl"})
+    assert e.value.code == USAGE
+
+
+@pytest.mark.parametrize("written", [["1"], ["=anna"], ["1="], ["1=anna", "1=bob"]])
+def test_people_who_are_not_clear_are_refused(written: list[str]) -> None:
+    with pytest.raises(JobError, match="--people") as e:
+        parse_people(written)
+    assert e.value.code == USAGE
+
+
+def test_whoever_is_dealt_tasks_and_seems_to_be_another_is_asked_about(run: Path, tmp_path: Path) -> None:
+    (run / "packs").mkdir()
+    (run / "packs" / "people.json").write_text('{"anna@example.org": ["a"], "bob@example.org": ["b"]}')
+    file = label_studio(tmp_path, "all.json", [("a", 1, 5, "correct"), ("b", 2, 6, "wrong")])
+    advice = "1, 2 judged tasks that were dealt to others, and anna@example.org, bob@example.org judged none"
+    assert any(advice in line and "--people 1=anna@example.org" in line for line in collect(run, [file]))
+
+    persons = {"1": "anna@example.org", "2": "bob@example.org"}
+    assert not any("judged none" in line for line in collect(run, [file], persons=persons))
+    # Half of the people have sent nothing yet: nothing is odd about that.
+    half = label_studio(tmp_path, "half.json", [("a", "anna@example.org", 5, "correct")])
+    assert not any("judged none" in line for line in collect(run, [half]))
