@@ -38,17 +38,33 @@ from answermill.pipelines.data.annotation_tools.tool import (
 )
 from answermill.schemas.annotation import Task
 
+# Each line is written in the direction of its own letters.
 CONFIGURATION = f"""\
-<View>
+<View className="answermill">
+  <Style>.answermill * {{ unicode-bidi: plaintext; }}</Style>
   <Header size="3" value="$question"/>
   <Text name="sentence" value="$sentence" valueType="text"/>
+  <Header size="5" value="{WORDING}"/>
   <Choices name="{QUESTION}" toName="sentence" choice="single" required="true" showInline="true">
 {"".join(f'    <Choice value="{label}" hotkey="{key}"/>{chr(10)}' for key, label in enumerate(LABELS, 1))}\
   </Choices>
-  <Header size="5" value="{WORDING}"/>
   <HyperText name="context" value="$context" valueType="text" inline="true"/>
 </View>
 """
+# Label Studio's page takes marks and margins from lists and paragraphs, and its server removes `style`
+# attributes.
+INSTRUCTION = """\
+<style>
+.answermill-guide * { unicode-bidi: plaintext; line-height: 1.4; }
+.answermill-guide :is(h1, h2, h3, p, ul, ol) { margin: 0 0 0.6em; }
+.answermill-guide ul { list-style: disc; padding-left: 1.5em; }
+.answermill-guide ol { list-style: decimal; padding-left: 1.5em; }
+</style>
+<div class="answermill-guide">
+%s</div>
+"""
+LONGEST_TITLE = 50
+"""Most characters of a project's title."""
 
 
 def item(task: Task, model: Model | None) -> str:
@@ -80,10 +96,19 @@ def item(task: Task, model: Model | None) -> str:
 
 
 def other_files(guidelines: str, annotators: int) -> Mapping[str, str]:
+    title = "AnswerMill" if annotators == 1 else f"AnswerMill, {annotators} annotators"
+    return _project(guidelines, annotators, title)
+
+
+def personal_files(guidelines: str, person: str) -> Mapping[str, str]:
+    return _project(guidelines, 1, f"AnswerMill: {person}"[:LONGEST_TITLE])
+
+
+def _project(guidelines: str, annotators: int, title: str) -> Mapping[str, str]:
     project = {
-        "title": "AnswerMill",
+        "title": title,
         "label_config": CONFIGURATION,
-        "expert_instruction": instructions(guidelines),
+        "expert_instruction": INSTRUCTION % instructions(guidelines),
         "show_instruction": True,
         "maximum_annotations": annotators,
     }
@@ -154,7 +179,9 @@ def _choices(annotation: ExportRow) -> list[Any]:
 
 TOOL = Tool(
     name="label-studio",
-    pack=PackFormat("tasks", ".json", "[\n", ",\n", "\n]\n", item, other_files),
+    pack=PackFormat(
+        "tasks", ".json", "[\n", ",\n", "\n]\n", item, other_files, personal_files=personal_files
+    ),
     exports=(
         ExportForm("label-studio", is_json, read_json),
         ExportForm("label-studio-annotation", is_annotation, read_annotation),

@@ -26,6 +26,7 @@ _BEFORE = """\
 <style>
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 0 auto; padding: 1rem; }
 body { overflow-wrap: anywhere; }
+h2, p, li { unicode-bidi: plaintext; }
 article { border-top: 1px solid; padding: 1rem 0; }
 fieldset { border: 0; padding: 0; }
 label { margin-right: 1rem; }

@@ -59,6 +59,8 @@ class PackFormat:
     """(guidelines, annotators of each task) → further files of the pack: path → text."""
     personal_item: Callable[[Task, Model | None, str], str] | None = None
     """`item` with the name of the person whose pack it is in; None if the tool itself says who has judged."""
+    personal_files: Callable[[str, str], Mapping[str, str]] | None = None
+    """(guidelines, person) → `other_files` of the pack of one person; None if they are those of anybody's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,10 +214,14 @@ class Pack:
         self._close()
         guidelines, model = self._options.guidelines, self._options.model
         write_text(self.folder / PREVIEW, preview(guidelines, self._first, model))
-        other_files = self._form.other_files(guidelines, self._audience.annotators)
-        for path, text in other_files.items():
+        for path, text in self._other_files().items():
             write_text(self.folder / path, text)
         return self._tasks_of_file
+
+    def _other_files(self) -> Mapping[str, str]:
+        if self._audience.person and self._form.personal_files is not None:
+            return self._form.personal_files(self._options.guidelines, self._audience.person)
+        return self._form.other_files(self._options.guidelines, self._audience.annotators)
 
     def _close(self) -> None:
         if self._file is not None:

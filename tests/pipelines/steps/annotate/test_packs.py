@@ -310,12 +310,41 @@ def test_the_guidelines_are_the_instruction_of_label_studio_s_and_argilla_s_proj
     guidelines = "# Is it *so*?\n\n<script>alert(1)</script>\n"
     folder = write(tmp_path, [task(0, annotators=2)], PackOptions(guidelines, None))
     project = json.loads((folder / "label-studio/project.json").read_text(encoding="utf-8"))
-    assert project["expert_instruction"].startswith("<h1>Is it <em>so</em>?</h1>")
+    assert "<h1>Is it <em>so</em>?</h1>" in project["expert_instruction"]
+    assert project["title"] == "AnswerMill, 2 annotators"
     assert "<script>" not in project["expert_instruction"] and project["show_instruction"] is True
     assert project["label_config"] == (folder / "label-studio/config.xml").read_text(encoding="utf-8")
     assert project["maximum_annotations"] == 2
     settings = json.loads((folder / "argilla/.argilla/settings.json").read_text(encoding="utf-8"))
     assert settings["guidelines"] == guidelines
+
+
+def test_the_instruction_of_label_studio_has_the_look_of_lists_as_its_server_lets_it_through(tmp_path):
+    folder = write(tmp_path, [task(0)], PackOptions("- one\n- <style>*{}</style>\n", None))
+    project = json.loads((folder / "label-studio/project.json").read_text(encoding="utf-8"))
+    style, instruction = project["expert_instruction"].split("</style>")
+    # Its server removes attributes that are named `style`, and writes `>` as an entity.
+    assert "list-style: disc" in style and ">" not in style.removeprefix("<style>")
+    assert "style=" not in instruction and "<li>&lt;style&gt;*{}&lt;/style&gt;</li>" in instruction
+
+
+def test_texts_of_label_studio_and_of_the_preview_follow_the_direction_of_their_letters(tmp_path):
+    folder = write(tmp_path, [task(0)]) / "label-studio"
+    for name in ("config.xml", "preview.html"):
+        assert "unicode-bidi: plaintext" in (folder / name).read_text(encoding="utf-8")
+
+
+def test_a_project_of_one_person_has_the_name_as_its_title(tmp_path):
+    names = ("anna@example.org", "b" * 60)
+    folder = tmp_path / "packs"
+    packs.write(
+        folder, [task(1)], ["label-studio"], PackOptions("g", None), {}, dealt={task(1).task_id: names}
+    )
+    titles = [
+        json.loads((folder / "label-studio" / name / "project.json").read_text(encoding="utf-8"))["title"]
+        for name in names
+    ]
+    assert titles == ["AnswerMill: anna@example.org", "AnswerMill: " + "b" * 38]  # of 50 characters at most
 
 
 def test_a_preview_shows_what_annotators_see_and_runs_nothing(tmp_path):
