@@ -68,7 +68,7 @@ def about_people(figures: AnnotationFigures) -> str:
     named = any(person.dealt is not None for person in figures.people)
     dealt = (
         "Given are the tasks that annotate.people dealt to a person; a dash is a name that it does not have, "
-        "and `answermill collect --people` says whose it is. "
+        "and answermill collect --people says whose it is. "
         if named
         else "Without annotate.people nobody is given tasks by name, so nobody's open tasks are known. "
     )
