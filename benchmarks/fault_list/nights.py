@@ -110,7 +110,7 @@ _OF_MACHINES = (
         removed("run/scored"),
         "run JOB --out RUN --join",
         73,
-        "another process",
+        "a process is writing here",
         "again",
         how=locked,
     ),

@@ -199,10 +199,10 @@ FAULTS = (
     ),
     Fault(
         "questions: CSV",
-        written("q.csv", "question_id,text\n1,What is tea?\n"),
+        written("q.csv", "nr,frage\n1,What is tea?\n"),
         QUESTIONS + "q.csv",
         65,
-        ".csv",
+        "it has nr, frage",
     ),
     Fault(
         "questions: emptied",
