@@ -6,7 +6,9 @@ A record's id is the task's: logged again, it is updated, with its responses kep
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,9 +33,21 @@ FIELDS = {"question": True, "sentence": True, "passage": True, "title": False, "
 """Field → True if each record has it."""
 METADATA = {"score": "float", "question_id": "terms", "sentence_id": "terms", "text_hash": "terms"}
 
+_TAG_OR_ENTITY = re.compile(r"<(?=[A-Za-z/!?])|&(?=[A-Za-z#])")
+
+
+def as_html(text: str) -> str:
+    """The text as Argilla's page shows it unchanged: the page takes a text field for HTML, and would leave
+    out what looks like a tag, with all that follows if it has no end.
+
+    >>> as_html("<b>R&D</b>, 1 < 2 & 3")
+    '&lt;b>R&amp;D&lt;/b>, 1 < 2 & 3'
+    """
+    return _TAG_OR_ENTITY.sub(lambda found: html.escape(found[0]), text)
+
 
 def item(task: Task, model: Model | None) -> str:
-    texts = {name: marked(task) if name == "passage" else getattr(task, name) for name in FIELDS}
+    texts = {name: as_html(marked(task) if name == "passage" else getattr(task, name)) for name in FIELDS}
     suggestions = {}
     if model is not None:
         label, confidence = model.prediction(task)

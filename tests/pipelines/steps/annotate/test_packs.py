@@ -14,6 +14,7 @@ import pytest
 
 from answermill.pipelines.config.job_file import Annotate
 from answermill.pipelines.data.annotation_tools import TOOLS
+from answermill.pipelines.data.annotation_tools.argilla import as_html
 from answermill.pipelines.data.annotation_tools.spreadsheet import unquote
 from answermill.pipelines.data.annotation_tools.tool import LABELS, Model, marked, marked_html
 from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
@@ -196,7 +197,7 @@ def test_html_of_a_page_is_text_in_tools_that_render_html(tmp_path):
     assert '<a href="https://a.example/?a=1&amp;b=&quot;2&quot;"' in marked_html(task(1))
     (record, _) = argilla(folder / "argilla")
     settings = json.loads((folder / "argilla/.argilla/settings.json").read_text())
-    assert record["fields"]["passage"] == marked(task(0)) and "⟦=SUM(A1)" in marked(task(0))
+    assert record["fields"]["passage"] == as_html(marked(task(0))) and "⟦=SUM(A1)" in marked(task(0))
     assert not any(field["settings"]["use_markdown"] for field in settings["fields"])
 
 
@@ -332,6 +333,13 @@ def test_texts_of_label_studio_and_of_the_preview_follow_the_direction_of_their_
     folder = write(tmp_path, [task(0)]) / "label-studio"
     for name in ("config.xml", "preview.html"):
         assert "unicode-bidi: plaintext" in (folder / name).read_text(encoding="utf-8")
+
+
+def test_argilla_s_page_which_reads_texts_as_html_loses_nothing_of_them(tmp_path):
+    odd = replace(task(0), question="a<b and <3 AT&T", title="R & D <for all> &copy", url="https://a/?b&lt=1")
+    (record,) = argilla(write(tmp_path, [odd]) / "argilla")
+    texts = [record["fields"][name] for name in ("question", "title", "url")]
+    assert texts == ["a&lt;b and <3 AT&amp;T", "R & D &lt;for all> &amp;copy", "https://a/?b&amp;lt=1"]
 
 
 def test_a_project_of_one_person_has_the_name_as_its_title(tmp_path):
