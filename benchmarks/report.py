@@ -3,7 +3,8 @@ memory, bytes.
 
 `seconds` is all of `answermill report`, in a new process, and `cpu_seconds` its processor time; `peak_gb` is
 its highest memory, and `peak_gb_tenth` that for a tenth of the questions; `html_bytes` and `json_bytes` are
-the files'. The rows are drawn; those of a part are those of the first, with other ids of questions.
+the files', `answers_html_bytes` those of the table of all answers beside them. The rows are drawn; those of a
+part are those of the first, with other ids of questions.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def main() -> None:
         if quality["questions"] != QUESTIONS:
             raise SystemExit(f"the report counts {quality['questions']:,} of {QUESTIONS:,} questions")
 
-        sizes = {kind: (run / f"report.{kind}").stat().st_size for kind in ("html", "json")}
+        sizes = {name: (run / name).stat().st_size for name in ("report.html", "report.json", "answers.html")}
 
     finish(
         "report",
@@ -79,8 +80,9 @@ def main() -> None:
             "cpu_seconds": cpu,
             "peak_gb": peaks[QUESTIONS],
             "peak_gb_tenth": peaks[max(1, QUESTIONS // 10)],
-            "html_bytes": sizes["html"],
-            "json_bytes": sizes["json"],
+            "html_bytes": sizes["report.html"],
+            "json_bytes": sizes["report.json"],
+            "answers_html_bytes": sizes["answers.html"],
         },
         options.save,
     )

@@ -1,12 +1,17 @@
 // Filters a page's table: words that a row must hold, and what the selects say of it. Without this script it is a table.
+// Rows are shown some at a time, as the style sheet does until this script runs: a browser is slow to lay out thousands.
 "use strict";
+const STEP = 200;
 const form = document.getElementById("filter");
 const table = document.querySelector("table.answers");
 const selects = Array.from(form.querySelectorAll("select"));
 const rows = Array.from(table.querySelectorAll("tbody tr"), (row) => ({
   row,
   text: row.textContent.toLowerCase(),
+  isWanted: true,
 }));
+const more = document.getElementById("more");
+let limit = STEP;
 
 function matches({ row, text }) {
   const words = form.elements.words.value.toLowerCase().split(/\s+/);
@@ -14,13 +19,24 @@ function matches({ row, text }) {
     && selects.every(({ name, value }) => !value || row.dataset[name] === value);
 }
 
-function filter() {
-  let shown = 0;
-  for (const each of rows) {
-    each.row.hidden = !matches(each);
-    shown += !each.row.hidden;
+function show() {
+  let wanted = 0;
+  for (const { row, isWanted } of rows) {
+    wanted += isWanted;
+    row.hidden = !isWanted || wanted > limit;
   }
-  form.querySelector("output").value = `${shown.toLocaleString("en")} of ${rows.length.toLocaleString("en")}`;
+  more.hidden = wanted <= limit;
+  more.textContent = `Show ${Math.min(STEP, wanted - limit).toLocaleString("en")} more`;
+  const shown = wanted > limit ? `, the first ${limit.toLocaleString("en")} shown` : "";
+  form.querySelector("output").value = `${wanted.toLocaleString("en")} of ${rows.length.toLocaleString("en")}${shown}`;
+}
+
+function filter() {
+  for (const each of rows) {
+    each.isWanted = matches(each);
+  }
+  limit = STEP;
+  show();
 }
 
 // An apostrophe keeps a spreadsheet from computing a text as a formula, as in answers.csv; a number stays a number.
@@ -43,7 +59,7 @@ function value(row, column) {
 function download() {
   const columns = table.dataset.columns.split(" ");
   const lines = [columns.map(cell)];
-  for (const { row } of rows.filter((each) => !each.row.hidden)) {
+  for (const { row } of rows.filter((each) => each.isWanted)) {
     lines.push(columns.map((column) => cell(value(row, column))));
   }
   const link = document.createElement("a");
@@ -57,4 +73,13 @@ form.hidden = false;
 form.addEventListener("input", filter);
 form.addEventListener("submit", (event) => event.preventDefault());
 form.querySelector("button").addEventListener("click", download);
+more.addEventListener("click", () => {
+  limit += STEP;
+  show();
+});
+window.addEventListener("beforeprint", () => {
+  limit = rows.length;
+  show();
+});
 filter();
+table.classList.add("paged");

@@ -79,6 +79,14 @@ def test_the_page_is_a_table_of_all_answers_and_runs_its_own_script_alone(tmp_pa
     assert script == (Path(templates.__file__).parent / "table.js").read_text(encoding="utf-8")
 
 
+def test_the_style_holds_back_as_many_rows_as_the_script_and_none_without_scripts() -> None:
+    pages = Path(templates.__file__).parent
+    script, style = ((pages / name).read_text(encoding="utf-8") for name in ("table.js", "style.css"))
+    (step,) = re.findall(r"const STEP = (\d+);", script)
+    rule = f".answers:not(.paged) tbody tr:nth-child(n + {int(step) + 1}) {{ display: none; }}"
+    assert f"@media (scripting: enabled) {{ {rule} }}" in style and 'classList.add("paged")' in script
+
+
 def test_a_page_ends_where_it_would_be_slow_and_says_so(
     small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
