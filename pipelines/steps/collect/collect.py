@@ -87,7 +87,7 @@ def collect(
         for e, count in zip(exports, annotations, strict=True)
     ]
 
-    settings = {
+    settings: dict[str, object] = {
         "resolve": rules.method,
         "min_votes": rules.min_votes,
         "adjudicator": rules.adjudicator,
