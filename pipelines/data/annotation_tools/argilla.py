@@ -43,7 +43,7 @@ def as_html(text: str) -> str:
     >>> as_html("<b>R&D</b>, 1 < 2 & 3")
     '&lt;b>R&amp;D&lt;/b>, 1 < 2 & 3'
     """
-    return _TAG_OR_ENTITY.sub(lambda found: html.escape(found[0]), text)
+    return _TAG_OR_ENTITY.sub(lambda match: html.escape(match[0]), text)
 
 
 def item(task: Task, model: Model | None) -> str:

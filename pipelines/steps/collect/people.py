@@ -2,7 +2,7 @@
 
 A tool's server counts its users from 1, so the number 1 of two servers is two people. A user who was deleted
 has no name left, and two of them on one task are two people as well. Annotations are told apart by their ids.
-Whoever collects may say who a number is: the people to whom tasks were dealt have names.
+The user may say who a number is: the people to whom tasks were dealt have names.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class People:
         """Numbers of the files whose names are part of a person's."""
 
     def name(self, file: int, exported: ExportedLabel) -> str:
-        """The person whose annotation, of file number `file`, this is: as whoever collects names them, or as
+        """The person whose annotation, of file number `file`, this is: as the user names them, or as
         the tool does, 'FILE:unknown-2', or 'FILE:1' for number 1 of its server.
 
         Raises JobError (65) if two annotations of one id show that a number is two people.
