@@ -5,11 +5,12 @@ Questions are those of `long_lists` and of its sets without an answer, whose pag
 them. Of the former a hash draws a third to be asked as if the corpus lacked their page: the passages of the
 gold document leave the list before the plan reads it. They have no answer either, nor have those whose answer
 was not retrieved. Labels are of one document, so a right sentence of another page counts as wrong. The first
-answers of a probability of JUDGED or more that do were therefore judged by a language model in two readings
-(`testing/judgements.py`); `sure.tsv` has it, and for L-test `judged_pool.tsv` too. On L-dev the plan is
-calibrated as `answermill calibrate` does, which writes the file that the sample's plan names: fitted on a
-third, and on the others, held back, a bar is chosen for each share of wrong answers in MAX_WRONG. L-test
-measures that file and these bars. --plan base does so for the base plan: its keys are in `sure_base`.
+answers of a probability of JUDGED or more that do were therefore judged by a language model in two
+readings (`testing/judgements.py`); `sure.tsv` has it, for the base plan also `sure_base.tsv`, and for L-test
+`judged_pool.tsv` too. On L-dev the plan is calibrated as `answermill calibrate` does, which writes the file
+that the sample's plan names: fitted on a third, and on the others, held back, a bar is chosen for each share
+of wrong answers in MAX_WRONG. L-test measures that file and these bars. --plan base does so for the base
+plan: its keys are in `sure_base`.
 
 Keys, of L-test unless they begin with `dev_`: `questions`, `unanswerable` among them; `ece` and `brier` of
 the first answers, with bootstrapped 95 % intervals, on L-dev each by a fit without its fold; `right`,
@@ -24,8 +25,8 @@ with its interval, and the same of a kind of them: `declined_no_page_at_15` of t
 `declined_wikiqa_at_15` of real queries that their page does not answer, and `declined_squad_at_15` of
 SQuAD's, written to seem answerable; `dev_answered_at_15`, `dev_wrong_at_15` and `dev_p_at_15` of the test of
 the bar on the `dev_held_back` questions of L-dev. `dev_judged` and `judged` first answers, `dev_judged_right`
-and `judged_right` of them, and `kappa` of the readings of `sure.tsv`; `unjudged`: --sheet FILE writes these,
-to be judged.
+and `judged_right` of them, and `kappa` of the readings of the former two files; `unjudged`: --sheet FILE
+writes these, to be judged.
 
 --work keeps the lists and what the plan has left of each, so that a stopped run goes on. --questions and
 --dev-questions take that many of L-test and of L-dev, drawn by hash.
@@ -60,7 +61,7 @@ from experiments.judged_pool import PLACE, write_sheet
 from experiments.long_lists import small_lists
 from experiments.sure_lists import Place, PlanLists, Row, kinds_without_answer, place_of_best
 from testing.harness import arguments, finish, say, shrink, work_folder
-from testing.judgements import agreement, read_judgements
+from testing.judgements import Judgement, agreement, read_judgements
 from testing.smoke_data import small_plan
 
 MEASURED_MODELS = {"sure": ("cascade", "cosinet"), "sure_base": ("cascade_base", "cosinet")}
@@ -71,7 +72,8 @@ FILES = {"default": "probability.json", "base": "probability_base.json"}
 """Files of the calibrations in the sample's folder `weights`."""
 MAX_WRONG = (0.1, 0.15, 0.2)
 """Shares of wrong answers that are promised, where the labels are enough."""
-SHEET = Path(__file__).with_name("sure.tsv")
+SHEETS = {"default": ("sure.tsv",), "base": ("sure.tsv", "sure_base.tsv")}
+"""Files of the judgements of a plan's first answers."""
 UNKNOWN = "squad"
 """Kind of questions without an answer that L-dev lacks."""
 JUDGED = 0.5
@@ -140,6 +142,12 @@ def number_of(option: float | None) -> int | None:
     return None if option is None else int(option)
 
 
+def judgements(plan: str) -> list[Judgement]:
+    """The judgements of all files of a plan."""
+    folder = Path(__file__).parent
+    return [row for name in SHEETS[plan] for row in read_judgements(folder / name, PLACE)]
+
+
 def right_by_labels(rows: Sequence[Row]) -> Bools:
     """[questions]: true where the first answer is a labelled one."""
     return np.array([bool(row["right"]) and row["right"][0] > 0 for row in rows], np.bool_)
@@ -157,7 +165,7 @@ def unjudged(rows: Sequence[Row], probability: Floats, judged: Mapping[Place, bo
 
 def measured(options: argparse.Namespace, lists: PlanLists, file: Path) -> tuple[Result, list[Sequence[str]]]:
     """Keys, and rows of a sheet: first answers that lack a judgement."""
-    own = {row.place: row.label == 1 for row in read_judgements(SHEET, PLACE)}
+    own = {row.place: row.label == 1 for row in judgements(options.plan)}
     pool = {row.place: row.label == 1 for row in read_judgements(judged_pool.SHEET, PLACE)}
 
     rows = lists.rows("dev", number_of(options.dev_questions))
@@ -234,7 +242,7 @@ def main() -> None:
     with work_folder(options, "long_lists") as work:
         result, missing = measured(options, PlanLists(job, options.data.resolve(), work), file)
 
-    result |= {"unjudged": len(missing), "kappa": agreement(read_judgements(SHEET, PLACE)).value or 0.0}
+    result |= {"unjudged": len(missing), "kappa": agreement(judgements(options.plan)).value or 0.0}
     if options.sheet:
         write_sheet(options.sheet, missing)
     if missing and options.save:

@@ -5,10 +5,11 @@ question, title and sentence before it, the page beside, and no score. The first
 question, the second in the order of a hash, without a look at the first; a third look settled what differed,
 and its `reason` says why. So the agreement is of one reader with itself.
 
-Three sheets are kept: `tools/sample_web/judgements.tsv`, whose labels the sample ships;
+Four sheets are kept: `tools/sample_web/judgements.tsv`, whose labels the sample ships;
 `experiments/judged_pool.tsv`, by which nothing is taught or chosen: its questions are for measuring; and
-`experiments/sure.tsv`, of first answers that count as wrong, as the reader knew, with their neighbours in
-place of the page. Its questions of L-dev choose a bar, those of L-test only measure.
+`experiments/sure.tsv` and `sure_base.tsv`, of first answers of two plans that count as wrong, as the reader
+knew, with their neighbours in place of the page. Their questions of L-dev choose a bar, those of L-test only
+measure.
 """
 
 from __future__ import annotations
