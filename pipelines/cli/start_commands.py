@@ -100,8 +100,9 @@ def sample(
         Parameter(
             help="default: job.toml, into OUT/run; full: full.toml, with PEASI's two stages too, into "
             "OUT/run-full; base: base.toml, with a cascade of 12 layers, for a graphics card or for "
-            'patience, into OUT/run-base. It needs `pip install "answermill[base]"`; sure: sure.toml, the '
-            "default plan with probabilities and a bar, into OUT/run-sure."
+            'patience, into OUT/run-base. It needs `pip install "answermill[base]"`; sure and sure-base: '
+            "sure.toml and sure_base.toml, the default and the base plan with probabilities and a bar, into "
+            "OUT/run-sure and OUT/run-sure-base."
         ),
     ] = "default",
     run: Annotated[

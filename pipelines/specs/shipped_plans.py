@@ -11,15 +11,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-PlanName: TypeAlias = Literal["default", "full", "base", "sure"]
+PlanName: TypeAlias = Literal["default", "full", "base", "sure", "sure-base"]
 PLANS: Mapping[str, str] = {
     "default": "job.toml",
     "full": "full.toml",
     "base": "base.toml",
     "sure": "sure.toml",
+    "sure-base": "sure_base.toml",
 }
 """Name of a plan that ships → the sample's job file that has its stages. The full one has PEASI's two stages
-too, the base one models of the papers' size; the sure one is the default with probabilities."""
+too, the base one models of the papers' size; the sure ones are the default and the base one with
+probabilities."""
 SHIPPED = "shipped:"
 """Beginning of the name of a fitted file that ships, such as 'shipped:first'."""
 _SAMPLE = Path(__file__).parents[1] / "data" / "sample"

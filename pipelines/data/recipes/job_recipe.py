@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from answermill.pipelines.errors import INPUT_MISSING, JobError
-from answermill.pipelines.specs.shipped_plans import PlanName
+from answermill.pipelines.specs.shipped_plans import PlanName, shipped_stages
 
 _TEMPLATE = Path(__file__).with_name("job.toml")
 
@@ -65,7 +65,7 @@ class JobChoices:
             yield _filled('questions = "questions.jsonl"', f"questions = {_quoted(self.questions)}")
         if self.plan != "default":
             yield _filled('plan = "default"', f'plan = "{self.plan}"')
-        if self.plan == "sure":
+        if shipped_stages(self.plan)[-1]["reranker"] == "probability":
             bar = "max_wrong = 0.2"
             meaning = "# most of the answers given that may be wrong; below the bar it says none"
             yield "# [rerank.answers]\n", f"[rerank.answers]\n{bar:<40}{meaning}\n"

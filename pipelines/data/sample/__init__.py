@@ -12,13 +12,12 @@ from answermill.files.atomic_files import replacing
 from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
 from answermill.pipelines.specs.shipped_plans import PLANS as PLANS
 
-WEIGHTS = ("first", "exits", "last", "extracted", "exits_base", "last_base", "probability")
 FILES = (
     "web.warc.gz",
     "questions.jsonl",
     "labels.tsv",
     *PLANS.values(),
-    *(f"weights/{name}.json" for name in WEIGHTS),
+    *(f"weights/{file.name}" for file in sorted(Path(__file__).parent.glob("weights/*.json"))),
 )
 
 

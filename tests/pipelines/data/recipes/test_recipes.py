@@ -117,7 +117,7 @@ def test_a_job_takes_any_plan_that_ships(plan, tmp_path):
     assert call("recipe", "job", "--plan", plan, "--out", tmp_path) == 0
     job = load(tmp_path / "job.toml")
     assert job.rerank is not None and job.rerank.plan == plan
-    assert job.rerank.answers.has_bar is (plan == "sure")
+    assert job.rerank.answers.has_bar is (plan in ("sure", "sure-base"))
     assert plan_settings(job).stages[0].reranker == "cosinet"
 
 

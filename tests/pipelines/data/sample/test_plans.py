@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import pytest
 
+from answermill.files.atomic_files import sha256
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.data.sample import PLANS, copy_to
 from answermill.pipelines.errors import SETTINGS, JobError
@@ -12,6 +15,7 @@ from answermill.pipelines.steps.job_plan import check_stages, load_plan
 from answermill.pipelines.steps.rerank.answers import AnswerRule
 from answermill.pipelines.steps.rerank.question_groups import ranked_lists
 from answermill.ranking.plan import run_stages
+from answermill.ranking.rerankers.probability.calibration_file import CalibrationFile
 
 
 def test_the_full_plan_runs_the_whole_chain_of_models(tmp_path, sample_run):
@@ -35,10 +39,29 @@ def test_the_full_plan_runs_the_whole_chain_of_models(tmp_path, sample_run):
         assert len(outcome.kept.candidates) <= 5
 
 
-def test_the_sure_plan_is_the_default_one_with_probabilities_and_a_bar_that_its_labels_promise(tmp_path):
+@pytest.mark.parametrize(("name", "without"), [("sure", "default"), ("sure-base", "base")])
+def test_a_sure_plan_is_another_one_with_probabilities_and_a_bar_that_its_labels_promise(
+    tmp_path, name, without
+):
     job = copy_to(tmp_path)
-    default, sure = (check_stages(load(job.with_name(PLANS[name]))) for name in ("default", "sure"))
-    assert sure.stages[:-1] == default.stages
+    plain, sure = (
+        tomllib.loads(job.with_name(PLANS[plan]).read_text(encoding="utf-8")) for plan in (without, name)
+    )
+    *before, last = sure["rerank"]["stages"]
+    assert before == plain["rerank"]["stages"] and last["reranker"] == "probability"
+
+    # The calibration is of these stages with these files, and its labels promise what the plan asks for.
+    calibration = CalibrationFile.read(job.parent / last["calibration_file"])
+    for stage, table in zip(calibration.plan, before, strict=True):
+        assert (stage.key, stage.reranker) == (table.get("name", table["reranker"]), table["reranker"])
+        file = table.get("weights_file")
+        assert stage.settings.get("weights_file") == (file and sha256(job.parent / file))
+    bar = calibration.bar(sure["rerank"]["answers"]["max_wrong"])
+    assert 0 < bar.probability < 1 and bar.p < 0.1 and calibration.labels == "L-dev"
+
+
+def test_a_sure_plan_declines_below_the_bar_that_it_promises(tmp_path):
+    sure = check_stages(load(copy_to(tmp_path).with_name(PLANS["sure"])))
     rule = AnswerRule.of(sure.job, sure.settings)
     assert rule.probability_stage == "probability" and 0 < rule.bar < 1
     assert "% wrong, with confidence 0.9" in rule.promise and rule.promise.endswith("on L-dev")
