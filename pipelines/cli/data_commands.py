@@ -106,42 +106,11 @@ def candidates(
     write_lines([write_candidates(files, out, reading.parse())])
 
 
-def collect(
-    run: Annotated[Path, Parameter(help="Folder of a run, with tasks/.")],
-    exports: Annotated[
-        tuple[Path, ...],
-        Parameter(
-            name="EXPORT",
-            negative=(),
-            help="Exports of annotation tools, plain or gzip: Label Studio (JSON, JSON_MIN, CSV), Argilla "
-            "(JSON), Prodigy "
-            "(JSONL), CSV. Name all of them each time.",
-        ),
-    ],
-    *,
-    resolve: Annotated[
-        Literal["majority", "weighted", "adjudicate"],
-        Parameter(
-            help="majority: the label with most votes holds; weighted: a vote weighs by the annotator's "
-            "accuracy on controls; "
-            "adjudicate: tasks with any disagreement stay open. A tie stays open in all three."
-        ),
-    ] = "majority",
-    min_votes: Annotated[int, Parameter(help="A task with fewer votes gets no label.")] = 1,
-    adjudicator: Annotated[
-        str | None,
-        Parameter(
-            help="Annotator whose vote decides every task that they judged. A CSV without names: the file's "
-            "name."
-        ),
-    ] = None,
-    form: Annotated[
-        str | None,
-        Parameter(
-            help="Form of all exports, if it is not recognised, such as label-studio-min; a wrong name "
-            "lists all."
-        ),
-    ] = None,
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Users:
+    """People whom exports name otherwise."""
+
     user_numbers: Annotated[
         Literal["shared", "per-file"] | None,
         Parameter(
@@ -149,7 +118,7 @@ def collect(
             "number is one person; per-file: each is of another server, so 1 of anna.json is anna:1. If "
             "absent, shared, but an error where that cannot be."
         ),
-    ] = None,
+    ] = None
     people: Annotated[
         tuple[str, ...],
         Parameter(
@@ -158,7 +127,42 @@ def collect(
             consume_multiple=True,
             negative=(),
         ),
-    ] = (),
+    ] = ()
+
+
+def collect(
+    run: Annotated[Path, Parameter(help="Folder of a run, with tasks/.")],
+    exports: Annotated[
+        tuple[Path, ...],
+        Parameter(
+            name="EXPORT",
+            negative=(),
+            help="Exports of annotation tools, plain or gzip: Label Studio (JSON, JSON_MIN, CSV), Argilla "
+            "(JSON), Prodigy (JSONL), CSV. Name all of them each time.",
+        ),
+    ],
+    *,
+    resolve: Annotated[
+        Literal["majority", "weighted", "adjudicate"],
+        Parameter(
+            help="majority: the label with most votes holds; weighted: a vote weighs by the annotator's "
+            "accuracy on controls; adjudicate: tasks with any disagreement stay open. A tie stays open in "
+            "all."
+        ),
+    ] = "majority",
+    min_votes: Annotated[int, Parameter(help="A task with fewer votes gets no label.")] = 1,
+    adjudicator: Annotated[
+        str | None,
+        Parameter(help="Annotator whose vote decides every task they judged. A CSV without names: its name."),
+    ] = None,
+    form: Annotated[
+        str | None,
+        Parameter(
+            help="Form of all exports, if it is not recognised, such as label-studio-min; a wrong name "
+            "lists all."
+        ),
+    ] = None,
+    users: Users = Users(),
     columns: ColumnNames = (),
 ) -> None:
     """Read exports of annotation tools; write labels, conflicts and agreement into RUN/collected.
@@ -181,8 +185,10 @@ def collect(
     from answermill.pipelines.steps.collect.resolution import ResolutionRules
 
     rules = ResolutionRules(resolve, min_votes, adjudicator)
-    names, persons = parse_columns(columns), parse_people(people)
-    write_lines(collect_exports(run, exports, rules, form, user_numbers, columns=names, persons=persons))
+    names, persons = parse_columns(columns), parse_people(users.people)
+    write_lines(
+        collect_exports(run, exports, rules, form, users.user_numbers, columns=names, persons=persons)
+    )
 
 
 @Parameter(name="*")
@@ -194,8 +200,7 @@ class Windows:
         Literal["all", "center", "random"],
         Parameter(
             help="Windows of a labelled sentence to keep. all: every window; center: the one with the "
-            "sentence nearest to its "
-            "middle; random: a random one."
+            "sentence nearest to its middle; random: a random one."
         ),
     ] = "all"
     places: Annotated[int, Parameter(help="The labelled sentence takes places 1 to this in its windows.")] = 5
