@@ -36,7 +36,7 @@ from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
 from answermill.ranking.training.cross_encoders import PairOptions, PairTask
 from answermill.ranking.training.update.processes import ALONE
-from answermill.ranking.training.update.update import TrainingPrecision, Updates
+from answermill.ranking.training.update.update import TrainingPrecision, Updates, native_precision
 from answermill.ranking.transformer.devices import fast, peak_flops
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
@@ -57,11 +57,6 @@ SHAPES = {
 QUESTIONS, CANDIDATES = 64, 400
 ROWS, PRODUCTS = 8_192, 20  # of the square matrices that are multiplied for the peak
 STEP_TOKENS, STEPS = 16_384, 30
-PRECISIONS: dict[torch.dtype, TrainingPrecision] = {
-    torch.float32: "fp32",
-    torch.bfloat16: "bf16",
-    torch.float16: "fp16",
-}
 
 
 def layer_weights(model: CascadeModel) -> int:
@@ -122,7 +117,7 @@ def figures(
     peak, flops = peak_flops(device, precision, ROWS, PRODUCTS), 2 * layer_weights(model)
     tokens_per_s = float(beside["monolithic_pairs_per_s"]) * float(beside["tokens_per_pair"])
     whole = CascadeModel(model.encoder, exits[-1:]).to(device)
-    learnt = training_tokens_per_s(whole, tokeniser, lists, PRECISIONS[precision])
+    learnt = training_tokens_per_s(whole, tokeniser, lists, native_precision(device))
     say(f"{name}: {beside['monolithic_pairs_per_s']:,.0f} pairs/s, {learnt:,.0f} tokens/s in training")
 
     return {

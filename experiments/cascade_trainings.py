@@ -144,7 +144,7 @@ def training(work: Path, wanted: Training) -> TrainJob:
                 "epochs": 1 if transfer else ADAPT_EPOCHS,
                 "learning_rate": wanted.rate or (TRANSFER_RATE if transfer else ADAPT_RATE),
                 "schedule": "linear",
-                "precision": "bf16",
+                "precision": "auto",
                 "clip": 1.0,
                 "seed": wanted.seed,
             },

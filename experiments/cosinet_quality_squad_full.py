@@ -45,6 +45,7 @@ from answermill.ranking.reranker import Reranker
 from answermill.ranking.rerankers.cosinet.heads import Form
 from answermill.ranking.training.list_models import ListOptions, ListTask, vocabulary
 from answermill.ranking.training.loop import Dev, Output, Recipe, train
+from answermill.ranking.training.update.update import native_precision
 from answermill.ranking.word_vectors.embeddings import Embeddings, derive
 from answermill.schemas.arrays import Floats
 from answermill.schemas.ranked import RankedList
@@ -152,7 +153,7 @@ def learnt(data: Data, run: Run) -> tuple[ListTask, float]:
         epochs=EPOCHS,
         learning_rate=rate(run.form),
         evaluate_every=EPOCHS * task.steps + 1,
-        precision="bf16",
+        precision=native_precision("cpu"),
         metric="P@1",
         seed=run.seed,
     )

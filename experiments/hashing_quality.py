@@ -204,7 +204,7 @@ def training(data: Path, work: Path, wanted: Run) -> TrainJob:
                 "learning_rate": RATE,
                 "schedule": "linear",
                 "weight_decay": 0.01,
-                "precision": "bf16",
+                "precision": "auto",
                 "clip": 1.0,
                 "metric": settings.metrics[0],
                 "seed": wanted.seed,

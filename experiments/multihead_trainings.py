@@ -111,7 +111,7 @@ def train_other(data: Path, work: Path, teacher: str, name: str, folder: Path) -
         return f"{folder.name}: {last}"
     vocabulary = [str(work / f"{name}-dev.parquet"), str(data / hashing_quality.SETS[name].test)]
     section = {"reranker": "cosinet", "form": "birnn", "vocabulary": vocabulary, "vectors": "source"}
-    recipe = {"epochs": 3, "batch": 4, "precision": "bf16"}
+    recipe = {"epochs": 3, "batch": 4, "precision": "auto"}
     cosinet = TrainJob.model_validate({"model": section, "data": data_of(work, name), "train": recipe})
     *_, last = run(cosinet, folder)
     return f"{folder.name}: {last}"
@@ -169,7 +169,7 @@ def write_logits(file: Path, lists: Questions, columns: Mapping[str, Floats]) ->
 def training(work: Path, wanted: Training) -> TrainJob:
     section = {"tokens": 2_000, "classifier_rate": 5.0, "words": "source", "store": "fp16", "negatives": 5}
     encoder = str(work / wanted.section.get("encoder", TRANSFER))
-    recipe = {"epochs": EPOCHS, "learning_rate": RATE, "schedule": "linear", "precision": "bf16", "clip": 1.0}
+    recipe = {"epochs": EPOCHS, "learning_rate": RATE, "schedule": "linear", "precision": "auto", "clip": 1.0}
     job: dict[str, Any] = {
         "transformer": {**section, **wanted.section, "encoder": encoder},
         "data": data_of(work, wanted.data),

@@ -67,7 +67,7 @@ def trained_name(name: str, body: Body) -> str:
 
 def section(folder: Path, name: str, body: Body = "small") -> tuple[str, dict[str, Any], dict[str, Any]]:
     """(section, its keys, its recipe) of a training."""
-    recipe = {"schedule": "linear", "precision": "bf16", "clip": 1.0}
+    recipe = {"schedule": "linear", "precision": "auto", "clip": 1.0}
     start = {"encoder": str(cascade(folder, body)), "classifier_rate": TAKEN_OVER, "words": "source"}
     if name == "mtl1_pairs":
         apart = (str(folder / trained_name(part, body)) for part in ("pr", "easi"))

@@ -93,7 +93,7 @@ def job(folder: Path, name: str) -> TrainJob:
         "warm_up": 0.06,
         "weight_decay": 0.01,
         "clip": 1.0,
-        "precision": "bf16",
+        "precision": "auto",
         "metric": "MRR",
     }
     return TrainJob.model_validate({"transformer": model, "data": learnt, "train": train, **tables})

@@ -148,7 +148,7 @@ def cascade(begin: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
         model | {"words": "source"},
         {
             "schedule": "linear",
-            "precision": "bf16",
+            "precision": "auto",
             "clip": 1.0,
             "evaluate_every": EVALUATE,
         },
@@ -165,7 +165,7 @@ def hashing() -> tuple[str, dict[str, Any], dict[str, Any]]:
         "classifier_rate": 10.0,
     }
     model |= {"context": ["title", "sentence"]}
-    recipe = {"schedule": "linear", "weight_decay": 0.01, "precision": "bf16", "clip": 1.0}
+    recipe = {"schedule": "linear", "weight_decay": 0.01, "precision": "auto", "clip": 1.0}
     return "hashing", model | {"limit": LIMIT, "tokens": 2_000, "words": "source"}, recipe
 
 

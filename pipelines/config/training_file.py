@@ -114,11 +114,11 @@ class Train(Section):
         ge=1,
         description="evaluations without a better dev score after which training stops; never if absent",
     )
-    precision: Literal["fp32", "bf16", "fp16"] = Field(
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = Field(
         "fp32",
         description="precision of the matrix products; bf16 is faster on processors and graphics cards that "
-        "have it in "
-        "hardware, fp16 on cards before Ampere",
+        "have it in hardware, fp16 on cards before Ampere; 'auto' = what this machine has, and it goes onto "
+        "the card",
     )
     accumulate: Count | None = Field(
         None,

@@ -40,6 +40,7 @@ from answermill.ranking.training.loop import Output, Recipe, TrainingProgress, t
 from answermill.ranking.training.state import HISTORY, STATE, History, begun, finished
 from answermill.ranking.training.update.processes import NoCard, Processes, together
 from answermill.ranking.training.update.speed import Speed, share_of_peak
+from answermill.ranking.training.update.update import native_precision
 from answermill.schemas.labels import LabelledCandidate, LabelledPassage
 
 
@@ -53,6 +54,9 @@ def run(job: TrainJob, out: Path, events: bool = False) -> Iterator[str]:
     """
     if events:
         need("tensorboard", "tensorboard", "events of a training")
+    if job.train.precision == "auto":  # before the fingerprint, so that a training ends as it began
+        precision = native_precision(device_of(job.train.device))
+        job = job.model_copy(update={"train": job.train.model_copy(update={"precision": precision})})
     files = list(_files(job))
     for file in files:
         if not file.is_file():
@@ -146,8 +150,8 @@ def _run(
     precision = job.train.precision
     if precision != "fp32" and emulates(precision, device_of(job.train.device)):
         yield (
-            f"train.precision = {precision!r}, which this processor only emulates: 'fp32' is several times "
-            "as fast here"
+            f"train.precision = {precision!r}, which this processor only emulates: 'fp32', which 'auto' "
+            "takes here, is several times as fast"
         )
     parameters = sum(p.numel() for p in built.task.model.parameters() if p.requires_grad)
     yield f"{job.trained.title}: {parameters:,} parameters; {built.description}"

@@ -17,9 +17,20 @@ import torch
 from torch import Tensor, nn
 
 from answermill.ranking.training.update.processes import Processes
+from answermill.ranking.transformer.devices import fast
 
 TrainingPrecision = Literal["fp32", "bf16", "fp16"]
-TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+TYPES: dict[TrainingPrecision, torch.dtype] = {
+    "fp32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}
+
+
+def native_precision(device: str) -> TrainingPrecision:
+    """Shortest precision that the device multiplies in hardware. `device`: 'cpu' or 'cuda'."""
+    native = fast(device)
+    return next(name for name, dtype in TYPES.items() if dtype == native)
 
 
 def mixed(device: str, precision: TrainingPrecision) -> torch.autocast:

@@ -108,6 +108,26 @@ def test_bf16_that_a_processor_only_emulates_is_said(
     assert any("only emulates" in line for line in run(job, folder / "out")) is not there
 
 
+@pytest.mark.parametrize(("there", "precision"), [(True, "bf16"), (False, "fp32")])
+def test_auto_is_the_precision_that_the_processor_has_and_a_training_ends_in_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, there: bool, precision: str
+) -> None:
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx512_bf16": there})
+    list(
+        run(load_job(folder / "train.toml", ["train.precision='auto'", "train.device='cpu'"]), folder / "out")
+    )
+    assert f'"precision": "{precision}"' in (folder / "out" / "README.md").read_text()
+
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx512_bf16": not there})
+    with pytest.raises(JobError, match=r"another training: .*precision"):
+        list(
+            run(
+                load_job(folder / "train.toml", ["train.precision='auto'", "train.device='cpu'"]),
+                folder / "out",
+            )
+        )
+
+
 def test_the_card_tells_data_licence_revision_and_scores(folder: Path) -> None:
     list(run(load_job(folder / "train.toml"), folder / "out"))
     card = (folder / "out" / "README.md").read_text()
