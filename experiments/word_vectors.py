@@ -30,7 +30,7 @@ from answermill.files.model_files import load_pretrained
 from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.pipelines.data.formats import by_question, read_dataset
 from answermill.ranking.rerankers.cosinet.heads import NumberedList, rerank
-from answermill.ranking.rerankers.cosinet.table_lookup import Relatedness
+from answermill.ranking.rerankers.cosinet.table_lookup import EndToEnd, Relatedness
 from answermill.ranking.training.list_models import vocabulary
 from answermill.ranking.training.loop import Dev
 from answermill.ranking.word_vectors.embeddings import Embeddings, encode_words
@@ -62,15 +62,11 @@ class ByRelatedness:
         self._lexicon, self._relatedness = Lexicon(embeddings), Relatedness(embeddings.vectors)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
-        return rerank(lists, self._lexicon, lambda numbered: list(map(self._scores, numbered)), "relatedness")
+        return rerank(lists, self._lexicon, self._scores, "relatedness")
 
-    def _scores(self, numbered: NumberedList) -> npt.NDArray[np.float64]:
-        # No words: one place without a word.
-        question, texts = numbered[0] or (0,), [text or (0,) for text in numbered[1]]
-        rows = np.fromiter(chain.from_iterable(texts), np.int32)
-        r_q, _ = self._relatedness(np.array(question, np.int32), rows, np.fromiter(map(len, texts), np.int64))
-        scores: npt.NDArray[np.float64] = r_q.mean(1, dtype=np.float64)
-        return scores
+    def _scores(self, lists: Sequence[NumberedList]) -> list[npt.NDArray[np.float64]]:
+        related = (self._relatedness(EndToEnd.of([numbered]))[0][0] for numbered in lists)
+        return [r_q.mean(1, dtype=np.float64) for r_q in related]
 
 
 def ways(words: Sequence[str]) -> Iterator[tuple[str, Embeddings]]:

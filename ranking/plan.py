@@ -271,7 +271,7 @@ def _name_scores(stage: Stage, ranked: RankedList) -> RankedList:
         return ranked
     candidates, left = (
         tuple(
-            replace(c, stages=(*c.stages[:-1], replace(c.stages[-1], stage=stage.name))) if c.stages else c
+            c.with_stages((*c.stages[:-1], replace(c.stages[-1], stage=stage.name))) if c.stages else c
             for c in part
         )
         for part in (ranked.candidates, ranked.left)

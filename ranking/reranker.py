@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
@@ -271,9 +271,8 @@ def order_by(
     check_finite(ranked, np.array(values, np.float64), stage)
     order = sorted(range(len(values)), key=lambda i: -values[i])
     candidates = (
-        replace(
-            ranked.candidates[i],
-            stages=(*ranked.candidates[i].stages, StageScore(stage, values[i], rank, exit)),
+        ranked.candidates[i].with_stages(
+            (*ranked.candidates[i].stages, StageScore(stage, values[i], rank, exit))
         )
         for rank, i in enumerate(order, 1)
     )
@@ -284,4 +283,4 @@ def order_by(
 def left_at(candidate: Candidate, score: float, stage: str, exit: int) -> Candidate:
     """A candidate that leaves within a stage, with the score of the exit, counted from 1, at which it
     leaves."""
-    return replace(candidate, stages=(*candidate.stages, StageScore(stage, rounded([score])[0], None, exit)))
+    return candidate.with_stages((*candidate.stages, StageScore(stage, rounded([score])[0], None, exit)))

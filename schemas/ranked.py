@@ -102,6 +102,11 @@ class Candidate:
         """Score of the last stage, or retrieval's if there was no stage."""
         return self.stages[-1].score if self.stages else self.hit.fused_score
 
+    def with_stages(self, stages: tuple[StageScore, ...]) -> Candidate:
+        """The candidate with these scores: what `dataclasses.replace` gives, several times as fast, since
+        each stage makes every candidate anew."""
+        return Candidate(self.hit, self.sentence, self.position, stages, self.eligible, self.retrieval)
+
 
 @dataclass(frozen=True, slots=True)
 class RankedList:

@@ -25,7 +25,6 @@ from answermill.ranking.training.loop import Dev
 from answermill.ranking.word_vectors import vector_files
 from answermill.ranking.word_vectors.embeddings import Embeddings, Store, derive
 from answermill.ranking.word_vectors.words import Lexicon, Words
-from answermill.schemas.arrays import Floats
 from answermill.schemas.labels import LabelledCandidate
 
 WordVectorModel = CosinetModel | CompareAggregateModel
@@ -80,15 +79,15 @@ class ListTask:
         lexicon = Lexicon(embeddings)
         self._lists = []
         features_of = ListFeatures(features, embeddings.vectors, lexicon) if features else None
-        self._features: list[Floats] | None = [] if features else None
+        answered = [rows for rows in questions if any(row.label for row in rows)]
 
-        for rows in questions:
-            if any(row.label for row in rows):
-                question, *candidates = lexicon.rows([rows[0].question, *(row.text for row in rows)])
-                self._lists.append((question, candidates, [float(row.label) for row in rows]))
-                if features_of is not None and self._features is not None:
-                    self._features.append(features_of(ranked_list(rows)))
+        for rows in answered:
+            question, *candidates = lexicon.rows([rows[0].question, *(row.text for row in rows)])
+            self._lists.append((question, candidates, [float(row.label) for row in rows]))
 
+        self._features = (
+            None if features_of is None else features_of([ranked_list(rows) for rows in answered])
+        )
         self.missing = features_of.missing() if features_of is not None else Counter[str]()
         """'without_<feature>' → number of candidates to learn from that lack it."""
         if not self._lists:
@@ -184,7 +183,6 @@ def _missing_in_dev(
     if not settings.features:
         return ""
     features = ListFeatures(settings.features, embeddings.vectors, Lexicon(embeddings))
-    for rows in dev:
-        features(ranked_list(rows))
+    features([ranked_list(rows) for rows in dev])
     lacking = {name: n for name, n in features.missing().items() if n}
     return "; dev" + missing(lacking).removeprefix(",") if lacking else ""

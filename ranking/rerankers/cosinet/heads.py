@@ -229,7 +229,7 @@ def rerank(
     lexicon: Lexicon,
     scores: Callable[..., list[Floats]],
     stage: str,
-    features: Callable[[RankedList], Floats] | None = None,
+    features: Callable[[Sequence[RankedList]], list[Floats]] | None = None,
 ) -> list[RankedList]:
     """Order the lists by `scores`, which reads their candidates in original order, whatever the incoming
     order.
@@ -247,7 +247,7 @@ def rerank(
         (question, candidates)
         for question, *candidates in (list(islice(rows, len(list_texts))) for list_texts in texts)
     ]
-    scored = scores(numbered) if features is None else scores(numbered, [features(r) for r in ordered])
+    scored = scores(numbered) if features is None else scores(numbered, features(ordered))
 
     reranked = []
     for ranked, order, values in zip(lists, original, scored, strict=True):

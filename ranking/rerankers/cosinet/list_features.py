@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 from math import log
 from typing import TypeAlias
 
@@ -20,11 +21,12 @@ import numpy.typing as npt
 
 from answermill.ranking.rerankers.blend.score_columns import RETRIEVED, retrieval_columns
 from answermill.ranking.rerankers.cosinet.list_settings import FEATURES, Feature
-from answermill.ranking.rerankers.cosinet.table_lookup import Relatedness
+from answermill.ranking.rerankers.cosinet.table_lookup import EndToEnd, Relatedness
 from answermill.ranking.word_vectors.words import Lexicon
 from answermill.schemas.arrays import Floats
 from answermill.schemas.ranked import Candidate, RankedList
 
+LISTS = 64  # at once: their titles' relatedness stays in a core's cache
 Column: TypeAlias = Sequence[float | None]
 
 
@@ -45,15 +47,21 @@ class ListFeatures:
         self._relatedness = Relatedness(table)
         self._missing = Counter[str]()
 
-    def __call__(self, ranked: RankedList) -> Floats:
-        """[candidates, features] of a list in its original order."""
-        columns: dict[str, Column] = (
-            dict(retrieval_columns(ranked)) if set(self._names) & set(RETRIEVED) else {}
-        )
+    def __call__(self, lists: Sequence[RankedList]) -> list[Floats]:
+        """[candidates, features] of each list, which is in its original order."""
+        features: list[Floats] = []
+        for first in range(0, len(lists), LISTS):
+            block = lists[first : first + LISTS]
+            titles = self._titles(block) if "title" in self._names else [()] * len(block)
+            features += map(self._of_list, block, titles)
+        return features
+
+    def _of_list(self, ranked: RankedList, titles: Column) -> Floats:
+        columns: dict[str, Column] = {"title": titles}
+        if set(self._names) & set(RETRIEVED):
+            columns |= retrieval_columns(ranked)
         if "position" in self._names:
             columns["position"] = _positions(ranked.candidates)
-        if "title" in self._names:
-            columns["title"] = self._titles(ranked)
         self._missing.update(
             {f"without_{name}": sum(value is None for value in columns[name]) for name in self._names}
         )
@@ -65,19 +73,23 @@ class ListFeatures:
         missing, self._missing = self._missing, Counter()
         return missing
 
-    def _titles(self, ranked: RankedList) -> Column:
-        titles = [candidate.hit.passage.title for candidate in ranked.candidates]
-        different = list(dict.fromkeys(title for title in titles if title.strip()))
-        if not different:
-            return [None] * len(titles)
-        question, *rows = (
-            np.array(text or (0,), np.int32)
-            for text in self._lexicon.rows([ranked.question.text, *different])
-        )
-        related, _ = self._relatedness(question, np.concatenate(rows), np.array([len(row) for row in rows]))
-        means = related.astype(np.float64).mean(1)  # of the question's words  [titles]
-        mean_of_title = dict(zip(different, means.tolist(), strict=True))
-        return [mean_of_title.get(title) for title in titles]
+    def _titles(self, lists: Sequence[RankedList]) -> list[Column]:
+        """Feature `title` of each list's candidates."""
+        titles = [[candidate.hit.passage.title for candidate in ranked.candidates] for ranked in lists]
+        different = [list(dict.fromkeys(t for t in listed if t.strip())) for listed in titles]
+        titled = [n for n, listed in enumerate(different) if listed]
+        related: dict[int, dict[str, float]] = {}
+
+        if titled:
+            rows = iter(
+                self._lexicon.rows([t for n in titled for t in (lists[n].question.text, *different[n])])
+            )
+            numbered = [(next(rows), list(islice(rows, len(different[n])))) for n in titled]
+            for n, r_q in zip(titled, self._relatedness(EndToEnd.of(numbered))[0], strict=True):
+                means = r_q.astype(np.float64).mean(1)  # over the question's words  [titles]
+                related[n] = dict(zip(different[n], means.tolist(), strict=True))
+
+        return [[related.get(n, {}).get(title) for title in listed] for n, listed in enumerate(titles)]
 
 
 def _positions(candidates: Sequence[Candidate]) -> Column:

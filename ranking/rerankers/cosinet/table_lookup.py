@@ -16,6 +16,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from answermill.ranking.rerankers.cosinet.heads import Head, NumberedList, score
-from answermill.schemas.arrays import Singles
+from answermill.schemas.arrays import Ints, Singles
 
 Rows = npt.NDArray[np.int32]
 
@@ -55,56 +56,67 @@ class LookUp:
 
     def _pairs(self, block: Sequence[NumberedList]) -> Tensor:
         """[q ⊙ c; q − c] of every pair [pairs, 2 filters]."""
-        # A text without words is one place without a word.
-        texts = [text or (0,) for _, candidates in block for text in candidates]
-        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-        rows = np.fromiter(chain.from_iterable(texts), np.int32, lengths.sum())
-
-        questions, question_lengths, related_q, related_c, pair, word = [], [], [], [], 0, 0
-        for text, candidates in block:
-            question = np.array(text or (0,), np.int32)
-            own_lengths = lengths[pair : pair + len(candidates)]
-            r_q, r_c = self._relatedness(question, rows[word : word + own_lengths.sum()], own_lengths)
-            questions.append(np.tile(question, len(candidates)))
-            question_lengths.append(np.full(len(candidates), len(question)))
-            related_q.append(r_q.ravel())
-            related_c.append(r_c)
-            pair, word = pair + len(candidates), word + own_lengths.sum()
-
+        laid = EndToEnd.of(block)
+        r_q, r_c = self._relatedness(laid)
+        repeated = [np.tile(text, size) for text, size in zip(laid.questions, laid.sizes, strict=True)]
         q = self._question.encode(
-            np.concatenate(questions), np.concatenate(related_q), np.concatenate(question_lengths)
+            np.concatenate(repeated),
+            np.concatenate([related.ravel() for related in r_q]),
+            np.array(list(map(len, laid.questions))).repeat(laid.sizes),
         )
-        c = self._candidate.encode(rows, np.concatenate(related_c), lengths)
+        c = self._candidate.encode(laid.rows, r_c, laid.lengths)
         return torch.cat([q * c, q - c], 1)
 
 
+class EndToEnd(NamedTuple):
+    """Questions, and their texts end to end. A text without words is one place without a word."""
+
+    questions: Sequence[Rows]
+    rows: Rows
+    """Rows of all texts."""
+    lengths: Ints
+    """Words of each text."""
+    sizes: Ints
+    """Texts of each question, one at least."""
+
+    @classmethod
+    def of(cls, lists: Sequence[NumberedList]) -> EndToEnd:
+        texts = [text or (0,) for _, candidates in lists for text in candidates]
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        rows = np.fromiter(chain.from_iterable(texts), np.int32, lengths.sum())
+        questions = [np.array(question or (0,), np.int32) for question, _ in lists]
+        return cls(questions, rows, lengths, np.array([len(candidates) for _, candidates in lists]))
+
+
 class Relatedness:
-    """r_i = max_j cos(w_i, w_j) of one question and its candidates, in both directions (§4.1.1); 1 where rows
+    """r_i = max_j cos(w_i, w_j) of questions and their texts, in both directions (§4.1.1); 1 where rows
     match."""
 
     def __init__(self, table: Singles) -> None:
         self._table = table
         self._lengths = np.maximum(np.linalg.norm(table, axis=1), np.float32(1e-12))
-        self._last = np.zeros(len(table), np.int64)  # row → last place at which it was found
 
-    def __call__(self, question: Rows, rows: Rows, lengths: npt.NDArray[np.int64]) -> tuple[Singles, Singles]:
-        """Relatedness of the question's words [candidates, question words] and of the candidates' [words].
-        `rows`: rows of the candidates, end to end."""
-        words, number = self._distinct(rows)
-        cos = self._cosines(words, question)  # [different words, question words]
-        cos[(words[:, None] == question) & (words[:, None] > 0)] = 1
-        r_q = np.maximum.reduceat(cos[number], lengths.cumsum() - lengths)
-        return r_q, cos.max(1)[number]
+    def __call__(self, laid: EndToEnd) -> tuple[list[Singles], Singles]:
+        """Relatedness of each question's words [its texts, question words], and of the texts' words, end to
+        end."""
+        questions = laid.questions
+        owner = np.arange(len(questions)).repeat(laid.sizes).repeat(laid.lengths)
+        words, owner, number = _distinct(laid.rows, owner)
+        asked = np.full((len(questions), max(map(len, questions))), -1, np.int32)  # -1: no place
+        cos = np.full((len(words), asked.shape[1]), -2, np.float32)
+        bounds = np.searchsorted(owner, np.arange(len(questions) + 1))
 
-    def _distinct(self, rows: Rows) -> tuple[Rows, npt.NDArray[np.int64]]:
-        """The different rows, and the number among them at each place: `np.unique` without its sorting."""
-        if (most := int(rows.max())) >= len(self._last):
-            self._last = np.zeros(2 * most, np.int64)
-        places = np.arange(len(rows))
-        self._last[rows] = places
-        last = self._last[rows]
-        chosen = last == places
-        return rows[chosen], (chosen.cumsum() - 1)[last]
+        for n, question in enumerate(questions):
+            own = slice(bounds[n], bounds[n + 1])
+            asked[n, : len(question)] = question
+            cos[own, : len(question)] = self._cosines(words[own], question)
+        cos[(words[:, None] == asked[owner]) & (words[:, None] > 0)] = 1
+
+        # [texts, question words], of which each question has a part.
+        r_q = np.maximum.reduceat(cos[number], laid.lengths.cumsum() - laid.lengths)
+        texts = np.split(r_q, laid.sizes.cumsum()[:-1])
+        parts = [part[:, : len(question)] for part, question in zip(texts, questions, strict=True)]
+        return parts, cos.max(1)[number]
 
     def _cosines(self, words: Rows, question: Rows) -> Singles:
         """Cosines [words, question words], by products of a fixed number of words, filled up with row 0."""
@@ -119,6 +131,18 @@ class Relatedness:
         products = (vectors @ question_vectors.T).view(len(filled), len(question)).numpy()
         cos: Singles = products / self._lengths[filled, None]
         return cos[: len(words)]
+
+
+def _distinct(rows: Rows, owner: Ints) -> tuple[Rows, Ints, Ints]:
+    """The different rows of each owner, in the owners' order, whose they are, and the number of each row
+    among them.
+
+    >>> _distinct(np.array([7, 5, 7, 7]), np.array([0, 0, 0, 1]))
+    (array([5, 7, 7]), array([0, 0, 1]), array([1, 0, 1, 2]))
+    """
+    size = int(rows.max()) + 1
+    keys, number = np.unique(owner * size + rows, return_inverse=True)
+    return (keys % size).astype(rows.dtype), keys // size, number
 
 
 class Taps:
@@ -144,7 +168,7 @@ class Taps:
         self._used = 2
 
     @torch.inference_mode()
-    def encode(self, rows: Rows, related: Singles, lengths: npt.NDArray[np.int64]) -> Tensor:
+    def encode(self, rows: Rows, related: Singles, lengths: Ints) -> Tensor:
         """Encodings [texts, filters] of texts, whose rows and relatedness of words are laid end to end."""
         index, weights = self._bags(rows, related, lengths)
         table, device = self._taps.view(-1, self._filters), self._taps.device
@@ -167,7 +191,7 @@ class Taps:
 
         return (h + self._bias).relu()
 
-    def _bags(self, rows: Rows, related: Singles, lengths: npt.NDArray[np.int64]) -> tuple[Rows, Singles]:
+    def _bags(self, rows: Rows, related: Singles, lengths: Ints) -> tuple[Rows, Singles]:
         """Terms of the sum at each place of the texts: rows of the table and their weights  [words, 2 ·
         kernel] both."""
         margin, kernel = self._kernel // 2, np.arange(self._kernel)

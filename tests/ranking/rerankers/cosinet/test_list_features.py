@@ -78,7 +78,7 @@ def rows_of(ranked: RankedList, some: set[int] | None = None) -> list[LabelledCa
 
 
 def features(ranked: RankedList, names=FEATURES) -> np.ndarray:
-    return ListFeatures(names, VECTORS, Lexicon(EMBEDDINGS))(ranked)
+    return ListFeatures(names, VECTORS, Lexicon(EMBEDDINGS))([ranked])[0]
 
 
 def model(form: Form = "list", names=FEATURES) -> CosinetModel:
@@ -118,14 +118,14 @@ def test_a_list_gives_the_same_when_it_serves_and_when_part_of_it_is_learnt_from
 
 def test_what_is_not_known_is_0_and_counted() -> None:
     read = ListFeatures(FEATURES, VECTORS, Lexicon(EMBEDDINGS))
-    read(retrieved())
+    read([retrieved()])
     assert read.missing() == {f"without_{name}": 0 for name in FEATURES} | {"without_title": 3}
     bare = [LabelledCandidate("q", "Who?", f"c{n}", "d", "", n, "the city", n) for n in range(2)]
 
     # No index returned them: there is no rank.
-    assert read(ranked_list(bare))[:, :3].tolist() == [[0, 0, 0]] * 2
+    assert read([ranked_list(bare)])[0][:, :3].tolist() == [[0, 0, 0]] * 2
     around = [replace(row, previous="", next="") for row in bare]
-    assert not read(ranked_list(around)).any()
+    assert not read([ranked_list(around)])[0].any()
     none = {"without_bm25": 4, "without_dense": 4, "without_log_rank": 4, "without_title": 4}
     assert read.missing() == {**none, "without_position": 2}
     assert not read.missing()
