@@ -1,5 +1,6 @@
 """Filter that keeps complete sentences: a page's headings, menu entries and captions are candidates too, and
-often share more words with a question than its answer does. No model; the order stays.
+often share more words with a question than its answer does. So does the question itself, where a page of
+questions and answers asks it; it goes as well. No model; the order stays.
 
 Reads sentences, writes sentences. Usually placed after a first, cheap stage.
 """
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Self
 
 from answermill.ranking.reranker import Resources, order_by
+from answermill.ranking.rerankers.baselines.same_answer import folded
 from answermill.schemas.ranked import CandidateKind, RankedList
 
 LEAST_WORDS = 3
@@ -24,7 +26,7 @@ _END = re.compile(r"[.!?…][\"'”’»)\]]*" + _FOOTNOTES + "$")  # closing qu
 
 class CompleteSentence:
     """Reranker that gives 1 to a text that ends like a sentence and has at least three words, or has twelve,
-    and drops all others."""
+    and drops all others, and those that say the question again."""
 
     name: ClassVar[str] = "complete_sentence"
     reads: ClassVar[CandidateKind] = "sentence"
@@ -38,7 +40,8 @@ class CompleteSentence:
         return [self._rerank(ranked) for ranked in lists]
 
     def _rerank(self, ranked: RankedList) -> RankedList:
-        whole = tuple(c for c in ranked.candidates if is_complete(c.text))
+        asked = folded(ranked.question.text)
+        whole = tuple(c for c in ranked.candidates if is_complete(c.text) and not repeats(c.text, asked))
         return order_by(RankedList(ranked.question, whole), [1.0] * len(whole), self.name)
 
 
@@ -47,3 +50,14 @@ def is_complete(text: str) -> bool:
     twelve."""
     words = len(text.split(maxsplit=LONG))
     return words >= LONG or (words >= LEAST_WORDS and _END.search(text.rstrip()) is not None)
+
+
+def repeats(text: str, asked: str) -> bool:
+    """True if a text is the question but for letter case, punctuation and white space; `asked`: the question,
+    folded.
+
+    >>> repeats("“Why is the sea salty?”", "why is the sea salty")
+    True
+    """
+    is_short = len(text) <= 2 * len(asked) + 10  # most candidates are longer, and need no folding
+    return is_short and folded(text) == asked

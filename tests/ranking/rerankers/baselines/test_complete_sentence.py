@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from answermill.ranking.rerankers.baselines.complete_sentence import is_complete
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.rerankers.baselines.complete_sentence import CompleteSentence, is_complete
+from answermill.schemas.labels import LabelledCandidate
 
 
 @pytest.mark.parametrize(
@@ -38,3 +40,15 @@ def test_what_ends_like_a_sentence_is_one(text: str) -> None:
 )
 def test_headings_menus_and_single_words_are_none(text: str) -> None:
     assert not is_complete(text)
+
+
+def test_the_question_is_no_answer_to_itself() -> None:
+    texts = [
+        "Why is the sea salty?",
+        "“WHY is the  sea salty” ?",
+        "Is it salty?",
+        "Why is the sea salty? Rivers.",
+    ]
+    rows = [LabelledCandidate("q", texts[0], f"c{n}", "d", "Sea", n, text, 0) for n, text in enumerate(texts)]
+    [kept] = CompleteSentence().rerank([ranked_list(rows)])
+    assert [c.candidate_id for c in kept.candidates] == ["c2", "c3"]
