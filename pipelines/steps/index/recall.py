@@ -7,7 +7,7 @@ Shards are opened one after the other, in the command's process.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -77,15 +77,20 @@ def measure(job: Job, passages: Folder[Passage], folder: Path, parts: Sequence[P
             yield number, index
 
     nearest = [merge([], NEAREST)] * len(texts)
-    for number, index in opened():
-        for n, best in enumerate(exact(index, questions, number)):
-            nearest[n] = merge([nearest[n], best], NEAREST)
+    chosen = widths(job)
+    for width in chosen:
+        searched = [candidates([], width.candidates)] * len(texts)
+        for number, index in opened():
+            if width == chosen[0]:  # exact search too, while the shard is open
+                for n, best in enumerate(exact(index, questions, number)):
+                    nearest[n] = merge([nearest[n], best], NEAREST)
+            for n, best in enumerate(_found(index, questions, width, number)):
+                searched[n] = candidates([searched[n], best], width.candidates)
 
-    for width in widths(job):
         counts = IndexCounts(
             recall_questions=len(texts),
             recall_wanted=sum(map(len, nearest)),
-            recall_found=_found(nearest, opened(), questions, width),
+            recall_found=sum(map(_in_both, nearest, searched)),
             recall_probes=width.probes,
             recall_candidates=width.candidates,
             recall_times=width.times,
@@ -97,22 +102,17 @@ def measure(job: Job, passages: Folder[Passage], folder: Path, parts: Sequence[P
     return counts
 
 
-def _found(
-    nearest: Sequence[Best],
-    shards: Iterable[tuple[int, CodedIndex]],
-    questions: Vectors,
-    width: VectorSearch,
-) -> int:
-    """Number of the nearest passages of each question [questions, d] that a search of this width finds."""
-    searched = [candidates([], width.candidates)] * len(nearest)
-    for number, index in shards:
-        for n, (own, scores, values) in enumerate(index.search(questions, width)):
-            best = Best.of(number, own, _names(number, own), scores, values)
-            searched[n] = candidates([searched[n], best], width.candidates)
-    return sum(
-        len({*wanted.ids.tolist()} & {*merge([own], NEAREST).ids.tolist()})
-        for wanted, own in zip(nearest, searched, strict=True)
-    )
+def _found(index: CodedIndex, questions: Vectors, width: VectorSearch, shard: int) -> list[Best]:
+    """What a search of this width finds of a shard for each question [questions, d]."""
+    return [
+        Best.of(shard, rows, _names(shard, rows), scores, values)
+        for rows, scores, values in index.search(questions, width)
+    ]
+
+
+def _in_both(nearest: Best, searched: Best) -> int:
+    """Number of a question's nearest passages that are among the first of a search."""
+    return len({*nearest.ids.tolist()} & {*merge([searched], NEAREST).ids.tolist()})
 
 
 def exact(index: CodedIndex, questions: Vectors, shard: int) -> list[Best]:
