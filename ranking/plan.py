@@ -121,7 +121,7 @@ def to_sentences(ranked: RankedList) -> RankedList:
         for sentence in candidate.sentences:
             passage_id, position = owner[sentence.sentence_id]
             if passage_id == candidate.candidate_id:
-                candidates.append(replace(candidate, sentence=sentence, position=position, eligible=None))
+                candidates.append(candidate.of_sentence(sentence, position))
     return RankedList(ranked.question, tuple(candidates))
 
 
@@ -271,8 +271,7 @@ def _name_scores(stage: Stage, ranked: RankedList) -> RankedList:
         return ranked
     candidates, left = (
         tuple(
-            c.with_stages((*c.stages[:-1], replace(c.stages[-1], stage=stage.name))) if c.stages else c
-            for c in part
+            c.with_stages((*c.stages[:-1], c.stages[-1].named(stage.name))) if c.stages else c for c in part
         )
         for part in (ranked.candidates, ranked.left)
     )

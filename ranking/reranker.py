@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from answermill.ranking.context import Reading
 from answermill.ranking.entry import StageBefore, StageSettings
-from answermill.schemas.arrays import Precision, PrecisionSetting
+from answermill.schemas.arrays import Floats, Precision, PrecisionSetting
 from answermill.schemas.plug_ins import PlugInUnusable
 from answermill.schemas.ranked import Candidate, CandidateKind, RankedList, StageScore
 
@@ -244,9 +244,14 @@ def check_finite(ranked: RankedList, scores: npt.NDArray[np.floating], stage: st
     )
 
 
-def rounded(scores: Iterable[float]) -> list[float]:
-    """Scores rounded to the decimals that order a list."""
-    return [round(float(score), SCORE_DECIMALS) for score in scores]
+def rounded(scores: Iterable[float] | npt.NDArray[np.floating]) -> Floats:
+    """Scores [n] rounded to the decimals that order a list.
+
+    >>> rounded([0.123456789, -2.0]).tolist()
+    [0.123457, -2.0]
+    """
+    values = scores if isinstance(scores, np.ndarray) else np.fromiter(scores, np.float64)
+    return np.round(values.astype(np.float64), SCORE_DECIMALS)
 
 
 def order_by(
@@ -268,19 +273,20 @@ def order_by(
             f"{ranked.question.question_id}"
         )
 
-    check_finite(ranked, np.array(values, np.float64), stage)
-    order = sorted(range(len(values)), key=lambda i: -values[i])
-    candidates = (
-        ranked.candidates[i].with_stages(
-            (*ranked.candidates[i].stages, StageScore(stage, values[i], rank, exit))
-        )
-        for rank, i in enumerate(order, 1)
+    check_finite(ranked, values, stage)
+    order = np.argsort(-values, kind="stable")
+    best_first = zip(order.tolist(), values[order].tolist(), strict=True)
+    candidates = tuple(
+        ranked.candidates[i].with_stages((*ranked.candidates[i].stages, StageScore(stage, value, rank, exit)))
+        for rank, (i, value) in enumerate(best_first, 1)
     )
 
-    return RankedList(ranked.question, tuple(candidates))
+    return RankedList(ranked.question, candidates)
 
 
 def left_at(candidate: Candidate, score: float, stage: str, exit: int) -> Candidate:
     """A candidate that leaves within a stage, with the score of the exit, counted from 1, at which it
     leaves."""
-    return candidate.with_stages((*candidate.stages, StageScore(stage, rounded([score])[0], None, exit)))
+    return candidate.with_stages(
+        (*candidate.stages, StageScore(stage, float(rounded([score])[0]), None, exit))
+    )

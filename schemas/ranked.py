@@ -58,6 +58,10 @@ class StageScore(Record):
         default=None,
     )
 
+    def named(self, stage: str) -> StageScore:
+        """The same score as another stage's."""
+        return StageScore(stage, self.score, self.rank, self.exit)
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -101,6 +105,10 @@ class Candidate:
     def score(self) -> float:
         """Score of the last stage, or retrieval's if there was no stage."""
         return self.stages[-1].score if self.stages else self.hit.fused_score
+
+    def of_sentence(self, sentence: Sentence, position: int) -> Candidate:
+        """The candidate that this sentence of the passage is, with the passage's scores."""
+        return Candidate(self.hit, sentence, position, self.stages, None, self.retrieval)
 
     def with_stages(self, stages: tuple[StageScore, ...]) -> Candidate:
         """The candidate with these scores: what `dataclasses.replace` gives, several times as fast, since

@@ -93,10 +93,8 @@ def column(ranked: RankedList, name: str) -> Floats:
         hits = (RETRIEVAL[name](candidate.hit) for candidate in ranked.candidates)
         scores = stated if any(score is not None for score in stated) else list(hits)
         lowest = min((score for score in scores if score is not None), default=0.0)
-        return np.array(rounded(lowest if score is None else score for score in scores), np.float64)
-    return np.array(
-        rounded(_stage_score(ranked, candidate, name) for candidate in ranked.candidates), np.float64
-    )
+        return rounded(lowest if score is None else score for score in scores)
+    return rounded(_stage_score(ranked, candidate, name) for candidate in ranked.candidates)
 
 
 def standardised(values: Floats, question: Ints) -> Floats:

@@ -93,7 +93,7 @@ class Cascade:
         dropped = np.flatnonzero(passed.exits < last)
         exits = passed.exits[dropped]
         scores = passed.scores[dropped, exits - 1]
-        first_to_leave = np.lexsort((-dropped, np.array(rounded(scores)), exits)).tolist()
+        first_to_leave = np.lexsort((-dropped, rounded(scores), exits)).tolist()
         left = tuple(
             left_at(ranked.candidates[dropped[n]], scores[n], self.name, int(exits[n]))
             for n in first_to_leave
@@ -179,7 +179,7 @@ class Cascade:
                 if self.prior is not None and known is not None:
                     here = np.sort(remaining)  # in the order of their lists
                     decisive = np.zeros(len(numbers))
-                    exit_score = np.array(rounded(scores[here, exit]), np.float64)
+                    exit_score = rounded(scores[here, exit])
                     decisive[here] = self.prior.total(exit, known[here], question[here], exit_score)
                 stay = survivors(question[remaining], decisive[remaining], remaining, alpha)
                 tokens, rows = tokens.select(np.flatnonzero(stay))
@@ -236,7 +236,7 @@ def fit_prior(
 def survivors(question: Ints, scores: Floats, order: Ints, alpha: float) -> npt.NDArray[np.bool_]:
     """Mask [candidates]: True = survives this exit. The ⌊α·k⌋ lowest-scored of each question's k candidates
     are dropped (§4.3.2); among ties those later in `order`."""
-    best_first = np.lexsort((order, -np.array(rounded(scores), np.float64), question))
+    best_first = np.lexsort((order, -rounded(scores), question))
     _, number, k = np.unique(question, return_inverse=True, return_counts=True)
     starts = np.cumsum(k) - k
     rank = np.empty(len(question), np.int64)

@@ -134,7 +134,7 @@ class ExitScores:
             np.array([label for question in labels for label in question], np.int64),
             np.concatenate([np.empty(0, np.int64), *(np.arange(count) for count in counts)]),
             np.concatenate([np.empty(0, np.int64), *(row.tokens for row in rows)]).astype(np.int64),
-            np.array(rounded(scores.ravel()), np.float64).reshape(scores.shape),
+            rounded(scores),
             prior,
             np.concatenate([row.columns for row in rows if row.columns is not None])
             if prior and rows

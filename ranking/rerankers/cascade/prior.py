@@ -118,7 +118,7 @@ def fit_exits(
 def _stay(total: Floats, question: Ints, alpha: float) -> Bools:
     """[candidates]: true for those that do not leave, as in `survivors` for a single list."""
     stay = np.ones(len(total), np.bool_)
-    order = np.lexsort((np.arange(len(total)), -np.array(rounded(total)), question))
+    order = np.lexsort((np.arange(len(total)), -rounded(total), question))
     for rows in np.split(order, np.flatnonzero(np.diff(question[order])) + 1):
         stay[rows[len(rows) - dropped(len(rows), alpha) :]] = False
     return stay

@@ -80,7 +80,7 @@ class Sequential:
                 size = len(ranked.candidates)
                 stay = survivors(np.zeros(size, np.int64), scores[n], np.arange(size), alpha)
                 leaving = np.flatnonzero(~stay)
-                for i in leaving[np.lexsort((-leaving, np.array(rounded(scores[n][leaving]))))].tolist():
+                for i in leaving[np.lexsort((-leaving, rounded(scores[n][leaving])))].tolist():
                     left[n].append(left_at(ranked.candidates[i], scores[n][i], self.name, number))
                 remaining[n] = RankedList(ranked.question, tuple(compress(ranked.candidates, stay)))
 

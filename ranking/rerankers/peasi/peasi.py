@@ -10,7 +10,6 @@ threshold no answer is returned. The paper has no such rule.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -137,7 +136,7 @@ class SentenceExtractor:
             if (known is None or score > known[1]) and confidence >= (self._threshold or 0.0):
                 position = positions[chosen.sentence_id]
                 best[chosen.sentence_id] = (
-                    replace(ranked.candidates[n], sentence=chosen, position=position, eligible=None),
+                    ranked.candidates[n].of_sentence(chosen, position),
                     score,
                 )
 

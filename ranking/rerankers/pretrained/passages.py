@@ -9,7 +9,6 @@ long by itself is a window, and is cut; a passage without sentences is one text,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -120,7 +119,7 @@ class WindowExtractor(PassageCrossEncoder):
             score, sentence = max(firsts, key=lambda pair: pair[0])  # of equal windows the first
             if sentence.sentence_id not in best or score > best[sentence.sentence_id][1]:
                 position = positions[sentence.sentence_id]
-                extracted = replace(candidate, sentence=sentence, position=position, eligible=None)
+                extracted = candidate.of_sentence(sentence, position)
                 best[sentence.sentence_id] = extracted, score
 
         answers = RankedList(ranked.question, tuple(candidate for candidate, _ in best.values()))
