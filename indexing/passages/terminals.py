@@ -27,6 +27,12 @@ _OF_LANGUAGE = {
     "cu": ";",
 }
 
+_CLOSING = {
+    "“": "be bg bs cs da de dsb et hr hsb is ka lb lt lv mk ru sk sl sr uk".split(),  # noqa: SIM905
+    "«": "cs da de hr hu sk sl sr".split(),  # noqa: SIM905
+}
+"""Quotation marks that open in English or French, and the languages in which they close: „…“, »…«."""
+
 
 def _listed(ranges: str) -> frozenset[str]:
     codes = (part.partition("-") for part in ranges.split())
@@ -48,3 +54,13 @@ def marks_of(language: str) -> str:
     (';', '|', '')
     """
     return _OF_LANGUAGE.get(language, "|" if language in _INDIC else "")
+
+
+@cache
+def closing_in(language: str) -> str:
+    """Quotation marks that close in one language, an ISO 639 code, and open in others.
+
+    >>> closing_in("de"), closing_in("uk"), closing_in("en")
+    ('“«', '“', '')
+    """
+    return "".join(mark for mark, languages in _CLOSING.items() if language in languages)

@@ -164,6 +164,52 @@ def test_a_number_is_an_ordinal_only_before_a_noun_of_german(language: str, sent
     assert [text[start:end] for start, end in sentence_spans(text, language)] == sentences
 
 
+@pytest.mark.parametrize(
+    ("language", "sentences"),
+    [
+        # Quotation marks that close, though they open in English.
+        ("de", ["„Er kam nicht.“", "Wir gingen.", "»Ist er da?«", "Niemand wusste es."]),
+        ("sk", ["„Neviem.“", "Odišiel."]),
+        ("de", ["„Ist er da?“ fragte sie."]),
+        ("fr", ["« Le film était bien ? »", "« Oui. »", "Il partit.", "« C'est moi ! » dit le roi."]),
+        # A mark in brackets of its own says something of the word before it.
+        ("de", ["Es war(!) Montag [...] Nachmittag.", "Er kam."]),
+        # Within a title.
+        ("zh", ["我们去看《你好！李》好吗？", "好！"]),
+        # The full stop of ASCII joins clauses in Armenian.
+        ("hy", ["Նա ասաց. Ես գալիս եմ։", "Նա եկավ։"]),
+        # What a small letter follows is shortened, unless all is in small letters.
+        ("it", ["La centrale meteor. si ferma.", "Poi riparte."]),
+        ("it", ["arrivo domani.", "porto tutto."]),
+        # Titles and the like, and what stands before a number.
+        ("es", ["La Lic. Ruiz vive en EE. UU. desde ene. 2011.", "Ver cap. 24."]),
+        ("fr", ["Vers 14 av. J.-C. Auguste règne.", "Il meurt."]),
+        ("uk", ["Доц. Бойко живе в с. Лісове, буд. 4, кв. 5.", "Він пише."]),
+        ("ru", ["Он живёт в г. Москва, кв. 5.", "Дом построен в 1898 г.", "Виктор уехал."]),
+        ("sk", ["Prišiel MUDr. Novák, napr. v r. 2010.", "Potom odišiel."]),
+        ("ar", ["وصل د. أحمد.", "ثم ذهب."]),
+        ("ml", ["കെ. പി. മോഹനൻ വന്നു.", "മഴ പെയ്തു."]),
+        ("de", ["Es gab ihn vom 1. -3. Jahrhundert.", "Es waren 25.", "Dann ging er."]),
+        # A short form may be last before a word with which sentences begin.
+        ("da", ["Han bor i U.S.A. i dag.", "Hun flyttede til U.S.", "Det var koldt."]),
+        ("es", ["Me voy a EE. UU.", "Buen viaje."]),
+        # Notes and bullets.
+        ("de", ["Das steht dort.¹", "Noch ein Satz.²"]),
+        ("es", ["• 1. Busca ayuda."]),
+    ],
+)
+def test_a_language_s_own_writing_decides(language: str, sentences: list[str]) -> None:
+    joint = "" if language == "zh" else " "
+    text = joint.join(sentences)
+    assert [text[start:end] for start, end in sentence_spans(text, language)] == sentences
+
+
+def test_english_is_cut_as_before_at_what_other_languages_write() -> None:
+    for sentences in (["It was(!)", "Monday."], ["[...]", "He came."], ["It left then.", "but she stayed."]):
+        text = " ".join(sentences)
+        assert [text[start:end] for start, end in sentence_spans(text, "en")] == sentences
+
+
 def test_a_sign_of_one_language_ends_no_sentence_of_another() -> None:
     for text in ("He came; she left.", "One: Two.", "a | b", "ཁོ་ནང་ལ་སོང་།"):
         assert [text[start:end] for start, end in sentence_spans(text, "en")] == [text]

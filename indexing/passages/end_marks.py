@@ -1,0 +1,187 @@
+"""A mark that may end a sentence, and what the rules of sentences.py ask about the text around it."""
+
+from __future__ import annotations
+
+import re
+
+from answermill.indexing.passages.abbreviations import (
+    AFTER_HALF_DAYS,
+    HALF_DAYS,
+    MAYBE_LAST,
+    NO_NOUNS,
+    SHORTENED,
+    before_number,
+    followed_in,
+    last_after_number,
+)
+from answermill.indexing.passages.terminals import TERMINALS
+
+_OPENING = "\"'“‘«([{‹„¿¡"
+_WIDE_MARKS = TERMINALS | frozenset("|།༎༏༑")
+"""Marks that stand for nothing but an end, if they may be one."""
+
+_BEFORE_LAST = re.compile(r".*[\s\"'“‘«(\[{‹„/—–]", re.DOTALL)
+_LONGEST_LAST = 40  # characters before a mark among which its word is looked for
+_WORD_AFTER = re.compile(
+    r"[\"'“‘«(\[{‹„¿¡ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000]*(?P<word>[^\s.,;:!?\"”’)\]}…]*)"
+)
+_ASKING = frozenset("!?;")
+# U.S, p.m, Ph.D: the last dot is the one in question.
+_DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")
+_DOTTED_OR_HYPHENATED = re.compile(r"(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}")  # and J.-C
+_SYLLABLE = (
+    "[\u0b85-\u0bb9\u0c05-\u0c39\u0c85-\u0cb9\u0d05-\u0d39]"
+    "[\u0bbe-\u0bcd\u0bd7\u0c3e-\u0c56\u0cbe-\u0cd6\u0d3e-\u0d4d\u0d57]{0,2}"
+)
+_SYLLABLES = re.compile(rf"{_SYLLABLE}(?:\.{_SYLLABLE})*")
+"""Initials of Tamil, Telugu, Kannada and Malayalam: letters with their vowel signs."""
+_DOUBLED = frozenset(("ca", "es", "gl"))
+"""Languages that double the letters of a plural: EE. UU., Estados Unidos."""
+_BULLETS = "•‣▪◦⁃∙*"
+_VERSE = re.compile(r"\s*\d+:\d")
+_NUMBER_OR_ROMAN = re.compile(r"\s*[(#]?(?:\d|[IVXLC]+\b)")
+
+
+class EndMark:
+    """Marks that may end a sentence inside a line, and the text around them."""
+
+    def __init__(
+        self, text: str, sentence: int, line_end: int, match: re.Match[str], language: str = ""
+    ) -> None:
+        """`match` is a match of `_end` in a sentence that begins at the offset `sentence`."""
+        self.text, self.sentence, self.line_end, self.language = text, sentence, line_end, language
+        self.is_english = language in ("", "en")
+        self.start, self.end = match.span()
+
+        marks = text[self.start : match.start("closing")]
+        self.wide = not _WIDE_MARKS.isdisjoint(marks)
+        self.dots = marks[0] == "…" or marks.startswith("..")
+        self.asks = not _ASKING.isdisjoint(marks)  # or it exclaims
+        self.closing: str = match["closing"]
+
+        first = max(sentence, self.start - _LONGEST_LAST)
+        before = _BEFORE_LAST.match(text, first, self.start)
+        self.last = text[before.end() if before else first : self.start]  # word before the marks
+
+        after = _WORD_AFTER.match(text, self.end, line_end)
+        assert after is not None  # it matches the empty word
+        self.word: str = after["word"]  # word after the marks, '' if none follows
+        self.follower = self.word[:1] or text[self.end : line_end].lstrip()[:1]
+
+        # 'he said', but not 'iPhones are'.
+        self.goes_on = self.word[:1].islower() and not self.word[1:2].isupper()
+
+    @property
+    def before(self) -> str:
+        """The sentence up to the word before the marks."""
+        return self.text[self.sentence : self.start - len(self.last)]
+
+    @property
+    def plain(self) -> str:
+        """The word before the marks as lists of abbreviations write it."""
+        return self.last.lower().lstrip("-")
+
+    @property
+    def is_ordinary(self) -> bool:
+        """True if the word before the marks is long, in small letters, and no abbreviation."""
+        return (
+            len(self.last) > 3 and self.last.islower() and self.last.isalpha() and self.plain not in SHORTENED
+        )
+
+    @property
+    def is_no_abbreviation(self) -> bool:
+        """True of a word in English, whose abbreviations are all known here, of one of more than six letters,
+        and in a sentence that begins with a small letter: there, one may follow the end of a sentence."""
+        begins_small = self.before.lstrip(_OPENING + " \t")[:1].islower()
+        return self.is_english or len(self.last) > 6 or begins_small
+
+    @property
+    def is_initial(self) -> bool:
+        if _SYLLABLES.fullmatch(self.last):
+            return True
+        return len(self.last) == 1 and self.last.isupper()
+
+    @property
+    def is_doubled(self) -> bool:
+        """True if a capital stands twice before the marks, in a language in which that is a plural."""
+        return self.language in _DOUBLED and self.last[:1].isupper() and self.last[1:] == self.last[:1]
+
+    @property
+    def is_remark(self) -> bool:
+        """True if the marks stand alone in brackets: (!), [...]. English pages are cut there, as before, so
+        that their rows stay what models and figures are of."""
+        bracketed = self.text[max(self.sentence, self.start - 1) : self.start] + self.closing[:1]
+        return not self.is_english and bracketed in ("()", "[]")
+
+    @property
+    def is_titled(self) -> bool:
+        """True if the marks stand within the brackets of a title of Chinese or Japanese."""
+        _, opening, title = self.text[self.sentence : self.end].rpartition("《")
+        return opening != "" and "》" not in title and "》" in self.text[self.end : self.line_end]
+
+    @property
+    def is_middle_stop(self) -> bool:
+        """True if a full stop of ASCII follows a letter of Armenian, which ends sentences with a mark of its
+        own, and joins clauses with this one."""
+        return self.text[self.start] == "." and "\u0531" <= self.last[-1:] <= "\u0587"
+
+    @property
+    def is_short_form(self) -> bool:
+        """True if the word before the marks is an abbreviation with which a sentence may end."""
+        if self.is_initial or self.is_doubled or self.last in MAYBE_LAST:
+            return True
+        form = _DOTTED if self.is_english else _DOTTED_OR_HYPHENATED
+        return form.fullmatch(self.last) is not None
+
+    @property
+    def is_followed(self) -> bool:
+        """True if the word before the marks is an abbreviation of the language that something follows."""
+        if self.last not in followed_in(self.language):
+            return False
+        return self.last not in last_after_number(self.language) or not self.before.rstrip()[-1:].isdigit()
+
+    @property
+    def is_spaced_form(self) -> bool:
+        """True if a small letter stands before the marks, and one with a full stop after them."""
+        after = self.text[self.end : self.line_end].lstrip()
+        return len(self.last) == 1 and self.last.islower() and len(self.word) == 1 and after[1:2] == "."
+
+    @property
+    def is_ordinal(self) -> bool:
+        """True if a number of one or two digits stands before the marks, and a noun of German after them."""
+        number = self.last.lstrip("-")  # 1. -3.
+        is_number = number.isdecimal() and len(number) <= 2
+        return self.language == "de" and is_number and self.word[:1].isupper() and self.word not in NO_NOUNS
+
+    @property
+    def is_list_number(self) -> bool:
+        """True if a number of up to three digits stands before the marks, and only bullets and opening quotes
+        before it."""
+        number = self.last.lstrip(_BULLETS)
+        return number.isdigit() and len(number) <= 3 and not self.before.strip(_OPENING + _BULLETS + " \t")
+
+    @property
+    def is_decimal(self) -> bool:
+        """True if a full-width stop stands between digits."""
+        return self.text[self.start] == "．" and self.last[-1:].isdecimal() and self.follower.isdecimal()
+
+    @property
+    def number_follows(self) -> bool:
+        """True if the word before the marks is one that a number follows, and one does."""
+        if self.plain not in before_number(self.language):
+            return False
+        return _NUMBER_OR_ROMAN.match(self.text, self.end, self.line_end) is not None
+
+    @property
+    def verse_follows(self) -> bool:
+        return _VERSE.match(self.text, self.end, self.line_end) is not None
+
+    @property
+    def time_ends(self) -> bool:
+        """True if a time of day stands before the marks, and a capital after them that begins no time zone,
+        day or month: so do all 13 sentences of the corpora that end there, and none of the 27 that go on."""
+        if self.last not in HALF_DAYS or not self.before.rstrip()[-1:].isdigit():
+            return False
+        word, after = self.word.partition("/")[0], self.text[self.end : self.line_end].lstrip()
+        is_zone = word.isupper() and len(word) <= 4
+        return word[:1].isupper() and after.startswith(word) and not is_zone and word not in AFTER_HALF_DAYS
