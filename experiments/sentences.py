@@ -1,25 +1,21 @@
-"""Ends of sentences: our rules against spaCy's sentencizer, pySBD, syntok and BlingFire, on documents with
-known sentences.
+"""Ends of sentences: our rules against spaCy's sentencizer, pySBD, syntok, BlingFire and sentencex, on
+documents with known sentences.
 
 Reference: the documents of WikiQA, whose sentences the data set lists one by one (cut by its authors' tool,
 not by hand). They are joined by blanks and split again. A predicted end is right if a reference sentence ends
 there; the end of the text does not count. Times are the median of the rounds, over the whole set.
 
---golden FILE: texts that people wrote to try splitters with, each with its sentences:
-`benchmarks/english_golden_rules.py` of pySBD's source (MIT; `pip download pysbd --no-deps --no-binary
-:all:`), which is read and not run. `<name>_golden_right` counts those of them that are split as they should
-be; white space around a sentence does not count. They are odd cases, all of them, and pySBD was written to
-pass them.
+`python -m experiments.sentence_gold` has texts of other languages, and odd cases of English.
 
-pySBD, syntok and BlingFire are no dependencies of AnswerMill: `pip install pysbd syntok blingfire`. Those
-that cannot be imported are named and left out.
+pySBD, syntok, BlingFire and sentencex are no dependencies: `pip install pysbd syntok blingfire sentencex`.
+Those that cannot be imported are named and left out.
 """
 
 from __future__ import annotations
 
-import ast
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path
 
@@ -29,7 +25,7 @@ import spacy
 from answermill.indexing.passages.sentences import sentence_spans
 from testing.harness import arguments, finish, installed, say, seconds
 
-TAKES = "beside pip install pysbd syntok blingfire"
+TAKES = "beside pip install pysbd syntok blingfire sentencex"
 DECIDED = "Nothing ships by it."
 
 SplitText = Callable[[str], list[str]]
@@ -49,24 +45,6 @@ def documents(data: Path) -> list[list[str]]:
     return [sentences for _, sentences in sorted(by_document.items()) if len(sentences) > 1]
 
 
-def golden_rules(file: Path) -> list[tuple[str, list[str]]]:
-    """(text, its sentences) of the list in a Python file. Raises ValueError if the file has no such list."""
-    for statement in ast.parse(file.read_text(encoding="utf-8")).body:
-        if isinstance(statement, ast.Assign):
-            rules: list[tuple[str, list[str]]] = ast.literal_eval(statement.value)
-            return rules
-    raise ValueError(f"{file}: no list of texts and their sentences")
-
-
-def right_rules(split: SplitText, rules: Sequence[tuple[str, list[str]]]) -> int:
-    """Number of texts that are split into just their sentences."""
-    return sum(
-        [sentence.strip() for sentence in split(text) if sentence.strip()]
-        == [sentence.strip() for sentence in sentences]
-        for text, sentences in rules
-    )
-
-
 def ends_of(sentences: list[str]) -> set[int]:
     """Number of characters, blanks not counted, before each inner end."""
     ends, characters = set(), 0
@@ -76,12 +54,13 @@ def ends_of(sentences: list[str]) -> set[int]:
     return ends
 
 
-def rules() -> SplitText:
-    return lambda text: [text[start:end] for start, end in sentence_spans(text)]
+def rules(language: str) -> SplitText:
+    return lambda text: [text[start:end] for start, end in sentence_spans(text, language)]
 
 
-def sentencizer() -> SplitText:
-    nlp = spacy.blank("en")
+def sentencizer(language: str) -> SplitText:
+    # Some languages' own tokenizers need more packages.
+    nlp = spacy.blank("en" if language == "en" else "xx")
     nlp.add_pipe("sentencizer")
 
     def split(text: str) -> list[str]:
@@ -91,43 +70,58 @@ def sentencizer() -> SplitText:
     return split
 
 
-def pysbd() -> SplitText:
+def pysbd(language: str) -> SplitText | None:
     import pysbd
 
-    segmenter = pysbd.Segmenter(language="en", clean=False)
+    if language not in pysbd.languages.LANGUAGE_CODES:
+        return None
+    segmenter = pysbd.Segmenter(language=language, clean=False)
     return lambda text: list(segmenter.segment(text))
 
 
-def syntok() -> SplitText:
+def syntok(language: str) -> SplitText | None:
     from syntok import segmenter
 
     def split(text: str) -> list[str]:
         starts = [sentence[0].offset for paragraph in segmenter.process(text) for sentence in paragraph]
         return [text[start:end] for start, end in pairwise([*starts, len(text)])]
 
-    return split
+    return split if language in ("de", "en", "es") else None
 
 
-def blingfire() -> SplitText:
+def blingfire(language: str) -> SplitText:
     import blingfire
 
     return lambda text: str(blingfire.text_to_sentences(text)).split("\n")
 
 
-LIBRARIES: dict[str, Callable[[], SplitText]] = {
+def sentencex(language: str) -> SplitText:
+    import sentencex
+
+    return lambda text: list(sentencex.segment(language, text))
+
+
+LIBRARIES: dict[str, Callable[[str], SplitText | None]] = {
     "rules": rules,
     "sentencizer": sentencizer,
     "pysbd": pysbd,
     "syntok": syntok,
     "blingfire": blingfire,
+    "sentencex": sentencex,
 }
+"""Name → from a language, an ISO 639 code, to its splitter; None if the library does not know it."""
+
+
+def splitters(language: str) -> tuple[dict[str, SplitText], list[str]]:
+    """(name → splitter of a language, for the libraries that are installed and know it; the names of those
+    that are not installed)."""
+    loaders = {name: partial(load, language) for name, load in LIBRARIES.items()}
+    loaded, missing = installed(loaders)
+    return {name: split for name, split in loaded.items() if split is not None}, missing
 
 
 def main() -> None:
-    options = arguments(
-        "sentences", __doc__ or "", paths={"golden": "texts that people split, of pySBD's source"}
-    )
-    golden = golden_rules(options.golden) if options.golden else []
+    options = arguments("sentences", __doc__ or "")
     reference = documents(options.data)
     texts = [" ".join(sentences) for sentences in reference]
     known = [ends_of(sentences) for sentences in reference]
@@ -136,22 +130,20 @@ def main() -> None:
         "sentences": sum(map(len, reference)),
     }
 
-    splitters, missing = installed(LIBRARIES)
+    by_name, missing = splitters("en")
     if missing:
         result["not_installed"] = ", ".join(missing)
-    for name, split in splitters.items():
+    for name, split in by_name.items():
         predicted = [ends_of(split(text)) for text in texts]
         right = sum(len(a & b) for a, b in zip(predicted, known, strict=True))
         all_predicted, all_known = sum(map(len, predicted)), sum(map(len, known))
         result |= {f"{name}_precision": right / all_predicted, f"{name}_recall": right / all_known}
         result[f"{name}_f1"] = 2 * right / (all_predicted + all_known)
-        if golden:
-            result |= {"golden_texts": len(golden), f"{name}_golden_right": right_rules(split, golden)}
         say(f"{name}: F1 {result[f'{name}_f1']:.4f}")
 
-    times: dict[str, list[float]] = {name: [] for name in splitters}
+    times: dict[str, list[float]] = {name: [] for name in by_name}
     for _ in range(options.rounds):
-        for name, split in splitters.items():
+        for name, split in by_name.items():
             with seconds(times[name]):
                 for text in texts:
                     split(text)
