@@ -101,14 +101,14 @@ def unpacked(folder: Path) -> dict[str, Path]:
 
     Raises ValueError if one is missing.
     """
-    found = {path.name.rpartition("-")[0].replace("_", "-"): path for path in sorted(folder.glob("*-*/"))}
+    sources = {path.name.rpartition("-")[0].replace("_", "-"): path for path in sorted(folder.glob("*-*/"))}
     wanted = [*PACKAGES, *(package for package, _ in TREEBANKS.values())]
-    if missing := [package for package in wanted if package not in found]:
+    if missing := [package for package in wanted if package not in sources]:
         raise ValueError(
             f"--golden: {folder} has no source of {', '.join(missing)}; pip download and unpack them there "
             "(`python -m experiments.sentence_gold --help` has the commands)"
         )
-    return {package: found[package] for package in wanted}
+    return {package: sources[package] for package in wanted}
 
 
 def is_usable(golden: Golden) -> bool:
@@ -119,12 +119,12 @@ def is_usable(golden: Golden) -> bool:
 
 def golden_texts(folder: Path, pattern: str, read: Callable[[Path], Iterator[Golden]]) -> list[Golden]:
     """The usable texts of a package, each once."""
-    found = {
+    texts = {
         (golden.language, golden.text): golden
         for file in sorted(folder.glob(pattern))
         for golden in read(file)
     }
-    return [golden for golden in found.values() if is_usable(golden)]
+    return [golden for golden in texts.values() if is_usable(golden)]
 
 
 def treebank_sentences(file: Path) -> list[str]:
@@ -142,8 +142,8 @@ def measured_ends(split: SplitText, sentences: Sequence[str]) -> dict[str, float
     right = predicted = known = 0
     for start in range(0, len(sentences), SENTENCES_A_TEXT):
         group = list(sentences[start : start + SENTENCES_A_TEXT])
-        found, wanted = ends_of(split(" ".join(group))), ends_of(group)
-        right, predicted, known = right + len(found & wanted), predicted + len(found), known + len(wanted)
+        ours, wanted = ends_of(split(" ".join(group))), ends_of(group)
+        right, predicted, known = right + len(ours & wanted), predicted + len(ours), known + len(wanted)
     return {
         "precision": right / predicted if predicted else 0.0,
         "recall": right / known if known else 0.0,

@@ -121,8 +121,8 @@ class EndMark:
 
     @property
     def is_middle_stop(self) -> bool:
-        """True if a full stop of ASCII follows a letter of Armenian, which ends sentences with a mark of its
-        own, and joins clauses with this one."""
+        """True if a full stop of ASCII follows a letter of Armenian: it joins clauses there, and another mark
+        ends sentences."""
         return self.text[self.start] == "." and "\u0531" <= self.last[-1:] <= "\u0587"
 
     @property

@@ -181,7 +181,7 @@ def test_a_number_is_an_ordinal_only_before_a_noun_of_german(language: str, sent
         # What a small letter follows is shortened, unless all is in small letters.
         ("it", ["La centrale meteor. si ferma.", "Poi riparte."]),
         ("it", ["arrivo domani.", "porto tutto."]),
-        # Titles and the like, and what stands before a number.
+        # Titles and the like, and names of numbers.
         ("es", ["La Lic. Ruiz vive en EE. UU. desde ene. 2011.", "Ver cap. 24."]),
         ("fr", ["Vers 14 av. J.-C. Auguste règne.", "Il meurt."]),
         ("uk", ["Доц. Бойко живе в с. Лісове, буд. 4, кв. 5.", "Він пише."]),
