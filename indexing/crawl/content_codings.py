@@ -15,8 +15,9 @@ from answermill.indexing.crawl.raw_page import MAX_BODY
 
 _IsalError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub calls the class an instance
 
-_ZSTD = b"\x28\xb5\x2f\xfd"
-_CHUNK_SIZE = re.compile(rb"[ \t]*0*([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
+_ZSTD = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")
+"""Start of a frame, or of one that decoders skip (RFC 8878)."""
+_CHUNK_SIZE = re.compile(rb"[ \t\r\n]*0*([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
 _NOT_READ = ("compress", "x-compress", "dcb", "dcz", "exi", "pack200-gzip", "aes128gcm")
 """Registered codings that browsers do not undo without more. Other names are no codings, and say nothing."""
 _ZLIB = re.compile(rb"[\x08\x18\x28\x38\x48\x58\x68\x78].", re.DOTALL)
@@ -76,7 +77,7 @@ def _br(body: bytes) -> bytes:
 
 
 def _zstd(body: bytes) -> bytes:
-    if not body.startswith(_ZSTD):
+    if not _ZSTD.match(body):
         return _gzip(body)
     with pa.input_stream(pa.py_buffer(body), compression="zstd") as stream:
         return bytes(stream.read(MAX_BODY + 1))

@@ -22,6 +22,7 @@ from answermill.schemas.corpus import Rejected
 BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _STATUS = re.compile(rb"[\r\n\t ]*HTTP(?:/[\d.]*)?[ \t]+(\d{3})(?!\d)", re.IGNORECASE)
+_NEXT_STATUS = re.compile(rb"HTTP/\d(?:\.\d)? \d{3}\b")
 
 
 def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rejected:
@@ -78,14 +79,18 @@ def _may_be_page(name: str) -> bool:
 
 
 def _response(place: Place, block: bytes) -> tuple[dict[str, str], bytes] | Rejected:
-    """Header and body of the last response of a block: interim ones (1xx) stand before it."""
+    """Header and body of the last response of a block: interim ones (1xx) stand before it, and a proxy's
+    answer to CONNECT, which has no body."""
     while True:
         status = _STATUS.match(block)
         if status is None:
             return place.rejected("broken_record", f"no HTTP status: {block[:40]!r}")
 
-        end = BLANK_LINE.search(block)
-        if status[1].startswith(b"1") and status[1] != b"101" and end is not None:
+        end = BLANK_LINE.search(block, status.end())  # blank lines before it are none of the header's ends
+        is_interim = status[1].startswith(b"1") and status[1] != b"101"
+        if end is not None and (
+            is_interim or _is_connected(status[1], block[: end.start()], block[end.end() :])
+        ):
             block = block[end.end() :]
             continue
 
@@ -95,6 +100,12 @@ def _response(place: Place, block: bytes) -> tuple[dict[str, str], bytes] | Reje
             return place.rejected("broken_record", "HTTP header without an end")
         fields = header_fields(block[status.end() : end.start()].partition(b"\n")[2], joined=True)
         return fields, block[end.end() :]
+
+
+def _is_connected(status: bytes, header: bytes, body: bytes) -> bool:
+    """True for the answer of a proxy that is connected now: another response follows it."""
+    is_bare = status.startswith(b"2") and b"\ncontent-type" not in header.lower()
+    return is_bare and _NEXT_STATUS.match(body) is not None
 
 
 def header_fields(lines: bytes, joined: bool = False) -> dict[str, str]:

@@ -43,6 +43,7 @@ def brotli(content: bytes) -> bytes:
         ("GZip;q=1", gzip.compress(HTML, mtime=0)),
         ("gzip, gzip", gzip.compress(gzip.compress(HTML, mtime=0), mtime=0)),
         ("zstd", bytes(pa.compress(HTML, codec="zstd", asbytes=True))),
+        ("zstd", b"\x50\x2a\x4d\x18\x04\0\0\0skip" + bytes(pa.compress(HTML, codec="zstd", asbytes=True))),
         ("gzip, none", gzip.compress(HTML, mtime=0)),
         ("utf-8,gzip", gzip.compress(HTML, mtime=0)),
     ],
@@ -90,6 +91,10 @@ def test_a_gzip_transfer_coding_is_undone_below_the_chunks(tmp_path: Path) -> No
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n  chunked\r\n\r\n",
         b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n",
+        b"\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.0 200 Connection established\r\nProxy-Agent: a\r\n\r\n"
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
     ],
 )
 def test_nothing_of_the_transport_is_left_in_a_page(tmp_path: Path, header: bytes) -> None:
@@ -107,6 +112,7 @@ def test_a_record_without_a_type_that_holds_a_response_is_read_as_one(tmp_path: 
     [
         (b"%x\r\n%s\r\n0\r\n\r\n" % (len(HTML), HTML), HTML),
         (b"5;name=value\r\n<html\r\n3\r\n>ok\r\n0\r\nTrailer: x\r\n\r\n", b"<html>ok"),
+        (b"\r\n5\r\n<html\r\n\r\n3\r\n>ok\r\n0\r\n\r\n", b"<html>ok"),
         (HTML, HTML),
         (b"5\r\n<html\r\n30\r\n>ok\r\n0\r\n\r\n", None),
         (b"5\r\n<html\r\nzz\r\n", None),
