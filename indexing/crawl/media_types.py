@@ -39,6 +39,12 @@ _XML_ROOT = re.compile(
     rb"(?>\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[[^\]]*\]\s*)?>)*+<(?:[\w.-]+:)?html(?=[\s>])([^>]*)",
     re.DOTALL | re.IGNORECASE,
 )
+_FEED = re.compile(
+    rb"(?>[\t\n\f\r ]+|<!--.*?-->|<!.*?>|<\?.*?\?>)*+<(?:rss|feed|rdf:RDF(?=.*http://purl\.org/rss/1\.0/)"
+    rb"(?=.*http://www\.w3\.org/1999/02/22-rdf-syntax-ns#))",
+    re.DOTALL,
+)
+"""Start of a feed, which servers often call HTML."""
 _NAMESPACE = b"http://www.w3.org/1999/xhtml"
 
 
@@ -117,6 +123,8 @@ def type_of(declared: str, identified: str, body: bytes) -> str:
     name = declared or identified or sniffed_type(body)
     if is_xml(name) and (root := _XML_ROOT.match(body[:65_536])) and _NAMESPACE in root[1]:
         return XHTML
+    if name == HTML and _FEED.match(without_mark(body[:HEAD])):
+        return "text/xml"
     if name == PLAIN and is_binary(body[:HEAD]):
         return "application/octet-stream"  # servers call so what they do not know
     if name not in (HTML, XHTML, PLAIN) and identified in (HTML, XHTML):

@@ -18,6 +18,8 @@ _EAST_ASIAN = (*LETTERS, "iso2022_jp")
 _WESTERN = ("cp1252", "iso8859-15", "mac-roman")
 _UNREADABLE = 0.01
 """Share of U+FFFD and control characters in a page from which a decoding is not believed."""
+_SPOILT = 0.05
+"""Share of U+FFFD up to which a page is UTF-8 all the same, if most of its letters beyond ASCII are."""
 _SPARSE = 0.05
 """Share of bytes beyond ASCII up to which a page that declares an East Asian encoding may be Western."""
 _VALID = 2
@@ -70,7 +72,8 @@ def _utf_8(body: bytes) -> str | None:
         return _readable(text, text.count("\ufffd"))
     except UnicodeDecodeError:
         valid, wrong = utf_8_sequences(body)
-        return _readable(decoded(body, "utf-8")) if valid >= _VALID * wrong and valid else None
+        is_utf_8 = valid >= _VALID * wrong and valid > 0
+        return _readable(decoded(body, "utf-8"), share=_SPOILT) if is_utf_8 else None
 
 
 def _believed(body: bytes, encoding: str) -> str | None:
@@ -116,7 +119,7 @@ def _utf_16(body: bytes) -> str:
     return "utf-16-be" if even > odd else "utf-16-le"
 
 
-def _readable(text: str, written: int = 0) -> str | None:
-    """The text; None if too much of it is NULs and U+FFFD, but for those that were `written` so."""
+def _readable(text: str, written: int = 0, share: float = _UNREADABLE) -> str | None:
+    """The text; None if more than a share of it is NULs and U+FFFD, but for those that were `written` so."""
     unreadable = text.count("\ufffd") - written + text.count("\0")
-    return None if unreadable > _UNREADABLE * len(text) else text
+    return None if unreadable > share * len(text) else text

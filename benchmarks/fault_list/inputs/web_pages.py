@@ -181,6 +181,10 @@ READ: dict[str, tuple[bytes, str]] = {
         ),
         f"{LATIN * 4} caf\ufffd",
     ),
+    "UTF-8 with a quote of Latin": (
+        response(f"<title>T</title><p>{'naïve café, ' * 5}it".encode() + b"\x92s"),
+        "naïve café, " * 5 + "it\ufffds",
+    ),
     "UTF-16 by its header": (
         response(HTML.encode("utf-16-le"), "Content-Type: text/html; charset=utf-16"),
         TEXT,
@@ -238,6 +242,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "plain text that is binary": (record(response(b"\0\1\2", "Content-Type: text/plain")), "not_html"),
     "text without a type": (record(response(TEXT.encode(), "Content-Type:")), "media_type"),
     "a feed": (record(response(b"<?xml version='1.0'?><rss/>", "Content-Type: text/xml")), "not_html"),
+    "a feed as HTML": (record(response(f"<rss><item>{TEXT}</item></rss>".encode())), "not_html"),
     "a picture without a type": (record(response(b"\x89PNG\r\n\x1a\n", "Content-Type:")), "not_html"),
 }
 """Name of a record that is refused → it, and the reason."""

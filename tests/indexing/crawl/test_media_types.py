@@ -134,3 +134,17 @@ def test_a_conversion_is_text_that_its_crawler_has_extracted(tmp_path: Path) -> 
     for kind, is_conversion in (("conversion", True), ("resource", False)):
         (page,), _ = read(tmp_path / "a.warc", record(kind, b"Tea.", "text/plain"))
         assert isinstance(page, RawPage) and page.is_conversion == is_conversion
+
+
+@pytest.mark.parametrize(
+    "feed",
+    [
+        '<?xml version="1.0"?>\n<!-- a > b --><rss version="2.0"><channel><title>Tea',
+        '\ufeff<feed xmlns="http://www.w3.org/2005/Atom">',
+        '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/">',
+    ],
+)
+def test_a_feed_that_its_server_calls_html_is_none(feed: str, tmp_path: Path) -> None:
+    outcome = only(tmp_path, http(feed.encode() + HTML))
+    assert isinstance(outcome, Rejected) and outcome.detail.startswith("text/xml")
+    assert isinstance(only(tmp_path, http(b"<!-- <rss> -->" + HTML)), RawPage)
