@@ -212,6 +212,13 @@ READ: dict[str, tuple[bytes, str]] = {
             "<title/>",
         )
     },
+    "XHTML with an entity": (
+        response(
+            b"<!DOCTYPE html [<!ENTITY text '" + TEXT.encode() + b"'>]>" + xhtml("", "<p>&text;</p>")[21:],
+            "Content-Type: application/xhtml+xml",
+        ),
+        TEXT,
+    ),
     "XHTML with CDATA": (
         response(xhtml("<script/>", f"<p><![CDATA[{TEXT}]]></p>"), "Content-Type: application/xhtml+xml"),
         TEXT,

@@ -4,6 +4,8 @@ import pytest
 
 from answermill.indexing.encodings.xhtml import as_html
 
+SPACE = "http://www.w3.org/1999/xhtml"
+
 
 @pytest.mark.parametrize(
     ("xhtml", "html"),
@@ -17,7 +19,14 @@ from answermill.indexing.encodings.xhtml import as_html
         ("<!-- <p/> --><p>a</p>", "<p>a</p>"),
         ("<?xml version='1.0'?><?php '<p/>' ?><p/>", "<p></p>"),
         ('<!DOCTYPE html [<!ENTITY a "b>">]><p/>', "<!DOCTYPE html><p></p>"),
-        ('<?xml?>\n<h:html xmlns:h="x"><h:p/></h:html>', '\n<html xmlns:h="x"><p></p></html>'),
+        (f"<?xml?>\n<h:html xmlns:h='{SPACE}'><h:p/></h:html>", f"\n<html xmlns:h='{SPACE}'><p></p></html>"),
+        (f"<html xmlns:h='{SPACE}'><h:p/><g:p/>", f"<html xmlns:h='{SPACE}'><p></p><g:p></g:p>"),
+        (
+            "<!DOCTYPE html [<!ENTITY a '1 &b;'><!ENTITY b \"<i>2</i>\"><!ENTITY a '3'>]>"
+            "&a; &c; &amp;<!--&a;-->",
+            "<!DOCTYPE html>1 <i>2</i> &c; &amp;",
+        ),
+        ("<!DOCTYPE html [<!ENTITY a 'b'>]><![CDATA[&a;]]>", "<!DOCTYPE html>&amp;a;"),
         ("<svg:path d='1'/>", "<svg:path d='1'></svg:path>"),
         ("1 < 2 / 3", "1 < 2 / 3"),
     ],
@@ -31,3 +40,8 @@ def test_what_xml_and_html_read_otherwise_is_written_as_html(xhtml: str, html: s
 )
 def test_a_page_of_megabytes_of_open_tags_is_written_before_the_suites_time_limit(piece: str) -> None:
     assert len(as_html(piece * (3_000_000 // len(piece)))) < 5_000_000
+
+
+def test_entities_do_not_make_a_page_much_longer() -> None:
+    inner = "".join(f"<!ENTITY a{n} '{f'&a{n - 1};' * 100 if n else 'tea'}'>" for n in range(300))
+    assert len(as_html(f"<!DOCTYPE html [{inner}]>{'&a150;' * 100_000}")) < 3_000_000
