@@ -110,15 +110,17 @@ def tsv_row(columns: list[str], line: str) -> dict[str, str]:
 def row_page(place: Place, row: Mapping[str, Any]) -> RawPage | Rejected:
     """The page that a line or row holds, or why it is refused."""
     doc_id = next((as_text(row[c]) for c in _ID if row.get(c) is not None), "")
-    text = next((as_text(row[c]) for c in _TEXT if isinstance(row.get(c), (str, bytes))), None)
-    url = as_text(row.get("url"))
+    text = next((row[c] for c in _TEXT if isinstance(row.get(c), (str, bytes))), None)
+    url = _decoded(row.get("url"))
 
+    place = Place(place.file, place.offset, doc_id, url)
     if text is None:
-        return Place(place.file, place.offset, doc_id, url).rejected(
-            "missing_text", f"none of {', '.join(_TEXT)}"
-        )
+        return place.rejected("missing_text", f"none of {', '.join(_TEXT)}")
+    if isinstance(text, bytes) and (problem := _undecodable(text)):
+        return place.rejected("undecodable", problem)
+    text = as_text(text)
     if len(text) > MAX_BODY:
-        return Place(place.file, place.offset, doc_id, url).rejected("too_large", f"{len(text)} characters")
+        return place.rejected("too_large", f"{len(text)} characters")
 
     return RawPage(
         source_file=place.file,
@@ -130,7 +132,21 @@ def row_page(place: Place, row: Mapping[str, Any]) -> RawPage | Rejected:
         charset="",
         body=b"",
         text=text,
-        title=as_text(row.get("title")),
+        title=_decoded(row.get("title")),
         doc_id=doc_id,
         language=as_text(row.get("language")),
     )
+
+
+def _decoded(value: Any) -> str:
+    """A value as text; bytes are UTF-8, and what they are not is U+FFFD."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else as_text(value)
+
+
+def _undecodable(text: bytes) -> str:
+    """Why the bytes of a text are none; '' if they are UTF-8."""
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError as e:
+        return f"{len(text)} bytes that are not UTF-8: {e}"[:200]
+    return ""

@@ -31,7 +31,17 @@ _MAIL_DATE = re.compile(r"[^:]*:\d\d(?::\d\d)?(?: [+-]\d{4})?(?:\s+\d{4})?")
 _OFFSET = re.compile(r"\s+(?=[+-]\d\d(?::?\d\d)?$)")
 _ZONE_NAME = re.compile(r"\[[^\[\]]*\]$")  # as Java writes it: 2024-03-05T10:11:12+01:00[Europe/Paris]
 _DAY = re.compile(r"(\d{4})([-/.]?)(\d\d)\2(\d\d)")
+_LOOSE_DAY = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})")
 _STAMP = re.compile(r"\d{14}")  # of web archives
+_DOT_NET = re.compile(r"/Date\((\d+)(?:[+-]\d{4})?\)/")
+_GO_NAME = re.compile(r"(?<=\d [+-]\d{4}) [A-Z]{1,5}(?: m=\S+)?$")  # of a zone whose offset stands before it
+_JAVASCRIPT = re.compile(r"([A-Z][a-z]{2} [A-Z][a-z]{2} \d\d) (\d{4}) (\d\d:\d\d:\d\d) GMT([+-]\d{4})")
+_OF_YEAR = re.compile(r"\d{4}-\d{3}")
+_IN_WORDS = re.compile(
+    r"(?:[A-Za-z]{3,9},? )?(?:(?P<day>\d{1,2}) )?(?P<month>[A-Za-z]{3,9})\.?"
+    r"(?: (?P<american>\d{1,2}))?,? (?P<year>\d{4})"
+)
+_MONTHS = "january february march april may june july august september october november december".split()  # noqa: SIM905
 
 
 def as_text(value: Any) -> str:
@@ -59,8 +69,15 @@ def as_text(value: Any) -> str:
             text = str(int(value)) if whole else str(value.normalize())
         case date():  # a datetime is one
             text = value.isoformat()
-        case {"$oid": inner} | {"$numberLong": inner} | {"$date": inner}:  # as MongoDB exports them
+        case {"$oid": inner} | {"$uuid": inner} | {"$date": inner}:  # as MongoDB exports them
             return as_text(inner)
+        case (
+            {"$numberInt": inner}
+            | {"$numberLong": inner}
+            | {"$numberDouble": inner}
+            | {"$numberDecimal": inner}
+        ):
+            return _of_number(inner)
         case dict() | list() | tuple():
             text = json.dumps(value, ensure_ascii=False, sort_keys=True, default=as_text)
         case _:
@@ -70,6 +87,14 @@ def as_text(value: Any) -> str:
     except UnicodeEncodeError:  # JSON can hold lone surrogates
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def _of_number(written: Any) -> str:
+    """A number that is written as a string."""
+    try:
+        return as_text(Decimal(written))
+    except (ArithmeticError, TypeError, ValueError):
+        return as_text(written)
 
 
 def _of_bytes(content: bytes) -> str:
@@ -103,14 +128,17 @@ def as_date(value: Any) -> str:
 def _read(text: str) -> str:
     """The date that a text has, which is not ISO 8601 as it is. Raises ValueError, TypeError, IndexError or
     OverflowError if it has none."""
+    if (day := _read_day(text)) is not None:
+        return day.isoformat()
     if _STAMP.fullmatch(text):
         return datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC).isoformat()
-    if day := _DAY.fullmatch(text):
-        return date(int(day[1]), int(day[3]), int(day[4])).isoformat()
     if text.replace(".", "", 1).isdigit():
         return _since_1970(Decimal(text)).isoformat()
+    if milliseconds := _DOT_NET.fullmatch(text):
+        return (_EPOCH + timedelta(milliseconds=int(milliseconds[1]))).isoformat()
 
-    text = _NAMED.sub(_offset, _ZONE_NAME.sub("", _COMMENT.sub("", text)))
+    text = _GO_NAME.sub("", _ZONE_NAME.sub("", _COMMENT.sub("", text)))
+    text = _NAMED.sub(_offset, _JAVASCRIPT.sub(r"\1 \3 \4 \2", text))
     shape = _DAY.match(text)
     if shape is None:
         # The parser of mail drops a zone that it does not know.
@@ -119,6 +147,24 @@ def _read(text: str) -> str:
         return parsedate_to_datetime(text).isoformat()
     zone = _OFFSET.sub("", text)
     return datetime.fromisoformat(f"{shape[1]}-{shape[3]}-{shape[4]}{zone[shape.end() :]}").isoformat()
+
+
+def _read_day(text: str) -> date | None:
+    """The day that a text without a time has; None for other texts. Raises ValueError for a day that no month
+    has."""
+    if day := _DAY.fullmatch(text) or _LOOSE_DAY.fullmatch(text):
+        return date(int(day[1]), int(day[3]), int(day[4]))
+    if _OF_YEAR.fullmatch(text):
+        return datetime.strptime(text, "%Y-%j").date()
+    if "W" in text and len(text) <= 10 and text[:4].isdigit():
+        return date.fromisoformat(text)
+
+    words = _IN_WORDS.fullmatch(text)
+    if words is None or (words["day"] is None) == (words["american"] is None):
+        return None
+    name = words["month"].lower()
+    month = next((n for n, full in enumerate(_MONTHS, 1) if full.startswith(name)), 0)
+    return date(int(words["year"]), month, int(words["day"] or words["american"]))
 
 
 def _offset(name: re.Match[str]) -> str:

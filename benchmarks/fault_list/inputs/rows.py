@@ -44,6 +44,8 @@ DATES: dict[str, tuple[Any, str]] = {
             "2024-03-05 10:11:12 PDT": "2024-03-05T10:11:12-07:00",
             "2024-03-05 10:11:12 CEST": "",
             "Tue, 05 Mar 2024 10:11:12 CEST": "",
+            "2024-03-05 10:11:12 +0100 CET": "2024-03-05T10:11:12+01:00",
+            "March 5, 2024": "2024-03-05",
         }.items()
     },
 }
@@ -142,6 +144,13 @@ FAULTS = (
         0,
         "2 pages = 2 documents + 0 rejects",
         right=holds("doc_id", "h0", "h1"),
+    ),
+    Fault(
+        "row: a text in bytes of Latin-1",
+        parquet(text=pa.array([b"Th\xe9"])),
+        COMMAND.format("page.parquet"),
+        65,
+        "1 undecodable",
     ),
     one_page(
         "the language nb",

@@ -10,6 +10,7 @@ import pytest
 from answermill.indexing.crawl.raw_page import Place, RawPage
 from answermill.indexing.crawl.rows import row_page
 from answermill.indexing.crawl.values import as_date, as_text
+from answermill.schemas.corpus import Rejected
 
 
 @pytest.mark.parametrize(
@@ -30,6 +31,11 @@ from answermill.indexing.crawl.values import as_date, as_text
         (True, "true"),
         (date(2024, 3, 5), "2024-03-05"),
         ({"$oid": "65e6"}, "65e6"),
+        ({"$uuid": "65e6"}, "65e6"),
+        ({"$numberInt": "7"}, "7"),
+        ({"$numberDecimal": "7.0"}, "7"),
+        ({"$numberDouble": "NaN"}, ""),
+        ({"$numberDouble": "seven"}, "seven"),
         ([1, "a"], '[1, "a"]'),
         ("half \ud800", "half \ufffd"),
     ],
@@ -57,6 +63,17 @@ def test_an_id_of_any_type_keeps_its_value_as_text(value: Any, text: str) -> Non
         ("Tue Mar  5 10:11:12 2024", "2024-03-05T10:11:12"),
         ("Tue Mar  5 10:11:12 EST 2024", "2024-03-05T10:11:12-05:00"),
         ("Tue Mar  5 10:11:12 +0100 2024", "2024-03-05T10:11:12+01:00"),
+        ("2024-03-05 10:11:12.5 +0100 CET", "2024-03-05T10:11:12.500000+01:00"),
+        ("2024-03-05 10:11:12 +0000 UTC m=+0.1", "2024-03-05T10:11:12+00:00"),
+        ("Tue Mar 05 2024 10:11:12 GMT+0100 (Mitteleuropäische Zeit)", "2024-03-05T10:11:12+01:00"),
+        ("/Date(1709633472000+0100)/", "2024-03-05T10:11:12+00:00"),
+        ("2024-3-5", "2024-03-05"),
+        ("2024-W10-2", "2024-03-05"),
+        ("2024-065", "2024-03-05"),
+        ("Tue, 05 Mar 2024", "2024-03-05"),
+        ("5 March 2024", "2024-03-05"),
+        ("March 5, 2024", "2024-03-05"),
+        ("Sept. 5, 2024", "2024-09-05"),
         (20240305, "2024-03-05"),
         (2024, "2024"),
         (1709633472, "2024-03-05T10:11:12+00:00"),
@@ -93,7 +110,27 @@ def test_another_zone_costs_the_date_and_not_the_row(day: str, zone: str) -> Non
     assert isinstance(page, RawPage) and page.date == ""
 
 
-@pytest.mark.parametrize("value", [None, "", "yesterday", "2024-02-30", "9" * 40, -1, 7, True, float("inf")])
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "",
+        "yesterday",
+        "2024-02-30",
+        "9" * 40,
+        -1,
+        7,
+        True,
+        float("inf"),
+        "5 6 2024",
+        "Mai 5, 2024",
+        "30 Feb 2024",
+        "2024-W60-1",
+        "2024-400",
+        "March 2024",
+        "3/5/2024",
+    ],
+)
 def test_what_is_no_date_costs_the_date_and_not_the_row(value: Any) -> None:
     page = row_page(Place("in", 0), {"id": "a", "text": "A text.", "date": value})
     assert isinstance(page, RawPage) and page.date == ""
@@ -102,3 +139,10 @@ def test_what_is_no_date_costs_the_date_and_not_the_row(value: Any) -> None:
 def test_a_text_in_bytes_is_a_text() -> None:
     page = row_page(Place("in", 0), {"id": "a", "text": "Tea is hot — often.".encode(), "title": b"Tea"})
     assert isinstance(page, RawPage) and (page.text, page.title) == ("Tea is hot — often.", "Tea")
+
+
+def test_bytes_of_another_encoding_are_no_text() -> None:
+    page = row_page(Place("in", 0), {"id": "a", "text": "Thé".encode("latin-1")})
+    assert isinstance(page, Rejected) and page.reason == "undecodable"
+    page = row_page(Place("in", 0), {"id": "a", "text": "Tea", "title": b"Th\xe9", "url": b"http://a/\xe9"})
+    assert isinstance(page, RawPage) and (page.title, page.url) == ("Th\ufffd", "http://a/\ufffd")
