@@ -35,7 +35,16 @@ in one of the bands with probability 0.95, texts of 0.9 with 0.9998."""
 _ROWS = SIZE // BANDS
 _RUN = 5  # words
 _SEED = 1
-_VOWEL_SIGNS = "\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0df3"
+_MARKS = """
+    300-36F 483-489 591-5BD 5BF 5C1-5C2 5C4-5C5 5C7 610-61A 64B-65F 670 6D6-6DC 6DF-6E8 6EA-6ED 711-74A
+    7A6-7F3 7FD 816-82D 859-85B 898-8E1 8E3-963 966-DF3 F18-F19 F35 F37 F39 F3E-F84 F86-FBC FC6 135D-135F
+    1712-1734 1752-1773 1885-18A9 1920-193B 1A17-1A1B 1A55-1A7F 1AB0-1B44 1B6B-1B73 1B80-1BF3 1C24-1C37
+    1CD0-1CD2 1CD4-1CF9 1DC0-1DFF 2CEF-2CF1 2D7F 2DE0-2DFF A66F-A672 A674-A67D A69E-A6F1 A802-A827 A82C
+    A880-A8C5 A8E0-A8F1 A8FF-A92D A947-A953 A980-A9C0 A9E5-AA4D AA7B-AAC1 AAEB-AAEF AAF5-AAF6 ABE3-ABEA
+    ABEC-ABED FB1E"""
+"""Vowel signs, accents and tones, which are no letters to `re`, as code points and ranges: the basic plane's
+of Unicode's category M, with the letters between them, but for those of symbols and emoji."""
+_VOWEL_SIGNS = "".join("-".join(chr(int(code, 16)) for code in part.split("-")) for part in _MARKS.split())
 _WORDS = re.compile(rf"[{UNSPACED}]|(?:[^\W{UNSPACED}]|[{_VOWEL_SIGNS}])+")
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 

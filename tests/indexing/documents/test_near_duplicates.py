@@ -57,6 +57,14 @@ def pairs(texts: dict[str, str], similarity: float = 0.8, earlier: tuple[str, ..
     return {goes[1]: stays[1] for goes, stays in kept(listed).items()}
 
 
+@pytest.mark.parametrize("letters", ["ހށނރބޅކއވމ", "ཀཁགངཅཆཇཉཏཐ", "ꦲꦤꦕꦫꦏꦢꦠꦱꦮꦭ", "ܐܒܓܕܗܘܙܚܛܝ", "אבגדהוזחטי"])
+def test_words_that_differ_in_vowel_signs_are_other_words(letters: str) -> None:
+    """Thaana, Tibetan, Javanese, Syriac and Hebrew."""
+    signs = {"ހ": "ާި", "ཀ": "ིུ", "ꦲ": "ꦶꦸ", "ܐ": "ܰܺ", "א": "ׁׂ"}[letters[0]]
+    first, second = (" ".join(letter + sign + letters for letter in letters) for sign in signs)
+    assert jaccard(first, second) == 0
+
+
 def test_a_text_is_its_runs_of_five_words_whatever_case_and_punctuation() -> None:
     assert len(runs_of_words("one two three four five six")) == 2
     assert (
