@@ -14,6 +14,9 @@ PARTS = (
 PAGES = {
     "section": "<main><p>{}</p><section id=cookies><h2>Cookies</h2><p>{}</p></section><p>{}</p></main>",
     "panel": "<p>{}</p><h2>How do I get there?</h2><div hidden><p>{}</p></div><p>{}</p>",
+    "button": "<p>{}</p><button>Directions</button><div hidden><p>{}</p></div><p>{}</p>",
+    "answer": "<p>{}</p><b>Directions</b><div itemprop=acceptedAnswer hidden>{}</div><p>{}</p>",
+    "lines": "<p>{}</p><div><a href=/map>Map<br>{}<br>{}</div>",
     "value": "<p>{}</p><section aria-label='A hidden path'><p>{}</p></section><p>{}</p>",
     "link": "<p>{} <a href=/map>Map</p><p>{}</p><p>{}</p>",
     "layout": "<div class=rail><p>{}</p></div><div class=rail><p>{}</p></div><div><p>{}</p></div>",

@@ -120,10 +120,13 @@ class Believer:
 
     def _is_heading(self, n: int, word: Word) -> bool:
         """True if the word is in the element's heading. Readers' comments have such a heading as well, so
-        that a section about comments is believed to be one only among others that look like it."""
+        that a section about comments is believed to be one only among others that look like it, or between
+        prose."""
         if not any(_names(heading, word.text) for heading in self._headings(n)):
             return False
-        return word.hint != Hint.COMMENT or self._is_in_series(n)
+        if word.hint != Hint.COMMENT:
+            return True
+        return self._is_in_series(n) or self._is_between_prose(n, self._elements.parents[n])
 
     def _is_in_series(self, n: int) -> bool:
         """True if an element of the same kind, with prose and a heading of the same level, stands beside

@@ -17,8 +17,10 @@ from answermill.indexing.documents.main_content.hints import NO_SIGNS, TAGS, Sig
 
 _NO_TEXT = (
     "script, style, template, svg, iframe, select, object, video, audio, canvas, textarea, math annotation, "
-    "noembed, noframes"
+    "noembed, noframes, datalist, progress, meter"
 )
+_RAW = "xmp, plaintext"
+"""Elements whose tags are text."""
 _TEMPLATE = re.compile(r"<(/?)template([^<>]*)>")
 _COMMENT = re.compile("<!--.*?-->", re.DOTALL)
 _TAG = re.compile("<(/?)([^\\s<>]+)([^<>]*)>([^<]*)")
@@ -203,6 +205,10 @@ class BlockReader:
 
         for element in body.query_selector_all(_NO_TEXT).values():
             element.decompose()
+        for raw in body.query_selector_all(_RAW).values():
+            shown = tree.create_element("pre")
+            shown.text = raw.text
+            raw.parent.replace_child(shown, raw)
         for button in body.query_selector_all("button").values():
             if not _is_text(button):
                 button.decompose()
@@ -255,10 +261,18 @@ class BlockReader:
 
 def _is_text(button: Any) -> bool:
     """True if a button opens something, or is all of a heading."""
-    if button.hasattr("aria-expanded") or button.hasattr("aria-controls"):
+    if button.hasattr("aria-expanded") or button.hasattr("aria-controls") or _is_hidden(button.next_element):
         return True
     holder = button.parent
     return holder is not None and holder.tag in _NAMING and holder.text.strip() == button.text.strip()
+
+
+def _is_hidden(element: Any | None) -> bool:
+    """True for an element that its own attributes hide."""
+    if element is None:
+        return False
+    attributes = "".join(f' {name}="{element.getattr(name)}"' for name in element.attrs)
+    return signs_of(element.tag, attributes).hidden
 
 
 def _with_shadows(html: str) -> str:
@@ -291,7 +305,9 @@ def _mend_links(blocks: list[TextBlock]) -> None:
 
 
 def _mend_run(run: list[TextBlock]) -> None:
-    """Mend the link that goes through some blocks."""
+    """Mend the link that goes through some blocks, or the lines of one."""
+    if len(run) == 1 and _goes_through(run[0]):
+        run[0].linked = 0
     if len(run) < 2:
         return
     sentences = sum(
@@ -301,6 +317,14 @@ def _mend_run(run: list[TextBlock]) -> None:
     if sentences >= 2 or (sentences and begins_inside):
         for block in run:
             block.linked = 0
+
+
+def _goes_through(block: TextBlock) -> bool:
+    """True if a block begins and ends in a link, and two of its lines are sentences of some length."""
+    if not block.first_link or block.first_link != block.last_link:
+        return False
+    lines = block.text.split("\n")[1:]
+    return sum(_bytes(line) >= _SENTENCE_LINK and _SENTENCE.search(line) is not None for line in lines) >= 2
 
 
 def _bytes(text: str) -> int:

@@ -50,7 +50,7 @@ class Signs(NamedTuple):
     identity: str = ""
     """The id of a hidden element: a button elsewhere may open it."""
     is_panel: bool = False
-    """True for the roles of what a tab or a heading opens, if it is hidden."""
+    """True for the roles of what a tab or a heading opens, and for an answer, if it is hidden."""
     keys: tuple[tuple[str, Hint], ...] = ()
     """What it has in common with its like, each with its hint: words, and that it is hidden."""
 
@@ -92,6 +92,7 @@ _HIDDEN_CLASS = re.compile(r"(?<!\S)(?:(?:is|js|visually)-|visually)?hidden(?!\S
 _SHOWN_CLASS = re.compile(r"\S:(?:block|inline|flex|grid|table|contents|flow|list)")
 """Class of Tailwind by which a hidden element is shown on wide screens or in print."""
 _PANELS = frozenset({"region", "tabpanel"})
+_ANSWERS = frozenset({"acceptedAnswer", "suggestedAnswer"})  # of schema.org
 _NOTE = re.compile(
     r"(?<![^\s_-])(?:notes?|tips?|hint|warning|caution|important|admonition|callout)(?![^\s_-])"
 )
@@ -124,7 +125,7 @@ def signs_of(name: str, attributes: str) -> Signs:
     hidden = _HIDDEN_CLASS.search(classes) and not _SHOWN_CLASS.search(classes)
     if hidden or _NOT_SHOWN.search(attributes):
         named = dict(values)
-        is_panel = named.get("role", "").strip() in _PANELS
+        is_panel = named.get("role", "").strip() in _PANELS or named.get("itemprop", "") in _ANSWERS
         return Signs(
             tuple(words), True, named.get("id", ""), is_panel, (*_keys(words), (HIDDEN, Hint.HIDDEN))
         )
