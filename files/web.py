@@ -32,8 +32,9 @@ PAUSE_S, LONGEST_PAUSE_S, LONGEST_RETRY_AFTER_S = 1.0, 60.0, 600
 TIMEOUT_S = 60.0
 """Seconds without a byte after which a request fails."""
 BLOCK = 1 << 18
-_NO_HEAD = (400, 401, 403, 405, 406, 501)
-"""Statuses by which servers refuse a HEAD whose GET they answer, such as those of signed URLs."""
+_PASSING = (408, 425, 429)
+"""Statuses below 500 of errors that pass. By others, and 501, servers refuse a HEAD whose GET they answer,
+such as those of signed URLs."""
 
 
 class WebFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
@@ -74,14 +75,16 @@ class WebFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
         return path
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        """The description of a file, by HEAD. A server that refuses HEAD, or names no length, is asked for
-        the first byte, which gives the length as well, and one that ignores that for the whole file."""
+        """The description of a file, by HEAD. A server that refuses HEAD, or names no length, or 0 for what
+        it has not looked up, is asked for the first byte, which gives the length as well, and one that
+        ignores that for the whole file."""
         with self._answered("HEAD", path) as response:
             response.drain_conn()  # there is no body; the connection can be used again
             size = response.headers.get("Content-Length", "")
-            if response.status < 300 and size.isdecimal():
+            if response.status < 300 and size.isdecimal() and int(size):
                 return {"name": path, "type": "file", "size": int(size), "ETag": _tag(response)}
-            if response.status >= 300 and response.status not in _NO_HEAD:
+            is_refusal = 400 <= response.status < 500 and response.status not in _PASSING
+            if not is_refusal and response.status != 501:
                 _check(response)
 
         with self._answered("GET", path, {"Range": "bytes=0-0"}) as response:
@@ -203,9 +206,7 @@ def _check(response: BaseHTTPResponse) -> None:
         raise FileNotFoundError(answer)
     if response.status in (401, 403):
         raise PermissionError(answer)
-    raise (Refused if 400 <= response.status < 500 and response.status not in (408, 425, 429) else OSError)(
-        answer
-    )
+    raise (Refused if 400 <= response.status < 500 and response.status not in _PASSING else OSError)(answer)
 
 
 def _size(response: BaseHTTPResponse) -> int:

@@ -126,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
 
         self.send_response(status)
         lengths = {"Connection": "close"} if fault.no_length else {"Content-Length": str(len(content))}
-        for name, value in {**headers, **lengths}.items():
+        for name, value in {**lengths, **headers}.items():
             self.send_header(name, value)
         self.end_headers()
 

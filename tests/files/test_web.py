@@ -168,7 +168,7 @@ def test_answers_that_are_not_read_to_their_end_keep_no_connection(server: WebSe
             file(server, "other").known()
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 405, 406, 501])
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 406, 415, 501])
 def test_a_server_that_refuses_head_is_asked_for_the_first_byte(server: WebServer, status: int) -> None:
     server.fault = lambda request, n: Fault(status=status) if request.method == "HEAD" else None
     path = file(server).known()
@@ -182,6 +182,14 @@ def test_a_server_that_names_no_length_is_asked_for_the_first_byte(server: WebSe
     path = file(server).known()
     assert path.stat().st_size == len(CONTENT)
     assert fetch(path).read_bytes() == CONTENT
+
+
+def test_a_server_whose_head_names_no_bytes_is_asked_for_the_first(server: WebServer, tmp_path: Path) -> None:
+    (tmp_path / "www/empty").touch()
+    zero = Fault(status=200, headers={"Content-Length": "0"})
+    server.fault = lambda request, n: zero if request.method == "HEAD" else None
+    assert file(server).known().stat().st_size == len(CONTENT)
+    assert file(server, "empty").known().stat().st_size == 0
 
 
 def test_an_empty_file_of_such_a_server_is_empty(server: WebServer, tmp_path: Path) -> None:

@@ -48,8 +48,9 @@ def sound(request: Request, n: int) -> None:
 
 
 def to_head(status: int) -> Answer:
-    """This status for each HEAD."""
-    return lambda request, n: web_server.Fault(status=status) if request.method == "HEAD" else None
+    """This status for each HEAD, and no bytes."""
+    fault = web_server.Fault(status=status, headers={"Content-Length": "0"})
+    return lambda request, n: fault if request.method == "HEAD" else None
 
 
 def always(fault: web_server.Fault) -> Answer:
@@ -92,7 +93,10 @@ def _refused(name: str, answer: Answer, code: int, says: str, address: str = WEB
 
 
 FAULTS = (
-    *(_of(f"HEAD is answered by {status}", to_head(status)) for status in (400, 401, 403, 405, 406, 501)),
+    *(
+        _of(f"HEAD is answered by {status}", to_head(status))
+        for status in (200, 400, 401, 403, 404, 405, 406, 501)
+    ),
     _of("no length", always(web_server.Fault(no_length=True))),
     _of("no length, no ranges", always(web_server.Fault(no_length=True, whole=True))),
     *(_of(f"the address {address}", sound, address, only=address) for address in ADDRESSES),
