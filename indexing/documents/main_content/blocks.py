@@ -17,7 +17,7 @@ from answermill.indexing.documents.main_content.hints import NO_SIGNS, TAGS, Sig
 
 _NO_TEXT = (
     "script, style, template, svg, iframe, select, object, video, audio, canvas, textarea, math annotation, "
-    "noembed, noframes, datalist, progress, meter"
+    "noembed, noframes, title, datalist, progress, meter"
 )
 _RAW = "xmp, plaintext"
 """Elements whose tags are text."""
