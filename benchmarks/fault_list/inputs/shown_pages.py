@@ -20,6 +20,8 @@ PAGES = {
     "value": "<p>{}</p><section aria-label='A hidden path'><p>{}</p></section><p>{}</p>",
     "link": "<p>{} <a href=/map>Map</p><p>{}</p><p>{}</p>",
     "layout": "<div class=rail><p>{}</p></div><div class=rail><p>{}</p></div><div><p>{}</p></div>",
+    "short part": "<div class=rail><p>{}</p><p>{}</p></div><div class=rail><p>{}</p></div>"
+    "<p>The ferry goes to the island on each Sunday of the summer, and to the mainland on other days.</p>",
     "element": "<x-p>{}</x-p><x-p>{}</x-p><x-a><template shadowrootmode=open><p>{}</p></template></x-a>",
 }
 """Name of a page whose three paragraphs a browser shows, or opens → its body."""

@@ -99,10 +99,27 @@ class Believer:
 
         highest = Hint.NONE
         for word in signs.words:
-            believed = word.text not in self._parts and self._is_light(n, word.hint)
+            believed = (
+                word.text not in self._parts and self._is_light(n, word.hint) and not self._goes_on(n, word)
+            )
             if word.hint > highest and believed and not self._is_topic(n, word):
                 highest = word.hint
         return highest
+
+    def _goes_on(self, n: int, word: Word) -> bool:
+        """True if an element beside it, with the same attributes, has so much of the prose that the word is
+        wrong there."""
+        elements = self._elements
+        if word.hint == Hint.COMMENT or not self._shares[n]:
+            return False
+        return any(
+            0 < other < len(elements.names)
+            and elements.parents[other] == elements.parents[n]
+            and elements.names[other] == elements.names[n]
+            and elements.signs[other] == elements.signs[n]
+            and not self._is_light(other, word.hint)
+            for other in (elements.ends[n], self._before(n))
+        )
 
     def _is_light(self, n: int, hint: Hint) -> bool:
         """True if the element holds too little of the prose for the hint to be wrong."""

@@ -311,6 +311,14 @@ def test_an_article_in_parts_with_one_name_stays_whole(name: str) -> None:
     ]
 
 
+def test_a_short_part_of_an_article_stays_beside_a_long_one() -> None:
+    long, short = (
+        f"<div class=rail><p>{FIRST}</p><p>{SECOND}</p></div>",
+        f"<div class=rail><p>{THIRD}</p></div>",
+    )
+    assert lines(f"{long}{short}<div><p>{TEASER}.</p></div>")[:3] == [FIRST, SECOND, THIRD]
+
+
 def test_what_browsers_never_show_is_no_text_and_tags_that_they_show_are() -> None:
     unseen = "<title>Moon</title><datalist><option>New</datalist><progress>3</progress><meter>4</meter>"
     assert lines(f"<p>{FIRST}</p>{unseen}<p>{SECOND}</p>") == [FIRST, SECOND]
