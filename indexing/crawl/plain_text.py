@@ -16,16 +16,18 @@ _ENDINGS = {
 }
 _ENDING = {f".{ending}": kind for kind, endings in _ENDINGS.items() for ending in endings.split()}
 _STARTS = {
-    "a playlist": re.compile(r"#EXTM3U|\[playlist\]", re.IGNORECASE),
+    "a playlist": re.compile(r"#EXTM3U|\[(?:playlist|reference)\]", re.IGNORECASE),
     "markup": re.compile(r"<[a-z!?/]", re.IGNORECASE),
-    "a script or program": re.compile(r"#!|['\"]use strict['\"]"),
-    "data": re.compile(r"[\[{]\s*[\[{\"]"),
-    "robots.txt": re.compile(r"(?:#.*\n|\s)*user-agent:", re.IGNORECASE),
+    "a script or program": re.compile(r"#!|['\"]use strict['\"]|diff --git |--- .*\n\+\+\+ "),
+    "data": re.compile(
+        r"[\[{]\s*[\[{\"]|BEGIN:V[A-Z]+\s*\n|-----BEGIN [A-Z]|WEBVTT\s|\{\\rtf|%PDF-|%!PS|MIME-Version: "
+    ),
+    "robots.txt": re.compile(r"(?:#.*\n|\s|(?:sitemap|host|(?:dis)?allow):.*\n)*user-agent:", re.IGNORECASE),
 }
 _LINES = {
     "a log": re.compile(
         r"-{0,2}\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d|\[?\d\d:\d\d:\d\d|\d{1,3}(?:\.\d{1,3}){3}\s"
-        r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:"
+        r"|\[?(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:|\[?\d\d/[A-Z][a-z]{2}/\d{4}[: ]\d\d:"
     ),
     "a script or program": re.compile(r".*[;{}]\s*$|\s*(?://|/\*|\*/|#include|import |def |function )"),
     "markup": re.compile(r"\s*</?[a-z][^<>]*>", re.IGNORECASE),

@@ -51,6 +51,15 @@ def test_an_address_says_that_a_text_is_for_machines(url: str, kind: str) -> Non
         (WGET * 5, "a log"),
         ("127.0.0.1 - - [01/May/2013:12:00:00] GET /\n" * 5, "a log"),
         ("May  1 12:00:00 host sshd: tea\n" * 5, "a log"),
+        ("[Wed May 01 12:00:00 2013] [error] tea\n" * 5, "a log"),
+        ("01/May/2013:12:00:00 GET /\n" * 5, "a log"),
+        ("[Reference]\nRef1=http://a.org/1.asf\n", "a playlist"),
+        ("Sitemap: http://a.org/map.xml\nUser-agent: *\nDisallow:\n", "robots.txt"),
+        ("--- a/tea\n+++ b/tea\n@@ -1 +1 @@\n-tea\n+coffee\n", "a script or program"),
+        ("BEGIN:VCALENDAR\nVERSION:2.0\n", "data"),
+        ("-----BEGIN CERTIFICATE-----\nMII\n", "data"),
+        ("WEBVTT\n\n00:01.000 --> 00:02.000\nTea.\n", "data"),
+        ("{\\rtf1\\ansi Tea.}", "data"),
     ],
 )
 def test_a_text_for_machines_is_known_by_its_lines(text: str, kind: str) -> None:
