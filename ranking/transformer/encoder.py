@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -97,7 +98,7 @@ class LayeredEncoder(nn.Module):
         except KeyError as e:
             raise ValueError(f"{folder} is no encoder: it lacks {e}") from e
         except (OSError, ValueError, RuntimeError, SafetensorError) as e:
-            raise ValueError(f"{folder} is no encoder: {e}") from e
+            raise ValueError(f"{folder} is no encoder: {' '.join(str(e).split())}") from e
 
         return encoder
 
@@ -120,7 +121,7 @@ class LayeredEncoder(nn.Module):
         if self.types is not None:  # RoBERTa knows one only
             hidden = added(hidden, self.types(tokens.types.clamp(max=self.shape.types - 1)))
         if self.positions is not None:
-            hidden = added(hidden, self.positions(tokens.positions + self.shape.offset))
+            hidden = added(hidden, self.positions(_places(tokens, self.shape.offset)))
         hidden = dropped(self.norm(hidden), self.shape.dropout if self.training else 0.0)
         return hidden if self.project is None else by_rows(self.project, self.shape, hidden)
 
@@ -209,6 +210,18 @@ class LayeredEncoder(nn.Module):
         encoder = copy.deepcopy(self, same).to(device, precision or fast(device))
         encoder._budget = None
         return encoder.requires_grad_(False).eval()
+
+
+def _places(tokens: Packed, offset: int) -> Tensor:
+    """[n]: row of each token's position. Where rows before the first are left out (RoBERTa, MPNet), a padding
+    token that stands in a text, such as a written '<pad>', has the last of them and is not counted."""
+    if not offset:
+        return tokens.positions
+    is_padding = tokens.ids == offset - 1
+    before = F.pad(is_padding.cumsum(0), (1, 0))  # [n + 1]: padding tokens before each token
+    first = torch.arange(len(is_padding), device=is_padding.device) - tokens.positions  # of its text
+    places = tokens.positions + offset - (before[:-1] - before[first])
+    return places.masked_fill(is_padding, offset - 1)
 
 
 def _table(rows: int, width: int) -> nn.Embedding:
