@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from answermill.files.model_files import load_pretrained
+from answermill.files.model_files import NO_LIMIT, ModelDamaged, load_pretrained
 from answermill.ranking.transformer.devices import BUSY, TokenBudget, texts_at_once
 from answermill.ranking.transformer.published.modular_head import Pooled
 from answermill.ranking.transformer.published.published_tokenizer import TYPES, load_tokenizer
@@ -130,6 +130,8 @@ class PaddedModel:
         self._takes = inspect.signature(model.forward).parameters
         self._causal = causal
         self._pad, self._pad_type = pad, tokenizer.pad_token_type_id
+        has_decoder = getattr(model.config, "is_encoder_decoder", False)
+        self._end = model.config.eos_token_id if has_decoder else None
         self._budget = TokenBudget(_BATCH_TOKENS["cpu"], None)
 
         # Causal classifiers find a text's end by the padding token of their config.
@@ -156,13 +158,15 @@ class PaddedModel:
 
     def run(self, texts: Tokenised) -> Singles:
         """Values [texts, …] in the order of the texts."""
-        by_class: dict[int, list[int]] = {}
+        # BART reads a text's last end, and wants as many ends in each text of a batch.
+        by_class: dict[tuple[int, int], list[int]] = {}
         for number, ids in enumerate(texts.ids):
-            size = -(-max(1, len(ids)) // _CLASS) * _CLASS
-            by_class.setdefault(min(size, self._longest), []).append(number)
+            size = min(-(-max(1, len(ids)) // _CLASS) * _CLASS, self._longest)
+            ends = 0 if self._end is None else ids.count(self._end)
+            by_class.setdefault((size, ends), []).append(number)
 
         values: Singles | None = None
-        for length, numbers in sorted(by_class.items()):
+        for (length, _), numbers in sorted(by_class.items()):
             start = 0
             while start < len(numbers):
                 rows = max(1, self._budget.tokens // length)
@@ -223,7 +227,10 @@ class PaddedModel:
             try:
                 alone, among = (self._batch(trial, [0], *shape)[0] for shape in ((1, size), (2, padded)))
             except Exception as e:
-                raise ValueError(f"{folder}: the model computes no text ({e}); give another model") from e
+                reason = " ".join(str(e).split())
+                raise ValueError(
+                    f"{folder}: the model computes no text ({reason}); give another model"
+                ) from e
             if np.allclose(alone, among, rtol=1e-3, atol=1e-5):
                 return side
 
@@ -234,11 +241,20 @@ class PaddedModel:
 
 
 def load_whole(kind: str, folder: Path, unread: str = "") -> Any:
-    """A model in fp32. Raises ValueError, with the folder, if weights are missing, but for those that no
-    result reads, whose names begin with `unread`."""
-    model, names = load_pretrained(
-        kind, folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True
-    )
+    """A model in fp32. Raises ValueError, with the folder, if transformers loads none, or if weights are
+    missing, but for those that no result reads, whose names begin with `unread`; ModelDamaged if a weight is
+    no number."""
+    try:
+        model, names = load_pretrained(
+            kind, folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True
+        )
+    except ModelDamaged:
+        raise
+    except Exception as e:  # each family raises its own
+        reason = " ".join(str(e).split())
+        if not reason.startswith(str(folder)):
+            reason = f"{folder}: transformers loads no model of it ({reason}); give another model"
+        raise ValueError(reason) from e
     missing = [name for name in sorted(names["missing_keys"]) if not unread or not name.startswith(unread)]
     if missing:
         raise ValueError(
@@ -276,7 +292,7 @@ def _embedded(model: Any) -> int:
     try:
         return len(model.get_input_embeddings().weight)
     except (AttributeError, NotImplementedError):
-        return int(model.config.vocab_size)
+        return int(getattr(model.config, "vocab_size", NO_LIMIT))  # CANINE's are hashed
 
 
 class PaddedTransformer:
@@ -287,7 +303,6 @@ class PaddedTransformer:
         """Raises ValueError, with the folder, if it holds a model that gives no vectors."""
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         is_dpr = config.get("model_type") == "dpr"
-        self.dimension = int(config.get("projection_dim") or config.get("hidden_size") or config["d_model"])
         self.at_once = texts_at_once(device, limit)
         self._pooling: Literal["mean", "cls"] = "mean"
 
@@ -303,6 +318,7 @@ class PaddedTransformer:
         model = load_body(folder, config["architectures"][0] if is_dpr else "AutoModel")
         self._model = PaddedModel(folder, tokenizer, model, read=read, tokens=self._tokens)
         self._model.serve(device, torch.bfloat16 if precision == "bf16" else torch.float32)
+        self.dimension = self.encode([_TRIAL], "mean").shape[1]
 
     def encode(self, texts: Sequence[tuple[str, ...]], pooling: Literal["mean", "cls"]) -> Singles:
         """[texts, d], in the order of the texts; all texts have one part, or all have two."""

@@ -118,6 +118,9 @@ class Shape:
                 "without auto_map"
             )
 
+        if config.get("quantization_config"):
+            raise ValueError("its weights are quantized (quantization_config); give those that are not")
+
         family = config.get("model_type")
         if family == "dpr":  # a BERT under another name
             family = "bert"
