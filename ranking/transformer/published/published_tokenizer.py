@@ -35,9 +35,10 @@ def load_tokenizer(folder: Path) -> Any:
     none."""
     try:
         tokenizer = load_pretrained("AutoTokenizer", folder, **tokenizer_options(folder))
-    except (ImportError, KeyError, OSError, TypeError) as e:
+    except Exception as e:  # each family raises its own
         raise ValueError(
-            f"{folder}: transformers loads no tokenizer of it ({e}); copy the model's folder again"
+            f"{folder}: transformers loads no tokenizer of it ({' '.join(str(e).split())}); copy the model's "
+            "folder again"
         ) from e
 
     if transformer_settings(folder).get("do_lower_case"):
@@ -65,6 +66,8 @@ def _as_saved(folder: Path) -> tuple[Tokenizer, bool] | None:
     that transformers takes it unchanged."""
     file = folder / "tokenizer.json"
     stated = read_table(folder / "tokenizer_config.json")
+    if "added_tokens_decoder" not in stated:  # a file of former versions, which is read then
+        stated |= read_table(folder / "special_tokens_map.json")
     config = read_table(folder / "config.json")
     if not file.is_file() or tokenizer_options(folder) or transformer_settings(folder).get("do_lower_case"):
         return None
@@ -87,6 +90,8 @@ def _as_saved(folder: Path) -> tuple[Tokenizer, bool] | None:
         return None
 
     tokenizer = _read(file)
+    if not _adds_nothing(folder, tokenizer, saved, stated):
+        return None
     names = [stated.get(f"{name}_token") for name in ("unk", "cls", "sep", "pad", "mask", "bos", "eos")]
     if any(tokenizer.token_to_id(_content(name)) is None for name in names if name):
         return None
@@ -95,6 +100,18 @@ def _as_saved(folder: Path) -> tuple[Tokenizer, bool] | None:
 
     inputs = stated.get("model_input_names") or ([TYPES] if is_bert else [])
     return tokenizer, TYPES in inputs
+
+
+def _adds_nothing(
+    folder: Path, tokenizer: Tokenizer, saved: Mapping[str, Any], stated: Mapping[str, Any]
+) -> bool:
+    """True if tokenizer.json has the tokens that other files add to it, and as they add them."""
+    added = {str(token["id"]): token for token in saved.get("added_tokens") or []}
+    for number, token in (stated.get("added_tokens_decoder") or {}).items():
+        if token != {key: value for key, value in added.get(number, {}).items() if key != "id"}:
+            return False
+    older = read_table(folder / "added_tokens.json")
+    return all(tokenizer.token_to_id(token) == number for token, number in older.items())
 
 
 def _read(file: Path) -> Tokenizer:
@@ -130,8 +147,8 @@ def _is_berts(tokenizer: Tokenizer, saved: Mapping[str, Any], stated: Mapping[st
         and saved.get("pre_tokenizer") == {"type": "BertPreTokenizer"}
         and model.get("type", "WordPiece") == "WordPiece"
         and {key: model.get(key, value) for key, value in words.items()} == words
-        and [frame.tokens[n] for n in (0, 2, -1)] == [first, separator, separator]
-        and frame.type_ids[:5] == [0, 0, 0, 1, 1]
+        and frame.tokens[::2] == [first, separator, separator]
+        and frame.type_ids == [0, 0, 0, 1, 1]
     )
 
 
