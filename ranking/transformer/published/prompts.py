@@ -21,6 +21,8 @@ Render = Callable[[str, str], str]
 _MODALITY = "message"  # sentence-transformers' name for texts that a chat template writes
 _TOKEN_OPTIONS = ("restore_suffix", "padding", "truncation", "max_length", "return_tensors")
 _FORMS = ("flat", "structured")  # a message's content is a text, or a list of parts
+_OF_PARTS = re.compile(r"\btype\b|content\[")
+"""What a template that takes a list of parts names: a part's type, or its number."""
 
 
 class Prompts:
@@ -94,6 +96,7 @@ def chat_render(folder: Path, tokenizer: Any, prompt: str) -> Render:
         ]
         return str(tokenizer.apply_chat_template(messages, tokenize=False, **options))
 
+    renders: dict[str, Render] = {}  # what it writes for a pair → the form of the messages
     for form in [stated] if stated in _FORMS else _FORMS:
         render = partial(rendered, form == "flat")
         try:
@@ -101,12 +104,20 @@ def chat_render(folder: Path, tokenizer: Any, prompt: str) -> Render:
         except Exception:  # whatever a template raises
             continue
         if base not in others:
-            return render
+            renders.setdefault(base, render)
 
-    raise ValueError(
-        f"{folder}: its chat template does not write question and candidate (roles query and document); set "
-        "template = '… {question} … {candidate} …'"
-    )
+    remedy = "set template = '… {question} … {candidate} …'"
+    if not renders:
+        raise ValueError(
+            f"{folder}: its chat template does not write question and candidate (roles query and document); "
+            f"{remedy}"
+        )
+    if len(renders) > 1 and _OF_PARTS.search(str(tokenizer.chat_template)):
+        raise ValueError(
+            f"{folder}: its chat template writes a text in another way than a list of parts, and the folder "
+            f"does not say which it was taught with (modality_config); {remedy}"
+        )
+    return next(iter(renders.values()))
 
 
 def template_render(template: str) -> Render:

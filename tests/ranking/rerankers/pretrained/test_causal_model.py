@@ -81,6 +81,20 @@ def test_a_template_that_takes_parts_is_given_parts(tmp_path: Path) -> None:
     assert scored(folder).logits == pytest.approx(predicted(folder), abs=1e-4)
 
 
+def test_a_template_that_writes_texts_and_parts_in_two_ways_is_refused(tmp_path: Path) -> None:
+    part = "{% if m.content is string %}{{ m.content }}{% else %}part {{ m.content[0].text }}{% endif %}"
+    template = f"{{% for m in messages %}}<s>{{{{ m.role }}}} {part}</s>{{% endfor %}}"
+    folder = write_causal(tmp_path, "Qwen3", TEXTS, chat=template)
+    with pytest.raises(
+        ValueError, match=r"writes a text in another way than a list of parts, .* set template"
+    ):
+        scored(folder, Wording("yes", "no"))
+    same = template.replace("part {{", "{{")
+    assert np.isfinite(
+        scored(write_causal(tmp_path, "Qwen3", TEXTS, chat=same), Wording("yes", "no")).logits
+    ).all()
+
+
 def test_without_a_chat_template_both_texts_follow_each_other(tmp_path: Path) -> None:
     folder = write_yes_no(tmp_path, "Qwen3", TEXTS, chat=None)
     assert scored(folder).logits == pytest.approx(predicted(folder), abs=1e-4)
