@@ -38,6 +38,7 @@ from answermill.files.store import fetch_tree
 from answermill.indexing.shards.encoders.encoder_settings import (
     Pooling,
     model_json,
+    numbers_kept,
     pooling_of,
     prompts_of,
 )
@@ -124,6 +125,11 @@ def find_encoder(name: str, beside: Path | None = None) -> Path:
         folder = _from_hub(name, places)
 
     static = static_part(folder)
+    if (folder / "adapter_config.json").is_file():
+        raise ModelMissing(
+            f"{folder}: an adapter of peft, which is not added here; merge it into its model once with "
+            "merge_and_unload(), write that with save_pretrained(folder), and give its folder"
+        )
     if static is None and not (folder / "config.json").is_file():
         raise ModelMissing(
             f"{folder}: no config.json, so no model; give a folder that `save_pretrained` wrote"
@@ -147,11 +153,13 @@ def find_encoder(name: str, beside: Path | None = None) -> Path:
 def vector_length(folder: Path) -> int | None:
     """Length of the vectors of the model in a folder of `find_encoder`, without loading a transformer; None
     if its config does not say it."""
+    length: int | None
     if (static := static_part(folder)) is not None:
-        return int(StaticEncoder(static, limit=1).dimension)
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    length: int | None = config.get("projection_dim") or config.get("hidden_size") or config.get("dim")
-    return length
+        length = int(StaticEncoder(static, limit=1).dimension)
+    else:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        length = config.get("projection_dim") or config.get("hidden_size") or config.get("dim")
+    return length and min(length, numbers_kept(folder) or length)
 
 
 def _from_hub(name: str, places: Sequence[Path]) -> Path:
@@ -307,7 +315,9 @@ class Tower:
             message = str(e)
             raise ModelMissing(message if str(folder) in message else f"{folder}: {message}") from e
 
-        self.dimension, self.at_once = self._transformer.dimension, self._transformer.at_once
+        kept = numbers_kept(folder)
+        self.dimension = min(self._transformer.dimension, kept or self._transformer.dimension)
+        self.at_once = self._transformer.at_once
         self.weights_sha256 = digest_of(*sorted(files.glob("*.safetensors")))
 
         # All that decides a vector: an index is searched only with the same.
@@ -321,6 +331,7 @@ class Tower:
             self._normalise,
             limit,
             *(["lower case"] if settings.get("do_lower_case") else []),
+            *([f"{kept} numbers"] if kept else []),
         ]
         self.fingerprint = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -334,7 +345,7 @@ class Tower:
         if not rows:
             return np.empty((0, self.dimension), np.float32)
 
-        vectors = self._transformer.encode(list(number), self._pooling)
+        vectors: Vectors = self._transformer.encode(list(number), self._pooling)
         for row in np.flatnonzero(~np.isfinite(vectors).all(axis=1))[:1]:
             raise ModelDamaged(
                 f"encoder {self.folder}: it gives no numbers for the text {list(number)[row][-1][:80]!r}; "
@@ -343,4 +354,5 @@ class Tower:
 
         if self._normalise:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        vectors = np.ascontiguousarray(vectors[:, : self.dimension])
         return vectors if len(number) == len(rows) else vectors[rows]

@@ -50,8 +50,16 @@ def prompts_of(folder: Path) -> dict[str, str]:
     folder has some."""
     path = folder / "config_sentence_transformers.json"
     prompts = model_json(path).get("prompts") or {} if path.is_file() else {}
-    by_role = {"query": prompts.get("query"), "document": prompts.get("document") or prompts.get("passage")}
+    of_document = (prompts.get(name) for name in ("document", "passage", "corpus"))
+    by_role = {"query": prompts.get("query"), "document": next(filter(None, of_document), None)}
     return {role: prompt for role, prompt in by_role.items() if prompt}
+
+
+def numbers_kept(folder: Path) -> int | None:
+    """Numbers of a vector, from its first on, that a folder of sentence-transformers keeps; None: all."""
+    path = folder / "config_sentence_transformers.json"
+    kept = model_json(path).get("truncate_dim") if path.is_file() else None
+    return int(kept) if kept else None
 
 
 def model_json(path: Path, kind: type = dict) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from answermill.indexing.shards.dense import ModelMissing, find_model
+from answermill.indexing.shards.dense import ModelMissing, find_model, vector_length
 from answermill.pipelines.steps.models import encoder_loader
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.reranker import Reranker
@@ -17,6 +17,7 @@ from answermill.ranking.rerankers.pretrained import BiEncoderStage
 from answermill.ranking.rerankers.pretrained.bi_encoder import PublishedVectorCoder
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.schemas.labels import LabelledCandidate
+from testing.family_models import change_json, write_classifier
 from testing.tiny import write_dense
 
 QUESTION = "Which river flows through Rome?"
@@ -86,6 +87,45 @@ def test_a_score_is_the_cosine_of_sentence_transformers_with_its_pooling_and_pro
     ours = scores(load(folder))
     assert ours == pytest.approx((texts @ question).tolist(), abs=1e-4)
     assert np.ptp(ours) > 0.01
+
+
+def test_the_numbers_and_prompts_that_a_folder_states_count(tmp_path: Path) -> None:
+    folder = write(tmp_path, "mean")
+    whole = scores(load(folder))
+    own = {"prompts": {"query": "query: ", "corpus": "of a page: "}, "truncate_dim": 8}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(own))
+    import sentence_transformers
+
+    model = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    question, texts = (
+        model.encode(QUESTION, prompt_name="query"),
+        model.encode(list(TEXTS), prompt_name="corpus"),
+    )
+    cosines = texts @ question / np.linalg.norm(texts, axis=1) / np.linalg.norm(question)
+    ours = scores(load(folder))
+    assert ours == pytest.approx(cosines.tolist(), abs=1e-4)
+    assert len(question) == 8 == vector_length(folder)
+    assert ours != pytest.approx(whole, abs=1e-3)
+
+
+@pytest.mark.parametrize("family", ["distilbert", "gpt2"])
+def test_a_padded_body_may_name_its_width_in_its_own_way(family: str, tmp_path: Path) -> None:
+    folder = write_classifier(tmp_path, family, [QUESTION, *TEXTS])
+    if family == "distilbert":
+        change_json(folder / "config.json", activation="relu")
+    import sentence_transformers
+
+    model = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    vectors = np.stack([model.encode(text) for text in (QUESTION, *TEXTS)])
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert scores(load(folder)) == pytest.approx((vectors[1:] @ vectors[0]).tolist(), abs=1e-4)
+
+
+def test_an_adapter_is_refused(tmp_path: Path) -> None:
+    folder = write(tmp_path)
+    (folder / "adapter_config.json").write_text("{}")
+    with pytest.raises(ModelMissing, match=r"an adapter of peft, .* merge_and_unload"):
+        load(folder)
 
 
 def test_stored_vectors_are_within_the_form_s_error_and_depend_on_all_that_decides_them(
