@@ -33,7 +33,9 @@ _TRANSFORMER_SETTINGS = (
 _OFFSET_FAMILIES = (
     "camembert",
     "data2vec-text",
+    "esm",
     "ibert",
+    "layoutlmv3",
     "lilt",
     "longformer",
     "luke",
@@ -46,7 +48,19 @@ _OFFSET_FAMILIES = (
     "xmod",
 )
 """Families whose positions count from the row after the padding token's number."""
-_UNNUMBERED = ("t5", "umt5", "xlnet")
+_POSITIONS = ("max_position_embeddings", "n_positions", "max_encoder_position_embeddings")
+"""Names of the number of positions in config.json."""
+_SAME_VALUES = (
+    "add_pooling_layer",
+    "attn_implementation",
+    "device_map",
+    "dtype",
+    "low_cpu_mem_usage",
+    "torch_dtype",
+    "trust_remote_code",
+    "use_safetensors",
+)
+"""Options of a model's loading that change no value in fp32."""
 
 
 class ModelMissing(RuntimeError):
@@ -183,10 +197,57 @@ def read_table(file: Path) -> dict[str, Any]:
 
 def transformer_settings(folder: Path) -> dict[str, Any]:
     """Settings of the transformer in a folder of sentence-transformers, which reads them beside modules.json
-    alone; none elsewhere. Raises ValueError, with the file, if one is damaged."""
+    alone; none elsewhere. Raises ValueError, with the file, if one is damaged, or if a setting would change
+    the model's values and is not computed here."""
     if not (folder / "modules.json").is_file():
         return {}
-    return next(filter(None, (read_table(folder / name) for name in _TRANSFORMER_SETTINGS)), {})
+
+    tables = ((folder / name, read_table(folder / name)) for name in _TRANSFORMER_SETTINGS)
+    file, settings = next((each for each in tables if each[1]), (folder, {}))
+    if (unread := _unread_setting(settings)) is not None:
+        raise ValueError(f"{file}: its {unread} is not computed here; give a model without it")
+    return settings
+
+
+def _unread_setting(settings: Mapping[str, Any]) -> str | None:
+    """A setting of sentence-transformers that changes what its transformer gives, and is not read here."""
+
+    def options(*keys: str) -> dict[str, Any]:
+        return next((dict(settings[key]) for key in keys if settings.get(key)), {})
+
+    unread = [
+        *(f"model_kwargs.{key}" for key in options("model_kwargs", "model_args") if key not in _SAME_VALUES),
+        *(
+            f"config_kwargs.{key}"
+            for key in options("config_kwargs", "config_args")
+            if key not in _SAME_VALUES
+        ),
+        *(key for key in ("tokenizer_name_or_path", "query_expansion") if settings.get(key)),
+    ]
+    for kind, output in options("modality_config").items():
+        if kind in ("text", "message") and not _is_usual(output):
+            unread.append(f"modality_config.{kind}")
+
+    processing = options("processing_kwargs")
+    for group in ("common", "text"):
+        for key, value in (processing.get(group) or {}).items():
+            is_usual = key == "truncation" and value in (True, "longest_first")
+            if not is_usual and key not in ("max_length", "padding", "padding_side", "pad_to_multiple_of"):
+                unread.append(f"processing_kwargs.{group}.{key}")
+    for key, value in (processing.get("chat_template") or {}).items():
+        if key in ("truncation", "max_length") or (key == "restore_suffix" and not value):
+            unread.append(f"processing_kwargs.chat_template.{key}")
+
+    return next(iter(unread), None)
+
+
+def _is_usual(output: Any) -> bool:
+    """True if a transformer's own forward pass gives what is read of it."""
+    return (
+        isinstance(output, Mapping)
+        and output.get("method") == "forward"
+        and output.get("method_output_name") in ("last_hidden_state", "logits")
+    )
 
 
 def tokenizer_options(folder: Path) -> dict[str, Any]:
@@ -198,18 +259,31 @@ def tokenizer_options(folder: Path) -> dict[str, Any]:
 
 
 def position_count(config: Mapping[str, Any]) -> int:
-    """Most tokens that a model takes by its config.json; NO_LIMIT if its positions are not numbered.
+    """Most tokens that a model takes by its config.json, or by its family's own setting where that has none;
+    NO_LIMIT if its positions are not numbered.
 
     >>> position_count({"model_type": "roberta", "max_position_embeddings": 514})
     512
     """
-    rows = config.get("max_position_embeddings") or config.get("n_positions")
+    rows = next((config[key] for key in _POSITIONS if config.get(key)), None)
     if not rows:
-        return NO_LIMIT if config.get("model_type") in _UNNUMBERED else 512
+        rows = _usual_positions(str(config.get("model_type")))
+    if not rows or int(rows) < 0:  # XLNet has -1
+        return NO_LIMIT
     if config.get("model_type") not in _OFFSET_FAMILIES:
         return int(rows)
     padding = config.get("pad_token_id", 1)
     return int(rows) - 1 - (1 if padding is None else int(padding))
+
+
+def _usual_positions(family: str) -> int | None:
+    """Positions of a family of transformers by itself; None if they are not numbered."""
+    import transformers
+
+    if family not in transformers.CONFIG_MAPPING:
+        return 512
+    usual = transformers.CONFIG_MAPPING[family]()
+    return next((getattr(usual, key) for key in _POSITIONS if hasattr(usual, key)), None)
 
 
 def token_limit(folder: Path, config: Mapping[str, Any]) -> int:
@@ -217,11 +291,12 @@ def token_limit(folder: Path, config: Mapping[str, Any]) -> int:
     the model's positions. Raises ValueError, with the file, if one is damaged."""
     settings = transformer_settings(folder)
     of_texts = [(settings.get("processing_kwargs") or {}).get(key) or {} for key in ("common", "text")]
+    tokenizer = read_table(folder / "tokenizer_config.json")
     stated = (
         next((options["max_length"] for options in of_texts if options.get("max_length")), None)
         or tokenizer_options(folder).get("model_max_length")
         or settings.get("max_seq_length")
-        or read_table(folder / "tokenizer_config.json").get("model_max_length")
+        or tokenizer.get("model_max_length", tokenizer.get("max_len"))
     )
     return min(position_count(config), int(stated or NO_LIMIT))
 

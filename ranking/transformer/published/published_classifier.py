@@ -23,6 +23,7 @@ from answermill.ranking.transformer.published.prompts import chats
 
 Output = Literal["logit", "probability"]
 
+_OWN = "config_sentence_transformers.json"
 _ACTIVATIONS: dict[str, Output] = {"Identity": "logit", "Sigmoid": "probability"}
 
 
@@ -73,13 +74,19 @@ class PublishedClassifier:
             classes = 1 if head is None else head.classes
         else:
             labels = config.get("id2label")
-            classes = len(labels) if labels else int(config.get("num_labels") or 2)
+            classes = int(config.get("num_labels") or len(labels or ()) or 2)
         if classes not in (1, 2):
             raise ValueError(
                 f"{folder}: its head has {classes} classes; give one of a single class, or of two with the "
                 "answers second"
             )
-        prompts = read_table(folder / "config_sentence_transformers.json")
+        prompts = read_table(folder / _OWN)
+        if modules and prompts.get("model_type") != "CrossEncoder":
+            raise ValueError(
+                f"{folder}: its modules.json is not a CrossEncoder's (model_type in {_OWN}), so "
+                "sentence-transformers takes other settings than its files state; write the model with "
+                "CrossEncoder.save_pretrained(folder), or remove modules.json"
+            )
         name = prompts.get("default_prompt_name")
         if name and not causal:
             raise ValueError(
@@ -100,7 +107,7 @@ class PublishedClassifier:
             head,
             causal,
             AnswerTokens.of_module(scoring) if scoring is not None else None,
-            str((prompts.get("prompts") or {}).get(name) or "") if name else "",
+            str((prompts.get("prompts") or {}).get(name) or "") if name and modules else "",
             chats(folder),
         )
 
@@ -154,7 +161,10 @@ def load_published(classifier: PublishedClassifier) -> tuple[LayeredEncoder, Pub
     try:
         head.load_state_dict(weights, assign=True)
     except RuntimeError as e:
-        raise ValueError(f"{folder}: its head does not fit config.json: {e}") from e
+        raise ValueError(
+            f"{folder}: its head does not fit config.json ({' '.join(str(e).split())}); copy the model's "
+            "folder again"
+        ) from e
 
     return encoder, head
 
@@ -174,14 +184,14 @@ def load_with_head(folder: Path, layers: int | None = None) -> tuple[LayeredEnco
 def _output(folder: Path, config: dict[str, Any], classes: int) -> Output | None:
     """Form in which the folder gives a logit. A function that is no module of torch is ignored, as
     sentence-transformers ignores it."""
-    name = read_table(folder / "config_sentence_transformers.json").get("activation_fn")
+    # The file is read beside modules.json alone.
+    name = read_table(folder / _OWN).get("activation_fn") if (folder / "modules.json").is_file() else None
     if not isinstance(name, str) or not name.startswith("torch."):
-        nested = config.get("sentence_transformers")
-        name = (
-            nested.get("activation_fn")
-            if isinstance(nested, dict)
-            else config.get("sbert_ce_default_activation_function")
+        nested, older = (
+            config.get("sentence_transformers"),
+            config.get("sbert_ce_default_activation_function"),
         )
+        name = nested["activation_fn"] if isinstance(nested, dict) and "activation_fn" in nested else older
     if not isinstance(name, str) or not name.startswith("torch."):
         return "probability" if classes == 1 else "logit"
     return _ACTIVATIONS.get(name.rpartition(".")[2])
