@@ -26,10 +26,10 @@ class AnswerTokens(NamedTuple):
         """Tokens of a LogitScore of sentence-transformers. Raises ValueError, with its folder, if it names
         none."""
         yes, no = (module.settings.get(f"{name}_token_id") for name in ("true", "false"))
-        if not isinstance(yes, int) or not isinstance(no, int | None):
+        if not isinstance(yes, int) or not isinstance(no, int | None) or yes == no:
             raise ValueError(
-                f"{module.folder}: its config.json names no tokens (true_token_id {yes!r}, false_token_id "
-                f"{no!r}); copy the model's folder again"
+                f"{module.folder}: its config.json names no two tokens (true_token_id {yes!r}, "
+                f"false_token_id {no!r}); copy the model's folder again"
             )
         if module.settings.get("module_input_name", _LOGITS) != _LOGITS:
             raise ValueError(f"{module.folder}: it reads other logits than the language model's")

@@ -93,6 +93,11 @@ class PublishedClassifier:
                 f"{folder}: it wants a prompt before each pair ({name!r}), which is not supported; give "
                 "another model"
             )
+        if name and modules and name not in (prompts.get("prompts") or {}):
+            raise ValueError(
+                f"{folder}: its default prompt {name!r} is none of those in {_OWN}; copy the model's folder "
+                "again"
+            )
 
         limit, positions = token_limit(folder, config), position_count(config)
         pooling: Pooled = "mean" if config.get("classifier_pooling") == "mean" else "first"

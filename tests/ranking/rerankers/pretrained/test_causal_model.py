@@ -75,6 +75,15 @@ def test_a_prompt_of_the_folder_is_the_system_s_message(tmp_path: Path) -> None:
     assert logits == pytest.approx(predicted(folder), abs=1e-4) and np.abs(logits - plain).min() > 1e-4
 
 
+def test_a_default_prompt_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    folder = write_yes_no(tmp_path, "Qwen3", TEXTS)
+    change_json(folder / "config_sentence_transformers.json", prompts={}, default_prompt_name="dams")
+    with pytest.raises(
+        ValueError, match=f"{re.escape(str(folder))}: its default prompt 'dams' is none of those"
+    ):
+        PublishedClassifier.read(folder)
+
+
 def test_a_template_that_takes_parts_is_given_parts(tmp_path: Path) -> None:
     template = "{% for m in messages %}<s>{{ m.role }} {{ m.content[0].text }}</s>{% endfor %}"
     folder = write_yes_no(tmp_path, "Qwen3", TEXTS, chat=template)
@@ -173,7 +182,8 @@ def test_a_chat_template_without_a_place_for_the_pair_is_refused(tmp_path: Path)
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"true_token_id": None}, "its config.json names no tokens"),
+        ({"true_token_id": None}, "its config.json names no two tokens"),
+        ({"true_token_id": 5, "false_token_id": 5}, "its config.json names no two tokens"),
         ({"true_token_id": 10_000}, "its weights have no row for the token 10000"),
         ({"module_input_name": "hidden"}, "it reads other logits"),
     ],
