@@ -31,11 +31,14 @@ def pooling_of(folder: Path) -> tuple[Pooling, bool]:
         )
 
     pooling = model_json(folder / modules["Pooling"] / "config.json") if "Pooling" in modules else {}
-    modes = [
-        key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
-        for key, value in pooling.items()
-        if key.startswith("pooling_mode_") and value is True
-    ] or [str(pooling.get("pooling_mode", "mean"))]
+    stated = pooling.get("pooling_mode")  # of former versions: a key for each
+    modes = list(stated) if isinstance(stated, list) else [str(stated or "mean")]
+    if stated is None:
+        modes = [
+            key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
+            for key, value in pooling.items()
+            if key.startswith("pooling_mode_") and value is True
+        ] or modes
     if modes not in (["mean"], ["cls"]) or pooling.get("include_prompt") is False:
         without = " without the prompt" if pooling.get("include_prompt") is False else ""
         raise ModelMissing(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from answermill.indexing.shards.dense import ModelMissing, find_model, vector_length
+from answermill.indexing.shards.encoders.encoder_settings import pooling_of
 from answermill.pipelines.steps.models import encoder_loader
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.reranker import Reranker
@@ -119,6 +120,14 @@ def test_a_padded_body_may_name_its_width_in_its_own_way(family: str, tmp_path: 
     vectors = np.stack([model.encode(text) for text in (QUESTION, *TEXTS)])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     assert scores(load(folder)) == pytest.approx((vectors[1:] @ vectors[0]).tolist(), abs=1e-4)
+
+
+def test_the_newer_name_of_a_pooling_counts_before_the_older_ones(tmp_path: Path) -> None:
+    folder = write(tmp_path, "cls")
+    assert pooling_of(folder) == ("cls", True)
+    for stated in ("mean", ["mean"]):
+        change_json(folder / "1_Pooling" / "config.json", pooling_mode=stated)
+        assert pooling_of(folder) == ("mean", True)
 
 
 def test_an_adapter_is_refused(tmp_path: Path) -> None:
