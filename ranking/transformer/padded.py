@@ -252,6 +252,8 @@ def load_whole(kind: str, folder: Path, unread: str = "") -> Any:
         raise
     except Exception as e:  # each family raises its own
         reason = " ".join(str(e).split())
+        if "ignore_mismatched_sizes" in reason:  # it refers to lines that are not shown
+            reason = "its weights have other sizes than config.json says"
         if not reason.startswith(str(folder)):
             reason = f"{folder}: transformers loads no model of it ({reason}); give another model"
         raise ValueError(reason) from e
