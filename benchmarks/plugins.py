@@ -56,7 +56,7 @@ class Trial:
             "--quiet",
         )
         pip = [sys.executable, "-m", "pip", "install", *options, "--target", str(self.site), str(source)]
-        subprocess.run(pip, check=True, stdout=sys.stderr)
+        subprocess.run(pip, check=True, stdout=2)  # standard error
 
     def call(self, *words: object, code: int = 0) -> None:
         """Run `answermill` in a new process. Raises RuntimeError if it ends with another exit code."""

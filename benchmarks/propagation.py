@@ -112,7 +112,7 @@ def make_passages(
         lists.cast(SENTENCES),
     ]
 
-    columns += [empty, np.zeros(passages, np.int64), empty]  # from no file
+    columns += [empty, np.zeros(passages, np.int64), empty, empty]  # from no file, without a date
     return (
         pa.Table.from_arrays([pa.array(column) for column in columns], schema=Passage.schema()),
         sentence_id,

@@ -94,7 +94,7 @@ def refused(documents: Sequence[Document]) -> dict[str, float | int | str]:
 def main() -> None:
     options = arguments("page_filters", __doc__ or "")
     if options.smoke:
-        shrink(globals(), FOLDERS=("warc",))
+        shrink(globals(), FOLDERS=("web-html",))
     configure_logging()
     files = sorted(file.resolve() for name in FOLDERS for file in (options.data / name).glob(CRAWL_FILES))
     result = judged(list(declared_pages(files)))

@@ -124,6 +124,7 @@ def main() -> None:
         shrink(
             globals(),
             PAGES=12,
+            REAL=dict.fromkeys(REAL, ("corpus-wiki",)),
             REAL_PAGES=dict.fromkeys(REAL, 12),
             REAL_QUESTIONS=6,
             QUESTIONS=4,
