@@ -31,10 +31,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
+from answermill.files.model_files import folder_digest
 from answermill.indexing.shards.dense import DEFAULT
 from answermill.pipelines.config.training_file import load_job
 from answermill.pipelines.learn.train.train import run
-from answermill.pipelines.steps.models import folder_digest
 from answermill.ranking.entry import SHIPPED
 from answermill.ranking.training.state import finished
 from answermill.schemas.labels import LabelledCandidate

@@ -12,8 +12,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from answermill.files.model_files import folder_digest
 from answermill.indexing.shards.dense import find_model
-from answermill.pipelines.steps.models import folder_digest
 from answermill.ranking.checkpoint import kind_of
 from answermill.ranking.evaluation.calibration import UNCALIBRATED
 from answermill.ranking.evaluation.metrics import Judged, measure

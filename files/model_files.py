@@ -8,14 +8,18 @@ same.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from answermill.files.atomic_files import sha256, write_text
 
 SUMS = "sha256.json"
+INT8 = "int8.json"
+"""File of what a model loses with `precision = "int8"`; it decides no number of the model."""
 MODEL_FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
 """Patterns of the files that define a model's computation."""
 PYLATE_DENSE = "pylate.models.Dense.Dense"
@@ -61,6 +65,8 @@ _SAME_VALUES = (
     "use_safetensors",
 )
 """Options of a model's loading that change no value in fp32."""
+_SUFFIXES = (".json", ".model", ".safetensors", ".txt")
+Stamp = tuple[tuple[str, int, int], ...]
 
 
 class ModelMissing(RuntimeError):
@@ -107,6 +113,29 @@ def check_sums(folder: Path) -> None:
                 f"{SUMS}); copy the "
                 f"folder again, or train it again; if you changed the file yourself, delete {sums}"
             )
+
+
+def folder_digest(folder: Path) -> str | None:
+    """32 hex digits that stand for the content of a model folder, without its training's history, its
+    digests and its loss by int8; None if it has no files.
+
+    Each file is read once in a process, unless its size or time changes.
+    """
+    files = [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in _SUFFIXES and path.name not in ("training.json", SUMS, INT8)
+    ]
+    stamp = tuple(
+        (str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in files
+    )
+    return _digest(folder, stamp) if files else None
+
+
+@lru_cache(maxsize=64)
+def _digest(folder: Path, stamp: Stamp) -> str:
+    content = "".join(f"{name} {sha256(folder / name)}\n" for name, _, _ in stamp)
+    return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 
 def check_weights(weights: Mapping[str, Any], file: Path) -> None:

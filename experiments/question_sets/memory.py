@@ -23,8 +23,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from answermill.files.model_files import folder_digest
 from answermill.indexing.shards.dense import Encoder, Vectors
-from answermill.pipelines.steps.models import folder_digest
 from answermill.ranking.plan import Stage
 from answermill.ranking.rerankers.cascade.cascade import Cascade
 from answermill.ranking.rerankers.support.support_pairs import SupportPairs

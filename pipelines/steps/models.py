@@ -3,17 +3,15 @@ fingerprint: the settings that decide their numbers, and the content of their fi
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Hashable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import Any, Literal, TypeVar, cast
 from weakref import WeakValueDictionary
 
-from answermill.files.atomic_files import sha256
-from answermill.files.model_files import SUMS
+from answermill.files.model_files import folder_digest
 from answermill.indexing.shards.dense import (
     DEFAULT,
     Encoder,
@@ -47,9 +45,6 @@ Model = TypeVar("Model")
 
 WORKER_THREADS = 1
 """Torch's and FAISS's threads in a worker process; more cores are used by more `workers.processes`."""
-
-_SUFFIXES = (".json", ".model", ".safetensors", ".txt")
-Stamp = tuple[tuple[str, int, int], ...]
 
 _loaded: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 _loading = RLock()  # loading one model may load another
@@ -188,29 +183,6 @@ def check_engines(job: Job) -> None:
         if name is not None:
             find_encoder(name, job.folder)
     check_vectors(job)
-
-
-def folder_digest(folder: Path) -> str | None:
-    """32 hex digits that stand for the content of a model folder, without its training's history and its
-    digests; None if it has no files.
-
-    Each file is read once in a process, unless its size or time changes.
-    """
-    files = [
-        path
-        for path in sorted(folder.rglob("*"))
-        if path.suffix in _SUFFIXES and path.name not in ("training.json", SUMS)
-    ]
-    stamp = tuple(
-        (str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in files
-    )
-    return _digest(folder, stamp) if files else None
-
-
-@lru_cache(maxsize=64)
-def _digest(folder: Path, stamp: Stamp) -> str:
-    content = "".join(f"{name} {sha256(folder / name)}\n" for name, _, _ in stamp)
-    return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 
 def encoder_settings(job: Job, search: bool = True) -> dict[str, Any]:

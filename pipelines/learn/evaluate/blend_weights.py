@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from answermill.files.model_files import folder_digest
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
@@ -27,7 +28,7 @@ from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.job_plan import stage_models
-from answermill.pipelines.steps.models import device_of, folder_digest
+from answermill.pipelines.steps.models import device_of
 from answermill.ranking.reranker import Resources
 from answermill.ranking.rerankers.blend.fitting import METRICS, LabelledColumns, fit_columns
 from answermill.ranking.rerankers.blend.score_columns import EXIT, RETRIEVAL

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 import torch
 
+from answermill.files import model_files
+from answermill.files.model_files import folder_digest
 from answermill.indexing.shards.dense import Encoder, ModelMissing
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import JobError
@@ -31,7 +33,6 @@ from answermill.pipelines.steps.models import (
     device_of,
     encoder_inputs,
     encoder_settings,
-    folder_digest,
     passage_encoder,
     shared,
     use_threads,
@@ -196,7 +197,7 @@ def model(tmp_path: Path) -> Path:
 
 def test_a_digest_follows_the_files_that_decide_the_numbers(model):
     first = folder_digest(model)
-    for name in ("training.json", "README.md"):
+    for name in ("training.json", "README.md", "int8.json"):
         (model / name).write_text("another")
     assert folder_digest(model) == first is not None
     (model / "model.safetensors").write_text("two")
@@ -211,7 +212,7 @@ def test_a_folder_without_files_has_none(tmp_path):
 
 def test_a_file_is_read_once_until_it_changes(model, monkeypatch):
     reads = []
-    monkeypatch.setattr(models, "sha256", lambda file: reads.append(file.name) or "0" * 64)
+    monkeypatch.setattr(model_files, "sha256", lambda file: reads.append(file.name) or "0" * 64)
     for _ in range(3):
         folder_digest(model)
     assert reads == ["config.json", "model.safetensors"]
