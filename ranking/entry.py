@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, field_validator
 
 from answermill.ranking.context import Part, Reading, check_one_text
+from answermill.schemas.arrays import StagePrecision
 from answermill.schemas.plug_ins import PlugInUnusable
 from answermill.schemas.section import Section
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 SHIPPED = Path(__file__).with_name("checkpoints")
 """Folder of the checkpoints that the package ships: a sub-folder for each, named as `Entry.checkpoint`."""
+
+
+REFUSING = {"missing_context", "int8_loss"}
+"""Keys of stages that may refuse to rank, and decide no score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,24 @@ class ContextStage(StageSettings):
         description="if it reads titles, or neighbours, and no candidate of all the data has any: 'count' "
         "ranks without them "
         "and counts the candidates, 'refuse' ends with an error (65)",
+    )
+
+
+class TransformerStage(ContextStage):
+    """A stage whose model the packed encoder computes."""
+
+    precision: StagePrecision = Field(
+        "auto",
+        description="arithmetic; 'auto' is bf16 where the machine multiplies it natively, fp16 on older "
+        "graphics cards, else fp32; 'int8' is for processors, and for a checkpoint whose loss by it "
+        "`answermill int8` measured",
+    )
+    int8_loss: float = Field(
+        0.2,
+        ge=0,
+        le=100,
+        description="for precision = 'int8': points, of 100, that the checkpoint may have lost of the metric "
+        "that was measured; 100 also takes one that was not measured",
     )
 
 
@@ -125,9 +148,20 @@ def file_keys(section: type[Section]) -> dict[str, FileName]:
 def decisive_settings(stage: StageSettings, files: Mapping[str, str]) -> dict[str, Any]:
     """Settings that decide the scores beside the model, for a file its digest. `files`: 'KEY of STAGE' →
     digest, of the files that the plan's stages name."""
-    settings = stage.model_dump(exclude={"reranker", "name", "checkpoint", "missing_context"})
+    settings = stage.model_dump(exclude={"reranker", "name", "checkpoint"} | REFUSING)
     named = {key: files.get(f"{key} of {stage.key}") for key in file_keys(type(stage)) if settings[key]}
     return settings | named
+
+
+def with_defaults(kind: type[StageSettings], recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a stage that a file has recorded, and the default of each key that it does not know.
+
+    >>> with_defaults(StageSettings, {"reranker": "overlap", "keep": 5})["name"]
+    ''
+    """
+    fields = kind.model_fields.items()
+    defaults = {key: field.get_default(call_default_factory=True) for key, field in fields}
+    return defaults | dict(recorded)
 
 
 def file_names(settings: Section) -> Iterator[tuple[str, bool]]:

@@ -13,9 +13,10 @@ from typing import ClassVar, Protocol, Self, TypeVar, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from answermill.ranking.checkpoint import check_int8
 from answermill.ranking.context import Reading
-from answermill.ranking.entry import StageBefore, StageSettings
-from answermill.schemas.arrays import Floats, Precision, PrecisionSetting
+from answermill.ranking.entry import StageBefore, StageSettings, TransformerStage
+from answermill.schemas.arrays import Floats, Precision, PrecisionSetting, StagePrecision
 from answermill.schemas.plug_ins import PlugInUnusable
 from answermill.schemas.ranked import Candidate, CandidateKind, RankedList, StageScore
 
@@ -142,6 +143,19 @@ class Resources:
                 f"{kind.__name__} expected, but the stage's settings are {type(self.settings).__name__}"
             )
         return self.settings
+
+    def precision(self) -> StagePrecision:
+        """Arithmetic of the stage's model. Raises ValueError if it is int8 on a graphics card, or of a
+        checkpoint that lost too much by it, or was not measured."""
+        stage = self.stage(TransformerStage)
+        if stage.precision == "int8":
+            if self.device != "cpu":
+                raise ValueError(
+                    "precision = 'int8' is for processors, and this model runs on a graphics card; set "
+                    "precision = 'auto'"
+                )
+            check_int8(self.folder(), stage.reranker, stage.int8_loss)
+        return stage.precision
 
     def scored_by(self, reranker: str) -> str | None:
         """Key of the last stage before this one that runs the reranker; None if there is none."""

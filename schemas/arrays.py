@@ -22,3 +22,5 @@ Precision = Literal["fp32", "bf16"]
 """Precision of a model that serves."""
 PrecisionSetting = Literal["auto", "fp32", "bf16"]
 """Precision in settings; 'auto' is chosen by the device."""
+StagePrecision = Literal["auto", "fp32", "bf16", "int8"]
+"""Precision in the settings of a stage whose products may be of whole numbers."""

@@ -20,6 +20,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from answermill.schemas.arrays import StagePrecision
+
 T = TypeVar("T")
 
 IN_FLIGHT = {"cpu": 1, "cuda": 2}
@@ -34,6 +36,7 @@ TRIAL_TOKENS = 16_384
 FREE_SHARE = 0.5
 """Share of a card's free memory that a budget takes, since other processes may begin to use the card."""
 _VOLTA, _AMPERE = 7, 8
+_TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}
 
 
 def fast(device: torch.device | str) -> torch.dtype:
@@ -44,6 +47,11 @@ def fast(device: torch.device | str) -> torch.dtype:
         return torch.bfloat16 if major >= _AMPERE else torch.float16 if major >= _VOLTA else torch.float32
     can = torch.cpu.get_capabilities()
     return torch.bfloat16 if can.get("amx_bf16") or can.get("avx512_bf16") else torch.float32
+
+
+def dtype_of(precision: StagePrecision, device: torch.device | str) -> torch.dtype:
+    """Type of a model's numbers; of int8, of those in its products."""
+    return fast(device) if precision == "auto" else _TYPES[precision]
 
 
 def reads_all_lengths(card: torch.device) -> bool:

@@ -18,6 +18,7 @@ import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -32,8 +33,11 @@ from answermill.ranking.transformer.devices import BATCH_TOKENS, BUSY, TokenBudg
 from answermill.ranking.transformer.huggingface import Shape, translated, translated_back
 from answermill.ranking.transformer.layers import Places, layer_of
 from answermill.ranking.transformer.layers.attention import dropped
+from answermill.ranking.transformer.layers.int8 import to_int8
 from answermill.ranking.transformer.layers.row_windows import added, by_rows, filled_up
 from answermill.ranking.transformer.packing import Packed
+
+Served = TypeVar("Served", bound=nn.Module)
 
 
 class LayeredEncoder(nn.Module):
@@ -201,13 +205,16 @@ class LayeredEncoder(nn.Module):
     def for_inference(
         self, device: torch.device | str = "cpu", precision: torch.dtype | None = None
     ) -> LayeredEncoder:
-        """Copy on the device, in its `fast` precision if none is given, without dropout and gradients.
+        """Copy on the device, in its `fast` precision if none is given, without dropout and gradients. With
+        int8, which is for processors, the products of its layers are of whole numbers, all else is fp32.
+
+        Raises ValueError if this machine has no exact products of whole numbers.
 
         Weights that need no change are not copied: a file's are mapped into memory, and the processes of a
         machine share them.
         """
         same = {id(each): nn.Parameter(each.detach(), requires_grad=False) for each in self.parameters()}
-        encoder = copy.deepcopy(self, same).to(device, precision or fast(device))
+        encoder = serving(copy.deepcopy(self, same), device, precision or fast(device))
         encoder._budget = None
         return encoder.requires_grad_(False).eval()
 
@@ -222,6 +229,16 @@ def _places(tokens: Packed, offset: int) -> Tensor:
     first = torch.arange(len(is_padding), device=is_padding.device) - tokens.positions  # of its text
     places = tokens.positions + offset - (before[:-1] - before[first])
     return places.masked_fill(is_padding, offset - 1)
+
+
+def serving(part: Served, device: torch.device | str, precision: torch.dtype) -> Served:
+    """A model's part with `layers`, moved to the device and the precision. Raises ValueError as
+    `for_inference`."""
+    if precision != torch.int8:
+        return part.to(device, precision)
+    part.to(device, torch.float32)
+    to_int8(cast(nn.ModuleList, part.layers))
+    return part
 
 
 def _table(rows: int, width: int) -> nn.Embedding:

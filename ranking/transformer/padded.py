@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from answermill.files.model_files import NO_LIMIT, ModelDamaged, load_pretrained
-from answermill.ranking.transformer.devices import BUSY, TokenBudget, texts_at_once
+from answermill.ranking.transformer.devices import BUSY, TokenBudget, dtype_of, texts_at_once
 from answermill.ranking.transformer.published.modular_head import Pooled
 from answermill.ranking.transformer.published.published_tokenizer import TYPES, load_tokenizer
 from answermill.schemas.arrays import Ints, Precision, Singles
@@ -319,7 +319,7 @@ class PaddedTransformer:
         self._tokens = PlainTexts(tokenizer, limit)
         model = load_body(folder, config["architectures"][0] if is_dpr else "AutoModel")
         self._model = PaddedModel(folder, tokenizer, model, read=read, tokens=self._tokens)
-        self._model.serve(device, torch.bfloat16 if precision == "bf16" else torch.float32)
+        self._model.serve(device, dtype_of(precision, device))
         self.dimension = self.encode([_TRIAL], "mean").shape[1]
 
     def encode(self, texts: Sequence[tuple[str, ...]], pooling: Literal["mean", "cls"]) -> Singles:

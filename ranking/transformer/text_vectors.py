@@ -15,7 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from answermill.ranking.transformer.devices import BATCH_TOKENS, Arriving, TokenBudget, texts_at_once
+from answermill.ranking.transformer.devices import (
+    BATCH_TOKENS,
+    Arriving,
+    TokenBudget,
+    dtype_of,
+    texts_at_once,
+)
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.layers.pooling import pool
@@ -39,8 +45,7 @@ class PackedTransformer:
         """`tokeniser`: that of `packed_tokeniser`, if it is loaded already. Raises ValueError, with the
         folder, if it holds a model or tokenizer that is not supported here."""
         self._tokeniser = tokeniser or published_tokeniser(folder, limit)
-        dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-        self._encoder = LayeredEncoder.load(folder).for_inference(device, dtype)
+        self._encoder = LayeredEncoder.load(folder).for_inference(device, dtype_of(precision, device))
         self._device = device
         # The layers' budget is another, which a trial measures.
         self._budget = TokenBudget(BATCH_TOKENS[device], None)

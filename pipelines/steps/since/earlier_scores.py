@@ -20,13 +20,13 @@ from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.since.known_scores import KnownScores, deciding_texts
 from answermill.ranking.context import Reading, ReadsContext, neighbours
-from answermill.ranking.entry import StageSettings
+from answermill.ranking.entry import REFUSING, StageSettings, with_defaults
 from answermill.ranking.plan import Stage
 from answermill.ranking.rerankers.registry import find
 from answermill.schemas.corpus import Passage
 from answermill.schemas.ranked import CandidateKind, Hit, ScoredCandidate
 
-_NO_MATTER = {"name", "keep", "checkpoint", "missing_context"}
+_NO_MATTER = {"name", "keep", "checkpoint"} | REFUSING
 """Settings of a stage that decide no score; a checkpoint is known by its digest."""
 _PARTS = 2
 """Parts of the earlier run whose scores are in memory at once."""
@@ -79,7 +79,8 @@ def same_stages(plan: StepPlan, scored: Folder[ScoredCandidate]) -> dict[str, st
         for (key, settings), is_mixed in zip(former.items(), mixed, strict=True):
             if is_mixed or former_models[key] != model:
                 continue
-            if _decisive(settings) == _decisive(stage.model_dump(mode="json")):
+            known = with_defaults(entry.settings, settings)
+            if _decisive(known) == _decisive(stage.model_dump(mode="json")):
                 same[stage.key] = key
 
     return same

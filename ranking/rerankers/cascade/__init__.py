@@ -6,12 +6,12 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from answermill.ranking.entry import ContextStage, Entry
+from answermill.ranking.entry import Entry, TransformerStage
 from answermill.ranking.rerankers.blend import WeighedStage
 from answermill.ranking.rerankers.cascade.pair_settings import CASCADE, POINTWISE
 
 
-class CascadeStage(ContextStage):
+class CascadeStage(TransformerStage):
     """A stage whose model drops candidates at its exits (§4.3.2)."""
 
     drop: list[Annotated[float, Field(ge=0, lt=1)]] = Field(
@@ -47,7 +47,7 @@ ENTRIES = (
     Entry(
         "pointwise",
         "answermill.ranking.rerankers.cascade.pointwise:Pointwise",
-        settings=ContextStage,
+        settings=TransformerStage,
         checkpoint="pointwise",
         training=POINTWISE,
         pairwise=True,

@@ -27,7 +27,7 @@ from answermill.ranking.rerankers.cascade.prior import Prior, fit_exits
 from answermill.ranking.rerankers.cascade.schedule import check, dropped
 from answermill.ranking.transformer.devices import IN_FLIGHT, Arriving, in_turns
 from answermill.ranking.transformer.packing import Pairs, Tokeniser
-from answermill.schemas.arrays import Floats, Ints
+from answermill.schemas.arrays import Floats, Ints, StagePrecision
 from answermill.schemas.ranked import CandidateKind, RankedList
 
 TOKENISED = 8_192  # candidates at once
@@ -49,25 +49,29 @@ class Cascade:
         drops: Sequence[float] = (),
         device: str | None = None,
         weights: Sequence[Mapping[str, float]] = (),
+        *,
+        precision: StagePrecision = "auto",
     ) -> None:
         """`drops`: α at each exit but the last; empty = 0 everywhere. `device`: device of the computation;
         the model's if None. `weights`: weights of the sum by which candidates leave, one table for all exits
         or one for each but the last; without them the exit's score alone decides.
 
-        Raises ValueError if the drops or the weights do not fit the exits.
+        Raises ValueError if the drops or the weights do not fit the exits, or this machine has not the
+        precision.
         """
         self.drops = tuple(drops) or (0.0,) * (len(model.exits) - 1)
         check(model.exits, self.drops)
         self.prior = Prior.of(weights, len(self.drops))
         self._device = torch.device(device or model.encoder.words.weight.device)
-        self._model = model.for_inference(self._device)
+        self._model = model.for_inference(self._device, precision)
         self._tokeniser = tokeniser
         self._costs: Counter[str] = Counter()
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
+        precision = resources.precision()
         model, tokeniser = load(resources.folder(), cls.name, resources.model)
-        return cls(model, tokeniser, *exit_settings(resources, len(model.exits) - 1))
+        return cls(model, tokeniser, *exit_settings(resources, len(model.exits) - 1), precision=precision)
 
     @property
     def exits(self) -> tuple[int, ...]:

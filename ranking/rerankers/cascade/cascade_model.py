@@ -35,6 +35,7 @@ from answermill.ranking.transformer.classifier import (
     classified,
     head_name,
 )
+from answermill.ranking.transformer.devices import dtype_of
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Packed, Tokeniser
 from answermill.ranking.transformer.transformer_checkpoint import (
@@ -43,6 +44,7 @@ from answermill.ranking.transformer.transformer_checkpoint import (
     load_transformer,
     save_transformer,
 )
+from answermill.schemas.arrays import StagePrecision
 
 SENTENCE = Reading()
 """Default reading of a cross-encoder: the sentence alone, by the mean of all tokens."""
@@ -124,11 +126,12 @@ class CascadeModel(nn.Module):
         """Parameters of all classifiers."""
         return self.classifiers.parameters()
 
-    def for_inference(self, device: torch.device | str) -> Self:
-        """Copy for scoring: layers in the device's fast precision, the classifiers in float64."""
+    def for_inference(self, device: torch.device | str, precision: StagePrecision = "auto") -> Self:
+        """Copy for scoring: layers in the given precision, the classifiers in float64. Raises ValueError as
+        `LayeredEncoder.for_inference`."""
         scorer = copy.copy(self)
         scorer._modules = dict(self._modules)
-        scorer.encoder = self.encoder.for_inference(device)
+        scorer.encoder = self.encoder.for_inference(device, dtype_of(precision, device))
         scorer.classifiers = copy.deepcopy(self.classifiers).to(device, torch.float64)
         return scorer.requires_grad_(False).eval()
 

@@ -23,4 +23,6 @@ class Pointwise(Cascade):
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        return cls(*load(resources.folder(), cls.name, resources.model), device=resources.device)
+        precision = resources.precision()
+        model, tokeniser = load(resources.folder(), cls.name, resources.model)
+        return cls(model, tokeniser, device=resources.device, precision=precision)

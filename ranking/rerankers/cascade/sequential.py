@@ -57,8 +57,10 @@ class Sequential:
                 "pointwise"
             )
 
+        device, precision = resources.device, resources.precision()
         rankers = sorted(
-            (Cascade(*parts, device=resources.device) for parts in loaded), key=lambda ranker: ranker.depth
+            (Cascade(*parts, device=device, precision=precision) for parts in loaded),
+            key=lambda ranker: ranker.depth,
         )
         return cls(rankers, alpha_per_exit(resources.stage(CascadeStage).drop, len(rankers) - 1))
 

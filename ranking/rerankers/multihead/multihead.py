@@ -40,8 +40,8 @@ from answermill.ranking.transformer.classifier import (
     classified,
     head_name,
 )
-from answermill.ranking.transformer.devices import fast
-from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.devices import dtype_of
+from answermill.ranking.transformer.encoder import LayeredEncoder, serving
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.layers import layer_of
 from answermill.ranking.transformer.packing import Packed, Tokeniser
@@ -51,6 +51,7 @@ from answermill.ranking.transformer.transformer_checkpoint import (
     load_transformer,
     save_transformer,
 )
+from answermill.schemas.arrays import StagePrecision
 
 Average = Literal["logits", "probabilities"]
 Form = Literal["first", "first_tanh", "first_relu", "gelu_norm", "mean"]
@@ -78,8 +79,8 @@ class StudentHead(nn.Module):
         self.layers = nn.ModuleList(layer_of(shape, shape.layers + n) for n in range(layers))
         self.classifier = HEADS[_HEADS[form]](shape.width, shape.dropout)
 
-    def for_inference(self, device: torch.device | str) -> StudentHead:
-        scorer = copy.deepcopy(self).to(device, fast(device))
+    def for_inference(self, device: torch.device | str, precision: StagePrecision) -> StudentHead:
+        scorer = serving(copy.deepcopy(self), device, dtype_of(precision, device))
         scorer.classifier = copy.deepcopy(self.classifier).to(device, torch.float64)
         return scorer
 
@@ -161,9 +162,11 @@ class MultiHeadModel(CascadeModel):
         for head in cast(Sequence[StudentHead], self.heads):
             yield from head.classifier.parameters()
 
-    def for_inference(self, device: torch.device | str) -> Self:
-        heads = nn.ModuleList(head.for_inference(device) for head in cast(Sequence[StudentHead], self.heads))
-        return super(MultiHeadModel, self._with_heads(heads)).for_inference(device)
+    def for_inference(self, device: torch.device | str, precision: StagePrecision = "auto") -> Self:
+        heads = nn.ModuleList(
+            head.for_inference(device, precision) for head in cast(Sequence[StudentHead], self.heads)
+        )
+        return super(MultiHeadModel, self._with_heads(heads)).for_inference(device, precision)
 
     def only(self, head: int) -> Self:
         """The same model with one of its heads, counted from 0; nothing is copied."""
@@ -247,8 +250,9 @@ class MultiHead(Cascade):
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
+        precision = resources.precision()
         model, tokeniser = load(resources.folder(), resources.model)
-        return cls(model, tokeniser, *exit_settings(resources, len(model.exits) - 1))
+        return cls(model, tokeniser, *exit_settings(resources, len(model.exits) - 1), precision=precision)
 
 
 def save(

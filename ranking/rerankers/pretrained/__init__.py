@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from answermill.ranking.entry import Entry, FileName, OneTextStage, StageSettings
+from answermill.ranking.entry import Entry, FileName, OneTextStage, StageSettings, TransformerStage
 from answermill.ranking.rerankers.baselines import SimilarityStage
 from answermill.schemas.arrays import PrecisionSetting
 from answermill.schemas.ranked import CandidateKind
@@ -15,7 +15,7 @@ from answermill.schemas.ranked import CandidateKind
 _PASSAGES = "answermill.ranking.rerankers.pretrained.passages"
 
 
-class CrossEncoderStage(OneTextStage):
+class CrossEncoderStage(OneTextStage, TransformerStage):
     """A stage of a sequence classifier."""
 
     output: Literal["model", "logit", "probability"] = Field(
@@ -29,12 +29,6 @@ class CrossEncoderStage(OneTextStage):
         ge=8,
         description="tokens of question and candidate together, after which they are cut; the model's own "
         "if absent",
-    )
-    precision: PrecisionSetting = Field(
-        "auto",
-        description="arithmetic; 'auto' is bf16 where the machine multiplies it natively, fp16 on older "
-        "graphics cards, else "
-        "fp32",
     )
     yes_token: str | None = Field(
         None,

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from answermill.ranking.transformer.classifier import PublishedHead
-from answermill.ranking.transformer.devices import BATCH_TOKENS, Arriving, fast
+from answermill.ranking.transformer.devices import BATCH_TOKENS, Arriving, dtype_of
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.layers.pooling import pool
 from answermill.ranking.transformer.packing import Pairs, Tokeniser
@@ -35,7 +35,7 @@ from answermill.ranking.transformer.published.prompts import Prompts, chat_rende
 from answermill.ranking.transformer.published.published_classifier import PublishedClassifier, load_published
 from answermill.ranking.transformer.published.published_tokenizer import load_tokenizer
 from answermill.ranking.transformer.text_vectors import packed_tokeniser
-from answermill.schemas.arrays import Ints, PrecisionSetting
+from answermill.schemas.arrays import Ints, StagePrecision
 
 TOKENISED = 8_192
 """Pairs tokenised at once; a graphics card computes those before meanwhile."""
@@ -83,13 +83,13 @@ def load_scorer(
     classifier: PublishedClassifier,
     limit: int,
     device: str,
-    precision: PrecisionSetting = "auto",
+    precision: StagePrecision = "auto",
     wording: Wording = Wording(),
 ) -> PairScorer:
     """Scorer of a folder, which has scored one pair. Raises ValueError if the model cannot be used,
     ModelDamaged if a weight is no number."""
     folder = classifier.folder
-    dtype = fast(device) if precision == "auto" else torch.bfloat16 if precision == "bf16" else torch.float32
+    dtype = dtype_of(precision, device)
     if (wording.yes_token, wording.no_token) != (None, None) and not classifier.causal:
         raise ValueError(
             f"{folder}: yes_token and no_token are for language models, which this is not; remove them"
@@ -102,6 +102,12 @@ def load_scorer(
     if isinstance(tokeniser, Tokeniser):
         encoder, head = _packed_parts(classifier)
         scorer = PackedScorer(encoder, head, tokeniser, device, dtype)
+    elif precision == "int8":
+        reason = tokeniser or "it reads prompts, or pools in another way"
+        raise ValueError(
+            f"{folder}: precision = 'int8' is for models of the packed encoder, which does not compute this "
+            f"one ({reason}); set precision = 'auto'"
+        )
     else:
         scorer = _padded(classifier, limit, device, dtype, wording)
 

@@ -52,7 +52,7 @@ class CrossEncoder:
                 "config.json, is neither Sigmoid nor Identity; set output = 'logit' or output = 'probability'"
             )
         wording = Wording(stage.yes_token, stage.no_token, stage.template)
-        scorer = load_scorer(classifier, limit, resources.device, stage.precision, wording)
+        scorer = load_scorer(classifier, limit, resources.device, resources.precision(), wording)
         return cls(scorer, output, stage.reading)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:

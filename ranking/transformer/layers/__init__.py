@@ -110,7 +110,7 @@ class Layer(nn.Module):
 
     def _after_attention(self, attended: Tensor, hidden: Tensor) -> Tensor:
         hidden = self.norm(added(self._drop(self.output(attended)), hidden))
-        narrowed = self.narrow(widened(hidden, self.widen.weight, self.widen.bias))
+        narrowed = self.narrow(widened(hidden, self.widen))
         normalised: Tensor = self.final_norm(added(self._drop(narrowed), hidden))
         return normalised
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from answermill.ranking.transformer.devices import BATCH_TOKENS
 from answermill.ranking.transformer.huggingface import Shape
@@ -18,7 +18,7 @@ _WINDOWS = {
     "cpu": (2048, 1024, 512, 256, 128, 64, 32),
     "cuda": (*range(BATCH_TOKENS["cuda"], 0, -4_096), 2_048, 1_024),
 }
-_Product: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
+_Product: TypeAlias = Callable[[Tensor, nn.Module], Tensor]
 
 
 def by_rows(function: Callable[..., Tensor], shape: Shape, *inputs: Tensor) -> Tensor:
@@ -65,17 +65,23 @@ def added(sums: Tensor, hidden: Tensor) -> Tensor:
     return sums.add_(hidden) if _overwrites(sums) else sums + hidden
 
 
-def widened(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def widened(hidden: Tensor, linear: nn.Module) -> Tensor:
     """GELU of a linear layer, in inference in the memory of the layer's result.
 
     A card that serves in half precision computes it within the product, by its form with tanh (Hendrycks &
     Gimpel 2016): at most 0.0005 away, less than half precision rounds off.
     """
     if hidden.is_cuda and hidden.dtype != torch.float32 and not torch.is_grad_enabled():
-        return torch._addmm_activation(bias, hidden, weight.t(), use_gelu=True)
-    wide = F.linear(hidden, weight, bias)
+        assert isinstance(linear, nn.Linear)  # whole numbers are for processors
+        return torch._addmm_activation(linear.bias, hidden, linear.weight.t(), use_gelu=True)
+    wide = linear(hidden)
     values: Tensor = torch.ops.aten.gelu_(wide) if _overwrites(wide) else F.gelu(wide)
     return values
+
+
+def _linear(hidden: Tensor, linear: nn.Module) -> Tensor:
+    product: Tensor = linear(hidden)
+    return product
 
 
 def _overwrites(fresh: Tensor) -> bool:
@@ -109,8 +115,8 @@ def _equal_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) 
     linears = [(shape.embedded or width, width), (width, 3 * width), (width, width), (inner, width)]
     widen: tuple[_Product, int, int] = (widened, width, inner)
     if shape.rotary:  # its GELU is of half the numbers, after the product
-        widen = (F.linear, width, 2 * inner)
-    products: list[tuple[_Product, int, int]] = [*((F.linear, *sizes) for sizes in linears), widen]
+        widen = (_linear, width, 2 * inner)
+    products: list[tuple[_Product, int, int]] = [*((_linear, *sizes) for sizes in linears), widen]
     same = [largest, *smaller]
 
     with torch.no_grad(), torch.autocast(device, enabled=False):
@@ -119,14 +125,16 @@ def _equal_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) 
             rows, weight, bias = (
                 torch.randn(size, generator=random, device=device, dtype=dtype) for size in sizes
             )
+            linear = nn.utils.skip_init(nn.Linear, n_in, n_out, device=device, dtype=dtype)
+            linear.load_state_dict({"weight": weight, "bias": bias}, assign=True)
             torch.set_num_threads(1)
-            whole = product(rows, weight, bias)
+            whole = product(rows, linear)
             torch.set_num_threads(threads)
             same = [
                 size
                 for size in same
-                if torch.equal(product(rows[:size], weight, bias), whole[:size])
-                and (size == largest or torch.equal(product(rows[-size:], weight, bias), whole[-size:]))
+                if torch.equal(product(rows[:size], linear), whole[:size])
+                and (size == largest or torch.equal(product(rows[-size:], linear), whole[-size:]))
             ]
 
     if largest in same:

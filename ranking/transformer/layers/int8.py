@@ -1,0 +1,142 @@
+"""Linear layers of whole numbers, for processors: `precision = "int8"`.
+
+A score must not depend on the other texts of its batch, so each row of inputs has its own step, as each
+output of a weight has: a row is divided by its step and rounded to 8 bits, multiplied by oneDNN with weights
+of 7 bits, and scaled back. A processor without VNNI adds two products in 16 bits, which hold 2 · 255 · 64: so
+the sums are exact, whatever the instructions, and a text's bits are the same alone and in any batch. `exact`
+tries it on this machine.
+
+Inputs have more bits than weights, since their largest number is farther from the others: with 7 and 8 bits
+the error of a layer of MiniLM is half as large again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+import torch
+from torch import Tensor, nn
+
+from answermill.ranking.transformer.layers import Layer
+
+LINEARS = ("attention", "output", "widen", "narrow")
+"""Names of the linear layers in each kind of layer."""
+GELU_LEAST = -0.17
+"""Bound below GELU's least value, -0.16997."""
+_STEPS, _WEIGHT_STEPS = 255, 64
+_TRIAL = 16, 512, 64  # rows, inputs, outputs
+
+
+class Int8Linear(nn.Module):
+    """A linear layer whose inputs and weights are rounded to whole numbers; it serves, and learns nothing."""
+
+    def __init__(self, linear: nn.Linear, least: float | None = None) -> None:
+        """`least`: number below which no input lies, if there is one near 0. The steps then begin there, and
+        are half as large as those from minus to plus a row's largest number."""
+        super().__init__()
+        weight = linear.weight.detach()
+        self.scale = weight.abs().amax(1) / _WEIGHT_STEPS  # [outputs]
+        self.scale[self.scale == 0] = 1  # of outputs whose weights are all 0
+        whole = (weight / self.scale[:, None]).round().to(torch.int8)
+        self.packed = torch.ops.onednn.qlinear_prepack(whole, None)
+        self.zeros = torch.zeros(len(weight), dtype=torch.int64)
+
+        # W x = W (x - least) + least W 1, and the second part is the same for all rows.
+        self.least, self.bias = least, None if linear.bias is None else linear.bias.detach()
+        if least is not None:
+            shift = least * whole.double().sum(1) * self.scale
+            self.bias = (shift if self.bias is None else self.bias + shift).float()
+
+    @property
+    def zero(self) -> int:
+        """Whole number that stands for 0, or for `least`."""
+        return 0 if self.least is not None else (_STEPS + 1) // 2
+
+    def whole(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows [n, inputs] as whole numbers from 0 to 255, and the step of each row [n, 1].
+
+        >>> linear = Int8Linear(nn.Linear(3, 2))
+        >>> linear.whole(torch.tensor([[-12.7, 0.0, 1.0]]))[0].tolist()
+        [[1, 128, 138]]
+        """
+        if self.least is None:
+            step = torch.linalg.vector_norm(rows, torch.inf, 1, keepdim=True) / (_STEPS // 2)
+            first = rows.new_tensor(float(self.zero))
+        else:
+            step = (rows.amax(1, keepdim=True) - self.least) / _STEPS
+            first = -self.least / step
+        step.clamp_(min=torch.finfo(rows.dtype).tiny)  # of a row of zeros
+        # 0.5 more, since the conversion cuts the fraction off.
+        return torch.addcmul(first + 0.5, rows, step.reciprocal()).to(torch.uint8), step
+
+    def product(self, whole: Tensor) -> Tensor:
+        """[n, outputs]: product of whole numbers and weights, in units of each row's step."""
+        result: Tensor = torch.ops.onednn.qlinear_pointwise(
+            whole,
+            1.0,
+            self.zero,
+            self.packed,
+            self.scale,
+            self.zeros,
+            None,
+            1.0,
+            0,
+            torch.float32,
+            "none",
+            [],
+            "",
+        )
+        return result
+
+    def forward(self, rows: Tensor) -> Tensor:
+        whole, step = self.whole(rows)
+        product = self.product(whole).mul_(step)
+        return product if self.bias is None else product.add_(self.bias)
+
+
+def to_int8(layers: Iterable[nn.Module]) -> None:
+    """Replace the linear layers of these layers by those of whole numbers. Raises ValueError if this machine
+    does not compute their products exactly."""
+    if not exact():
+        raise ValueError(
+            "precision = 'int8': this machine's PyTorch has no exact products of whole numbers (oneDNN's); "
+            "leave `precision` out"
+        )
+    for layer in layers:
+        for name in LINEARS:
+            # BERT's last layer reads GELU's values; ModernBERT's reads their products with gates.
+            is_gelu = name == "narrow" and isinstance(layer, Layer)
+            setattr(layer, name, Int8Linear(getattr(layer, name), GELU_LEAST if is_gelu else None))
+
+
+@lru_cache
+def exact() -> bool:
+    """True if this machine's products are those of whole numbers: of the largest, whose sums a processor
+    might cut, and of random ones, of several rows and of one."""
+    if not torch.backends.mkldnn.is_available():
+        return False
+    with torch.no_grad():
+        return all(torch.equal(product, expected) for product, expected in _trials())
+
+
+def _trials() -> Iterator[tuple[Tensor, Tensor]]:
+    """(product by oneDNN, product by double precision)."""
+    n, n_in, n_out = _TRIAL
+    random = torch.Generator().manual_seed(0)
+    linear = nn.Linear(n_in, n_out, bias=False)
+    for least in (None, 0.0):
+        for spread in (True, False):
+            weight, rows = (
+                torch.randint(low, high, size, generator=random) if spread else torch.full(size, high - 1)
+                for low, high, size in (
+                    (-_WEIGHT_STEPS, _WEIGHT_STEPS + 1, (n_out, n_in)),
+                    (1, _STEPS + 1, (n, n_in)),
+                )
+            )
+            weight[:, 0] = _WEIGHT_STEPS  # so that the scale is 1
+            linear.weight.data = weight.float()
+            small, whole = Int8Linear(linear, least), rows.to(torch.uint8)
+            expected = ((rows - small.zero).double() @ weight.t().double()).float()
+            yield small.product(whole), expected
+            yield small.product(whole[:1]), expected[:1]
